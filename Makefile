@@ -1,0 +1,113 @@
+# Two commands on a fresh machine: `make run` forecasts the Harbor Fleet sample, `make test` tests everything.
+# The environment is made once, from requirements.lock, in .venv; nothing outside this folder is changed.
+
+PYTHON   ?= python3
+PIPELINE ?= data/harbor_fleet/pipeline.yaml
+AS_OF    ?= 2026-11-01
+UPGRADE  ?=
+
+BIN := .venv/bin
+ENV := .venv/.complete
+
+# uv is taken from the PATH, else fetched into .tools; it never fetches a Python.
+UV_VERSION := 0.13.8
+UV := $(shell uv --version >/dev/null 2>&1 && command -v uv)
+ifeq ($(UV),)
+UV := .tools/bin/uv
+endif
+export UV_PYTHON_DOWNLOADS := never
+
+SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))
+
+# Sets the shell variable `python` to the first supported interpreter, or says what to install.
+define find_python
+python=; for each in $(PYTHON) python3.12 python3.11; do \
+	  if "$$each" -c '$(SUPPORTED)' >/dev/null 2>&1; then python=$$(command -v "$$each"); break; fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+	  found=$$($(PYTHON) --version 2>&1 | head -n 1); \
+	  echo "make: found no Python 3.11 or 3.12 ('$(PYTHON)' says: $$found)." >&2; \
+	  echo "make: install one ('apt install python3' on Debian 12, 'brew install python@3.12' on macOS)," >&2; \
+	  echo "make: or name one: make PYTHON=/path/to/python3.12" >&2; \
+	  exit 1; \
+	fi
+endef
+
+# awk: before each block `name[extras]==...`, the same block as `name==...`.
+WITHOUT_EXTRAS := \
+  function flush() { \
+    if (block ~ /^[a-z0-9-]+\[/) { bare = block; sub(/\[[^]]*\]/, "", bare); printf "%s", bare } \
+    printf "%s", block; block = "" \
+  } \
+  /^[a-z0-9]/ { flush() } { block = block $$0 "\n" } END { flush() }
+
+.DEFAULT_GOAL := help
+.PHONY: help env run page test check format lock bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+env: $(ENV) ## make .venv from the lock (the others do this by themselves)
+
+run: $(ENV) ## run the night: forecast, judge and publish the Harbor Fleet sample
+	@$(BIN)/forecaster run $(PIPELINE) --as-of $(AS_OF)
+
+page: $(ENV) ## serve the page that depots and planners read
+	@$(BIN)/forecaster serve $(PIPELINE)
+
+test: $(ENV) ## run all tests, whole nights and browsers included
+	@$(BIN)/python -m pytest
+
+check: $(ENV) ## look at format, lint, types and the walls between the packages
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(ENV) ## put the code into its one format, fix what can be fixed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# uv names a package once, with its extras; pip before 23.3 takes `sqlalchemy[asyncio]` and `sqlalchemy` for two and
+# wants a pin of each, so those are written twice.
+# The existing pins stay where they still fit; `make lock UPGRADE=--upgrade` moves all, and
+# `make lock UPGRADE="--upgrade-package rich"` one. Both Pythons get the same versions.
+lock: | $(UV) ## pin what pyproject.toml asks for, with hashes, in requirements.lock
+	$(UV) pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest --all-extras --no-strip-extras \
+	  --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+	  $(UPGRADE) pyproject.toml --output-file requirements.lock
+	@awk '$(WITHOUT_EXTRAS)' requirements.lock >requirements.lock.new && mv requirements.lock.new requirements.lock
+
+bench: $(ENV) ## measure a night; no test asserts these numbers
+	@$(BIN)/python -m tests.benchmarks.night
+
+clean: ## remove what make made (.venv, .tools, caches); forecasts in var/ stay
+	rm -rf .venv .tools build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find forecaster flows dashboards tests -type d -name __pycache__ -prune -exec rm -rf {} +
+
+# The stamp is written last, so an interrupted installation starts over.
+$(ENV): requirements.lock pyproject.toml | $(UV)
+	@if ! $(BIN)/python -c '$(SUPPORTED)' >/dev/null 2>&1; then \
+	  $(find_python); \
+	  echo "Making .venv with $$("$$python" --version)"; \
+	  rm -rf .venv && $(UV) venv --quiet --python "$$python" .venv; \
+	fi
+	@echo "Installing the locked packages into .venv (the first time takes minutes, by your network)"
+	@$(UV) pip sync --quiet --require-hashes --python $(BIN)/python requirements.lock
+	@$(UV) pip install --quiet --no-deps --no-build-isolation --python $(BIN)/python --editable .
+	@touch $@
+
+# pip's --target also works with a Python that its distribution manages; a venv brings pip where there is none.
+.tools/bin/uv:
+	@$(find_python); \
+	echo "Fetching uv $(UV_VERSION) into .tools"; \
+	if "$$python" -m pip --version >/dev/null 2>&1; then pip="$$python -m pip"; \
+	elif "$$python" -m venv .tools/pip >/dev/null 2>&1; then pip=.tools/pip/bin/pip; \
+	else \
+	  rm -rf .tools; \
+	  echo "make: $$python has no pip to fetch uv with. Install one of pip ('apt install python3-pip'" >&2; \
+	  echo "make: on Debian, '$$python -m ensurepip' elsewhere) or uv itself, then call make again." >&2; \
+	  exit 1; \
+	fi; \
+	$$pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps \
+	  --upgrade --target .tools uv==$(UV_VERSION)

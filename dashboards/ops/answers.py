@@ -1,0 +1,55 @@
+"""What every answer carries: headers that keep a page to itself, and a tag that saves sending it twice."""
+
+from __future__ import annotations
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+FOREVER = "public, max-age=31536000, immutable"
+
+
+class KeepToItself:
+    """Add the headers to every answer; a static file asked for by its digest may be kept for ever."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
+                if scope["path"].startswith("/static/") and scope["query_string"].startswith(b"v="):
+                    headers["Cache-Control"] = FOREVER
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        return await self.app(scope, receive, with_headers)
+
+
+def tagged(body: bytes, media_type: str, tag: str) -> Response:
+    """An answer that a browser keeps, and asks about again each time."""
+    return Response(body, media_type=media_type, headers={"ETag": tag, "Cache-Control": "no-cache"})
+
+
+def unchanged(request: Request, tag: str) -> Response | None:
+    """304 when the browser has this very answer already."""
+    known = [part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")]
+    if tag.removeprefix("W/") in known or "*" in known:
+        return Response(status_code=304, headers={"ETag": tag, "Cache-Control": "no-cache"})
+    return None

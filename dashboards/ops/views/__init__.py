@@ -1,0 +1,1 @@
+"""What each page says, worked out before any template writes it down."""

@@ -1,0 +1,112 @@
+"""One depot: four weeks behind, the days ahead, and the same numbers as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from dashboards.ops import words
+from dashboards.ops.charts import Ahead, Chart, chart
+from dashboards.ops.views.front import Front, three
+from forecaster.ledger import Head, PublishedDepot, PublishedMark, RecentDay
+
+PAST_DAYS = 28
+PAST_DAYS_PHONE = 14
+
+
+@dataclass(frozen=True)
+class Line:
+    """A day ahead, as the table shows it."""
+
+    day: str
+    near: str
+    open: bool
+    orders: str
+    range: str
+    drivers: int | None
+    marks: str
+    meant: bool
+
+
+@dataclass(frozen=True)
+class Before:
+    """A day that is over; `orders` is a number, "closed" or "not known"."""
+
+    day: str
+    orders: str
+    marks: str
+
+
+@dataclass(frozen=True)
+class DepotPage:
+    depot_id: str
+    place: str
+    lines: tuple[Line, ...]
+    meant: Line
+    before: tuple[Before, ...]  # newest first
+    marks: tuple[str, ...]  # in the order of their numbers in the pictures
+    staffed: bool
+    wide: Chart
+    narrow: Chart
+    said: str  # the picture in words
+
+
+def depot_page(head: Head, depot: PublishedDepot, front: Front) -> DepotPage:
+    """Everything the depot's page shows."""
+    first = head.cutoff - timedelta(days=PAST_DAYS - 1)
+    past = [day for day in depot.recent if day.date >= first]
+    named = _named(mark for mark in depot.marks if first <= mark.date <= front.target_dates[-1])
+    ahead, lines = [], []
+    for i, day in enumerate(depot.days):
+        numbers = three(day, head.levels)
+        ahead.append(Ahead(day.target_date, numbers.median, numbers.low, numbers.high, day.open))
+        lines.append(
+            Line(
+                words.day(day.target_date),
+                words.near(day.target_date, front.today),
+                day.open,
+                words.orders(numbers.median),
+                words.span(numbers.low, numbers.high),
+                day.drivers,
+                named.get(day.target_date, ""),
+                i == front.meant,
+            )
+        )
+    marked = list(named.items())
+    return DepotPage(
+        depot.depot_id,
+        " · ".join(word for word in depot.attributes.values() if word),
+        tuple(lines),
+        lines[front.meant],
+        tuple(Before(words.day(day.date), _came(day), named.get(day.date, "")) for day in reversed(past)),
+        tuple(f"{words.day(day)}: {text}" for day, text in marked),
+        any(day.drivers is not None for day in depot.days),
+        chart(past, ahead, marked, width=760, height=340, past_days=PAST_DAYS),
+        chart(past, ahead, marked, width=360, height=270, past_days=PAST_DAYS_PHONE),
+        _said(past, lines),
+    )
+
+
+def _named(marks: Iterable[PublishedMark]) -> dict[date, str]:
+    """What each named day is called, oldest first; a kind that its name does not tell follows in brackets."""
+    found: dict[date, list[str]] = {}
+    for mark in sorted(marks, key=lambda mark: mark.date):
+        text = mark.name if mark.kind.lower() in mark.name.lower() else f"{mark.name} ({mark.kind})"
+        own = found.setdefault(mark.date, [])
+        if text not in own:
+            own.append(text)
+    return {day: ", ".join(texts) for day, texts in found.items()}
+
+
+def _came(day: RecentDay) -> str:
+    if not day.open:
+        return "closed"
+    return "not known" if day.demand is None else words.orders(day.demand)
+
+
+def _said(past: list[RecentDay], lines: list[Line]) -> str:
+    known = [day.demand for day in past if day.open and day.demand is not None]
+    before = f"On the open days before, {words.span(min(known), max(known))} orders came. " if known else ""
+    ahead = (f"{line.day} {line.orders} ({line.range})" if line.open else f"{line.day} closed" for line in lines)
+    return f"{before}Expected, with the 80 % range: {', '.join(ahead)}."

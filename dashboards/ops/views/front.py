@@ -1,0 +1,100 @@
+"""What every page says about the publication: how good it is, when and by what it was made, whether it is stale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from urllib.parse import quote
+from zoneinfo import ZoneInfo
+
+from dashboards.ops import words
+from forecaster.ledger import Head, PublishedDay
+
+STALE_DAYS = 2  # the newest reading may be this old
+REPLAY = timedelta(days=1)  # between the instant whose knowledge was used and the publishing
+MEANING = {
+    "fresh": "Made by the newest model: it was trained this night and passed every check.",
+    "champion": "Made by an earlier model that stays in charge: this night's own model was not ready or not better.",
+    "fallback": "No model could forecast this night: these numbers repeat what came on the same weekdays before.",
+}
+
+
+@dataclass(frozen=True)
+class Front:
+    """A publication as people meet it."""
+
+    title: str
+    tier: str
+    meaning: str
+    published: str
+    model: str
+    cutoff: str
+    targets: str
+    note: str | None
+    stale: str | None
+    replayed: bool  # made for a past instant on purpose, which is no cause for alarm
+    target_dates: tuple[date, ...]
+    meant: int  # which target day is the one in front
+    near: str  # "tomorrow", "today" or nothing
+    today: date
+
+    @property
+    def meant_text(self) -> str:
+        """The day in front in words: "tomorrow, Thu 19 Jun"."""
+        text = words.day(self.target_dates[self.meant])
+        return f"{self.near}, {text}" if self.near else text
+
+
+def front(head: Head, now: datetime) -> Front:
+    """The front of a publication as seen at an instant.
+
+    In front stands tomorrow in the pipeline's zone; when it is not among the target days, today; else the first.
+    """
+    zone = ZoneInfo(head.timezone)
+    today = now.astimezone(zone).date()
+    targets = tuple(head.cutoff + timedelta(days=step) for step in range(1, head.horizon + 1))
+    wanted = [today + timedelta(days=1), today]
+    meant = next((targets.index(day) for day in wanted if day in targets), 0)
+    return Front(
+        title=head.title or head.pipeline,
+        tier=head.tier,
+        meaning=MEANING[head.tier],
+        published=words.instant(head.published_at, zone),
+        model=head.model,
+        cutoff=words.day(head.cutoff),
+        targets=words.days(targets),
+        note=head.note,
+        stale=stale(targets, head.cutoff, today),
+        replayed=head.published_at - head.as_of > REPLAY,
+        target_dates=targets,
+        meant=meant,
+        near=words.near(targets[meant], today),
+        today=today,
+    )
+
+
+def stale(targets: tuple[date, ...], cutoff: date, today: date) -> str | None:
+    """A warning when the forecasts are over, or the newest reading is more than 2 days old."""
+    age = (today - cutoff).days
+    if targets[-1] >= today and age <= STALE_DAYS:
+        return None
+    return f"Forecasts made for {words.days(targets)}; newest reading is {words.count(age, 'day')} old."
+
+
+@dataclass(frozen=True)
+class Range:
+    """The three numbers of a day that the pages show, in orders."""
+
+    low: float
+    median: float
+    high: float
+
+
+def three(day: PublishedDay, levels: tuple[float, ...]) -> Range:
+    """The median and the ends of the 80 % range."""
+    return Range(*(day.quantiles[levels.index(level)] for level in (0.1, 0.5, 0.9)))
+
+
+def href(depot_id: str) -> str:
+    """The address of a depot's page, whatever letters its id has."""
+    return "/depot/" + quote(depot_id, safe="")

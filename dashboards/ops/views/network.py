@@ -1,0 +1,134 @@
+"""The whole network on one page: tomorrow's orders in all, by city, and depot by depot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+
+from dashboards.ops import words
+from dashboards.ops.charts import Bars, bars
+from dashboards.ops.views.front import Front, href, three
+from forecaster.ledger import Head, PublishedDepot
+
+
+@dataclass(frozen=True)
+class Row:
+    """A depot on the day in front."""
+
+    depot_id: str
+    href: str
+    open: bool
+    orders: str
+    range: str
+    drivers: int | None
+    week: Bars
+    week_text: str
+
+
+@dataclass(frozen=True)
+class City:
+    name: str  # empty where depots have no city
+    anchor: str
+    rows: tuple[Row, ...]
+    orders: str
+    share: Bars
+    drivers: int | None
+
+
+@dataclass(frozen=True)
+class Total:
+    """All depots together on one day."""
+
+    date: date
+    weekday: str
+    day: str
+    orders: str
+    drivers: int | None
+    open: bool  # any depot
+    meant: bool
+
+
+@dataclass(frozen=True)
+class Network:
+    orders: str
+    drivers: int | None
+    closed: int  # depots closed on the day in front
+    depots: int
+    week: tuple[Total, ...]
+    week_bars: tuple[Bars, ...]
+    cities: tuple[City, ...]
+
+
+def network(head: Head, depots: tuple[PublishedDepot, ...], front: Front) -> Network:
+    """Sums are sums of medians; drivers are None where no depot has any planned."""
+    medians = {depot.depot_id: [three(day, head.levels).median for day in depot.days] for depot in depots}
+    sums = [sum(each[i] for each in medians.values()) for i in range(head.horizon)]
+    by_city: dict[str, list[PublishedDepot]] = {}
+    for depot in depots:
+        by_city.setdefault(depot.attributes.get("city", ""), []).append(depot)
+    cities = []
+    for number, (name, own) in enumerate(sorted(by_city.items()), 1):
+        orders = sum(medians[depot.depot_id][front.meant] for depot in own)
+        cities.append(
+            City(
+                name or ("" if len(by_city) == 1 else "Without a city"),
+                f"city-{number}",
+                tuple(_row(head, depot, medians[depot.depot_id], front) for depot in own),
+                words.orders(orders),
+                bars([orders, sums[front.meant]], 0),
+                drivers(own, front.meant),
+            )
+        )
+    week = tuple(
+        Total(
+            day,
+            f"{day:%a}",
+            words.short_day(day),
+            words.orders(sums[i]),
+            drivers(depots, i),
+            any(depot.days[i].open for depot in depots),
+            i == front.meant,
+        )
+        for i, day in enumerate(front.target_dates)
+    )
+    highest = max(sums)
+    return Network(
+        orders=words.orders(sums[front.meant]),
+        drivers=drivers(depots, front.meant),
+        closed=sum(not depot.days[front.meant].open for depot in depots),
+        depots=len(depots),
+        week=week,
+        week_bars=tuple(_against(value, highest) for value in sums),
+        cities=tuple(cities),
+    )
+
+
+def drivers(depots: tuple[PublishedDepot, ...] | list[PublishedDepot], day: int) -> int | None:
+    """Drivers of all these depots on one day."""
+    planned = [depot.days[day].drivers for depot in depots]
+    known = [number for number in planned if number is not None]
+    return sum(known) if known else None
+
+
+def _against(value: float, highest: float) -> Bars:
+    tall = max(round(value / highest * 40), 1) if highest else 1
+    return Bars(10, 40, f"M0 40v-{tall}h10v{tall}z", "")
+
+
+def _row(head: Head, depot: PublishedDepot, medians: list[float], front: Front) -> Row:
+    day = depot.days[front.meant]
+    numbers = three(day, head.levels)
+    said = (
+        f"{at.target_date:%a} {words.orders(value) if at.open else 'closed'}"
+        for at, value in zip(depot.days, medians, strict=True)
+    )
+    return Row(
+        depot.depot_id,
+        href(depot.depot_id),
+        day.open,
+        words.orders(numbers.median),
+        words.span(numbers.low, numbers.high),
+        day.drivers,
+        bars(medians, front.meant),
+        ", ".join(said),
+    )

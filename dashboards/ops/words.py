@@ -1,0 +1,48 @@
+"""Say numbers, days and instants the way the pages do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+
+def orders(value: float) -> str:
+    """A number of orders, whole, with thousands apart: 2431.4 is "2,431"."""
+    return f"{round(value):,}"
+
+
+def span(low: float, high: float) -> str:
+    """From one number to another: "97–163"."""
+    return f"{orders(low)}–{orders(high)}"
+
+
+def day(value: date) -> str:
+    """A day with its weekday: "Wed 18 Jun"."""
+    return f"{value:%a} {value.day} {value:%b}"
+
+
+def short_day(value: date) -> str:
+    return f"{value.day} {value:%b}"
+
+
+def days(values: Sequence[date]) -> str:
+    """A run of days: "Wed 18 Jun – Tue 24 Jun"."""
+    return day(values[0]) if len(values) == 1 else f"{day(values[0])} – {day(values[-1])}"
+
+
+def near(value: date, today: date) -> str:
+    """ "today" or "tomorrow" where it is so, else nothing."""
+    return {today: "today", today + timedelta(days=1): "tomorrow"}.get(value, "")
+
+
+def instant(value: datetime, zone: ZoneInfo) -> str:
+    """An instant on the clocks of a zone: "Wed 18 Jun, 03:24 EDT"."""
+    local = value.astimezone(zone)
+    name = f"{local:%Z}"
+    return f"{day(local.date())}, {local:%H:%M} {name if name.isalpha() else 'UTC' + name}"
+
+
+def count(number: int, one: str) -> str:
+    """ "1 depot", "64 depots"."""
+    return f"{number:,} {one}" if number == 1 else f"{number:,} {one}s"

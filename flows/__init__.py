@@ -1,0 +1,1 @@
+"""The nights: Prefect orders the stages, and nothing else knows Prefect."""

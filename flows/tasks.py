@@ -1,0 +1,170 @@
+"""The stages as Prefect tasks: which are tried again, which are not, and how long each may take.
+
+A stage that reaches out (a source, the registry) is tried again; one that computes is not, since the same numbers
+would come out. The stages themselves are plain functions in `forecaster.stages`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, ParamSpec, TypeVar
+
+from prefect import Task, task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State, TaskRun
+from prefect.tasks import exponential_backoff
+
+from flows.night import Night
+from forecaster.errors import NoUsableData, SpecError
+from forecaster.stages import ingest as ingests
+from forecaster.values import Candidate, Knowledge, Panel, Scores, Verdict
+
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
+
+
+def _worth_another_try(_: Task[..., Any], __: TaskRun, state: State[Any]) -> bool:
+    """A wrong file stays wrong; a busy disk or a network may have recovered."""
+    try:
+        state.result()
+    except (SpecError, NoUsableData):
+        return False
+    except Exception:
+        return True
+    return False
+
+
+def computes(stage: Callable[Given, Made]) -> Task[Given, Made]:
+    """Never tried again, never cached: what it takes and gives stays in memory."""
+    return task(cache_policy=NO_CACHE, persist_result=False, timeout_seconds=4 * 3600)(stage)
+
+
+def reaches_out(stage: Callable[Given, Made]) -> Task[Given, Made]:
+    """Tried three more times, with growing and jittered pauses."""
+    policy = task(
+        retries=3,
+        retry_delay_seconds=exponential_backoff(backoff_factor=2),
+        retry_jitter_factor=0.5,
+        retry_condition_fn=_worth_another_try,
+        cache_policy=NO_CACHE,
+        persist_result=False,
+        timeout_seconds=3600,
+    )
+    return policy(stage)
+
+
+@reaches_out
+def ingest(night: Night) -> None:
+    """Bring the declared sources into the lake."""
+    with night.stage("ingest"):
+        # Arrived when the night began, so that a night as of now knows what it has just read.
+        done = ingests.ingest(night.spec, now=night.begun)
+    night.note(findings=done.findings, lake_versions=done.versions)
+    night.progress.say(
+        f"           {done.read:,} rows read: {done.accepted:,} accepted, {done.unchanged:,} unchanged, "
+        f"{done.quarantined:,} quarantined"
+    )
+
+
+@computes
+def panel(night: Night) -> tuple[Knowledge, Panel]:
+    """What is known as of tonight, as dense arrays."""
+    from forecaster.demand import panel as panels
+
+    with night.stage("panel"):
+        knowledge = ingests.know(night.spec, as_of=night.as_of)
+        built = panels.build(knowledge, night.spec)
+    night.note(lake_versions=knowledge.versions)
+    night.progress.say(
+        f"           {len(built.depot_ids):,} depots, {built.history:,} days up to {built.cutoff}, "
+        f"{len(built.encoding.covariates)} known-future covariates"
+    )
+    return knowledge, built
+
+
+@computes
+def train(night: Night, panel: Panel) -> Candidate:
+    """Fit and calibrate tonight's candidate."""
+    from forecaster.stages import learn
+
+    with night.stage("train"):
+        return learn.fit(
+            panel,
+            night.spec,
+            on_epoch=lambda e: night.progress.advance(
+                e.number / e.of, f"epoch {e.number}/{e.of}  loss {e.loss:.4f}  validation {e.validation:.4f}"
+            ),
+        )
+
+
+@computes
+def backtest(night: Night, candidate: Candidate, panel: Panel, knowledge: Knowledge) -> dict[str, Scores]:
+    """Score candidate, champion and seasonal naive on the same unseen days."""
+    from forecaster.lake import Lake
+    from forecaster.stages import learn
+
+    with night.stage("backtest"):
+        scores, trouble = learn.backtest(candidate, night.champion(), panel, knowledge, night.spec)
+        learn.keep_scores(scores, Lake(night.spec.lake_url), run_id=night.run_id, now=datetime.now(UTC))
+    if trouble:
+        night.note(message=trouble)
+    return scores
+
+
+@computes
+def gate(night: Night, scores: Mapping[str, Scores]) -> Verdict:
+    """May the candidate go out?"""
+    from forecaster.stages import learn
+
+    with night.stage("gate"):
+        verdict = learn.judge(scores, night.spec)
+    night.judged(verdict)
+    return verdict
+
+
+@computes
+def export(night: Night, candidate: Candidate, panel: Panel, scores: Mapping[str, Scores], knowledge: Knowledge) -> Any:
+    """ONNX, compared with JAX before anything may be promoted."""
+    from forecaster.stages import learn
+
+    with night.stage("export"):
+        exported = learn.to_bundle(candidate, panel, scores, knowledge, night.spec)
+    night.progress.say(f"           bundle {exported.folder.name}, within {exported.parity:.1e} of JAX")
+    return exported
+
+
+@reaches_out
+def record(
+    night: Night, candidate: Candidate, panel: Panel, scores: Mapping[str, Scores], verdict: Verdict, exported: Any
+) -> str | None:
+    """The run into the registry."""
+    from forecaster.stages import learn
+
+    with night.stage("record"):
+        return learn.record(
+            candidate,
+            panel,
+            scores,
+            verdict,
+            exported,
+            night.spec,
+            run_id=night.run_id,
+            as_of=night.as_of,
+            versions=night.versions,
+        )
+
+
+@computes
+def promote(night: Night, exported: Any, version: str | None) -> None:
+    """The champion moves."""
+    with night.stage("promote"):
+        night.promote(exported.folder.name, version)
+
+
+@computes
+def predict(night: Night) -> None:
+    """Forecast on CPU and publish, in a process of its own that never imports JAX."""
+    with night.stage("predict"):
+        published = night.predict_in_its_own_process()
+    night.published(published)

@@ -1,0 +1,206 @@
+"""The commands. Each is one call deep, and imports what it needs only when it is called."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from datetime import UTC, datetime, time
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from forecaster.errors import DEGRADED, NO_DATA, OUR_FAULT, PUBLISHED, ForecasterError, MissingExtra, SpecError
+
+if TYPE_CHECKING:
+    from forecaster.spec import Spec
+
+DEBUG = "FORECASTER_DEBUG"
+INTERRUPTED = 130
+YEARS = range(1970, 2200)
+
+app = typer.Typer(
+    help="Forecast daily demand for every depot, from one pipeline file.",
+    epilog=f"""\b
+Exit codes:
+  0  done; with `run` and `predict`: published
+  1  our fault; {DEBUG}=1 shows where
+  2  the pipeline file or the command line is wrong, or a part is not installed
+  3  published in degraded mode: something failed, or no model forecasts yet
+  4  no usable data""",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline file.")]
+AsOf = Annotated[
+    str | None,
+    typer.Option(metavar="DATE", help="Use only what was recorded by then: a day (its scheduled hour) or an instant."),
+]
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
+    end: Annotated[
+        str | None, typer.Option(metavar="DATE", help="The sample's last day; yesterday by default.")
+    ] = None,
+) -> None:
+    """Make a folder to start from: pipeline file and sample data."""
+    from forecaster import starter
+
+    last = _parsed("--end", end, "a day such as 2026-11-01").date() if end is not None else None
+    typer.echo(starter.create(folder, end=last))
+
+
+@app.command()
+def check(file: File) -> None:
+    """Try a pipeline file against its sources; change nothing.
+
+    Reads every source, holds the rows against the contract, and says what a night would start from. Exits with 4 when
+    no forecast can start from the data.
+    """
+    spec = _load(file)
+    from rich.console import Console
+
+    from forecaster.stages import check as trials
+
+    console = Console(highlight=False)
+    trial = trials.check(spec, now=datetime.now(UTC))
+    for part in trials.told(trial, tables=console.is_terminal):
+        console.print(part, markup=False, soft_wrap=isinstance(part, str))
+    raise typer.Exit(NO_DATA if trial.fault else 0)
+
+
+@app.command()
+def run(file: File, as_of: AsOf = None) -> None:
+    """Run the night, from the sources to the page.
+
+    Ingest, train, backtest, judge, export, promote, predict, publish.
+    """
+    spec = _load(file)
+    code = int(_line("nightly")(file, spec, _instant(as_of, spec)))
+    if code in (PUBLISHED, DEGRADED):
+        typer.echo(
+            f"The page: forecaster serve {file}   then open http://127.0.0.1:8000\n"
+            f"The run:  mlflow ui --backend-store-uri {spec.registry_url}"
+        )
+    raise typer.Exit(code)
+
+
+@app.command()
+def predict(
+    file: File,
+    as_of: AsOf = None,
+    bundle: Annotated[Path | None, typer.Option(help="A bundle's folder; the champion by default.")] = None,
+    run: Annotated[str | None, typer.Option(help="The run this belongs to; a new one by default.")] = None,
+    note: Annotated[str | None, typer.Option(help="A sentence for the page.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Say what was published as JSON.")] = False,
+) -> None:
+    """Forecast with the champion and publish; no training, no JAX."""
+    from forecaster.stages.alone import predict_alone
+
+    spec = _load(file)
+    published = predict_alone(spec, as_of=_instant(as_of, spec), bundle=bundle, run_id=run, note=note)
+    typer.echo(published.to_json() if json else published.sentence())
+    raise typer.Exit(DEGRADED if published.tier == "fallback" else PUBLISHED)
+
+
+@app.command()
+def serve(
+    file: File,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
+) -> None:
+    """Show the forecasts as a web page."""
+    _line("page")(_load(file), host=host, port=port)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of the pipeline file, for editors."""
+    import json
+
+    from forecaster.spec import json_schema
+
+    typer.echo(json.dumps(json_schema(), indent=2))
+
+
+@app.command()
+def doctor(file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="The pipeline file.")] = None) -> None:
+    """Say what is installed and what state a pipeline is in.
+
+    Versions, devices, memory, disk and port; with a file also its lake, ledger, last run, publication and champion.
+    Exits with 1 when something is broken.
+    """
+    spec = _load(file) if file else None
+    from forecaster.doctor import examine
+
+    broken = False
+    for sign in examine(spec, now=datetime.now(UTC)):
+        typer.echo(str(sign))
+        broken |= sign.state == "broken"
+    raise typer.Exit(OUR_FAULT if broken else 0)
+
+
+def main() -> None:
+    """Run a command; what a user can cause is told in sentences, and a traceback is shown only to those who ask."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except ForecasterError as error:
+        _fail(str(error), error.exit_code)
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}"
+        _fail(f"our fault, not yours: {told}\n{DEBUG}=1 shows the traceback", OUR_FAULT)
+
+
+def _fail(sentence: str, code: int) -> NoReturn:
+    if os.environ.get(DEBUG):
+        traceback.print_exc()
+    typer.echo(f"forecaster: {sentence}", err=True)
+    sys.exit(code)
+
+
+def _load(file: Path) -> Spec:
+    from forecaster.spec import load
+
+    return load(file)
+
+
+def _line(name: str) -> Any:
+    """What another part of the project offers under the entry-point group `forecaster.lines`."""
+    extra = {"nightly": "train,flows", "page": "dashboard"}[name]
+    found = next(iter(entry_points(group="forecaster.lines", name=name)), None)
+    try:
+        if found is None:
+            raise ModuleNotFoundError("this command's part of the project is not installed")
+        return found.load()
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"{error}; this command needs: pip install 'forecaster[{extra}]'") from error
+
+
+def _instant(text: str | None, spec: Spec) -> datetime | None:
+    """An `--as-of`: a bare day means the hour of that day's night; without an offset it is local time."""
+    if text is None:
+        return None
+    wanted = "a day such as 2026-11-01 or an instant such as 2026-11-01T03:15"
+    found = _parsed("--as-of", text, wanted)
+    if len(text) <= len("2026-11-01"):
+        found = datetime.combine(found, time(*spec.schedule.hour_minute))
+    return found if found.tzinfo else found.replace(tzinfo=spec.zone)
+
+
+def _parsed(option: str, text: str, wanted: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.year not in YEARS:
+        raise SpecError(f"{option}: found {text!r}, wanted {wanted}")
+    return found

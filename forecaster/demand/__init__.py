@@ -1,0 +1,1 @@
+"""From a source to a panel: readings, their contract, the calendar, the dense arrays."""

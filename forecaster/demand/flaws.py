@@ -1,0 +1,86 @@
+"""Plant the mistakes of a real feed into simulated rows.
+
+Duplicates, restated days, a negative count, a word for a count, a slip in a year, an unknown depot and a gap: what the
+contract has to catch or to bear. Where a mistake replaces the true row, that depot and day are lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+DUPLICATES, RESTATED, GAP = 12, 10, 9  # rows, rows, days
+RESTATED_AFTER = 2  # days from the first export to the corrected one
+
+
+@dataclass(frozen=True)
+class Flawed:
+    """The rows of a feed with mistakes; `ids` and `days` are the words that its codes stand for."""
+
+    rows: pd.DataFrame  # depot, day, export: codes; orders: text
+    ids: list[str]
+    days: list[str]
+    planted: pd.DataFrame  # flaw, depot, day, found
+
+
+def plant(
+    rows: pd.DataFrame, ids: list[str], steady: NDArray[np.int64], dates: list[date], random: np.random.Generator
+) -> Flawed:
+    """Rows sorted by export and depot, with mistakes at places that `random` picks.
+
+    `rows` hold codes: depot and day are positions in `ids` and `dates`, export the day whose nightly export it was.
+    Mistakes hit `steady` depots only (in business all the time), and spare the last seven days.
+    """
+    gap_depot = int(random.choice(steady))
+    gap = len(dates) - 50 + np.arange(GAP)
+    usual = rows["depot"].isin(steady) & (rows["depot"] != gap_depot) & (rows["orders"] > 0)
+    usual &= rows["day"].between(len(dates) // 5, len(dates) - 8)
+    picked = np.sort(random.choice(np.flatnonzero(usual), DUPLICATES + RESTATED + 3, replace=False))
+    shuffled = random.permutation(picked)
+    twice, restated = np.sort(shuffled[:DUPLICATES]), np.sort(shuffled[DUPLICATES:-3])
+    negative, text, typo = shuffled[-3:].tolist()
+    depot, day, orders, export = (rows[name].to_numpy().copy() for name in ("depot", "day", "orders", "export"))
+    final = orders[restated]
+    early = (final * random.uniform(0.75, 0.95, RESTATED)).astype(orders.dtype)
+
+    unknown = _unknown(ids)
+    slip = f"{dates[day[typo]].year + 36}{dates[day[typo]].isoformat()[4:]}"
+    stray_days, stray_orders = int(day[shuffled[0]]) + np.arange(2), np.array([41, 37])
+    planted = [(name, ids[depot[k]], dates[day[k]].isoformat(), found) for name, k, found in (
+        *(("duplicate", k, "the same row twice") for k in twice),
+        *(("restated", k, f"{a}, then {b}") for k, a, b in zip(restated, early, final, strict=True)),
+        ("negative", negative, str(-orders[negative])),
+        ("text", text, "n/a?"),
+        ("future", typo, slip),
+    )]  # fmt: skip
+    planted += [
+        ("unknown depot", unknown, dates[k].isoformat(), str(n)) for k, n in zip(stray_days, stray_orders, strict=True)
+    ]
+    planted.append(("gap", ids[gap_depot], dates[gap[0]].isoformat(), f"no rows up to {dates[gap[-1]]}"))
+
+    orders[restated], orders[negative] = early, -orders[negative]
+    kept = ~((depot == gap_depot) & np.isin(day, gap))
+    words = orders.astype(str).astype(object)
+    words[text] = "n/a?"
+    stated_day = day.copy()
+    stated_day[typo] = len(dates)
+    flawed = pd.DataFrame(
+        {
+            "depot": np.concatenate([depot[kept], depot[twice], depot[restated], [len(ids)] * 2]),
+            "day": np.concatenate([stated_day[kept], day[twice], day[restated], stray_days]),
+            "orders": np.concatenate([words[kept], words[twice], final.astype(str), stray_orders.astype(str)]),
+            "export": np.concatenate([export[kept], export[twice], export[restated] + RESTATED_AFTER, stray_days]),
+        }
+    ).sort_values(["export", "depot"], kind="stable", ignore_index=True)
+    listed = pd.DataFrame(planted, columns=["flaw", "depot", "day", "found"])
+    return Flawed(flawed, [*ids, unknown], [*(d.isoformat() for d in dates), slip], listed)
+
+
+def _unknown(ids: list[str]) -> str:
+    """A depot id after the last one that no depot has."""
+    prefix, number = ids[-1].split("-")
+    return f"{prefix}-{'9' * len(number)}"

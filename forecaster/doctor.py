@@ -1,0 +1,240 @@
+"""Say what is installed and what state a pipeline is in, and what to do where something is missing."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from forecaster.errors import BundleError, LakeError, LedgerError
+
+if TYPE_CHECKING:
+    from forecaster.ledger import Ledger
+    from forecaster.spec import Spec
+
+SHOWN = ("numpy", "pandas", "pyarrow", "deltalake", "onnxruntime", "pydantic", "sqlalchemy")
+EXTRAS = {"train": "training", "flows": "`forecaster run`", "dashboard": "`forecaster serve`"}
+GIB = 2**30
+LITTLE_MEMORY, LITTLE_DISK = 4, 2  # GiB
+DEVICE_SECONDS = 60
+STALE = timedelta(hours=36)
+_DEVICES = "import jax; print(*dict.fromkeys(f'{d.platform} {d.device_kind}' for d in jax.devices()), sep=', ')"
+
+
+@dataclass(frozen=True)
+class Sign:
+    """One thing looked at. `warn` and `broken` say the next step; with `broken` nothing can run."""
+
+    state: Literal["ok", "warn", "broken"]
+    topic: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.state:6}  {self.topic:12} {self.text}"
+
+
+def examine(spec: Spec | None, *, now: datetime, port: int = 8000) -> Iterator[Sign]:
+    """Look at the installation and the machine, and, given its file, at a pipeline; nothing is changed."""
+    yield _python()
+    yield from _packages()
+    yield from _devices()
+    yield _machine()
+    yield _disk(spec.state_folder if spec else Path.cwd())
+    yield _port(port)
+    if spec is not None:
+        yield Sign(
+            "ok", "pipeline", f"{spec.name}, digest {spec.digest[:12]}; `forecaster check FILE` tries its sources"
+        )
+        yield from _lake(spec)
+        yield from _ledger(spec, now)
+
+
+def _python() -> Sign:
+    found = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
+    if not (3, 11) <= sys.version_info[:2] <= (3, 12):
+        return Sign("warn", "python", f"{found}; wanted 3.11 or 3.12: make the environment anew with one of them")
+    return Sign("ok", "python", found)
+
+
+def _packages() -> Iterator[Sign]:
+    wanted = _wanted()
+    if wanted is None:
+        yield Sign("warn", "packages", "forecaster itself is not installed: `pip install .` where pyproject.toml is")
+        return
+    missing = [name for name in wanted[""] if _version(name) is None]
+    if missing:
+        yield Sign("broken", "packages", f"missing {', '.join(missing)}: pip install --force-reinstall forecaster")
+    else:
+        shown = ", ".join(f"{name} {_version(name)}" for name in SHOWN)
+        yield Sign("ok", "packages", f"forecaster {version('forecaster')}; {shown}")
+    for extra, purpose in EXTRAS.items():
+        missing = [name for name in wanted[extra] if _version(name) is None]
+        if missing:
+            step = f"for {purpose}: pip install 'forecaster[{extra}]'"
+            yield Sign("warn", f"[{extra}]", f"missing {', '.join(missing)}; {step}")
+        else:
+            yield Sign("ok", f"[{extra}]", ", ".join(f"{name} {_version(name)}" for name in wanted[extra]))
+
+
+def _wanted() -> dict[str, list[str]] | None:
+    """Extra → the packages it asks for; the base install is the extra ""."""
+    try:
+        lines = requires("forecaster") or []
+    except PackageNotFoundError:
+        return None
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for line in lines:
+        extra = re.search(r"""extra\s*==\s*["'](\w+)""", line)
+        found[extra[1] if extra else ""] += re.findall(r"^[\w.-]+", line)
+    return found
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _devices() -> Iterator[Sign]:
+    """Where JAX would train; asked in a process of its own, since importing it takes seconds."""
+    if _version("jax") is None:
+        return
+    try:
+        asked = subprocess.run(
+            [sys.executable, "-c", _DEVICES], capture_output=True, text=True, timeout=DEVICE_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        yield Sign(
+            "warn", "devices", f"JAX did not answer within {DEVICE_SECONDS} s; JAX_PLATFORMS=cpu does without a GPU"
+        )
+        return
+    if asked.returncode != 0:
+        why = (asked.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        yield Sign("warn", "devices", f"JAX finds no device: {why}; JAX_PLATFORMS=cpu does without a GPU")
+        return
+    found = asked.stdout.strip().replace("cpu cpu", "the CPU")
+    if shutil.which("nvidia-smi") and "gpu" not in found and "cuda" not in found:
+        step = "pip install 'jax[cuda12]' in the version that is installed"
+        yield Sign("warn", "devices", f"JAX trains on {found}, though this machine has a GPU: {step}")
+    else:
+        yield Sign("ok", "devices", f"JAX trains on {found}")
+
+
+def _machine() -> Sign:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / GIB
+    limit = Path("/sys/fs/cgroup/memory.max")  # of a container
+    if limit.exists() and (text := limit.read_text().strip()).isdigit():
+        memory = min(memory, int(text) / GIB)
+    found = f"{cores} CPU cores, {memory:.1f} GiB memory"
+    if memory < LITTLE_MEMORY:
+        return Sign("warn", "machine", f"{found}; training wants {LITTLE_MEMORY} GiB: fewer training.members take less")
+    return Sign("ok", "machine", found)
+
+
+def _disk(folder: Path) -> Sign:
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    free = shutil.disk_usage(there).free / GIB
+    found = f"{folder}: {free:.1f} GiB free"
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        return Sign(
+            "broken", "disk", f"{folder} cannot be written; wanted a folder of yours (`state` in the pipeline file)"
+        )
+    if free < LITTLE_DISK:
+        return Sign("warn", "disk", f"{found}; wanted {LITTLE_DISK}: make room, or move `state` of the pipeline file")
+    return Sign("ok", "disk", found)
+
+
+def _port(port: int) -> Sign:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return Sign(
+            "warn", "port", f"{port} is taken, by a page perhaps; `forecaster serve FILE --port {port + 1}` works"
+        )
+    return Sign("ok", "port", f"{port} is free for `forecaster serve`")
+
+
+def _lake(spec: Spec) -> Iterator[Sign]:
+    from forecaster.lake import NOT_THERE, Lake
+
+    try:
+        lake = Lake(spec.lake_url)
+        for table, number in lake.versions().items():
+            if number != NOT_THERE:
+                yield Sign("ok", "lake", f"{table}: {lake.read(table).num_rows:,} rows, version {number}")
+            elif table == "demand":
+                yield Sign("warn", "lake", f"nothing at {spec.lake_url} yet: the first `forecaster run FILE` fills it")
+    except LakeError as error:
+        yield Sign("broken", "lake", str(error))
+
+
+def _ledger(spec: Spec, now: datetime) -> Iterator[Sign]:
+    from forecaster.ledger import Ledger
+
+    file = Path(spec.ledger_url.removeprefix("sqlite:///"))
+    if spec.ledger_url.startswith("sqlite:///") and not file.exists():
+        yield Sign("warn", "ledger", f"none at {file} yet: the first `forecaster run FILE` makes it")
+        return
+    try:
+        with Ledger.open_reader(spec.ledger_url) as ledger:
+            yield from _nights(spec, ledger, now)
+    except LedgerError as error:
+        yield Sign("broken", "ledger", str(error))
+
+
+def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Sign]:
+    from forecaster.migrations.tables import REVISION
+
+    yield Sign("ok", "ledger", f"revision {REVISION}")
+    for run in ledger.runs(spec.name, limit=1):
+        text = f"{run.run_id}, begun {_when(run.started_at, spec)}: {run.outcome}"
+        text += f" (exit code {run.exit_code})" if run.exit_code is not None else ""
+        lost = run.outcome == "running" and now - run.started_at > STALE
+        text += ", but it seems to have been killed" if lost else ""
+        good = run.outcome in ("running", "published") and not lost
+        yield Sign("ok" if good else "warn", "last run", text + (f"; {run.message}" if run.message else ""))
+    head = ledger.current(spec.name)
+    if head is None:
+        yield Sign("warn", "published", "nothing yet: `forecaster run FILE` publishes, also without a model")
+    else:
+        text = f"{_when(head.published_at, spec)}, tier {head.tier}, {head.model}, cutoff {head.cutoff}"
+        if now - head.published_at > STALE:
+            yield Sign("warn", "published", f"{text}; that is old: does the schedule run?")
+        elif head.tier == "fallback":
+            yield Sign("warn", "published", f"{text}; no model forecasts: see why the last run admitted none")
+        else:
+            yield Sign("ok", "published", text)
+    yield _champion(spec, ledger)
+
+
+def _champion(spec: Spec, ledger: Ledger) -> Sign:
+    from forecaster.serving import bundle
+
+    reigning = ledger.champion(spec.name)
+    if reigning is None:
+        return Sign("warn", "champion", "none yet: seasonal naive forecasts until the gate admits a model")
+    text = f"{reigning.bundle_digest}, since {_when(reigning.at, spec)}: {reigning.reason}"
+    try:
+        bundle.read(spec.state_folder / "bundles" / reigning.bundle_digest)
+    except BundleError as error:
+        return Sign(
+            "warn", "champion", f"{text}; seasonal naive forecasts instead, as its bundle is of no use: {error}"
+        )
+    return Sign("ok", "champion", text)
+
+
+def _when(instant: datetime, spec: Spec) -> str:
+    return f"{instant.astimezone(spec.zone):%Y-%m-%d %H:%M}"

@@ -1,0 +1,67 @@
+"""The error tree: what a user can cause, and what went wrong on our side.
+
+    ForecasterError                 every error of this package; str() is fit to be shown
+    ├── SpecError                   the pipeline file or the command line is wrong     exit code 2
+    ├── NoUsableData                there is nothing to forecast from                  exit code 4
+    │   └── SourceError             a declared source could not be read                exit code 4
+    ├── MissingExtra                the command needs a part that is not installed     exit code 2
+    ├── LakeError                   a table is missing, damaged or of another version  exit code 1
+    ├── LedgerError                 the ledger is missing, locked or of another version
+    ├── BundleError                 a bundle is damaged, foreign or does not fit
+    ├── TrainingError               the loss stopped being a number
+    └── ExportError                 the exported model does not say what the trained one says
+
+A message says what was found, what was wanted and what to do next.
+"""
+
+from __future__ import annotations
+
+PUBLISHED, OUR_FAULT, WRONG_SPEC, DEGRADED, NO_DATA = 0, 1, 2, 3, 4
+
+
+class ForecasterError(Exception):
+    """Base of all errors that this package raises on purpose."""
+
+    exit_code = OUR_FAULT
+
+
+class SpecError(ForecasterError):
+    """The pipeline file or the command line says something that cannot be done."""
+
+    exit_code = WRONG_SPEC
+
+
+class MissingExtra(ForecasterError):
+    """A command needs an optional part of the package that is not installed."""
+
+    exit_code = WRONG_SPEC
+
+
+class NoUsableData(ForecasterError):
+    """There is nothing to forecast from."""
+
+    exit_code = NO_DATA
+
+
+class SourceError(NoUsableData):
+    """A declared source is absent, unreadable or lacks a column."""
+
+
+class LakeError(ForecasterError):
+    """A Delta table is missing, damaged or has another schema than ours."""
+
+
+class LedgerError(ForecasterError):
+    """The ledger cannot be opened, is busy, or belongs to another version."""
+
+
+class BundleError(ForecasterError):
+    """A bundle is damaged, foreign, or does not fit the data at hand."""
+
+
+class TrainingError(ForecasterError):
+    """Training could not produce a model."""
+
+
+class ExportError(ForecasterError):
+    """The exported model does not agree with the trained one."""

@@ -1,0 +1,1 @@
+"""May the candidate go out? NumPy alone."""

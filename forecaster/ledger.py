@@ -1,0 +1,268 @@
+"""The ledger: what each night did, what the page shows, and who is champion.
+
+Small and transactional, read by people all day: an SQLite file in WAL mode by default, PostgreSQL by URL. A
+publication is staged, read back and checked, and shown by turning one slot row, all in one transaction: readers see
+the old one whole or the new one whole.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from statistics import median
+from typing import Any, Self, get_args
+
+import sqlalchemy as sa
+
+from forecaster import records
+from forecaster.errors import LedgerError
+from forecaster.migrations import connect, tables
+from forecaster.publication import (
+    Publication,
+    PublishedDay,
+    PublishedDepot,
+    PublishedMark,
+    RecentDay,
+    Tier,
+    objections,
+)
+from forecaster.records import Head, Outcome, Promotion, Run
+
+__all__ = [
+    "Head",
+    "Ledger",
+    "Outcome",
+    "Promotion",
+    "Publication",
+    "PublishedDay",
+    "PublishedDepot",
+    "PublishedMark",
+    "RecentDay",
+    "Run",
+    "Tier",
+    "objections",
+]
+
+TIMED_RUNS = 14  # finished runs behind an expected timing
+
+
+class Ledger:
+    """The ledger, opened for writing (`open`) or only for reading (`open_reader`); safe to share between threads.
+
+    Every method raises LedgerError, in a plain sentence, when the database cannot do what is asked.
+    """
+
+    def __init__(self, url: str, engine: sa.Engine) -> None:
+        self._url, self._engine = url, engine
+
+    @classmethod
+    def open(cls, url: str) -> Self:
+        """For writing: makes the folder, brings the tables to the newest revision."""
+        return cls(url, connect.writer(url))
+
+    @classmethod
+    def open_reader(cls, url: str) -> Self:
+        """For reading: never writes; LedgerError when the ledger is missing or of another revision."""
+        return cls(url, connect.reader(url))
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # runs
+
+    def start_run(
+        self,
+        run_id: str,
+        *,
+        pipeline: str,
+        as_of: datetime,
+        spec_digest: str,
+        lake_versions: Mapping[str, int] | None = None,
+        at: datetime | None = None,
+    ) -> str:
+        """Write down that a night has begun; `at` is now by default. LedgerError when the run id is taken."""
+        row = {"run_id": run_id, "pipeline": pipeline, "as_of": as_of, "spec_digest": spec_digest, "outcome": "running"}
+        row |= {"started_at": at or datetime.now(UTC), "lake_versions": dict(lake_versions or {})}
+        with self._transaction() as connection:
+            if records.one(connection, sa.select(tables.runs.c.run_id).where(tables.runs.c.run_id == run_id)):
+                raise LedgerError(f"run {run_id!r} is in the ledger already; wanted a new run id")
+            connection.execute(tables.runs.insert().values(**row, findings=[], timings={}))
+        return run_id
+
+    def note(
+        self,
+        run_id: str,
+        *,
+        timings: Mapping[str, float] | None = None,
+        findings: Iterable[Any] = (),
+        lake_versions: Mapping[str, int] | None = None,
+        bundle_digest: str | None = None,
+        tier: Tier | None = None,
+        verdict: Any = None,
+        message: str | None = None,
+    ) -> None:
+        """Add what a stage learned: timings (seconds) and lake versions are merged, findings appended once, the rest
+        replaced. Findings and the verdict are dataclasses or mappings.
+        """
+        given = {"bundle_digest": bundle_digest, "tier": tier, "verdict": records.plain(verdict), "message": message}
+        values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        with self._transaction() as connection:
+            row = self._run_row(connection, run_id)
+            values["timings"] = row["timings"] | {stage: float(s) for stage, s in (timings or {}).items()}
+            values["lake_versions"] = row["lake_versions"] | dict(lake_versions or {})
+            values["findings"] = list(row["findings"])
+            for finding in map(records.plain, findings):
+                if finding not in values["findings"]:
+                    values["findings"].append(finding)
+            connection.execute(tables.runs.update().where(tables.runs.c.run_id == run_id).values(**values))
+
+    def finish_run(
+        self,
+        run_id: str,
+        outcome: Outcome,
+        exit_code: int,
+        message: str | None = None,
+        tier: Tier | None = None,
+        *,
+        at: datetime | None = None,
+    ) -> None:
+        """Write down how a night ended. A message or tier noted earlier stays unless another is given."""
+        if outcome not in get_args(Outcome):
+            raise LedgerError(f"outcome is {outcome!r}, wanted one of {', '.join(get_args(Outcome))}")
+        values: dict[str, Any] = {"outcome": outcome, "exit_code": exit_code, "finished_at": at or datetime.now(UTC)}
+        values |= {name: value for name, value in {"message": message, "tier": tier}.items() if value is not None}
+        with self._transaction() as connection:
+            self._run_row(connection, run_id)
+            connection.execute(tables.runs.update().where(tables.runs.c.run_id == run_id).values(**values))
+
+    def runs(self, pipeline: str | None = None, limit: int = 30) -> tuple[Run, ...]:
+        """The latest runs, newest first."""
+        query = sa.select(tables.runs).order_by(tables.runs.c.started_at.desc(), tables.runs.c.run_id).limit(limit)
+        if pipeline is not None:
+            query = query.where(tables.runs.c.pipeline == pipeline)
+        with self._transaction() as connection:
+            rows = connection.execute(query).mappings().all()
+        return tuple(Run(**{**row, "findings": tuple(row["findings"])}) for row in rows)
+
+    def expected_timings(self, pipeline: str) -> dict[str, float]:
+        """Stage → seconds: the median over the last 14 finished runs that had the stage."""
+        finished = tables.runs.c.finished_at
+        query = sa.select(tables.runs.c.timings).where(tables.runs.c.pipeline == pipeline, finished.is_not(None))
+        with self._transaction() as connection:
+            found = connection.execute(query.order_by(finished.desc()).limit(TIMED_RUNS)).scalars().all()
+        seconds: defaultdict[str, list[float]] = defaultdict(list)
+        for timings in found:
+            for stage, value in timings.items():
+                seconds[stage].append(value)
+        return {stage: median(values) for stage, values in seconds.items()}
+
+    # publications
+
+    def publish(self, publication: Publication) -> int:
+        """Show this publication, and keep the last 8; returns its id.
+
+        Publishing what is shown already, of the same run, changes nothing and returns the shown id. Raises LedgerError
+        when the publication is not whole or the run was never started; then nothing has changed.
+        """
+        if found := objections(publication):
+            raise LedgerError("not published: " + "; ".join(found))
+        with self._transaction() as connection:
+            self._run_row(connection, publication.run_id)
+            head = records.head(connection, publication.pipeline)
+            if head and head.run_id == publication.run_id:
+                shown = records.whole(connection, head)
+                if replace(shown, published_at=publication.published_at) == publication:
+                    return head.publication_id
+            number = records.stage(connection, publication)
+            records.flip(connection, publication.pipeline, number, head.publication_id if head else None)
+            staged = records.head(connection, publication.pipeline)
+            if staged is None or records.whole(connection, staged) != publication:
+                raise LedgerError("not published: the database does not give back what was written; check its disk")
+            records.prune(connection, publication.pipeline)
+        return number
+
+    def current(self, pipeline: str | None = None) -> Head | None:
+        """What is shown now; None when nothing was published.
+
+        Without a pipeline, the only one there is; LedgerError when there are several.
+        """
+        with self._transaction() as connection:
+            if pipeline is None:
+                names = connection.execute(sa.select(tables.slot.c.pipeline).order_by("pipeline")).scalars().all()
+                if len(names) > 1:
+                    raise LedgerError(f"the ledger holds several pipelines; name one of {', '.join(names)}")
+                if not names:
+                    return None
+                pipeline = names[0]
+            return records.head(connection, pipeline)
+
+    def depots(self, publication_id: int) -> tuple[PublishedDepot, ...]:
+        """The depots of a publication in their order; empty when it is kept no longer."""
+        with self._transaction() as connection:
+            return records.depots(connection, publication_id)
+
+    def depot(self, publication_id: int, depot_id: str) -> PublishedDepot | None:
+        """One depot of a publication."""
+        with self._transaction() as connection:
+            return next(iter(records.depots(connection, publication_id, depot_id)), None)
+
+    def rollback(self, pipeline: str) -> Head:
+        """Show the publication before the shown one again; a second call undoes the first."""
+        with self._transaction() as connection:
+            head = records.head(connection, pipeline)
+            if head is None or head.previous_id is None:
+                raise LedgerError(f"nothing to roll back to: {pipeline} has no earlier publication")
+            records.flip(connection, pipeline, head.previous_id, head.publication_id)
+            found = records.head(connection, pipeline)
+        assert found is not None
+        return found
+
+    # champions
+
+    def promote(
+        self,
+        pipeline: str,
+        *,
+        run_id: str,
+        bundle_digest: str,
+        by: str,
+        reason: str,
+        model_version: str | None = None,
+        at: datetime | None = None,
+    ) -> Promotion:
+        """Make a bundle the champion."""
+        with self._transaction() as connection:
+            self._run_row(connection, run_id)
+            reigning = records.champion(connection, pipeline)
+            row: dict[str, Any] = {"pipeline": pipeline, "run_id": run_id, "by": by, "reason": reason}
+            row |= {"bundle_digest": bundle_digest}
+            row |= {"model_version": model_version, "previous_digest": reigning.bundle_digest if reigning else None}
+            connection.execute(tables.promotions.insert().values(**row, at=at or datetime.now(UTC)))
+            promoted = records.champion(connection, pipeline)
+        assert promoted is not None
+        return promoted
+
+    def champion(self, pipeline: str) -> Promotion | None:
+        """The latest promotion; None when no model ever reigned."""
+        with self._transaction() as connection:
+            return records.champion(connection, pipeline)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sa.Connection]:
+        with connect.ours(self._url), self._engine.begin() as connection:
+            yield connection
+
+    def _run_row(self, connection: sa.Connection, run_id: str) -> sa.RowMapping:
+        query = sa.select(tables.runs).where(tables.runs.c.run_id == run_id).with_for_update()
+        if (row := records.one(connection, query)) is None:
+            raise LedgerError(f"run {run_id!r} is not in the ledger; wanted one that start_run wrote")
+        return row

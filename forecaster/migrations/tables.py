@@ -1,0 +1,138 @@
+"""The ledger's tables as they stand after the newest revision.
+
+The revisions in `versions` make them; a test holds both to the same shape.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Dialect
+
+REVISION = "0001"
+REVISION_TABLE = "forecaster_revision"  # not alembic's own name: other tools in the same database use that one
+
+
+class Instant(sa.types.TypeDecorator[datetime]):
+    """An instant as ISO text in UTC, of one width, so that text order is time order on every engine."""
+
+    impl = sa.String(32)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> str | None:
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"{value} has no time zone; the ledger keeps instants, as in datetime.now(UTC)")
+        return value.astimezone(UTC).isoformat(timespec="microseconds")
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> datetime | None:
+        return None if value is None else datetime.fromisoformat(value)
+
+
+Json = sa.JSON(none_as_null=True)
+metadata = sa.MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_name)s",
+    }
+)
+
+runs = sa.Table(
+    "runs",
+    metadata,
+    sa.Column("run_id", sa.Text, primary_key=True),
+    sa.Column("pipeline", sa.Text, nullable=False, index=True),
+    sa.Column("started_at", Instant, nullable=False),
+    sa.Column("finished_at", Instant),
+    sa.Column("as_of", Instant, nullable=False),
+    sa.Column("spec_digest", sa.Text, nullable=False),
+    sa.Column("lake_versions", Json, nullable=False),  # lake table → Delta version read
+    sa.Column("bundle_digest", sa.Text),
+    sa.Column("tier", sa.Text),
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("exit_code", sa.Integer),
+    sa.Column("findings", Json, nullable=False),  # list of {rule, severity, count, message}
+    sa.Column("timings", Json, nullable=False),  # stage → seconds
+    sa.Column("verdict", Json),
+    sa.Column("message", sa.Text),
+)
+
+publications = sa.Table(
+    "publications",
+    metadata,
+    sa.Column("publication_id", sa.Integer, primary_key=True),
+    sa.Column("pipeline", sa.Text, nullable=False, index=True),
+    sa.Column("run_id", sa.Text, sa.ForeignKey("runs.run_id"), nullable=False),
+    sa.Column("published_at", Instant, nullable=False),
+    sa.Column("as_of", Instant, nullable=False),
+    sa.Column("cutoff", sa.Date, nullable=False),
+    sa.Column("horizon", sa.Integer, nullable=False),  # days
+    sa.Column("tier", sa.Text, nullable=False),
+    sa.Column("model", sa.Text, nullable=False),
+    sa.Column("bundle_digest", sa.Text),
+    sa.Column("timezone", sa.Text, nullable=False),
+    sa.Column("levels", Json, nullable=False),
+    sa.Column("title", sa.Text),
+    sa.Column("note", sa.Text),
+    sqlite_autoincrement=True,  # an id is never given twice: caches are keyed by it
+)
+
+
+def _of_publication() -> sa.Column[int]:
+    return sa.Column(
+        "publication_id",
+        sa.Integer,
+        sa.ForeignKey("publications.publication_id", ondelete="CASCADE"),
+        primary_key=True,
+    )
+
+
+published_depots = sa.Table(
+    "published_depots",
+    metadata,
+    _of_publication(),
+    sa.Column("depot_id", sa.Text, primary_key=True),
+    sa.Column("position", sa.Integer, nullable=False),
+    sa.Column("attributes", Json, nullable=False),
+    sa.Column("recent", Json, nullable=False),  # list of [ISO date, orders or null, open]
+    sa.Column("marks", Json, nullable=False),  # list of [ISO date, kind, name]
+)
+
+published = sa.Table(
+    "published",
+    metadata,
+    _of_publication(),
+    sa.Column("depot_id", sa.Text, primary_key=True),
+    sa.Column("target_date", sa.Date, primary_key=True),
+    sa.Column("horizon", sa.Integer, nullable=False),
+    sa.Column("open", sa.Boolean, nullable=False),
+    sa.Column("quantiles", Json, nullable=False),  # orders, aligned with the publication's levels
+    sa.Column("drivers", sa.Integer),
+)
+
+slot = sa.Table(
+    "slot",
+    metadata,
+    sa.Column("pipeline", sa.Text, primary_key=True),
+    sa.Column("publication_id", sa.Integer, sa.ForeignKey("publications.publication_id"), nullable=False),
+    sa.Column("previous_id", sa.Integer, sa.ForeignKey("publications.publication_id")),
+    sa.Column("flipped_at", Instant, nullable=False),
+)
+
+promotions = sa.Table(
+    "promotions",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("at", Instant, nullable=False),
+    sa.Column("pipeline", sa.Text, nullable=False, index=True),
+    sa.Column("run_id", sa.Text, sa.ForeignKey("runs.run_id"), nullable=False),
+    sa.Column("bundle_digest", sa.Text, nullable=False),
+    sa.Column("model_version", sa.Text),
+    sa.Column("previous_digest", sa.Text),
+    sa.Column("by", sa.Text, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sqlite_autoincrement=True,
+)

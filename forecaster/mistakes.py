@@ -1,0 +1,142 @@
+"""Say what is wrong with a pipeline file: the line, what was found, what was wanted and the nearest valid key."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+Place = tuple[str, ...]  # the keys that lead to a value; an element of a list goes by its number
+
+
+def explain(file: Path, node: yaml.MappingNode, root: type[BaseModel], error: ValidationError | None) -> list[str]:
+    """One sentence for each key that stands twice and for each mistake that pydantic found, in the order of lines.
+
+    `node` is the composed file, `root` the model of the whole.
+    """
+    lines = dict(_lines(node))
+    found = [(line, f"key '{_dotted(place)}' stands twice") for place, line in _repeated(node)]
+    for problem in error.errors() if error else ():
+        known = place = _without_kinds(tuple(map(str, problem["loc"])))
+        while known not in lines:
+            known = known[:-1]
+        found.append((lines[known], _sentence(place, problem, root)))
+    return [f"{file}:{line}: {sentence}" for line, sentence in sorted(found, key=lambda each: each[0])]
+
+
+def broken_yaml(file: Path, error: yaml.YAMLError) -> str:
+    """Where the file stops being YAML, and why."""
+    mark = getattr(error, "problem_mark", None)
+    where = f"{file}:{mark.line + 1}" if mark else f"{file}"
+    parts = [getattr(error, "context", None), getattr(error, "problem", None)]
+    return f"{where}: not valid YAML: {': '.join(part for part in parts if part) or str(error).splitlines()[0]}"
+
+
+def nearest(word: str, words: Iterable[str]) -> str:
+    """A hint at the word that may have been meant; empty when none is near."""
+    close = difflib.get_close_matches(word, list(words), n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def kind_of(source: type[BaseModel]) -> str | None:
+    """What `kind` says in a source of this model; None for other models."""
+    field = source.model_fields.get("kind")
+    return str(get_args(field.annotation)[0]) if field else None
+
+
+def _sentence(place: Place, problem: Mapping[str, Any], root: type[BaseModel]) -> str:
+    key, kind, found, context = _dotted(place), problem["type"], problem["input"], problem.get("ctx", {})
+    if kind == "extra_forbidden":
+        keys = _keys(root, problem["loc"][:-1])
+        section = f" in {_dotted(place[:-1])}" if len(place) > 1 else ""
+        hint = nearest(place[-1], keys)
+        return (
+            f"unknown key '{place[-1]}'{section}{hint}{' Valid keys:' if hint else '; valid keys:'} {', '.join(keys)}"
+        )
+    if kind == "invalid_key":
+        return f"found {key} as a key, wanted a word; put it in quotes if it is meant"
+    if kind == "missing":
+        return f"'{key}' is missing"
+    if kind == "union_tag_not_found" or (kind == "model_attributes_type" and place[-1] == "source"):
+        return f"{key}: found {_short(found)}, wanted a source such as {{kind: csv, path: demand.csv}}"
+    if kind == "union_tag_invalid":
+        kinds = [kind for kind in map(kind_of, _models(root, problem["loc"])) if kind]
+        hint = nearest(context["tag"], kinds)
+        return f"{key}.kind: found '{context['tag']}', wanted one of {', '.join(kinds)}{hint}"
+    if kind == "value_error":
+        return f"{key}: {problem['msg'].removeprefix('Value error, ')}"
+    if kind == "string_type" and not isinstance(found, Mapping | list | None):
+        return f"{key}: found {_short(found)}, wanted text; put it in quotes"
+    if kind in {"model_type", "model_attributes_type"}:
+        keys = _keys(root, problem["loc"])
+        return f"{key}: found {_short(found)}, wanted a section with keys of {', '.join(keys)}"
+    if kind == "string_pattern_mismatch":
+        return f"{key}: found {_short(found)}, wanted text that matches {context['pattern']}"
+    wanted = re.sub(r"^\w+ should (be|have) |, unable to .*", "", problem["msg"])
+    hint = nearest(str(found), re.findall(r"'([^']+)'", wanted)) if kind == "literal_error" else ""
+    return f"{key}: found {_short(found)}, wanted {wanted}{hint}"
+
+
+def _without_kinds(place: Place) -> Place:
+    """Pydantic names the kind of a source as if it were a key below `source`; in the file it is none."""
+    return tuple(part for index, part in enumerate(place) if not (index and place[index - 1] == "source"))
+
+
+def _keys(root: type[BaseModel], place: Place) -> list[str]:
+    """The keys that are valid at a place, as pydantic names it."""
+    return sorted({name for model in _models(root, place) for name in model.model_fields})
+
+
+def _models(root: type[BaseModel], place: Place) -> list[type[BaseModel]]:
+    models = [root]
+    for part in place:
+        of_kind = [model for model in models if kind_of(model) == part]
+        fields = [model.model_fields[part] for model in models if part in model.model_fields]
+        models = of_kind or [found for field in fields for found in _models_in(field.annotation)]
+    return models
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [found for part in get_args(annotation) for found in _models_in(part)]
+
+
+def _lines(node: yaml.Node, place: Place = ()) -> Iterator[tuple[Place, int]]:
+    """Every key's place with its line in the file, from 1."""
+    if place == ():
+        yield place, 1
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            here = (*place, str(key.value))
+            yield here, key.start_mark.line + 1
+            yield from _lines(value, here)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            yield (*place, str(index)), value.start_mark.line + 1
+            yield from _lines(value, (*place, str(index)))
+
+
+def _repeated(node: yaml.Node, place: Place = ()) -> Iterator[tuple[Place, int]]:
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            if key.value in seen:
+                yield (*place, key.value), key.start_mark.line + 1
+            seen.add(key.value)
+            yield from _repeated(value, (*place, key.value))
+
+
+def _dotted(place: Place) -> str:
+    return ".".join(place)
+
+
+def _short(value: Any) -> str:
+    text = "nothing" if value is None else str(value) if isinstance(value, date) else repr(value)
+    return text if len(text) <= 80 else text[:77] + "…"

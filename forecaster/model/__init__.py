@@ -1,0 +1,1 @@
+"""The model: JAX lives here and nowhere else."""

@@ -1,0 +1,61 @@
+"""How JAX is set up in our processes, and how often it had to compile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jax
+
+_COMPILE = "/jax/core/compile/backend_compile_duration"
+_HIT = "/jax/compilation_cache/cache_hits"
+_MISS = "/jax/compilation_cache/cache_misses"
+
+
+def configure(cache: Path) -> None:
+    """Keep compiled programs in a folder, so that the second night compiles nothing.
+
+    JAX's own default keeps only what took over a second to compile, which is almost nothing here.
+    """
+    cache.mkdir(parents=True, exist_ok=True)
+    update: Any = jax.config.update  # which has no types
+    update("jax_compilation_cache_dir", str(cache))
+    update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+@dataclass
+class Compilations:
+    """What was compiled while `counted` was open: cache hits also pass through the compiler's door, briefly."""
+
+    hits: int = 0
+    misses: int = 0
+    seconds: float = 0.0
+    started: float = field(default_factory=time.monotonic)
+
+
+@contextmanager
+def counted() -> Iterator[Compilations]:
+    """Count compile events of this process."""
+    found = Compilations()
+
+    # JAX calls listeners by these names.
+    def on_event(event: str, **_: str | int) -> None:
+        found.hits += event == _HIT
+        found.misses += event == _MISS
+
+    def on_duration(event: str, duration_secs: float, **_: str | int) -> None:
+        if event == _COMPILE:
+            found.seconds += duration_secs
+
+    jax.monitoring.register_event_listener(on_event)
+    jax.monitoring.register_event_duration_secs_listener(on_duration)
+    try:
+        yield found
+    finally:
+        jax.monitoring.unregister_event_listener(on_event)
+        jax.monitoring.unregister_event_duration_listener(on_duration)

@@ -1,0 +1,143 @@
+"""Candidate ─► the content of a bundle: an ONNX graph, NumPy weights, and a check that they say what training said."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import onnxruntime
+from jax2onnx import to_onnx
+
+from forecaster.errors import ExportError
+from forecaster.model.features import LOOKBACK, Window
+from forecaster.model.network import Architecture, forward
+from forecaster.values import Candidate, Floats, Forecast, Panel
+
+OPSET = 21
+TOLERANCE = 1e-4  # relative, in counts; counts below one are compared absolutely
+INPUTS = Window._fields
+OUTPUT = "quantiles"
+
+
+def architecture(candidate: Candidate) -> Architecture:
+    sizes = dict(candidate.architecture)
+    return Architecture(**{**sizes, "levels": tuple(sizes["levels"]), "labels": tuple(sizes["labels"])})
+
+
+def forecaster(candidate: Candidate, *, jit: bool = True) -> Any:
+    """The candidate as a function from a panel to a forecast, in JAX."""
+    shape = architecture(candidate)
+    parameters = jax.tree.map(jnp.asarray, dict(candidate.parameters))
+    run = partial(forward, shape=shape)
+    compiled = jax.jit(run) if jit else run
+
+    def predict(panel: Panel) -> Forecast:
+        raw = np.asarray(compiled(parameters, window(panel.window(LOOKBACK))))
+        quantiles = np.maximum.accumulate(raw, axis=-1)  # as `serving.predict` does: what is judged is what goes out
+        open_ = panel.open[:, panel.history :]
+        return Forecast(panel.depot_ids, panel.cutoff, panel.target_dates, shape.levels, quantiles, open_)
+
+    return predict
+
+
+def window(arrays: Mapping[str, Any]) -> Window:
+    return Window(**{name: jnp.asarray(arrays[name]) for name in INPUTS})
+
+
+def to_graph(candidate: Candidate) -> bytes:
+    """The whole forward pass as one ONNX file, depots a dynamic axis; inputs are those of `Panel.window` by name.
+
+    Raises ExportError when the exporter or the ONNX checker objects.
+    """
+    shape = architecture(candidate)
+    parameters = jax.tree.map(jnp.asarray, dict(candidate.parameters))
+    days, ahead = LOOKBACK, LOOKBACK + shape.horizon
+    array: Any = jax.ShapeDtypeStruct  # which has no types
+    depots = jax.export.symbolic_shape("depots")[0]
+    inputs = [
+        array((depots, days), jnp.float32),
+        array((depots, ahead), jnp.float32),
+        array((depots, ahead, shape.covariates), jnp.float32),
+        array((depots, ahead, shape.calendar), jnp.float32),
+        array((depots, len(shape.labels)), jnp.int32),
+    ]
+
+    def quantiles(*arrays: Any) -> Any:
+        return forward(parameters, Window(*arrays), shape, differentiable=False)
+
+    # Says of every inner shape that it is not known; the checker below and the parity check know better.
+    logging.getLogger("onnx_ir.serde").setLevel(logging.ERROR)
+    try:
+        proto = to_onnx(
+            quantiles, inputs, model_name="forecaster", opset=OPSET, input_names=list(INPUTS), output_names=[OUTPUT]
+        )
+        onnx.checker.check_model(proto, full_check=True)
+    except Exception as error:  # the exporter raises whatever its plugins raise
+        raise ExportError(f"the model cannot be exported: {type(error).__name__}: {error}") from error
+    content: bytes = proto.SerializeToString(deterministic=True)
+    return content
+
+
+def weights(candidate: Candidate) -> dict[str, Floats]:
+    """The parameters as flat NumPy arrays, named by their path: members.cells.0.dense_h.kernel."""
+    leaves, _ = jax.tree.flatten_with_path(dict(candidate.parameters))
+    return {".".join(str(part.key) for part in path): np.asarray(leaf) for path, leaf in leaves}
+
+
+def about(candidate: Candidate) -> dict[str, Any]:
+    """What a manifest says of the model: sizes, order of inputs, units, and how it was trained."""
+    summary = {key: value for key, value in candidate.summary.items() if key not in VARYING}
+    return {
+        "architecture": dict(candidate.architecture),
+        "calendar": list(candidate.calendar_names),
+        "encoding": candidate.encoding.to_json(),
+        "horizon": candidate.horizon,
+        "inputs": list(INPUTS),
+        "levels": list(candidate.levels),
+        "lookback": LOOKBACK,
+        "opset": OPSET,
+        "output": OUTPUT,
+        "training": summary,
+        "units": {"demand": "orders a local calendar day", "quantiles": "orders a local calendar day"},
+    }
+
+
+# What differs between two trainings that made the same model: it belongs to the run, not to the bundle.
+VARYING = {
+    "seconds",
+    "first_epoch_seconds",
+    "compile_seconds",
+    "compile_hits",
+    "compile_misses",
+    "depot_days_a_second",
+}
+
+
+def parity(candidate: Candidate, graph: bytes, panel: Panel) -> float:
+    """Largest relative difference between ONNX and the forward pass run operation by operation, without jit.
+
+    Raises ExportError above `TOLERANCE`, naming the depot.
+    """
+    arrays = {name: x[:64] for name, x in panel.window(LOOKBACK).items()}
+    parameters = jax.tree.map(jnp.asarray, dict(candidate.parameters))
+    wanted = np.asarray(forward(parameters, window(arrays), architecture(candidate)))
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # the exporter leaves unused constants behind, which onnxruntime removes aloud
+    session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    used = {node.name for node in session.get_inputs()}
+    found = session.run(None, {name: x for name, x in arrays.items() if name in used})[0]
+    difference = np.abs(found - wanted) / np.maximum(np.abs(wanted), 1.0)
+    worst = np.unravel_index(np.argmax(np.where(np.isnan(difference), np.inf, difference)), difference.shape)
+    largest = float(difference[worst])
+    if not largest <= TOLERANCE:
+        raise ExportError(
+            f"ONNX says {found[worst]:.6g} where JAX says {wanted[worst]:.6g} for depot "
+            f"{panel.depot_ids[int(worst[0])]!r}: relative difference {largest:.2e}, wanted at most {TOLERANCE:.0e}"
+        )
+    return largest

@@ -1,0 +1,167 @@
+"""What the network sees of a window of raw counts: logs, levels and lags, made inside the compiled graph.
+
+Days run along the last axis of a (depots, days) array. `origins` are the days from which a forecast is made; in
+training a window has many, in a forecast only the last day. Nothing after an origin reaches what is computed for it.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+from jaxtyping import Float, Int
+
+LOOKBACK = 406  # days of history that one origin may look at: a year ago, and the level before it
+LEVEL = 28  # days of the local level
+WEEKS = 4  # same weekdays that make the seasonal anchor
+SEASON_WEEKS = 12  # same weekdays that make a weekday's habit
+YEAR = 364
+
+
+class Window(NamedTuple):
+    """Raw input: counts with NaN for "not known", what is known of the future, and the static codes."""
+
+    demand: Float[Array, "depots days"]
+    open: Float[Array, "depots days_and_horizon"]
+    covariates: Float[Array, "depots days_and_horizon covariates"]
+    calendar: Float[Array, "depots days_and_horizon features"]
+    statics: Int[Array, "depots attributes"]
+
+
+class Features(NamedTuple):
+    """What encoder and decoder read. d is the day that is forecast, t the origin."""
+
+    encoder: Float[Array, "depots scan encoder_features"]
+    decoder: Float[Array, "depots origins horizon decoder_features"]
+    anchor: Float[Array, "depots origins horizon"]  # log count to which the network adds
+    level: Float[Array, "depots origins"]
+
+
+def trailing_sum(x: Float[Array, "depots days"], length: int) -> Float[Array, "depots days"]:
+    """Sum over the last `length` days of each day, by doubling: exact to rounding, and made of shifts alone."""
+    total, done, power, block = jnp.zeros_like(x), 0, 1, x
+    while power <= length:
+        if length & power:
+            total = total + shift(block, done)
+            done += power
+        block = block + shift(block, power)
+        power *= 2
+    return total
+
+
+def shift(x: Float[Array, "depots days *more"], days: int) -> Float[Array, "depots days *more"]:
+    """x as it was `days` earlier; zero before the window."""
+    if days == 0:
+        return x
+    kept = x[:, : max(x.shape[1] - days, 0)]
+    padding = [(0, 0), (min(days, x.shape[1]), 0)] + [(0, 0)] * (x.ndim - 2)
+    return jnp.pad(kept, padding)
+
+
+def ahead_of(x: Array, first: int, origins: int, horizon: int, stride: int) -> Array:
+    """(depots, days, …) → (depots, origins, horizon, …): the value on each day that is forecast from each origin."""
+    span = stride * (origins - 1) + 1
+    return jnp.stack([x[:, first + h : first + h + span : stride] for h in range(1, horizon + 1)], axis=2)
+
+
+def make(
+    window: Window,
+    mean: Float[Array, ""],
+    spread: Float[Array, ""],
+    *,
+    scan: int,
+    origins: int,
+    horizon: int,
+    stride: int = 1,
+) -> Features:
+    """The features of a window's last `origins` origins, with an encoder that runs over its last `scan` days.
+
+    Origins lie `stride` days apart, the last of them on the window's last day.
+    `mean` and `spread` are those of log counts in training, for depots of which nothing else is known.
+    """
+    days = window.demand.shape[1]
+    usable = jnp.isfinite(window.demand) & (window.open[:, :days] > 0)
+    known = usable.astype(jnp.float32)
+    log = jnp.where(usable, jnp.log1p(jnp.where(usable, window.demand, 0.0)), 0.0)
+
+    count, year_count = trailing_sum(known, LEVEL), trailing_sum(known, YEAR)
+    recent = trailing_sum(log, LEVEL) / jnp.maximum(count, 1.0)
+    year = trailing_sum(log, YEAR) / jnp.maximum(year_count, 1.0)
+    level = jnp.where(count > 0, recent, jnp.where(year_count > 0, year, mean))
+    week_count = trailing_sum(known, 7)
+    week = jnp.where(week_count > 0, trailing_sum(log, 7) / jnp.maximum(week_count, 1.0), level)
+
+    relative = jnp.clip(log - level, -4.0, 4.0) * known
+    lag7 = (log - shift(log, 7)) * known * shift(known, 7)
+    size = (level - mean) / spread
+    per_day = [relative, known, lag7, week - level, year_count / YEAR * (level - year), size, count / LEVEL]
+    encoder = jnp.concatenate(
+        [
+            jnp.stack([part[:, days - scan :] for part in per_day], axis=-1),
+            window.open[:, days - scan : days, None],
+            window.covariates[:, days - scan : days],
+            window.calendar[:, days - scan : days],
+        ],
+        axis=-1,
+    )
+
+    first = days - 1 - stride * (origins - 1)  # index of the first origin
+    total = days + horizon
+
+    def ahead(x: Array) -> Array:
+        """(depots, days + horizon, …) → (depots, origins, horizon, …): the value on the day that is forecast."""
+        return ahead_of(x, first, origins, horizon, stride)
+
+    def extend(x: Array) -> Array:
+        return jnp.pad(x, ((0, 0), (0, total - days)))
+
+    log_, known_ = extend(log), extend(known)
+    origin_level = level[:, first::stride, None]
+    lags = [(shift(log_, 7 * k), shift(known_, 7 * k)) for k in range(1, WEEKS + 1)]
+    weight = reduce(jnp.add, (mask for _, mask in lags))
+    same_weekday = sum(value for value, _ in lags) / jnp.maximum(weight, 1.0)
+    anchor = jnp.where(ahead(weight) > 0, ahead(same_weekday), origin_level)
+
+    # The habit of a weekday over a season, each week against its own level: steadier than the anchor's four.
+    habits = [(shift(extend(relative), 7 * k), shift(known_, 7 * k)) for k in range(1, SEASON_WEEKS + 1)]
+    habit_weight = reduce(jnp.add, (mask for _, mask in habits))
+    habit = sum(value for value, _ in habits) / jnp.maximum(habit_weight, 1.0)
+
+    # What was special on the days that make the anchor: without it, last week's promotion looks like a habit.
+    special = jnp.concatenate([window.covariates, window.calendar[:, :, -3:]], axis=-1)
+    at_anchor = sum(shift(special, 7 * k) * mask[..., None] for k, (_, mask) in enumerate(lags, start=1))
+    at_anchor = at_anchor / jnp.maximum(weight, 1.0)[..., None]
+    last_year_known = shift(known_, YEAR)
+    last_year = jnp.clip(shift(log_, YEAR) - shift(extend(level), YEAR + 7), -4.0, 4.0) * last_year_known
+    covariates = ahead(window.covariates)
+    # What comes after the horizon is not known of any origin, though a later origin of the window knows it.
+    tomorrow = jnp.pad(covariates[:, :, 1:], ((0, 0), (0, 0), (0, 1), (0, 0)))
+    decoder = jnp.concatenate(
+        [
+            *[(jnp.clip(ahead(value) - origin_level, -4.0, 4.0) * ahead(mask))[..., None] for value, mask in lags],
+            *[ahead(mask)[..., None] for _, mask in lags],
+            (anchor - origin_level)[..., None],
+            ahead(habit)[..., None],
+            ahead(habit_weight / SEASON_WEEKS)[..., None],
+            ahead(last_year)[..., None],
+            ahead(last_year_known)[..., None],
+            ahead(window.open)[..., None],
+            covariates,
+            ahead(shift(window.covariates, 1)),
+            tomorrow,
+            ahead(window.calendar),
+            ahead(at_anchor),
+        ],
+        axis=-1,
+    )
+    return Features(encoder, decoder, anchor, level[:, first::stride])
+
+
+def encoder_width(covariates: int, calendar: int) -> int:
+    return 8 + covariates + calendar
+
+
+def decoder_width(covariates: int, calendar: int) -> int:
+    return 2 * WEEKS + 6 + 4 * covariates + calendar + 3

@@ -1,0 +1,177 @@
+"""The network: raw counts in, quantiles of counts out.
+
+A GRU reads the days before an origin; a small shared network then answers each day of the horizon from the encoder's
+state, what is known of that day, and the seasonal anchor (the mean of the last four known same weekdays), to which it
+adds. Quantiles cannot cross: the median, plus cumulative softplus steps up and down. Scaling, masks, lags and levels
+are inside (`features`), so that whoever runs the graph needs raw counts and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax import Array
+from jaxtyping import Float
+
+from forecaster.model import features, gru
+from forecaster.model.features import Window
+
+Parameters = Mapping[str, Any]
+FIRST_STEP = -2.4  # softplus of it is 0.087: neighbouring quantiles start some 9 % apart
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """The sizes that shape the parameters, and the levels they speak of."""
+
+    layers: int
+    hidden: int
+    dropout: float
+    levels: tuple[float, ...]
+    horizon: int
+    covariates: int
+    calendar: int
+    labels: tuple[int, ...]  # labels a static attribute, in order
+    scan: int = 112  # days the encoder reads before an origin
+
+    @property
+    def median(self) -> int:
+        return self.levels.index(0.5)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Network(nnx.Module):  # type: ignore[misc]  # flax has no types here
+    """Holds the parameters; `forward` computes with them."""
+
+    def __init__(self, shape: Architecture, rngs: nnx.Rngs) -> None:
+        hidden, embedded = shape.hidden, sum(_width(labels) for labels in shape.labels)
+        encoder = features.encoder_width(shape.covariates, shape.calendar) + embedded
+        decoder = features.decoder_width(shape.covariates, shape.calendar) + embedded
+        widths = [encoder] + [hidden] * (shape.layers - 1)
+        self.cells = nnx.List([nnx.GRUCell(width, hidden, rngs=rngs) for width in widths])
+        self.embeddings = nnx.List([nnx.Embed(labels + 1, _width(labels), rngs=rngs) for labels in shape.labels])
+        self.state = nnx.Linear(hidden, hidden, rngs=rngs)
+        self.day = nnx.Linear(decoder, hidden, use_bias=False, rngs=rngs)
+        self.step = nnx.Embed(shape.horizon, hidden, rngs=rngs)
+        self.mix = nnx.Linear(hidden, hidden, rngs=rngs)
+        self.out = nnx.Linear(hidden, len(shape.levels), kernel_init=nnx.initializers.normal(0.01), rngs=rngs)
+
+
+def _width(labels: int) -> int:
+    return min(8, 1 + labels // 2)
+
+
+def initial(shape: Architecture, key: Array) -> dict[str, Any]:
+    """Fresh parameters as a tree of arrays; lists of nnx become dictionaries with keys "0", "1", …"""
+    tree: dict[str, Any] = _named(nnx.to_pure_dict(nnx.state(Network(shape, nnx.Rngs(params=key)), nnx.Param)))
+    bias = jnp.full((len(shape.levels),), FIRST_STEP).at[shape.median].set(0.0)
+    tree["out"]["bias"] = bias
+    return tree
+
+
+def log_quantiles(
+    parameters: Parameters,
+    constants: Parameters,
+    window: Window,
+    shape: Architecture,
+    *,
+    origins: int = 1,
+    stride: int = 1,
+    scan: int | None = None,
+    dropout: Array | None = None,
+    differentiable: bool = True,
+) -> Float[Array, "depots origins horizon levels"]:
+    """Quantiles of log(1 + demand), for each of the window's last `origins` origins, `stride` days apart, and each
+    day of the horizon.
+
+    `constants` are what training measured and does not learn: mean and spread of log counts. `dropout` is the key
+    that drops; None keeps everything.
+    """
+    scan = shape.scan if scan is None else scan
+    mean, spread = constants["mean"], constants["spread"]
+    seen = features.make(window, mean, spread, scan=scan, origins=origins, horizon=shape.horizon, stride=stride)
+    embedded = [
+        jnp.take(parameters["embeddings"][str(i)]["embedding"], window.statics[:, i], axis=0)
+        for i in range(len(shape.labels))
+    ]
+
+    def with_static(x: Array) -> Array:
+        middle = (1,) * (x.ndim - 2)
+        spread = [
+            jnp.broadcast_to(e.reshape(e.shape[0], *middle, e.shape[1]), (*x.shape[:-1], e.shape[1])) for e in embedded
+        ]
+        return jnp.concatenate([x, *spread], axis=-1)
+
+    keys = iter(jax.random.split(dropout, shape.layers + 1)) if dropout is not None else None
+    x = jnp.swapaxes(with_static(seen.encoder), 0, 1)
+    for index in range(shape.layers):
+        cell = parameters["cells"][str(index)]
+        dense, recurrent = cell["dense_i"], cell["dense_h"]["kernel"]
+        x = gru.layer(dense["kernel"], dense["bias"], recurrent, x, differentiable=differentiable)
+        x = _drop(x, shape.dropout, keys)
+    state = jnp.swapaxes(x[scan - 1 - stride * (origins - 1) :: stride], 0, 1)  # (depots, origins, hidden)
+
+    hidden = _linear(parameters["day"], with_static(seen.decoder))
+    # Broadcast in so many words: the exporter gives an implicit broadcast of a middle axis the wrong shape.
+    read = jnp.broadcast_to(_linear(parameters["state"], state)[:, :, None], hidden.shape)
+    hidden = jax.nn.gelu(hidden + read + parameters["step"]["embedding"][None, None])
+    hidden = _drop(hidden, shape.dropout, keys)
+    hidden = hidden + jax.nn.gelu(_linear(parameters["mix"], hidden))
+    out = _linear(parameters["out"], hidden)
+
+    middle = shape.median
+    center = seen.anchor[..., None] + out[..., middle : middle + 1]
+    down = [jax.nn.softplus(out[..., i : i + 1]) for i in reversed(range(middle))]
+    up = [jax.nn.softplus(out[..., i : i + 1]) for i in range(middle + 1, len(shape.levels))]
+    lower, upper = [center], [center]
+    for step in down:
+        lower.append(lower[-1] - step)
+    for step in up:
+        upper.append(upper[-1] + step)
+    return jnp.concatenate([*reversed(lower[1:]), center, *upper[1:]], axis=-1)
+
+
+def forward(
+    parameters: Parameters, window: Window, shape: Architecture, *, differentiable: bool = True
+) -> Float[Array, "depots horizon levels"]:
+    """Quantiles of counts on the days after the window: the members' mean, calibrated, zero on closed days.
+
+    `parameters` is a candidate's tree: {"members": …, "constants": …, "calibration": (levels,)}, members stacked on
+    the first axis. Members are averaged as logs, where the calibration widens or narrows each level's distance to
+    the median. Never negative, and never crossing unless the calibration reverses close neighbours.
+    """
+
+    def member(learned: Parameters) -> Array:
+        return log_quantiles(learned, parameters["constants"], window, shape, differentiable=differentiable)[:, 0]
+
+    mean = jax.vmap(member)(parameters["members"]).mean(axis=0)
+    center = mean[..., shape.median : shape.median + 1]
+    log = center + (mean - center) * parameters["calibration"][None, None]
+    open_ = window.open[:, -shape.horizon :, None]
+    return jnp.where(open_ > 0, jnp.expm1(jnp.clip(log, 0.0, 20.0)), 0.0)
+
+
+def _linear(dense: Mapping[str, Array], x: Array) -> Array:
+    """x W + b with the product kept two-dimensional, which is many times faster on CPU than a higher one."""
+    flat = x.reshape(-1, x.shape[-1]) @ dense["kernel"]
+    if "bias" in dense:
+        flat = flat + dense["bias"][None, :]
+    return flat.reshape(*x.shape[:-1], flat.shape[-1])
+
+
+def _drop(x: Array, rate: float, keys: Any) -> Array:
+    if keys is None or rate == 0:
+        return x
+    keep = jax.random.bernoulli(next(keys), 1 - rate, x.shape)
+    return jnp.where(keep, x / (1 - rate), 0.0)
+
+
+def _named(tree: Any) -> Any:
+    return {str(key): _named(value) for key, value in tree.items()} if isinstance(tree, Mapping) else tree

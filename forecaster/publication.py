@@ -1,0 +1,159 @@
+"""What one night publishes, and what makes it whole.
+
+A `Publication` is the page's whole world: one forecast of every depot, with the days before it and the names of the
+days to know. `objections` says in sentences why one must not go out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from itertools import pairwise
+from typing import Literal, get_args
+from zoneinfo import available_timezones
+
+Tier = Literal["fresh", "champion", "fallback"]
+TIERS: tuple[Tier, ...] = get_args(Tier)
+PAGE_LEVELS = (0.1, 0.5, 0.9)  # the page shows the median and the 80 % band
+
+
+@dataclass(frozen=True)
+class PublishedDay:
+    """One depot's forecast for one local calendar day, in orders."""
+
+    target_date: date
+    horizon: int  # days after the cutoff, from 1
+    open: bool
+    quantiles: tuple[float, ...]  # aligned with the publication's levels; all 0 on a closed day
+    drivers: int | None = None  # whom to roster; None = the pipeline plans no staff
+
+    def __post_init__(self) -> None:
+        # NumPy scalars are welcome here and plain numbers afterwards: they end as JSON.
+        _keep(self, horizon=int(self.horizon), open=bool(self.open), quantiles=tuple(map(float, self.quantiles)))
+        _keep(self, drivers=None if self.drivers is None else int(self.drivers))
+
+
+@dataclass(frozen=True)
+class RecentDay:
+    """What came on a day up to the cutoff, in orders; `demand` None = not known (NaN becomes None)."""
+
+    date: date
+    demand: float | None
+    open: bool = True
+
+    def __post_init__(self) -> None:
+        known = self.demand is not None and not math.isnan(self.demand)
+        _keep(self, demand=float(self.demand) if known and self.demand is not None else None, open=bool(self.open))
+
+
+@dataclass(frozen=True)
+class PublishedMark:
+    """A day worth naming: a holiday, an event, a closure."""
+
+    date: date
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True)
+class PublishedDepot:
+    """One depot of a publication: what is to come, and what the page needs around it."""
+
+    depot_id: str
+    days: tuple[PublishedDay, ...]  # cutoff + 1 … cutoff + horizon
+    recent: tuple[RecentDay, ...] = ()  # oldest first, up to the cutoff
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    marks: tuple[PublishedMark, ...] = ()
+
+    def __post_init__(self) -> None:
+        _keep(self, attributes={name: str(word) for name, word in self.attributes.items()})
+
+
+@dataclass(frozen=True)
+class Publication:
+    """The forecasts of one night for every depot, ready to be shown. Instants carry a zone."""
+
+    pipeline: str
+    run_id: str
+    published_at: datetime
+    as_of: datetime
+    cutoff: date
+    horizon: int
+    tier: Tier
+    model: str  # for people, as in "harbor-fleet v3" or "seasonal naive"
+    timezone: str  # the zone whose calendar days are forecast
+    levels: tuple[float, ...]
+    depots: tuple[PublishedDepot, ...]
+    bundle_digest: str | None = None
+    title: str | None = None
+    note: str | None = None  # a sentence for the page, as in why tonight's model was not admitted
+
+    def __post_init__(self) -> None:
+        _keep(self, levels=tuple(map(float, self.levels)))
+
+
+def _keep(value: object, **fields: object) -> None:
+    """Settle fields of a frozen value while it is being made."""
+    for name, settled in fields.items():
+        object.__setattr__(value, name, settled)
+
+
+def objections(publication: Publication, most: int = 5) -> tuple[str, ...]:
+    """Why this publication must not go out, at most `most` sentences; empty when it is whole."""
+    found = []
+    for sentence in _objections(publication):
+        found.append(sentence)
+        if len(found) == most:
+            break
+    return tuple(found)
+
+
+def _objections(publication: Publication) -> Iterator[str]:
+    levels, horizon = publication.levels, publication.horizon
+    if publication.tier not in TIERS:
+        yield f"tier is {publication.tier!r}, wanted one of {', '.join(TIERS)}"
+    if publication.timezone not in available_timezones():
+        yield f"timezone is {publication.timezone!r}, wanted a zone such as Europe/Berlin"
+    if list(levels) != sorted(set(levels)) or not set(PAGE_LEVELS) <= set(levels):
+        yield f"levels are {list(levels)}, wanted rising quantile levels with 0.1, 0.5 and 0.9 among them"
+    if not publication.depots:
+        yield "there is no depot in it"
+    ids = [depot.depot_id for depot in publication.depots]
+    if "" in ids:
+        yield "a depot has an empty id"
+    for twice in sorted({name for name in ids if ids.count(name) > 1} if len(set(ids)) < len(ids) else ()):
+        yield f"depot {twice!r} stands in it twice"
+    wanted = [(step, publication.cutoff + timedelta(days=step)) for step in range(1, horizon + 1)]
+    for depot in publication.depots:
+        if [(day.horizon, day.target_date) for day in depot.days] != wanted:
+            days = ", ".join(str(day.target_date) for day in depot.days) or "no day"
+            yield f"depot {depot.depot_id!r} has {days}, wanted the {horizon} days after {publication.cutoff}"
+        for day in depot.days:
+            if wrong := _wrong(day, len(levels)):
+                yield f"depot {depot.depot_id!r}, {day.target_date}: {wrong}"
+        for past in depot.recent:
+            if past.date > publication.cutoff or (past.demand is not None and not 0 <= past.demand < math.inf):
+                yield (
+                    f"depot {depot.depot_id!r}, {past.date}: recent demand {past.demand}, "
+                    f"wanted a finite number of orders, 0 or more, not after {publication.cutoff}"
+                )
+
+
+def _wrong(day: PublishedDay, levels: int) -> str | None:
+    """What cannot be true of one day's forecast."""
+    values = day.quantiles
+    if len(values) != levels:
+        return f"{len(values)} quantiles, wanted {levels}, one for each level"
+    if not all(math.isfinite(value) for value in values):
+        return f"quantiles {list(values)}, wanted finite numbers"
+    if not all(value >= 0 for value in values):
+        return f"quantiles {list(values)}, wanted 0 or more"
+    if not all(low <= high for low, high in pairwise(values)):
+        return f"quantiles {list(values)}, wanted no fall from one level to the next"
+    if not day.open and any(values):
+        return f"quantiles {list(values)} on a closed day, wanted 0"
+    if day.drivers is not None and day.drivers < 0:
+        return f"{day.drivers} drivers, wanted 0 or more"
+    return None

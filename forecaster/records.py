@@ -1,0 +1,185 @@
+"""Turn what the ledger keeps into rows, and rows into values again.
+
+Each function works on a connection whose transaction the caller holds.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from datetime import UTC, date, datetime
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from forecaster.migrations import tables
+from forecaster.publication import Publication, PublishedDay, PublishedDepot, PublishedMark, RecentDay, Tier
+
+Outcome = Literal["running", "published", "degraded", "failed", "no_data"]
+KEPT = 8  # publications of a pipeline
+
+
+@dataclass(frozen=True)
+class Run:
+    """One night, as far as it got."""
+
+    run_id: str
+    pipeline: str
+    started_at: datetime
+    finished_at: datetime | None
+    as_of: datetime
+    spec_digest: str
+    lake_versions: Mapping[str, int]
+    bundle_digest: str | None
+    tier: Tier | None
+    outcome: Outcome
+    exit_code: int | None
+    findings: tuple[Mapping[str, Any], ...]
+    timings: Mapping[str, float]  # stage → seconds
+    verdict: Mapping[str, Any] | None
+    message: str | None
+
+
+@dataclass(frozen=True)
+class Head:
+    """The publication that is shown, without its depots. Its id is never given to another one."""
+
+    publication_id: int
+    previous_id: int | None  # where `rollback` leads
+    flipped_at: datetime
+    pipeline: str
+    run_id: str
+    published_at: datetime
+    as_of: datetime
+    cutoff: date
+    horizon: int
+    tier: Tier
+    model: str
+    timezone: str
+    levels: tuple[float, ...]
+    bundle_digest: str | None
+    title: str | None
+    note: str | None
+
+
+@dataclass(frozen=True)
+class Promotion:
+    """Who became champion when, why, and whom it replaced."""
+
+    id: int
+    at: datetime
+    pipeline: str
+    run_id: str
+    bundle_digest: str
+    model_version: str | None
+    previous_digest: str | None
+    by: str
+    reason: str
+
+
+def one(connection: sa.Connection, query: sa.Select[Any]) -> sa.RowMapping | None:
+    """The only row of a query that can have one at most."""
+    return connection.execute(query).mappings().one_or_none()
+
+
+def plain(value: Any) -> Any:
+    """A dataclass as a dict, fit for JSON; anything else as it is."""
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+
+
+def head(connection: sa.Connection, pipeline: str) -> Head | None:
+    """The publication that the pipeline's slot shows."""
+    slot = tables.slot.c
+    query = (
+        sa.select(tables.publications, slot.previous_id, slot.flipped_at)
+        .join(tables.slot, slot.publication_id == tables.publications.c.publication_id)
+        .where(slot.pipeline == pipeline)
+    )
+    row = one(connection, query)
+    return None if row is None else Head(**{**row, "levels": tuple(row["levels"])})
+
+
+def whole(connection: sa.Connection, shown: Head) -> Publication:
+    """A publication with its depots, as it was given to `stage`."""
+    own = {field.name: getattr(shown, field.name) for field in fields(Publication) if field.name != "depots"}
+    return Publication(**own, depots=depots(connection, shown.publication_id))
+
+
+def stage(connection: sa.Connection, publication: Publication) -> int:
+    """Write a publication's rows, which no slot shows yet; returns its new id."""
+    own = {field.name: getattr(publication, field.name) for field in fields(Publication) if field.name != "depots"}
+    key = connection.execute(tables.publications.insert().values(**own | {"levels": list(publication.levels)}))
+    assert key.inserted_primary_key is not None
+    number: int = key.inserted_primary_key[0]
+    connection.execute(
+        tables.published_depots.insert(),
+        [
+            {
+                "publication_id": number,
+                "depot_id": depot.depot_id,
+                "position": position,
+                "attributes": dict(depot.attributes),
+                "recent": [[day.date.isoformat(), day.demand, day.open] for day in depot.recent],
+                "marks": [[mark.date.isoformat(), mark.kind, mark.name] for mark in depot.marks],
+            }
+            for position, depot in enumerate(publication.depots)
+        ],
+    )
+    connection.execute(
+        tables.published.insert(),
+        [
+            {"publication_id": number, "depot_id": depot.depot_id, **asdict(day), "quantiles": list(day.quantiles)}
+            for depot in publication.depots
+            for day in depot.days
+        ],
+    )
+    return number
+
+
+def depots(connection: sa.Connection, publication_id: int, depot_id: str | None = None) -> tuple[PublishedDepot, ...]:
+    """The depots of a publication in their order, or the one that is named."""
+    queries = []
+    for table in (tables.published_depots, tables.published):
+        query = sa.select(table).where(table.c.publication_id == publication_id)
+        queries.append(query if depot_id is None else query.where(table.c.depot_id == depot_id))
+    days = defaultdict(list)
+    for row in connection.execute(queries[1].order_by(tables.published.c.target_date)).mappings():
+        days[row["depot_id"]].append(
+            PublishedDay(row["target_date"], row["horizon"], row["open"], tuple(row["quantiles"]), row["drivers"])
+        )
+    return tuple(
+        PublishedDepot(
+            row["depot_id"],
+            tuple(days[row["depot_id"]]),
+            tuple(RecentDay(date.fromisoformat(day), demand, is_open) for day, demand, is_open in row["recent"]),
+            row["attributes"],
+            tuple(PublishedMark(date.fromisoformat(day), kind, name) for day, kind, name in row["marks"]),
+        )
+        for row in connection.execute(queries[0].order_by(tables.published_depots.c.position)).mappings()
+    )
+
+
+def flip(connection: sa.Connection, pipeline: str, publication_id: int, previous_id: int | None) -> None:
+    """Show another publication; `previous_id` is where a rollback leads."""
+    values = {"publication_id": publication_id, "previous_id": previous_id, "flipped_at": datetime.now(UTC)}
+    changed = connection.execute(tables.slot.update().where(tables.slot.c.pipeline == pipeline).values(**values))
+    if changed.rowcount == 0:
+        connection.execute(tables.slot.insert().values(pipeline=pipeline, **values))
+
+
+def prune(connection: sa.Connection, pipeline: str) -> None:
+    """Drop all but the last publications, and never one that the slot names."""
+    numbers, slot = tables.publications.c.publication_id, tables.slot.c
+    own = tables.publications.c.pipeline == pipeline
+    kept = set(connection.execute(sa.select(numbers).where(own).order_by(numbers.desc()).limit(KEPT)).scalars())
+    for named in connection.execute(sa.select(slot.publication_id, slot.previous_id).where(slot.pipeline == pipeline)):
+        kept |= {number for number in named if number is not None}
+    connection.execute(tables.publications.delete().where(own, numbers.not_in(kept)))
+
+
+def champion(connection: sa.Connection, pipeline: str) -> Promotion | None:
+    """The latest promotion."""
+    query = sa.select(tables.promotions).where(tables.promotions.c.pipeline == pipeline)
+    row = one(connection, query.order_by(tables.promotions.c.id.desc()).limit(1))
+    return None if row is None else Promotion(**row)

@@ -1,0 +1,124 @@
+"""The registry: every night a run in MLflow, every admitted model a version, and the champion an alias.
+
+Which model forecasts is decided by the ledger; the registry tells the same story to those who review runs.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+os.environ.setdefault("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "false")
+os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+
+import mlflow  # the environment first: MLflow reads it on import
+import onnx
+from matplotlib.figure import Figure
+from mlflow.entities import Metric, Param
+from mlflow.models import ModelSignature
+from mlflow.types import Schema, TensorSpec
+
+CHAMPION = "champion"
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a night leaves in the registry."""
+
+    run_name: str
+    parameters: Mapping[str, Any]
+    metrics: Mapping[str, float]
+    epochs: tuple[tuple[float, ...], ...]  # number, loss, validation, learning rate, gradient norm
+    tags: Mapping[str, str]
+    figures: Mapping[str, Figure]
+
+
+class Registry:
+    """An MLflow tracking store: an SQLite file, or a server."""
+
+    def __init__(self, uri: str, pipeline: str, artifacts: Path) -> None:
+        """`artifacts` is where an embedded store keeps files; a server has its own place."""
+        # MLflow's own tables are made on first use, which it tells at length.
+        for name in ("alembic", "mlflow.store.db.utils", "mlflow"):
+            logging.getLogger(name).setLevel(logging.ERROR)
+        if uri.startswith("sqlite:///"):
+            Path(uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+        mlflow.set_tracking_uri(uri)
+        mlflow.set_registry_uri(uri)
+        self._client = mlflow.MlflowClient(uri, uri)
+        self._pipeline = pipeline
+        found = self._client.get_experiment_by_name(pipeline)
+        location = artifacts.resolve().as_uri() if uri.startswith("sqlite:") else None
+        self._experiment = found.experiment_id if found else self._client.create_experiment(pipeline, location)
+
+    def log(self, record: Record, bundle: Path | None) -> str | None:
+        """Log one run; with a bundle, register its model. Returns the model's version, None without a bundle.
+
+        A bundle that is registered already, from an earlier run with the same result, keeps its version.
+        """
+        with mlflow.start_run(experiment_id=self._experiment, run_name=record.run_name) as run:
+            run_id = run.info.run_id
+            params = [Param(key, str(value)[:500]) for key, value in record.parameters.items()]
+            now = int(run.info.start_time)
+            metrics = [Metric(key, float(value), now, 0) for key, value in record.metrics.items() if value == value]
+            names = ("train_loss", "validation_loss", "learning_rate", "gradient_norm")
+            for number, *values in record.epochs:
+                metrics += [Metric(n, float(v), now, int(number)) for n, v in zip(names, values, strict=True)]
+            for start in range(0, max(len(metrics), 1), 1000):
+                self._client.log_batch(run_id, metrics[start : start + 1000], params if start == 0 else [])
+            mlflow.set_tags(dict(record.tags))
+            for name, figure in record.figures.items():
+                mlflow.log_figure(figure, name)
+            if bundle is None:
+                return None
+            mlflow.log_artifacts(str(bundle), "bundle")
+            known = self._version_of(bundle.name)
+            return known or self._register(bundle, run_id)
+
+    def _register(self, bundle: Path, run_id: str) -> str:
+        model = onnx.load_model_from_string((bundle / "model.onnx").read_bytes())
+        logged = mlflow.onnx.log_model(
+            model,
+            name="model",
+            signature=_signature(model),
+            pip_requirements=["onnxruntime", "numpy"],
+            save_as_external_data=False,
+        )
+        if not self._client.search_registered_models(f"name = '{self._pipeline}'"):
+            self._client.create_registered_model(self._pipeline)
+        made = self._client.create_model_version(
+            self._pipeline, logged.model_uri, run_id, tags={"bundle": bundle.name}, model_id=logged.model_id
+        )
+        return str(made.version)
+
+    def _version_of(self, bundle: str) -> str | None:
+        found = self._client.search_model_versions(f"name = '{self._pipeline}' and tags.bundle = '{bundle}'")
+        return str(found[0].version) if found else None
+
+    def crown(self, version: str) -> None:
+        """Let the champion alias name this version."""
+        self._client.set_registered_model_alias(self._pipeline, CHAMPION, version)
+
+    def champion(self) -> str | None:
+        """The version that the champion alias names."""
+        try:
+            return str(self._client.get_model_version_by_alias(self._pipeline, CHAMPION).version)
+        except mlflow.exceptions.MlflowException:
+            return None
+
+
+def _signature(model: Any) -> ModelSignature:
+    def specs(values: Any) -> Schema:
+        made = []
+        for value in values:
+            tensor = value.type.tensor_type
+            shape = tuple(d.dim_value if d.HasField("dim_value") else -1 for d in tensor.shape.dim)
+            made.append(TensorSpec(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type), shape, value.name))
+        return Schema(made)
+
+    return ModelSignature(specs(model.graph.input), specs(model.graph.output))

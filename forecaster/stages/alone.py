@@ -1,0 +1,45 @@
+"""Predict outside a night: the morning's refresh, or a machine that holds only bundle and lake."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+
+from forecaster.errors import DEGRADED, PUBLISHED, ForecasterError
+from forecaster.ledger import Ledger
+from forecaster.spec import Spec
+from forecaster.stages.forecast import Choice, Published, choose, publish
+
+
+def predict_alone(
+    spec: Spec, *, as_of: datetime | None, bundle: Path | None, run_id: str | None, note: str | None
+) -> Published:
+    """Forecast and publish with a given bundle, else with the champion.
+
+    With a `run_id` this is a stage of that run; without one it is a run of its own, which ends in an outcome.
+    Raises NoUsableData when nothing is known by `as_of`, LakeError or LedgerError when they cannot be written.
+    """
+    instant = as_of or datetime.now(UTC)
+    with Ledger.open(spec.ledger_url) as ledger:
+        choice = Choice(bundle, f"{spec.name} {bundle.name}", "champion") if bundle else None
+        if run_id is not None:
+            choice = choice or choose(spec, ledger, promoted_by=run_id)
+            return publish(spec, choice, as_of=instant, run_id=run_id, note=note)
+        own = f"{instant.astimezone(spec.zone):%Y-%m-%d}-predict-{uuid.uuid4().hex[:8]}"
+        ledger.start_run(own, pipeline=spec.name, as_of=instant, spec_digest=spec.digest)
+        try:
+            done = publish(spec, choice or choose(spec, ledger), as_of=instant, run_id=own, note=note)
+        except ForecasterError as error:
+            outcome = "no_data" if error.exit_code == 4 else "failed"
+            ledger.finish_run(own, outcome, error.exit_code, str(error))  # type: ignore[arg-type]
+            raise
+        except BaseException as error:
+            ledger.finish_run(own, "failed", 1, f"{type(error).__name__}: {error}")
+            raise
+        fallback = done.tier == "fallback"
+        ledger.note(own, bundle_digest=done.bundle_digest)
+        ledger.finish_run(
+            own, "degraded" if fallback else "published", DEGRADED if fallback else PUBLISHED, done.note, done.tier
+        )
+        return done

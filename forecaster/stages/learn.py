@@ -1,0 +1,192 @@
+"""Tonight's model, from the panel to a bundle that may reign: train, backtest, judge, export, record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from forecaster.demand import panel as panels
+from forecaster.errors import ForecasterError
+from forecaster.evaluation import backtest as backtests
+from forecaster.evaluation import calibrate, gate
+from forecaster.lake import TABLES, Lake
+from forecaster.model import compiling, export, train
+from forecaster.model.train import VALIDATION, Epoch
+from forecaster.serving import bundle as bundles
+from forecaster.serving.fallback import seasonal_naive
+from forecaster.serving.predict import Predictor
+from forecaster.spec import Spec
+from forecaster.values import Candidate, Knowledge, Panel, Scores, Verdict
+
+CANDIDATE, CHAMPION, NAIVE = "candidate", "champion", "seasonal_naive"
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A bundle on disk that said what the trained model says."""
+
+    folder: Path
+    parity: float  # largest relative difference between ONNX and JAX
+
+
+def fit(panel: Panel, spec: Spec, *, on_epoch: Callable[[Epoch], None] | None = None) -> Candidate:
+    """A candidate trained and calibrated on what lies before the backtest's first cutoff.
+
+    Raises NoUsableData when the history is too short, TrainingError when the loss stops being a number.
+    """
+    compiling.configure(spec.state_folder / "jax_cache")
+    before = panel.at(backtests.cutoffs(panel, spec.backtest.days)[0])
+    candidate = train.fit(before, spec, on_epoch=on_epoch)
+    held_out = backtests.folds(export.forecaster(candidate), before, backtests.cutoffs(before, VALIDATION))
+    factors = calibrate.factors(held_out)
+    return replace(
+        candidate,
+        parameters={**candidate.parameters, "calibration": factors},
+        summary={**candidate.summary, "calibration": [float(f) for f in factors]},
+    )
+
+
+def backtest(
+    candidate: Candidate, champion: Path | None, panel: Panel, knowledge: Knowledge, spec: Spec
+) -> tuple[dict[str, Scores], str | None]:
+    """The scores of candidate, seasonal naive and champion on the same last days, which none of them trained on.
+
+    The second value says why a champion could not be compared, None when it was or when there is none.
+    """
+    levels = candidate.levels
+    predictors: dict[str, backtests.Predictor] = {
+        CANDIDATE: export.forecaster(candidate),
+        NAIVE: lambda before: seasonal_naive(before, levels),
+    }
+    scores = backtests.run(predictors, panel, spec.backtest.days)
+    if champion is None:
+        return scores, None
+    try:
+        reigning = Predictor(bundles.read(champion))
+        its_panel = panels.build(knowledge, spec, reigning.bundle.encoding)
+        return scores | backtests.run({CHAMPION: reigning}, its_panel, spec.backtest.days), None
+    except ForecasterError as error:
+        return scores, f"the champion could not be compared: {error}"
+
+
+def judge(scores: Mapping[str, Scores], spec: Spec) -> Verdict:
+    """The gate's verdict on the candidate."""
+    rivals = {name: found for name, found in scores.items() if name != CANDIDATE}
+    return gate.judge(scores[CANDIDATE], rivals, spec.gate)
+
+
+def keep_scores(scores: Mapping[str, Scores], lake: Lake, *, run_id: str, now: datetime) -> int:
+    """Append every fold's forecasts and actuals to the lake in one commit, so that any metric can be computed later."""
+    tables = [_rows(found, run_id, now) for found in scores.values()]
+    return lake.append("scores", pa.concat_tables(tables))
+
+
+def _rows(scores: Scores, run_id: str, now: datetime) -> pa.Table:
+    parts = []
+    for fold in scores.folds:
+        said = fold.forecast
+        depots, horizon, levels = said.quantiles.shape
+        count = depots * horizon
+        days = np.asarray(said.target_dates, "datetime64[D]")
+        columns = {
+            "run_id": pa.repeat(run_id, count),
+            "recorded_at": pa.repeat(pa.scalar(now, pa.timestamp("us", "UTC")), count),
+            "model": pa.repeat(scores.model, count),
+            "cutoff": pa.repeat(pa.scalar(said.cutoff, pa.date32()), count),
+            "depot_id": pa.array(np.repeat(np.asarray(said.depot_ids, object), horizon)),
+            "target_date": pa.array(np.tile(days, depots)),
+            "horizon": pa.array(np.tile(np.arange(1, horizon + 1, dtype=np.int32), depots)),
+            "levels": lists(np.tile(np.asarray(said.levels, np.float64), (count, 1))),
+            "quantiles": lists(said.quantiles.reshape(count, levels)),
+            "actual": pa.array(fold.actuals.reshape(count), from_pandas=True),
+        }
+        parts.append(pa.table(columns).select(TABLES["scores"].names).cast(TABLES["scores"]))
+    return pa.concat_tables(parts)
+
+
+def lists(rows: NDArray[Any]) -> pa.Array:
+    """A column of lists from a (rows, levels) array."""
+    offsets = pa.array(np.arange(0, rows.size + 1, rows.shape[1], dtype=np.int32))
+    return pa.ListArray.from_arrays(offsets, pa.array(rows.ravel()))
+
+
+def to_bundle(
+    candidate: Candidate, panel: Panel, scores: Mapping[str, Scores], knowledge: Knowledge, spec: Spec
+) -> Exported:
+    """Export the candidate, compare ONNX with JAX on a real batch, and only then write the bundle.
+
+    Raises ExportError when they differ: such a model never reigns.
+    """
+    graph = export.to_graph(candidate)
+    largest = export.parity(candidate, graph, panel)
+    about = {
+        **export.about(candidate),
+        "pipeline": spec.name,
+        "spec_digest": spec.digest,
+        "lake_versions": {table: knowledge.versions[table] for table in ("demand", "depots", "events")},
+        "cutoff": str(panel.cutoff),
+        "depots": list(panel.depot_ids),
+        "scores": {
+            name: {key: float(f"{value:.6g}") for key, value in found.metrics.items() if value == value}
+            for name, found in scores.items()
+            if name != CHAMPION
+        },
+    }
+    folder = bundles.write(bundle_folder(spec), graph, export.weights(candidate), about)
+    bundles.read(folder)
+    return Exported(folder, largest)
+
+
+def bundle_folder(spec: Spec) -> Path:
+    return spec.state_folder / "bundles"
+
+
+def record(
+    candidate: Candidate,
+    panel: Panel,
+    scores: Mapping[str, Scores],
+    verdict: Verdict,
+    exported: Exported | None,
+    spec: Spec,
+    *,
+    run_id: str,
+    as_of: datetime,
+    versions: Mapping[str, int],
+) -> str | None:
+    """Log the night to the registry; returns the model's version when there is an exported bundle."""
+    from forecaster import pictures
+    from forecaster.registry import Record, Registry
+
+    summary = candidate.summary
+    measured = ("compile_seconds", "compile_misses", "compile_hits", "depot_days_a_second")
+    metrics = {f"{name}/{metric}": v for name, found in scores.items() for metric, v in found.metrics.items()}
+    metrics |= {"train_seconds": summary["seconds"], **{key: summary[key] for key in measured}}
+    if exported is not None:
+        metrics["parity"] = exported.parity
+    parameters = {f"{part}.{key}": v for part in ("model", "training") for key, v in getattr(spec, part)}
+    found = Record(
+        run_name=run_id,
+        parameters={**parameters, "as_of": as_of.isoformat(), "cutoff": panel.cutoff, "depots": len(panel.depot_ids)},
+        metrics=metrics,
+        epochs=tuple(tuple(row) for row in summary["history"]),
+        tags={
+            "run_id": run_id,
+            "spec_digest": spec.digest,
+            "lake_versions": str(dict(versions)),
+            "verdict": verdict.sentence()[:4000],
+            "device": str(summary["device"]),
+        },
+        figures={"forecasts.png": pictures.forecasts(scores[CANDIDATE], panel)},
+    )
+    registry = Registry(spec.registry_url, spec.name, spec.state_folder / "mlflow_artifacts")
+    version = registry.log(found, exported.folder if exported else None)
+    if version is not None:
+        registry.crown(version)
+    return version

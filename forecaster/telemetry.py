@@ -1,0 +1,50 @@
+"""What is measured, by name: the stages of a night and the metrics of a model, each with unit and meaning."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Stage(NamedTuple):
+    meaning: str
+    seconds: float  # what it takes on two cores with 64 depots: the first night's guess, later ones know better
+
+
+STAGES = {
+    "ingest": Stage("sources into the lake", 2),
+    "panel": Stage("dense arrays as of tonight", 1),
+    "train": Stage("fit the GRU and calibrate it", 35),
+    "backtest": Stage("replay the last days", 6),
+    "gate": Stage("may it go out?", 0.1),
+    "export": Stage("ONNX, and its parity with JAX", 12),
+    "record": Stage("the run into MLflow", 12),
+    "promote": Stage("the champion moves", 0.5),
+    "predict": Stage("forecast on CPU and publish", 3),
+}
+
+
+class Metric(NamedTuple):
+    unit: str
+    meaning: str
+
+
+METRICS = {
+    "mape": Metric("share", "mean absolute error as a share of the actual, over days with orders"),
+    "wape": Metric("share", "sum of absolute errors over sum of actuals"),
+    "mase": Metric("ratio", "mean absolute error over the in-sample seasonal-naive error, mean over depots"),
+    "bias": Metric("share", "forecast minus actual, over actual: above zero is too much"),
+    "wql": Metric("share", "weighted quantile loss, mean over levels"),
+    "coverage": Metric("share", "actuals within the 80 % interval"),
+    "width": Metric("share", "width of the 80 % interval over the actual"),
+    "days": Metric("depot-days", "scored days"),
+    "train_loss": Metric("log counts", "Huber quantile loss on the crops of an epoch"),
+    "validation_loss": Metric("log counts", "the same on the validation days"),
+    "learning_rate": Metric("1", "after the epoch"),
+    "gradient_norm": Metric("1", "of the epoch's last step, before clipping"),
+    "train_seconds": Metric("s", "whole training"),
+    "compile_seconds": Metric("s", "in XLA's compiler, or reading its cache"),
+    "compile_misses": Metric("programs", "compiled because the cache did not have them"),
+    "compile_hits": Metric("programs", "taken from the cache"),
+    "depot_days_a_second": Metric("1/s", "read by the encoder in the last epoch"),
+    "parity": Metric("share", "largest relative difference between ONNX and JAX"),
+}

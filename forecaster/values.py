@@ -1,0 +1,228 @@
+"""The values that pass along the line, from a dense panel of demand to the published forecast.
+
+Every array is NumPy; a value is never changed after it was made. Unknown is NaN.
+Axes are named in the comments: depots, days (history, then horizon), levels (quantile levels).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int32]
+Days = NDArray[np.datetime64]
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How words of the data become numbers of the model; learned in training, kept in the bundle.
+
+    `covariates` are the known-future covariates in the order of the panel's last axis; a covariate of words is
+    spread over one indicator a word, named `column=word`. `statics` maps each static attribute to its labels:
+    label i has code i + 1, and code 0 means "not seen in training".
+    """
+
+    covariates: tuple[str, ...]
+    statics: Mapping[str, tuple[str, ...]]
+
+    def to_json(self) -> dict[str, Any]:
+        # Pairs, not an object: the order of the statics is the order of the model's inputs.
+        return {"covariates": list(self.covariates), "statics": [[k, list(v)] for k, v in self.statics.items()]}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Encoding:
+        return cls(tuple(value["covariates"]), {k: tuple(v) for k, v in value["statics"]})
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A day worth naming on a page: a holiday, an event, a closure. `depot_id` None means every depot."""
+
+    date: date
+    kind: str
+    name: str
+    depot_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Dense daily demand of all depots up to the cutoff, and what is known of the days after it.
+
+    `days` holds the history and then the horizon without a gap; the last `horizon` of them lie after the cutoff.
+    """
+
+    depot_ids: tuple[str, ...]
+    days: Days  # (days,) datetime64[D]
+    horizon: int
+    demand: Floats  # (depots, days - horizon); NaN = not known, 0 = open and none came
+    open: Bools  # (depots, days); False = closed on that day, or not yet / no longer in business
+    covariates: Floats  # (depots, days, covariates), never NaN
+    calendar: Floats  # (groups, days, features); depots with one holiday calendar share a group
+    calendar_group: Ints  # (depots,)
+    statics: Ints  # (depots, static attributes), codes of `encoding`
+    encoding: Encoding
+    calendar_names: tuple[str, ...]
+    attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # static attribute → its word per depot
+    marks: tuple[Mark, ...] = ()
+
+    def __post_init__(self) -> None:
+        depots, days = len(self.depot_ids), len(self.days)
+        shapes = {
+            "demand": (self.demand.shape, (depots, days - self.horizon)),
+            "open": (self.open.shape, (depots, days)),
+            "covariates": (self.covariates.shape, (depots, days, len(self.encoding.covariates))),
+            "calendar": (self.calendar.shape[1:], (days, len(self.calendar_names))),
+            "calendar_group": (self.calendar_group.shape, (depots,)),
+            "statics": (self.statics.shape, (depots, len(self.encoding.statics))),
+        }
+        for name, (found, wanted) in shapes.items():
+            if found != wanted:
+                raise ValueError(f"Panel.{name} has shape {found}, wanted {wanted}")
+
+    @property
+    def history(self) -> int:
+        """Number of days up to and including the cutoff."""
+        return len(self.days) - self.horizon
+
+    @property
+    def cutoff(self) -> date:
+        """The last day with observed demand."""
+        last: date = self.days[self.history - 1].astype(object)
+        return last
+
+    @property
+    def target_dates(self) -> tuple[date, ...]:
+        return tuple(self.days[self.history :].astype(object))
+
+    def at(self, cutoff: date) -> Panel:
+        """The same depots as they stood at an earlier cutoff; nothing after it is kept but the known future.
+
+        Raises ValueError when the cutoff lies outside the history.
+        """
+        history = int((np.datetime64(cutoff, "D") - self.days[0]).astype(int)) + 1
+        if not 1 <= history <= self.history:
+            raise ValueError(f"cutoff {cutoff} is outside the history {self.days[0]} … {self.cutoff}")
+        days = history + self.horizon
+        return replace(
+            self,
+            days=self.days[:days],
+            demand=self.demand[:, :history],
+            open=self.open[:, :days],
+            covariates=self.covariates[:, :days],
+            calendar=self.calendar[:, :days],
+        )
+
+    def window(self, lookback: int) -> dict[str, Floats | Ints]:
+        """The model's raw input: the last `lookback` days of history and the horizon, by name.
+
+        demand (depots, lookback), open (depots, lookback + horizon) as 0 and 1, covariates and calendar (depots,
+        lookback + horizon, …), statics (depots, attributes). Days before the history are unknown, and open.
+        """
+        start, missing = max(self.history - lookback, 0), max(lookback - self.history, 0)
+
+        def padded(x: NDArray[Any], value: float) -> Floats:
+            widths = [(0, 0), (missing, 0)] + [(0, 0)] * (x.ndim - 2)
+            return np.pad(x[:, start:].astype(np.float32), widths, constant_values=value)
+
+        return {
+            "demand": padded(self.demand, np.nan),
+            "open": padded(self.open, 1.0),
+            "covariates": padded(self.covariates, 0.0),
+            "calendar": padded(self.calendar, 0.0)[self.calendar_group],
+            "statics": self.statics.astype(np.int32),
+        }
+
+    def actuals(self, cutoff: date) -> Floats:
+        """What came on the horizon after an earlier cutoff, (depots, horizon); NaN where it is not known (yet)."""
+        start = self.at(cutoff).history
+        found = np.full((len(self.depot_ids), self.horizon), np.nan, np.float32)
+        known = self.demand[:, start : start + self.horizon]
+        found[:, : known.shape[1]] = known
+        return found
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Tonight's model: its parameters (members first), the shape it was built with, and how it was trained."""
+
+    parameters: Mapping[str, Any]  # a tree of NumPy arrays
+    architecture: Mapping[str, Any]
+    encoding: Encoding
+    calendar_names: tuple[str, ...]
+    levels: tuple[float, ...]
+    horizon: int
+    summary: Mapping[str, Any]  # what training says of itself: epochs, losses, seconds, compilations
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Quantiles of demand for the horizon after one cutoff."""
+
+    depot_ids: tuple[str, ...]
+    cutoff: date
+    target_dates: tuple[date, ...]
+    levels: tuple[float, ...]
+    quantiles: Floats  # (depots, horizon, levels), non-decreasing along levels, ≥ 0, zero on closed days
+    open: Bools  # (depots, horizon)
+
+    @property
+    def median(self) -> Floats:
+        return self.quantiles[:, :, self.levels.index(0.5)]
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One cutoff of a rolling-origin backtest: what a model said, and what came; arrays (depots, horizon[, levels])."""
+
+    forecast: Forecast
+    actuals: Floats  # NaN where nothing can be scored: not known, or the depot was closed
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How one model did on the folds of a backtest."""
+
+    model: str
+    folds: tuple[Fold, ...]
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """May the candidate replace the champion? Every objection is a sentence with its numbers."""
+
+    admitted: bool
+    objections: tuple[str, ...]
+    compared: Mapping[str, Mapping[str, float]]  # model → its metrics on the same folds
+
+    def sentence(self) -> str:
+        return "admitted" if self.admitted else "not admitted: " + "; ".join(self.objections)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something the night noticed in its input; data, not a log line."""
+
+    rule: str
+    severity: str  # "quarantine", "warn" or "stop"
+    count: int
+    message: str  # names file, row, depot, what was found and what was wanted
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What the lake knew at one instant: the input of the panel."""
+
+    as_of: datetime
+    demand: Any  # DataFrame depot_id, date, demand, open?, covariates…: one row a depot and day, the latest known
+    depots: Any  # DataFrame depot_id, static attributes…, opened, closed
+    events: Any  # DataFrame date, depot_id?, city?, kind, name
+    versions: Mapping[str, int]  # lake table → Delta version read

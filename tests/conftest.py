@@ -1,0 +1,116 @@
+"""What holds for every test: strict JAX, checked shapes, a home of its own, no network, datasets or a reason.
+
+This runs before anything of the project is imported, so the environment set here is what JAX reads, and tests that
+need no JAX do not wait for it. Child processes inherit the environment, but neither the checked shapes nor the guard.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from jaxtyping import install_import_hook
+
+from forecaster.spec import DATASETS as KEPT
+from forecaster.spec import ENVIRONMENT_DEFAULTS
+
+STRICT = {
+    "JAX_PLATFORMS": "cpu",
+    "JAX_NUMPY_DTYPE_PROMOTION": "strict",
+    "JAX_NUMPY_RANK_PROMOTION": "raise",
+    "MPLBACKEND": "agg",
+}
+# What a developer has set up for themselves must not reach a test.
+FOREIGN = ("FORECASTER_", "MLFLOW_", "PREFECT_", "XDG_")
+ROOT = Path(__file__).resolve().parents[1]
+
+HOME = Path(tempfile.mkdtemp(prefix="forecaster-tests-"))
+
+for name in [n for n in os.environ if n.startswith(FOREIGN) and n != KEPT]:
+    del os.environ[name]
+os.environ.update(STRICT, HOME=str(HOME))
+os.environ.setdefault(KEPT, str((ROOT / ENVIRONMENT_DEFAULTS[KEPT]).resolve()))
+
+install_import_hook("forecaster.model", "beartype.beartype")
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(HOME, ignore_errors=True)
+
+
+# --- the network ------------------------------------------------------------------------------------------------------
+
+attempts: list[str] = []
+
+
+def is_local(host: object) -> bool:
+    """Tell whether `host` stays on this machine; what is not a host at all (a Unix socket's path) does."""
+    if isinstance(host, bytes):
+        host = host.decode(errors="replace")
+    if not isinstance(host, str) or host in ("", "localhost", socket.gethostname()):
+        return True
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified
+
+
+def guard(event: str, arguments: tuple[object, ...]) -> None:
+    if event in ("socket.connect", "socket.sendto"):
+        host = arguments[1][0] if isinstance(arguments[1], tuple) else None
+    elif event == "socket.getaddrinfo":
+        host = arguments[0]
+    else:
+        return
+    if not is_local(host):
+        attempts.append(f"{event} to {host!r}")
+        raise RuntimeError(f"a test tried to reach {host!r}; no test may need more than this machine")
+
+
+sys.addaudithook(guard)
+
+
+@pytest.fixture(autouse=True)
+def network_attempts() -> Iterator[list[str]]:
+    """The attempts to leave this machine; a test that leaves any fails, also when the code swallowed the error."""
+    attempts.clear()
+    yield attempts
+    if attempts:
+        pytest.fail("tried to leave this machine: " + "; ".join(attempts))
+
+
+# --- the datasets -----------------------------------------------------------------------------------------------------
+
+
+def why_no_datasets() -> str | None:
+    """Say why the real datasets cannot be read, or None when they can."""
+    named = os.environ.get(KEPT)
+    if not named:
+        return f"{KEPT} is not set; set it to the folder of the real datasets"
+    if not Path(named).is_dir():
+        return f"{KEPT} is {named!r}, which is no folder"
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    reason = why_no_datasets()
+    for item in items:
+        if "datasets" in getattr(item, "fixturenames", ()):
+            item.add_marker("datasets")
+        if reason and item.get_closest_marker("datasets"):
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def datasets() -> Path:
+    """The folder of the real datasets; asking for it marks the test `datasets`."""
+    return Path(os.environ[KEPT]).resolve()

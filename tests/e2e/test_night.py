@@ -1,0 +1,271 @@
+"""Whole nights on the real line, with a small model: Delta lake, Prefect, MLflow, ONNX, ledger and page."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+from sqlalchemy import create_engine, text
+
+from dashboards.ops.server import create_app
+from forecaster.lake import Lake
+from forecaster.ledger import Ledger
+from forecaster.spec import Spec, load
+
+pytestmark = pytest.mark.e2e
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = (
+    (r"model: \{.*\}", "model: {hidden: 8}"),
+    (r"training: \{.*\}", "training: {epochs: 12, members: 1, learning_rate: 1.0e-2}"),
+    # These nights are about the line, not about a good model.
+    (r"gate: \{.*\}", "gate: {beat: [seasonal_naive], coverage: [0.5, 1.0], max_bias: 0.2}"),
+)
+
+
+@dataclass(frozen=True)
+class Done:
+    """A finished command."""
+
+    code: int
+    out: str
+    err: str
+
+
+def forecaster(*arguments: str | Path, **environment: str) -> Done:
+    done = subprocess.run(
+        [sys.executable, "-m", "forecaster", *map(str, arguments)],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=500,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def shrink(file: Path) -> None:
+    content = file.read_text("utf-8")
+    for pattern, small in SMALL:
+        content, count = re.subn(pattern, small, content)
+        assert count == 1, pattern
+    file.write_text(content, "utf-8")
+
+
+@dataclass(frozen=True)
+class Nights:
+    """The same night of the sample, run twice."""
+
+    file: Path
+    spec: Spec
+    first: Done
+    second: Done
+    versions: tuple[dict[str, int], dict[str, int]]
+
+
+@pytest.fixture(scope="session")
+def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
+    folder = tmp_path_factory.mktemp("night") / "fleet"
+    assert forecaster("init", folder, "--end", "2026-10-31").code == 0
+    file = folder / "pipeline.yaml"
+    shrink(file)
+    spec = load(file)
+    first = forecaster("run", file, "--as-of", "2026-11-01")
+    before = Lake(spec.lake_url).versions()
+    second = forecaster("run", file, "--as-of", "2026-11-01")
+    return Nights(file, spec, first, second, (before, Lake(spec.lake_url).versions()))
+
+
+def published(spec: Spec) -> list[dict[str, tuple[tuple[float, ...], ...]]]:
+    """The quantiles of every kept publication, oldest first."""
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        head = ledger.current(spec.name)
+        assert head is not None
+        return [
+            {depot.depot_id: tuple(day.quantiles for day in depot.days) for depot in ledger.depots(number)}
+            for number in range(1, head.publication_id + 1)
+        ]
+
+
+def test_a_night_publishes_seven_days_for_every_depot_in_business(nights: Nights) -> None:
+    assert nights.first.code == 0, nights.first.err
+    assert "published in" in nights.first.err
+    shown = published(nights.spec)[0]
+    assert len(shown) == 63  # one of the 64 closed for good
+    assert {len(days) for days in shown.values()} == {7}
+    with Ledger.open_reader(nights.spec.ledger_url) as ledger:
+        head = ledger.current(nights.spec.name)
+        assert head is not None
+        assert head.tier == "fresh"
+        assert str(head.cutoff) == "2026-10-31"
+
+
+def test_a_night_tells_where_the_page_is(nights: Nights) -> None:
+    assert f"forecaster serve {nights.file}" in nights.first.out
+    assert "http://127.0.0.1:8000" in nights.first.out
+
+
+def test_the_run_row_holds_what_the_night_was_told_and_did(nights: Nights) -> None:
+    with Ledger.open_reader(nights.spec.ledger_url) as ledger:
+        runs = ledger.runs(nights.spec.name)
+    assert [run.outcome for run in runs] == ["published", "published"]
+    run = runs[-1]
+    assert run.spec_digest == nights.spec.digest
+    assert run.verdict is not None
+    assert run.verdict["admitted"] is True
+    assert {"ingest", "panel", "train", "backtest", "gate", "export", "record", "promote", "predict"} <= set(
+        run.timings
+    )
+    assert {finding["rule"] for finding in run.findings} >= {
+        "count_form",
+        "count_negative",
+        "day_not_over",
+        "duplicate_row",
+        "unknown_depot",
+    }
+
+
+def test_refused_rows_are_kept_with_the_rule_they_broke(nights: Nights) -> None:
+    kept = Lake(nights.spec.lake_url).read("quarantine")
+    counts = {row["values"]: row["counts"] for row in pc.value_counts(kept["rule"]).to_pylist()}
+    assert counts == {
+        "count_form": 1,
+        "count_negative": 1,
+        "day_not_over": 1,
+        "duplicate_row": 12,
+        "unknown_depot": 2,
+    }
+    [negative] = kept.filter(pc.equal(kept["rule"], "count_negative")).to_pylist()
+    assert float(json.loads(negative["content"])["orders"]) < 0
+
+
+def test_running_twice_appends_no_reading_and_publishes_the_same_values(nights: Nights) -> None:
+    assert nights.second.code == 0, nights.second.err
+    before, after = nights.versions
+    for table in ("demand", "quarantine", "depots", "events"):
+        assert after[table] == before[table], table
+    first, second = published(nights.spec)
+    assert first == second
+    assert "0 accepted, 34,499 unchanged, 17 quarantined" in nights.second.err
+
+
+def test_every_run_appends_to_the_archive_in_one_commit(nights: Nights) -> None:
+    archive = Lake(nights.spec.lake_url).read("forecasts")
+    assert len(set(archive["run_id"].to_pylist())) == 2
+    assert archive.num_rows == 2 * 64 * 7
+    assert nights.versions[1]["forecasts"] == nights.versions[0]["forecasts"] + 1
+
+
+def test_the_backtest_keeps_forecast_and_actual_of_every_held_out_day(nights: Nights) -> None:
+    scores = Lake(nights.spec.lake_url).read("scores")
+    assert set(scores["model"].to_pylist()) == {"candidate", "seasonal_naive", "champion"}
+    candidate = scores.filter(pc.equal(scores["model"], "candidate"))
+    scored = candidate.filter(pc.is_valid(candidate["actual"]))
+    assert len(set(scored["target_date"].to_pylist())) == 30
+
+
+def test_the_registry_names_the_champion_and_its_metrics(nights: Nights) -> None:
+    engine = create_engine(nights.spec.registry_url)
+    with engine.connect() as connection:
+        alias, version = connection.execute(text("select alias, version from registered_model_aliases")).one()
+        versions = connection.execute(text("select count(*) from model_versions")).scalar_one()
+        logged = {row[0] for row in connection.execute(text("select distinct key from latest_metrics"))}
+        params = {row[0] for row in connection.execute(text("select distinct key from params"))}
+    engine.dispose()
+    assert (alias, version) == ("champion", 1)
+    assert versions == 1  # the second night made the same model
+    assert {"candidate/mape", "candidate/wape", "seasonal_naive/mape", "validation_loss", "parity"} <= logged
+    assert {"training.epochs", "model.hidden"} <= params
+    assert list((nights.spec.state_folder / "mlflow_artifacts").rglob("forecasts.png"))
+
+
+def test_as_of_the_past_sees_only_what_was_recorded_by_then(nights: Nights) -> None:
+    done = forecaster("predict", nights.file, "--as-of", "2026-09-15", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["cutoff"] == "2026-09-14"
+    done = forecaster("predict", nights.file, "--as-of", "2020-01-01")
+    assert done.code == 4
+    assert "2020" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_prediction_imports_nothing_that_trains(nights: Nights) -> None:
+    script = (
+        "import sys; from datetime import datetime, UTC; from forecaster.spec import load; "
+        "from forecaster.stages.alone import predict_alone; "
+        f"predict_alone(load({str(nights.file)!r}), as_of=datetime(2026, 11, 1, 8, tzinfo=UTC), bundle=None, "
+        "run_id=None, note=None); "
+        "print(sorted({'jax', 'flax', 'optax', 'prefect', 'mlflow', 'torch'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_the_page_shows_what_the_night_published(nights: Nights) -> None:
+    app = create_app(nights.spec.ledger_url)
+    shown = published(nights.spec)[-1]["NYC-01"][0]
+    middle = round(shown[len(shown) // 2])
+
+    async def get() -> httpx.Response:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://page") as client:
+            return await client.get("/depot/NYC-01")
+
+    page = asyncio.run(get())
+    assert page.status_code == 200
+    assert re.search(rf">\s*{middle}\s*<", page.text)
+
+
+def test_a_night_without_any_source_is_told_in_a_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.yaml"
+    file.write_text("name: empty\ndemand: {source: {kind: csv, path: nothing.csv}}\n")
+    done = forecaster("run", file)
+    assert done.code == 4
+    assert "nothing.csv" in done.err
+    assert "Traceback" not in done.err
+    with Ledger.open_reader(load(file).ledger_url) as ledger:
+        [run] = ledger.runs()
+    assert (run.outcome, run.exit_code) == ("no_data", 4)
+
+
+def test_favorita_runs_the_whole_line(datasets: Path, tmp_path: Path) -> None:
+    content = (ROOT / "data/real/favorita_transactions.yaml").read_text("utf-8")
+    content = re.sub(r"(?m)^state: .*$", "state: var", content)
+    content = re.sub(r"(?m)^training: .*$", "", content)
+    file = tmp_path / "favorita.yaml"
+    file.write_text(content + "\nmodel: {hidden: 8}\ntraining: {epochs: 2, members: 1, learning_rate: 1.0e-2}\n")
+    done = forecaster("run", file, FORECASTER_DATASETS=str(datasets))
+    assert done.code == 0, done.err
+    spec = load(file)
+    [shown] = published(spec)
+    assert len(shown) == 54
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        [run] = ledger.runs()
+        head = ledger.current(spec.name)
+    assert run.verdict is not None
+    metrics = run.verdict["compared"]
+    assert metrics["candidate"]["wape"] < metrics["seasonal_naive"]["wape"]
+    assert head is not None
+    assert str(head.cutoff) == "2017-08-15"
+    assert np.isfinite([q for days in shown.values() for day in days for q in day]).all()
+
+
+def test_without_the_datasets_the_error_says_what_is_wanted(tmp_path: Path) -> None:
+    file = tmp_path / "favorita.yaml"
+    content = (ROOT / "data/real/favorita_transactions.yaml").read_text("utf-8")
+    file.write_text(re.sub(r"(?m)^state: .*$", "state: var", content))
+    done = forecaster("run", file, FORECASTER_DATASETS=str(tmp_path / "nowhere"))
+    assert done.code == 4
+    for word in ("FORECASTER_DATASETS", "depot_id", "date", "demand"):
+        assert word in done.err

@@ -1,0 +1,72 @@
+"""The README, followed to the letter."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from datetime import date, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from forecaster.errors import DEGRADED, PUBLISHED
+from forecaster.ledger import Ledger
+from forecaster.spec import load
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+OWN = README.split("## Your own CSV in fifteen minutes")[1].split("\n## ")[0]
+
+
+def block(language: str) -> str:
+    [found] = re.findall(rf"```{language}\n(.*?)```", OWN, re.S)
+    return str(found)
+
+
+def demand(header: str) -> str:
+    """Five sites of a year and a half up to yesterday, in the README's columns."""
+    rng = np.random.default_rng(5)
+    yesterday = date.today() - timedelta(days=1)
+    days = [yesterday - timedelta(days=back) for back in range(500, -1, -1)]
+    lines = [header]
+    for site, level in (("Kreuzberg", 420), ("Wedding", 380), ("Mitte", 250), ("Pankow", 160), ("Köpenick", 90)):
+        week = 1 + 0.25 * np.sin(np.arange(7) + level)
+        lines += [f"{site},{day},{rng.poisson(level * week[day.weekday()])}" for day in days]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.e2e
+def test_your_own_csv_works_as_written(tmp_path: Path) -> None:
+    folder = tmp_path / "my-fleet"
+    folder.mkdir()
+    (folder / "demand.csv").write_text(demand(block("csv").splitlines()[0]), "utf-8")
+    (folder / "pipeline.yaml").write_text(block("yaml"), "utf-8")
+    commands = [line for line in block("sh").splitlines() if line]
+    assert [line.split()[1] for line in commands] == ["check", "run", "serve"]
+    for command in commands[:2]:
+        arguments = command.removeprefix(".venv/bin/forecaster ").split()
+        done = subprocess.run(
+            [sys.executable, "-m", "forecaster", *arguments],
+            cwd=tmp_path,
+            env=None,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode in (PUBLISHED, DEGRADED), done.stderr
+        assert "Traceback" not in done.stderr
+    spec = load(folder / "pipeline.yaml")
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        head = ledger.current(spec.name)
+        assert head is not None
+        depots = ledger.depots(head.publication_id)
+    assert {depot.depot_id for depot in depots} == {"Kreuzberg", "Wedding", "Mitte", "Pankow", "Köpenick"}
+    assert all(day.drivers for depot in depots for day in depot.days)
+    assert head.tier == "fresh"
+
+
+def test_every_file_the_readme_names_is_there() -> None:
+    for link in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (ROOT / link).exists(), link

@@ -1,0 +1,144 @@
+"""The exported file says what the trained model says, or there is no file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import jax
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from forecaster.errors import ExportError
+from forecaster.model import export, network
+from forecaster.model.features import LOOKBACK
+from forecaster.values import Candidate, Panel
+from tests import panels
+
+
+def run(graph: bytes, panel: Panel) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    used = {node.name for node in session.get_inputs()}
+    return session.run(None, {name: x for name, x in panel.window(LOOKBACK).items() if name in used})[0]
+
+
+def plain_panel() -> Panel:
+    return panels.panel(2, 60, covariates=(), statics={})
+
+
+@cache
+def plain() -> Candidate:
+    """Untrained, of one member, without covariates and statics."""
+    shape = network.Architecture(1, 4, 0.0, panels.LEVELS, 7, 0, len(panels.CALENDAR), ())
+    members = jax.tree.map(lambda leaf: np.asarray(leaf)[None], network.initial(shape, jax.random.key(0)))
+    constants = {"mean": np.float32(4.0), "spread": np.float32(1.0)}
+    parameters = {"members": members, "constants": constants, "calibration": np.ones(3, np.float32)}
+    encoding = plain_panel().encoding
+    return Candidate(parameters, shape.to_json(), encoding, panels.CALENDAR, panels.LEVELS, 7, {"seconds": 1.0})
+
+
+@cache
+def plain_graph() -> bytes:
+    return export.to_graph(plain())
+
+
+def test_onnx_says_what_jax_says_for_any_number_of_depots() -> None:
+    say = export.forecaster(panels.candidate())
+    for depots in (1, 3, 200):
+        panel = panels.panel(depots, seed=depots)
+        wanted = say(panel).quantiles
+        found = run(panels.graph(), panel)
+        assert found.shape == (depots, 7, 3)
+        np.testing.assert_allclose(found, wanted, rtol=1e-4)
+
+
+def test_gaps_and_closed_days_survive_the_export() -> None:
+    panel = panels.panel()
+    demand, open_ = np.array(panel.demand), np.array(panel.open)
+    demand[0, ::3], demand[1], open_[2, -4] = np.nan, np.nan, False
+    odd = replace(panel, demand=demand, open=open_)
+    wanted = export.forecaster(panels.candidate())(odd).quantiles
+    assert not wanted[2, 3].any()
+    np.testing.assert_allclose(run(panels.graph(), odd), wanted, rtol=1e-4)
+
+
+def test_the_graph_names_its_inputs_and_leaves_the_number_of_depots_open() -> None:
+    graph = onnx.load_model_from_string(panels.graph()).graph
+    shapes = {
+        node.name: [size.dim_param or size.dim_value for size in node.type.tensor_type.shape.dim]
+        for node in graph.input
+    }
+    depots = shapes["demand"][0]
+    assert isinstance(depots, str)
+    ahead = LOOKBACK + 7
+    assert shapes == {
+        "demand": [depots, LOOKBACK],
+        "open": [depots, ahead],
+        "covariates": [depots, ahead, 1],
+        "calendar": [depots, ahead, 4],
+        "statics": [depots, 2],
+    }
+    assert [node.name for node in graph.output] == ["quantiles"]
+
+
+def test_the_same_candidate_gives_the_same_bytes() -> None:
+    assert export.to_graph(plain()) == plain_graph()
+
+
+def test_a_pipeline_without_covariates_and_statics_exports_as_well() -> None:
+    assert export.parity(plain(), plain_graph(), plain_panel()) <= export.TOLERANCE
+    np.testing.assert_allclose(
+        run(plain_graph(), plain_panel()), export.forecaster(plain())(plain_panel()).quantiles, rtol=1e-4
+    )
+
+
+@pytest.mark.parametrize("weight", [0.05, np.nan])
+def test_parity_objects_to_a_weight_that_changed_in_between(weight: float) -> None:
+    members = dict(plain().parameters["members"])
+    members["out"] = {**members["out"], "bias": members["out"]["bias"] + np.float32(weight)}
+    other = replace(plain(), parameters={**plain().parameters, "members": members})
+    with pytest.raises(ExportError, match=r"ONNX says .* where JAX says .* for depot 'D\d': .*wanted at most 1e-04"):
+        export.parity(other, plain_graph(), plain_panel())
+
+
+def test_what_cannot_be_exported_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise KeyError("no plugin for 'sort'")
+
+    monkeypatch.setattr(export, "to_onnx", broken)
+    with pytest.raises(ExportError, match=r"the model cannot be exported: KeyError: .*no plugin for 'sort'"):
+        export.to_graph(plain())
+
+
+def test_weights_are_named_by_their_path() -> None:
+    found = export.weights(panels.candidate())
+    assert found["members.cells.0.dense_h.kernel"].shape == (2, 8, 24)
+    assert found["constants.mean"].shape == ()
+    assert {"calibration", "members.embeddings.1.embedding", "members.out.bias"} <= set(found)
+    total = sum(leaf.size for leaf in jax.tree.leaves(dict(panels.candidate().parameters)))
+    assert sum(array.size for array in found.values()) == total
+
+
+def test_a_manifest_holds_nothing_that_differs_between_equal_trainings() -> None:
+    one = panels.candidate()
+    slower = replace(one, summary={**one.summary, "seconds": 9e9, "compile_misses": 77, "depot_days_a_second": 0.1})
+    assert export.about(one) == export.about(slower)
+    about = export.about(one)
+    assert about["inputs"] == ["demand", "open", "covariates", "calendar", "statics"]
+    assert about["lookback"] == LOOKBACK
+    assert about["training"]["epochs"] == 20
+
+
+def test_what_calibration_reversed_is_put_in_order_as_it_is_when_serving() -> None:
+    shape = network.Architecture(1, 4, 0.0, (0.1, 0.4, 0.5, 0.6, 0.9), 7, 0, len(panels.CALENDAR), ())
+    members = jax.tree.map(lambda leaf: np.asarray(leaf)[None], network.initial(shape, jax.random.key(0)))
+    factors = np.array([0.3, 5.0, 1.0, 5.0, 0.3], np.float32)
+    parameters = {**plain().parameters, "members": members, "calibration": factors}
+    odd = replace(plain(), parameters=parameters, architecture=shape.to_json(), levels=shape.levels)
+    said = export.forecaster(odd)(plain_panel()).quantiles
+    assert (np.diff(said, axis=-1) >= 0).all()

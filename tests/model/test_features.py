@@ -1,0 +1,162 @@
+"""What the network sees: windows worked by hand, and nothing from after an origin."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from forecaster.model import features
+from forecaster.model.features import LEVEL, LOOKBACK, WEEKS, Features, Window
+from tests import panels
+
+MEAN, SPREAD = jnp.float32(3.0), jnp.float32(1.0)
+
+
+def window(demand: Any, **other: Any) -> Window:
+    """A window without covariates, with a calendar of four zeros; all days open."""
+    counts = np.asarray(demand, np.float32)
+    depots, ahead = len(counts), counts.shape[1] + 7
+    arrays = {
+        "demand": counts,
+        "open": np.ones((depots, ahead), np.float32),
+        "covariates": np.zeros((depots, ahead, 0), np.float32),
+        "calendar": np.zeros((depots, ahead, 4), np.float32),
+        "statics": np.zeros((depots, 0), np.int32),
+    }
+    return Window(**{name: jnp.asarray(other.get(name, value)) for name, value in arrays.items()})
+
+
+@partial(jax.jit, static_argnames=("scan", "origins"))
+def made(given: Window, *, scan: int = 5, origins: int = 1) -> Features:
+    return features.make(given, MEAN, SPREAD, scan=scan, origins=origins, horizon=7)
+
+
+def of_panel(days: int = LOOKBACK, seed: int = 0) -> Window:
+    """A window of a panel with unknown and closed days."""
+    random, found = np.random.default_rng(seed), panels.panel(3, days, seed=seed).window(days)
+    demand = np.array(found["demand"])
+    demand[random.random(demand.shape) < 0.2] = np.nan
+    found["open"] = (random.random(found["open"].shape) < 0.9).astype(np.float32)
+    return Window(**{name: jnp.asarray(x) for name, x in {**found, "demand": demand}.items()})
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 7, 28, 364])
+def test_a_trailing_sum_is_the_sum_over_the_last_days(length: int) -> None:
+    x = np.random.default_rng(0).integers(0, 9, (2, 40)).astype(np.float32)
+    wanted = [[row[max(0, day - length + 1) : day + 1].sum() for day in range(40)] for row in x]
+    np.testing.assert_array_equal(features.trailing_sum(jnp.asarray(x), length), wanted)
+
+
+def test_a_trailing_sum_of_three_days_by_hand() -> None:
+    found = features.trailing_sum(jnp.asarray([[1.0, 2.0, 4.0, 8.0, 16.0]]), 3)
+    np.testing.assert_array_equal(found, [[1, 3, 7, 14, 28]])
+
+
+def test_a_shift_moves_days_later_and_fills_with_zeros() -> None:
+    x = jnp.asarray([[1.0, 2.0, 3.0]])
+    for days, wanted in ((0, [1, 2, 3]), (1, [0, 1, 2]), (3, [0, 0, 0]), (9, [0, 0, 0])):
+        np.testing.assert_array_equal(features.shift(x, days), [wanted])
+    np.testing.assert_array_equal(features.shift(x[..., None], 2), [[[0], [0], [1]]])
+
+
+def test_the_anchor_is_the_mean_log_of_the_last_four_known_same_weekdays() -> None:
+    demand = np.full((1, LOOKBACK), np.nan)
+    for weeks, count in ((1, 9.0), (2, 4.0), (4, 1.0), (5, 99.0)):  # the third week is unknown, the fifth too old
+        demand[0, LOOKBACK - 7 * weeks] = count  # the weekday of the first day ahead
+    demand[0, -1] = 19.0  # the weekday of the seventh
+    found = made(window(demand))
+    by_weekday = np.log([10.0, 5.0, 2.0]).mean()
+    level = np.log([10.0, 5.0, 2.0, 20.0]).mean()  # all within the last 28 days
+    np.testing.assert_allclose(found.level, [[level]], rtol=1e-6)
+    np.testing.assert_allclose(found.anchor[0, 0], [by_weekday, *[level] * 5, np.log(20.0)], rtol=1e-6)
+    lags = np.array([np.log(10.0) - level, np.log(5.0) - level, 0, np.log(2.0) - level, 1, 1, 0, 1])
+    np.testing.assert_allclose(found.decoder[0, 0, 0, : 2 * WEEKS], lags, rtol=1e-5)
+
+
+def test_the_level_is_of_four_weeks_else_of_the_year_else_of_all_depots() -> None:
+    demand = np.full((4, LOOKBACK), np.nan)
+    demand[0, -LEVEL - 1 :] = [99.0, *[9.0] * LEVEL]
+    demand[1, -200] = 19.0
+    demand[3] = 9.0
+    closed = np.ones((4, LOOKBACK + 7), np.float32)
+    closed[3] = 0  # what is counted on a closed day is no demand
+    np.testing.assert_allclose(made(window(demand, open=closed)).level[:, 0], [np.log(10), np.log(20), 3, 3], rtol=1e-6)
+
+
+def test_the_encoder_reads_the_last_days_by_hand() -> None:
+    demand = np.full((1, LOOKBACK), 9.0)
+    demand[0, -1], demand[0, -2] = 19.0, np.nan
+    last = made(window(demand)).encoder[0]
+    assert last.shape == (5, features.encoder_width(0, 4))
+    level = (26 * np.log(10) + np.log(20)) / 27  # of 28 days one is unknown
+    week = (5 * np.log(10) + np.log(20)) / 6
+    year = (362 * np.log(10) + np.log(20)) / 363
+    jump = np.log(20) - np.log(10)
+    wanted = [np.log(20) - level, 1, jump, week - level, 363 / 364 * (level - year), level - 3, 27 / 28, 1]
+    np.testing.assert_allclose(last[-1, :8], wanted, rtol=1e-4, atol=1e-6)
+    assert last[-2, :3].tolist() == [0, 0, 0]  # unknown: no value, and says so
+
+
+def test_the_widths_are_those_of_what_is_made() -> None:
+    found = made(of_panel(), scan=12, origins=3)
+    assert found.encoder.shape == (3, 12, features.encoder_width(1, 4))
+    assert found.decoder.shape == (3, 3, 7, features.decoder_width(1, 4))
+
+
+def test_the_known_future_of_a_day_reaches_that_day_and_its_neighbours() -> None:
+    plain = of_panel()
+    base = features.decoder_width(0, 0) - 3
+    for ahead in range(7):
+        day = LOOKBACK + ahead
+        lit = plain._replace(covariates=jnp.zeros_like(plain.covariates).at[:, day].set(1.0))
+        dark = plain._replace(covariates=jnp.zeros_like(plain.covariates))
+        changed = np.abs(made(lit).decoder - made(dark).decoder)[0, 0]
+        wanted = np.zeros((7, 3))
+        for column, step in ((0, ahead), (1, ahead + 1), (2, ahead - 1)):  # that day, the day after it, the day before
+            if 0 <= step < 7:
+                wanted[step, column] = 1
+        np.testing.assert_array_equal(changed[:, base : base + 3], wanted)
+
+
+@pytest.mark.parametrize("back", [0, 3, 11])
+def test_no_demand_after_an_origin_reaches_what_is_computed_for_it(back: int) -> None:
+    """The leak detector: everything later than an origin is replaced, unknown or enormous; nothing may move."""
+    origins, given = 12, of_panel(LOOKBACK + 11)
+    days = given.demand.shape[1]
+    origin = days - 1 - back
+    wanted = made(given, scan=40, origins=origins)
+    for later in (jnp.nan, 0.0, 1e6):
+        changed = np.array(given.demand)
+        changed[:, origin + 1 :] = later
+        found = made(given._replace(demand=jnp.asarray(changed)), scan=40, origins=origins)
+        place = origins - 1 - back
+        for name in ("anchor", "level", "decoder"):
+            np.testing.assert_array_equal(getattr(found, name)[:, place], getattr(wanted, name)[:, place], err_msg=name)
+        np.testing.assert_array_equal(found.encoder[:, : 40 - back], wanted.encoder[:, : 40 - back])
+        if back:
+            assert not np.array_equal(found.level[:, -1], wanted.level[:, -1])
+
+
+def test_many_origins_in_one_window_are_one_window_for_each_origin() -> None:
+    origins, given = 9, of_panel(LOOKBACK + 8)
+    together = made(given, origins=origins)
+    for place in range(origins):
+        cut = slice(place, place + LOOKBACK)
+        ahead = slice(place, place + LOOKBACK + 7)
+        alone = made(
+            Window(
+                given.demand[:, cut],
+                given.open[:, ahead],
+                given.covariates[:, ahead],
+                given.calendar[:, ahead],
+                given.statics,
+            )
+        )
+        for name in ("anchor", "level", "decoder"):
+            got, wanted = getattr(together, name)[:, place], getattr(alone, name)[:, 0]
+            np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4, err_msg=f"{name} of origin {place}")

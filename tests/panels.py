@@ -1,0 +1,153 @@
+"""Small panels with a weekly rhythm, and one small model trained on such a panel, which tests share."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import date
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forecaster.spec import Spec
+from forecaster.values import Candidate, Encoding, Fold, Forecast, Panel
+
+NAN = float("nan")
+FIRST = np.datetime64("2024-01-01")  # a Monday
+CALENDAR = ("weekend", "holiday", "before_holiday", "after_holiday")
+STATICS = {"size": ("large", "small"), "city": ("Bonn", "Ulm")}  # on purpose not in alphabetical order
+WEEK = np.array([1.0, 1.1, 1.2, 1.1, 1.4, 1.8, 0.7])
+LEVELS = (0.1, 0.5, 0.9)
+
+
+def panel(
+    depots: int = 3,
+    history: int = 120,
+    horizon: int = 7,
+    *,
+    covariates: tuple[str, ...] = ("promo",),
+    statics: dict[str, tuple[str, ...]] | None = None,
+    seed: int = 0,
+) -> Panel:
+    """Depots with a weekly rhythm, a promotion on every ninth day, and 6 % noise; nothing is missing or closed."""
+    random, days = np.random.default_rng(seed), history + horizon
+    labels = STATICS if statics is None else statics
+    calendar = np.zeros((2, days, len(CALENDAR)), np.float32)
+    calendar[:, np.arange(days) % 7 >= 5, 0] = 1
+    calendar[1, 20::30, 1] = calendar[1, 19::30, 2] = calendar[1, 21::30, 3] = 1
+    known = np.zeros((depots, days, len(covariates)), np.float32)
+    known[:, ::9] = 1
+    mean = 40.0 * (1 + np.arange(depots))[:, None] * WEEK[np.arange(history) % 7]
+    mean = mean * (1 + 0.3 * known[:, :history].any(axis=-1))
+    demand = np.round(mean * random.lognormal(0, 0.06, mean.shape)).astype(np.float32)
+    codes = [1 + np.arange(depots) % len(words) for words in labels.values()]
+    return Panel(
+        depot_ids=tuple(f"D{i}" for i in range(depots)),
+        days=FIRST + np.arange(days),
+        horizon=horizon,
+        demand=demand,
+        open=np.ones((depots, days), bool),
+        covariates=known,
+        calendar=calendar,
+        calendar_group=(np.arange(depots) % 2).astype(np.int32),
+        statics=np.stack(codes, axis=1).astype(np.int32) if codes else np.zeros((depots, 0), np.int32),
+        encoding=Encoding(covariates, labels),
+        calendar_names=CALENDAR,
+    )
+
+
+def bare(demand: Any, *, horizon: int = 7, closed: Any = None) -> Panel:
+    """A panel of the given counts (depots, days) and nothing else; `closed` are (depot, day)."""
+    counts = np.asarray(demand, np.float32)
+    depots, days = len(counts), counts.shape[1] + horizon
+    open_ = np.ones((depots, days), bool)
+    for depot, day in closed or ():
+        open_[depot, day] = False
+    return Panel(
+        depot_ids=tuple(f"D{i}" for i in range(depots)),
+        days=FIRST + np.arange(days),
+        horizon=horizon,
+        demand=counts,
+        open=open_,
+        covariates=np.zeros((depots, days, 0), np.float32),
+        calendar=np.zeros((1, days, 0), np.float32),
+        calendar_group=np.zeros(depots, np.int32),
+        statics=np.zeros((depots, 0), np.int32),
+        encoding=Encoding((), {}),
+        calendar_names=(),
+    )
+
+
+def forecast(quantiles: Any, *, levels: tuple[float, ...] = LEVELS, closed: Any = None) -> Forecast:
+    """A forecast that says the given quantiles (depots, horizon, levels)."""
+    said = np.asarray(quantiles, np.float32)
+    open_ = np.ones(said.shape[:2], bool)
+    for depot, step in closed or ():
+        open_[depot, step] = False
+    dates = tuple(date(2024, 1, 2 + step) for step in range(said.shape[1]))
+    return Forecast(tuple(f"D{i}" for i in range(len(said))), date(2024, 1, 1), dates, levels, said, open_)
+
+
+def fold(quantiles: Any, actuals: Any, *, levels: tuple[float, ...] = LEVELS) -> Fold:
+    return Fold(forecast(quantiles, levels=levels), np.asarray(actuals, np.float32))
+
+
+def spec(**training: Any) -> Spec:
+    """A small pipeline: one layer of 8, dropout, two members, twenty epochs."""
+    return Spec.model_validate(
+        {
+            "name": "small",
+            "demand": {"source": {"kind": "csv", "path": "demand.csv"}},
+            "model": {"layers": 1, "hidden": 8, "quantiles": LEVELS},
+            "training": {"epochs": 20, "members": 2, "batch_depots": 8, "learning_rate": 0.01, **training},
+            "backtest": {"days": 7},
+        }
+    )
+
+
+@contextmanager
+def quickly() -> Iterator[None]:
+    """Compile without optimizing, which takes a third of the time, and each program only once a test session."""
+    import jax
+    from jax.experimental.compilation_cache import compilation_cache
+
+    from forecaster.model import compiling
+
+    changed = ("jax_compilation_cache_dir", "jax_disable_most_optimizations")
+    before = {name: jax.config.values[name] for name in changed}
+    compilation_cache.reset_cache()
+    compiling.configure(_cache_folder())
+    jax.config.update("jax_disable_most_optimizations", True)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            jax.config.update(name, value)
+        compilation_cache.reset_cache()
+
+
+@cache
+def _cache_folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix="jax-cache-", dir=Path.home()))  # the session's home, which goes with it
+
+
+@cache
+def candidate() -> Candidate:
+    """A small model trained once for all tests, with a calibration that is not one everywhere."""
+    from forecaster.model import train
+
+    with quickly():
+        found = train.fit(panel(), spec())
+    return replace(found, parameters={**found.parameters, "calibration": np.array([1.3, 1.0, 0.8], np.float32)})
+
+
+@cache
+def graph() -> bytes:
+    """The ONNX file of `candidate()`."""
+    from forecaster.model import export
+
+    return export.to_graph(candidate())

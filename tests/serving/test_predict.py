@@ -1,0 +1,111 @@
+"""A bundle forecasts what the trained model does, for panels that were made for it, without what trains."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from forecaster.errors import BundleError
+from forecaster.model import export
+from forecaster.serving import bundle, predict
+from forecaster.serving.predict import Predictor
+from forecaster.values import Encoding, Panel
+from tests import panels
+
+
+@pytest.fixture(scope="module")
+def predictor(tmp_path_factory: pytest.TempPathFactory) -> Predictor:
+    found = panels.candidate()
+    folder = bundle.write(
+        tmp_path_factory.mktemp("bundles"), panels.graph(), export.weights(found), export.about(found)
+    )
+    return Predictor(bundle.read(folder))
+
+
+def test_a_bundle_forecasts_what_the_trained_model_forecasts(predictor: Predictor) -> None:
+    given = panels.panel(5, seed=4)
+    with panels.quickly():
+        wanted = export.forecaster(panels.candidate())(given)
+    found = predictor(given)
+    np.testing.assert_allclose(found.quantiles, wanted.quantiles, rtol=1e-4)
+    assert found.quantiles.dtype == np.float32
+    for name in ("depot_ids", "cutoff", "target_dates", "levels"):
+        assert getattr(found, name) == getattr(wanted, name)
+    assert found.levels == (0.1, 0.5, 0.9)
+    assert (np.diff(found.quantiles, axis=-1) >= 0).all()
+    np.testing.assert_array_equal(found.open, given.open[:, -7:])
+
+
+def test_depots_in_chunks_are_depots_at_once(predictor: Predictor, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = panels.panel(7)
+    at_once = predictor(given).quantiles
+    for size in (1, 3, 7):
+        monkeypatch.setattr(predict, "CHUNK", size)
+        np.testing.assert_allclose(predictor(given).quantiles, at_once, rtol=1e-6)
+
+
+def test_a_panel_that_was_made_for_something_else_is_refused(predictor: Predictor) -> None:
+    given = panels.panel()
+    words = given.encoding
+    turned = {name: words.statics[name] for name in reversed(words.statics)}
+    others: dict[str, Panel] = {
+        "weather": replace(given, encoding=Encoding(("weather",), words.statics)),
+        "Aix": replace(given, encoding=Encoding(words.covariates, {**words.statics, "city": ("Aix", "Ulm")})),
+        "city.*size": replace(given, encoding=Encoding(words.covariates, turned)),
+        "weekday": replace(given, calendar_names=("weekday", *panels.CALENDAR[1:])),
+        ", 3\\)": replace(panels.panel(horizon=3)),
+    }
+    for said, panel in others.items():
+        with pytest.raises(BundleError, match=rf"bundle [0-9a-f]{{16}} wants .*promo.* the panel has .*{said}"):
+            predictor(panel)
+
+
+def made(operation: str) -> bundle.Bundle:
+    """A bundle around a graph that reads `demand` alone, (depots, 3), and answers with (depots, 3, 1)."""
+    three = helper.make_tensor("three", TensorProto.INT64, [3], [0, 3, 1])
+    graph = helper.make_graph(
+        [helper.make_node(operation, ["demand"], ["x"]), helper.make_node("Reshape", ["x", "three"], ["quantiles"])],
+        "small",
+        [helper.make_tensor_value_info("demand", TensorProto.FLOAT, ["depots", 3])],
+        [helper.make_tensor_value_info("quantiles", TensorProto.FLOAT, ["depots", 3, 1])],
+        [three],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    onnx.checker.check_model(model)
+    words = Encoding((), {})
+    manifest = {"encoding": words.to_json(), "calendar": [], "horizon": 3, "levels": [0.5], "lookback": 3}
+    return bundle.Bundle("f" * 64, model.SerializeToString(), manifest)
+
+
+def test_inputs_that_a_graph_does_not_use_are_left_away() -> None:
+    said = Predictor(made("Abs"))(panels.bare([[1, 2, -3], [4, 5, 6]], horizon=3))
+    np.testing.assert_array_equal(said.quantiles[..., 0], [[1, 2, 3], [4, 5, 6]])
+
+
+def test_a_forecast_that_is_not_a_number_is_refused_by_its_depot() -> None:
+    with pytest.raises(BundleError, match=r"bundle f{16}: the forecast of depot 'D1' is not a number"):
+        Predictor(made("Abs"))(panels.bare([[1, 2, 3], [4, np.nan, 6]], horizon=3))
+
+
+def test_a_model_that_is_no_model_is_refused() -> None:
+    with pytest.raises(BundleError, match=r"bundle f{16}: onnxruntime refuses the model"):
+        Predictor(bundle.Bundle("f" * 64, b"not onnx", {}))
+
+
+def test_serving_imports_nothing_that_trains_or_orchestrates() -> None:
+    code = (
+        "import sys, forecaster.serving.predict, forecaster.stages.forecast\n"
+        "print(sorted({'jax', 'flax', 'optax', 'onnx', 'prefect', 'mlflow'} & set(sys.modules)))"
+    )
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.stdout.strip(), done.returncode) == ("[]", 0), done.stderr

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+from rich.table import Table
+
+from forecaster.errors import SpecError
+from forecaster.spec import Spec, load
+from forecaster.stages.check import check, told
+from forecaster.stages.ingest import ingest
+
+NOW = datetime(2024, 3, 6, 12, tzinfo=UTC)
+SPEC = """
+name: t
+demand: {source: {kind: csv, path: demand.csv}}
+depots: {source: {kind: csv, path: depots.csv}, columns: {opened: opened}, static: [city]}
+calendar: {holidays: false, events: {source: {kind: csv, path: events.csv}}, known_future: [promo]}
+"""
+FILES = {
+    "demand.csv": "depot_id,date,demand\n"
+    "A,2024-03-03,4\nA,2024-03-04,0\nA,2024-03-05,8\nB,2024-03-05,6\nB,2024-03-04,-2\n",
+    "depots.csv": "depot_id,opened,city\nA,2024-03-01,Ulm\nB,2024-03-03,Bonn\nC,2024-03-05,Bonn\n",
+    "events.csv": "date,kind,name\n2024-03-07,promo,fair\n",
+    "pipeline.yaml": SPEC,
+}
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Spec:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text, "utf-8")
+    return load(tmp_path / "pipeline.yaml")
+
+
+def lines(spec: Spec) -> list[str]:
+    return [str(line) for line in told(check(spec, now=NOW), tables=False)]
+
+
+def test_a_trial_says_what_a_night_would_start_from(spec: Spec) -> None:
+    trial = check(spec, now=NOW)
+    assert trial.fault is None
+    assert [(source.place, source.rows) for source in trial.reached] == [
+        ("depots.source", 3),
+        ("calendar.events.source", 1),
+        ("demand.source", 5),
+    ]
+    assert trial.ingested is not None
+    assert (trial.ingested.read, trial.ingested.accepted, trial.ingested.quarantined) == (5, 4, 1)
+    profile = trial.profile
+    assert profile is not None
+    assert (profile.depots, profile.days, profile.silent) == (3, 3, 1)
+    assert (profile.first, profile.cutoff) == (date(2024, 3, 3), date(2024, 3, 5))
+    assert profile.targets == (date(2024, 3, 6), date(2024, 3, 12))
+    # A is open on 3 days, B on 3 and C on 1: 7 of 9; counts 4, 0, 8 and 6
+    assert profile.closed == pytest.approx(2 / 9)
+    assert (profile.open_days, profile.gaps, profile.zeros, profile.median) == (7, 3, 1, 5.0)
+    assert (profile.covariates, profile.statics) == (("promo",), ("city",))
+
+
+def test_a_trial_is_told_in_plain_lines(spec: Spec) -> None:
+    assert lines(spec) == [
+        f"pipeline  t: the file is valid (digest {spec.digest[:12]})",
+        "source    depots.source: depots.csv, 3 rows",
+        "source    calendar.events.source: events.csv, 1 row",
+        "source    demand.source: demand.csv, 5 rows",
+        "contract  5 rows read = 4 accepted + 0 unchanged + 1 quarantined",
+        "finding   count_negative (quarantine, 1): demand.csv:6: depot B on 2024-03-04, column 'demand': found '-2', "
+        "wanted 0 or more",
+        "depots    3, 1 of them without any count; attributes: city",
+        "days      3, 2024-03-03 to 2024-03-05; closed on 22.2% of depot days",
+        "counts    median 5; of 7 open depot days, 3 have no count and 1 a count of 0",
+        "ahead     known covariates: promo",
+        "forecast  from cutoff 2024-03-05, for 2024-03-06 to 2024-03-12",
+        "usable; nothing was written",
+    ]
+
+
+def test_a_terminal_gets_the_findings_as_a_table(spec: Spec) -> None:
+    (table,) = (part for part in told(check(spec, now=NOW), tables=True) if isinstance(part, Table))
+    assert table.row_count == 1
+
+
+def test_nothing_is_written(spec: Spec) -> None:
+    check(spec, now=NOW)
+    assert sorted(path.name for path in spec.folder.iterdir()) == sorted(FILES)
+
+
+def test_what_the_lake_holds_already_counts_as_unchanged_and_is_left_alone(spec: Spec) -> None:
+    before = ingest(spec, now=NOW).versions
+    with (spec.folder / "demand.csv").open("a") as file:
+        file.write("B,2024-03-03,3\n")
+    trial = check(spec, now=NOW)
+    assert trial.ingested is not None
+    assert (trial.ingested.accepted, trial.ingested.unchanged, trial.ingested.quarantined) == (1, 4, 1)
+    (spec.folder / "demand.csv").write_text(FILES["demand.csv"], "utf-8")
+    assert ingest(spec, now=NOW).versions == before
+
+
+def test_a_day_that_only_the_lake_still_knows_decides_the_cutoff(spec: Spec) -> None:
+    ingest(spec, now=NOW)
+    (spec.folder / "demand.csv").write_text("depot_id,date,demand\nA,2024-03-03,4\n", "utf-8")
+    profile = check(spec, now=NOW).profile
+    assert profile is not None
+    assert profile.cutoff == date(2024, 3, 5)
+
+
+def test_every_source_that_cannot_be_read_is_named(spec: Spec) -> None:
+    (spec.folder / "depots.csv").unlink()
+    (spec.folder / "demand.csv").write_text("depot,date,demand\n", "utf-8")
+    trial = check(spec, now=NOW)
+    assert trial.fault == "2 of 3 sources cannot be read"
+    text = "\n".join(lines(spec))
+    assert "depots.csv: no such file" in text
+    assert "events.csv, 1 row" in text
+    assert "found columns depot, date, demand; wanted 'depot_id'" in text
+    assert text.endswith("not usable: 2 of 3 sources cannot be read")
+
+
+def test_a_file_of_which_no_row_is_accepted_is_not_usable(spec: Spec) -> None:
+    (spec.folder / "demand.csv").write_text("depot_id,date,demand\nA,2024-03-05,-1\n", "utf-8")
+    trial = check(spec, now=NOW)
+    assert trial.fault == "no row was accepted"
+    assert trial.ingested is not None
+    assert [finding.rule for finding in trial.ingested.findings] == ["count_negative"]
+
+
+def test_a_missing_environment_variable_is_a_mistake_of_the_file(spec: Spec) -> None:
+    file = spec.folder / "pipeline.yaml"
+    file.write_text("name: t\ndemand: {source: {kind: csv, path: '${NOT_SET_ANYWHERE}/demand.csv'}}\n", "utf-8")
+    with pytest.raises(SpecError, match="environment variable NOT_SET_ANYWHERE, which is not set"):
+        check(load(file), now=NOW)

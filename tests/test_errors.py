@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from forecaster import errors
+from forecaster.errors import ForecasterError
+
+CLASSES = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ForecasterError)]
+
+
+def drawn() -> dict[str, tuple[str, str | None]]:
+    """Class → its parent and exit code as the docstring draws them; without a code, that of the line above."""
+    found: dict[str, tuple[str, str | None]] = {}
+    above = {-1: "Exception"}
+    code = None
+    for line in (errors.__doc__ or "").splitlines():
+        if not (named := re.match(r"    ([│ ├└─]*)([A-Z]\w+Error|NoUsableData|MissingExtra)\s", line + " ")):
+            continue
+        depth = len(named[1]) // 4
+        told = re.search(r"exit code (\d)", line)
+        code = told[1] if told else code
+        above[depth] = named[2]
+        found[named[2]] = (above[depth - 1], code)
+    return found
+
+
+def test_the_tree_in_the_docstring_is_the_tree() -> None:
+    picture = drawn()
+    assert {kind.__name__ for kind in CLASSES} == set(picture)
+    for kind in CLASSES:
+        parent, code = picture[kind.__name__]
+        assert kind.__bases__[0].__name__ == parent
+        if kind is not ForecasterError:
+            assert str(kind.exit_code) == code
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_an_error_shows_the_sentence_it_was_given(kind: type[ForecasterError]) -> None:
+    assert str(kind("found a, wanted b")) == "found a, wanted b"
+
+
+def test_the_exit_codes_are_those_that_schedulers_know() -> None:
+    codes = (errors.PUBLISHED, errors.OUR_FAULT, errors.WRONG_SPEC, errors.DEGRADED, errors.NO_DATA)
+    assert codes == (0, 1, 2, 3, 4)

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+from forecaster.errors import LakeError
+from forecaster.lake import TABLES, Lake
+
+NOON = datetime(2024, 3, 6, 12, tzinfo=UTC)
+
+
+def readings(*counts: float | None, **more: object) -> pd.DataFrame:
+    rows = pd.DataFrame({"demand": pd.Series(counts, dtype="float64")})
+    rows["depot_id"], rows["date"], rows["source"], rows["batch"] = "D1", pd.Timestamp("2024-03-05"), "demand.csv", "b1"
+    rows["open"] = pd.array([None] * len(rows), "boolean")
+    rows["row"], rows["recorded_at"] = range(2, 2 + len(rows)), pd.Timestamp(NOON)
+    return rows.assign(**more)  # type: ignore[arg-type]
+
+
+def test_tables_that_were_never_written_are_empty_and_have_their_schema(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path / "lake"))
+    for table, schema in TABLES.items():
+        assert lake.read(table).schema == schema
+        assert lake.read(table).num_rows == 0
+    assert lake.versions() == dict.fromkeys(TABLES, -1)
+    assert not (tmp_path / "lake").exists()
+
+
+def test_each_append_is_one_version_and_older_versions_can_be_read(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path / "a lake, ü#1"))
+    assert lake.append("demand", readings(1.0, None)) == 0
+    assert lake.append("demand", readings(3.0)) == 1
+    assert sorted(lake.read("demand")["demand"].to_pylist(), key=str) == [1.0, 3.0, None]
+    assert lake.read("demand", version=0).num_rows == 2
+    assert lake.read("demand", version=-1).num_rows == 0
+    assert lake.versions()["demand"] == 1
+
+
+def test_no_rows_make_no_commit(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    assert lake.append("demand", readings()) == -1
+    lake.append("demand", readings(1.0))
+    assert lake.append("demand", readings()) == 0
+
+
+def test_rows_come_back_as_they_were_written(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    written = {
+        "run_id": "r1",
+        "recorded_at": NOON,
+        "bundle": "b",
+        "tier": "fresh",
+        "depot_id": "D1",
+        "cutoff": date(2024, 3, 5),
+        "target_date": date(2024, 3, 6),
+        "horizon": 1,
+        "levels": [0.1, 0.5],
+        "quantiles": [1.0, 2.5],
+    }
+    lake.append("forecasts", pa.Table.from_pylist([written], schema=TABLES["forecasts"]))
+    lake.append("forecasts", pd.DataFrame([written]))
+    assert lake.read("forecasts").to_pylist() == [written, written]
+
+
+def test_a_new_covariate_is_a_new_column_and_unknown_in_older_rows(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    lake.append("demand", readings(1.0))
+    lake.append("demand", readings(2.0, promo=1, weather="rain"))
+    lake.append("demand", readings(3.0))
+    found = lake.read("demand").sort_by("demand").select(["demand", "promo", "weather"]).to_pylist()
+    assert found == [
+        {"demand": 1.0, "promo": None, "weather": None},
+        {"demand": 2.0, "promo": 1.0, "weather": "rain"},
+        {"demand": 3.0, "promo": None, "weather": None},
+    ]
+
+
+def test_rows_can_be_chosen_by_an_expression_or_by_filters(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    lake.append("demand", readings(1.0, 2.0, 3.0))
+    assert lake.read("demand", where=ds.field("demand") > 1.5).num_rows == 2
+    assert lake.read("demand", where=[("demand", ">", 1.5), ("row", "==", 4)]).num_rows == 1
+
+
+def test_rows_that_do_not_fit_are_refused_and_leave_nothing(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    with pytest.raises(LakeError, match="missing recorded_at"):
+        lake.append("demand", readings(1.0).drop(columns="recorded_at"))
+    with pytest.raises(LakeError, match="do not fit its schema"):
+        lake.append("demand", readings(1.0, date="soon"))
+    with pytest.raises(LakeError, match="'scores': found columns"):
+        lake.append("scores", readings(1.0))
+    lake.append("demand", readings(1.0, promo=1))
+    with pytest.raises(LakeError, match="1 rows cannot be added"):
+        lake.append("demand", readings(1.0, promo="sale"))
+    with pytest.raises(LakeError, match="unknown lake table 'demands'; wanted one of demand"):
+        lake.read("demands")
+    assert lake.versions()["demand"] == 0
+
+
+def test_a_damaged_table_is_named_with_the_next_step(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    lake.append("demand", readings(1.0))
+    for part in (tmp_path / "demand").glob("*.parquet"):
+        part.unlink()
+    with pytest.raises(LakeError, match=r"'demand' at .* cannot be read: .*restore the folder from a backup"):
+        lake.read("demand")
+    (tmp_path / "demand" / "_delta_log" / "00000000000000000000.json").write_text("{bad")
+    with pytest.raises(LakeError, match="cannot be opened"):
+        lake.versions()
+
+
+def test_a_version_that_was_never_written_is_an_error(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    lake.append("demand", readings(1.0))
+    with pytest.raises(LakeError, match="cannot be read"):
+        lake.read("demand", version=7)
+
+
+def test_a_folder_with_a_percent_sign_is_refused_before_anything_is_written() -> None:
+    with pytest.raises(LakeError, match="found % in the path"):
+        Lake("/data/100%25/lake")
