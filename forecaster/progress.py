@@ -42,7 +42,7 @@ class Night:
         finally:
             self.timings[name] = self.timings.get(name, 0.0) + time.monotonic() - self._stage_begun
             self._stage = None
-            self._tell(f"{name}: {self.timings[name]:.1f} s", done=name)
+            self._tell(f"{self.timings[name]:.1f} s", done=name)
 
     def advance(self, share: float, text: str) -> None:
         """How far the current stage is, 0 to 1."""
@@ -78,7 +78,7 @@ class Night:
         if not self.console.is_terminal:
             yield
             return
-        columns = (TextColumn("{task.fields[clock]}"), BarColumn(24), TextColumn("{task.description}"))
+        columns = (TextColumn("{task.fields[clock]}"), BarColumn(24), TextColumn("{task.description}", markup=False))
         with Progress(*columns, console=self.console, transient=True) as bar:
             self._bar, self._task = bar, bar.add_task("", total=1.0, clock="")
             try:

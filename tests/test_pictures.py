@@ -30,7 +30,7 @@ def line(axes: Any, label: str) -> Any:
 
 
 def test_the_best_and_the_worst_depots_are_shown_in_order() -> None:
-    given = panel(9, 60)
+    given = panel(9, 60, 7)
     found = scored(given)
     figure = pictures.forecasts(found, given, most=4)
     assert len(figure.axes) == 4
@@ -40,7 +40,7 @@ def test_the_best_and_the_worst_depots_are_shown_in_order() -> None:
 
 
 def test_what_is_drawn_is_what_was_said_and_what_came() -> None:
-    given = panel(1, 60)
+    given = panel(1, 60, 7)
     found = scored(given)
     (axes,) = pictures.forecasts(found, given).axes
     np.testing.assert_array_equal(line(axes, "actual").get_ydata(), given.demand[0, -14:])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -57,6 +59,6 @@ def test_a_dearer_shortage_never_means_fewer_drivers() -> None:
     random = np.random.default_rng(0)
     said = forecast(np.sort(random.gamma(2, 40, (5, 7, 9)), axis=-1), levels=NINE)
     crews = [drivers(said, costs(short, 20)) for short in (1, 5, 15, 20, 40, 100, 1000)]
-    for fewer, more in zip(crews, crews[1:], strict=False):
+    for fewer, more in pairwise(crews):
         assert (more >= fewer).all()
     assert (crews[-1] > crews[0]).any()

@@ -64,7 +64,7 @@ def test_a_window_is_the_end_of_the_history_and_the_horizon() -> None:
     given = panel(3, 10)
     found = given.window(4)
     np.testing.assert_array_equal(found["demand"], given.demand[:, 6:])
-    np.testing.assert_array_equal(found["open"], np.ones((3, 11)))
+    np.testing.assert_array_equal(found["open"], np.ones((3, 7)))
     np.testing.assert_array_equal(found["covariates"], given.covariates[:, 6:])
     np.testing.assert_array_equal(found["calendar"], given.calendar[[0, 1, 0], 6:])
     assert list(found) == ["demand", "open", "covariates", "calendar", "statics"]

@@ -41,7 +41,11 @@ class Bundle:
 
     @property
     def encoding(self) -> Encoding:
-        return Encoding.from_json(self.manifest["encoding"])
+        """Raises BundleError when the manifest says it in another way than this version does."""
+        try:
+            return Encoding.from_json(self.manifest["encoding"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise BundleError(f"bundle {self.digest[:16]}: the encoding cannot be read: {error}") from error
 
     @property
     def levels(self) -> tuple[float, ...]:
@@ -60,8 +64,7 @@ def write(parent: Path, model: bytes, weights: Mapping[str, np.ndarray[Any, Any]
         **about,
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
     }
-    # Keys stay in the order given: the order of the static attributes is that of the model's codes.
-    files[MANIFEST] = (json.dumps(manifest, indent=1, allow_nan=False) + "\n").encode()
+    files[MANIFEST] = (json.dumps(manifest, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
     target = parent / hashlib.sha256(files[MANIFEST]).hexdigest()[:16]
     if target.exists():
         read(target)

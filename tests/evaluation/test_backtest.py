@@ -22,7 +22,7 @@ def naive(given: Panel) -> Forecast:
 
 @pytest.mark.parametrize(("days", "count"), [(7, 1), (8, 2), (14, 2), (30, 5)])
 def test_each_held_out_day_is_forecast_exactly_once(days: int, count: int) -> None:
-    given = panel(history=90)
+    given = panel(3, 90, 7)
     found = backtest.run({"naive": naive}, given, days)["naive"].folds
     assert len(found) == count
     scored = Counter(
@@ -36,17 +36,17 @@ def test_each_held_out_day_is_forecast_exactly_once(days: int, count: int) -> No
 
 
 def test_cutoffs_are_a_horizon_apart_and_begin_before_the_held_out_days() -> None:
-    given = panel(history=31)  # January; the last day is the 31st
+    given = panel(3, 31, 7)  # January; the last day is the 31st
     assert backtest.cutoffs(given, 9) == [date(2024, 1, 22), date(2024, 1, 29)]
     assert backtest.cutoffs(bare([[1.0] * 31], horizon=3), 6) == [date(2024, 1, 25), date(2024, 1, 28)]
 
 
 def test_holding_out_everything_is_refused() -> None:
-    assert backtest.cutoffs(panel(history=31), 23)
+    assert backtest.cutoffs(panel(3, 31, 7), 23)
     with pytest.raises(NoUsableData, match=r"31 days of history, and backtest\.days holds out 24"):
-        backtest.cutoffs(panel(history=31), 24)
+        backtest.cutoffs(panel(3, 31, 7), 24)
     with pytest.raises(NoUsableData):
-        backtest.cutoffs(panel(history=31), 400)
+        backtest.cutoffs(panel(3, 31, 7), 400)
 
 
 def test_nothing_after_the_cutoff_reaches_a_predictor() -> None:
@@ -56,7 +56,7 @@ def test_nothing_after_the_cutoff_reaches_a_predictor() -> None:
         seen.append(given)
         return naive(given)
 
-    given = panel(history=60)
+    given = panel(3, 60, 7)
     backtest.run({"spy": spy}, given, 20)
     assert [before.cutoff for before in seen] == backtest.cutoffs(given, 20)
     for before in seen:
@@ -66,7 +66,7 @@ def test_nothing_after_the_cutoff_reaches_a_predictor() -> None:
 
 
 def test_later_counts_change_no_forecast() -> None:
-    given = panel(history=60)
+    given = panel(3, 60, 7)
     at = backtest.cutoffs(given, 20)
     before = backtest.folds(naive, given, at)
     for index, cutoff in enumerate(at):
@@ -89,7 +89,7 @@ def test_actuals_by_hand_are_unknown_where_nothing_can_be_scored() -> None:
 
 
 def test_every_model_meets_the_same_actuals_and_the_scale_knows_no_held_out_day() -> None:
-    given = panel(history=60)
+    given = panel(3, 60, 7)
     scores = backtest.run({"one": naive, "two": naive}, given, 14)
     assert scores["one"].metrics == scores["two"].metrics
     assert scores["two"].model == "two"

@@ -38,7 +38,7 @@ def made(given: Window, *, scan: int = 5, origins: int = 1) -> Features:
 
 def of_panel(days: int = LOOKBACK, seed: int = 0) -> Window:
     """A window of a panel with unknown and closed days."""
-    random, found = np.random.default_rng(seed), panels.panel(3, days, seed=seed).window(days)
+    random, found = np.random.default_rng(seed), panels.panel(3, days, 7, seed=seed).window(days)
     demand = np.array(found["demand"])
     demand[random.random(demand.shape) < 0.2] = np.nan
     found["open"] = (random.random(found["open"].shape) < 0.9).astype(np.float32)

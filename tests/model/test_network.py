@@ -15,7 +15,7 @@ from forecaster.model.features import LOOKBACK
 from tests import panels
 from tests.panels import LEVELS, NAN
 
-HORIZON = 7
+HORIZON = 3
 
 
 def raw(**changes: Any) -> dict[str, Any]:

@@ -66,8 +66,8 @@ def test_a_loss_that_is_no_number_stops_training(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_history_too_short_is_refused_with_its_numbers() -> None:
-    with pytest.raises(NoUsableData, match="62 days of history before the backtest, wanted at least 63: shorten"):
-        train.fit(panel(history=62), spec())
+    with pytest.raises(NoUsableData, match="58 days of history before the backtest, wanted at least 59: shorten"):
+        train.fit(panel(history=58), spec())
 
 
 def test_a_history_that_is_all_unknown_is_refused() -> None:
@@ -80,7 +80,7 @@ def test_a_history_that_is_all_unknown_is_refused() -> None:
 
 def test_a_depot_without_history_poisons_nobody() -> None:
     """Nor does one that is always closed, nor one without orders; one epoch of the shortest history allowed."""
-    known = panel(5, 63)
+    known = panel(5, 59)
     demand, open_ = np.array(known.demand), np.array(known.open)
     demand[1], demand[2], open_[3] = NAN, 0.0, False
     odd = replace(known, demand=demand, open=open_)

@@ -58,10 +58,17 @@ def test_the_order_of_the_static_attributes_survives(folder: Path) -> None:
     assert list(found.statics) == ["size", "city"]
 
 
+@pytest.mark.parametrize("encoding", [None, {}, {"covariates": [], "statics": {"city": ["Bonn"]}}])
+def test_an_encoding_of_another_version_is_refused(tmp_path: Path, encoding: Any) -> None:
+    found = bundle.read(bundle.write(tmp_path, b"onnx", weights(), about(encoding=encoding)))
+    with pytest.raises(BundleError, match=f"bundle {found.digest[:16]}: the encoding cannot be read"):
+        _ = found.encoding
+
+
 def test_the_same_content_gives_the_same_bytes(tmp_path: Path, folder: Path) -> None:
     shuffled = dict(reversed(weights().items()))
     shuffled["turned"] = np.ascontiguousarray(shuffled["turned"])
-    again = bundle.write(tmp_path / "elsewhere", b"onnx", shuffled, about())
+    again = bundle.write(tmp_path / "elsewhere", b"onnx", shuffled, dict(reversed(about().items())))
     assert again.name == folder.name
     for name in (MODEL, WEIGHTS, MANIFEST):
         assert (again / name).read_bytes() == (folder / name).read_bytes()
