@@ -21,7 +21,6 @@ def prepare(state: Path) -> None:
         "PREFECT_LOGGING_LEVEL": "CRITICAL",  # outcomes are told by the night itself, and kept in its run row
         "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
         "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
-        "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
         "PREFECT_CLI_COLORS": "false",
     }
     for name, value in settings.items():

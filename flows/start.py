@@ -7,7 +7,7 @@ import threading
 from datetime import datetime
 from pathlib import Path
 
-from flows import embedded
+from flows import embedded, server
 from forecaster.spec import Spec
 
 HEAVY = ("forecaster.stages.learn", "forecaster.registry", "forecaster.pictures")  # JAX, MLflow and Matplotlib
@@ -16,11 +16,13 @@ HEAVY = ("forecaster.stages.learn", "forecaster.registry", "forecaster.pictures"
 def nightly(file: Path, spec: Spec, as_of: datetime | None = None) -> int:
     """Run tonight's line for a pipeline file; the exit code says how it ended."""
     embedded.prepare(spec.state_folder)
-    from flows.nightly import nightly as flow  # only now: Prefect reads the environment on import
+    with server.running() as ready:
+        # The server takes some ten seconds: meanwhile import the flow, and what its stages will need.
+        from flows.nightly import nightly as flow  # only now: Prefect reads the environment on import
 
-    # Prefect waits some ten seconds for its server to start: meanwhile import what the stages will need.
-    threading.Thread(target=_import, args=(HEAVY,), daemon=True).start()
-    code: int = flow(str(file), as_of.isoformat() if as_of else None)
+        threading.Thread(target=_import, args=(HEAVY,), daemon=True).start()
+        ready()
+        code: int = flow(str(file), as_of.isoformat() if as_of else None)
     return code
 
 

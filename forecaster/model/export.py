@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import jax
@@ -30,15 +29,17 @@ def architecture(candidate: Candidate) -> Architecture:
     return Architecture(**{**sizes, "levels": tuple(sizes["levels"]), "labels": tuple(sizes["labels"])})
 
 
+_compiled = jax.jit(forward, static_argnames=("shape", "differentiable"))  # one program for all candidates of a shape
+
+
 def forecaster(candidate: Candidate, *, jit: bool = True) -> Any:
     """The candidate as a function from a panel to a forecast, in JAX."""
     shape = architecture(candidate)
     parameters = jax.tree.map(jnp.asarray, dict(candidate.parameters))
-    run = partial(forward, shape=shape)
-    compiled = jax.jit(run) if jit else run
+    run = _compiled if jit else forward
 
     def predict(panel: Panel) -> Forecast:
-        raw = np.asarray(compiled(parameters, window(panel.window(LOOKBACK))))
+        raw = np.asarray(run(parameters, window(panel.window(LOOKBACK)), shape=shape))
         quantiles = np.maximum.accumulate(raw, axis=-1)  # as `serving.predict` does: what is judged is what goes out
         open_ = panel.open[:, panel.history :]
         return Forecast(panel.depot_ids, panel.cutoff, panel.target_dates, shape.levels, quantiles, open_)

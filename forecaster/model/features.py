@@ -6,7 +6,6 @@ training a window has many, in a forecast only the last day. Nothing after an or
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -39,15 +38,20 @@ class Features(NamedTuple):
     level: Float[Array, "depots origins"]
 
 
-def trailing_sum(x: Float[Array, "depots days"], length: int) -> Float[Array, "depots days"]:
-    """Sum over the last `length` days of each day, by doubling: exact to rounding, and made of shifts alone."""
+def trailing_sum(
+    x: Float[Array, "depots days *more"], length: int, every: int = 1
+) -> Float[Array, "depots days *more"]:
+    """Sum over `length` days, each `every` days before the next, up to each day: by doubling, so that a year takes
+    eight shifts, and made of shifts alone, which are exact and export.
+    """
     total, done, power, block = jnp.zeros_like(x), 0, 1, x
     while power <= length:
         if length & power:
-            total = total + shift(block, done)
+            total = total + shift(block, every * done)
             done += power
-        block = block + shift(block, power)
         power *= 2
+        if power <= length:
+            block = block + shift(block, every * power // 2)
     return total
 
 
@@ -110,52 +114,48 @@ def make(
     first = days - 1 - stride * (origins - 1)  # index of the first origin
     total = days + horizon
 
-    def ahead(x: Array) -> Array:
-        """(depots, days + horizon, …) → (depots, origins, horizon, …): the value on the day that is forecast."""
-        return ahead_of(x, first, origins, horizon, stride)
-
     def extend(x: Array) -> Array:
         return jnp.pad(x, ((0, 0), (0, total - days)))
 
+    def weeks_before(x: Array, weeks: int) -> Array:
+        return shift(trailing_sum(x, weeks, every=7), 7)
+
     log_, known_ = extend(log), extend(known)
-    origin_level = level[:, first::stride, None]
-    lags = [(shift(log_, 7 * k), shift(known_, 7 * k)) for k in range(1, WEEKS + 1)]
-    weight = reduce(jnp.add, (mask for _, mask in lags))
-    same_weekday = sum(value for value, _ in lags) / jnp.maximum(weight, 1.0)
-    anchor = jnp.where(ahead(weight) > 0, ahead(same_weekday), origin_level)
-
+    weight = weeks_before(known_, WEEKS)
+    same_weekday = weeks_before(log_, WEEKS) / jnp.maximum(weight, 1.0)
     # The habit of a weekday over a season, each week against its own level: steadier than the anchor's four.
-    habits = [(shift(extend(relative), 7 * k), shift(known_, 7 * k)) for k in range(1, SEASON_WEEKS + 1)]
-    habit_weight = reduce(jnp.add, (mask for _, mask in habits))
-    habit = sum(value for value, _ in habits) / jnp.maximum(habit_weight, 1.0)
-
+    habit_weight = weeks_before(known_, SEASON_WEEKS)
+    habit = weeks_before(extend(relative), SEASON_WEEKS) / jnp.maximum(habit_weight, 1.0)
     # What was special on the days that make the anchor: without it, last week's promotion looks like a habit.
-    special = jnp.concatenate([window.covariates, window.calendar[:, :, -3:]], axis=-1)
-    at_anchor = sum(shift(special, 7 * k) * mask[..., None] for k, (_, mask) in enumerate(lags, start=1))
-    at_anchor = at_anchor / jnp.maximum(weight, 1.0)[..., None]
+    special = jnp.concatenate([window.covariates, window.calendar[:, :, -3:]], axis=-1) * known_[..., None]
+    at_anchor = weeks_before(special, WEEKS) / jnp.maximum(weight, 1.0)[..., None]
     last_year_known = shift(known_, YEAR)
     last_year = jnp.clip(shift(log_, YEAR) - shift(extend(level), YEAR + 7), -4.0, 4.0) * last_year_known
-    covariates = ahead(window.covariates)
-    # What comes after the horizon is not known of any origin, though a later origin of the window knows it.
-    tomorrow = jnp.pad(covariates[:, :, 1:], ((0, 0), (0, 0), (0, 1), (0, 0)))
-    decoder = jnp.concatenate(
+
+    lags = [shift(log_, 7 * k) for k in range(1, WEEKS + 1)]
+    masks = [shift(known_, 7 * k) for k in range(1, WEEKS + 1)]
+    single = [*lags, *masks, same_weekday, weight, habit, habit_weight / SEASON_WEEKS, last_year, last_year_known]
+    of_day = jnp.concatenate(
         [
-            *[(jnp.clip(ahead(value) - origin_level, -4.0, 4.0) * ahead(mask))[..., None] for value, mask in lags],
-            *[ahead(mask)[..., None] for _, mask in lags],
-            (anchor - origin_level)[..., None],
-            ahead(habit)[..., None],
-            ahead(habit_weight / SEASON_WEEKS)[..., None],
-            ahead(last_year)[..., None],
-            ahead(last_year_known)[..., None],
-            ahead(window.open)[..., None],
-            covariates,
-            ahead(shift(window.covariates, 1)),
-            tomorrow,
-            ahead(window.calendar),
-            ahead(at_anchor),
+            jnp.stack([*single, window.open], axis=-1),
+            window.calendar,
+            at_anchor,
+            shift(window.covariates, 1),
+            window.covariates,
         ],
         axis=-1,
     )
+    # One gather for everything: (depots, origins, horizon, …), the value on the day that is forecast.
+    day = ahead_of(of_day, first, origins, horizon, stride)
+    origin_level = level[:, first::stride, None]
+    lag, mask = day[..., :WEEKS], day[..., WEEKS : 2 * WEEKS]
+    seasonal, certain, rest = day[..., 2 * WEEKS], day[..., 2 * WEEKS + 1], day[..., 2 * WEEKS + 2 :]
+    anchor = jnp.where(certain > 0, seasonal, origin_level)
+    # What comes after the horizon is not known of any origin, though a later origin of the window knows it.
+    covariates = day[..., day.shape[-1] - window.covariates.shape[-1] :]
+    tomorrow = jnp.pad(covariates[:, :, 1:], ((0, 0), (0, 0), (0, 1), (0, 0)))
+    against_level = jnp.clip(lag - origin_level[..., None], -4.0, 4.0) * mask
+    decoder = jnp.concatenate([against_level, mask, (anchor - origin_level)[..., None], rest, tomorrow], axis=-1)
     return Features(encoder, decoder, anchor, level[:, first::stride])
 
 

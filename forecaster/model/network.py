@@ -145,7 +145,7 @@ def forward(
 
     `parameters` is a candidate's tree: {"members": …, "constants": …, "calibration": (levels,)}, members stacked on
     the first axis. Members are averaged as logs, where the calibration widens or narrows each level's distance to
-    the median. Never negative, and never crossing unless the calibration reverses close neighbours.
+    the median. Never crossing, never negative.
     """
 
     def member(learned: Parameters) -> Array:
@@ -153,9 +153,20 @@ def forward(
 
     mean = jax.vmap(member)(parameters["members"]).mean(axis=0)
     center = mean[..., shape.median : shape.median + 1]
-    log = center + (mean - center) * parameters["calibration"][None, None]
+    said = center + (mean - center) * parameters["calibration"][None, None]
+    log = _in_order(said, shape.median)
     open_ = window.open[:, -shape.horizon :, None]
     return jnp.where(open_ > 0, jnp.expm1(jnp.clip(log, 0.0, 20.0)), 0.0)
+
+
+def _in_order(said: Array, middle: int) -> Array:
+    """Quantiles in order: the calibration may reverse close neighbours, of which the one nearer the median holds."""
+    lower, upper = [said[..., middle : middle + 1]], [said[..., middle : middle + 1]]
+    for i in reversed(range(middle)):
+        lower.append(jnp.minimum(lower[-1], said[..., i : i + 1]))
+    for i in range(middle + 1, said.shape[-1]):
+        upper.append(jnp.maximum(upper[-1], said[..., i : i + 1]))
+    return jnp.concatenate([*reversed(lower[1:]), *upper], axis=-1)
 
 
 def _linear(dense: Mapping[str, Array], x: Array) -> Array:

@@ -107,17 +107,7 @@ def fit(panel: Panel, spec: Spec, *, on_epoch: Callable[[Epoch], None] | None = 
         end_value=training.learning_rate / 50,
     )
     optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(schedule, weight_decay=1e-2))
-    init_key, run_key = jax.random.split(jax.random.key(training.seed))
-    parameters = jax.vmap(partial(network.initial, shape))(jax.random.split(init_key, training.members))
-    state = State(
-        parameters,
-        jax.vmap(optimizer.init)(parameters),
-        jax.random.split(run_key, training.members),
-        jax.tree.map(jnp.copy, parameters),
-        jnp.full((training.members,), jnp.inf),
-    )
-    # Without weak types, or the second epoch compiles again for what the first one returned.
-    state = jax.tree.map(lambda x: lax.convert_element_type(x, x.dtype), state)
+    state = _initial(shape, optimizer, training.members, jax.random.key(training.seed))
     run_epoch = _compile(shape, optimizer, constants, days=days, origins=origins, scan=scan, batch=batch, steps=steps)
     checked = np.unique(np.linspace(0, len(panel.depot_ids) - 1, CHECKED).astype(np.int32))
     history: list[Epoch] = []
@@ -171,6 +161,22 @@ def fit(panel: Panel, spec: Spec, *, on_epoch: Callable[[Epoch], None] | None = 
             "device": jax.devices()[0].device_kind,
         },
     )
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _initial(shape: Architecture, optimizer: optax.GradientTransformation, members: int, key: Array) -> State:
+    init_key, run_key = jax.random.split(key)
+    parameters = jax.vmap(partial(network.initial, shape))(jax.random.split(init_key, members))
+    state = State(
+        parameters,
+        jax.vmap(optimizer.init)(parameters),
+        jax.random.split(run_key, members),
+        jax.tree.map(jnp.copy, parameters),
+        jnp.full((members,), jnp.inf),
+    )
+    # Without weak types, or the second epoch compiles again for what the first one returned.
+    strong: State = jax.tree.map(lambda x: lax.convert_element_type(x, x.dtype), state)
+    return strong
 
 
 def _on_device(panel: Panel) -> Data:

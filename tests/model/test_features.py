@@ -31,9 +31,9 @@ def window(demand: Any, **other: Any) -> Window:
     return Window(**{name: jnp.asarray(other.get(name, value)) for name, value in arrays.items()})
 
 
-@partial(jax.jit, static_argnames=("scan", "origins"))
-def made(given: Window, *, scan: int = 5, origins: int = 1) -> Features:
-    return features.make(given, MEAN, SPREAD, scan=scan, origins=origins, horizon=7)
+@partial(jax.jit, static_argnames=("scan", "origins", "stride"))
+def made(given: Window, *, scan: int = 5, origins: int = 1, stride: int = 1) -> Features:
+    return features.make(given, MEAN, SPREAD, scan=scan, origins=origins, horizon=7, stride=stride)
 
 
 def of_panel(days: int = LOOKBACK, seed: int = 0) -> Window:
@@ -110,17 +110,33 @@ def test_the_widths_are_those_of_what_is_made() -> None:
 
 def test_the_known_future_of_a_day_reaches_that_day_and_its_neighbours() -> None:
     plain = of_panel()
-    base = features.decoder_width(0, 0) - 3
     for ahead in range(7):
         day = LOOKBACK + ahead
         lit = plain._replace(covariates=jnp.zeros_like(plain.covariates).at[:, day].set(1.0))
         dark = plain._replace(covariates=jnp.zeros_like(plain.covariates))
         changed = np.abs(made(lit).decoder - made(dark).decoder)[0, 0]
         wanted = np.zeros((7, 3))
-        for column, step in ((0, ahead), (1, ahead + 1), (2, ahead - 1)):  # that day, the day after it, the day before
+        for column, step in ((0, ahead + 1), (1, ahead), (2, ahead - 1)):  # the day after it, that day, the day before
             if 0 <= step < 7:
                 wanted[step, column] = 1
-        np.testing.assert_array_equal(changed[:, base : base + 3], wanted)
+        np.testing.assert_array_equal(changed[:, -3:], wanted)
+
+
+@pytest.mark.parametrize("every", [1, 7])
+def test_a_trailing_sum_is_the_slow_sum_over_days_so_far_apart(every: int) -> None:
+    x = np.random.default_rng(3).normal(size=(2, 100)).astype(np.float32)
+    for length in (1, 4, 12, 28):
+        days = [range(day, max(day - length * every, -1), -every) for day in range(100)]
+        slow = np.stack([x[:, list(back)].sum(axis=1) for back in days], axis=1)
+        np.testing.assert_allclose(features.trailing_sum(jnp.asarray(x), length, every), slow, rtol=1e-4, atol=1e-5)
+
+
+def test_origins_a_stride_apart_are_every_so_manieth_of_all_origins() -> None:
+    given = of_panel(LOOKBACK + 9)
+    every, third = made(given, scan=20, origins=10), made(given, scan=20, origins=4, stride=3)
+    np.testing.assert_array_equal(third.decoder, every.decoder[:, ::3])
+    np.testing.assert_array_equal(third.anchor, every.anchor[:, ::3])
+    np.testing.assert_array_equal(third.level, every.level[:, ::3])
 
 
 @pytest.mark.parametrize("back", [0, 3, 11])
