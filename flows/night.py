@@ -34,7 +34,6 @@ class Night:
         self._ledger = ledger
         self._troubles: list[str] = []
         self._verdict: Verdict | None = None
-        self._promoted = False
 
     @classmethod
     def begin(cls, file: str, as_of: str | None) -> Self:
@@ -129,7 +128,6 @@ class Night:
         self._ledger.promote(
             self.spec.name, run_id=self.run_id, bundle_digest=bundle, by="gate", reason=reason, model_version=version
         )
-        self._promoted = True
 
     def predict_in_its_own_process(self) -> Mapping[str, Any]:
         """Run `forecaster predict` for this night; returns what it says it published.

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import threading
 from datetime import datetime
 from pathlib import Path
 
 from flows import embedded, server
+from forecaster.errors import MissingExtra
 from forecaster.spec import Spec
 
+NEEDED = ("prefect", "jax", "flax", "optax", "jax2onnx", "mlflow", "matplotlib")
 HEAVY = ("forecaster.stages.learn", "forecaster.registry", "forecaster.pictures")  # JAX, MLflow and Matplotlib
 
 
 def nightly(file: Path, spec: Spec, as_of: datetime | None = None) -> int:
-    """Run tonight's line for a pipeline file; the exit code says how it ended."""
+    """Run tonight's line for a pipeline file; the exit code says how it ended.
+
+    Raises MissingExtra when a part is not installed.
+    """
+    if absent := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
+        raise MissingExtra(
+            f"a night needs {', '.join(absent)}, not installed here: pip install forecaster[train,flows]"
+        )
     embedded.prepare(spec.state_folder)
     with server.running() as ready:
         # The server takes some ten seconds: meanwhile import the flow, and what its stages will need.
