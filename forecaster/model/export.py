@@ -39,8 +39,7 @@ def forecaster(candidate: Candidate, *, jit: bool = True) -> Any:
     run = _compiled if jit else forward
 
     def predict(panel: Panel) -> Forecast:
-        raw = np.asarray(run(parameters, window(panel.window(LOOKBACK)), shape=shape))
-        quantiles = np.maximum.accumulate(raw, axis=-1)  # as `serving.predict` does: what is judged is what goes out
+        quantiles = np.asarray(run(parameters, window(panel.window(LOOKBACK)), shape=shape))
         open_ = panel.open[:, panel.history :]
         return Forecast(panel.depot_ids, panel.cutoff, panel.target_dates, shape.levels, quantiles, open_)
 

@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 LOOKBACK = 406  # days of history that one origin may look at: a year ago, and the level before it
 LEVEL = 28  # days of the local level
 WEEKS = 4  # same weekdays that make the seasonal anchor
+HOLIDAYS = 3  # the last calendar features: a holiday, the day before one, the day after one
 SEASON_WEEKS = 12  # same weekdays that make a weekday's habit
 YEAR = 364
 
@@ -127,7 +128,7 @@ def make(
     habit_weight = weeks_before(known_, SEASON_WEEKS)
     habit = weeks_before(extend(relative), SEASON_WEEKS) / jnp.maximum(habit_weight, 1.0)
     # What was special on the days that make the anchor: without it, last week's promotion looks like a habit.
-    special = jnp.concatenate([window.covariates, window.calendar[:, :, -3:]], axis=-1) * known_[..., None]
+    special = jnp.concatenate([window.covariates, window.calendar[:, :, -HOLIDAYS:]], axis=-1) * known_[..., None]
     at_anchor = weeks_before(special, WEEKS) / jnp.maximum(weight, 1.0)[..., None]
     last_year_known = shift(known_, YEAR)
     last_year = jnp.clip(shift(log_, YEAR) - shift(extend(level), YEAR + 7), -4.0, 4.0) * last_year_known
@@ -164,4 +165,4 @@ def encoder_width(covariates: int, calendar: int) -> int:
 
 
 def decoder_width(covariates: int, calendar: int) -> int:
-    return 2 * WEEKS + 6 + 4 * covariates + calendar + 3
+    return 2 * WEEKS + 6 + 4 * covariates + calendar + HOLIDAYS

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
+import socket
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -34,3 +39,27 @@ def test_a_server_that_cannot_start_is_told_and_forgotten(monkeypatch: pytest.Mo
     with server.running() as ready, pytest.raises(ForecasterError, match="stopped at once with exit code"):
         ready()
     assert server.URL not in os.environ
+
+
+def test_the_server_goes_when_the_night_is_killed(tmp_path: Path) -> None:
+    """The night is killed outright, which leaves it no chance to end its server."""
+    night = (
+        "import os, time; from pathlib import Path; from flows import embedded, server; "
+        f"embedded.prepare(Path({str(tmp_path)!r})); context = server.running(); ready = context.__enter__(); "
+        "ready(); print(os.environ[server.URL], flush=True); time.sleep(300)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", night], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    port = int(process.stdout.readline().split(":")[-1].split("/")[0])
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    deadline = time.monotonic() + 30
+    while answers(port) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert not answers(port)
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex((server.HOST, port)) == 0

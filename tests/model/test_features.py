@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from forecaster.demand.calendar import NAMES
 from forecaster.model import features
 from forecaster.model.features import LEVEL, LOOKBACK, WEEKS, Features, Window
 from tests import panels
@@ -176,3 +177,9 @@ def test_many_origins_in_one_window_are_one_window_for_each_origin() -> None:
         for name in ("anchor", "level", "decoder"):
             got, wanted = getattr(together, name)[:, place], getattr(alone, name)[:, 0]
             np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4, err_msg=f"{name} of origin {place}")
+
+
+def test_the_last_calendar_features_are_those_of_holidays() -> None:
+    assert [("holiday" in name) for name in NAMES] == [False] * (len(NAMES) - features.HOLIDAYS) + [
+        True
+    ] * features.HOLIDAYS
