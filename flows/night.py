@@ -76,8 +76,12 @@ class Night:
             yield
         except Exception as error:
             told = str(error) if isinstance(error, ForecasterError) else f"{type(error).__name__}: {error}"
-            self._troubles.append(f"{without}: {told}")
-            self.progress.say(f"           {self._troubles[-1]}")
+            self.trouble(f"{without}: {told}")
+
+    def trouble(self, sentence: str) -> None:
+        """Keep what went wrong for the outcome; the night goes on, degraded."""
+        self._troubles.append(sentence)
+        self.progress.say(f"           {sentence}")
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

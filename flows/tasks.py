@@ -6,6 +6,7 @@ would come out. The stages themselves are plain functions in `forecaster.stages`
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, ParamSpec, TypeVar
@@ -15,20 +16,27 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.tasks import exponential_backoff
 
+from flows import secrets
 from flows.night import Night
-from forecaster.errors import NoUsableData, SpecError
+from forecaster.errors import MissingExtra, NoUsableData, SourceUnreachable, SpecError
 from forecaster.stages import ingest as ingests
+from forecaster.stages.know import know
 from forecaster.values import Candidate, Knowledge, Panel, Scores, Verdict
 
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
 
+PAUSE = "FORECASTER_PAUSE"
+"""Environment variable: seconds before the second try of what reaches out, twice as many before each further one."""
+
 
 def _worth_another_try(_: Task[..., Any], __: TaskRun, state: State[Any]) -> bool:
-    """A wrong file stays wrong; a busy disk or a network may have recovered."""
+    """A wrong file stays wrong; a busy disk or a network may have recovered, a missing export may be there by then."""
     try:
         state.result()
-    except (SpecError, NoUsableData):
+    except SourceUnreachable:
+        return True
+    except (SpecError, NoUsableData, MissingExtra):
         return False
     except Exception:
         return True
@@ -44,7 +52,7 @@ def reaches_out(stage: Callable[Given, Made]) -> Task[Given, Made]:
     """Tried three more times, with growing and jittered pauses."""
     policy = task(
         retries=3,
-        retry_delay_seconds=exponential_backoff(backoff_factor=2),
+        retry_delay_seconds=exponential_backoff(backoff_factor=float(os.environ.get(PAUSE, "2"))),
         retry_jitter_factor=0.5,
         retry_condition_fn=_worth_another_try,
         cache_policy=NO_CACHE,
@@ -58,24 +66,30 @@ def reaches_out(stage: Callable[Given, Made]) -> Task[Given, Made]:
 def ingest(night: Night) -> None:
     """Bring the declared sources into the lake."""
     with night.stage("ingest"):
+        secrets.provide(night.spec)
         # Arrived when the night began, so that a night as of now knows what it has just read.
-        done = ingests.ingest(night.spec, now=night.begun)
+        done = ingests.ingest(
+            night.spec, now=night.begun, on_rows=lambda rows: night.progress.advance(0, f"{rows:,} rows read")
+        )
     night.note(findings=done.findings, lake_versions=done.versions)
     night.progress.say(
         f"           {done.read:,} rows read: {done.accepted:,} accepted, {done.unchanged:,} unchanged, "
         f"{done.quarantined:,} quarantined"
     )
+    if done.stopped:
+        night.trouble(f"the batch was stopped and is in quarantine: {done.stopped}")
 
 
 @computes
 def panel(night: Night) -> tuple[Knowledge, Panel]:
     """What is known as of tonight, as dense arrays."""
+    from forecaster.demand import covariates
     from forecaster.demand import panel as panels
 
     with night.stage("panel"):
-        knowledge = ingests.know(night.spec, as_of=night.as_of)
+        knowledge = know(night.spec, as_of=night.as_of)
         built = panels.build(knowledge, night.spec)
-    night.note(lake_versions=knowledge.versions)
+    night.note(findings=covariates.missing_ahead(knowledge, built, night.spec), lake_versions=knowledge.versions)
     night.progress.say(
         f"           {len(built.depot_ids):,} depots, {built.history:,} days up to {built.cutoff}, "
         f"{len(built.encoding.covariates)} known-future covariates"

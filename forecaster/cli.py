@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from forecaster import reviews
 from forecaster.errors import DEGRADED, NO_DATA, OUR_FAULT, PUBLISHED, ForecasterError, MissingExtra, SpecError
 
 if TYPE_CHECKING:
@@ -58,21 +59,33 @@ def init(
 
 
 @app.command()
-def check(file: File) -> None:
+def check(
+    file: File,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="PATH", help="Where the page goes; check.html in `state` by default."),
+    ] = None,
+) -> None:
     """Try a pipeline file against its sources; change nothing.
 
-    Reads every source, holds the rows against the contract, and says what a night would start from. Exits with 4 when
-    no forecast can start from the data.
+    Reads every source, holds the rows against the contract, and says what a night would start from, on one screen and,
+    with pictures, as an HTML page. Exits with 4 when no forecast can start from the data.
     """
     spec = _load(file)
     from rich.console import Console
 
     from forecaster.stages import check as trials
+    from forecaster.stages import check_page, check_text
 
-    console = Console(highlight=False)
-    trial = trials.check(spec, now=datetime.now(UTC))
-    for part in trials.told(trial, tables=console.is_terminal):
+    console, now = Console(highlight=False, emoji=False), datetime.now(UTC)
+    if adapt := getattr(sys.stdout, "reconfigure", None):
+        adapt(errors="replace")  # a letter that the screen does not have becomes a question mark
+    trial = trials.check(spec, now=now)
+    look = {"tables": console.is_terminal, "ascii_only": console.options.ascii_only}
+    for part in check_text.told(trial, width=console.width if console.is_terminal else check_text.WIDTH, **look):
         console.print(part, markup=False, soft_wrap=isinstance(part, str))
+    console.print(check_page.written(trial, html, now=now), markup=False, soft_wrap=True)
+    console.print(check_text.verdict(trial), markup=False, soft_wrap=True)
     raise typer.Exit(NO_DATA if trial.fault else 0)
 
 
@@ -118,6 +131,10 @@ def serve(
 ) -> None:
     """Show the forecasts as a web page."""
     _line("page")(_load(file), host=host, port=port)
+
+
+app.add_typer(reviews.quarantine, name="quarantine")
+app.command()(reviews.history)
 
 
 @app.command()

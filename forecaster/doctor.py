@@ -24,7 +24,13 @@ if TYPE_CHECKING:
     from forecaster.spec import Spec
 
 SHOWN = ("numpy", "pandas", "pyarrow", "deltalake", "onnxruntime", "pydantic", "sqlalchemy")
-EXTRAS = {"train": "training", "flows": "`forecaster run`", "dashboard": "`forecaster serve`"}
+EXTRAS = {
+    "train": "training",
+    "flows": "`forecaster run`",
+    "dashboard": "`forecaster serve`",
+    "postgres": "PostgreSQL sources",
+    "object-store": "sources on an object store",
+}
 GIB = 2**30
 LITTLE_MEMORY, LITTLE_DISK = 4, 2  # GiB
 DEVICE_SECONDS = 60
@@ -41,7 +47,7 @@ class Sign:
     text: str
 
     def __str__(self) -> str:
-        return f"{self.state:6}  {self.topic:12} {self.text}"
+        return f"{self.state:6}  {self.topic:14} {self.text}"
 
 
 def examine(spec: Spec | None, *, now: datetime, port: int = 8000) -> Iterator[Sign]:
@@ -95,7 +101,7 @@ def _wanted() -> dict[str, list[str]] | None:
         return None
     found: defaultdict[str, list[str]] = defaultdict(list)
     for line in lines:
-        extra = re.search(r"""extra\s*==\s*["'](\w+)""", line)
+        extra = re.search(r"""extra\s*==\s*["']([\w-]+)""", line)
         found[extra[1] if extra else ""] += re.findall(r"^[\w.-]+", line)
     return found
 
@@ -171,14 +177,24 @@ def _lake(spec: Spec) -> Iterator[Sign]:
     from forecaster.lake import NOT_THERE, Lake
 
     try:
-        lake = Lake(spec.lake_url)
-        for table, number in lake.versions().items():
+        for table, number in Lake(spec.lake_url).versions().items():
             if number != NOT_THERE:
-                yield Sign("ok", "lake", f"{table}: {lake.read(table).num_rows:,} rows, version {number}")
+                yield Sign("ok", "lake", f"{table}: {_rows(spec, table):,} rows, version {number}")
             elif table == "demand":
                 yield Sign("warn", "lake", f"nothing at {spec.lake_url} yet: the first `forecaster run FILE` fills it")
     except LakeError as error:
         yield Sign("broken", "lake", str(error))
+
+
+def _rows(spec: Spec, table: str) -> int:
+    """How many rows a table has, as the ends of its files say it: none is read. Raises LakeError."""
+    from deltalake import DeltaTable
+
+    try:
+        return int(DeltaTable(f"{spec.lake_url.rstrip('/')}/{table}").to_pyarrow_dataset().count_rows())
+    except Exception as error:  # delta-rs raises bare ones, too
+        step = "restore the folder from a backup, or move it aside and ingest again"
+        raise LakeError(f"lake table '{table}' at {spec.lake_url}: rows cannot be counted: {error}; {step}") from error
 
 
 def _ledger(spec: Spec, now: datetime) -> Iterator[Sign]:

@@ -4,6 +4,7 @@
     ├── SpecError                   the pipeline file or the command line is wrong     exit code 2
     ├── NoUsableData                there is nothing to forecast from                  exit code 4
     │   └── SourceError             a declared source could not be read                exit code 4
+    │       └── SourceUnreachable   it is not there now; another try may find it       exit code 4
     ├── MissingExtra                the command needs a part that is not installed     exit code 2
     ├── LakeError                   a table is missing, damaged or of another version  exit code 1
     ├── LedgerError                 the ledger is missing, locked or of another version
@@ -45,6 +46,10 @@ class NoUsableData(ForecasterError):
 
 class SourceError(NoUsableData):
     """A declared source is absent, unreadable or lacks a column."""
+
+
+class SourceUnreachable(SourceError):
+    """A declared source cannot be reached now: no connection, no answer, or no file, which may be being replaced."""
 
 
 class LakeError(ForecasterError):

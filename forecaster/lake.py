@@ -1,17 +1,21 @@
 """The Delta tables: names, schemas, append, read as of.
 
 A table is only ever appended to, and one append is one commit: a process killed before it leaves nothing. What was
-known at an instant is read by `recorded_at`; what the tables held at a commit, by version.
+known at an instant is read by `recorded_at`; what the tables held at a commit, by version. Demand is partitioned by the
+year of its days, and the small files of many nights are put together now and then, so that old nights cost new ones
+nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -41,6 +45,9 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
         # a reading that did not, whole, with the rule it broke
         "quarantine": pa.schema(
             [
+                ("id", _TEXT),
+                ("depot_id", _TEXT),
+                ("date", _DAY),
                 ("source", _TEXT),
                 ("batch", _TEXT),
                 ("row", pa.int64()),
@@ -50,12 +57,37 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
                 ("recorded_at", _INSTANT),
             ]
         ),
+        # what a person decided about a quarantined row; the last decision counts
+        "decisions": pa.schema(
+            [
+                ("id", _TEXT),
+                ("action", _TEXT),
+                ("by", _TEXT),
+                ("reason", _TEXT),
+                ("recorded_at", _INSTANT),
+            ]
+        ),
+        # what became of each batch: read = accepted + unchanged + quarantined
+        "batches": pa.schema(
+            [
+                ("batch", _TEXT),
+                ("source", _TEXT),
+                ("read", pa.int64()),
+                ("accepted", pa.int64()),
+                ("unchanged", pa.int64()),
+                ("quarantined", pa.int64()),
+                ("stopped", pa.bool_()),
+                ("watermark", _TEXT),
+                ("recorded_at", _INSTANT),
+            ]
+        ),
         # what is known of a depot; static attributes follow as further columns of words
         "depots": pa.schema(
             [
                 ("depot_id", _TEXT),
                 ("opened", _DAY),
                 ("closed", _DAY),
+                ("timezone", _TEXT),
                 ("retracted", pa.bool_()),
                 ("recorded_at", _INSTANT),
             ]
@@ -67,6 +99,17 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
                 ("name", _TEXT),
                 ("depot_id", _TEXT),
                 ("city", _TEXT),
+                ("subdivision", _TEXT),
+                ("country", _TEXT),
+                ("retracted", pa.bool_()),
+                ("recorded_at", _INSTANT),
+            ]
+        ),
+        # a former depot id and the depot that it belongs to
+        "aliases": pa.schema(
+            [
+                ("alias", _TEXT),
+                ("depot_id", _TEXT),
                 ("retracted", pa.bool_()),
                 ("recorded_at", _INSTANT),
             ]
@@ -103,6 +146,10 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
     }
 )
 GROWING = frozenset({"demand", "depots"})  # tables that take further columns from the sources
+YEAR = "year"  # of the day; demand is partitioned by it
+TIDIED = 32  # commits of a table after which its small files are put together
+KEPT_HOURS = 7 * 24  # for which files that were put together stay, for whoever reads an older version
+REPEATING = ("depot_id", "source", "batch")  # columns of few words, which are read as codes
 
 _FAULTS = (DeltaError, OSError, pa.ArrowException, ValueError, TypeError, KeyError)
 
@@ -118,45 +165,91 @@ class Lake:
             )
         self.url = url.rstrip("/")
 
-    def append(self, table: str, rows: pa.Table | pd.DataFrame) -> int:
+    def append(self, table: str, rows: pa.Table | pd.DataFrame | Iterable[pa.Table]) -> int:
         """Add rows in one atomic commit; the table's version afterwards. No rows, no commit.
 
+        Many rows can be given as tables of the same columns, which are written one after the other.
         Raises LakeError when the rows do not fit the table's schema or cannot be written.
         """
-        data = _conform(table, rows)
-        if data.num_rows == 0:
+        parts = iter([rows] if isinstance(rows, pa.Table | pd.DataFrame) else rows)
+        first = next((part for each in parts if (part := _conform(table, each)).num_rows), None)
+        if first is None:
             return self._version(table)
+        stream = pa.RecordBatchReader.from_batches(first.schema, _batches(table, first, parts))
+        merge = {"schema_mode": "merge"} if table in GROWING else {}
+        divided = {"partition_by": [YEAR]} if table == "demand" else {}
         try:
-            merge = {"schema_mode": "merge"} if table in GROWING else {}
-            write_deltalake(self._place(table), data, mode="append", **merge)  # type: ignore[call-overload]
+            write_deltalake(self._place(table), stream, mode="append", **merge, **divided)  # type: ignore[call-overload]
+        except LakeError:
+            raise
         except Exception as error:  # delta-rs raises bare ones, too
-            raise LakeError(
-                f"lake table '{table}' at {self.url}: {len(data)} rows cannot be added: {_short(error)}"
-            ) from error
-        return self._version(table)
+            raise LakeError(f"lake table '{table}' at {self.url}: rows cannot be added: {_short(error)}") from error
+        version = self._version(table)
+        if version % TIDIED == TIDIED - 1:
+            self.tidy(table)
+            version = self._version(table)
+        return version
 
-    def read(self, table: str, *, where: Any = None, version: int | None = None) -> pa.Table:
+    def read(
+        self,
+        table: str,
+        *,
+        where: Any = None,
+        version: int | None = None,
+        columns: Iterable[str] | None = None,
+        codes: bool = False,
+    ) -> pa.Table:
         """The rows that pass `where` (a dataset expression or filters as lists of tuples), in no particular order.
 
-        `version` reads what an earlier commit held. A table that does not exist yet has no rows.
+        `version` reads what an earlier commit held; `columns` only those, with `codes` such that repeat their words as
+        dictionaries. A table that does not exist yet has no rows.
         Raises LakeError when the table is damaged or has another schema than ours.
         """
-        schema = _schema(table)
+        schema, wanted = _schema(table), list(columns) if columns is not None else None
         if version == NOT_THERE:
-            return schema.empty_table()
+            return _coded(schema, wanted, codes).empty_table()
         condition = pq.filters_to_expression(where) if isinstance(where, list) else where
         try:
-            found = DeltaTable(self._place(table), version=version).to_pyarrow_dataset().to_table(filter=condition)
-            further = [field for field in found.schema if field.name not in schema.names]
-            wanted = pa.schema([*schema, *further])
-            return found.select(wanted.names).cast(wanted)
+            found = self._dataset(table, version, codes)
+            further = [field for field in found.schema if field.name not in (*schema.names, YEAR)]
+            target = _coded(pa.schema([*schema, *further]), wanted, codes)
+            data = found.to_table(
+                columns=[name for name in target.names if name in found.schema.names], filter=condition
+            )
+            return _completed(data, target)
         except TableNotFoundError:
-            return schema.empty_table()
+            return _coded(schema, wanted, codes).empty_table()
         except Exception as error:  # delta-rs raises bare ones, too
             raise LakeError(
                 f"lake table '{table}' at {self.url} cannot be read: {_short(error)}; restore the folder from a "
                 "backup, or move it aside and ingest again"
             ) from error
+
+    def covariates(self, table: str = "demand") -> dict[str, pa.DataType]:
+        """The columns that a table has beyond its own, with their types. Raises LakeError when it cannot be read."""
+        try:
+            schema = pa.schema(DeltaTable(self._place(table)).schema().to_arrow())
+        except TableNotFoundError:
+            return {}
+        except _FAULTS as error:
+            raise LakeError(f"lake table '{table}' at {self.url} cannot be opened: {_short(error)}") from error
+        return {field.name: field.type for field in schema if field.name not in (*TABLES[table].names, YEAR)}
+
+    def tidy(self, table: str) -> None:
+        """Put a table's small files together, and delete those that were put together long ago.
+
+        What a reader sees stays the same. A disk that is full, or another process that does the same, leaves the work
+        to the next time.
+        """
+        try:
+            found = DeltaTable(self._place(table))
+            found.optimize.compact()
+            found.vacuum(retention_hours=KEPT_HOURS, dry_run=False, enforce_retention_duration=False)
+            found.create_checkpoint()
+        except TableNotFoundError:
+            return
+        except _FAULTS:
+            return
 
     def versions(self) -> dict[str, int]:
         """Each table's Delta version; -1 for one that is not there yet."""
@@ -170,8 +263,33 @@ class Lake:
         except _FAULTS as error:
             raise LakeError(f"lake table '{table}' at {self.url} cannot be opened: {_short(error)}") from error
 
+    def _dataset(self, table: str, version: int | None, codes: bool) -> ds.Dataset:
+        options = ds.ParquetReadOptions(dictionary_columns=set(REPEATING) if codes else set())
+        return DeltaTable(self._place(table), version=version).to_pyarrow_dataset(parquet_read_options=options)
+
     def _place(self, table: str) -> str:
         return f"{self.url}/{table}"
+
+
+def _batches(table: str, first: pa.Table, parts: Iterator[pa.Table | pd.DataFrame]) -> Iterator[pa.RecordBatch]:
+    yield from first.to_batches()
+    for part in parts:
+        yield from _conform(table, part).select(first.schema.names).to_batches()
+
+
+def _coded(schema: pa.Schema, wanted: list[str] | None, codes: bool) -> pa.Schema:
+    """The schema of the wanted columns, repeating ones as dictionaries."""
+    fields = [field for field in schema if wanted is None or field.name in wanted]
+    coded = pa.dictionary(pa.int32(), _TEXT)
+    return pa.schema([pa.field(f.name, coded) if codes and f.name in REPEATING else f for f in fields])
+
+
+def _completed(data: pa.Table, target: pa.Schema) -> pa.Table:
+    """The data with all columns of the target; one that an older table lacks is null."""
+    for field in target:
+        if field.name not in data.column_names:
+            data = data.append_column(field, pa.nulls(len(data), field.type))
+    return data.select(target.names).cast(target)
 
 
 def _schema(table: str) -> pa.Schema:
@@ -194,7 +312,8 @@ def _conform(table: str, rows: pa.Table | pd.DataFrame) -> pa.Table:
         data = _table(rows) if isinstance(rows, pd.DataFrame) else rows
         further = [_widest(field) for field in data.schema if field.name not in schema.names]
         wanted = pa.schema([*schema, *further])
-        return data.select(wanted.names).cast(wanted)
+        data = data.select(wanted.names).cast(wanted)
+        return data.append_column(YEAR, pc.year(data["date"]).cast(pa.int32())) if table == "demand" else data
     except _FAULTS as error:
         raise LakeError(f"lake table '{table}': rows do not fit its schema: {_short(error)}") from error
 
@@ -216,6 +335,8 @@ def _names(rows: pa.Table | pd.DataFrame) -> list[str]:
 
 
 def _widest(field: pa.Field) -> pa.Field:
+    if pa.types.is_dictionary(field.type):
+        return pa.field(field.name, pa.string())
     number = pa.types.is_floating(field.type) or pa.types.is_integer(field.type) or pa.types.is_boolean(field.type)
     return pa.field(field.name, pa.float64() if number else pa.string())
 

@@ -144,11 +144,13 @@ class Ledger:
             self._run_row(connection, run_id)
             connection.execute(tables.runs.update().where(tables.runs.c.run_id == run_id).values(**values))
 
-    def runs(self, pipeline: str | None = None, limit: int = 30) -> tuple[Run, ...]:
-        """The latest runs, newest first."""
+    def runs(self, pipeline: str | None = None, limit: int = 30, *, ended: bool = False) -> tuple[Run, ...]:
+        """The latest runs, newest first; with `ended` only those that came to an end."""
         query = sa.select(tables.runs).order_by(tables.runs.c.started_at.desc(), tables.runs.c.run_id).limit(limit)
         if pipeline is not None:
             query = query.where(tables.runs.c.pipeline == pipeline)
+        if ended:
+            query = query.where(tables.runs.c.finished_at.is_not(None))
         with self._transaction() as connection:
             rows = connection.execute(query).mappings().all()
         return tuple(Run(**{**row, "findings": tuple(row["findings"])}) for row in rows)

@@ -5,6 +5,7 @@ Each function works on a connection whose transaction the caller holds.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
@@ -84,8 +85,8 @@ def one(connection: sa.Connection, query: sa.Select[Any]) -> sa.RowMapping | Non
 
 
 def plain(value: Any) -> Any:
-    """A dataclass as a dict, fit for JSON; anything else as it is."""
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+    """A dataclass as JSON gives it back, with lists where it has tuples; anything else as it is."""
+    return json.loads(json.dumps(asdict(value))) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def head(connection: sa.Connection, pipeline: str) -> Head | None:

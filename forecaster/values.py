@@ -6,13 +6,16 @@ Axes are named in the comments: depots, days (history, then horizon), levels (qu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from forecaster import coldstart
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -52,6 +55,58 @@ class Mark:
     depot_id: str | None = None
 
 
+EVERYONE = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Marks:
+    """The days worth naming, each kept once for all the depots that it concerns."""
+
+    depot_ids: tuple[str, ...] = ()
+    audiences: tuple[Ints, ...] = ()  # positions of depots; each serves many marks
+    named: tuple[tuple[Mark, int], ...] = ()  # a mark and its audience's place, or EVERYONE
+
+    def of(self, depot: int) -> tuple[Mark, ...]:
+        """What concerns the depot at a position, by date, kind and name."""
+        start, end = self._starts[depot : depot + 2]
+        groups = (EVERYONE, *self._memberships[start:end].tolist())
+        return tuple(sorted((mark for group in groups for mark in self._by_audience.get(group, ())), key=_when))
+
+    def __iter__(self) -> Iterator[Mark]:
+        """Each mark of everyone once, and every other once for each depot that it concerns, which it then names."""
+        for mark, audience in sorted(self.named, key=lambda pair: _when(pair[0])):
+            if audience == EVERYONE:
+                yield mark
+            else:
+                yield from (replace(mark, depot_id=self.depot_ids[depot]) for depot in self.audiences[audience])
+
+    @cached_property
+    def _by_audience(self) -> Mapping[int, list[Mark]]:
+        found: dict[int, list[Mark]] = {}
+        for mark, audience in self.named:
+            found.setdefault(audience, []).append(mark)
+        return found
+
+    @cached_property
+    def _memberships(self) -> Ints:
+        """The audiences of the first depot, then those of the second, and so on."""
+        sizes = [len(audience) for audience in self.audiences]
+        return np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)[np.argsort(self._members, kind="stable")]
+
+    @cached_property
+    def _starts(self) -> NDArray[np.intp]:
+        """Where each depot's memberships begin, and where the last one's end."""
+        return np.searchsorted(np.sort(self._members), np.arange(len(self.depot_ids) + 1))
+
+    @property
+    def _members(self) -> Ints:
+        return np.concatenate([np.zeros(0, np.int32), *self.audiences])
+
+
+def _when(mark: Mark) -> tuple[date, str, str]:
+    return mark.date, mark.kind, mark.name
+
+
 @dataclass(frozen=True)
 class Panel:
     """Dense daily demand of all depots up to the cutoff, and what is known of the days after it.
@@ -71,7 +126,7 @@ class Panel:
     encoding: Encoding
     calendar_names: tuple[str, ...]
     attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # static attribute → its word per depot
-    marks: tuple[Mark, ...] = ()
+    marks: Marks = field(default_factory=Marks)
 
     def __post_init__(self) -> None:
         depots, days = len(self.depot_ids), len(self.days)
@@ -120,24 +175,50 @@ class Panel:
             calendar=self.calendar[:, :days],
         )
 
-    def window(self, lookback: int) -> dict[str, Floats | Ints]:
-        """The model's raw input: the last `lookback` days of history and the horizon, by name.
+    @cached_property
+    def cold(self) -> Bools:
+        """Depots with too few known days to stand on their own, (depots,): they are forecast from their city's profile
+        (`coldstart`), which `past` puts in the place of what is not known of them."""
+        return coldstart.cold(self.demand, self.open)
 
-        demand (depots, lookback), open (depots, lookback + horizon) as 0 and 1, covariates and calendar (depots,
-        lookback + horizon, …), statics (depots, attributes). Days before the history are unknown, and open.
+    def past(self, lookback: int, rows: slice = slice(None)) -> tuple[Floats, Bools]:
+        """Counts of the last `lookback` days of history, and open on these and the horizon, as a model sees them.
+
+        Days before the history are unknown, and open. The unknown days of a cold depot before its first known one
+        hold what its peers' profile says, and are open; every other value is the panel's own.
         """
         start, missing = max(self.history - lookback, 0), max(lookback - self.history, 0)
+        demand, open_ = (
+            _padded(self.demand[rows, start:], missing, np.nan),
+            _padded(self.open[rows, start:], missing, True),
+        )
+        chosen = self.cold[rows]
+        if chosen.any():
+            guess = self._guess[np.cumsum(self.cold)[rows][chosen] - 1, start:]
+            guess = np.pad(guess, [(0, 0), (missing, 0)], constant_values=np.nan)
+            guessed = np.isnan(demand[chosen]) & np.isfinite(guess)
+            demand[chosen] = np.where(guessed, guess, demand[chosen])
+            open_[chosen, :lookback] |= guessed
+        return demand, open_
 
-        def padded(x: NDArray[Any], value: float) -> Floats:
-            widths = [(0, 0), (missing, 0)] + [(0, 0)] * (x.ndim - 2)
-            return np.pad(x[:, start:].astype(np.float32), widths, constant_values=value)
+    @cached_property
+    def _guess(self) -> Floats:
+        return coldstart.guess(self.demand, self.open, self.attributes.get("city"))
 
+    def window(self, lookback: int, rows: slice = slice(None)) -> dict[str, Floats | Ints]:
+        """The model's raw input: the last `lookback` days of history and the horizon, by name, of the depots `rows`.
+
+        demand (depots, lookback) and open (depots, lookback + horizon) as 0 and 1 are those of `past`; covariates and
+        calendar (depots, lookback + horizon, …), statics (depots, attributes).
+        """
+        start, missing = max(self.history - lookback, 0), max(lookback - self.history, 0)
+        demand, open_ = self.past(lookback, rows)
         return {
-            "demand": padded(self.demand, np.nan),
-            "open": padded(self.open, 1.0),
-            "covariates": padded(self.covariates, 0.0),
-            "calendar": padded(self.calendar, 0.0)[self.calendar_group],
-            "statics": self.statics.astype(np.int32),
+            "demand": demand,
+            "open": open_.astype(np.float32),
+            "covariates": _padded(self.covariates[rows, start:], missing, 0.0),
+            "calendar": _padded(self.calendar[:, start:], missing, 0.0)[self.calendar_group[rows]],
+            "statics": self.statics[rows].astype(np.int32),
         }
 
     def actuals(self, cutoff: date) -> Floats:
@@ -147,6 +228,11 @@ class Panel:
         known = self.demand[:, start : start + self.horizon]
         found[:, : known.shape[1]] = known
         return found
+
+
+def _padded(x: NDArray[Any], missing: int, value: float) -> NDArray[Any]:
+    """A copy with `missing` further days of `value` before the first."""
+    return np.pad(x, [(0, 0), (missing, 0)] + [(0, 0)] * (x.ndim - 2), constant_values=value)
 
 
 @dataclass(frozen=True)
@@ -215,6 +301,7 @@ class Finding:
     severity: str  # "quarantine", "warn" or "stop"
     count: int
     message: str  # names file, row, depot, what was found and what was wanted
+    places: tuple[tuple[str, str], ...] = ()  # depot and ISO date of the first it concerns, where it is about days
 
 
 @dataclass(frozen=True)
@@ -223,6 +310,7 @@ class Knowledge:
 
     as_of: datetime
     demand: Any  # DataFrame depot_id, date, demand, open?, covariates…: one row a depot and day, the latest known
-    depots: Any  # DataFrame depot_id, static attributes…, opened, closed
-    events: Any  # DataFrame date, depot_id?, city?, kind, name
+    depots: Any  # DataFrame depot_id, static attributes…, opened, closed, timezone?
+    events: Any  # DataFrame date, kind, name, depot_id?, city?, subdivision?, country?
     versions: Mapping[str, int]  # lake table → Delta version read
+    refused: Any = None  # DataFrame depot_id, date of readings in quarantine: a row came, and its count is not known

@@ -26,6 +26,7 @@ STRICT = {
     "JAX_NUMPY_DTYPE_PROMOTION": "strict",
     "JAX_NUMPY_RANK_PROMOTION": "raise",
     "MPLBACKEND": "agg",
+    "FORECASTER_PAUSE": "0",  # between the tries of what reaches out
 }
 # What a developer has set up for themselves must not reach a test.
 FOREIGN = ("FORECASTER_", "MLFLOW_", "PREFECT_", "XDG_")

@@ -62,7 +62,8 @@ def told(spec: Spec, topic: str, now: datetime = NOW) -> tuple[str, str]:
 
 def test_without_a_file_it_looks_at_the_installation_and_the_machine(spec: Spec) -> None:
     found = signs(None)
-    assert set(found) == {"python", "packages", "[train]", "[flows]", "[dashboard]", "machine", "disk", "port"}
+    extras = {"[train]", "[flows]", "[dashboard]", "[postgres]", "[object-store]"}
+    assert set(found) == {"python", "packages", *extras, "machine", "disk", "port"}
     assert "broken" not in {sign.state for sign in found.values()}
     assert found["packages"].text.startswith("forecaster 0.1.0; numpy ")
 
@@ -82,7 +83,7 @@ def test_a_pipeline_that_never_ran_is_told_what_comes_first(spec: Spec) -> None:
 def test_lake_tables_are_told_with_rows_and_versions(spec: Spec) -> None:
     ingest(spec, now=NOW)
     lake = [sign.text for sign in doctor.examine(spec, now=NOW) if sign.topic == "lake"]
-    assert lake == ["demand: 2 rows, version 0", "quarantine: 1 rows, version 0"]
+    assert lake == ["demand: 2 rows, version 0", "quarantine: 1 rows, version 0", "batches: 1 rows, version 0"]
 
 
 def test_a_run_is_told_with_its_outcome(spec: Spec, ledger: Ledger) -> None:

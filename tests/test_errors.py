@@ -16,7 +16,11 @@ def drawn() -> dict[str, tuple[str, str | None]]:
     above = {-1: "Exception"}
     code = None
     for line in (errors.__doc__ or "").splitlines():
-        if not (named := re.match(r"    ([│ ├└─]*)([A-Z]\w+Error|NoUsableData|MissingExtra)\s", line + " ")):
+        if not (
+            named := re.match(
+                r"    ([│ ├└─]*)([A-Z]\w+Error|NoUsableData|MissingExtra|SourceUnreachable)\s", line + " "
+            )
+        ):
             continue
         depth = len(named[1]) // 4
         told = re.search(r"exit code (\d)", line)

@@ -105,12 +105,12 @@ def test_a_short_file_is_enough(read: Read) -> None:
         ),
         (
             "depots: {source: {kind: cvs, path: a}}",
-            "depots.source.kind: found 'cvs', wanted one of csv, parquet; did you mean 'csv'?",
+            "depots.source.kind: found 'cvs', wanted one of csv, parquet, sql, delta; did you mean 'csv'?",
         ),
         ("depots: {source: {kind: csv}}", "'depots.source.path' is missing"),
         (
             "depots: {source: {kind: parquet, path: a, delimiter: x}}",
-            "unknown key 'delimiter' in depots.source; valid keys: kind, path",
+            "unknown key 'delimiter' in depots.source; valid keys: kind, options, path",
         ),
         ("1: one", "found 1 as a key, wanted a word; put it in quotes if it is meant"),
         ("name: again", "key 'name' stands twice"),

@@ -9,7 +9,7 @@ from datetime import date
 import numpy as np
 import pytest
 
-from forecaster.values import Encoding, Verdict
+from forecaster.values import EVERYONE, Encoding, Mark, Marks, Panel, Verdict
 from tests.panels import NAN, bare, forecast, panel
 
 
@@ -78,6 +78,96 @@ def test_days_before_the_history_are_unknown_and_open() -> None:
     np.testing.assert_array_equal(found["open"], [[1, 1, 0, 1, 1]])
     assert found["covariates"].shape == found["calendar"].shape == (1, 5, 0)
     assert found["statics"].shape == (1, 0)
+
+
+FOUR_WEEKS = np.tile([1.0, 2, 3, 4, 5, 6, 7], 4)
+
+
+def newcomers() -> Panel:
+    """Two depots of one city that stand on their own, one that opened two days ago and one that opens tomorrow."""
+    history = np.array([FOUR_WEEKS, 3 * FOUR_WEEKS, np.full(28, NAN), np.full(28, NAN)])
+    history[2, 26:] = [60, 70]  # ten times the profile
+    given = bare(history, horizon=2)
+    opened = given.open.copy()
+    opened[2, :26] = opened[3, :28] = False
+    opened[0, 3] = False
+    return replace(given, open=opened, attributes={"city": ("Ulm", "Ulm", "Ulm", "")})
+
+
+def test_a_new_depot_is_seen_with_its_citys_profile_and_the_panel_stays_unknown() -> None:
+    given = newcomers()
+    demand = given.demand.copy()
+    assert given.cold.tolist() == [True, False, True, True]  # the first was closed on one of its 28 days
+    given = replace(given, open=np.where([[True], [False], [False], [False]], True, given.open))
+    assert given.cold.tolist() == [False, False, True, True]
+    found = given.window(28)
+    # the peers' levels are 4 and 12, their median 8; the own level counts for two sevenths
+    np.testing.assert_allclose(found["demand"][3], 2 * FOUR_WEEKS, rtol=1e-6)
+    np.testing.assert_allclose(found["demand"][2, :26], ((2 * 10 + 5 * 2) / 7 * FOUR_WEEKS)[:26], rtol=1e-6)
+    assert found["demand"][2, 26:].tolist() == [60, 70]
+    assert found["open"].all()
+    np.testing.assert_array_equal(given.demand, demand)
+    assert np.isnan(given.demand[3]).all()
+    assert not given.open[3, :28].any()
+
+
+def test_the_window_of_a_depot_that_stands_on_its_own_is_the_panels_to_the_bit() -> None:
+    given = newcomers()
+    random = np.random.default_rng(0)
+    more = bare(np.where(random.random((6, 90)) < 0.3, NAN, random.poisson(9, (6, 90))), closed=[(1, 5), (2, 92)])
+    demand = more.demand.copy()
+    demand[3, :70] = NAN
+    more = replace(more, demand=demand)
+    for one in (given, more):
+        own, found = ~one.cold, one.window(20)
+        assert found["demand"][own].tobytes() == one.demand[own][:, -20:].tobytes()
+        np.testing.assert_array_equal(found["open"][own], one.open[own][:, one.history - 20 :])
+        for name, whole in one.window(20).items():
+            assert whole.tobytes() == found[name].tobytes()
+
+
+def test_a_window_of_some_depots_is_a_part_of_the_whole() -> None:
+    for given in (newcomers(), panel(5, 60)):
+        whole = given.window(40)
+        for rows in (slice(0, 2), slice(2, 3), slice(1, None), slice(3, 99)):
+            for name, found in given.window(40, rows).items():
+                np.testing.assert_array_equal(found, whole[name][rows])
+
+
+def test_a_closed_day_of_the_horizon_stays_closed_for_a_new_depot() -> None:
+    given = newcomers()
+    opened = given.open.copy()
+    opened[:, 29] = False
+    found = replace(given, open=opened).window(28)
+    assert not found["open"][:, 29].any()
+    assert found["open"][2:, 28].all()
+
+
+def test_an_earlier_cutoff_guesses_from_what_came_before_it() -> None:
+    given = panel(3, 120)
+    demand = given.demand.copy()
+    demand[2] = NAN
+    given, cutoff = replace(given, demand=demand), date(2024, 3, 15)
+    after = demand.copy()
+    after[:, given.at(cutoff).history :] *= 100
+    seen = replace(given, demand=after).at(cutoff).window(50)
+    np.testing.assert_array_equal(seen["demand"], given.at(cutoff).window(50)["demand"])
+    assert np.isfinite(seen["demand"]).all()
+
+
+def test_marks_are_told_apart_by_whom_they_concern() -> None:
+    day = date(2024, 5, 1)
+    fair, sale = Mark(day, "promo", "fair"), Mark(day, "closure", "sale")
+    audience = np.array([0, 2], np.int32)
+    marks = Marks(("A", "B", "C"), (audience, np.array([2], np.int32)), ((fair, 0), (sale, EVERYONE), (fair, 1)))
+    assert [marks.of(depot) for depot in range(3)] == [(sale, fair), (sale,), (sale, fair, fair)]
+    assert [(mark.name, mark.depot_id) for mark in marks] == [
+        ("sale", None),
+        ("fair", "A"),
+        ("fair", "C"),
+        ("fair", "C"),
+    ]
+    assert tuple(Marks()) == ()
 
 
 def test_an_encoding_survives_json_with_its_order() -> None:

@@ -1,4 +1,4 @@
-"""The web page for the depots: answers from the ledger's current publication, and a plain sentence when it has none."""
+"""The web page for the depots: answers from the ledger's current publication and last nights, or a plain sentence."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.staticfiles import StaticFiles
 
 from dashboards.ops.answers import HEADERS, KeepToItself, tagged, unchanged
-from dashboards.ops.shelf import Edition, NoSuchDepot, Shelf
+from dashboards.ops.shelf import Edition, Logbook, NoSuchDepot, Shelf
 from dashboards.ops.views.api import FullDepotOut, PublicationOut, depot_out, publication_out, to_json
 from dashboards.ops.views.depot import depot_page
+from dashboards.ops.views.health import health
 from dashboards.ops.views.network import network
+from dashboards.ops.views.nights import RunsOut, runs_out
 from forecaster import __version__
 from forecaster.errors import LedgerError, SpecError
 
@@ -59,6 +61,11 @@ def create_app(ledger_url: str, *, pipeline: str | None = None, clock: Callable[
         body = shelf.answer(edition, tag, lambda: make(edition))  # first, as it may be that there is no such page
         return unchanged(request, tag) or tagged(body, media_type, tag)
 
+    def of_nights(request: Request, media_type: str, make: Callable[[Logbook], bytes]) -> Response:
+        body = make(shelf.logbook())  # made each time: it changes with every stage of a night, and few ask
+        tag = shelf.named(request.url.path, body)
+        return unchanged(request, tag) or tagged(body, media_type, tag)
+
     def trouble(request: Request, status: int, heading: str, sentence: str) -> Response:
         headers = {**HEADERS, "Cache-Control": "no-store"} | ({"Retry-After": "60"} if status == 503 else {})
         if request.url.path.startswith("/api/"):
@@ -81,7 +88,7 @@ def create_app(ledger_url: str, *, pipeline: str | None = None, clock: Callable[
     def network_page(request: Request) -> Response:
         def make(edition: Edition) -> bytes:
             view = network(edition.head, edition.depots(), edition.front)
-            return page("network.html", front=edition.front, network=view)
+            return page("network.html", front=edition.front, network=view, notice=edition.notice)
 
         return answer(request, HTML, make)
 
@@ -92,6 +99,15 @@ def create_app(ledger_url: str, *, pipeline: str | None = None, clock: Callable[
             return page("depot.html", front=edition.front, depot=view)
 
         return answer(request, HTML, make)
+
+    @app.api_route("/health", methods=["GET", "HEAD"], include_in_schema=False)
+    def health_page(request: Request) -> Response:
+        return of_nights(request, HTML, lambda b: page("health.html", health=health(b.runs, b.head, b.now)))
+
+    @app.get("/api/v1/runs", response_model=RunsOut, tags=["nights"])
+    def runs(request: Request) -> Response:
+        """The last nights: outcome, findings, seconds by stage."""
+        return of_nights(request, JSON, lambda b: to_json(runs_out(b.runs)))
 
     @app.get("/api/v1/publication", response_model=PublicationOut, tags=["forecasts"])
     def publication(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""What is known of a day in advance: its weekday, its place in the year, the holidays around it."""
+"""What is known of a day in advance: its weekday, its place in year and month, the holidays around it."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ import difflib
 from collections.abc import Iterable
 from datetime import date
 from functools import lru_cache
+from typing import Literal
 
 import holidays
 import numpy as np
 
 from forecaster.errors import SpecError
-from forecaster.values import Days, Floats
+from forecaster.values import Days, Doubles, Floats
 
-HARMONICS = 3
+HARMONICS, MONTH_HARMONICS = 3, 2
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 NAMES: tuple[str, ...] = (
     *_WEEKDAYS,
     *(f"year_{wave}_{harmonic}" for harmonic in range(1, HARMONICS + 1) for wave in ("sin", "cos")),
+    *(f"month_{wave}_{harmonic}" for harmonic in range(1, MONTH_HARMONICS + 1) for wave in ("sin", "cos")),
     "holiday",
     "before_holiday",
     "after_holiday",
 )
-"""The features in the order of the last axis."""
+"""The features in the order of the last axis; the holidays are the last three."""
 
 _DAY = np.timedelta64(1, "D")
 
@@ -30,19 +32,25 @@ _DAY = np.timedelta64(1, "D")
 def features(days: Days, country: str | None, subdivision: str | None) -> Floats:
     """What is known of each day, (days, features) in the order of `NAMES`; without a country there are no holidays.
 
-    The yearly cycle starts on 1 January and takes as many days as that year has.
+    The yearly cycle starts on 1 January and takes as many days as that year has, the monthly one on the 1st and takes
+    as many days as that month has.
     Raises SpecError for a country or subdivision without a holiday calendar.
     """
     days = days.astype("datetime64[D]")
     weekday = (days.astype(np.int64) + 3) % 7  # 1970-01-01 was a Thursday
-    year = days.astype("datetime64[Y]")
-    first, following = year.astype("datetime64[D]"), (year + 1).astype("datetime64[D]")
-    phase = 2 * np.pi * ((days - first) / (following - first))
-    waves = [wave(harmonic * phase) for harmonic in range(1, HARMONICS + 1) for wave in (np.sin, np.cos)]
+    waves = [*_waves(days, "Y", HARMONICS), *_waves(days, "M", MONTH_HARMONICS)]
     around = np.concatenate([days - _DAY, days, days + _DAY])
     off = np.fromiter(holiday_names(around, country, subdivision), "datetime64[D]")
     rest = [np.isin(days, off), np.isin(days + _DAY, off), np.isin(days - _DAY, off)]
     return np.column_stack([np.eye(7)[weekday], *waves, *rest]).astype(np.float32)
+
+
+def _waves(days: Days, unit: Literal["Y", "M"], harmonics: int) -> list[Doubles]:
+    """Sine and cosine of each day's place in its own year or month."""
+    period = days.astype(f"datetime64[{unit}]")
+    first, following = period.astype("datetime64[D]"), (period + 1).astype("datetime64[D]")
+    phase = 2 * np.pi * ((days - first) / (following - first))
+    return [wave(harmonic * phase) for harmonic in range(1, harmonics + 1) for wave in (np.sin, np.cos)]
 
 
 def holiday_names(days: Days, country: str | None, subdivision: str | None) -> dict[date, str]:

@@ -1,122 +1,228 @@
-"""Which readings are accepted.
+"""Which readings are taken, asked of each row alone.
 
 A reading is typed first: an unknown value becomes NaN or NaT, a value that cannot be read becomes infinite or NaT. A
 pandera schema built from the pipeline file then names every rule that a reading breaks; the first one in the order of
-`RULES` is the reason it goes to quarantine, whole.
+`rules.OF_ROWS` is the reason it goes to quarantine, whole.
 """
 
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
 import pandera.pandas as pa
+from numpy.typing import NDArray
 
-from forecaster.demand.sources import FAULT, ROW
-from forecaster.demand.text import Column, Kind, days, each_value, instants, kind_of, localize, numbers, words, yes
+from forecaster.demand import quarantine
+from forecaster.demand.readings import from_typed
+from forecaster.demand.sources import FAULT, FILE, ROW
+from forecaster.demand.text import Column, Kind, days, each_value, ids, instants, kind_of, localize, numbers, words, yes
 from forecaster.errors import SpecError
-from forecaster.lake import TABLES
-from forecaster.spec import Spec
-from forecaster.values import Finding
+from forecaster.lake import TABLES, YEAR
+from forecaster.rules import OF_ROWS
+from forecaster.spec import CsvSource, Spec
 
-RULES: Mapping[str, str] = {  # rule → what was wanted; `{…}` is filled in
-    "row_form": "as many fields as the header has",
-    "depot_missing": "a depot id",
-    "date_form": "a date such as 2024-03-05, not before 1970",
-    "count_form": "a number, or nothing where the count is not known",
-    "count_negative": "0 or more",
-    "count_too_large": "at most {max_demand:g} (demand.rules.max_demand)",
-    "covariate_form": "a number, or nothing where it is not known; 0 or 1 where it says whether a depot is open",
-    "recorded_at_form": "an instant such as 2024-03-05T04:10:00-05:00",
-    "recorded_in_future": "not after {now}",
-    "day_not_over": "a day that was over in {timezone} when the count was recorded",
-    "unknown_depot": "a depot of the depots source",
-    "duplicate_row": "each reading once",
-    "superseded": "one value for a depot and day; the last row counts",
-}
-_OWN = frozenset(TABLES["demand"].names)
-# beside the columns of a source, which do not start with a colon
-_AGE, _RULE, _PLACE, _DEPOT = ":age", ":rule", ":place", ":depot"
+LONGEST = 200  # characters of a depot id
+FIRST_DAY = pd.Timestamp("1970-01-01")
+_OWN = frozenset({*TABLES["demand"].names, YEAR, "day", "rows"})
+_AGE = ":age"  # since the end of the day; beside the columns of a source, which do not start with a colon
+_NOW = pd.Timedelta(0)
+_FOUND = 80  # characters of a value that a message shows
 
 
 @dataclass(frozen=True)
-class Checked:
-    """Every reading, once: accepted, or quarantined with the rule it broke."""
+class Sorted:
+    """Every row of a block, once: taken, or refused with the rule it broke."""
 
-    accepted: pd.DataFrame  # columns of the lake's `demand`
-    quarantined: pd.DataFrame  # columns of the lake's `quarantine`
-    findings: tuple[Finding, ...]  # one a broken rule
-
-
-def check(
-    readings: pd.DataFrame,
-    spec: Spec,
-    *,
-    source: str,
-    batch: str,
-    recorded_now: datetime,
-    known_depots: set[str] | None = None,
-    kinds: Mapping[str, Kind] | None = None,
-) -> Checked:
-    """Sort readings (as `sources.read` gives them) into accepted and quarantined ones.
-
-    `recorded_now` is the instant of arrival, with its zone; `known_depots` are those of the depots source, if one is
-    declared; `kinds` says which covariates are known to be numbers and which words; others are judged by their values.
-    Raises SpecError when a known-future covariate has a name that the demand table itself uses.
-    """
-    readings = readings.reset_index(drop=True)
-    kinds = {name: (kinds or {}).get(name) or kind_of(readings[name]) for name in covariates(spec, readings)}
-    typed = _typed(readings, spec, recorded_now, kinds)
-    broken = _broken(typed, _schema(spec, kinds, recorded_now, known_depots))
-    _refuse_repeats(typed, broken, list(kinds), declared=spec.demand.columns.recorded_at is not None)
-    rule = broken["rule"]
-    accepted = typed[rule == ""].drop(columns=[FAULT, _AGE]).assign(source=source, batch=batch)
-    accepted["open"] = accepted["open"].map({0.0: False, 1.0: True}).astype("boolean")
-    # the columns are added first: pandas lets a column that is added to no rows bring rows of its own
-    refused = readings.assign(**{_RULE: rule, _PLACE: broken["column"], _DEPOT: typed["depot_id"]})[rule != ""]
-    messages = _messages(refused, spec, source, recorded_now, known_depots)
-    quarantined = pd.DataFrame(
-        {
-            "source": source,
-            "batch": batch,
-            "row": refused[ROW],
-            "rule": refused[_RULE],
-            "message": messages,
-            "content": _content(refused.drop(columns=[ROW, FAULT, _RULE, _PLACE, _DEPOT])),
-            "recorded_at": pd.Timestamp(recorded_now).tz_convert("UTC"),
-        }
-    )
-    findings = tuple(
-        Finding(rule, "quarantine", len(told), str(told.iloc[0]))
-        for rule in RULES
-        if len(told := quarantined.loc[quarantined["rule"] == rule, "message"])
-    )
-    columns = [*TABLES["demand"].names, *kinds]
-    return Checked(accepted[columns].reset_index(drop=True), quarantined.reset_index(drop=True), findings)
+    taken: pd.DataFrame  # as `readings` describes
+    refused: pd.DataFrame  # as `quarantine` describes
 
 
-def late(accepted: pd.DataFrame, spec: Spec) -> tuple[Finding, ...]:
-    """A finding when counts were recorded later after their day than the rules expect, by the source's own account."""
-    if spec.demand.columns.recorded_at is None:
-        return ()
-    recorded = accepted["recorded_at"].dt.tz_convert(spec.zone).dt.tz_localize(None).dt.normalize()
-    age = (recorded - accepted["date"]).dt.days.where(accepted["demand"].notna())
-    limit = spec.demand.rules.late_days
-    rows = accepted[age > limit]
-    if rows.empty:
-        return ()
-    first = rows.iloc[0]
-    found = (
-        f"{first['source']}:{first['row']}: depot {first['depot_id']} on {first['date'].date()}: found a count "
-        f"recorded {age[rows.index[0]]:.0f} days after its day, wanted at most {limit} (demand.rules.late_days)"
-    )
-    return (Finding("late", "warn", len(rows), found),)
+class Contract:
+    """The rules of one pipeline file as they stand for one batch; sorts its blocks."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        *,
+        now: datetime,
+        known_depots: set[str] | None = None,
+        zones: Mapping[str, str] | None = None,
+        kinds: Mapping[str, Kind] | None = None,
+        waived: Mapping[str, int] | None = None,
+    ) -> None:
+        """`now` is the instant of arrival, with its zone; `known_depots` are those of the depots source, if one is
+        declared; `zones` are the time zones of the depots that have one of their own; `kinds` says which covariates are
+        known to be numbers and which words, others are judged by the first block; `waived` are the ids of quarantined
+        rows that a person released, with the instant of it in µs since 1970.
+        """
+        self.spec, self.now, self.known_depots = spec, now, known_depots
+        self.zones, self.kinds, self.waived = dict(zones or {}), dict(kinds or {}), dict(waived or {})
+        self.arrival = pd.Timestamp(now).tz_convert("UTC").as_unit("us")
+
+    def sort(self, block: pd.DataFrame) -> Sorted:
+        """Sort the rows of a block, as a source's feed gives them, into taken and refused ones.
+
+        Raises SpecError when a known-future covariate has a name that the demand table itself uses.
+        """
+        block = block.reset_index(drop=True)
+        names = covariates(self.spec, block)
+        self.kinds |= {name: kind_of(block[name]) for name in names if name not in self.kinds}
+        kinds = {name: self.kinds[name] for name in names}
+        typed = self._typed(block, kinds)
+        broken = self._broken(block, typed, kinds)
+        refused = broken["rule"] != ""
+        taken = from_typed(typed if not refused.any() else typed[~refused], list(kinds))
+        return Sorted(taken, self._refused(block[refused], typed[refused], broken[refused]))
+
+    def _typed(self, block: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
+        """The rows in the types of their columns, each in its depot's time zone."""
+        depots = ids(block[self.spec.demand.columns.depot_id])
+        if self.zones and len(block):
+            zones = self._zones(depots)
+            parts = [self._typed_in(ZoneInfo(zone), block[zones == zone], kinds) for zone in pd.unique(zones)]
+            typed = pd.concat(parts).sort_index()
+        else:
+            typed = self._typed_in(self.spec.zone, block, kinds)
+        return typed.assign(depot_id=depots, row=block[ROW], source=block[FILE], **{FAULT: block[FAULT]})
+
+    def today(self, depots: Column) -> NDArray[np.int64]:
+        """The local day on which the batch arrived at each of the depots, in days since 1970."""
+        zones = self._zones(depots)
+        here = {zone: self.arrival.tz_convert(zone).tz_localize(None).normalize() for zone in {*zones}}
+        return np.array([here[zone].asm8.astype("datetime64[D]").astype(np.int64) for zone in zones], np.int64)
+
+    def _zones(self, depots: Column) -> NDArray[np.object_]:
+        """The name of each depot's time zone."""
+        own = [self.zones.get(depot, self.spec.timezone) for depot in depots.cat.categories]
+        found: NDArray[np.object_] = np.asarray(own, object)[depots.cat.codes.to_numpy()]
+        return found
+
+    def _typed_in(self, zone: ZoneInfo, block: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
+        spec, columns = self.spec, self.spec.demand.columns
+        marks: tuple[str | None, str] = (None, ".")
+        if isinstance(spec.demand.source, CsvSource):
+            marks = spec.demand.source.thousands, spec.demand.source.decimal
+        typed: Any = pd.DataFrame({"date": days(block[columns.date], zone)})
+        typed["demand"] = numbers(block[columns.demand], *marks) if spec.demand.aggregate != "count" else 1.0
+        typed["open"] = yes(block[columns.open]) if columns.open else np.nan
+        for name, kind in kinds.items():
+            typed[name] = numbers(block[name], *marks) if kind == "double" else words(block[name]).replace("", None)
+        typed["recorded_at"] = self._recorded(block, typed["date"], zone)
+        over = each_value(typed["date"], lambda date: _midnight(date, zone), pd.NaT)
+        typed[_AGE] = (typed["recorded_at"].clip(upper=self.arrival) - over).where(typed["demand"].notna())
+        found: pd.DataFrame = typed
+        return found
+
+    def _recorded(self, block: pd.DataFrame, day: Column, zone: ZoneInfo) -> Column:
+        columns, spec = self.spec.demand.columns, self.spec
+        if columns.recorded_at:
+            return instants(block[columns.recorded_at], zone)
+        if spec.demand.recorded == "next_day":
+            hour, minute = spec.schedule.hour_minute
+            morning = each_value(day, lambda date: _morning(date, zone, hour, minute), pd.NaT)
+            return morning.clip(upper=self.arrival)
+        return pd.Series(self.arrival, index=block.index)
+
+    def _schema(self, kinds: Mapping[str, Kind]) -> pa.DataFrameSchema:
+        """The rules as a pandera schema over typed readings; NaN passes where nothing else is said."""
+        limit, arrival, known = self.spec.demand.rules.max_demand, self.arrival, self.known_depots
+        whole = self.spec.demand.aggregate != "none"
+        depot = [("depot_missing", _each(lambda words: words != "")), ("depot_form", _each(_in_one_line))]
+        if known is not None:
+            depot.append(("unknown_depot", _each(lambda words: words.isin(known))))
+        return pa.DataFrameSchema(
+            {
+                FAULT: _column(("row_form", lambda fault: fault == "")),
+                "depot_id": _column(*depot),
+                "date": _column(("date_form", lambda day: day >= FIRST_DAY)),
+                "demand": _column(
+                    ("count_form", lambda count: ~np.isinf(count)),
+                    ("count_negative", lambda count: ~(count < 0)),
+                    ("count_too_large", lambda count: ~(count > limit)),
+                ),
+                "open": _column(("covariate_form", lambda said: ~np.isinf(said))),
+                **{
+                    name: _column(("covariate_form", lambda given: ~np.isinf(given)))
+                    for name, kind in kinds.items()
+                    if kind == "double"
+                },
+                "recorded_at": _column(
+                    ("recorded_at_form", lambda instant: instant.notna()),
+                    ("recorded_in_future", lambda instant: ~(instant > arrival)),
+                ),
+                # a day of many rows is judged when they are put together
+                **({} if whole else {_AGE: _column(("day_not_over", lambda age: ~(age < _NOW)))}),
+            }
+        )
+
+    def _broken(self, block: pd.DataFrame, typed: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
+        """The first rule each row breaks, "" where it breaks none, and the column that broke it."""
+        broken = pd.DataFrame({"rule": "", "column": ""}, index=typed.index, dtype="str")
+        try:
+            self._schema(kinds).validate(typed, lazy=True)
+        except pa.errors.SchemaErrors as error:
+            cases = error.failure_cases[["index", "check", "column"]].dropna(subset=["index"])
+            cases = cases[~self._waived(cases, block, typed)]
+            rank = cases["check"].map({rule: position for position, rule in enumerate(OF_ROWS)})
+            first = cases.assign(rank=rank).sort_values("rank", kind="stable").drop_duplicates("index")
+            first = first.set_index("index")
+            broken.loc[first.index, "rule"] = first["check"].astype("str")
+            broken.loc[first.index, "column"] = first["column"].astype("str")
+        return broken
+
+    def _waived(self, cases: pd.DataFrame, block: pd.DataFrame, typed: pd.DataFrame) -> Column:
+        """Which broken rules a person waived; those rows are known from that person's decision on."""
+        waived = pd.Series(False, index=cases.index)
+        for rule, rows in cases.groupby("check") if self.waived else ():
+            if OF_ROWS[str(rule)].releasable:
+                content = quarantine.content(block.loc[rows["index"]])
+                since = quarantine.identity(typed.loc[rows["index"], "source"], str(rule), content).map(self.waived)
+                decided = pd.to_datetime(since.dropna(), unit="us", utc=True).dt.as_unit("us")
+                typed.loc[decided.index, "recorded_at"] = typed.loc[decided.index, "recorded_at"].clip(lower=decided)
+                waived |= since.notna().to_numpy() & cases.index.isin(rows.index)
+        return waived
+
+    def _refused(self, block: pd.DataFrame, typed: pd.DataFrame, broken: pd.DataFrame) -> pd.DataFrame:
+        content = quarantine.content(block)
+        message = self._messages(block, typed, broken)
+        return quarantine.rows(typed, broken["rule"], message, content, self.arrival)
+
+    def _messages(self, block: pd.DataFrame, typed: pd.DataFrame, broken: pd.DataFrame) -> Column:
+        """file:row, depot, what was found and what was wanted, for each refused row."""
+        columns, messages = self.spec.demand.columns, pd.Series("", index=block.index, dtype="str")
+        given = {"depot_id": columns.depot_id, "date": columns.date, "demand": columns.demand, _AGE: columns.date}
+        given |= {"open": columns.open or "", "recorded_at": columns.recorded_at or columns.date}
+        for key, part in broken.groupby(["rule", "column"], sort=False):
+            (rule, place), index = map(str, key), part.index
+            rows = block.loc[index]
+            start = quarantine.place(typed.loc[index])
+            if rule != "date_form":
+                start = start + " on " + words(rows[columns.date]).str.slice(0, 10)
+            if place == FAULT:
+                found = ": found " + rows[FAULT]
+            else:
+                name = given.get(place, place)
+                found = f", column '{name}': found '" + shown(rows[name]) + f"', wanted {self._wanted(rule)}"
+            if rule == "unknown_depot":
+                found = found + typed.loc[index, "depot_id"].astype("str").map(self._nearest)
+            messages.loc[index] = start + found
+        return messages
+
+    def _wanted(self, rule: str) -> str:
+        limit, zone = self.spec.demand.rules.max_demand, self.spec.timezone
+        return OF_ROWS[rule].wanted.format(max_demand=limit, now=self.now.isoformat(), timezone=zone, longest=LONGEST)
+
+    @cached_property
+    def _nearest(self) -> Callable[[str], str]:
+        return _Nearest(self.known_depots or set())
 
 
 def covariates(spec: Spec, readings: pd.DataFrame) -> list[str]:
@@ -133,24 +239,29 @@ def covariates(spec: Spec, readings: pd.DataFrame) -> list[str]:
     return found
 
 
-def _typed(readings: pd.DataFrame, spec: Spec, now: datetime, kinds: Mapping[str, Kind]) -> pd.DataFrame:
-    columns, zone, arrival = spec.demand.columns, spec.zone, pd.Timestamp(now).tz_convert("UTC").as_unit("us")
-    typed = pd.DataFrame({"depot_id": words(readings[columns.depot_id]), "date": days(readings[columns.date], zone)})
-    typed["demand"] = numbers(readings[columns.demand])
-    typed["open"] = yes(readings[columns.open]) if columns.open else np.nan
-    for name, kind in kinds.items():
-        typed[name] = numbers(readings[name]) if kind == "double" else words(readings[name]).replace("", None)
-    if columns.recorded_at:
-        recorded = instants(readings[columns.recorded_at], zone)
-    elif spec.demand.recorded == "next_day":
-        hour, minute = spec.schedule.hour_minute
-        recorded = each_value(typed["date"], lambda day: _morning(day, zone, hour, minute), pd.NaT).clip(upper=arrival)
-    else:
-        recorded = pd.Series(arrival, index=typed.index)
-    typed["recorded_at"] = recorded
-    local = recorded.clip(upper=arrival).dt.tz_convert(zone).dt.tz_localize(None).dt.normalize()
-    typed[_AGE] = (local - typed["date"]).dt.days.astype("float64").where(typed["demand"].notna())
-    return typed.assign(row=readings[ROW], **{FAULT: readings[FAULT]})
+def shown(column: Column) -> Column:
+    """What was given, cut to what a message can bear."""
+    text = words(column)
+    return text.where(text.str.len() <= _FOUND, text.str.slice(0, _FOUND - 1) + "…")
+
+
+def _column(*checks: tuple[str, Callable[[Column], Column]]) -> pa.Column:
+    return pa.Column(None, [pa.Check(passes, name=name, ignore_na=False) for name, passes in checks], nullable=True)
+
+
+def _each(passes: Callable[[Any], Any]) -> Callable[[Column], Column]:
+    """A check of depots that asks each distinct one once."""
+
+    def check(depots: Column) -> Column:
+        fits = np.append(np.asarray(passes(depots.cat.categories), bool), True)
+        return pd.Series(fits[depots.cat.codes], index=depots.index)
+
+    return check
+
+
+def _in_one_line(words: Any) -> Any:
+    broken = words.str.contains(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+    return (words.str.len() <= LONGEST) & ~broken & ~words.isin([".", ".."])
 
 
 def _morning(day: Column, zone: ZoneInfo, hour: int, minute: int) -> Column:
@@ -158,88 +269,9 @@ def _morning(day: Column, zone: ZoneInfo, hour: int, minute: int) -> Column:
     return localize(following, zone).dt.tz_convert("UTC").astype("datetime64[us, UTC]")
 
 
-def _schema(spec: Spec, kinds: Mapping[str, Kind], now: datetime, known_depots: set[str] | None) -> pa.DataFrameSchema:
-    """The rules as a pandera schema over typed readings; NaN passes where nothing else is said."""
-
-    def column(*checks: tuple[str, Callable[[Column], Column]], missing: bool = False) -> pa.Column:
-        rules = [pa.Check(passes, name=name, ignore_na=not missing) for name, passes in checks]
-        return pa.Column(None, rules, nullable=True)
-
-    limit, first_day, arrival = spec.demand.rules.max_demand, pd.Timestamp("1970-01-01"), pd.Timestamp(now)
-    depot = [("depot_missing", lambda ids: ids != "")]
-    if known_depots is not None:
-        depot.append(("unknown_depot", lambda ids: ids.isin(known_depots)))
-    return pa.DataFrameSchema(
-        {
-            FAULT: column(("row_form", lambda fault: fault == "")),
-            "depot_id": column(*depot),
-            "date": column(("date_form", lambda day: day >= first_day), missing=True),
-            "demand": column(
-                ("count_form", np.isfinite),
-                ("count_negative", lambda count: count >= 0),
-                ("count_too_large", lambda count: count <= limit),
-            ),
-            "open": column(("covariate_form", np.isfinite)),
-            **{name: column(("covariate_form", np.isfinite)) for name, kind in kinds.items() if kind == "double"},
-            "recorded_at": column(
-                ("recorded_at_form", lambda instant: instant.notna()),
-                ("recorded_in_future", lambda instant: instant.isna() | (instant <= arrival)),
-                missing=True,
-            ),
-            _AGE: column(("day_not_over", lambda age: age >= 1)),
-        }
-    )
-
-
-def _broken(typed: pd.DataFrame, schema: pa.DataFrameSchema) -> pd.DataFrame:
-    """The first rule each row breaks, "" where it breaks none, and the column that broke it."""
-    broken = pd.DataFrame({"rule": "", "column": ""}, index=typed.index, dtype="str")
-    try:
-        schema.validate(typed, lazy=True)
-    except pa.errors.SchemaErrors as error:
-        cases = error.failure_cases[["index", "check", "column"]].dropna(subset=["index"])
-        rank = cases["check"].map({rule: position for position, rule in enumerate(RULES)})
-        first = cases.assign(rank=rank).sort_values("rank", kind="stable").drop_duplicates("index").set_index("index")
-        broken.loc[first.index, "rule"] = first["check"].astype("str")
-        broken.loc[first.index, "column"] = first["column"].astype("str")
-    return broken
-
-
-def _refuse_repeats(typed: pd.DataFrame, broken: pd.DataFrame, names: list[str], *, declared: bool) -> None:
-    """Among rows that broke no rule, one for each depot, day (and declared instant) stays: the first that says what the
-    last one says."""
-    key = ["depot_id", "date", *(["recorded_at"] if declared else [])]
-    again = typed[broken["rule"] == ""]
-    again = again[again.duplicated(key, keep=False)]
-    if again.empty:
-        return
-    group = again.groupby(key, sort=False, dropna=False).ngroup()
-    value = again.groupby([*key, "demand", "open", *names], sort=False, dropna=False).ngroup()
-    agrees = value == value.groupby(group).transform("last")
-    broken.loc[again.index[~agrees], "rule"] = "superseded"
-    broken.loc[again.index[agrees & value.duplicated()], "rule"] = "duplicate_row"
-
-
-def _messages(refused: pd.DataFrame, spec: Spec, source: str, now: datetime, known_depots: set[str] | None) -> Column:
-    """file:row, depot, what was found and what was wanted, for each refused row."""
-    columns, messages = spec.demand.columns, pd.Series("", index=refused.index, dtype="str")
-    given = {"depot_id": columns.depot_id, "date": columns.date, "demand": columns.demand, _AGE: columns.date}
-    given |= {"open": columns.open or "", "recorded_at": columns.recorded_at or columns.date, "": columns.demand}
-    filling = {"max_demand": spec.demand.rules.max_demand, "now": now.isoformat(), "timezone": spec.timezone}
-    for (rule, place), rows in refused.groupby([_RULE, _PLACE], sort=False):
-        wanted = RULES[str(rule)].format(**filling)
-        start = source + ":" + rows[ROW].astype("str") + ": depot " + rows[_DEPOT].where(rows[_DEPOT] != "", "?")
-        if place == FAULT:
-            found = ": found " + rows[FAULT]
-        else:
-            name = given.get(str(place), str(place))
-            found = f", column '{name}': found '" + words(rows[name]) + "', wanted " + wanted
-        if rule != "date_form":
-            start = start + " on " + words(rows[columns.date]).str.slice(0, 10)
-        if rule == "unknown_depot":
-            found = found + each_value(rows[_DEPOT], lambda ids: ids.map(_Nearest(known_depots or set())), "")
-        messages.loc[rows.index] = start + found
-    return messages
+def _midnight(day: Column, zone: ZoneInfo) -> Column:
+    """The instant at which each day is over."""
+    return _morning(day, zone, 0, 0)
 
 
 class _Nearest:
@@ -247,15 +279,11 @@ class _Nearest:
 
     def __init__(self, known: set[str], most: int = 20) -> None:
         self.known, self.left = sorted(known), most
+        self.told: dict[str, str] = {}
 
     def __call__(self, depot: str) -> str:
-        self.left -= 1
-        close = difflib.get_close_matches(depot, self.known, n=1) if self.left >= 0 else []
-        return f"; did you mean '{close[0]}'?" if close else ""
-
-
-def _content(rows: pd.DataFrame) -> Column:
-    """Each row as JSON."""
-    given = rows.astype(object).where(rows.notna(), None)
-    text = [json.dumps(row, ensure_ascii=False, default=str) for row in given.to_dict("records")]
-    return pd.Series(text, index=rows.index, dtype="str")
+        if depot not in self.told:
+            self.left -= 1
+            close = difflib.get_close_matches(depot[:LONGEST], self.known, n=1) if self.left >= 0 else []
+            self.told[depot] = f"; did you mean '{close[0]}'?" if close else ""
+        return self.told[depot]

@@ -6,6 +6,7 @@ A source gives text, or a type of its own. Nothing given becomes "", NaN or NaT;
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
@@ -42,29 +43,56 @@ def words(column: Column) -> Column:
     return each_value(column, parse, "").astype("str")
 
 
-def numbers(column: Column) -> Column:
-    """Doubles: NaN where nothing is given, infinite where it is not a number."""
+def ids(column: Column) -> Column:
+    """`words` as a categorical, whose categories are the distinct words in the order of their appearance."""
+    codes, values = pd.factorize(column)
+    told = words(pd.Series(values, name=None)) if len(values) else pd.Series([], dtype="str")
+    back, distinct = pd.factorize(pd.concat([told, pd.Series([""], dtype="str")], ignore_index=True))
+    return pd.Series(pd.Categorical.from_codes(back[codes], pd.Index(distinct, dtype="str")), index=column.index)
+
+
+def numbers(column: Column, thousands: str | None = None, decimal: str = ".") -> Column:
+    """Doubles: NaN where nothing is given, infinite where it is not a number.
+
+    In text, `thousands` may stand between groups of digits, and `decimal` before the decimals.
+    """
     if pd.api.types.is_numeric_dtype(column):
-        return column.astype("float64").abs().where(np.isinf(column.astype("float64")), column.astype("float64"))
+        found = column.astype("float64")
+        return found.abs().where(np.isinf(found), found)
+    mark, point = re.escape(thousands or ""), re.escape(decimal)
+    whole = rf"(\d+|\d{{1,3}}({mark}\d{{2,3}})*{mark}\d{{3}})" if thousands else r"\d+"
+    form = rf"[+-]?({whole}{point}?\d*|{point}\d+)([eE][+-]?\d+)?"
 
     def parse(values: Column) -> Column:
         text = values.astype("str").str.strip()
-        fits = text.str.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?").astype(bool)
-        return pd.to_numeric(text.where(fits, "inf")).astype("float64").where(text != "", np.nan)
+        plain = text.where(text.str.fullmatch(form).astype(bool), "inf")
+        if thousands:
+            plain = plain.str.replace(thousands, "", regex=False)
+        if decimal != ".":
+            plain = plain.str.replace(decimal, ".", regex=False)
+        return pd.to_numeric(plain).astype("float64").where(text != "", np.nan)
 
     return each_value(column, parse, np.nan).astype("float64")
 
 
 def days(column: Column, zone: ZoneInfo) -> Column:
-    """Calendar days, NaT where nothing or no ISO date is given; an instant with an offset falls on its local day."""
+    """Calendar days, NaT where nothing or no ISO date is given; a timestamp falls on its local day, short or long.
+
+    A timestamp with an offset is taken to the zone first, one without is local already.
+    """
     if pd.api.types.is_datetime64_any_dtype(column):
         local = column.dt.tz_convert(zone).dt.tz_localize(None) if column.dt.tz is not None else column
         return local.dt.normalize().astype("datetime64[s]")
 
     def parse(values: Column) -> Column:
         text = values.astype("str").str.strip()
-        fits = text.str.fullmatch(r"\d{4}-\d{2}-\d{2}").astype(bool)
-        return pd.to_datetime(text.where(fits, None), format="%Y-%m-%d", errors="coerce").astype("datetime64[s]")
+        date = text.str.fullmatch(r"\d{4}-\d{2}-\d{2}").astype(bool)
+        found = pd.to_datetime(text.where(date, None), format="%Y-%m-%d", errors="coerce").astype("datetime64[s]")
+        rest = ~date & (text != "")
+        if rest.any():
+            local = instants(text[rest], zone).dt.tz_convert(zone).dt.tz_localize(None)
+            found.loc[rest] = local.dt.normalize().astype("datetime64[s]")
+        return found
 
     return each_value(column, parse, pd.NaT).astype("datetime64[s]")
 

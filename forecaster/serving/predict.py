@@ -39,7 +39,7 @@ class Predictor:
         if found != wanted:
             raise BundleError(f"bundle {self.bundle.digest[:16]} wants {wanted}, the panel has {found}")
         try:
-            quantiles = quantiles_of(self._session, panel.window(self.bundle.lookback), self._inputs)
+            quantiles = quantiles_of(self._session, panel, self.bundle.lookback, self._inputs)
         except Exception as error:  # as above
             raise BundleError(f"bundle {self.bundle.digest[:16]}: onnxruntime cannot run the model: {error}") from error
         if not np.isfinite(quantiles).all():
@@ -54,13 +54,12 @@ def _meaning(encoding: Encoding) -> tuple[Any, ...]:
     return encoding.covariates, tuple(encoding.statics.items())
 
 
-def quantiles_of(session: onnxruntime.InferenceSession, window: dict[str, Any], inputs: set[str]) -> Floats:
+def quantiles_of(session: onnxruntime.InferenceSession, panel: Panel, lookback: int, inputs: set[str]) -> Floats:
     """Run the graph over all depots; an input that the graph does not use (a pipeline without statics) is left away."""
-    depots = len(window["demand"])
-    parts = [
-        session.run(None, {name: x[start : start + CHUNK] for name, x in window.items() if name in inputs})[0]
-        for start in range(0, depots, CHUNK)
-    ]
+    parts = []
+    for start in range(0, len(panel.depot_ids), CHUNK):
+        window = panel.window(lookback, slice(start, start + CHUNK))
+        parts.append(session.run(None, {name: x for name, x in window.items() if name in inputs})[0])
     # Rounding may cross neighbours in the last bit, and calibration those that lie close together.
     quantiles: Floats = np.maximum.accumulate(np.concatenate(parts), axis=-1).astype(np.float32)
     return quantiles

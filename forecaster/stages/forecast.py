@@ -23,7 +23,7 @@ from forecaster.serving import bundle as bundles
 from forecaster.serving.fallback import seasonal_naive
 from forecaster.serving.predict import Predictor
 from forecaster.spec import Spec
-from forecaster.stages.ingest import know
+from forecaster.stages.know import know
 from forecaster.values import Forecast, Panel
 
 RECENT = 60  # days of actuals that a publication carries
@@ -139,9 +139,6 @@ def _depots(forecast: Forecast, panel: Panel, spec: Spec) -> tuple[PublishedDepo
     crews = staffing.drivers(forecast, spec.staffing) if spec.staffing else None
     first = max(panel.history - RECENT, 0)
     recent_days = panel.days[first : panel.history].astype(object)
-    marks: dict[str | None, list[PublishedMark]] = {}
-    for mark in panel.marks:
-        marks.setdefault(mark.depot_id, []).append(PublishedMark(mark.date, mark.kind, mark.name))
     found = []
     for row, depot_id in enumerate(panel.depot_ids):
         if not panel.open[row, first:].any():
@@ -160,7 +157,7 @@ def _depots(forecast: Forecast, panel: Panel, spec: Spec) -> tuple[PublishedDepo
             RecentDay(day, float(panel.demand[row, first + i]), bool(panel.open[row, first + i]))
             for i, day in enumerate(recent_days)
         )
-        named = sorted([*marks.get(None, []), *marks.get(depot_id, [])], key=lambda mark: (mark.date, mark.kind))
+        named = tuple(PublishedMark(mark.date, mark.kind, mark.name) for mark in panel.marks.of(row))
         attributes = {name: words[row] for name, words in panel.attributes.items()}
-        found.append(PublishedDepot(depot_id, days, recent, attributes, tuple(named)))
+        found.append(PublishedDepot(depot_id, days, recent, attributes, named))
     return tuple(found)

@@ -1,270 +1,306 @@
 """Bring the declared sources into the lake.
 
-Depots and events are snapshots: what is new, changed or gone since the last one is appended. Readings pass the contract
-first. Ingesting the same sources again appends nothing.
+Depots, events and aliases are snapshots: what is new, changed or gone since the last one is appended. Readings pass the
+contract block by block, then stand beside one another, beside what the lake holds and beside the days before them.
+Each table takes its rows in one commit, readings last but for the account of the batch: a process that is killed
+anywhere leaves a lake that the next run completes. Ingesting the same sources again appends nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from forecaster.demand import contract, snapshots, sources, text
-from forecaster.errors import NoUsableData
-from forecaster.lake import TABLES, Lake
+from forecaster import rules
+from forecaster.demand import batch as batches
+from forecaster.demand import beside, readings, snapshots, sources
+from forecaster.demand.contract import Contract
+from forecaster.demand.text import Kind
+from forecaster.lake import NOT_THERE, TABLES, Lake
 from forecaster.spec import Spec
-from forecaster.values import Bools, Finding, Knowledge
+from forecaster.stages.know import frame, latest
+from forecaster.values import Finding
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+CHUNK = 1_000_000  # rows that are made ready for the lake at once
+PLACES = 50  # depots and days that a finding names
 _MICROSECOND = pd.Timedelta(microseconds=1)
+_DAY = np.timedelta64(1, "D")
+KEYS = {"depots": ["depot_id"], "aliases": ["alias"], "events": snapshots.EVENT}  # what makes a row the same one
+Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True)
 class Ingested:
-    """What became of the readings of one batch: read = accepted + unchanged + quarantined."""
+    """What became of the rows of one batch: read = accepted + unchanged + quarantined."""
 
     batch: str
+    source: str
     read: int
     accepted: int
     unchanged: int
     quarantined: int
     findings: tuple[Finding, ...]
     versions: Mapping[str, int]
+    stopped: str | None = None  # why nothing of the batch was accepted
 
 
-def ingest(spec: Spec, *, now: datetime) -> Ingested:
+@dataclass(frozen=True)
+class Decisions:
+    """What people decided about quarantined rows."""
+
+    released: pd.DataFrame  # id, rule, depot_id, day, and recorded_at of the decision in µs since 1970
+    discarded: frozenset[str]
+
+    @property
+    def waived(self) -> dict[str, int]:
+        """The ids of released rows, with the instant of the decision."""
+        return dict(zip(self.released["id"], self.released["recorded_at"], strict=True))
+
+
+def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ingested:
     """Read the sources and append what is new to the lake; `now` is the instant of arrival.
 
-    Raises SourceError when a source cannot be read, SpecError when it does not fit the pipeline file, LakeError when
-    the lake cannot take the rows.
+    `on_rows` is told how many rows were read so far. Raises SourceError when a source cannot be read, SpecError when it
+    does not fit the pipeline file, LakeError when the lake cannot take the rows.
     """
-    lake = Lake(spec.lake_url)
-    outcome, additions = _plan(spec, lake, now)
-    for table, rows in additions.items():
-        lake.append(table, rows)
-    return _outcome(outcome, lake)
-
-
-def dry_run(spec: Spec, *, now: datetime) -> Ingested:
-    """What `ingest` would answer, with nothing written. Raises as `ingest` does."""
-    lake = Lake(spec.lake_url)
-    return _outcome(_plan(spec, lake, now)[0], lake)
-
-
-def know(spec: Spec, *, as_of: datetime) -> Knowledge:
-    """What the lake knew at an instant: of each depot and day, of each depot and each event the latest version.
-
-    In an archive (`demand.recorded: next_day`) the known-future covariates of the days right after as_of are known too.
-    Raises NoUsableData when no demand was known by then, LakeError when the lake cannot be read.
-    """
-    lake = Lake(spec.lake_url)
-    versions = {table: version for table, version in lake.versions().items() if table in ("demand", "depots", "events")}
-    everything = _frame(lake, "demand", version=versions["demand"])
-    instant = pd.Timestamp(as_of)
-    demand = everything[everything["recorded_at"] <= instant]
-    if not demand["demand"].notna().any():
-        raise NoUsableData(_nothing_known(spec, everything, as_of))
-    if _archive(spec):
-        demand = pd.concat([demand, _announced(everything, demand, spec)], ignore_index=True)
-    demand = _latest(demand, ["depot_id", "date"])
-    covariates = [name for name in spec.calendar.known_future if name in demand and name != "open"]
-    standing = {
-        table: _standing(_frame(lake, table, version=versions[table], until=as_of), key)
-        for table, key in (("depots", ["depot_id"]), ("events", snapshots.EVENT))
-    }
-    columns = ["depot_id", "date", "demand", "open", *covariates]
-    return Knowledge(as_of, demand[columns].reset_index(drop=True), standing["depots"], standing["events"], versions)
-
-
-def _plan(spec: Spec, lake: Lake, now: datetime) -> tuple[Ingested, dict[str, pd.DataFrame]]:
-    """What is to be appended, table by table; nothing is written."""
-    findings: list[Finding] = []
-    depots = snapshots.depots(spec, findings) if spec.depots else None
-    events = snapshots.events(spec, depots, findings) if spec.calendar.events else None
-    additions = {}
-    if depots is not None:
-        additions["depots"] = _changes(depots, _frame(lake, "depots"), ["depot_id"], now)
-    if events is not None:
-        additions["events"] = _changes(events, _frame(lake, "events"), snapshots.EVENT, now)
-
-    source = spec.demand.source
-    known = _frame(lake, "demand")
-    readings = _readings(spec)
-    ever = None if depots is None else set(depots["depot_id"]) | set(_frame(lake, "depots")["depot_id"])
-    checked = contract.check(
-        readings,
-        spec,
-        source=sources.name(source),
-        batch=(batch := sources.digest(source, spec)),
-        recorded_now=now,
-        known_depots=ever,
-        kinds={name: text.kind_of(known[name]) for name in known.columns.difference(TABLES["demand"].names)},
+    lake, findings = Lake(spec.lake_url), list[Finding]()
+    standing = _snapshots(spec, findings)
+    changes = {table: _changes(rows, frame(lake, table), KEYS[table], now) for table, rows in standing.items()}
+    decided = decisions(lake)
+    feed = sources.open_feed(spec.demand.source, spec, *wanted(spec), since=_watermark(spec, lake))
+    contract = contract_of(spec, lake, standing.get("depots"), standing.get("aliases"), now=now, waived=decided.waived)
+    batch, read = _take(feed, contract, on_rows)
+    known = _known(lake, batch.taken, spec)
+    batch = batches.since_release(batches.settle(batch, spec, now), decided.released, spec)
+    batch = batches.new(batch, known, spec, now)
+    batch, found = _judged(batch, known, standing.get("depots"), decided.waived, spec, now)
+    refused = _numbered(batch.refused)
+    findings += [*_refusals(refused, decided, spec), *found]
+    stopped = next((f"{f.rule}: {f.message}" for f in findings if f.severity == "stop"), None)
+    if stopped:
+        batch = batches.stop(batch, stopped, spec, now)
+        refused = _numbered(batch.refused)
+    outcome = Ingested(
+        batch=feed.digest,
+        source=feed.name,
+        read=read,
+        accepted=batch.size(batch.taken),
+        unchanged=batch.unchanged,
+        quarantined=batch.size(refused),
+        findings=tuple(findings),
+        versions={},
+        stopped=stopped,
     )
-    fresh = _fresh(checked.accepted, known, spec, now)
-    findings += [*checked.findings, *contract.late(fresh, spec), *_gaps(known, fresh, depots, spec)]
-    additions["quarantine"] = _not_yet(checked.quarantined, _frame(lake, "quarantine"))
-    additions["demand"] = fresh
-    unchanged = len(checked.accepted) - len(fresh)
-    outcome = Ingested(batch, len(readings), len(fresh), unchanged, len(checked.quarantined), tuple(findings), {})
-    assert outcome.read == outcome.accepted + outcome.unchanged + outcome.quarantined
-    return outcome, additions
-
-
-def _outcome(outcome: Ingested, lake: Lake) -> Ingested:
+    assert outcome.read == outcome.accepted + outcome.unchanged + outcome.quarantined, outcome
+    for table, rows in changes.items():
+        lake.append(table, rows)
+    before = lake.versions()
+    quarantined = refused[~refused["id"].isin(_ids(lake))].drop(columns="rows", errors="ignore")
+    lake.append("quarantine", quarantined.assign(batch=outcome.batch))
+    lake.append("demand", arrow(batch.taken, batch=outcome.batch))
+    _account(outcome, feed.watermark, lake, now, changed=lake.versions() != before)
     return replace(outcome, versions=lake.versions())
 
 
-def _readings(spec: Spec) -> pd.DataFrame:
-    """The rows of the demand source, with the known-future covariates that are columns of it."""
-    columns, future = spec.demand.columns, spec.calendar.known_future
-    wanted = [columns.depot_id, columns.date, columns.demand, columns.open, columns.recorded_at]
+def wanted(spec: Spec) -> tuple[list[str], list[str]]:
+    """The columns that the demand source must have, and those that it may have."""
+    columns, future = spec.demand.columns, list(spec.calendar.known_future)
+    count = [] if spec.demand.aggregate == "count" else [columns.demand]
+    must = [columns.depot_id, columns.date, *count, columns.open, columns.recorded_at]
     # without an events source every known-future covariate has to be a column
-    must, may = ((), future) if spec.calendar.events else (future, ())
-    return sources.read(spec.demand.source, spec, [*(name for name in wanted if name), *must], may)
+    needed = [name for name in must if name]
+    return (needed, future) if spec.calendar.events else ([*needed, *future], [])
 
 
-def _changes(snapshot: pd.DataFrame, history: pd.DataFrame, key: list[str], now: datetime) -> pd.DataFrame:
+def contract_of(
+    spec: Spec,
+    lake: Lake,
+    depots: pd.DataFrame | None,
+    former: pd.DataFrame | None = None,
+    *,
+    now: datetime,
+    waived: Mapping[str, int] | None = None,
+) -> Contract:
+    """The contract as the lake and the snapshots of depots and their former ids make it."""
+    ever, zones = None, {}
+    if depots is not None:
+        ever = {*depots["depot_id"], *frame(lake, "depots")["depot_id"], *(() if former is None else former["alias"])}
+        own = depots[depots["timezone"].notna()]
+        zones = dict(zip(own["depot_id"], own["timezone"], strict=True))
+    return Contract(
+        spec,
+        now=now,
+        known_depots=ever,
+        zones=zones,
+        kinds={name: _kind(kind) for name, kind in lake.covariates().items()},
+        waived=waived,
+    )
+
+
+def decisions(lake: Lake) -> Decisions:
+    """The last decision about each quarantined row; rows alike are released together."""
+    last = latest(frame(lake, "decisions"), ["id"])
+    released, discarded = (last[last["action"] == action] for action in ("release", "discard"))
+    rows = frame(lake, "quarantine") if len(released) else frame(lake, "quarantine", version=NOT_THERE)
+    told = rows[["id", "rule", "depot_id", "date"]].merge(released[["id", "recorded_at"]], on="id")
+    day = told["date"].to_numpy("datetime64[D]").astype("int64")
+    at = told["recorded_at"].to_numpy("datetime64[us]").astype("int64")
+    told = told.assign(id=told["id"].str.split("-").str[0], day=day, recorded_at=at).drop(columns="date")
+    return Decisions(told.drop_duplicates("id"), frozenset(discarded["id"]))
+
+
+def arrow(taken: pd.DataFrame, *, batch: str) -> Iterator[pa.Table]:
+    """Readings as rows of the lake's `demand`, in the order of their days, so that a reader finds days together."""
+    day, names = taken["day"].to_numpy(), readings.covariates(taken)
+    order = None if (day[1:] >= day[:-1]).all() else np.argsort(day, kind="stable")
+    for start in range(0, len(taken), CHUNK):
+        chunk = slice(start, start + CHUNK)
+        part = taken.iloc[chunk if order is None else order[chunk]]
+        said = part["open"].to_numpy()
+        columns = {
+            "depot_id": pa.array(part["depot_id"].array),
+            "date": pa.array(part["day"].to_numpy()).cast(pa.date32()),
+            "demand": pa.array(part["demand"].to_numpy(), from_pandas=True),
+            "open": pa.array(said == 1, mask=said == -1),
+            "source": pa.array(part["source"].array),
+            "batch": pa.repeat(batch, len(part)),
+            "row": pa.array(part["row"].to_numpy()),
+            "recorded_at": pa.array(part["recorded_at"].to_numpy()).cast(pa.timestamp("us", tz="UTC")),
+            **{name: pa.array(part[name].array, from_pandas=True) for name in names},
+        }
+        yield pa.table({name: column for name, column in columns.items() if len(part)})
+
+
+def _snapshots(spec: Spec, findings: list[Finding]) -> dict[str, pd.DataFrame]:
+    """What the sources of depots, aliases and events say tonight, by table."""
+    found = {}
+    if spec.depots:
+        found["depots"] = snapshots.depots(spec, findings)
+        if spec.depots.aliases:
+            found["aliases"] = snapshots.aliases(spec, findings)
+    if spec.calendar.events:
+        former = found["aliases"]["alias"] if "aliases" in found else ()
+        found["events"] = snapshots.events(spec, found.get("depots"), findings, former)
+    return found
+
+
+def _changes(snapshot: pd.DataFrame, before: pd.DataFrame, key: list[str], now: datetime) -> pd.DataFrame:
     """Rows that are new or changed, and, retracted, those that are gone. The first snapshot was known all along."""
     snapshot = snapshot.assign(retracted=pd.array([False] * len(snapshot), "boolean"))
-    if history.empty:
+    if before.empty:
         return snapshot.assign(recorded_at=pd.Timestamp(EPOCH))
-    stands = _latest(history, key).reindex(columns=snapshot.columns)
+    stands = latest(before, key).reindex(columns=snapshot.columns)
     both = pd.concat([stands, snapshot], ignore_index=True)
     changed = snapshot[~both.duplicated().to_numpy()[len(stands) :]]
     kept = pd.concat([snapshot, stands], ignore_index=True).duplicated(key).to_numpy()[len(snapshot) :]
     gone = stands[~kept & ~stands["retracted"].astype(bool).to_numpy()]
     rows = pd.concat([changed, gone.assign(retracted=pd.array([True] * len(gone), "boolean"))], ignore_index=True)
-    stamp = max(pd.Timestamp(now), history["recorded_at"].max() + _MICROSECOND)
+    stamp = max(pd.Timestamp(now), before["recorded_at"].max() + _MICROSECOND)
     return rows.assign(recorded_at=stamp.tz_convert("UTC").as_unit("us"))
 
 
-def _fresh(accepted: pd.DataFrame, known: pd.DataFrame, spec: Spec, now: datetime) -> pd.DataFrame:
-    """The accepted readings that the lake does not hold yet.
+def _take(feed: sources.Feed, contract: Contract, on_rows: Progress | None) -> tuple[batches.Batch, int]:
+    """All blocks of a feed, sorted by the contract; and how many rows they had."""
+    refused, read = list[pd.DataFrame](), 0
 
-    A source without `recorded_at` repeats itself every night: a reading is new when it differs from the latest version.
-    Where the value of a version that is there was changed in place, the new value counts as recorded now.
-    """
-    if known.empty or accepted.empty:
-        return accepted
-    day = ["depot_id", "date"]
-    covariates = [name for name in accepted.columns if name not in TABLES["demand"].names]
-    values = [*day, "demand", "open", *covariates]
-    declared = spec.demand.columns.recorded_at is not None
-    latest = _latest(known.reindex(columns=known.columns.union(values, sort=False)), day)
-    before = known.reindex(columns=[*values, "recorded_at"]) if declared else latest[values]
-    fresh = accepted[~_held(accepted, before)]
-    if declared:  # only a version that is there already, and is the last one of its day, can have been changed in place
-        contested = _held(fresh[[*day, "recorded_at"]], known[[*day, "recorded_at"]])
-        newest = fresh["recorded_at"] == accepted.groupby(day)["recorded_at"].transform("max").loc[fresh.index]
-        contested = contested & newest.to_numpy()
-        settled = contested & _held(fresh[values], latest[values])
-        fresh, contested = fresh[~settled], contested[~settled]
-    else:
-        contested = _held(fresh[day], latest[day])
-    if not contested.any():
-        return fresh
-    last = fresh[day].merge(latest[[*day, "demand", "recorded_at"]], how="left", on=day).set_axis(fresh.index)
-    arrival = pd.Timestamp(now).tz_convert("UTC").as_unit("us")
-    # a day of which only covariates were known gets its first count: that is no restatement
-    own = fresh["recorded_at"].where(last["demand"].isna() & (not declared), arrival)
-    restated = own.where(own > last["recorded_at"], last["recorded_at"] + _MICROSECOND)
-    return fresh.assign(recorded_at=fresh["recorded_at"].where(~contested, restated))
+    def taken() -> Iterator[pd.DataFrame]:  # nobody else holds a block, so that its memory is given up early
+        nonlocal read
+        for block in feed.blocks:
+            found = contract.sort(block)
+            refused.append(found.refused)
+            read += len(block)
+            if on_rows:
+                on_rows(read)
+            yield found.taken
+
+    together = readings.together(taken())
+    batch = batches.Batch(together, pd.concat(refused, ignore_index=True))
+    return batches.whole_days(batch, contract) if contract.spec.demand.aggregate != "none" else batch, read
 
 
-def _held(rows: pd.DataFrame, before: pd.DataFrame) -> Bools:
-    """Which rows are among those before, in all columns of the latter."""
-    rows = rows[before.columns]
-    both = pd.concat([before, rows], ignore_index=True)
-    held: Bools = both.duplicated().to_numpy()[len(before) :]
-    if rows.duplicated().any():  # then a row may repeat one of its own kind, which is not one before
-        group = both.groupby(list(both.columns), dropna=False, sort=False).ngroup().to_numpy()
-        held = np.isin(group[len(before) :], group[: len(before)])
-    return held
+def _known(lake: Lake, taken: pd.DataFrame, spec: Spec) -> pd.DataFrame:
+    """All versions of the days of a batch, and of the days before them that it is judged by."""
+    first = int(taken["day"].min()) if len(taken) else 0
+    since = pa.scalar(first - beside.reach(spec), pa.int32()).cast(pa.date32())
+    columns = ["depot_id", "date", "demand", "open", "recorded_at", "row", *lake.covariates()]
+    where = ds.field("date") >= since if len(taken) else ds.scalar(False)
+    return readings.from_table(lake.read("demand", where=where, columns=columns, codes=True))
 
 
-def _not_yet(quarantined: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
-    same = ["source", "rule", "content"]
-    return quarantined[~_held(quarantined, known[same])]
+def _judged(
+    batch: batches.Batch,
+    known: pd.DataFrame,
+    depots: pd.DataFrame | None,
+    released: Collection[str],
+    spec: Spec,
+    now: datetime,
+) -> tuple[batches.Batch, list[Finding]]:
+    """The batch beside the days before it; and what is to be told of it."""
+    batch = beside.stray(batch, known, released, spec, now)
+    if not len(batch.taken):
+        return batch, beside.silent(batch.taken, known, depots, spec)
+    batch, grid, found = beside.unbelievable(batch, beside.grid(batch.taken, known), released, spec, now)
+    found += beside.late(batch.taken, spec) + beside.lacking(grid, _countries(depots, spec), spec)
+    return batch, found + beside.silent(batch.taken, known, depots, spec)
 
 
-def _gaps(known: pd.DataFrame, fresh: pd.DataFrame, depots: pd.DataFrame | None, spec: Spec) -> list[Finding]:
-    """Depots in business that fell silent: no reading for long while others have some."""
-    columns = ["depot_id", "date", "demand", "open"]
-    readings = pd.concat([known[columns], fresh[columns]], ignore_index=True) if len(known) else fresh[columns]
-    told = readings[readings["demand"].notna() | (readings["open"] == False).fillna(False)]  # noqa: E712
-    if told.empty:
-        return []
-    last = told.groupby("depot_id")["date"].max()
-    newest = last.max()
-    if depots is not None:
-        table = depots.set_index("depot_id")
-        table = table[~(table["closed"] <= newest)]
-        last = last.reindex(table.index)
-        last = last.where(last.notna(), table["opened"])
-    silent = (newest - last).dt.days.sort_values(ascending=False, kind="stable")
-    limit = spec.demand.rules.max_gap_days
-    silent = silent[silent > limit]
-    if silent.empty:
-        return []
-    found = f"depot {silent.index[0]}: found no reading for {silent.iloc[0]:.0f} days up to {newest.date()}"
-    return [
-        Finding(
-            "gap",
-            "warn",
-            len(silent),
-            f"{found}, wanted at most {limit} (demand.rules.max_gap_days), or its closing day",
-        )
-    ]
+def _countries(depots: pd.DataFrame | None, spec: Spec) -> set[str]:
+    """The countries whose public holidays concern a depot, where holidays count at all."""
+    if not spec.calendar.holidays:
+        return set()
+    own = set() if depots is None or "country" not in depots else {*depots["country"]}
+    return {country for country in own | {spec.calendar.country} if country}
 
 
-def _frame(lake: Lake, table: str, *, version: int | None = None, until: datetime | None = None) -> pd.DataFrame:
-    where = None if until is None else ds.field("recorded_at") <= pa.scalar(until, pa.timestamp("us", tz="UTC"))
-    rows = lake.read(table, where=where, version=version)
-    found: pd.DataFrame = rows.to_pandas(
-        date_as_object=False, ignore_metadata=True, types_mapper={pa.bool_(): pd.BooleanDtype()}.get
-    )
+def _ids(lake: Lake) -> pd.Series[str]:
+    found: pd.Series[str] = lake.read("quarantine", columns=["id"])["id"].to_pandas()
     return found
 
 
-def _latest(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:
-    """The last recorded version of each key; of one instant, that of the later row."""
-    if not rows.duplicated(key).any():
-        return rows
-    order = ["recorded_at", "row"] if "row" in rows else ["recorded_at"]
-    return rows.sort_values(order, kind="stable").drop_duplicates(key, keep="last")
+def _numbered(refused: pd.DataFrame) -> pd.DataFrame:
+    """The refused rows, of which those that are alike get different ids."""
+    again = refused.groupby("id").cumcount()
+    return refused.assign(id=refused["id"].where(again == 0, refused["id"] + "-" + again.astype("str")))
 
 
-def _standing(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:
-    found: pd.DataFrame = _latest(rows, key)
-    return found[~found["retracted"].astype(bool)].drop(columns=["retracted", "recorded_at"]).reset_index(drop=True)
+def _refusals(refused: pd.DataFrame, decided: Decisions, spec: Spec) -> list[Finding]:
+    """A finding for each rule that rows were refused for, but for those that a person discarded."""
+    told = refused[~refused["id"].isin(decided.discarded)]
+    found = []
+    for rule in rules.RULES:
+        if len(rows := told[told["rule"] == rule]):
+            first = rows.head(PLACES)
+            days = first["date"].dt.strftime("%Y-%m-%d").fillna("")
+            places = tuple(zip(first["depot_id"].astype("str"), days, strict=True))
+            severity = rules.severity(rule, spec.demand.rules.severity)
+            found.append(Finding(rule, severity, len(rows), str(rows["message"].iloc[0]), places))
+    return found
 
 
-def _archive(spec: Spec) -> bool:
-    return spec.demand.recorded == "next_day" and spec.demand.columns.recorded_at is None
+def _watermark(spec: Spec, lake: Lake) -> str | None:
+    """Up to where the batches before this one have read the source."""
+    read = frame(lake, "batches")
+    own = read[(read["source"] == sources.name(spec.demand.source)) & read["watermark"].notna()]
+    return None if own.empty else str(own.sort_values("recorded_at")["watermark"].iloc[-1])
 
 
-def _announced(everything: pd.DataFrame, demand: pd.DataFrame, spec: Spec) -> pd.DataFrame:
-    """The covariates of the horizon, from rows that an archive holds for later; their counts stay unknown."""
-    cutoff = demand.loc[demand["demand"].notna(), "date"].max()
-    ahead = (everything["date"] > cutoff) & (everything["date"] <= cutoff + pd.Timedelta(days=spec.horizon))
-    rows: pd.DataFrame = everything[ahead].assign(demand=np.nan, recorded_at=pd.Timestamp(EPOCH).as_unit("us"))
-    if "open" not in spec.calendar.known_future:
-        rows = rows.assign(open=pd.array([None] * len(rows), "boolean"))
-    return rows
+def _account(outcome: Ingested, watermark: str | None, lake: Lake, now: datetime, *, changed: bool) -> None:
+    """Store what became of the batch, unless it is one that came before and changed nothing."""
+    before = lake.read("batches", columns=["batch"])["batch"]
+    if not changed and pc.is_in(pa.scalar(outcome.batch), value_set=before.combine_chunks()).as_py():
+        return
+    row = {name: getattr(outcome, name) for name in ("batch", "source", "read", "accepted", "unchanged", "quarantined")}
+    row |= {"stopped": outcome.stopped is not None, "watermark": watermark, "recorded_at": now.astimezone(UTC)}
+    lake.append("batches", pa.Table.from_pylist([row], schema=TABLES["batches"]))
 
 
-def _nothing_known(spec: Spec, everything: pd.DataFrame, as_of: datetime) -> str:
-    observed = everything[everything["demand"].notna()]
-    if observed.empty:
-        return f"the lake at {spec.lake_url} holds no demand; `forecaster run` fills it from the declared source"
-    return (
-        f"no demand was known as of {as_of.isoformat()}: the earliest reading in the lake was recorded at "
-        f"{observed['recorded_at'].min().isoformat()}; take a later instant, or, where the source is an archive, "
-        "set `demand.recorded: next_day` and ingest into a new lake"
-    )
+def _kind(kind: pa.DataType) -> Kind:
+    return "string" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else "double"

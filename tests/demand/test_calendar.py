@@ -20,7 +20,7 @@ def feature(name: str, days: np.ndarray, country: str | None = None, subdivision
 def test_a_week_has_one_of_each_weekday() -> None:
     week = features(span("2024-03-04", "2024-03-11"), None, None)  # Monday to Sunday
     assert week.dtype == np.float32
-    assert week.shape == (7, len(NAMES)) == (7, 16)
+    assert week.shape == (7, len(NAMES)) == (7, 20)
     np.testing.assert_array_equal(week[:, :7], np.eye(7))
     assert feature("thursday", span("1969-12-31", "1970-01-02")) == [0, 1]
 
@@ -34,6 +34,74 @@ def test_the_yearly_cycle_closes_in_leap_years_too() -> None:
     quarter = np.array(["2024-04-01T00:00"], "datetime64[m]")  # day 91 of 366: just before a quarter of the year
     assert feature("year_sin_1", quarter)[0] == pytest.approx(np.sin(2 * np.pi * 91 / 366), abs=1e-6)
     assert feature("year_cos_3", quarter)[0] == pytest.approx(np.cos(6 * np.pi * 91 / 366), abs=1e-6)
+
+
+def test_the_month_closes_over_its_own_length() -> None:
+    firsts = np.array(["2023-02-01", "2024-02-01", "2024-03-01"], "datetime64[D]")
+    np.testing.assert_array_equal(feature("month_sin_1", firsts), [0, 0, 0])
+    np.testing.assert_array_equal(feature("month_cos_2", firsts), [1, 1, 1])
+    middle = np.array(["2023-02-15", "2024-04-16"], "datetime64[D]")  # the days after 14 of 28 and 15 of 30
+    assert feature("month_cos_1", middle) == pytest.approx([-1, -1], abs=1e-6)
+    assert feature("month_cos_2", middle) == pytest.approx([1, 1], abs=1e-6)
+    last = np.array(["2023-02-28", "2024-02-29", "2024-01-31"], "datetime64[D]")
+    wanted = [np.sin(2 * np.pi * before / length) for before, length in ((27, 28), (28, 29), (30, 31))]
+    assert feature("month_sin_1", last) == pytest.approx(wanted, abs=1e-6)
+
+
+def test_the_29th_of_february_is_a_day_like_others() -> None:
+    leap = features(span("2024-02-28", "2024-03-02"), "US", None)
+    assert leap.shape == (3, len(NAMES))
+    assert np.isfinite(leap).all()
+    assert len(np.unique(leap[:, NAMES.index("year_sin_1")])) == 3
+    assert feature("thursday", span("2024-02-29", "2024-03-01")) == [1]
+
+
+def test_the_last_features_are_the_three_of_holidays() -> None:
+    assert NAMES[-3:] == ("holiday", "before_holiday", "after_holiday")
+
+
+MOVING = [  # worked by hand: Easter from the paschal full moon, the new moons of January and February, nth weekdays
+    ("DE", None, "Easter Monday", ["2023-04-10", "2024-04-01", "2025-04-21", "2026-04-06"]),
+    ("DE", None, "Ascension Day", ["2023-05-18", "2024-05-09", "2025-05-29"]),  # 39 days after Easter Sunday
+    ("GB", "ENG", "Good Friday", ["2023-04-07", "2024-03-29", "2025-04-18"]),
+    ("US", None, "Thanksgiving Day", ["2023-11-23", "2024-11-28", "2025-11-27"]),  # the fourth Thursday
+    ("US", "MA", "Patriots' Day", ["2023-04-17", "2024-04-15", "2025-04-21"]),  # the third Monday
+    ("SG", None, "Chinese New Year", ["2023-01-22", "2024-02-10", "2025-01-29"]),
+    ("KR", None, "Korean New Year", ["2023-01-22", "2024-02-10", "2025-01-29"]),
+    ("HK", None, "Chinese New Year", ["2024-02-10", "2025-01-29"]),
+    ("JP", None, "Coming of Age Day", ["2023-01-09", "2024-01-08", "2025-01-13"]),  # the second Monday
+    ("JP", None, "Vernal Equinox Day", ["2023-03-21", "2024-03-20", "2025-03-20"]),
+    ("JP", None, "Respect for the Aged Day", ["2023-09-18", "2024-09-16", "2025-09-15"]),  # the third Monday
+    ("DE", "BB", "Reformation Day", ["2023-10-31", "2024-10-31", "2025-10-31"]),
+]
+
+
+@pytest.mark.parametrize(("country", "subdivision", "name", "dates"), MOVING, ids=[row[2] for row in MOVING])
+def test_feasts_are_on_their_days(country: str, subdivision: str | None, name: str, dates: list[str]) -> None:
+    found = holiday_names(span("2023-01-01", "2027-01-01"), country, subdivision)
+    years: dict[int, date] = {}  # a feast of several days begins with its first
+    for day in sorted(day for day, said in found.items() if said == name):
+        years.setdefault(day.year, day)
+    assert [years[int(day[:4])].isoformat() for day in dates] == dates
+
+
+@pytest.mark.parametrize(
+    ("day", "country", "has", "lacks"),
+    [
+        ("2024-10-31", "DE", "BB", "NW"),  # Reformationstag
+        ("2024-04-15", "US", "MA", "NY"),  # Patriots' Day
+        ("2024-04-01", "GB", "ENG", "SCT"),  # Easter Monday
+    ],
+)
+def test_a_subdivision_has_what_its_neighbour_lacks(day: str, country: str, has: str, lacks: str) -> None:
+    one = np.array([day], "datetime64[D]")
+    assert feature("holiday", one, country, has) == [1]
+    assert feature("holiday", one, country, lacks) == [0]
+
+
+def test_a_japanese_holiday_on_a_sunday_moves_to_monday() -> None:
+    found = holiday_names(span("2024-02-10", "2024-02-14"), "JP", None)
+    assert found == {date(2024, 2, 11): "Foundation Day", date(2024, 2, 12): "Substitute Holiday"}
 
 
 def test_thanksgiving_is_the_fourth_thursday_of_november() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from forecaster.demand import batch as batches
 from forecaster.demand import sources
-from forecaster.demand.contract import RULES, Checked, check, late
+from forecaster.demand.beside import late
+from forecaster.demand.contract import Contract
+from forecaster.demand.readings import dates
 from forecaster.errors import SpecError
+from forecaster.rules import OF_ROWS
 from forecaster.spec import Spec, load
 
 NOW = datetime(2024, 3, 6, 8, 15, tzinfo=UTC)  # 03:15 in New York
@@ -25,6 +30,28 @@ def spec_of(folder: Path, demand: str = PLAIN, calendar: str = "{}") -> Spec:
     return load(file)
 
 
+@dataclass(frozen=True)
+class Checked:
+    """What became of the rows: `accepted` is told as people would say it."""
+
+    taken: pd.DataFrame
+    quarantined: pd.DataFrame
+
+    @property
+    def accepted(self) -> pd.DataFrame:
+        taken = self.taken
+        return taken.assign(
+            depot_id=taken["depot_id"].astype("str"),
+            date=dates(taken),
+            open=taken["open"].map({1: True, 0: False, -1: None}).astype(object),
+            recorded_at=pd.to_datetime(taken["recorded_at"], unit="us", utc=True),
+        ).drop(columns="day")
+
+    @property
+    def messages(self) -> list[str]:
+        return list(self.quarantined["message"])
+
+
 def checked(
     folder: Path, content: str, demand: str = PLAIN, calendar: str = "{}", now: datetime = NOW, **more: Any
 ) -> Checked:
@@ -34,10 +61,15 @@ def checked(
     wanted = [
         name for name in (columns.depot_id, columns.date, columns.demand, columns.open, columns.recorded_at) if name
     ]
-    readings = sources.read(spec.demand.source, spec, wanted, spec.calendar.known_future)
-    found = check(readings, spec, source="demand.csv", batch="b1", recorded_now=now, **more)
-    assert len(found.accepted) + len(found.quarantined) == len(readings)
-    return found
+    block = sources.read(spec.demand.source, spec, wanted, spec.calendar.known_future)
+    return sort(block, spec, now, **more)
+
+
+def sort(block: pd.DataFrame, spec: Spec, now: datetime = NOW, **more: Any) -> Checked:
+    found = Contract(spec, now=now, **more).sort(block)
+    batch = batches.settle(batches.Batch(found.taken, found.refused), spec, now)
+    assert len(batch.taken) + len(batch.refused) == len(block)
+    return Checked(batch.taken, batch.refused)
 
 
 def refusals(found: Checked) -> dict[int, str]:
@@ -46,17 +78,16 @@ def refusals(found: Checked) -> dict[int, str]:
 
 def test_a_reading_in_order_is_accepted_with_its_origin(tmp_path: Path) -> None:
     found = checked(tmp_path, "depot,day,orders\n D1 ,2024-03-05, 12 \n")
-    assert found.findings == ()
+    assert found.quarantined.empty
     assert found.accepted.to_dict("records") == [
         {
             "depot_id": "D1",
             "date": pd.Timestamp("2024-03-05"),
             "demand": 12.0,
             "open": None,
-            "source": "demand.csv",
-            "batch": "b1",
-            "row": 2,
             "recorded_at": pd.Timestamp(NOW),
+            "row": 2,
+            "source": "demand.csv",
         }
     ]
 
@@ -66,13 +97,14 @@ def test_unknown_and_zero_and_closed_are_three_things(tmp_path: Path) -> None:
     found = checked(tmp_path, "depot,day,orders,open\nD1,2024-03-05,,\nD2,2024-03-05,0,1\nD3,2024-03-05,0,no\n", demand)
     assert found.accepted["demand"].isna().tolist() == [True, False, False]
     assert found.accepted["demand"].tolist()[1:] == [0.0, 0.0]
-    assert found.accepted["open"].tolist() == [pd.NA, True, False]
+    assert found.accepted["open"].tolist() == [None, True, False]
 
 
 def test_each_broken_rule_is_named(tmp_path: Path) -> None:
     lines = {
         "D1,2024-03-01,7,2024-03-02T03:00:00-05:00,1": "",
         ",2024-03-02,7,2024-03-03T03:00:00-05:00,1": "depot_missing",
+        "..,2024-03-02,7,2024-03-03T03:00:00-05:00,1": "depot_form",
         "D1,2024-13-02,7,2024-03-03T03:00:00-05:00,1": "date_form",
         "D1,02.03.2024,7,2024-03-03T03:00:00-05:00,1": "date_form",
         "D1,0202-03-04,7,2024-03-03T03:00:00-05:00,1": "date_form",
@@ -96,8 +128,7 @@ def test_each_broken_rule_is_named(tmp_path: Path) -> None:
     rules = "rules: {max_demand: 5000}"
     found = checked(tmp_path, content, f"{TOLD}, {rules}", "{known_future: [promo]}", known_depots={"D1", "D2"})
     assert refusals(found) == {row: rule for row, rule in enumerate(lines.values(), 2) if rule}
-    assert [finding.rule for finding in found.findings] == [rule for rule in RULES if rule != "superseded"]
-    assert {finding.rule: finding.count for finding in found.findings}["count_form"] == 3
+    assert set(found.quarantined["rule"]) == set(OF_ROWS) - {"superseded"}
 
 
 def test_a_message_names_file_row_depot_and_what_was_found_and_wanted(tmp_path: Path) -> None:
@@ -108,8 +139,6 @@ def test_a_message_names_file_row_depot_and_what_was_found_and_wanted(tmp_path: 
     assert second.startswith("demand.csv:3: depot North1 on 2024-03-04, column 'depot': found 'North1', wanted a depot")
     assert second.endswith("did you mean 'North'?")
     assert json.loads(found.quarantined["content"][0]) == {"depot": "D1", "day": "2024-03-04", "orders": "-3"}
-    assert found.findings[0].message == first
-    assert found.findings[0].severity == "quarantine"
 
 
 def test_todays_count_is_refused_and_yesterdays_accepted_in_the_local_calendar(tmp_path: Path) -> None:
@@ -167,7 +196,7 @@ def test_text_covariates_are_numbers_or_words_by_most_of_their_values(tmp_path: 
     calendar = "{known_future: [promo, weather]}"
     found = checked(tmp_path, content, calendar=calendar)
     assert found.accepted["promo"].isna().tolist() == [False, False, True]
-    assert found.accepted["weather"].fillna("?").tolist() == ["rain", "?", "sun"]
+    assert found.accepted["weather"].astype(object).fillna("?").tolist() == ["rain", "?", "sun"]
     kept = checked(tmp_path, content, calendar=calendar, kinds={"weather": "double", "promo": "string"})
     assert refusals(kept) == {2: "covariate_form", 4: "covariate_form"}
     assert kept.accepted["promo"].tolist() == ["1"]
@@ -177,7 +206,7 @@ def test_an_open_flag_that_is_neither_yes_nor_no_is_refused(tmp_path: Path) -> N
     demand = PLAIN.replace("orders}", "orders, open: open}")
     found = checked(tmp_path, "depot,day,orders,open\nD1,2024-03-05,1,maybe\n", demand)
     assert refusals(found) == {2: "covariate_form"}
-    assert "column 'open': found 'maybe'" in found.findings[0].message
+    assert "column 'open': found 'maybe'" in found.messages[0]
 
 
 def test_a_covariate_may_not_take_a_name_of_the_table(tmp_path: Path) -> None:
@@ -191,7 +220,8 @@ def test_typed_columns_are_taken_as_they_are(tmp_path: Path) -> None:
     spec = spec_of(tmp_path)
     readings = pd.DataFrame({"depot": [1, 2, 3], "day": pd.to_datetime(["2024-03-05T10:00", "2024-03-05T10:00", None])})
     readings["orders"], readings["row"], readings[":fault"] = [5.0, float("-inf"), 1.0], [1, 2, 3], ""
-    found = check(readings, spec, source="p", batch="b", recorded_now=NOW)
+    readings[":file"] = "p"
+    found = sort(readings, spec)
     assert found.accepted[["depot_id", "demand"]].to_numpy().tolist() == [["1", 5.0]]
     assert refusals(found) == {2: "count_form", 3: "date_form"}
 
@@ -200,16 +230,16 @@ def test_no_readings_are_no_trouble(tmp_path: Path) -> None:
     found = checked(tmp_path, "depot,day,orders\n")
     assert found.accepted.empty
     assert found.quarantined.empty
-    assert found.findings == ()
 
 
 def test_late_counts_are_a_finding(tmp_path: Path) -> None:
     content = "depot,day,orders,at\nD1,2024-03-01,1,2024-03-04T20:00-05:00\nD2,2024-03-01,1,2024-03-05T00:10-05:00\n"
-    (finding,) = late(checked(tmp_path, content, TOLD).accepted, spec_of(tmp_path, TOLD))
+    (finding,) = late(checked(tmp_path, content, TOLD).taken, spec_of(tmp_path, TOLD))
     assert finding.severity == "warn"
     assert finding.count == 1
     assert finding.message == (
         "demand.csv:3: depot D2 on 2024-03-01: found a count recorded 4 days after its day, wanted at most 3 "
         "(demand.rules.late_days)"
     )
-    assert late(checked(tmp_path, content).accepted, spec_of(tmp_path)) == ()
+    assert finding.places == (("D2", "2024-03-01"),)
+    assert late(checked(tmp_path, content).taken, spec_of(tmp_path)) == []

@@ -1,118 +1,178 @@
+"""What holds for every kind of source."""
+
 from __future__ import annotations
 
-from pathlib import Path
+import socket
+import subprocess
+import sys
+import time
+import traceback
+import urllib.request
+from collections.abc import Iterator
 
+import fsspec
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from forecaster.demand import sources
-from forecaster.errors import SourceError
-from forecaster.spec import CsvSource, ParquetSource, Spec, load
+from forecaster.errors import MissingExtra, SourceError, SourceUnreachable, SpecError
+from forecaster.spec import CsvSource, DeltaSource, ParquetSource, Spec
 
 
-def spec_at(folder: Path) -> Spec:
-    file = folder / "pipeline.yaml"
-    file.write_text("name: t\ndemand: {source: {kind: csv, path: demand.csv}}\n", "utf-8")
-    return load(file)
+def test_nothing_is_reached_before_the_first_block_is_asked_for(spec: Spec) -> None:
+    given = sources.open_feed(CsvSource(kind="csv", path="gone.csv"), spec, ["depot"])
+    assert given.name == "gone.csv"
+    with pytest.raises(SourceUnreachable):
+        next(given.blocks)
 
 
-def read(folder: Path, content: str | bytes, *wanted: str, **options: str) -> pd.DataFrame:
-    (folder / "demand.csv").write_bytes(content.encode() if isinstance(content, str) else content)
-    source = CsvSource(kind="csv", path="demand.csv", **options)  # type: ignore[arg-type]
-    return sources.read(source, spec_at(folder), wanted, ["promo"])
+def test_a_digest_is_known_at_the_end_only(spec: Spec) -> None:
+    (spec.folder / "demand.csv").write_text("depot\nD1\n")
+    given = sources.open_feed(CsvSource(kind="csv", path="demand.csv"), spec, ["depot"])
+    with pytest.raises(AssertionError, match="after the last block was taken"):
+        _ = given.digest
+    assert len(list(given.blocks)) == 1
+    assert len(given.digest) == 12
 
 
-def test_csv_values_stay_text_and_rows_know_their_line(tmp_path: Path) -> None:
-    content = '\ufeffdepot, day,orders,promo\r\nD1,2024-03-05,007,\r\n\r\n"D\n2",NA,nan,x\r\nD3,,,1\r\n'
-    found = read(tmp_path, content, "depot", "day", "orders")
-    assert found.to_dict("list") == {
-        "depot": ["D1", "D\n2", "D3"],
-        "day": ["2024-03-05", "NA", ""],
-        "orders": ["007", "nan", ""],
-        "promo": ["", "x", "1"],
-        "row": [2, 4, 6],
-        ":fault": ["", "", ""],
-    }
+def test_a_missing_file_is_named_and_a_missing_dataset_explained(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SourceUnreachable, match=r"gone.csv: no such file; wanted a csv file there; a relative path"):
+        sources.read(CsvSource(kind="csv", path="gone.csv"), spec, ["depot"])
+    monkeypatch.setenv("FORECASTER_DATASETS", str(spec.folder))
+    source = ParquetSource(kind="parquet", path="${FORECASTER_DATASETS}/gone.parquet")
+    with pytest.raises(SourceError, match=r"tidy Parquet files .* Set FORECASTER_DATASETS .* or point demand.source"):
+        sources.read(source, spec, ["depot"])
+    with pytest.raises(SourceError, match="cannot be read: Is a directory"):
+        sources.read(CsvSource(kind="csv", path="."), spec, ["depot"])
 
 
-def test_a_row_with_too_few_or_too_many_fields_says_so(tmp_path: Path) -> None:
-    found = read(tmp_path, "depot,day\nD1\nD2,2024-03-05,7\n", "depot", "day")
-    assert found[":fault"].tolist() == ["1 fields, wanted 2 as in the header", "3 fields, wanted 2 as in the header"]
-    assert found["day"].tolist() == ["", "2024-03-05"]
-
-
-def test_a_file_with_only_a_header_has_no_rows(tmp_path: Path) -> None:
-    found = read(tmp_path, "depot\n", "depot")
-    assert found.empty
-    assert list(found.columns) == ["depot", "row", ":fault"]
+@pytest.mark.parametrize("name", ["row", ":file", ":fault"])
+def test_a_column_may_not_take_the_name_of_a_rows_place(spec: Spec, name: str) -> None:
+    (spec.folder / "demand.csv").write_text(f"{name}\n1\n")
+    for wanted, optional in (([name], []), ([], [name])):
+        with pytest.raises(SourceError, match=f"column '{name}' has a name that is used"):
+            sources.read(CsvSource(kind="csv", path="demand.csv"), spec, wanted, optional)
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("path", "name"),
     [
-        ('depot,day\nD1,"2024-03-05\nD2,2024-03-06\n', r"demand.csv:2: found a row that does not end as CSV rows do"),
-        ('depot,day\nD1,"a"b\n', r"demand.csv:2: found a row that does not end"),
-        (b"depot,day\nD1,\xff\xfe\n", r"demand.csv:2: found a byte that is not utf-8 text"),
-        ("depots,day\n", r"found columns depots, day; wanted 'depot'; did you mean 'depots'\?"),
-        ("depot;day\n", r"delimited by ';': set the source's `delimiter`"),
-        ("depot,day,day\n", r"found column 'day' twice"),
-        ("", r"found columns ; wanted 'depot'"),
+        ("orders/demand.csv", "demand.csv"),
+        ("${HOME}/demand.csv", "demand.csv"),
+        ("orders/*.csv", "orders/*.csv"),
+        ("s3://bucket/orders/demand.csv", "demand.csv"),
+        ("s3://bucket/orders/2026-*.csv", "s3://bucket/orders/2026-*.csv"),
+        ("https://me:${PASSWORD}@host/orders/demand.csv?sig=abc", "demand.csv"),
+        ("sftp://me:${PASSWORD}@host/orders/*.csv", "sftp://host/orders/*.csv"),
     ],
 )
-def test_a_file_that_is_no_such_csv_is_answered_with_its_place(
-    tmp_path: Path, content: str | bytes, message: str
+def test_a_source_is_named_by_its_file_or_glob(path: str, name: str) -> None:
+    assert sources.name(CsvSource(kind="csv", path=path)) == name
+
+
+def test_a_variable_or_secret_that_is_not_there_is_named(spec: Spec) -> None:
+    with pytest.raises(SpecError, match="needs the environment variable NOBODY_SET_THIS, which is not set"):
+        sources.read(CsvSource(kind="csv", path="${NOBODY_SET_THIS}/a.csv"), spec, ["depot"])
+    source = CsvSource(kind="csv", path="memory://a.csv", options={"token": "${secret:store}"})
+    with pytest.raises(SpecError, match="needs the secret store, which nobody provided"):
+        sources.read(source, spec, ["depot"])
+
+
+def test_an_object_store_is_read_like_a_folder(spec: Spec) -> None:
+    store = fsspec.filesystem("memory")
+    store.pipe({"/fleet/a.csv": b"depot\nD1\n", "/fleet/b.csv": b"depot\nD2\n"})
+    with store.open("/fleet/year=2026/c.parquet", "wb") as file:
+        pq.write_table(pa.table({"depot": ["D3"]}), file)
+    one = sources.read(CsvSource(kind="csv", path="memory://fleet/a.csv"), spec, ["depot"])
+    assert (one["depot"].tolist(), one[":file"].tolist()) == (["D1"], ["a.csv"])
+    several = sources.read(CsvSource(kind="csv", path="memory://fleet/*.csv"), spec, ["depot"])
+    assert (several["depot"].tolist(), several[":file"].tolist()) == (["D1", "D2"], ["a.csv", "b.csv"])
+    folder = sources.read(ParquetSource(kind="parquet", path="memory://fleet/year=2026"), spec, ["depot"])
+    assert (folder["depot"].tolist(), folder[":file"].tolist()) == (["D3"], ["c.parquet"])
+    with pytest.raises(SourceUnreachable, match=r"memory://fleet/gone.csv: no such file; wanted a csv file there"):
+        sources.read(CsvSource(kind="csv", path="memory://fleet/gone.csv"), spec, ["depot"])
+    with pytest.raises(SourceUnreachable, match=r"memory://none/\*.csv: the glob matches no file"):
+        sources.read(CsvSource(kind="csv", path="memory://none/*.csv"), spec, ["depot"])
+    with pytest.raises(SourceError, match=r"memory://fleet/a.csv: found columns depot; wanted 'day'"):
+        sources.read(CsvSource(kind="csv", path="memory://fleet/*.csv"), spec, ["day"])
+    store.rm("/fleet", recursive=True)
+
+
+def test_a_store_that_is_not_installed_or_known_says_so(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    monkeypatch.delitem(sys.modules["fsspec.registry"]._registry, "s3", raising=False)
+    with pytest.raises(MissingExtra, match=r"s3://bucket/a.csv needs a package .*install 'forecaster\[object-store\]'"):
+        sources.read(CsvSource(kind="csv", path="s3://bucket/a.csv"), spec, ["depot"])
+    with pytest.raises(SourceError, match=r"nothing://a.csv: cannot be reached: .*Protocol not known"):
+        sources.read(CsvSource(kind="csv", path="nothing://a.csv"), spec, ["depot"])
+
+
+SECRET = "s3cr3t/ke+y value"
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[str]:
+    """The address of an S3 of this machine's own."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    address, deadline = f"http://127.0.0.1:{port}", time.monotonic() + 60
+    try:
+        while True:
+            try:
+                urllib.request.urlopen(f"{address}/moto-api/", timeout=5).close()
+                break
+            except OSError:
+                assert server.poll() is None, "moto's server stopped"
+                assert time.monotonic() < deadline, "moto's server does not answer"
+                time.sleep(0.1)
+        yield address
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def test_files_in_s3_are_read_with_credentials_that_nobody_sees(
+    s3: str, spec: Spec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(SourceError, match=message):
-        read(tmp_path, content, "depot", "day")
+    monkeypatch.setenv("STORE_SECRET", SECRET)
+    options = {"key": "${STORE_KEY}", "secret": "${STORE_SECRET}", "endpoint_url": s3}
+    monkeypatch.setenv("STORE_KEY", "testing-key")
+    store = fsspec.filesystem("s3", key="testing-key", secret=SECRET, endpoint_url=s3)
+    store.mkdir("fleet")
+    store.pipe("fleet/orders/a.csv", b"depot\nD1\n")
+    with store.open("fleet/parts/year=2026/b.parquet", "wb") as file:
+        pq.write_table(pa.table({"depot": ["D2"]}), file)
+    csv = sources.read(CsvSource(kind="csv", path="s3://fleet/orders/*.csv", options=options), spec, ["depot"])
+    assert (csv["depot"].tolist(), csv[":file"].tolist()) == (["D1"], ["a.csv"])
+    parquet = ParquetSource(kind="parquet", path="s3://fleet/parts", options=options)
+    assert sources.read(parquet, spec, ["depot", "year"])["year"].tolist() == ["2026"]
+    for path, message in (("s3://fleet/gone.csv", "no such file"), ("s3://nowhere/*.csv", "the glob matches no file")):
+        with pytest.raises(SourceUnreachable, match=message) as caught:
+            sources.read(CsvSource(kind="csv", path=path, options=options), spec, ["depot"])
+        assert "s3cr3t" not in "".join(traceback.format_exception(caught.value))
 
 
-def test_delimiter_and_encoding_are_the_sources_own(tmp_path: Path) -> None:
-    assert read(tmp_path, "depot;day\nKöln;1\n".encode("cp1252"), "depot", delimiter=";", encoding="cp1252")[
-        "depot"
-    ].tolist() == ["Köln"]
-    with pytest.raises(SourceError, match="unknown encoding 'utf-9'"):
-        read(tmp_path, "depot\n", "depot", encoding="utf-9")
-    with pytest.raises(SourceError, match="found delimiter ';;', wanted a single character"):
-        read(tmp_path, "depot\n", "depot", delimiter=";;")
+def test_a_delta_table_in_s3_is_read_too(s3: str, spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    from deltalake import write_deltalake
+
+    monkeypatch.setenv("STORE_KEY", "testing-key")
+    monkeypatch.setenv("STORE_SECRET", SECRET)
+    fsspec.filesystem("s3", key="testing-key", secret=SECRET, endpoint_url=s3).mkdir("delta")
+    options = {"aws_endpoint": s3, "aws_region": "us-east-1", "allow_http": "true"}
+    known = {"aws_access_key_id": "testing-key", "aws_secret_access_key": SECRET, "aws_s3_allow_unsafe_rename": "true"}
+    write_deltalake("s3://delta/orders", pa.table({"depot": ["D1"]}), storage_options=options | known)
+    options |= {"aws_access_key_id": "${STORE_KEY}", "aws_secret_access_key": "${STORE_SECRET}"}
+    found = sources.read(DeltaSource(kind="delta", path="s3://delta/orders", options=options), spec, ["depot"])
+    assert found["depot"].tolist() == ["D1"]
 
 
-def test_parquet_columns_keep_their_types_and_rows_count_from_one(tmp_path: Path) -> None:
-    table = pd.DataFrame({"depot": ["D1", "D2"], "orders": [3.0, None], "day": pd.to_datetime(["2024-03-05"] * 2)})
-    table.to_parquet(tmp_path / "demand.parquet")
-    source = ParquetSource(kind="parquet", path="demand.parquet")
-    found = sources.read(source, spec_at(tmp_path), ["depot", "orders", "day"], ["promo"])
-    assert found["row"].tolist() == [1, 2]
-    assert found["orders"].dtype == "float64"
-    assert found["day"].dtype.kind == "M"
-    with pytest.raises(SourceError, match="wanted 'order'; did you mean 'orders'"):
-        sources.read(source, spec_at(tmp_path), ["order"])
-    (tmp_path / "demand.parquet").write_text("depot,day\n")
-    with pytest.raises(SourceError, match="found something else than a Parquet file"):
-        sources.read(source, spec_at(tmp_path), ["depot"])
-
-
-def test_a_missing_file_is_named_and_a_missing_dataset_explained(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(SourceError, match=r"gone.csv: no such file; wanted a csv file there"):
-        sources.read(CsvSource(kind="csv", path="gone.csv"), spec_at(tmp_path), ["depot"])
-    monkeypatch.setenv("FORECASTER_DATASETS", str(tmp_path))
-    source = ParquetSource(kind="parquet", path="${FORECASTER_DATASETS}/gone.parquet")
-    with pytest.raises(SourceError, match=r"tidy Parquet files .* Set FORECASTER_DATASETS .* or point demand.source"):
-        sources.digest(source, spec_at(tmp_path))
-    with pytest.raises(SourceError, match="cannot be read: Is a directory"):
-        sources.digest(CsvSource(kind="csv", path="."), spec_at(tmp_path))
-
-
-def test_the_same_content_has_the_same_digest(tmp_path: Path) -> None:
-    spec = spec_at(tmp_path)
-    for name, content in {"a.csv": "1", "b.csv": "1", "c.csv": "2"}.items():
-        (tmp_path / name).write_text(content)
-    a, b, c = (sources.digest(CsvSource(kind="csv", path=f"{name}.csv"), spec) for name in "abc")
-    assert a == b != c
-    assert len(a) == 12
-
-
-def test_a_column_may_not_take_the_name_of_the_row_number(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="column 'row' has a name that is used"):
-        read(tmp_path, "row\n1\n", "row")
+def test_frames_of_categories_join_as_categories() -> None:
+    blocks = [pd.DataFrame({"depot": pd.Categorical(names), "n": [1]}) for names in (["D1"], ["D2"])]
+    whole = sources.joined(blocks)
+    assert isinstance(whole["depot"].dtype, pd.CategoricalDtype)
+    assert whole["depot"].tolist() == ["D1", "D2"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -45,6 +47,40 @@ def test_a_weekday_unknown_for_eight_weeks_gets_the_depots_own_mean() -> None:
 def test_a_depot_without_history_gets_the_median_of_the_others_means() -> None:
     said = seasonal_naive(bare([[NAN] * 14, [10] * 14, [30] * 14, [100] * 14]), LEVELS)
     np.testing.assert_allclose(said.median[0], [30] * 7, rtol=1e-6)
+
+
+def test_a_new_depot_gets_its_citys_week_at_its_own_level() -> None:
+    """28 known days let the first two stand on their own; the third opened a week ago, at twice its city's level."""
+    week = np.array(WEEK, float)
+    old, new = np.tile(week, 5), np.full(35, NAN)
+    new[28:34] = 2 * week[:6]
+    flat = np.full(35, 5.0)
+    given = replace(
+        bare([old, old, new, np.full(35, NAN), flat, flat]), attributes={"city": ("U", "U", "U", "V", "V", "V")}
+    )
+    said = seasonal_naive(given, LEVELS)
+    factor = (6 * 2 + 1) / 7  # six known days of seven
+    np.testing.assert_allclose(said.median[2], [*(2 * week[:6]), factor * 70], rtol=1e-6)
+    np.testing.assert_allclose(said.median[3], [5] * 7, rtol=1e-6)
+    assert (said.quantiles[3] > 0).all()
+
+
+def test_a_new_depot_that_is_closed_ahead_is_zero() -> None:
+    given = bare([[10] * 28, [10] * 28, [NAN] * 28], closed=[(2, day) for day in (*range(28), 30)])
+    said = seasonal_naive(given, LEVELS)
+    assert not said.quantiles[2, 2].any()
+    np.testing.assert_allclose(said.median[2, [0, 1, 3, 4, 5, 6]], 10, rtol=1e-6)
+
+
+def test_the_band_is_what_numpy_says_of_each_depot() -> None:
+    random = np.random.default_rng(1)
+    given = np.where(random.random((5, 91)) < 0.2, NAN, random.poisson(30, (5, 91)))
+    levels = (0.05, 0.1, 0.5, 0.9)
+    said = seasonal_naive(bare(given), levels)
+    log = np.log1p(given)
+    band = np.nanquantile(log[:, 7:] - log[:, :-7], levels, axis=1).T
+    spread = np.log1p(said.quantiles) - np.log1p(said.median)[..., None]
+    np.testing.assert_allclose(spread, np.broadcast_to((band - band[:, [2]])[:, None], spread.shape), atol=1e-5)
 
 
 def test_where_nothing_at_all_is_known_nobody_is_expected() -> None:

@@ -13,7 +13,8 @@ from forecaster.demand import panel
 from forecaster.errors import NoUsableData, SourceError, SpecError
 from forecaster.lake import Lake
 from forecaster.spec import Spec, load
-from forecaster.stages.ingest import dry_run, ingest, know
+from forecaster.stages.ingest import ingest
+from forecaster.stages.know import know
 
 NOW = datetime(2024, 3, 6, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -54,17 +55,9 @@ def test_ingesting_twice_appends_nothing(tmp_path: Path) -> None:
     assert (second.read, second.accepted, second.unchanged, second.quarantined) == (3, 0, 2, 1)
     assert second.versions == first.versions
     assert second.batch == first.batch
-    assert first.versions == {"demand": 0, "quarantine": 0, "depots": 0, "events": 0, "forecasts": -1, "scores": -1}
-
-
-def test_a_dry_run_says_the_same_and_writes_nothing(tmp_path: Path) -> None:
-    spec = spec_of(tmp_path)
-    write(tmp_path, "demand", "depot_id,date,demand", "A,2024-03-04,1", "A,2024-03-05,x")
-    told = dry_run(spec, now=NOW)
-    assert not Path(spec.lake_url).exists()
-    done = ingest(spec, now=NOW)
-    assert (told.read, told.accepted, told.quarantined, told.findings) == (2, 1, 1, done.findings)
-    assert set(told.versions.values()) == {-1}
+    assert {table for table, version in first.versions.items() if version == 0} == {
+        "demand", "quarantine", "batches", "depots", "events",
+    }  # fmt: skip
 
 
 def test_a_restated_value_is_a_new_version_and_the_past_keeps_the_old_one(tmp_path: Path) -> None:
@@ -185,8 +178,10 @@ def test_a_depot_that_fell_silent_is_a_finding_until_it_closes(tmp_path: Path) -
     write(tmp_path, "depots", "depot_id,opened,closed,city", "A,,,", "B,,,", "C,2024-02-20,,")
     write(tmp_path, "events", "date,kind,name")
     (finding,) = ingest(spec, now=NOW).findings
-    assert (finding.rule, finding.severity, finding.count) == ("gap", "warn", 1)
-    assert finding.message.startswith("depot A: found no reading for 23 days up to 2024-03-04, wanted at most 14")
+    assert (finding.rule, finding.severity, finding.count) == ("silent_depot", "warn", 1)
+    assert finding.message.startswith(
+        "depot A: found no reading for 23 days up to 2024-03-04, wanted a reading within 14 days"
+    )
     write(tmp_path, "depots", "depot_id,opened,closed,city", "A,,2024-02-11,", "B,,,", "C,2024-02-20,,")
     assert ingest(spec, now=NOW).findings == ()
 
@@ -247,6 +242,27 @@ def test_any_order_repetition_and_splitting_of_the_rows_gives_the_same_history(
             if day - own >= 1
         }
         assert counts(spec, datetime(2024, 3, day, 4, tzinfo=UTC)) == expected
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_feed_without_instants_may_come_in_any_order_and_pieces_and_again(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("lake")
+    spec = spec_of(folder)
+    days = st.tuples(st.sampled_from("ABC"), st.integers(1, 5))
+    feed = data.draw(st.dictionaries(days, st.one_of(st.none(), st.integers(0, 9)), min_size=2))
+    lines = [f"{depot},2024-03-0{day},{'' if n is None else n}" for (depot, day), n in feed.items()]
+    rows = data.draw(st.permutations(lines * 2)) + ["A,2024-03-03,many"]
+    cuts = sorted(data.draw(st.lists(st.integers(1, len(rows) - 1), max_size=3)))
+    for night, (start, end) in enumerate(zip([0, *cuts], [*cuts, len(rows)], strict=True)):
+        write(folder, "demand", "depot_id,date,demand", *rows[start:end])
+        done = ingest(spec, now=NOW + night * DAY)
+        assert done.read == end - start == done.accepted + done.unchanged + done.quarantined
+    told = Lake(spec.lake_url).read("demand").to_pylist()
+    held = {(row["depot_id"], row["date"].day): row["demand"] for row in told}
+    assert (held, len(told)) == (feed, len(feed))
 
 
 def test_favorita_becomes_a_panel(tmp_path: Path, datasets: Path) -> None:

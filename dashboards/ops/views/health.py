@@ -1,0 +1,167 @@
+"""The last nights: how they ended, what the last one found in its input, and how long its stages took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from statistics import median
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from dashboards.ops import words
+from forecaster.ledger import Head, Run
+
+NIGHTS = 14
+LOST = timedelta(hours=36)  # a run that began earlier and never ended was killed
+TOTAL = "night"  # what the timings call the whole of it
+SEVERITIES: Mapping[str, tuple[str, str]] = {  # the gravest first: what happens, and what to do next
+    "stop": (
+        "the whole batch is kept aside",
+        "Nothing of this batch counts: the forecasts rest on what was known before. See its rows with the command "
+        "below and mend the source; the next night reads it again.",
+    ),
+    "quarantine": (
+        "the rows are kept aside",
+        "The rows kept aside are not lost. See each and its reason with the command below and mend them in the source; "
+        "the next night reads them again.",
+    ),
+    "warn": ("the rows are taken", "Where rows are taken nothing has to be done; the depots named may want a look."),
+}
+COMMAND = "forecaster quarantine list FILE"
+OUTCOMES: Mapping[str, tuple[str, str, str]] = {  # in a word, how good it is, and what it means
+    "published": ("published", "good", "New forecasts are out."),
+    "degraded": ("degraded", "fair", "New forecasts are out, but not all went as it should."),
+    "failed": ("failed", "bad", "It published nothing: what is shown is older, and the log says where it broke off."),
+    "no_data": ("no data", "bad", "No forecast could start from the readings: what is shown is older."),
+    "running": ("running", "fair", "It is not over yet."),
+    "lost": ("broken off", "bad", "It never came to its end: it was killed, or the machine went down."),
+}
+
+
+@dataclass(frozen=True)
+class NightLine:
+    """A night, as the table shows it."""
+
+    run_id: str
+    began: str
+    outcome: str
+    quality: str  # "good", "fair" or "bad"
+    meaning: str
+    tier: str
+    as_of: str
+    took: str
+    message: str
+
+
+@dataclass(frozen=True)
+class FindingLine:
+    rule: str
+    severity: str
+    what_happens: str
+    count: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class StageLine:
+    """What a stage took, and what it takes as a rule: the median of the nights shown."""
+
+    name: str
+    took: str
+    usually: str
+    share: float  # of what the longest stage took, in percent
+
+
+@dataclass(frozen=True)
+class Health:
+    title: str
+    last: NightLine | None  # the last night that ended, else the one that runs
+    nights: tuple[NightLine, ...]  # newest first
+    findings: tuple[FindingLine, ...]  # of the last night, the gravest first
+    steps: tuple[str, ...]
+    command: str | None
+    stages: tuple[StageLine, ...]
+    total: str
+
+
+def health(runs: Sequence[Run], head: Head | None, now: datetime) -> Health:
+    """Everything the page shows; runs are newest first. Instants are in the publication's zone, else in UTC."""
+    zone = ZoneInfo(head.timezone if head else "UTC")
+    last = next((run for run in runs if run.finished_at is not None), next(iter(runs), None))
+    found = by_severity(last.findings) if last else []
+    severities = {finding["severity"] for finding in found}
+    aside = bool(severities & {"stop", "quarantine"})
+    return Health(
+        title=(head.title or head.pipeline) if head else "Depot forecasts",
+        last=_night(last, zone, now) if last else None,
+        nights=tuple(_night(run, zone, now) for run in runs),
+        findings=tuple(_finding(finding) for finding in found),
+        steps=tuple(step for severity, (_, step) in SEVERITIES.items() if severity in severities),
+        command=COMMAND if aside else None,
+        stages=_stages(last, runs) if last else (),
+        total=duration(last.timings[TOTAL]) if last and TOTAL in last.timings else "",
+    )
+
+
+def notice(run: Run | None) -> str | None:
+    """One line for the front page when the last night kept something aside."""
+    findings = run.findings if run else ()
+    stopped = sorted({str(finding["rule"]) for finding in findings if finding["severity"] == "stop"})
+    rows = sum(finding["count"] for finding in findings if finding["severity"] == "quarantine")
+    if stopped:
+        return f"The last night kept its whole batch aside ({', '.join(stopped)}): nothing of it counts."
+    return f"The last night kept {words.count(rows, 'row')} aside." if rows else None
+
+
+def by_severity(findings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The gravest first; of one severity, the most frequent."""
+    order = list(SEVERITIES)
+    return sorted(findings, key=lambda finding: (order.index(finding["severity"]), -finding["count"]))
+
+
+def duration(seconds: float) -> str:
+    """ "0.4 s", "38 s", "12 min 5 s", "1 h 2 min"."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def _night(run: Run, zone: ZoneInfo, now: datetime) -> NightLine:
+    message = run.message or ""
+    lost = run.finished_at is None and now - run.started_at > LOST
+    outcome, quality, meaning = OUTCOMES["lost" if lost else run.outcome]
+    return NightLine(
+        run.run_id,
+        words.instant(run.started_at, zone),
+        outcome,
+        quality,
+        meaning,
+        run.tier or "–",
+        words.instant(run.as_of, zone),
+        duration((run.finished_at - run.started_at).total_seconds()) if run.finished_at else "–",
+        message[:1].upper() + message[1:],
+    )
+
+
+def _finding(finding: Mapping[str, Any]) -> FindingLine:
+    severity = finding["severity"]
+    what, _ = SEVERITIES[severity]
+    return FindingLine(finding["rule"], severity, what, f"{finding['count']:,}", finding["message"])
+
+
+def _stages(last: Run, runs: Sequence[Run]) -> tuple[StageLine, ...]:
+    """The stages in the order in which they ended."""
+    taken = {name: seconds for name, seconds in last.timings.items() if name != TOTAL}
+    return tuple(
+        StageLine(
+            name,
+            duration(seconds),
+            duration(median(run.timings[name] for run in runs if name in run.timings)),
+            round(100 * seconds / (max(taken.values()) or 1), 1),
+        )
+        for name, seconds in taken.items()
+    )

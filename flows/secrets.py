@@ -1,0 +1,42 @@
+"""Hand the secrets that a pipeline file names to the package, from Prefect's Secret blocks."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Any, cast
+
+from prefect.blocks.system import Secret
+
+from forecaster import credentials
+from forecaster.errors import SpecError
+from forecaster.spec import Spec
+
+
+def provide(spec: Spec) -> None:
+    """Load the Secret block NAME for every `${secret:NAME}` of the pipeline file.
+
+    Raises SpecError, which names the secret, when Prefect has no such block.
+    """
+    said = json.dumps(spec.model_dump(mode="json"))
+    credentials.provide({name: _value(name) for name in sorted(set(credentials.secrets_in(said)))})
+
+
+def _value(name: str) -> str:
+    if not re.fullmatch(r"[a-z0-9-]+", name):
+        raise SpecError(
+            f"the pipeline file names ${{secret:{name}}}; wanted a name as Prefect's blocks have them, of lower-case "
+            "letters, digits and -"
+        )
+    try:
+        block = cast("Secret[Any]", Secret.load(name))
+    except ValueError:  # Prefect's word for a block that is not there
+        home = f"PREFECT_HOME={os.environ['PREFECT_HOME']} " if "PREFECT_HOME" in os.environ else ""
+        raise SpecError(
+            f"the pipeline file names ${{secret:{name}}}, and Prefect has no Secret block '{name}'; this asks for the "
+            f"secret and makes one: {home}python -c 'from getpass import getpass; from prefect.blocks.system import "
+            f'Secret; Secret(value=getpass()).save("{name}")\''
+        ) from None
+    # as it was given: `get` would read 1e5 as a number
+    return str(block.value.get_secret_value())

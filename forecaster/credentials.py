@@ -1,0 +1,87 @@
+"""Fill in what a pipeline file only names, and keep what is secret out of everything that is written.
+
+`${NAME}` is an environment variable. `${secret:NAME}` is a secret that whoever runs the pipeline provides; a flow takes
+it from a Prefect Secret block.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from urllib.parse import quote, quote_plus
+
+from forecaster.errors import SpecError
+
+DATASETS = "FORECASTER_DATASETS"
+ENVIRONMENT_DEFAULTS = {DATASETS: "../shared/datasets"}  # relative to where the command is run
+
+_NAMED = re.compile(r"\$\{(?P<secret>secret:)?(?P<name>[\w-]+)\}")
+_SHORTEST = 3  # a shorter secret would be hidden in every other word
+_provided: dict[str, str] = {}
+_seen: set[str] = set()
+
+
+def secrets_in(text: str) -> Iterator[str]:
+    """The names of the secrets that a text of the pipeline file names."""
+    return (match["name"] for match in _NAMED.finditer(text) if match["secret"])
+
+
+def provide(secrets: Mapping[str, str]) -> None:
+    """Make secrets known by name to this process."""
+    _provided.update(secrets)
+    _seen.update(secrets.values())
+
+
+def conceal(credential: str | None) -> None:
+    """Have `hide` hide a credential from now on."""
+    if credential:
+        _seen.add(credential)
+
+
+def fill(text: str, *, credential: bool = False, quoted: bool = False) -> str:
+    """The text with what it names filled in; what a credential was filled with is hidden by `hide` from then on.
+
+    `quoted` spells what is filled in as a URL spells it, for a part of one that may hold any character.
+    Raises SpecError, which names the variable or secret, when it is not there.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        name = match["name"]
+        if match["secret"]:
+            if name not in _provided:
+                raise SpecError(
+                    f"{text!r} needs the secret {name}, which nobody provided: a flow takes it from the Prefect Secret "
+                    f"block of that name; outside of one, name an environment variable instead, as in ${{NAME}}"
+                )
+            found: str | None = _provided[name]
+        else:
+            found = os.environ.get(name)
+        if found is None and name in ENVIRONMENT_DEFAULTS:
+            found = str(Path(ENVIRONMENT_DEFAULTS[name]).absolute())
+        if found is None:
+            raise SpecError(f"{text!r} needs the environment variable {name}, which is not set")
+        if match["secret"] or credential:
+            _seen.add(found)
+        if name == DATASETS:
+            return str(Path(found).absolute())
+        return quote(found, safe="") if quoted else found
+
+    return _NAMED.sub(value, text)
+
+
+def hide(text: str) -> str:
+    """The text with *** for every credential that was filled in so far, also as a URL, JSON or Python spells it."""
+    for secret in sorted(_seen, key=len, reverse=True):
+        if len(secret) >= _SHORTEST:
+            for spelled in sorted(_spellings(secret), key=len, reverse=True):
+                text = text.replace(spelled, "***")
+    return text
+
+
+def _spellings(secret: str) -> set[str]:
+    in_urls = {quote(secret, safe=safe) for safe in ("", "/", " +")} | {quote_plus(secret)}  # " +": as SQLAlchemy does
+    in_code = {repr(secret)[1:-1], repr(repr(secret))[2:-2], json.dumps(secret)[1:-1]}
+    return {secret, *in_urls, *in_code}

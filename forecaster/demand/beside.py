@@ -1,0 +1,209 @@
+"""Judge what is new in a batch beside the days before it: which counts are not believable, and what the feed lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from forecaster import rules
+from forecaster.demand import history, lapses, quarantine, suspicion
+from forecaster.demand.batch import Batch, start
+from forecaster.demand.calendar import holiday_names
+from forecaster.demand.readings import dates
+from forecaster.spec import Spec
+from forecaster.values import Bools, Finding, Floats, Ints
+
+CONTEXT = suspicion.REACH + suspicion.BACK  # days before a count that it may be judged by
+PLACES = 50  # depots and days that a finding names
+APART, FEW = 366, 0.01  # days between a stray day and the others; share of the readings that may be strays
+_SPAN = ("opened", "closed")
+_DAY = 86_400_000_000  # µs
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Known and new counts of all depots on consecutive days."""
+
+    depots: pd.Index[Any]
+    first: int  # of the days, since 1970
+    counts: Floats  # (depots, days), NaN = not known
+    fresh: Bools  # (depots, days)
+    closed: Bools  # (depots, days), as the source says it
+    row: Ints  # (depots, days), position of the new reading among those taken, -1 where there is none
+
+    def day(self, column: int) -> str:
+        return str(np.datetime64(self.first + int(column), "D"))
+
+
+def reach(spec: Spec) -> int:
+    """Days before the first one of a batch that are needed to judge it."""
+    return max(CONTEXT, spec.demand.rules.max_gap_days, spec.demand.rules.closed_after_days) + 1
+
+
+def stray(batch: Batch, known: pd.DataFrame, released: Collection[str], spec: Spec, now: datetime) -> Batch:
+    """The batch with readings in quarantine whose day lies far before all but a few of the others: a slip in a year,
+    which would make years of unknown days. `known` holds the days from the first one of the batch on.
+    """
+    days = np.concatenate([batch.taken["day"].to_numpy(), known["day"].to_numpy()])
+    distinct, count = np.unique(days, return_counts=True)
+    before = np.cumsum(count)[:-1]
+    gaps = np.flatnonzero((np.diff(distinct) > APART) & (before < FEW * len(days)))
+    if not len(gaps):
+        return batch
+    batch = replace(batch, taken=batch.taken.reset_index(drop=True))
+    rows = batch.taken[batch.taken["day"].to_numpy() <= distinct[gaps[-1]]]
+    rows = rows[_asked(rows, "stray_day", released, spec)]
+    wanted = rules.RULES["stray_day"].wanted.format(apart=APART)
+    message = (
+        start(rows) + f": found a day long before {np.datetime64(int(distinct[gaps[-1] + 1]), 'D')}, wanted {wanted}"
+    )
+    return batch.refuse(batch.taken.index.isin(rows.index), "stray_day", message, spec, now)
+
+
+def unbelievable(
+    batch: Batch, grid: Grid, released: Collection[str], spec: Spec, now: datetime
+) -> tuple[Batch, Grid, list[Finding]]:
+    """The batch, and the grid, with counts in quarantine that break a rule of `rules.OF_HISTORY`; where the pipeline
+    file says `warn`, they are taken, and told of.
+
+    `released` are the ids of quarantined rows that a person let in.
+    """
+    suspects = suspicion.suspects(grid.counts, grid.fresh, grid.closed, spike_factor=spec.demand.rules.spike_factor)
+    batch = replace(batch, taken=batch.taken.reset_index(drop=True))  # labels are positions, and stay when rows go
+    found: list[Finding] = []
+    for rule, cells in suspects.items():
+        order = np.argsort(grid.row[cells.depot, cells.day])
+        depot, day, usual = cells.depot[order], cells.day[order], cells.usual[order]
+        rows = batch.taken.loc[grid.row[depot, day]]
+        asked = _asked(rows, rule, released, spec)
+        rows, message = rows[asked], _message(rows[asked], rule, usual[asked], spec)
+        if rules.severity(rule, spec.demand.rules.severity) == "warn":
+            found += _warning(rule, rows, message)
+        elif len(rows):
+            batch = batch.refuse(batch.taken.index.isin(rows.index), rule, message, spec, now)
+            grid = _without(grid, depot[asked], day[asked])
+    return batch, grid, found
+
+
+def late(taken: pd.DataFrame, spec: Spec) -> list[Finding]:
+    """A finding when counts were recorded later after their day than the rules expect, by the source's own account."""
+    if spec.demand.columns.recorded_at is None or not len(taken):
+        return []
+    limit = spec.demand.rules.late_days
+    # whatever the zone, nothing recorded earlier is late: few rows are left to look at closely
+    rows = taken[taken["recorded_at"].to_numpy() > (taken["day"].to_numpy().astype(np.int64) + limit) * _DAY]
+    recorded = pd.to_datetime(rows["recorded_at"], unit="us", utc=True).dt.tz_convert(spec.zone).dt.tz_localize(None)
+    age = (recorded.dt.normalize() - dates(rows)).dt.days.where(rows["demand"].notna())
+    rows, age = rows[age > limit], age[age > limit]
+    if not len(rows):
+        return []
+    wanted = rules.RULES["late"].wanted.format(late_days=limit)
+    told = ": found a count recorded " + age.map("{:.0f}".format) + f" days after its day, wanted {wanted}"
+    return _warning("late", rows, start(rows) + told, rules.severity("late", spec.demand.rules.severity))
+
+
+def lacking(grid: Grid, countries: Collection[str], spec: Spec) -> list[Finding]:
+    """Findings about the feed: counts that stand still, and a newest day that came for few depots; on a public holiday
+    of one of the countries that is no reason to stop."""
+    limits, closed = spec.demand.rules, grid.closed if grid.closed.any() else None
+    found = []
+    flat = lapses.flat_lines(grid.counts, grid.fresh, closed, flat_days=limits.flat_days)
+    if len(flat):
+        places = tuple((str(grid.depots[d]), grid.day(day)) for d, day in zip(flat.depot, flat.last, strict=True))
+        depot, since = places[0][0], grid.day(flat.first[0])
+        said = f"{grid.counts[flat.depot[0], flat.last[0]]:g} on each of {flat.known[0]} days from {since} on"
+        found.append(_of_feed("flat_line", len(flat), f"depot {depot}: found {said}", spec, places[:PLACES]))
+    thin = lapses.thin_day(grid.counts, grid.fresh, closed, thin_share=limits.thin_share)
+    if thin is not None:
+        told = f"{grid.day(thin.day)}: found readings of {thin.found:,} depots, where {thin.expected:,.0f} are usual"
+        finding = _of_feed("thin_feed", thin.found, told, spec)
+        day = np.array([grid.first + thin.day]).astype("datetime64[D]")
+        festive = any(holiday_names(day, country, None) for country in countries)
+        found.append(replace(finding, severity="warn") if festive else finding)
+    return found
+
+
+def silent(taken: pd.DataFrame, known: pd.DataFrame, depots: pd.DataFrame | None, spec: Spec) -> list[Finding]:
+    """A finding about depots in business that have had no reading for long. One that is silent for longer than
+    `reach` counts as closed."""
+    parts = [part[part["demand"].notna() | (part["open"] == 0)] for part in (known, taken)]
+    last = pd.concat([part.groupby("depot_id", observed=True)["day"].max() for part in parts])
+    if last.empty:
+        return []
+    last = last.groupby(last.index.astype("str")).max()
+    newest = int(last.max())
+    table = pd.DataFrame(index=last.index) if depots is None else depots.set_index("depot_id")[["opened", "closed"]]
+    last = last.reindex(table.index)
+    opened, closed = (np.asarray(table.get(name, pd.Series(pd.NaT, table.index)), "datetime64[D]") for name in _SPAN)
+    opened[opened < np.datetime64(newest - reach(spec), "D")] = np.datetime64("NaT")
+    heard = np.where(last.isna(), np.datetime64("NaT"), last.fillna(0).to_numpy().astype("datetime64[D]"))
+    gap = spec.demand.rules.max_gap_days
+    quiet = lapses.silent_depots(heard, opened, closed, np.datetime64(newest, "D"), max_gap_days=gap)
+    if not len(quiet):
+        return []
+    names = [str(table.index[depot]) for depot in quiet.depot[:PLACES]]
+    day = str(np.datetime64(newest, "D"))
+    told = f"depot {names[0]}: found no reading for {quiet.days[0]} days up to {day}"
+    return [_of_feed("silent_depot", len(quiet), told, spec, tuple((name, day) for name in names))]
+
+
+def grid(taken: pd.DataFrame, known: pd.DataFrame) -> Grid:
+    """Of each depot and day the version recorded last, known or new, from CONTEXT days before the first new one on."""
+    new = history.latest(taken.assign(place=np.arange(len(taken), dtype=np.int32)))
+    before = history.latest(known)
+    first, last = int(new["day"].min()) - CONTEXT, int(new["day"].max())
+    before = before[(before["day"].to_numpy() >= first) & (before["day"].to_numpy() <= last)]
+    depots = new["depot_id"].cat.categories.union(before["depot_id"].cat.categories)
+    shape = last - first + 1, len(depots)
+    counts, closed = np.full(shape, np.nan, np.float32), np.zeros(shape, np.bool_)
+    row = np.full(shape, -1, np.int32)
+    for part in (before, new):  # day by day, as feeds come
+        place = depots.get_indexer(part["depot_id"].cat.categories)
+        at = (part["day"].to_numpy().astype(np.int64) - first) * len(depots) + place[part["depot_id"].cat.codes]
+        counts.ravel()[at], closed.ravel()[at] = part["demand"].to_numpy(np.float32), part["open"].to_numpy() == 0
+        if part is new:
+            row.ravel()[at] = part["place"].to_numpy()
+    turned = np.ascontiguousarray(counts.T)
+    fresh = np.ascontiguousarray((row >= 0).T) & ~np.isnan(turned)
+    return Grid(depots, first, turned, fresh, np.ascontiguousarray(closed.T), row.T)
+
+
+def _without(grid: Grid, depot: Ints, day: Ints) -> Grid:
+    """The grid without some of its new counts."""
+    counts, fresh = grid.counts.copy(), grid.fresh.copy()
+    counts[depot, day], fresh[depot, day] = np.nan, False
+    return replace(grid, counts=counts, fresh=fresh)
+
+
+def _asked(rows: pd.DataFrame, rule: str, released: Collection[str], spec: Spec) -> Bools:
+    """Which rows a person did not let in."""
+    if not released:
+        return np.ones(len(rows), np.bool_)
+    asked: Bools = ~quarantine.identity(rows["source"], rule, quarantine.retold(rows, spec)).isin(released).to_numpy()
+    return asked
+
+
+def _message(rows: pd.DataFrame, rule: str, usual: Any, spec: Spec) -> Any:
+    wanted = rules.RULES[rule].wanted.format(spike_factor=spec.demand.rules.spike_factor)
+    counts = zip(rows["demand"], usual, strict=True)
+    found = [f"found '{count:g}', wanted {wanted}: {level:g} is usual on such a day" for count, level in counts]
+    return start(rows) + f", column '{spec.demand.columns.demand}': " + pd.Series(found, rows.index, dtype="str")
+
+
+def _warning(rule: str, rows: pd.DataFrame, message: Any, severity: str = "warn") -> list[Finding]:
+    if not len(rows):
+        return []
+    first = rows.head(PLACES)
+    places = zip(first["depot_id"].astype("str"), dates(first).dt.strftime("%Y-%m-%d"), strict=True)
+    return [Finding(rule, severity, len(rows), str(message.iloc[0]), tuple(places))]
+
+
+def _of_feed(rule: str, count: int, told: str, spec: Spec, places: tuple[tuple[str, str], ...] = ()) -> Finding:
+    limits = spec.demand.rules
+    wanted = rules.RULES[rule].wanted.format(**limits.model_dump())
+    return Finding(rule, rules.severity(rule, limits.severity), count, f"{told}, wanted {wanted}", places)

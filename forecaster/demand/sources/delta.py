@@ -1,0 +1,64 @@
+"""Read a Delta table, as of its latest version."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from forecaster.demand.sources import places
+from forecaster.demand.sources.feed import BLOCK, Columns, Ending, Pieces, is_text, numbered
+from forecaster.demand.sources.parquet import coded
+from forecaster.errors import SourceError, SourceUnreachable
+from forecaster.spec import DeltaSource, Spec
+
+
+def pieces(source: DeltaSource, spec: Spec, columns: Columns, name: str) -> Pieces:
+    """The table's rows; the digest is over its id and version."""
+    url, options = spec.place(source.path), places.storage_options(source)
+    place = places.shown(url)
+    with _sound(place):
+        table = DeltaTable(url, storage_options=options or None)
+        schema = pa.schema(table.schema().to_arrow())
+        chosen = columns.of(place, schema.names)
+        yield name, numbered(schema.empty_table().select(chosen), 1)
+        row = 1
+        for batch in _batches(table, schema, chosen):
+            yield name, numbered(coded(pa.Table.from_batches([batch])), row)
+            row += batch.num_rows
+        version = f"{table.metadata().id} {table.version()}"
+    return Ending(hashlib.sha256(version.encode()).hexdigest()[:12])
+
+
+def _batches(table: DeltaTable, schema: pa.Schema, chosen: list[str]) -> Iterator[pa.RecordBatch]:
+    text = {name for name in chosen if is_text(schema.field(name).type)}
+    dataset = table.to_pyarrow_dataset(parquet_read_options=ds.ParquetReadOptions(dictionary_columns=text))
+    # Arrow would read sixteen batches ahead, which are gigabytes.
+    yield from dataset.to_batches(columns=chosen, batch_size=BLOCK, batch_readahead=1, fragment_readahead=1)
+
+
+@contextmanager
+def _sound(place: str) -> Iterator[None]:
+    """What is no Delta table, or a damaged one, is refused; one that is not there now may be later."""
+    try:
+        yield
+    except TableNotFoundError:
+        raise SourceUnreachable(f"{place}: no Delta table there; wanted a folder with a _delta_log") from None
+    except OSError as error:
+        raise SourceUnreachable(f"{place}: cannot be read: {_told(error)}; wanted a readable Delta table") from None
+    except (DeltaError, pa.ArrowException, ValueError, MemoryError) as error:
+        raise SourceError(
+            f"{place}: found something else than a Delta table that can be read ({_told(error)}); wanted kind: delta"
+        ) from None
+
+
+def _told(error: Exception) -> str:
+    """What the library says, in one line: without the colours, the retries and the addresses of functions."""
+    told = re.sub(r"\x1b\[\d*m", "", str(error)).partition("\n   0: ")[0]
+    return re.sub(r"\s*(↳\s*)?\n\s*(↳\s*)?", ": ", told.strip())

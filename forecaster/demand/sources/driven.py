@@ -1,0 +1,118 @@
+"""Turn what a database driver gives into Arrow columns, watermarks and a digest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from forecaster.errors import SourceError
+
+_NUMBERS = frozenset({int, float, Decimal})
+_FROM_TEXT: Mapping[str, Callable[[str], Any]] = {
+    "int": int,
+    "float": float,
+    "Decimal": Decimal,
+    "datetime": datetime.fromisoformat,
+    "date": date.fromisoformat,
+    "str": str,
+}
+
+
+def table(names: Sequence[str], rows: Sequence[Sequence[Any]], dates: Collection[str] = ()) -> pa.Table:
+    """Rows as columns of these names; what a row has beyond them is left out. `dates` are given as text."""
+    values = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+    return pa.table(
+        {name: (_dates if name in dates else _array)(each) for name, each in zip(names, values, strict=False)}
+    )
+
+
+def _array(values: Sequence[Any]) -> pa.Array:
+    """Numbers, instants, days, truths or text; what has no other type, or several, is text."""
+    kinds = frozenset(map(type, values)) - {type(None)}
+    if kinds == {int}:
+        try:
+            return pa.array(values, pa.int64())
+        except (OverflowError, pa.ArrowInvalid):  # wider than 64 bits
+            return _doubles(values)
+    if kinds and kinds <= _NUMBERS:
+        return _doubles(values)
+    if kinds == {datetime}:
+        if next(value for value in values if value is not None).tzinfo is None:
+            return pa.array(values, pa.timestamp("us"))
+        # not left to Arrow, which takes the wall clock for UTC once pandera is imported
+        values = [None if value is None else value.astimezone(UTC) for value in values]
+        return pa.array(values, pa.timestamp("us", tz="UTC"))
+    if kinds == {date}:
+        return pa.array(values, pa.date32())
+    if kinds == {bool}:
+        return pa.array(values, pa.bool_())
+    return pa.array([None if value is None else str(value) for value in values], pa.string())
+
+
+def _doubles(values: Sequence[Any]) -> pa.Array:
+    return pa.array([None if value is None else float(value) for value in values], pa.float64())
+
+
+def _dates(values: Sequence[Any]) -> pa.Array:
+    """ISO dates or instants; as they are where any is something else."""
+    try:
+        return pa.array(pd.to_datetime(pd.Series(values, dtype="str"), format="ISO8601"), from_pandas=True)
+    except (ValueError, TypeError):
+        return _array(values)
+
+
+def watermark(column: str, value: Any) -> str:
+    """A watermark as text, which `since` reads. Raises SourceError for a value that has no order to rely on."""
+    kind = type(value).__name__
+    if kind not in _FROM_TEXT:
+        raise SourceError(
+            f"watermark '{column}': found a value of type {kind}; wanted a column of whole numbers, instants, days or "
+            "text"
+        )
+    told = value.isoformat() if isinstance(value, date) else str(value)
+    return json.dumps([column, kind, told], ensure_ascii=False)
+
+
+def since(text: str | None, column: str) -> Any:
+    """The value of a watermark, None when there is none of this column."""
+    if text is None:
+        return None
+    try:
+        of, kind, told = json.loads(text)
+        return _FROM_TEXT[kind](told) if of == column else None
+    except (ValueError, KeyError, TypeError, ArithmeticError):
+        raise SourceError(
+            f"watermark '{column}': found {text!r}, which no feed gave; wanted one that a feed gave"
+        ) from None
+
+
+class Content:
+    """What rows say, whatever their order and whichever came together."""
+
+    def __init__(self) -> None:
+        self._sum, self._rows = 0, 0
+
+    def add(self, rows: pa.Table) -> None:
+        """Take account of rows; a number counts as what it is, whether a whole one or a double."""
+        text = pd.DataFrame({name: _text(rows[name]) for name in rows.column_names})
+        if len(text):
+            each = pd.util.hash_pandas_object(text, index=False).to_numpy()
+            self._sum = (self._sum + int(each.sum())) % 2**64
+            self._rows += len(text)
+
+    @property
+    def digest(self) -> str:
+        """Twelve hex digits."""
+        return hashlib.sha256(f"{self._rows} {self._sum}".encode()).hexdigest()[:12]
+
+
+def _text(values: pa.ChunkedArray) -> Any:
+    return pc.fill_null(pc.cast(values, pa.string()), "\0").to_pandas()

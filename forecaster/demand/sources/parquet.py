@@ -1,0 +1,108 @@
+"""Read Parquet: files, globs, folders and partitioned folders, whose partitions are columns of text."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from forecaster.demand.sources import places
+from forecaster.demand.sources.feed import BLOCK, Columns, Ending, Pieces, is_text, numbered
+from forecaster.demand.sources.places import File
+from forecaster.errors import SourceError, SourceUnreachable
+from forecaster.spec import ParquetSource, Spec
+
+_CHUNK = 2**22  # bytes hashed at a time
+_NOTHING = "__HIVE_DEFAULT_PARTITION__"
+_MANY = 1_000  # distinct texts of a block; where there are more, and most rows have their own, text is not worth coding
+
+
+def pieces(source: ParquetSource, spec: Spec, columns: Columns) -> Pieces:
+    """The rows of each file, as the files lie; the digest is over the files' bytes."""
+    digests = []
+    for file in places.files(source, spec):
+        content = hashlib.sha256()
+        row = 1
+        for table in _tables(file, columns, content):
+            yield file.name, numbered(table, row)
+            row += len(table)
+        digests.append(content.hexdigest())
+    whole = digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+    return Ending(whole[:12])
+
+
+def coded(table: pa.Table) -> pa.Table:
+    """The table with text of few distinct values as dictionaries, other text as it is."""
+    for place, column in enumerate(table.column_names):
+        values = table[column]
+        if pa.types.is_dictionary(values.type) and is_text(values.type.value_type):
+            distinct = max((len(chunk.dictionary) for chunk in values.chunks), default=0)
+            if distinct > _MANY and distinct > len(values) / 2:
+                table = table.set_column(place, column, pc.cast(values, values.type.value_type))
+    return table
+
+
+def _tables(file: File, columns: Columns, content: Any) -> Iterator[pa.Table]:
+    partitions = _partitions(file.name)
+    with _sound(file), _opened(file) as handle:
+        while chunk := handle.read(_CHUNK):
+            content.update(chunk)
+        handle.seek(0)
+        schema = pq.read_schema(handle)
+        own = [name for name in schema.names if name not in partitions]
+        chosen = columns.of(file.place, [*own, *partitions])
+        text = [name for name in chosen if name in own and is_text(schema.field(name).type)]
+        handle.seek(0)
+        reader = pq.ParquetFile(handle, read_dictionary=text)
+        stored = [name for name in chosen if name in own]
+        yield _with(reader.schema_arrow.empty_table().select(stored), partitions, chosen)
+        for batch in reader.iter_batches(BLOCK, columns=stored):
+            table = pa.Table.from_batches([batch]).replace_schema_metadata()  # pandas would read it, damaged or not
+            table.validate(full=True)  # text that is no UTF-8 would else fail far from here
+            yield _with(coded(table), partitions, chosen)
+
+
+def _partitions(name: str) -> dict[str, str | None]:
+    """What the folders of a file say, as in year=2026/."""
+    parts = [part.partition("=") for part in name.split("/")[:-1] if "=" in part]
+    return {key: None if value == _NOTHING else unquote(value) for key, _, value in parts}
+
+
+def _with(table: pa.Table, partitions: Mapping[str, str | None], chosen: list[str]) -> pa.Table:
+    """The chosen columns, of which some are partitions."""
+    for key in chosen:
+        if key in partitions:
+            value, rows = partitions[key], len(table)
+            codes = pa.nulls(rows, pa.int32()) if value is None else pa.repeat(pa.scalar(0, pa.int32()), rows)
+            values = pa.array([] if value is None else [value], pa.string())
+            table = table.append_column(key, pa.DictionaryArray.from_arrays(codes, values))
+    return table.select(chosen)
+
+
+@contextmanager
+def _opened(file: File) -> Iterator[Any]:
+    """The file's bytes; of a file that is here, by Arrow's own means, which are faster."""
+    with places.reached(file.place, file.advice):
+        handle = pa.OSFile(file.path) if file.is_here else file.open()
+    with handle:
+        yield handle
+
+
+@contextmanager
+def _sound(file: File) -> Iterator[None]:
+    """What is no Parquet file, or a damaged one, is refused; one that cannot be read now may be later."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            told = error.strerror or str(error)
+            raise SourceUnreachable(f"{file.place}: cannot be read: {told}; wanted a readable file") from None
+        raise SourceError(
+            f"{file.place}: found something else than a Parquet file ({error}); wanted kind: parquet"
+        ) from None

@@ -1,0 +1,99 @@
+"""Read from a database, by one statement whose rows are streamed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+import sqlalchemy as sa
+
+from forecaster.demand.sources import connections, driven
+from forecaster.demand.sources.feed import Columns, Ending, Pieces, numbered
+from forecaster.spec import Spec, SqlSource
+
+ROWS = 20_000  # taken from the database at a time
+
+
+def name(source: SqlSource) -> str:
+    """The table as declared; of a query, the database it asks."""
+    if source.table is not None:
+        return source.table
+    asked = source.url.partition("?")[0].partition("://")[2].rpartition("@")[2].partition("/")[2]
+    return f"query of {PurePosixPath(asked).name or 'the database'}"
+
+
+def pieces(source: SqlSource, spec: Spec, columns: Columns, name: str, since: str | None) -> Pieces:
+    """The rows from `since` on, in the watermark's order where one is declared, and those without a watermark.
+
+    The digest is over the rows' content, in whatever order they come.
+    """
+    with connections.reading(source, spec, name) as (connection, place):
+        found = list(connection.execute(_nothing(source)).keys())
+        chosen = columns.of(place, found)
+        if source.watermark is not None:
+            Columns((source.watermark,)).of(f"{place}: watermark", found)
+        dates = _kept_as_text(connection, source)
+        yield name, numbered(driven.table(chosen, []), 1)
+        content, row, watermark = driven.Content(), 1, since
+        for rows in _partitions(connection, _statement(source, chosen, since)):
+            table = driven.table(chosen, rows, dates)
+            content.add(table)
+            yield name, numbered(table, row)
+            row += len(rows)
+            watermark = _highest(source, rows) or watermark
+    return Ending(content.digest, watermark)
+
+
+def _from(source: SqlSource) -> Any:
+    if source.table is not None:
+        schema, _, table = source.table.rpartition(".")
+        return sa.table(table, schema=schema or None)
+    query = (source.query or "").strip().rstrip(";")
+    # a colon begins no parameter, and the line's end closes a comment
+    return sa.text(query.replace(":", r"\:") + "\n").columns().subquery("source")
+
+
+def _nothing(source: SqlSource) -> sa.Select[Any]:
+    """All columns, but no row."""
+    return sa.select(sa.literal_column("*")).select_from(_from(source)).where(sa.false())
+
+
+def _statement(source: SqlSource, chosen: Sequence[str], since: str | None) -> sa.Select[Any]:
+    """The chosen columns, then the watermark.
+
+    A row of the very watermark comes again: others of it may have been written since. So does one without: nothing says
+    when it was written.
+    """
+    asked = sa.select(*(sa.column(column) for column in chosen)).select_from(_from(source))
+    if source.watermark is None:
+        return asked
+    mark: sa.ColumnClause[Any] = sa.column(source.watermark)
+    asked = asked.add_columns(mark).order_by(mark)
+    value = driven.since(since, source.watermark)
+    if value is None:
+        return asked
+    bound = sa.bindparam("since", value, type_=sa.types.NullType())  # as the driver types it
+    return asked.where(sa.or_(mark >= bound, mark.is_(None)))
+
+
+def _partitions(connection: sa.Connection, statement: sa.Select[Any]) -> Iterator[Sequence[sa.Row[Any]]]:
+    with connection.execution_options(stream_results=True, max_row_buffer=ROWS).execute(statement) as result:
+        yield from result.partitions(ROWS)
+
+
+def _highest(source: SqlSource, rows: Sequence[sa.Row[Any]]) -> str | None:
+    """The last watermark of the rows, which are in its order; None when they have none."""
+    if source.watermark is None:
+        return None
+    last = next((row[-1] for row in reversed(rows) if row[-1] is not None), None)
+    return None if last is None else driven.watermark(source.watermark, last)
+
+
+def _kept_as_text(connection: sa.Connection, source: SqlSource) -> frozenset[str]:
+    """The columns of an SQLite table that are declared as dates: SQLite itself knows no such type."""
+    if connection.dialect.name != "sqlite" or source.table is None:
+        return frozenset()
+    schema, _, table = source.table.rpartition(".")
+    declared = sa.inspect(connection).get_columns(table, schema=schema or None)
+    return frozenset(each["name"] for each in declared if isinstance(each["type"], sa.Date | sa.DateTime))

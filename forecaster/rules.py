@@ -1,0 +1,84 @@
+"""Every rule that data are held against: its name, what happens to what breaks it, and what was wanted.
+
+The contract asks some rules of a row alone, others of a row beside its depot's history, others of a whole batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Severity = Literal["quarantine", "warn", "stop"]
+"""The row is kept aside; the row is taken and told of; the whole batch is kept aside."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    severity: Severity
+    wanted: str  # `{…}` is filled in
+    may: tuple[Severity, ...]  # what the pipeline file may declare
+    releasable: bool = False  # may a person let a quarantined row in as it stands?
+
+
+_FORM: tuple[Severity, ...] = ("quarantine", "stop")  # what cannot be read, or would count twice, cannot be taken
+_ANY: tuple[Severity, ...] = ("quarantine", "warn", "stop")
+_TOLD: tuple[Severity, ...] = ("warn", "stop")
+
+OF_ROWS: Mapping[str, Rule] = {
+    "row_form": Rule("quarantine", "as many fields as the header has", _FORM),
+    "depot_missing": Rule("quarantine", "a depot id", _FORM),
+    "depot_form": Rule(
+        "quarantine", "a depot id in one line, of at most {longest} characters, and not '.' or '..'", _FORM
+    ),
+    "date_form": Rule("quarantine", "a date such as 2024-03-05, not before 1970", _FORM),
+    "count_form": Rule("quarantine", "a number, or nothing where the count is not known", _FORM),
+    "count_negative": Rule("quarantine", "0 or more", _FORM),
+    "count_too_large": Rule("quarantine", "at most {max_demand:g} (demand.rules.max_demand)", _FORM, releasable=True),
+    "covariate_form": Rule(
+        "quarantine", "a number, or nothing where it is not known; 0 or 1 where it says whether a depot is open", _FORM
+    ),
+    "recorded_at_form": Rule("quarantine", "an instant such as 2024-03-05T04:10:00-05:00", _FORM),
+    "recorded_in_future": Rule("quarantine", "not after {now}", _FORM),
+    "day_not_over": Rule("quarantine", "a day that was over in {timezone} when the count was recorded", _FORM),
+    "unknown_depot": Rule("quarantine", "a depot of the depots source", _FORM),
+    "duplicate_row": Rule("quarantine", "each reading once", _FORM),
+    "superseded": Rule("quarantine", "one value for a depot and day; the last row counts", _FORM, releasable=True),
+}
+"""Asked of a row alone; the first that it breaks, in this order, is the reason."""
+
+OF_HISTORY: Mapping[str, Rule] = {
+    "stray_day": Rule("quarantine", "a day at most {apart} days before those of the other readings", _FORM, True),
+    "unit_change": Rule("quarantine", "the unit of the days before", _ANY, releasable=True),
+    "spike": Rule("quarantine", "at most {spike_factor:g} times the usual (demand.rules.spike_factor)", _ANY, True),
+}
+"""Asked of a reading that breaks no rule of its own, beside the days before it."""
+
+OF_BATCHES: Mapping[str, Rule] = {
+    "thin_feed": Rule(
+        "stop", "at least {thin_share:.0%} of the depots of the day before (demand.rules.thin_share)", _TOLD
+    ),
+    "flat_line": Rule("warn", "counts that differ within {flat_days} days (demand.rules.flat_days)", _TOLD),
+    "silent_depot": Rule(
+        "warn", "a reading within {max_gap_days} days (demand.rules.max_gap_days), or a closing day", _TOLD
+    ),
+    "late": Rule("warn", "at most {late_days} (demand.rules.late_days)", _TOLD),
+    "covariate_missing": Rule("warn", "known-future covariates for the days ahead", _TOLD),
+    "depot_twice": Rule("warn", "one set of attributes a depot; the last row counts", _TOLD),
+    "zone_form": Rule("warn", "a time zone such as Europe/Berlin, or nothing; taken as nothing", _TOLD),
+    "event_form": Rule("warn", "a date such as 2024-03-05 and a kind; the row is left out", _TOLD),
+    "event_place": Rule(
+        "warn", "a depot, city, country or subdivision of the depots source; it concerns no depot", _TOLD
+    ),
+    "alias_form": Rule("warn", "an old and a new depot id; the row is left out", _TOLD),
+}
+"""Asked of a batch, of what its depots were told of, or of the sources beside it."""
+
+RULES: Mapping[str, Rule] = {**OF_ROWS, **OF_HISTORY, **OF_BATCHES}
+STOPPED = "batch_stopped"
+"""The reason of rows that break no rule, in a batch that was stopped."""
+
+
+def severity(rule: str, declared: Mapping[str, Severity]) -> Severity:
+    """What happens where the rule is broken: what the pipeline file declares, else the rule's own."""
+    return declared.get(rule, RULES[rule].severity)

@@ -1,0 +1,218 @@
+"""The pipeline file: what to forecast, in one declarative page.
+
+`load` reads and checks a file and answers every mistake at once, with file, line, what was found, what was wanted and
+the nearest valid key. The values are frozen; `Spec.digest` names what a run was told to do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo, available_timezones
+
+import yaml
+from pydantic import Field, PrivateAttr, ValidationError, field_validator
+
+from forecaster import mistakes
+from forecaster.credentials import DATASETS, ENVIRONMENT_DEFAULTS, fill
+from forecaster.errors import SpecError
+from forecaster.spec.section import Section
+from forecaster.spec.sections import (
+    Aliases,
+    Backtest,
+    Calendar,
+    Demand,
+    DemandColumns,
+    DemandRules,
+    DepotColumns,
+    Depots,
+    Events,
+    Gate,
+    Model,
+    Schedule,
+    Staffing,
+    Training,
+    Vans,
+)
+from forecaster.spec.sources import AnySource, CsvSource, DeltaSource, ParquetSource, Source, SqlSource
+
+__all__ = [
+    "DATASETS",
+    "ENVIRONMENT_DEFAULTS",
+    "Aliases",
+    "AnySource",
+    "Backtest",
+    "Calendar",
+    "CsvSource",
+    "DeltaSource",
+    "Demand",
+    "DemandColumns",
+    "DemandRules",
+    "DepotColumns",
+    "Depots",
+    "Events",
+    "Gate",
+    "Model",
+    "ParquetSource",
+    "Schedule",
+    "Source",
+    "Spec",
+    "SqlSource",
+    "Staffing",
+    "Training",
+    "Vans",
+    "json_schema",
+    "load",
+]
+
+
+class Spec(Section):
+    """The whole pipeline file."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=64)
+    """Names the pipeline in runs, models and pages: lower-case letters, digits, - and _."""
+    timezone: str = "UTC"
+    """The zone whose local calendar days are counted, as in America/New_York."""
+    horizon: int = Field(default=7, ge=1, le=7)
+    """Days ahead."""
+    demand: Demand
+    """Daily counts per depot."""
+    depots: Depots | None = None
+    """What is known of the depots; without it, every depot of the demand source counts."""
+    calendar: Calendar = Calendar()
+    """What is known of the days."""
+    model: Model = Model()
+    """The network's shape."""
+    training: Training = Training()
+    """How the model is fitted."""
+    backtest: Backtest = Backtest()
+    """How models are compared."""
+    gate: Gate = Gate()
+    """What lets a new model replace the champion."""
+    staffing: Staffing | None = None
+    """Whom to roster; without it, orders alone are forecast."""
+    schedule: Schedule = Schedule()
+    """When the night runs."""
+    state: str = "var"
+    """Folder for everything the nights keep, relative to the pipeline file."""
+    lake: str | None = None
+    """Folder of the Delta tables; by default inside `state`."""
+    ledger: str | None = None
+    """SQLAlchemy URL of the ledger; by default an SQLite file inside `state`."""
+    registry: str | None = None
+    """MLflow tracking URI; by default an SQLite file inside `state`."""
+
+    _folder: Path = PrivateAttr(default=Path())
+
+    @field_validator("timezone")
+    @classmethod
+    def _zone(cls, value: str) -> str:
+        if value not in available_timezones():
+            hint = mistakes.nearest(value, available_timezones())
+            raise ValueError(f"found {value!r}, wanted a time zone such as Europe/Berlin{hint}")
+        return value
+
+    @property
+    def zone(self) -> ZoneInfo:
+        return ZoneInfo(self.timezone)
+
+    @property
+    def digest(self) -> str:
+        """sha256 over what the file says, independent of its layout, comments and place."""
+        return hashlib.sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the pipeline file; relative paths start here."""
+        return self._folder
+
+    @property
+    def state_folder(self) -> Path:
+        return self.path(self.state)
+
+    @property
+    def lake_url(self) -> str:
+        if self.lake is None:
+            return str(self.state_folder / "lake")
+        return self.lake if "://" in self.lake else str(self.path(self.lake))
+
+    @property
+    def ledger_url(self) -> str:
+        return self._sqlite(self.ledger, "ledger.db")
+
+    @property
+    def registry_url(self) -> str:
+        return self._sqlite(self.registry, "mlflow.db")
+
+    def path(self, text: str) -> Path:
+        """A path of the file, with `${NAME}` filled in, relative to the pipeline file.
+
+        Raises SpecError when the environment does not have a variable that the path names.
+        """
+        return Path(os.path.normpath(self._folder / Path(fill(text)).expanduser()))
+
+    def place(self, text: str) -> str:
+        """A path of the file as `path` makes it, or a URL with `${NAME}` filled in. Raises SpecError as `path` does."""
+        return fill(text) if "://" in text else str(self.path(text))
+
+    def _sqlite(self, url: str | None, name: str) -> str:
+        if url is None:
+            return f"sqlite:///{self.state_folder / name}"
+        prefix = "sqlite:///"
+        if url.startswith(prefix) and not url.startswith(prefix + "/"):
+            return prefix + str(self.path(url.removeprefix(prefix)))
+        return url
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of the pipeline file, for editors."""
+    schema = Spec.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "forecaster pipeline file"}
+
+
+def load(file: str | Path) -> Spec:
+    """The checked pipeline file.
+
+    Raises SpecError with one line for each mistake: file, line, what was found, what was wanted.
+    """
+    file = Path(file)
+    try:
+        spec = _checked(file, _text(file))
+    except RecursionError:
+        raise SpecError(f"{file}: found an alias that contains itself, wanted sections that end") from None
+    spec._folder = file.resolve().parent
+    return spec
+
+
+def _checked(file: Path, text: str) -> Spec:
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise SpecError(mistakes.broken_yaml(file, error)) from error
+    if not isinstance(node, yaml.MappingNode):
+        raise SpecError(f"{file}:1: found no keys, wanted a pipeline file with at least `name` and `demand`")
+    spec, wrong = None, None
+    try:
+        spec = Spec.model_validate(content)
+    except ValidationError as error:
+        wrong = error
+    found = mistakes.explain(file, node, Spec, wrong)
+    if spec is None or found:
+        raise SpecError("\n".join(found))
+    return spec
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except FileNotFoundError:
+        raise SpecError(f"{file}: no such file; `forecaster init DIR` makes one to start from") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise SpecError(f"{file}:{line}: found a byte that is not UTF-8 text; wanted the file saved as UTF-8") from None
+    except OSError as error:
+        raise SpecError(f"{file}: cannot be read: {error.strerror}; wanted a pipeline file") from error

@@ -1,0 +1,265 @@
+"""The sections of the pipeline file: what each may say, and what holds where it says nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from forecaster import rules
+from forecaster.mistakes import nearest
+from forecaster.spec.section import Section
+from forecaster.spec.sources import Source, SqlSource
+
+
+class DemandColumns(Section):
+    depot_id: str = "depot_id"
+    """Column that names the depot."""
+    date: str = "date"
+    """Column with the local calendar day, or with a timestamp, which falls on its local day."""
+    demand: str = "demand"
+    """Column with the count; empty = not known, 0 = open and none came. Not read with `aggregate: count`."""
+    open: str | None = None
+    """Column that is 0 on days the depot is closed; planned closures can also come from events."""
+    recorded_at: str | None = None
+    """Column with the instant at which the source recorded the row; without it, `demand.recorded` decides."""
+
+
+class DemandRules(Section):
+    max_demand: float = Field(default=1e7, gt=0)
+    """A larger count is quarantined."""
+    spike_factor: float = Field(default=5, gt=1)
+    """A count of more than so many times what the depot usually has on such a day is a spike."""
+    flat_days: int = Field(default=14, ge=3)
+    """The same count on so many days in a row is a finding."""
+    max_gap_days: int = Field(default=14, ge=1)
+    """A depot in business without readings for longer is a finding."""
+    closed_after_days: int = Field(default=90, ge=1)
+    """A depot without readings for longer counts as closed, where no closing day is declared."""
+    thin_share: float = Field(default=0.5, ge=0, le=1)
+    """A batch that brings its newest day for a smaller share of the depots than the day before had is stopped."""
+    late_days: int = Field(default=3, ge=0)
+    """Readings up to this many days after their day are expected; later ones are a finding."""
+    severity: Mapping[str, rules.Severity] = {}
+    """Rule → what happens where it is broken: `quarantine` the row, `warn`, or `stop` the batch."""
+
+    @field_validator("severity")
+    @classmethod
+    def _known(cls, declared: Mapping[str, rules.Severity]) -> Mapping[str, rules.Severity]:
+        for rule, what in declared.items():
+            if rule not in rules.RULES:
+                raise ValueError(f"unknown rule '{rule}'{nearest(rule, rules.RULES)}; rules: {', '.join(rules.RULES)}")
+            if what not in (may := rules.RULES[rule].may):
+                raise ValueError(f"rule '{rule}': found '{what}', wanted {' or '.join(may)}")
+        return declared
+
+
+class Demand(Section):
+    source: Source
+    """One row a depot and day; with `aggregate`, one or more."""
+    columns: DemandColumns = DemandColumns()
+    """What the source calls its columns."""
+    aggregate: Literal["none", "sum", "count"] = "none"
+    """What a depot's rows of one local day make together: their `sum`, or their `count` when each row is one order."""
+    missing: Literal["unknown", "zero"] = "unknown"
+    """What it means that an open depot has no row for a day on which most others have one."""
+    recorded: Literal["arrival", "next_day"] = "arrival"
+    """When a row counts as known: on `arrival` in the lake, or, for archives, from the morning of the `next_day`."""
+    rules: DemandRules = DemandRules()
+    """What a reading must keep to."""
+
+    @model_validator(mode="after")
+    def _whole_days(self) -> Self:
+        if self.aggregate != "none":
+            if isinstance(self.source, SqlSource) and self.source.watermark:
+                raise ValueError("aggregate needs all rows of a day at once, and source.watermark brings only new ones")
+            if self.columns.recorded_at:
+                raise ValueError("aggregate makes one reading of many rows, which cannot each have a recorded_at")
+        return self
+
+
+class DepotColumns(Section):
+    depot_id: str = "depot_id"
+    """Column that names the depot."""
+    opened: str | None = None
+    """Column with the first day of business; without it the first reading decides."""
+    closed: str | None = None
+    """Column with the first day out of business; empty for depots in business."""
+    timezone: str | None = None
+    """Column with the zone whose local days the depot counts; where it is empty, the pipeline's."""
+
+
+class Aliases(Section):
+    source: Source
+    """Source with columns alias and depot_id: an old id, and the depot that it belongs to now. Several old ids of one
+    depot were merged into it."""
+
+    @field_validator("source")
+    @classmethod
+    def _whole(cls, source: Source) -> Source:
+        return _snapshot(source)
+
+
+class Depots(Section):
+    source: Source
+    """One row a depot."""
+    columns: DepotColumns = DepotColumns()
+    """What the source calls its columns."""
+    static: tuple[str, ...] = ()
+    """Columns that are one value a depot: city, country, subdivision, and what else tells depots apart."""
+    aliases: Aliases | None = None
+    """Former ids of renamed or merged depots."""
+
+    @field_validator("source")
+    @classmethod
+    def _whole(cls, source: Source) -> Source:
+        return _snapshot(source)
+
+
+class Events(Section):
+    source: Source
+    """One row an event and day, or an event from `date` to `until`."""
+
+    @field_validator("source")
+    @classmethod
+    def _whole(cls, source: Source) -> Source:
+        return _snapshot(source)
+
+
+def _snapshot(source: Source) -> Source:
+    """What is gone from a snapshot is over, so it has to be read whole."""
+    if isinstance(source, SqlSource) and source.watermark:
+        raise ValueError("watermark reads only what is new, and this source is wanted whole each night")
+    return source
+
+
+class Calendar(Section):
+    holidays: bool = True
+    """Public holidays by the depot's country and subdivision."""
+    country: str | None = None
+    """Country code (ISO 3166) for depots without a `country` attribute."""
+    subdivision: str | None = None
+    """Subdivision code for depots without a `subdivision` attribute."""
+    events: Events | None = None
+    """Source with columns date, kind, name, and, where wanted, until (the last day) and whom it concerns: depot_id,
+    city, subdivision, country (all empty: every depot). Kind `closure` closes."""
+    known_future: tuple[str, ...] = ()
+    """Covariates known for the horizon: columns of the demand source or kinds of events."""
+
+    @model_validator(mode="after")
+    def _subdivision_needs_country(self) -> Self:
+        if self.subdivision and not self.country:
+            raise ValueError("subdivision is given without country; wanted both, as in country: US, subdivision: NY")
+        return self
+
+
+class Model(Section):
+    layers: int = Field(default=2, ge=1, le=4)
+    """Recurrent layers."""
+    hidden: int = Field(default=32, ge=4, le=1024)
+    """Width of a layer."""
+    dropout: float = Field(default=0.1, ge=0, lt=1)
+    """Share of activations left out while training."""
+    quantiles: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+    """Quantile levels in rising order; 0.1, 0.5 and 0.9 are always among them."""
+
+    @field_validator("quantiles")
+    @classmethod
+    def _levels(cls, levels: tuple[float, ...]) -> tuple[float, ...]:
+        if list(levels) != sorted(set(levels)) or not all(0 < level < 1 for level in levels):
+            raise ValueError(f"found {list(levels)}, wanted quantile levels between 0 and 1 in rising order")
+        if missing := {0.1, 0.5, 0.9} - set(levels):
+            raise ValueError(f"{sorted(missing)} missing: 0.5 is the point forecast, 0.1 and 0.9 are the 80 % band")
+        return levels
+
+
+class Training(Section):
+    epochs: int = Field(default=30, ge=1)
+    """Passes over the data; an epoch is as many batches of random crops as cover every depot's history once."""
+    batch_depots: int = Field(default=64, ge=1)
+    """Crops of depots' histories in a batch."""
+    learning_rate: float = Field(default=3e-3, gt=0)
+    """The highest step size of the schedule."""
+    members: int = Field(default=3, ge=1, le=32)
+    """Models trained side by side from different keys; their quantiles are averaged."""
+    precision: Literal["float32"] = "float32"
+    """Of the numbers in training."""
+    seed: int = 0
+    """What randomness starts from: the same seed and data give the same model."""
+
+
+class Backtest(Section):
+    days: int = Field(default=30, ge=1)
+    """Last days held out; each is forecast once, from weekly cutoffs."""
+    baselines: tuple[Literal["seasonal_naive"], ...] = ("seasonal_naive",)
+    """What the candidate is compared with beside the champion."""
+
+
+class Gate(Section):
+    metric: Literal["wape", "mape", "mase", "wql"] = "wape"
+    """What is compared, over all held-out days; less is better."""
+    beat: tuple[Literal["seasonal_naive", "champion"], ...] = ("seasonal_naive", "champion")
+    """The models that the candidate must not be worse than."""
+    margin: float = Field(default=0.0, ge=0, lt=1)
+    """Share by which the metric must be lower than that of each model to beat."""
+    coverage: tuple[float, float] = (0.74, 0.86)
+    """Bounds for the share of days that fall into the 80 % interval."""
+    max_bias: float = Field(default=0.03, gt=0)
+    """Largest absolute bias, as a share of demand."""
+
+    @field_validator("coverage")
+    @classmethod
+    def _bounds(cls, bounds: tuple[float, float]) -> tuple[float, float]:
+        if not 0 <= bounds[0] < bounds[1] <= 1:
+            raise ValueError(f"found {list(bounds)}, wanted two shares in rising order, as in [0.74, 0.86]")
+        return bounds
+
+
+class Vans(Section):
+    total: int = Field(ge=1)
+    """Vans of all depots together."""
+
+
+class Staffing(Section):
+    orders_per_driver: float = Field(gt=0)
+    """Orders that one driver delivers in a shift."""
+    shift_hours: float = Field(default=8, gt=0)
+    """Length of a shift."""
+    cost_short: float = Field(gt=0)
+    """Cost of one driver too few for a shift."""
+    cost_idle: float = Field(gt=0)
+    """Cost of one driver too many for a shift."""
+    vans: Vans | None = None
+    """The fleet, for whom it concerns; rosters are not limited by it."""
+
+
+class Schedule(Section):
+    cron: str = "15 3 * * *"
+    """Minute, hour, day, month and weekday, in the pipeline's time zone."""
+    deadline: str = "05:30"
+    """Local time by which the forecasts must be out."""
+
+    @field_validator("cron")
+    @classmethod
+    def _cron(cls, value: str) -> str:
+        if not re.fullmatch(r"\d{1,2} \d{1,2}( [\d*/,-]+){3}", value):
+            raise ValueError(f"found {value!r}, wanted 'minute hour day month weekday', as in '15 3 * * *'")
+        minute, hour = (int(part) for part in value.split()[:2])
+        if minute > 59 or hour > 23:
+            raise ValueError(f"found {value!r}, wanted a minute up to 59 and an hour up to 23")
+        return value
+
+    @field_validator("deadline")
+    @classmethod
+    def _deadline(cls, value: str) -> str:
+        if not re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", value):
+            raise ValueError(f"found {value!r}, wanted a local time as in '05:30'")
+        return value
+
+    @property
+    def hour_minute(self) -> tuple[int, int]:
+        """When the night starts, local time."""
+        minute, hour = (int(part) for part in self.cron.split()[:2])
+        return hour, minute

@@ -1,0 +1,93 @@
+"""Make a figure into SVG that stands inside a page: its colours are the page's own, in light and in dark."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from xml.etree import ElementTree
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.figure import Figure
+
+NAMES = ("ink", "soft", "line", "came", "band", "found", "shut")
+"""The CSS variables, `--ink` and so on, that the page must define."""
+COLOURS = tuple(f"#0{i}0{i}0{i}" for i in range(1, 8))  # which stand for them in a figure
+INK, SOFT, LINE, CAME, BAND, FOUND, SHUT = COLOURS
+LOOK = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "forecaster",
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "axes.edgecolor": LINE,
+    "axes.labelcolor": SOFT,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "grid.color": LINE,
+    "text.color": INK,
+    "text.parse_math": False,
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
+    "savefig.transparent": True,
+}
+
+
+@contextmanager
+def one_axes(height: float) -> Iterator[tuple[Figure, Axes]]:
+    """An empty figure, so many inches high, and where to draw; it is ready after the block."""
+    with mpl.rc_context(LOOK):
+        figure = Figure(figsize=(9, height), layout="constrained")
+        yield figure, figure.add_subplot()
+
+
+def over_days(axes: Axes, unit: str) -> None:
+    """Dates along the x axis, and lines across at the numbers of the y axis."""
+    locator = AutoDateLocator(minticks=3, maxticks=9)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    axes.set_ylabel(unit)
+    axes.margins(x=0.01)
+    axes.grid(axis="y", lw=0.6)
+    axes.set_axisbelow(True)
+
+
+def inline(figure: Figure, said: str, name: str) -> ElementTree.Element:
+    """The figure as an SVG element without namespaces; `said` is what it shows in words, `name` keeps its ids apart."""
+    out = io.StringIO()
+    with mpl.rc_context(LOOK), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # letters that this font lacks; the browser's has them
+        figure.savefig(out, format="svg", metadata={"Date": None})
+    root = ElementTree.fromstring(_in_colours_of_the_page(out.getvalue()))
+    for element in root.iter():
+        element.tag = element.tag.rpartition("}")[2]
+        element.attrib = {key.rpartition("}")[2]: value for key, value in element.attrib.items()}
+    for parent in list(root.iter()):
+        for child in [child for child in parent if child.tag in ("metadata", "style")]:
+            parent.remove(child)
+    _keep_ids_apart(root, name)
+    for size in ("width", "height", "version"):
+        root.attrib.pop(size, None)
+    root.attrib |= {"role": "img", "aria-label": said}
+    return root
+
+
+def _in_colours_of_the_page(svg: str) -> str:
+    return re.sub("|".join(COLOURS), lambda match: f"var(--{NAMES[COLOURS.index(match[0])]})", svg)
+
+
+def _keep_ids_apart(root: ElementTree.Element, name: str) -> None:
+    """Ids of a page are its own: what is referred to gets the picture's name in front, other ids go."""
+    refers = re.compile(r"(?:url\(|^)#([\w-]+)")
+    used = {found for element in root.iter() for value in element.attrib.values() for found in refers.findall(value)}
+    for element in root.iter():
+        if element.attrib.get("id") not in used:
+            element.attrib.pop("id", None)
+        for key, value in element.attrib.items():
+            if key == "id":
+                element.attrib[key] = f"{name}-{value}"
+            elif key in ("href", "clip-path", "style", "fill"):
+                element.attrib[key] = refers.sub(lambda match: match[0].replace("#", f"#{name}-"), value)

@@ -1,0 +1,123 @@
+"""What the lake knew at an instant: the input of the panel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from forecaster.demand import aliases, history, readings, snapshots
+from forecaster.errors import NoUsableData
+from forecaster.lake import Lake
+from forecaster.spec import Spec
+from forecaster.values import Knowledge
+
+READ = ("demand", "depots", "events", "aliases")
+
+
+def know(spec: Spec, *, as_of: datetime) -> Knowledge:
+    """What the lake knew at an instant: of each depot and day, of each depot and each event the latest version.
+
+    In an archive (`demand.recorded: next_day`) the known-future covariates of the days right after as_of are known too.
+    Former ids of depots count for the depots that they belong to now.
+    Raises NoUsableData when no demand was known by then, LakeError when the lake cannot be read.
+    """
+    lake = Lake(spec.lake_url)
+    versions = {table: version for table, version in lake.versions().items() if table in READ}
+    demand = history.latest(_demand(lake, spec, as_of, versions["demand"]))
+    standing = {
+        table: stands(frame(lake, table, version=versions[table], until=as_of), key)
+        for table, key in (("depots", ["depot_id"]), ("events", snapshots.EVENT), ("aliases", ["alias"]))
+    }
+    former, events = standing["aliases"], standing["events"]
+    told, depots = aliases.apply(_told(demand, spec), standing["depots"], former)
+    events = events.assign(depot_id=aliases.current(events["depot_id"], former))
+    refused = _refused(lake, as_of)
+    refused = refused.assign(depot_id=aliases.current(refused["depot_id"], former))
+    return Knowledge(as_of, told, depots, events, versions, refused)
+
+
+def frame(lake: Lake, table: str, *, version: int | None = None, until: datetime | None = None) -> pd.DataFrame:
+    """A small table as a frame, with what was recorded by an instant."""
+    where = None if until is None else ds.field("recorded_at") <= pa.scalar(until, pa.timestamp("us", tz="UTC"))
+    rows = lake.read(table, where=where, version=version)
+    found: pd.DataFrame = rows.to_pandas(
+        date_as_object=False, ignore_metadata=True, types_mapper={pa.bool_(): pd.BooleanDtype()}.get
+    )
+    return found
+
+
+def latest(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:
+    """The last recorded version of each key; of one instant, that of the later row."""
+    if not rows.duplicated(key).any():
+        return rows
+    return rows.sort_values("recorded_at", kind="stable").drop_duplicates(key, keep="last")
+
+
+def stands(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:
+    """The latest versions that were not retracted."""
+    found: pd.DataFrame = latest(rows, key)
+    return found[~found["retracted"].astype(bool)].drop(columns=["retracted", "recorded_at"]).reset_index(drop=True)
+
+
+def _demand(lake: Lake, spec: Spec, as_of: datetime, version: int) -> pd.DataFrame:
+    """The readings known by an instant, all versions. Raises NoUsableData when none of them has a count."""
+    limit = pa.scalar(as_of.astimezone(UTC), pa.timestamp("us", tz="UTC"))
+    wanted = ["depot_id", "date", "demand", "open", "recorded_at", "row"]
+    wanted += [name for name in spec.calendar.known_future if name in lake.covariates()]
+    by_then = _readings(lake, wanted, ds.field("recorded_at") <= limit, version)
+    counted = ~np.isnan(by_then["demand"].to_numpy())
+    if not counted.any():
+        raise NoUsableData(_nothing_known(lake, spec, as_of, version))
+    if spec.demand.recorded != "next_day" or spec.demand.columns.recorded_at is not None:
+        return by_then
+    cutoff = int(by_then["day"].to_numpy()[counted].max())
+    ahead = _readings(lake, wanted, _between(cutoff + 1, cutoff + spec.horizon), version)
+    ahead = ahead.assign(demand=np.nan, recorded_at=np.int64(0))
+    if "open" not in spec.calendar.known_future:
+        ahead["open"] = np.int8(-1)
+    return readings.together([by_then, ahead])
+
+
+def _refused(lake: Lake, as_of: datetime) -> pd.DataFrame:
+    """Depot and date of the readings that were in quarantine at an instant: a row came, and its count is not known."""
+    rows = frame(lake, "quarantine", until=as_of)
+    return rows.loc[rows["date"].notna() & (rows["depot_id"] != ""), ["depot_id", "date"]].drop_duplicates()
+
+
+def _readings(lake: Lake, wanted: Sequence[str], where: ds.Expression, version: int) -> pd.DataFrame:
+    return readings.from_table(lake.read("demand", where=where, version=version, columns=wanted, codes=True))
+
+
+def _between(first: int, last: int) -> ds.Expression:
+    days = [pa.scalar(day, pa.int32()).cast(pa.date32()) for day in (first, last)]
+    return (ds.field("date") >= days[0]) & (ds.field("date") <= days[1])
+
+
+def _told(demand: pd.DataFrame, spec: Spec) -> pd.DataFrame:
+    """Depot, date, demand, open and the covariates of each depot and day."""
+    said = demand["open"].to_numpy()
+    columns = {
+        "depot_id": demand["depot_id"],
+        "date": readings.dates(demand),
+        "demand": demand["demand"],
+        "open": pd.arrays.BooleanArray(said == 1, said == -1),
+        **{name: demand[name] for name in readings.covariates(demand)},
+    }
+    return pd.DataFrame(columns).reset_index(drop=True)
+
+
+def _nothing_known(lake: Lake, spec: Spec, as_of: datetime, version: int) -> str:
+    rows = lake.read("demand", where=ds.field("demand").is_valid(), version=version, columns=["recorded_at"])
+    if not len(rows):
+        return f"the lake at {spec.lake_url} holds no demand; `forecaster run` fills it from the declared source"
+    first = min(rows["recorded_at"].to_pandas())
+    return (
+        f"no demand was known as of {as_of.isoformat()}: the earliest reading in the lake was recorded at "
+        f"{first.isoformat()}; take a later instant, or, where the source is an archive, "
+        "set `demand.recorded: next_day` and ingest into a new lake"
+    )

@@ -1,0 +1,186 @@
+"""Measure the way in: 100,000 depots × 550 days from Parquet into the lake and back as a Panel, and 1,000 nights.
+
+make bench-scale
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tests.benchmarks.report import ROOT, Figure, below, tell
+
+DEPOTS, DAYS = 100_000, 550
+NIGHTS, FLEET, EVERY = 1000, 2000, 100  # nights one after the other, depots of those, nights between two looks
+READ = 400  # days that a look reads back
+PIPELINE = """
+name: scale
+timezone: America/New_York
+demand:
+  source: {kind: parquet, path: demand.parquet}
+  columns: {depot_id: depot, date: day, demand: orders, recorded_at: recorded_at}
+depots:
+  source: {kind: csv, path: depots.csv}
+  columns: {depot_id: depot, opened: opened, closed: closed}
+  static: [city, country, subdivision]
+calendar: {events: {source: {kind: csv, path: events.csv}}, known_future: [promo, event]}
+"""
+NIGHTLY = """
+name: nights
+demand: {source: {kind: parquet, path: demand.parquet}, recorded: next_day}
+calendar: {holidays: false}
+"""
+
+
+def main() -> None:
+    """Each part in a process of its own, so that its peak memory is its own."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--depots", type=int, default=DEPOTS)
+    parser.add_argument("--nights", type=int, default=NIGHTS)
+    parser.add_argument("--part", choices=sorted(PARTS))
+    parser.add_argument("--folder", type=Path)
+    given = parser.parse_args()
+    if given.part:
+        told = PARTS[given.part](given.folder, given.nights if given.part == "nights" else given.depots)
+        print(json.dumps(told | {"memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+        return
+    folder = Path(tempfile.mkdtemp(prefix="bench-scale-", dir=ROOT / "var" if (ROOT / "var").is_dir() else None))
+    try:
+        figures = _scale(folder, given.depots) + _nights(folder, given.nights)
+        tell("scale", figures)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _scale(folder: Path, depots: int) -> list[Figure]:
+    made = _part("make", folder, depots)
+    parts = {name: _part(part, folder, depots) for name, part in (
+        ("first ingest", "ingest"), ("the same file again", "ingest"), ("read back as a Panel", "panel"),
+    )}  # fmt: skip
+    figures = [Figure("rows", made["rows"] / 1e6, "M rows"), Figure("Parquet file", made["bytes"] / 1e6, "MB")]
+    for name, part in parts.items():
+        rate = made["rows"] / part["seconds"] / 1e6
+        figures += [
+            Figure(f"{name}", part["seconds"], "s"),
+            Figure(f"{name}: rate", rate, "M rows/s", "> 1", bool(rate > 1)),
+            below(f"{name}: peak memory", part["memory"], "MB", 6144),
+        ]
+    return figures
+
+
+def _nights(folder: Path, nights: int) -> list[Figure]:
+    told = _part("nights", folder, nights)
+    figures = []
+    for night, look in told["looks"].items():
+        for name, seconds in look.items():
+            figures.append(Figure(f"after {night} nights: {name}", seconds, "s" if name != "files" else "files"))
+    return figures
+
+
+def _part(part: str, folder: Path, size: int) -> dict[str, Any]:
+    command = [sys.executable, "-m", "tests.benchmarks.scale", "--part", part, "--folder", str(folder)]
+    command += ["--nights" if part == "nights" else "--depots", str(size)]
+    print(f"{part} …", file=sys.stderr, flush=True)
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    print(f"{part}: {found}", file=sys.stderr, flush=True)
+    return found
+
+
+def make(folder: Path, depots: int) -> dict[str, Any]:
+    """The simulator's feed as a Parquet file, with depots and events as CSV."""
+    from forecaster.demand import simulate
+
+    sample = simulate.simulate(depots=depots, days=DAYS, flaws=False)
+    demand = sample.demand
+    instants = pd.to_datetime(demand["recorded_at"].cat.categories, format="ISO8601", utc=True)
+    demand["recorded_at"] = np.asarray(instants, "datetime64[us]")[demand["recorded_at"].cat.codes]
+    days = pd.to_datetime(demand["day"].cat.categories)
+    demand["day"] = np.asarray(days, "datetime64[s]")[demand["day"].cat.codes]
+    demand["recorded_at"] = demand["recorded_at"].dt.tz_localize("UTC")
+    file = folder / "demand.parquet"
+    demand.to_parquet(file, index=False, row_group_size=1_000_000)
+    sample.depots.to_csv(folder / "depots.csv", index=False)
+    sample.events.to_csv(folder / "events.csv", index=False)
+    (folder / "pipeline.yaml").write_text(PIPELINE, "utf-8")
+    return {"rows": len(demand), "bytes": file.stat().st_size}
+
+
+def take(folder: Path, depots: int) -> dict[str, Any]:
+    """One ingest of the feed."""
+    from forecaster.spec import load
+    from forecaster.stages.ingest import ingest
+
+    spec = load(folder / "pipeline.yaml")
+    seconds, done = _timed(lambda: ingest(spec, now=datetime(2026, 11, 1, 7, tzinfo=UTC)))
+    told = {"read": done.read, "accepted": done.accepted, "quarantined": done.quarantined}
+    return told | {"seconds": seconds, "findings": [(f.rule, f.count) for f in done.findings]}
+
+
+def panel(folder: Path, depots: int) -> dict[str, Any]:
+    """What is known now, as a Panel."""
+    from forecaster.demand import panel as panels
+    from forecaster.spec import load
+    from forecaster.stages.know import know
+
+    spec = load(folder / "pipeline.yaml")
+    known_in, knowledge = _timed(lambda: know(spec, as_of=datetime(2026, 11, 1, 7, 15, tzinfo=UTC)))
+    built_in, built = _timed(lambda: panels.build(knowledge, spec))
+    return {"seconds": known_in + built_in, "know": known_in, "build": built_in, "shape": built.demand.shape}
+
+
+def nights(folder: Path, count: int) -> dict[str, Any]:
+    """A feed that brings a day a night, and some of the days before again; looks at what a night costs."""
+    from forecaster.lake import Lake
+    from forecaster.spec import load
+    from forecaster.stages.ingest import ingest
+
+    own = folder / "nights"
+    own.mkdir()
+    (own / "pipeline.yaml").write_text(NIGHTLY, "utf-8")
+    spec, random = load(own / "pipeline.yaml"), np.random.default_rng(0)
+    ids, first, looks, lately = np.array([f"D{i:05d}" for i in range(FLEET)]), np.datetime64("2022-01-01"), {}, []
+    level = random.uniform(20, 200, FLEET)
+    for night in range(1, count + 1):
+        late = random.choice(FLEET, FLEET // 100, replace=False)  # of the day before yesterday, restated
+        depot = np.concatenate([np.arange(FLEET), late])
+        day = first + night + np.concatenate([np.zeros(FLEET, int), np.full(len(late), -2)])
+        counts = random.poisson(level[depot]).astype(float)
+        pd.DataFrame({"depot_id": ids[depot], "date": day, "demand": counts}).to_parquet(own / "demand.parquet")
+        now = (first + night + 1).astype(datetime)
+        now = datetime(now.year, now.month, now.day, 3, tzinfo=UTC)
+        lately.append(_timed(lambda: ingest(spec, now=now))[0])  # noqa: B023
+        if night % EVERY == 0 or night == EVERY // 10:
+            since = (now - timedelta(days=READ)).date()
+            lake = Lake(spec.lake_url)
+            where = [("date", ">=", since), ("recorded_at", "<=", now)]
+            reads = [_timed(lambda: lake.read("demand", where=where, codes=True))[0] for _ in range(5)]  # noqa: B023
+            looks[night] = {"a nightly ingest": float(np.median(lately)), f"as-of read of {READ} days": min(reads)}
+            looks[night]["files"] = len(list((Path(spec.lake_url) / "demand").rglob("*.parquet")))
+            lately = []
+    return {"looks": looks}
+
+
+def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    begun = time.perf_counter()
+    done = work()
+    return time.perf_counter() - begun, done
+
+
+PARTS = {"make": make, "ingest": take, "panel": panel, "nights": nights}
+
+if __name__ == "__main__":
+    main()

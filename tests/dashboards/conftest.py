@@ -1,0 +1,21 @@
+"""A ledger of its own for each test, and someone who looks at the page made from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.dashboards.seed import fill, publication
+from tests.dashboards.visitor import Get, visitor
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'ledger.db'}"
+
+
+@pytest.fixture
+def get(url: str) -> Get:
+    fill(url, publication())
+    return visitor(url)

@@ -1,0 +1,60 @@
+"""Someone who looks at the page, for its tests: asks at one instant, reads what a reader sees."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import re
+from collections.abc import Callable
+from datetime import datetime
+from html.parser import HTMLParser
+
+import httpx
+
+from dashboards.ops.server import create_app
+from tests.dashboards.seed import NOON
+
+Get = Callable[..., httpx.Response]
+
+
+def visitor(url: str, now: datetime = NOON, pipeline: str | None = None, **options: object) -> Get:
+    """Asks a page that lives at one instant."""
+    app = create_app(url, pipeline=pipeline, clock=lambda: now)
+
+    def get(path: str, method: str = "GET", **headers: str) -> httpx.Response:
+        async def ask() -> httpx.Response:
+            transport = httpx.ASGITransport(app, **options)  # type: ignore[arg-type]
+            async with httpx.AsyncClient(transport=transport, base_url="http://page") as client:
+                return await client.request(method, path, headers={k.replace("_", "-"): v for k, v in headers.items()})
+
+        return asyncio.run(ask())
+
+    return get
+
+
+def text(answer: httpx.Response) -> str:
+    """What a reader sees: no tags, single spaces."""
+    bare = re.sub(r"<(title|desc|style)\b.*?</\1>", " ", answer.text, flags=re.S)
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", bare)).split())
+
+
+class Balanced(HTMLParser):
+    """Notes elements that are closed in another order than they were opened, and every id."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack: list[str] = []
+        self.wrong: list[str] = []
+        self.ids: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.ids += [str(value) for name, value in attrs if name == "id"]
+        if tag not in {"meta", "link"}:
+            self.stack.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        if self.stack.pop() != tag:
+            self.wrong.append(tag)

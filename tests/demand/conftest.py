@@ -1,0 +1,18 @@
+"""A pipeline file to start from, and a real PostgreSQL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from forecaster.spec import Spec, load
+from tests.databases import postgres as postgres
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Spec:
+    """A pipeline file in `tmp_path`, where relative paths of sources start."""
+    file = tmp_path / "pipeline.yaml"
+    file.write_text("name: t\ndemand: {source: {kind: csv, path: demand.csv}}\n", "utf-8")
+    return load(file)

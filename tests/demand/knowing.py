@@ -1,0 +1,65 @@
+"""Pipeline files and knowledge in a few literal rows, which the tests of the panel's parts share."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from forecaster.spec import Spec, load
+from forecaster.values import Knowledge
+
+NAN = float("nan")
+AS_OF = datetime(2024, 3, 5, 3, 15, tzinfo=UTC)
+DEPOTS = "{source: {kind: csv, path: depots.csv}, static: [city, country]}"
+EVENTS = "events: {source: {kind: csv, path: events.csv}}"
+
+
+def spec_of(
+    folder: Path,
+    depots: str | None = None,
+    calendar: str = "holidays: false",
+    columns: str = "",
+    demand: str = "",
+    more: str = "",
+) -> Spec:
+    """A pipeline with a horizon of two days; the rest as the YAML of its sections."""
+    text = f"name: t\nhorizon: 2\ndemand: {{source: {{kind: csv, path: demand.csv}}, columns: {{{columns}}}{demand}}}\n"
+    text += f"calendar: {{{calendar}}}\n" + (f"depots: {depots}\n" if depots else "") + more
+    (folder / "pipeline.yaml").write_text(text, "utf-8")
+    return load(folder / "pipeline.yaml")
+
+
+def knowledge(
+    demand: list[tuple[Any, ...]],
+    columns: tuple[str, ...] = (),
+    depots: list[dict[str, Any]] | None = None,
+    events: list[dict[str, Any]] | None = None,
+    *,
+    as_of: datetime = AS_OF,
+    refused: list[tuple[str, str]] | None = None,
+) -> Knowledge:
+    """Readings as (depot, date, count, further columns …), depots and events as dictionaries."""
+    readings = pd.DataFrame(demand, columns=["depot_id", "date", "demand", *columns])
+    readings = readings.astype({"depot_id": "category", "date": "datetime64[s]", "demand": "float64"})
+    if "open" in columns:
+        readings["open"] = readings["open"].astype("boolean")
+    known = pd.DataFrame(
+        depots or [], columns=list(dict.fromkeys(["depot_id", "opened", "closed", *(depots or [{}])[0]]))
+    )
+    for name in ("opened", "closed"):
+        known[name] = pd.to_datetime(known[name])
+    happened = pd.DataFrame(
+        events or [], columns=["date", "kind", "name", "depot_id", "city", "subdivision", "country"]
+    )
+    happened["date"] = pd.to_datetime(happened["date"])
+    held = None
+    if refused is not None:
+        held = pd.DataFrame(refused, columns=["depot_id", "date"]).astype({"date": "datetime64[s]"})
+    return Knowledge(as_of, readings, known, happened, {}, held)
+
+
+def days(first: str, last: str) -> list[str]:
+    return [str(day.date()) for day in pd.date_range(first, last)]

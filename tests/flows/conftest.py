@@ -1,0 +1,33 @@
+"""A real Prefect of the tests' own, and no pauses between tries."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from flows import embedded, server
+
+os.environ["FORECASTER_PAUSE"] = "0"  # read when the tasks are imported
+
+
+@pytest.fixture(scope="session")
+def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Prefect's server for the whole test run, which only this process knows: the environment stays as it was."""
+    before = dict(os.environ)
+    embedded.prepare(tmp_path_factory.mktemp("state"))
+    with server.running() as ready:
+        ready()
+        import flows.nightly  # noqa: F401  Prefect keeps what it reads of the environment now
+
+        prepared = dict(os.environ)
+        restore(before)
+        yield
+        restore(prepared)
+    restore(before)
+
+
+def restore(environment: dict[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(environment)

@@ -1,0 +1,124 @@
+"""The night's first task on a real Prefect: its secrets, its tries, and what the outcome says of a source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+from sqlalchemy import create_engine, text
+
+from forecaster import credentials
+from forecaster.errors import MissingExtra, NoUsableData, SourceError, SourceUnreachable, SpecError
+from forecaster.spec import load
+
+pytestmark = pytest.mark.usefixtures("prefect")
+
+SECRET = "1e5"
+"""Which a JSON parser would take for a number."""
+
+
+@pytest.fixture
+def night(tmp_path: Path) -> Callable[[str], tuple[str, str]]:
+    """A function that runs a night which ends after its ingest; it gives the outcome and the message of the run row."""
+    from prefect import flow
+
+    from flows import tasks
+    from flows.night import Night
+
+    def run(source: str) -> tuple[str, str]:
+        file = tmp_path / "pipeline.yaml"
+        columns = "columns: {depot_id: depot, date: day, demand: orders}"
+        file.write_text(f"name: t\ndemand: {{source: {source}, {columns}}}\n", "utf-8")
+
+        @flow(name="ingest-only")
+        def ingest_only() -> None:
+            begun = Night.begin(str(file), None)
+            with begun.ends_in_an_outcome():
+                with begun.goes_on("the sources could not be read"):
+                    tasks.ingest(begun)
+                begun.exit_code = 3 if begun._troubles else 0
+
+        ingest_only()
+        with create_engine(load(file).ledger_url).connect() as ledger:
+            found = ledger.execute(text("select outcome, message from runs order by started_at desc")).first()
+        assert found is not None
+        return found[0], found[1] or ""
+
+    return run
+
+
+def test_a_secret_comes_from_prefects_block_of_its_name(night: Callable[[str], tuple[str, str]]) -> None:
+    from prefect.blocks.system import Secret
+
+    Secret(value=SECRET).save("store-token", overwrite=True)  # type: ignore[unused-coroutine]
+    fsspec.filesystem("memory").pipe("/night/demand.csv", b"depot,day,orders\nD1,2024-03-05,7\n")
+    source = "{kind: csv, path: 'memory://night/demand.csv', options: {token: '${secret:store-token}'}}"
+    assert night(source) == ("published", "")
+    assert credentials.fill("${secret:store-token}") == SECRET
+    assert credentials.hide(f"said {SECRET}") == "said ***"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nobody-made-it", "Prefect has no Secret block 'nobody-made-it'; .*Secret.*save"),
+        ("NOT_PREFECTS", "wanted a name as Prefect's blocks have them"),
+    ],
+)
+def test_a_secret_that_nobody_made_is_named_in_the_outcome(
+    night: Callable[[str], tuple[str, str]], name: str, message: str
+) -> None:
+    outcome, told = night("{kind: csv, path: 'memory://a.csv', options: {token: '${secret:" + name + "}'}}")
+    assert outcome == "degraded"
+    assert told.startswith("the sources could not be read: the pipeline file names ${secret:" + name)
+    assert re.search(message, told)
+
+
+def test_the_outcome_names_the_source_that_could_not_be_reached(night: Callable[[str], tuple[str, str]]) -> None:
+    outcome, told = night("{kind: csv, path: gone.csv}")
+    assert outcome == "degraded"
+    assert told.startswith("the sources could not be read: ")
+    assert "gone.csv: no such file" in told
+
+
+def reached_at_try(number: int, error: Exception, tries: list[int]) -> Callable[..., Any]:
+    from forecaster.stages.ingest import ingest
+
+    def attempt(*given: Any, **named: Any) -> Any:
+        tries.append(len(tries) + 1)
+        if len(tries) < number:
+            raise error
+        return ingest(*given, **named)
+
+    return attempt
+
+
+@pytest.mark.parametrize(
+    ("error", "tries"),
+    [
+        (SourceUnreachable("no answer"), 3),
+        (OSError("disk busy"), 3),
+        (SourceError("lacks a column"), 1),
+        (NoUsableData("nothing"), 1),
+        (SpecError("wrong"), 1),
+        (MissingExtra("no driver"), 1),
+    ],
+)
+def test_what_may_be_there_by_then_is_tried_again(
+    night: Callable[[str], tuple[str, str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    tries: int,
+) -> None:
+    (tmp_path / "demand.csv").write_text("depot,day,orders\nD1,2024-03-05,7\n")
+    made: list[int] = []
+    monkeypatch.setattr("flows.tasks.ingests.ingest", reached_at_try(3, error, made))
+    outcome, told = night("{kind: csv, path: demand.csv}")
+    assert len(made) == tries
+    assert outcome == ("published" if tries == 3 else "degraded")
+    assert told == ("" if tries == 3 else f"the sources could not be read: {error}")

@@ -1,0 +1,153 @@
+"""data/README.md documents what is there: all of it, and nothing else."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import sqlalchemy as sa
+
+from forecaster.lake import TABLES
+from forecaster.migrations import tables
+from forecaster.rules import RULES
+from forecaster.spec import Spec, load
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+README = (DATA / "README.md").read_text("utf-8")
+SAMPLE, REAL = "Sources of the sample, harbor_fleet/", "Real datasets, real/"
+LAKE, LEDGER = "Lake tables", "Ledger tables"
+SOURCES = ["file", "owner", "a row is", "time zone", "lateness", "kept"]
+OWNED = ["table", *SOURCES[1:]]
+Rows = list[list[str]]
+
+CSVS = sorted((DATA / "harbor_fleet").glob("*.csv"))
+PIPELINES = sorted((DATA / "real").glob("*.yaml"))
+LEDGER_TABLES = tables.metadata.tables
+
+
+def chapters(text: str, mark: str) -> dict[str, str]:
+    """Heading → what follows it, for headings that start with a mark such as "## "."""
+    parts = re.split(rf"^{mark}(.*)$", text, flags=re.MULTILINE)
+    return dict(zip((heading.replace("`", "") for heading in parts[1::2]), parts[2::2], strict=True))
+
+
+def table(text: str) -> tuple[list[str], Rows]:
+    """The header and the rows of the first table of a text."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return cells[0], cells[2:]
+
+
+CHAPTERS = chapters(README, "## ")
+
+
+def overview(chapter: str) -> tuple[list[str], Rows]:
+    return table(CHAPTERS[chapter].split("\n### ")[0])
+
+
+def documented(chapter: str, name: str) -> Rows:
+    """The rows of the table of columns, with the column's bare name first."""
+    _, rows = table(chapters(CHAPTERS[chapter], "### ")[name])
+    return [[row[0].strip("`"), *row[1:]] for row in rows]
+
+
+def of_arrow(kind: pa.DataType) -> str:
+    """The word for a type of the lake."""
+    if pa.types.is_list(kind):
+        return f"list of {of_arrow(kind.value_type)}"
+    words = {"date32[day]": "date", "int64": "long", "int32": "int", "timestamp[us, tz=UTC]": "timestamp"}
+    return words.get(str(kind), str(kind))
+
+
+def of_sql(column: sa.Column[object]) -> str:
+    """The word for a type of the ledger, and whether it may be unknown."""
+    kinds = {tables.Instant: "instant", sa.JSON: "json", sa.Boolean: "boolean", sa.Integer: "integer", sa.Date: "date"}
+    word = next((word for kind, word in kinds.items() if isinstance(column.type, kind)), "text")
+    return f"{word}, null" if column.nullable else word
+
+
+def read_by(spec: Spec) -> set[str]:
+    """The columns that a pipeline file reads of its one source."""
+    declared = [*spec.demand.columns.model_dump().values(), *spec.calendar.known_future]
+    declared += [*spec.depots.static, spec.depots.columns.depot_id] if spec.depots else []
+    return {name for name in declared if name}
+
+
+@pytest.mark.parametrize(
+    ("chapter", "header", "wanted"),
+    [
+        (SAMPLE, SOURCES, [file.name for file in CSVS]),
+        (REAL, SOURCES, [file.name for file in PIPELINES]),
+        (LAKE, OWNED, list(TABLES)),
+        (LEDGER, OWNED, list(LEDGER_TABLES)),
+    ],
+)
+def test_everything_there_is_has_owner_grain_zone_lateness_and_retention(
+    chapter: str, header: list[str], wanted: list[str]
+) -> None:
+    found, rows = overview(chapter)
+    assert found == header
+    assert sorted(row[0].strip("`") for row in rows) == sorted(wanted)
+    assert [row[0] for row in rows if not all(row) or len(row) != len(header)] == []
+    assert sorted(chapters(CHAPTERS[chapter], "### ")) == sorted(wanted)
+
+
+def test_every_chapter_is_held_by_these_tests() -> None:
+    assert list(CHAPTERS) == [SAMPLE, REAL, "Rules", LAKE, LEDGER]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_lake_table_is_documented_column_by_column_in_its_own_order(name: str) -> None:
+    found = documented(LAKE, name)
+    assert [row[:2] for row in found] == [[field.name, of_arrow(field.type)] for field in TABLES[name]]
+    assert all(row[2] for row in found)
+
+
+@pytest.mark.parametrize("name", LEDGER_TABLES)
+def test_a_ledger_table_is_documented_column_by_column_in_its_own_order(name: str) -> None:
+    found = documented(LEDGER, name)
+    assert [row[:2] for row in found] == [[column.name, of_sql(column)] for column in LEDGER_TABLES[name].columns]
+    assert all(row[2] for row in found)
+
+
+@pytest.mark.parametrize("file", CSVS, ids=lambda file: file.name)
+def test_a_file_of_the_sample_is_documented_column_by_column(file: Path) -> None:
+    with file.open(encoding="utf-8", newline="") as lines:
+        header = next(csv.reader(lines))
+    found = documented(SAMPLE, file.name)
+    assert [row[0] for row in found] == header
+    assert all(row[1] for row in found)
+
+
+@pytest.mark.parametrize("file", PIPELINES, ids=lambda file: file.name)
+def test_a_real_dataset_is_documented_with_the_columns_that_its_pipeline_file_reads(file: Path) -> None:
+    found = documented(REAL, file.name)
+    spec = load(file)
+    assert {row[0] for row in found} == read_by(spec)
+    assert len(found) == len(read_by(spec))
+    assert all(row[1] for row in found)
+    zones = {row[0].strip("`"): row[3] for row in overview(REAL)[1]}
+    assert zones[file.name] == spec.timezone
+
+
+@pytest.mark.parametrize("file", PIPELINES, ids=lambda file: file.name)
+def test_what_is_documented_of_a_real_dataset_is_in_its_file(file: Path, datasets: Path) -> None:
+    names = pq.read_schema(datasets / f"{file.stem}.parquet").names
+    assert {row[0] for row in documented(REAL, file.name)} <= set(names)
+
+
+def test_every_rule_is_documented_with_what_happens_and_what_is_wanted() -> None:
+    told = {}
+    for line in README.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 5 and cells[0].strip("`") in RULES:
+            told[cells[0].strip("`")] = (cells[1], cells[2], cells[3], cells[4])
+    filled = {name: re.sub(r"{([a-z_]+)(:[^}]*)?}", r"*\1*", rule.wanted) for name, rule in RULES.items()}
+    assert told == {
+        name: (rule.severity, filled[name], ", ".join(rule.may), "yes" if rule.releasable else "")
+        for name, rule in RULES.items()
+    }
