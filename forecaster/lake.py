@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, WriterProperties, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from forecaster.errors import LakeError
@@ -151,6 +151,7 @@ TIDIED = 32  # commits of a table after which its small files are put together
 KEPT_HOURS = 7 * 24  # for which files that were put together stay, for whoever reads an older version
 REPEATING = ("depot_id", "source", "batch")  # columns of few words, which are read as codes
 
+_PACKED = WriterProperties(compression="ZSTD")  # a third of the space, in the same time
 _FAULTS = (DeltaError, OSError, pa.ArrowException, ValueError, TypeError, KeyError)
 
 
@@ -179,7 +180,9 @@ class Lake:
         merge = {"schema_mode": "merge"} if table in GROWING else {}
         divided = {"partition_by": [YEAR]} if table == "demand" else {}
         try:
-            write_deltalake(self._place(table), stream, mode="append", **merge, **divided)  # type: ignore[call-overload]
+            write_deltalake(  # type: ignore[call-overload]
+                self._place(table), stream, mode="append", writer_properties=_PACKED, **merge, **divided
+            )
         except LakeError:
             raise
         except Exception as error:  # delta-rs raises bare ones, too
@@ -243,7 +246,7 @@ class Lake:
         """
         try:
             found = DeltaTable(self._place(table))
-            found.optimize.compact()
+            found.optimize.compact(writer_properties=_PACKED)
             found.vacuum(retention_hours=KEPT_HOURS, dry_run=False, enforce_retention_duration=False)
             found.create_checkpoint()
         except TableNotFoundError:

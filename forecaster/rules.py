@@ -62,7 +62,7 @@ OF_BATCHES: Mapping[str, Rule] = {
     "silent_depot": Rule(
         "warn", "a reading within {max_gap_days} days (demand.rules.max_gap_days), or a closing day", _TOLD
     ),
-    "late": Rule("warn", "at most {late_days} (demand.rules.late_days)", _TOLD),
+    "late": Rule("warn", "at most {late_days} days after its day (demand.rules.late_days)", _TOLD),
     "covariate_missing": Rule("warn", "known-future covariates for the days ahead", _TOLD),
     "depot_twice": Rule("warn", "one set of attributes a depot; the last row counts", _TOLD),
     "zone_form": Rule("warn", "a time zone such as Europe/Berlin, or nothing; taken as nothing", _TOLD),

@@ -90,21 +90,43 @@ def unbelievable(
     return batch, grid, found
 
 
-def late(taken: pd.DataFrame, spec: Spec) -> list[Finding]:
-    """A finding when counts were recorded later after their day than the rules expect, by the source's own account."""
-    if spec.demand.columns.recorded_at is None or not len(taken):
+def late(taken: pd.DataFrame, known: pd.DataFrame, spec: Spec) -> list[Finding]:
+    """A finding when counts came later after their day than the rules expect: by the instants that the source declares;
+    without them, when the feed had told of a day so much later before, and of this depot. An archive is never late."""
+    if spec.demand.columns.recorded_at is not None:
+        rows, told = _recorded_late(taken, spec)
+    elif spec.demand.recorded == "arrival":
+        rows, told = _after_others(taken, known, spec)
+    else:
         return []
+    if not len(rows):
+        return []
+    limits = spec.demand.rules
+    wanted = rules.RULES["late"].wanted.format(late_days=limits.late_days)
+    return _warning("late", rows, start(rows) + told + f", wanted {wanted}", rules.severity("late", limits.severity))
+
+
+def _recorded_late(taken: pd.DataFrame, spec: Spec) -> tuple[pd.DataFrame, Any]:
     limit = spec.demand.rules.late_days
     # whatever the zone, nothing recorded earlier is late: few rows are left to look at closely
     rows = taken[taken["recorded_at"].to_numpy() > (taken["day"].to_numpy().astype(np.int64) + limit) * _DAY]
     recorded = pd.to_datetime(rows["recorded_at"], unit="us", utc=True).dt.tz_convert(spec.zone).dt.tz_localize(None)
     age = (recorded.dt.normalize() - dates(rows)).dt.days.where(rows["demand"].notna())
     rows, age = rows[age > limit], age[age > limit]
-    if not len(rows):
-        return []
-    wanted = rules.RULES["late"].wanted.format(late_days=limit)
-    told = ": found a count recorded " + age.map("{:.0f}".format) + f" days after its day, wanted {wanted}"
-    return _warning("late", rows, start(rows) + told, rules.severity("late", spec.demand.rules.severity))
+    told = pd.Series(
+        [f": found a count recorded {days:.0f} days after its day" for days in age], rows.index, dtype="str"
+    )
+    return rows, told
+
+
+def _after_others(taken: pd.DataFrame, known: pd.DataFrame, spec: Spec) -> tuple[pd.DataFrame, Any]:
+    counted = known[known["demand"].notna()]
+    if counted.empty:
+        return taken.iloc[:0], ""
+    newest = int(counted["day"].max())
+    late = taken["demand"].notna() & (taken["day"] < newest - spec.demand.rules.late_days)
+    late &= taken["depot_id"].isin(counted["depot_id"].astype("category").cat.remove_unused_categories().cat.categories)
+    return taken[late], f": found a count that came after those of {np.datetime64(newest, 'D')}"
 
 
 def lacking(grid: Grid, countries: Collection[str], spec: Spec) -> list[Finding]:
@@ -131,11 +153,10 @@ def lacking(grid: Grid, countries: Collection[str], spec: Spec) -> list[Finding]
 def silent(taken: pd.DataFrame, known: pd.DataFrame, depots: pd.DataFrame | None, spec: Spec) -> list[Finding]:
     """A finding about depots in business that have had no reading for long. One that is silent for longer than
     `reach` counts as closed."""
-    parts = [part[part["demand"].notna() | (part["open"] == 0)] for part in (known, taken)]
-    last = pd.concat([part.groupby("depot_id", observed=True)["day"].max() for part in parts])
+    last = pd.concat([_last_told(part) for part in (known, taken)])
     if last.empty:
         return []
-    last = last.groupby(last.index.astype("str")).max()
+    last = last.groupby(last.index).max()
     newest = int(last.max())
     table = pd.DataFrame(index=last.index) if depots is None else depots.set_index("depot_id")[["opened", "closed"]]
     last = last.reindex(table.index)
@@ -171,6 +192,14 @@ def grid(taken: pd.DataFrame, known: pd.DataFrame) -> Grid:
     turned = np.ascontiguousarray(counts.T)
     fresh = np.ascontiguousarray((row >= 0).T) & ~np.isnan(turned)
     return Grid(depots, first, turned, fresh, np.ascontiguousarray(closed.T), row.T)
+
+
+def _last_told(rows: pd.DataFrame) -> pd.Series[int]:
+    """Depot → the last day of which a count came, or that it was closed."""
+    told = rows["demand"].notna().to_numpy() | (rows["open"].to_numpy() == 0)
+    depot = rows["depot_id"].cat
+    last: pd.Series[int] = pd.Series(rows["day"].to_numpy()[told]).groupby(depot.codes.to_numpy()[told]).max()
+    return last.set_axis(depot.categories[last.index])
 
 
 def _without(grid: Grid, depot: Ints, day: Ints) -> Grid:

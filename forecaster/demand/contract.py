@@ -23,13 +23,26 @@ from numpy.typing import NDArray
 from forecaster.demand import quarantine
 from forecaster.demand.readings import from_typed
 from forecaster.demand.sources import FAULT, FILE, ROW
-from forecaster.demand.text import Column, Kind, days, each_value, ids, instants, kind_of, localize, numbers, words, yes
+from forecaster.demand.text import (
+    LONGEST,
+    Column,
+    Kind,
+    days,
+    each_value,
+    ids,
+    in_one_line,
+    instants,
+    kind_of,
+    localize,
+    numbers,
+    words,
+    yes,
+)
 from forecaster.errors import SpecError
 from forecaster.lake import TABLES, YEAR
 from forecaster.rules import OF_ROWS
 from forecaster.spec import CsvSource, Spec
 
-LONGEST = 200  # characters of a depot id
 FIRST_DAY = pd.Timestamp("1970-01-01")
 _OWN = frozenset({*TABLES["demand"].names, YEAR, "day", "rows"})
 _AGE = ":age"  # since the end of the day; beside the columns of a source, which do not start with a colon
@@ -65,6 +78,7 @@ class Contract:
         """
         self.spec, self.now, self.known_depots = spec, now, known_depots
         self.zones, self.kinds, self.waived = dict(zones or {}), dict(kinds or {}), dict(waived or {})
+        self._depots = pd.Index(sorted(known_depots or ()), dtype="str")
         self.arrival = pd.Timestamp(now).tz_convert("UTC").as_unit("us")
 
     def sort(self, block: pd.DataFrame) -> Sorted:
@@ -133,11 +147,11 @@ class Contract:
 
     def _schema(self, kinds: Mapping[str, Kind]) -> pa.DataFrameSchema:
         """The rules as a pandera schema over typed readings; NaN passes where nothing else is said."""
-        limit, arrival, known = self.spec.demand.rules.max_demand, self.arrival, self.known_depots
+        limit, arrival = self.spec.demand.rules.max_demand, self.arrival
         whole = self.spec.demand.aggregate != "none"
-        depot = [("depot_missing", _each(lambda words: words != "")), ("depot_form", _each(_in_one_line))]
-        if known is not None:
-            depot.append(("unknown_depot", _each(lambda words: words.isin(known))))
+        depot = [("depot_missing", _each(lambda words: words != "")), ("depot_form", _each(self._well_formed))]
+        if self.known_depots is not None:
+            depot.append(("unknown_depot", _each(self._known)))
         return pa.DataFrameSchema(
             {
                 FAULT: _column(("row_form", lambda fault: fault == "")),
@@ -162,6 +176,15 @@ class Contract:
                 **({} if whole else {_AGE: _column(("day_not_over", lambda age: ~(age < _NOW)))}),
             }
         )
+
+    def _known(self, words: Any) -> Any:
+        return self._depots.get_indexer(words) >= 0
+
+    def _well_formed(self, words: Any) -> Any:
+        """Which ids are in one line; those of the depots source are, and others are looked at in each block."""
+        fits = self._known(words)
+        fits[~fits] = in_one_line(words[~fits])
+        return fits
 
     def _broken(self, block: pd.DataFrame, typed: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
         """The first rule each row breaks, "" where it breaks none, and the column that broke it."""
@@ -257,11 +280,6 @@ def _each(passes: Callable[[Any], Any]) -> Callable[[Column], Column]:
         return pd.Series(fits[depots.cat.codes], index=depots.index)
 
     return check
-
-
-def _in_one_line(words: Any) -> Any:
-    broken = words.str.contains(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-    return (words.str.len() <= LONGEST) & ~broken & ~words.isin([".", ".."])
 
 
 def _morning(day: Column, zone: ZoneInfo, hour: int, minute: int) -> Column:

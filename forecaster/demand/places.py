@@ -32,13 +32,12 @@ class Places:
         return np.arange(len(self.homes), dtype=np.int32) if found is None else found
 
     def _depot(self, depot_id: str) -> Ints:
-        place = self._ids.get_indexer(pd.Index([depot_id]))
-        return place[place >= 0].astype(np.int32)
+        place = self._ids.get(depot_id)
+        return _NOBODY if place is None else np.array([place], np.int32)
 
     @cached_property
-    def _ids(self) -> pd.Index[str]:
-        ids: pd.Index[str] = pd.Index(self.homes["depot_id"])
-        return ids
+    def _ids(self) -> Mapping[str, int]:
+        return {depot_id: place for place, depot_id in enumerate(self.homes["depot_id"])}
 
     @cached_property
     def _of(self) -> Mapping[str, Mapping[str, Ints]]:

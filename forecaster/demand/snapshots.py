@@ -51,11 +51,15 @@ def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
         table[name] = text.words(given[name])
     tell("depot_missing", given[table["depot_id"] == ""], columns.depot_id, "a depot id; the row is left out")
     tell("row_form", given[given[sources.FAULT] != ""], columns.depot_id, "as many fields as the header")
-    table = table[table["depot_id"] != ""].drop_duplicates(list(table.columns.drop("row")))
+    misnamed = ~text.in_one_line(table["depot_id"])
+    form = rules.OF_ROWS["depot_form"].wanted.format(longest=text.LONGEST)
+    tell("depot_form", given[misnamed], columns.depot_id, f"{form}; the row is left out")
+    table = table[(table["depot_id"] != "") & ~misnamed].drop_duplicates(list(table.columns.drop("row")))
     twice = table["depot_id"].duplicated(keep="last")
     told = given.loc[table.index[twice]]
     tell("depot_twice", told, columns.depot_id, "one set of attributes a depot; the last row counts")
-    return table[~twice].drop(columns="row").reset_index(drop=True)
+    found: pd.DataFrame = table[~twice].drop(columns="row").reset_index(drop=True)
+    return found
 
 
 def aliases(spec: Spec, findings: list[Finding]) -> pd.DataFrame:

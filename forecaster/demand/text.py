@@ -16,6 +16,7 @@ import pandas as pd
 
 Kind = Literal["double", "string"]
 Column = Any  # a pandas Series
+LONGEST = 200  # characters of a depot id
 
 
 def kind_of(column: Column) -> Kind:
@@ -29,6 +30,12 @@ def kind_of(column: Column) -> Kind:
         return "string"
     distinct = pd.Series(words(given).unique(), dtype="str").replace("", None).dropna()
     return "string" if len(distinct) and np.isinf(numbers(distinct)).mean() >= 0.5 else "double"
+
+
+def in_one_line(ids: Column) -> Column:
+    """Which ids are one line of at most LONGEST characters and no relative path: fit for tables, pages and URLs."""
+    broken = ids.str.contains(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+    return (ids.str.len() <= LONGEST) & ~broken & ~ids.isin([".", ".."])
 
 
 def words(column: Column) -> Column:

@@ -161,12 +161,13 @@ def arrow(taken: pd.DataFrame, *, batch: str) -> Iterator[pa.Table]:
     """Readings as rows of the lake's `demand`, in the order of their days, so that a reader finds days together."""
     day, names = taken["day"].to_numpy(), readings.covariates(taken)
     order = None if (day[1:] >= day[:-1]).all() else np.argsort(day, kind="stable")
+    depots = pa.array(taken["depot_id"].cat.categories)
     for start in range(0, len(taken), CHUNK):
         chunk = slice(start, start + CHUNK)
         part = taken.iloc[chunk if order is None else order[chunk]]
         said = part["open"].to_numpy()
         columns = {
-            "depot_id": pa.array(part["depot_id"].array),
+            "depot_id": pa.DictionaryArray.from_arrays(part["depot_id"].cat.codes.to_numpy(), depots),
             "date": pa.array(part["day"].to_numpy()).cast(pa.date32()),
             "demand": pa.array(part["demand"].to_numpy(), from_pandas=True),
             "open": pa.array(said == 1, mask=said == -1),
@@ -248,7 +249,7 @@ def _judged(
     if not len(batch.taken):
         return batch, beside.silent(batch.taken, known, depots, spec)
     batch, grid, found = beside.unbelievable(batch, beside.grid(batch.taken, known), released, spec, now)
-    found += beside.late(batch.taken, spec) + beside.lacking(grid, _countries(depots, spec), spec)
+    found += beside.late(batch.taken, known, spec) + beside.lacking(grid, _countries(depots, spec), spec)
     return batch, found + beside.silent(batch.taken, known, depots, spec)
 
 

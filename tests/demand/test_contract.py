@@ -19,6 +19,7 @@ from forecaster.rules import OF_ROWS
 from forecaster.spec import Spec, load
 
 NOW = datetime(2024, 3, 6, 8, 15, tzinfo=UTC)  # 03:15 in New York
+NOTHING = pd.DataFrame({"depot_id": [], "day": [], "demand": []})
 PLAIN = "source: {kind: csv, path: demand.csv}, columns: {depot_id: depot, date: day, demand: orders}"
 TOLD = PLAIN.replace("orders}", "orders, recorded_at: at}")
 
@@ -234,12 +235,25 @@ def test_no_readings_are_no_trouble(tmp_path: Path) -> None:
 
 def test_late_counts_are_a_finding(tmp_path: Path) -> None:
     content = "depot,day,orders,at\nD1,2024-03-01,1,2024-03-04T20:00-05:00\nD2,2024-03-01,1,2024-03-05T00:10-05:00\n"
-    (finding,) = late(checked(tmp_path, content, TOLD).taken, spec_of(tmp_path, TOLD))
+    (finding,) = late(checked(tmp_path, content, TOLD).taken, NOTHING, spec_of(tmp_path, TOLD))
     assert finding.severity == "warn"
     assert finding.count == 1
     assert finding.message == (
         "demand.csv:3: depot D2 on 2024-03-01: found a count recorded 4 days after its day, wanted at most 3 "
-        "(demand.rules.late_days)"
+        "days after its day (demand.rules.late_days)"
     )
     assert finding.places == (("D2", "2024-03-01"),)
-    assert late(checked(tmp_path, content).taken, spec_of(tmp_path)) == []
+    assert late(checked(tmp_path, content).taken, NOTHING, spec_of(tmp_path)) == []
+
+
+def test_without_instants_a_count_is_late_when_the_feed_had_gone_on_before(tmp_path: Path) -> None:
+    known = checked(tmp_path, "depot,day,orders\nD1,2024-02-28,1\nD2,2024-03-01,1\n").taken
+    content = "depot,day,orders\nD1,2024-02-26,1\nD1,2024-02-27,1\nD1,2024-03-02,1\nD9,2024-01-01,1\nD2,2024-02-01,\n"
+    (finding,) = late(checked(tmp_path, content).taken, known, spec_of(tmp_path))
+    assert (finding.count, finding.places) == (1, (("D1", "2024-02-26"),))
+    assert finding.message == (
+        "demand.csv:2: depot D1 on 2024-02-26: found a count that came after those of 2024-03-01, wanted at most 3 "
+        "days after its day (demand.rules.late_days)"
+    )
+    archive = spec_of(tmp_path, PLAIN + ", recorded: next_day")
+    assert late(checked(tmp_path, content).taken, known, archive) == []

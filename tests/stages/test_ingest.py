@@ -254,7 +254,7 @@ def test_a_feed_without_instants_may_come_in_any_order_and_pieces_and_again(
     days = st.tuples(st.sampled_from("ABC"), st.integers(1, 5))
     feed = data.draw(st.dictionaries(days, st.one_of(st.none(), st.integers(0, 9)), min_size=2))
     lines = [f"{depot},2024-03-0{day},{'' if n is None else n}" for (depot, day), n in feed.items()]
-    rows = data.draw(st.permutations(lines * 2)) + ["A,2024-03-03,many"]
+    rows = [*data.draw(st.permutations(lines * 2)), "A,2024-03-03,many"]
     cuts = sorted(data.draw(st.lists(st.integers(1, len(rows) - 1), max_size=3)))
     for night, (start, end) in enumerate(zip([0, *cuts], [*cuts, len(rows)], strict=True)):
         write(folder, "demand", "depot_id,date,demand", *rows[start:end])

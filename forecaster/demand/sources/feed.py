@@ -21,8 +21,8 @@ from forecaster import credentials
 from forecaster.errors import ForecasterError, SourceError
 
 ROW, FAULT, FILE = "row", ":fault", ":file"  # a column of such a name is refused
-BLOCK = 1_000_000  # rows of a block at most
-_ENOUGH = BLOCK // 4  # rows that are worth a block; smaller pieces wait for the next ones
+BLOCK = 2_000_000  # rows of a block at most
+_ENOUGH = BLOCK  # rows that are worth a block; smaller pieces wait for the next ones
 _EXACT = 2**53  # whole numbers that a double holds
 
 
