@@ -12,26 +12,17 @@ import typer
 
 from forecaster import cli
 from forecaster.errors import LedgerError, NoUsableData
+from tests.calls import Call, caller
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = sorted(typer.main.get_command(cli.app).commands)  # type: ignore[attr-defined]
 HEAVY = {"pandas", "pyarrow", "numpy", "jax", "prefect", "mlflow", "sqlalchemy", "pandera", "deltalake", "onnxruntime"}
 GOOD = "name: t\ntimezone: America/New_York\ndemand: {source: {kind: csv, path: demand.csv}}\n"
 
-Call = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    """Run `forecaster …` in this process: exit code, standard output, standard error."""
-
-    def forecaster(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["forecaster", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        return int(ended.value.code or 0), *capsys.readouterr()
-
-    return forecaster
+    return caller(monkeypatch, capsys)
 
 
 @pytest.fixture

@@ -1,21 +1,18 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from forecaster import cli
 from forecaster.spec import load
 from forecaster.stages.ingest import ingest
+from tests.calls import Call, caller
 
 FIRST = date(2024, 1, 1)
 LAST = FIRST + timedelta(days=41)
 NOW = datetime(2024, 2, 12, 12, tzinfo=UTC)
-Call = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -36,15 +33,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    """Run `forecaster …` in this process: exit code, standard output, standard error."""
-
-    def forecaster(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["forecaster", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        return int(ended.value.code or 0), *capsys.readouterr()
-
-    return forecaster
+    return caller(monkeypatch, capsys)
 
 
 def test_the_list_shows_each_row_with_its_state_its_rule_and_its_message(file: Path, call: Call) -> None:

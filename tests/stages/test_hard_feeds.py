@@ -17,8 +17,8 @@ from forecaster.lake import NOT_THERE, Lake
 from forecaster.spec import Spec, load
 from forecaster.stages.ingest import ingest
 from forecaster.stages.know import know
-from tests.conftest import ROOT
 
+ROOT = Path(__file__).resolve().parents[2]
 NOW = datetime(2024, 3, 6, 12, tzinfo=UTC)
 VALID = b'depot_id,date,demand\nA,2024-03-01,1\nA,2024-03-02,2\nB,2024-03-01,3\n"B",2024-03-02,\nB,2024-03-03,5\n'
 

@@ -1,0 +1,24 @@
+"""Call the command line in this process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from forecaster import cli
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+def caller(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """`forecaster …`: exit code, standard output, standard error."""
+
+    def forecaster(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["forecaster", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return int(ended.value.code or 0), *capsys.readouterr()
+
+    return forecaster
