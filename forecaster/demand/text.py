@@ -89,7 +89,8 @@ def days(column: Column, zone: ZoneInfo) -> Column:
     """
     if pd.api.types.is_datetime64_any_dtype(column):
         local = column.dt.tz_convert(zone).dt.tz_localize(None) if column.dt.tz is not None else column
-        return local.dt.normalize().astype("datetime64[s]")
+        day = local.dt.normalize().astype("datetime64[s]")
+        return day.where(day.dt.year.between(1, 9999), pd.NaT)  # no table and no text holds other years
 
     def parse(values: Column) -> Column:
         text = values.astype("str").str.strip()

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -225,6 +226,14 @@ def test_typed_columns_are_taken_as_they_are(tmp_path: Path) -> None:
     found = sort(readings, spec)
     assert found.accepted[["depot_id", "demand"]].to_numpy().tolist() == [["1", 5.0]]
     assert refusals(found) == {2: "count_form", 3: "date_form"}
+
+
+def test_a_typed_day_beyond_the_year_9999_is_no_date(tmp_path: Path) -> None:
+    days = np.array(["11157-10-28", "2024-03-05"], "datetime64[s]")
+    block = pd.DataFrame({"depot": ["A", "A"], "day": days, "orders": [np.nan, 1.0], "row": [1, 2], ":fault": ""})
+    found = sort(block.assign(**{":file": "p"}), spec_of(tmp_path))
+    assert refusals(found) == {1: "date_form"}
+    assert found.quarantined["date"].isna().all()
 
 
 def test_no_readings_are_no_trouble(tmp_path: Path) -> None:
