@@ -9,7 +9,8 @@
     ├── LakeError                   a table is missing, damaged or of another version  exit code 1
     ├── LedgerError                 the ledger is missing, locked or of another version
     ├── BundleError                 a bundle is damaged, foreign or does not fit
-    ├── TrainingError               the loss stopped being a number
+    ├── TrainingError               the loss stopped being a number, or the hosts could not join
+    ├── CheckpointError             what a killed training left is damaged or does not fit
     └── ExportError                 the exported model does not say what the trained one says
 
 A message says what was found, what was wanted and what to do next.
@@ -66,6 +67,10 @@ class BundleError(ForecasterError):
 
 class TrainingError(ForecasterError):
     """Training could not produce a model."""
+
+
+class CheckpointError(ForecasterError):
+    """A checkpoint cannot be written, is damaged, or holds another state than the one wanted: start over without it."""
 
 
 class ExportError(ForecasterError):

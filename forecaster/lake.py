@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from deltalake import DeltaTable, WriterProperties, write_deltalake
+from deltalake import ColumnProperties, DeltaTable, WriterProperties, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from forecaster.errors import LakeError
@@ -149,9 +149,14 @@ GROWING = frozenset({"demand", "depots"})  # tables that take further columns fr
 YEAR = "year"  # of the day; demand is partitioned by it
 TIDIED = 32  # commits of a table after which its small files are put together
 KEPT_HOURS = 7 * 24  # for which files that were put together stay, for whoever reads an older version
+WAITING = 1 << 16  # rows handed over at once; the writer lets so many of such pieces wait, and spells their words out
 REPEATING = ("depot_id", "source", "batch")  # columns of few words, which are read as codes
 
-_PACKED = WriterProperties(compression="ZSTD")  # a third of the space, in the same time
+_PACKED = WriterProperties(
+    compression="ZSTD",  # a third of the space, in the same time
+    dictionary_page_size_limit=1 << 24,  # bytes: the words of 100,000 depots, which else were written out for each row
+    column_properties={"row": ColumnProperties(dictionary_enabled=False, encoding="DELTA_BINARY_PACKED")},
+)
 _FAULTS = (DeltaError, OSError, pa.ArrowException, ValueError, TypeError, KeyError)
 
 
@@ -175,7 +180,7 @@ class Lake:
         parts = iter([rows] if isinstance(rows, pa.Table | pd.DataFrame) else rows)
         first = next((part for each in parts if (part := _conform(table, each)).num_rows), None)
         if first is None:
-            return self._version(table)
+            return self.version(table)
         stream = pa.RecordBatchReader.from_batches(first.schema, _batches(table, first, parts))
         merge = {"schema_mode": "merge"} if table in GROWING else {}
         divided = {"partition_by": [YEAR]} if table == "demand" else {}
@@ -187,10 +192,10 @@ class Lake:
             raise
         except Exception as error:  # delta-rs raises bare ones, too
             raise LakeError(f"lake table '{table}' at {self.url}: rows cannot be added: {_short(error)}") from error
-        version = self._version(table)
+        version = self.version(table)
         if version % TIDIED == TIDIED - 1:
             self.tidy(table)
-            version = self._version(table)
+            version = self.version(table)
         return version
 
     def read(
@@ -256,9 +261,10 @@ class Lake:
 
     def versions(self) -> dict[str, int]:
         """Each table's Delta version; -1 for one that is not there yet."""
-        return {table: self._version(table) for table in TABLES}
+        return {table: self.version(table) for table in TABLES}
 
-    def _version(self, table: str) -> int:
+    def version(self, table: str) -> int:
+        """A table's Delta version; NOT_THERE for one that is not there yet. Raises LakeError for a damaged one."""
         try:
             return DeltaTable(self._place(table)).version()
         except TableNotFoundError:
@@ -275,9 +281,9 @@ class Lake:
 
 
 def _batches(table: str, first: pa.Table, parts: Iterator[pa.Table | pd.DataFrame]) -> Iterator[pa.RecordBatch]:
-    yield from first.to_batches()
+    yield from first.to_batches(WAITING)
     for part in parts:
-        yield from _conform(table, part).select(first.schema.names).to_batches()
+        yield from _conform(table, part).select(first.schema.names).cast(first.schema).to_batches(WAITING)
 
 
 def _coded(schema: pa.Schema, wanted: list[str] | None, codes: bool) -> pa.Schema:
@@ -314,7 +320,8 @@ def _conform(table: str, rows: pa.Table | pd.DataFrame) -> pa.Table:
     try:
         data = _table(rows) if isinstance(rows, pd.DataFrame) else rows
         further = [_widest(field) for field in data.schema if field.name not in schema.names]
-        wanted = pa.schema([*schema, *further])
+        coded = [_kept(field, data.schema.field(field.name)) for field in schema]
+        wanted = pa.schema([*coded, *further])
         data = data.select(wanted.names).cast(wanted)
         return data.append_column(YEAR, pc.year(data["date"]).cast(pa.int32())) if table == "demand" else data
     except _FAULTS as error:
@@ -335,6 +342,12 @@ def _array(column: pd.Series[Any]) -> pa.Array | pa.ChunkedArray:
 
 def _names(rows: pa.Table | pd.DataFrame) -> list[str]:
     return [str(name) for name in (rows.columns if isinstance(rows, pd.DataFrame) else rows.column_names)]
+
+
+def _kept(field: pa.Field, given: pa.Field) -> pa.Field:
+    """The field of a schema, as a dictionary where such words are given: they are written as they are."""
+    coded = pa.types.is_dictionary(given.type) and field.type == _TEXT and given.type.value_type == _TEXT
+    return field.with_type(pa.dictionary(pa.int32(), _TEXT)) if coded else field
 
 
 def _widest(field: pa.Field) -> pa.Field:

@@ -15,7 +15,8 @@ import pandas as pd
 
 from forecaster.demand import history, quarantine
 from forecaster.demand.contract import Contract
-from forecaster.demand.readings import dates
+from forecaster.demand.known import Known
+from forecaster.demand.readings import Days, dates
 from forecaster.rules import OF_ROWS, STOPPED
 from forecaster.spec import Spec
 from forecaster.values import Bools
@@ -31,6 +32,7 @@ class Batch:
     taken: pd.DataFrame  # as `readings` describes
     refused: pd.DataFrame  # as `quarantine` describes
     unchanged: int = 0  # rows
+    single: bool = False  # is no depot's day told of twice among those taken?
 
     def refuse(self, where: Bools, rule: str, message: Column, spec: Spec, now: datetime) -> Batch:
         """The batch with some of the readings taken so far in quarantine; `message` has one for each of them."""
@@ -80,11 +82,12 @@ def whole_days(batch: Batch, contract: Contract) -> Batch:
 def settle(batch: Batch, spec: Spec, now: datetime) -> Batch:
     """The batch with repeats in quarantine."""
     batch = replace(batch, taken=batch.taken.reset_index(drop=True))  # labels are positions, and stay when rows go
-    for rule, places in history.repeats(batch.taken, declared=spec.demand.columns.recorded_at is not None).items():
+    found = history.repeats(batch.taken, declared=spec.demand.columns.recorded_at is not None)
+    for rule, places in found.broken.items():
         if len(places):
             message = _message(batch.taken.loc[places], spec, rule)
             batch = batch.refuse(batch.taken.index.isin(places), rule, message, spec, now)
-    return batch
+    return replace(batch, single=found.none)
 
 
 def since_release(batch: Batch, released: pd.DataFrame, spec: Spec) -> Batch:
@@ -103,13 +106,19 @@ def since_release(batch: Batch, released: pd.DataFrame, spec: Spec) -> Batch:
     return replace(batch, taken=taken.assign(recorded_at=recorded))
 
 
-def new(batch: Batch, known: pd.DataFrame, spec: Spec, now: datetime) -> Batch:
+def new(batch: Batch, known: Known, spec: Spec, now: datetime) -> Batch:
     """The batch with those readings taken that the known ones do not hold; the others are counted as unchanged."""
     instant = int(pd.Timestamp(now).as_unit("us").asm8.astype(np.int64))
-    found = history.fresh(batch.taken, known, declared=spec.demand.columns.recorded_at is not None, now=instant)
-    taken = batch.taken.assign(recorded_at=found.recorded_at)
-    held = batch.size(taken) - batch.size(taken[found.new])
-    return replace(batch, taken=taken if found.new.all() else taken[found.new], unchanged=batch.unchanged + held)
+    days, fresh = Days(batch.taken["day"].to_numpy()), np.ones(len(batch.taken), np.bool_)
+    recorded = batch.taken["recorded_at"].to_numpy(copy=True)
+    for first, last, rows in known.stretches():  # no rule looks from one day at another
+        at = days.between(first, last)
+        part, declared = batch.taken.iloc[at], spec.demand.columns.recorded_at is not None
+        found = history.fresh(part, rows, declared=declared, now=instant)
+        fresh[at], recorded[at] = found.new, found.recorded_at
+    taken = batch.taken.assign(recorded_at=recorded)
+    held = batch.size(taken[~fresh])
+    return replace(batch, taken=taken if fresh.all() else taken[fresh], unchanged=batch.unchanged + held)
 
 
 def stop(batch: Batch, reason: str, spec: Spec, now: datetime) -> Batch:

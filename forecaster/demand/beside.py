@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from forecaster import rules
 from forecaster.demand import history, lapses, quarantine, suspicion
 from forecaster.demand.batch import Batch, start
 from forecaster.demand.calendar import holiday_names
+from forecaster.demand.known import NEVER, Known, Told
 from forecaster.demand.readings import dates
 from forecaster.spec import Spec
 from forecaster.values import Bools, Finding, Floats, Ints
@@ -45,14 +47,14 @@ def reach(spec: Spec) -> int:
     return max(CONTEXT, spec.demand.rules.max_gap_days, spec.demand.rules.closed_after_days) + 1
 
 
-def stray(batch: Batch, known: pd.DataFrame, released: Collection[str], spec: Spec, now: datetime) -> Batch:
+def stray(batch: Batch, known: Known, released: Collection[str], spec: Spec, now: datetime) -> Batch:
     """The batch with readings in quarantine whose day lies far before all but a few of the others: a slip in a year,
     which would make years of unknown days. `known` holds the days from the first one of the batch on.
     """
-    days = np.concatenate([batch.taken["day"].to_numpy(), known["day"].to_numpy()])
-    distinct, count = np.unique(days, return_counts=True)
-    before = np.cumsum(count)[:-1]
-    gaps = np.flatnonzero((np.diff(distinct) > APART) & (before < FEW * len(days)))
+    days, told = np.unique(batch.taken["day"].to_numpy(), return_counts=True)
+    distinct, place = np.unique(np.concatenate([days, known.days]), return_inverse=True)
+    before = np.cumsum(np.bincount(place, np.concatenate([told, known.count])))
+    gaps = np.flatnonzero((np.diff(distinct) > APART) & (before[:-1] < FEW * before[-1:]))
     if not len(gaps):
         return batch
     batch = replace(batch, taken=batch.taken.reset_index(drop=True))
@@ -90,7 +92,7 @@ def unbelievable(
     return batch, grid, found
 
 
-def late(taken: pd.DataFrame, known: pd.DataFrame, spec: Spec) -> list[Finding]:
+def late(taken: pd.DataFrame, known: Told, spec: Spec) -> list[Finding]:
     """A finding when counts came later after their day than the rules expect: by the instants that the source declares;
     without them, when the feed had told of a day so much later before, and of this depot. An archive is never late."""
     if spec.demand.columns.recorded_at is not None:
@@ -119,13 +121,12 @@ def _recorded_late(taken: pd.DataFrame, spec: Spec) -> tuple[pd.DataFrame, Any]:
     return rows, told
 
 
-def _after_others(taken: pd.DataFrame, known: pd.DataFrame, spec: Spec) -> tuple[pd.DataFrame, Any]:
-    counted = known[known["demand"].notna()]
-    if counted.empty:
+def _after_others(taken: pd.DataFrame, known: Told, spec: Spec) -> tuple[pd.DataFrame, Any]:
+    newest = int(known.counted.max(initial=NEVER))
+    if newest == NEVER:
         return taken.iloc[:0], ""
-    newest = int(counted["day"].max())
     late = taken["demand"].notna() & (taken["day"] < newest - spec.demand.rules.late_days)
-    late &= taken["depot_id"].isin(counted["depot_id"].astype("category").cat.remove_unused_categories().cat.categories)
+    late &= taken["depot_id"].isin(known.depots[known.counted > NEVER])
     return taken[late], f": found a count that came after those of {np.datetime64(newest, 'D')}"
 
 
@@ -150,21 +151,21 @@ def lacking(grid: Grid, countries: Collection[str], spec: Spec) -> list[Finding]
     return found
 
 
-def silent(taken: pd.DataFrame, known: pd.DataFrame, depots: pd.DataFrame | None, spec: Spec) -> list[Finding]:
+def silent(taken: pd.DataFrame, known: Told, depots: pd.DataFrame | None, spec: Spec) -> list[Finding]:
     """A finding about depots in business that have had no reading for long. One that is silent for longer than
     `reach` counts as closed."""
-    last = pd.concat([_last_told(part) for part in (known, taken)])
+    heard = known.beside(Told.of(taken))
+    last = pd.Series(heard.heard, heard.depots)[heard.heard > NEVER].sort_index()
     if last.empty:
         return []
-    last = last.groupby(last.index).max()
     newest = int(last.max())
     table = pd.DataFrame(index=last.index) if depots is None else depots.set_index("depot_id")[["opened", "closed"]]
     last = last.reindex(table.index)
     opened, closed = (np.asarray(table.get(name, pd.Series(pd.NaT, table.index)), "datetime64[D]") for name in _SPAN)
     opened[opened < np.datetime64(newest - reach(spec), "D")] = np.datetime64("NaT")
-    heard = np.where(last.isna(), np.datetime64("NaT"), last.fillna(0).to_numpy().astype("datetime64[D]"))
+    since = np.where(last.isna(), np.datetime64("NaT"), last.fillna(0).to_numpy().astype("datetime64[D]"))
     gap = spec.demand.rules.max_gap_days
-    quiet = lapses.silent_depots(heard, opened, closed, np.datetime64(newest, "D"), max_gap_days=gap)
+    quiet = lapses.silent_depots(since, opened, closed, np.datetime64(newest, "D"), max_gap_days=gap)
     if not len(quiet):
         return []
     names = [str(table.index[depot]) for depot in quiet.depot[:PLACES]]
@@ -173,33 +174,27 @@ def silent(taken: pd.DataFrame, known: pd.DataFrame, depots: pd.DataFrame | None
     return [_of_feed("silent_depot", len(quiet), told, spec, tuple((name, day) for name in names))]
 
 
-def grid(taken: pd.DataFrame, known: pd.DataFrame) -> Grid:
+def grid(batch: Batch, known: Known) -> Grid:
     """Of each depot and day the version recorded last, known or new, from CONTEXT days before the first new one on."""
-    new = history.latest(taken.assign(place=np.arange(len(taken), dtype=np.int32)))
-    before = history.latest(known)
+    new = batch.taken.assign(place=np.arange(len(batch.taken), dtype=np.int32))
+    new = new if batch.single else history.latest(new)
     first, last = int(new["day"].min()) - CONTEXT, int(new["day"].max())
-    before = before[(before["day"].to_numpy() >= first) & (before["day"].to_numpy() <= last)]
-    depots = new["depot_id"].cat.categories.union(before["depot_id"].cat.categories)
+    depots = new["depot_id"].cat.categories.union(known.told.depots)
     shape = last - first + 1, len(depots)
     counts, closed = np.full(shape, np.nan, np.float32), np.zeros(shape, np.bool_)
     row = np.full(shape, -1, np.int32)
-    for part in (before, new):  # day by day, as feeds come
+    for part in chain(map(history.latest, known.between(first, last)), [new]):  # day by day, as feeds come
         place = depots.get_indexer(part["depot_id"].cat.categories)
-        at = (part["day"].to_numpy().astype(np.int64) - first) * len(depots) + place[part["depot_id"].cat.codes]
+        at = part["day"].to_numpy().astype(np.int64)
+        at -= first
+        at *= len(depots)
+        at += place[part["depot_id"].cat.codes.to_numpy()]
         counts.ravel()[at], closed.ravel()[at] = part["demand"].to_numpy(np.float32), part["open"].to_numpy() == 0
         if part is new:
             row.ravel()[at] = part["place"].to_numpy()
     turned = np.ascontiguousarray(counts.T)
     fresh = np.ascontiguousarray((row >= 0).T) & ~np.isnan(turned)
     return Grid(depots, first, turned, fresh, np.ascontiguousarray(closed.T), row.T)
-
-
-def _last_told(rows: pd.DataFrame) -> pd.Series[int]:
-    """Depot → the last day of which a count came, or that it was closed."""
-    told = rows["demand"].notna().to_numpy() | (rows["open"].to_numpy() == 0)
-    depot = rows["depot_id"].cat
-    last: pd.Series[int] = pd.Series(rows["day"].to_numpy()[told]).groupby(depot.codes.to_numpy()[told]).max()
-    return last.set_axis(depot.categories[last.index])
 
 
 def _without(grid: Grid, depot: Ints, day: Ints) -> Grid:

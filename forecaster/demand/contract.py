@@ -1,8 +1,9 @@
 """Which readings are taken, asked of each row alone.
 
-A reading is typed first: an unknown value becomes NaN or NaT, a value that cannot be read becomes infinite or NaT. A
-pandera schema built from the pipeline file then names every rule that a reading breaks; the first one in the order of
-`rules.OF_ROWS` is the reason it goes to quarantine, whole.
+A reading is typed first: an unknown value becomes NaN or NaT, a value that cannot be read becomes infinite or NaT. Then
+the rules that the pipeline file makes are asked of all rows at once. Of those that do not keep them all, a pandera
+schema names every rule that is broken; the first one in the order of `rules.OF_ROWS` is the reason that the reading
+goes to quarantine, whole.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from forecaster.demand.sources import FAULT, FILE, ROW
 from forecaster.demand.text import (
     LONGEST,
     Column,
+    Ids,
     Kind,
     days,
-    each_value,
-    ids,
+    each_day,
     in_one_line,
     instants,
     kind_of,
@@ -48,6 +49,7 @@ _OWN = frozenset({*TABLES["demand"].names, YEAR, "day", "rows"})
 _AGE = ":age"  # since the end of the day; beside the columns of a source, which do not start with a colon
 _NOW = pd.Timedelta(0)
 _FOUND = 80  # characters of a value that a message shows
+Check = Callable[[Any], Any]  # which values keep a rule
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ class Contract:
         self.zones, self.kinds, self.waived = dict(zones or {}), dict(kinds or {}), dict(waived or {})
         self._depots = pd.Index(sorted(known_depots or ()), dtype="str")
         self.arrival = pd.Timestamp(now).tz_convert("UTC").as_unit("us")
+        self._ids, self._asked = Ids(), dict[str, tuple[Any, Any]]()  # rule → distinct depots, and which of them pass
 
     def sort(self, block: pd.DataFrame) -> Sorted:
         """Sort the rows of a block, as a source's feed gives them, into taken and refused ones.
@@ -92,13 +95,12 @@ class Contract:
         kinds = {name: self.kinds[name] for name in names}
         typed = self._typed(block, kinds)
         broken = self._broken(block, typed, kinds)
-        refused = broken["rule"] != ""
-        taken = from_typed(typed if not refused.any() else typed[~refused], list(kinds))
-        return Sorted(taken, self._refused(block[refused], typed[refused], broken[refused]))
+        taken = from_typed(typed if broken.empty else typed.drop(index=broken.index), list(kinds))
+        return Sorted(taken, self._refused(block.loc[broken.index], typed.loc[broken.index], broken))
 
     def _typed(self, block: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
         """The rows in the types of their columns, each in its depot's time zone."""
-        depots = ids(block[self.spec.demand.columns.depot_id])
+        depots = self._ids(block[self.spec.demand.columns.depot_id])
         if self.zones and len(block):
             zones = self._zones(depots)
             parts = [self._typed_in(ZoneInfo(zone), block[zones == zone], kinds) for zone in pd.unique(zones)]
@@ -130,8 +132,10 @@ class Contract:
         for name, kind in kinds.items():
             typed[name] = numbers(block[name], *marks) if kind == "double" else words(block[name]).replace("", None)
         typed["recorded_at"] = self._recorded(block, typed["date"], zone)
-        over = each_value(typed["date"], lambda date: _midnight(date, zone), pd.NaT)
-        typed[_AGE] = (typed["recorded_at"].clip(upper=self.arrival) - over).where(typed["demand"].notna())
+        over = each_day(typed["date"], lambda date: _midnight(date, zone))
+        age = np.minimum(np.asarray(typed["recorded_at"], "datetime64[us]"), self._stamp) - over
+        age[typed["demand"].isna().to_numpy()] = np.timedelta64("NaT")
+        typed[_AGE] = age
         found: pd.DataFrame = typed
         return found
 
@@ -141,41 +145,55 @@ class Contract:
             return instants(block[columns.recorded_at], zone)
         if spec.demand.recorded == "next_day":
             hour, minute = spec.schedule.hour_minute
-            morning = each_value(day, lambda date: _morning(date, zone, hour, minute), pd.NaT)
-            return morning.clip(upper=self.arrival)
+            morning = np.minimum(each_day(day, lambda date: _morning(date, zone, hour, minute)), self._stamp)
+            known: Any = pd.Series(morning, index=block.index)
+            return known.dt.tz_localize("UTC")
         return pd.Series(self.arrival, index=block.index)
 
-    def _schema(self, kinds: Mapping[str, Kind]) -> pa.DataFrameSchema:
-        """The rules as a pandera schema over typed readings; NaN passes where nothing else is said."""
+    @property
+    def _stamp(self) -> np.datetime64:
+        return self.arrival.tz_localize(None).to_datetime64()
+
+    def _rules(self, kinds: Mapping[str, Kind]) -> dict[str, dict[str, Check]]:
+        """Column → rule → which of its typed values keep it; NaN does where nothing else is said."""
         limit, arrival = self.spec.demand.rules.max_demand, self.arrival
         whole = self.spec.demand.aggregate != "none"
-        depot = [("depot_missing", _each(lambda words: words != "")), ("depot_form", _each(self._well_formed))]
+        depot = {"depot_missing": lambda words: words != "", "depot_form": self._well_formed}
         if self.known_depots is not None:
-            depot.append(("unknown_depot", _each(self._known)))
-        return pa.DataFrameSchema(
-            {
-                FAULT: _column(("row_form", lambda fault: fault == "")),
-                "depot_id": _column(*depot),
-                "date": _column(("date_form", lambda day: day >= FIRST_DAY)),
-                "demand": _column(
-                    ("count_form", lambda count: ~np.isinf(count)),
-                    ("count_negative", lambda count: ~(count < 0)),
-                    ("count_too_large", lambda count: ~(count > limit)),
-                ),
-                "open": _column(("covariate_form", lambda said: ~np.isinf(said))),
-                **{
-                    name: _column(("covariate_form", lambda given: ~np.isinf(given)))
-                    for name, kind in kinds.items()
-                    if kind == "double"
-                },
-                "recorded_at": _column(
-                    ("recorded_at_form", lambda instant: instant.notna()),
-                    ("recorded_in_future", lambda instant: ~(instant > arrival)),
-                ),
-                # a day of many rows is judged when they are put together
-                **({} if whole else {_AGE: _column(("day_not_over", lambda age: ~(age < _NOW)))}),
-            }
-        )
+            depot["unknown_depot"] = self._known
+        return {
+            FAULT: {"row_form": lambda fault: fault == ""},
+            "depot_id": {rule: self._each(rule, passes) for rule, passes in depot.items()},
+            "date": {"date_form": lambda day: day >= FIRST_DAY},
+            "demand": {
+                "count_form": lambda count: ~np.isinf(count),
+                "count_negative": lambda count: ~(count < 0),
+                "count_too_large": lambda count: ~(count > limit),
+            },
+            "open": {"covariate_form": lambda said: ~np.isinf(said)},
+            **{
+                name: {"covariate_form": lambda given: ~np.isinf(given)}
+                for name, kind in kinds.items()
+                if kind == "double"
+            },
+            "recorded_at": {
+                "recorded_at_form": lambda instant: instant.notna(),
+                "recorded_in_future": lambda instant: ~(instant > arrival),
+            },
+            # a day of many rows is judged when they are put together
+            **({} if whole else {_AGE: {"day_not_over": lambda age: ~(age < _NOW)}}),
+        }
+
+    def _each(self, rule: str, passes: Check) -> Check:
+        """A check of depots that asks each distinct one once, of all blocks that have the same."""
+
+        def check(depots: Column) -> Column:
+            distinct = depots.cat.categories
+            if rule not in self._asked or self._asked[rule][0] is not distinct:
+                self._asked[rule] = distinct, np.append(np.asarray(passes(distinct), bool), True)
+            return pd.Series(self._asked[rule][1][depots.cat.codes.to_numpy()], index=depots.index)
+
+        return check
 
     def _known(self, words: Any) -> Any:
         return self._depots.get_indexer(words) >= 0
@@ -187,19 +205,21 @@ class Contract:
         return fits
 
     def _broken(self, block: pd.DataFrame, typed: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
-        """The first rule each row breaks, "" where it breaks none, and the column that broke it."""
-        broken = pd.DataFrame({"rule": "", "column": ""}, index=typed.index, dtype="str")
+        """The rows that break a rule, with the first one that they break, and the column that broke it."""
+        rules = self._rules(kinds)
+        suspects = typed[~_all_kept(typed, rules)]  # few: pandera need not look at the others
         try:
-            self._schema(kinds).validate(typed, lazy=True)
+            if len(suspects):
+                _schema(rules).validate(suspects, lazy=True)
         except pa.errors.SchemaErrors as error:
             cases = error.failure_cases[["index", "check", "column"]].dropna(subset=["index"])
             cases = cases[~self._waived(cases, block, typed)]
             rank = cases["check"].map({rule: position for position, rule in enumerate(OF_ROWS)})
             first = cases.assign(rank=rank).sort_values("rank", kind="stable").drop_duplicates("index")
-            first = first.set_index("index")
-            broken.loc[first.index, "rule"] = first["check"].astype("str")
-            broken.loc[first.index, "column"] = first["column"].astype("str")
-        return broken
+            first = first.set_index("index").sort_index().rename(columns={"check": "rule"})
+            found: pd.DataFrame = first[["rule", "column"]].astype("str")
+            return found
+        return pd.DataFrame({"rule": [], "column": []}, index=typed.index[:0], dtype="str")
 
     def _waived(self, cases: pd.DataFrame, block: pd.DataFrame, typed: pd.DataFrame) -> Column:
         """Which broken rules a person waived; those rows are known from that person's decision on."""
@@ -268,18 +288,22 @@ def shown(column: Column) -> Column:
     return text.where(text.str.len() <= _FOUND, text.str.slice(0, _FOUND - 1) + "…")
 
 
-def _column(*checks: tuple[str, Callable[[Column], Column]]) -> pa.Column:
-    return pa.Column(None, [pa.Check(passes, name=name, ignore_na=False) for name, passes in checks], nullable=True)
+def _all_kept(typed: pd.DataFrame, rules: Mapping[str, Mapping[str, Check]]) -> NDArray[np.bool_]:
+    """Which rows break no rule."""
+    kept = np.ones(len(typed), np.bool_)
+    for column, checks in rules.items():
+        for passes in checks.values():
+            kept &= np.asarray(passes(typed[column]), bool)
+    return kept
 
 
-def _each(passes: Callable[[Any], Any]) -> Callable[[Column], Column]:
-    """A check of depots that asks each distinct one once."""
-
-    def check(depots: Column) -> Column:
-        fits = np.append(np.asarray(passes(depots.cat.categories), bool), True)
-        return pd.Series(fits[depots.cat.codes], index=depots.index)
-
-    return check
+def _schema(rules: Mapping[str, Mapping[str, Check]]) -> pa.DataFrameSchema:
+    """The rules as a pandera schema over typed readings."""
+    columns = {}
+    for name, checks in rules.items():
+        told = [pa.Check(passes, name=rule, ignore_na=False) for rule, passes in checks.items()]
+        columns[name] = pa.Column(None, told, nullable=True)
+    return pa.DataFrameSchema(columns)
 
 
 def _morning(day: Column, zone: ZoneInfo, hour: int, minute: int) -> Column:

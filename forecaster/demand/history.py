@@ -6,6 +6,7 @@ or days, and only where a slot has several rows are those sorted or grouped.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,14 @@ class Slots:
 
 
 @dataclass(frozen=True)
+class Repeats:
+    """Which readings of a batch break a rule beside the others."""
+
+    broken: Mapping[str, NDArray[np.intp]]  # rule → their positions
+    none: bool  # has every depot and day one reading at most?
+
+
+@dataclass(frozen=True)
 class Fresh:
     """What is new in a batch."""
 
@@ -41,8 +50,9 @@ class Fresh:
 
 def slots(batch: pd.DataFrame, known: pd.DataFrame) -> Slots:
     """A number for each (depot, day) of the two frames; the same pair has the same one in both."""
-    names = batch["depot_id"].cat.categories
-    names = names.append(known["depot_id"].cat.categories.difference(names, sort=False))
+    names, others = (part["depot_id"].cat.categories for part in (batch, known))
+    alike = names is others or names.equals(others)
+    names = names if alike else names.append(others.difference(names, sort=False))
     days = [part["day"].to_numpy() for part in (batch, known)]
     first = min((int(part.min()) for part in days if len(part)), default=0)
     last = max((int(part.max()) for part in days if len(part)), default=0)
@@ -54,30 +64,33 @@ def slots(batch: pd.DataFrame, known: pd.DataFrame) -> Slots:
     step_depot, step_day = (last - first + 1, 1) if by_depot else (1, len(names))
     found = []
     for part, day in zip((batch, known), days, strict=True):
-        start = names.get_indexer(part["depot_id"].cat.categories).astype(small) * small(step_depot)
-        found.append(start[part["depot_id"].cat.codes] + (day.astype(small) - small(first)) * small(step_day))
+        own = part["depot_id"].cat.categories
+        place = np.arange(len(names)) if alike else names.get_indexer(own)
+        slot = (day.astype(small) - small(first)) * small(step_day)
+        slot += (place.astype(small) * small(step_depot))[part["depot_id"].cat.codes.to_numpy()]
+        found.append(slot)
     if count <= DENSE * rows + 1000:
         return Slots(found[0], found[1], count)
     distinct, place = np.unique(np.concatenate(found), return_inverse=True)
     return Slots(place[: len(batch)], place[len(batch) :], len(distinct))
 
 
-def repeats(batch: pd.DataFrame, *, declared: bool) -> dict[str, NDArray[np.intp]]:
-    """Rule → the positions of the readings that break it beside the others: `duplicate_row` and `superseded`.
+def repeats(batch: pd.DataFrame, *, declared: bool) -> Repeats:
+    """The readings that break a rule beside the others: `duplicate_row` or `superseded`.
 
     One for each depot, day (and declared instant) stays: the first that says what the last one says.
     """
     slot = slots(batch, batch.iloc[:0])
     where = np.flatnonzero(_several(slot.batch, slot.count))
+    if not len(where):
+        return Repeats({}, none=True)
     again = batch.iloc[where].assign(slot=slot.batch[where])
     key = ["slot", *(["recorded_at"] if declared else [])]
     group = again.groupby(key, sort=False).ngroup()
     value = again.groupby([*key, *_values(again)], sort=False, dropna=False, observed=True).ngroup()
     agrees = value == value.groupby(group).transform("last")
-    return {
-        "superseded": where[~agrees.to_numpy(bool)],
-        "duplicate_row": where[(agrees & value.duplicated()).to_numpy(bool)],
-    }
+    superseded, twice = (broken.to_numpy(bool) for broken in (~agrees, agrees & value.duplicated()))
+    return Repeats({"superseded": where[superseded], "duplicate_row": where[twice]}, none=False)
 
 
 def fresh(batch: pd.DataFrame, known: pd.DataFrame, *, declared: bool, now: int) -> Fresh:
@@ -96,9 +109,10 @@ def fresh(batch: pd.DataFrame, known: pd.DataFrame, *, declared: bool, now: int)
     seen = there >= 0
     same = seen & _equal(batch, known, there)
     if declared:
-        held, contested = _among_versions(batch, known, slot)
-        newest = recorded == _newest(recorded, slot)[slot.batch]
-        contested &= ~held & newest
+        held, contested = _among_versions(batch, known, slot, there, same)
+        contested &= ~held
+        if contested.any():
+            contested &= recorded == _newest(recorded, slot)[slot.batch]
         new = ~held & ~(contested & same)
         contested &= new
     else:
@@ -150,14 +164,16 @@ def _newest(recorded: Longs, slot: Slots) -> Longs:
     return found
 
 
-def _among_versions(batch: pd.DataFrame, known: pd.DataFrame, slot: Slots) -> tuple[Bools, Bools]:
-    """Which rows are among the known versions, in instant and value; and which in their instant at least."""
+def _among_versions(
+    batch: pd.DataFrame, known: pd.DataFrame, slot: Slots, there: Places, alike: Bools
+) -> tuple[Bools, Bools]:
+    """Which rows are among the known versions, in instant and value; and which in their instant at least.
+
+    `there` is a version of each row's slot, -1 where there is none, and `alike` whether it says what the row says.
+    """
     instants = known["recorded_at"].to_numpy()
-    at = np.full(slot.count, -1, np.int64)
-    at[slot.known] = np.arange(len(known))
-    there = at[slot.batch]
     same = (there >= 0) & (instants[there] == batch["recorded_at"].to_numpy())
-    held = same & _equal(batch, known, there)
+    held = same & alike
     several = _several(slot.known, slot.count)
     if several.any():
         shared = np.zeros(slot.count, np.bool_)

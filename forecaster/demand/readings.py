@@ -13,7 +13,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from forecaster.demand.text import day_numbers
 
 OWN = ("depot_id", "day", "demand", "open", "recorded_at", "row", "source", "rows")
 GROWTH = 1.2  # by which a column grows when it is full
@@ -22,7 +26,8 @@ Column = Any  # a pandas Series
 
 def from_typed(typed: pd.DataFrame, covariates: Sequence[str]) -> pd.DataFrame:
     """Readings from the contract's typed rows, of which every one has a depot, a date and an instant."""
-    opened = typed["open"].fillna(-1).astype("int8")
+    said = typed["open"].to_numpy("float64")
+    opened = np.where(np.isnan(said), -1, said).astype("int8")
     return pd.DataFrame(
         {
             "depot_id": typed["depot_id"],
@@ -33,12 +38,16 @@ def from_typed(typed: pd.DataFrame, covariates: Sequence[str]) -> pd.DataFrame:
             "row": typed["row"].astype("int64"),
             "source": typed["source"].astype("category"),
             **{name: _covariate(typed[name]) for name in covariates},
-        }
+        },
+        copy=False,
     )
 
 
-def from_table(table: Any) -> pd.DataFrame:
-    """Readings from an Arrow table of the lake's `demand`; the table gives its columns up one by one."""
+def from_table(table: Any, depots: pd.Index[Any] | None = None) -> pd.DataFrame:
+    """Readings from an Arrow table of the lake's `demand`; the table gives its columns up one by one.
+
+    The categories of a coded `depot_id` begin with `depots`, and are those where there are no others.
+    """
     found: dict[str, Any] = {}
     for name in table.column_names:
         column, table = table[name], table.drop_columns([name])
@@ -49,10 +58,33 @@ def from_table(table: Any) -> pd.DataFrame:
         elif name == "recorded_at":
             found[name] = column.cast("int64").to_numpy()
         elif name == "depot_id":
-            found[name] = column.to_pandas().astype("category")
+            found[name] = _depots(column, depots)
         else:
             found[name] = column.to_numpy() if name in OWN else _covariate(column.to_pandas())
     return pd.DataFrame(found)
+
+
+def _depots(column: Any, depots: pd.Index[Any] | None) -> Any:
+    """A column of ids; pieces that follow one another repeat one dictionary, which is looked at once."""
+    if not pa.types.is_dictionary(column.type):
+        return column.to_pandas().astype("category")
+    given = arrow_words([] if depots is None else depots)
+    words, last, place, parts = given, None, np.zeros(0, np.int32), [np.zeros(0, np.int32)]
+    for piece in column.chunks:
+        if last is None or not piece.dictionary.equals(last):
+            last = piece.dictionary
+            new = last.filter(pc.invert(pc.is_in(last, value_set=words)))
+            words = pa.concat_arrays([words, new.unique()]) if len(new) else words
+            place = np.append(pc.index_in(last, value_set=words).to_numpy(), np.int32(-1))
+        parts.append(place[piece.indices.fill_null(-1).to_numpy()])
+    index = depots if depots is not None and words is given else pd.Index(words.to_pandas(), dtype="str")
+    return pd.Categorical.from_codes(np.concatenate(parts), index, validate=False)
+
+
+def arrow_words(words: Any) -> pa.Array:
+    """Words as one Arrow array: what pandas gives may be several, which Arrow would turn into Python's and back."""
+    found = pa.array(words, pa.string())
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
 
 def together(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
@@ -76,6 +108,7 @@ class _Pile:
         self.columns: dict[str, NDArray[Any]] = {}
         self.words: dict[str, pd.Index[Any]] = {}
         self.rows = 0
+        self._last: dict[str, tuple[pd.Index[Any], NDArray[np.int32]]] = {}  # words that were placed, and their places
 
     def add(self, part: pd.DataFrame) -> None:
         for name in dict.fromkeys([*self.columns, *part.columns]):
@@ -110,13 +143,31 @@ class _Pile:
     def _codes(self, name: str, column: Column) -> NDArray[np.int32]:
         """The places of a column's words among all words so far."""
         told = column.astype("category").cat
-        words = told.categories.astype("str")
-        place = self.words[name].get_indexer(words)
-        if (fresh := place < 0).any():
-            self.words[name] = self.words[name].append(words[fresh])
-            place = self.words[name].get_indexer(words)
-        found: NDArray[np.int32] = np.append(place, -1).astype(np.int32)[told.codes]
+        last = self._last.get(name)
+        if last is None or last[0] is not told.categories:
+            last = self._last[name] = told.categories, self._places(name, told.categories.astype("str"))
+        found: NDArray[np.int32] = last[1][told.codes.to_numpy()]
         return found
+
+    def _places(self, name: str, words: pd.Index[Any]) -> NDArray[np.int32]:
+        """The place of each word among all words of a column so far, and -1 at last, for none."""
+        if (fresh := self.words[name].get_indexer(words) < 0).any():
+            self.words[name] = self.words[name].append(words[fresh])
+        return np.append(self.words[name].get_indexer(words), -1).astype(np.int32)
+
+
+class Days:
+    """Where the rows of some days are, among rows of which each has a day."""
+
+    def __init__(self, day: NDArray[np.int32]) -> None:
+        in_order = bool((day[1:] >= day[:-1]).all())
+        self.order = None if in_order else np.argsort(day, kind="stable")
+        self._day = day if self.order is None else day[self.order]
+
+    def between(self, first: int, last: int) -> slice | NDArray[np.intp]:
+        """The rows from one day to another one; as a slice where they follow one another."""
+        begin, end = np.searchsorted(self._day, np.array([first, last + 1], self._day.dtype))
+        return slice(begin, end) if self.order is None else self.order[begin:end]
 
 
 def dates(readings: pd.DataFrame) -> Column:
@@ -134,4 +185,4 @@ def _covariate(column: Column) -> Column:
 
 
 def _days(date: Column) -> Any:
-    return date.to_numpy("datetime64[D]").astype("int64").astype("int32")
+    return day_numbers(date.to_numpy()).astype("int32")

@@ -11,17 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+from numpy.typing import NDArray
 
 from forecaster import rules
 from forecaster.demand import batch as batches
 from forecaster.demand import beside, readings, snapshots, sources
 from forecaster.demand.contract import Contract
+from forecaster.demand.known import Known
 from forecaster.demand.text import Kind
 from forecaster.lake import NOT_THERE, TABLES, Lake
 from forecaster.spec import Spec
@@ -159,25 +162,29 @@ def decisions(lake: Lake) -> Decisions:
 
 def arrow(taken: pd.DataFrame, *, batch: str) -> Iterator[pa.Table]:
     """Readings as rows of the lake's `demand`, in the order of their days, so that a reader finds days together."""
-    day, names = taken["day"].to_numpy(), readings.covariates(taken)
-    order = None if (day[1:] >= day[:-1]).all() else np.argsort(day, kind="stable")
-    depots = pa.array(taken["depot_id"].cat.categories)
+    order, names = readings.Days(taken["day"].to_numpy()).order, readings.covariates(taken)
+    words = {name: readings.arrow_words(taken[name].cat.categories) for name in ("depot_id", "source")}
     for start in range(0, len(taken), CHUNK):
         chunk = slice(start, start + CHUNK)
         part = taken.iloc[chunk if order is None else order[chunk]]
         said = part["open"].to_numpy()
         columns = {
-            "depot_id": pa.DictionaryArray.from_arrays(part["depot_id"].cat.codes.to_numpy(), depots),
+            "depot_id": _coded(part["depot_id"].cat.codes.to_numpy(), words["depot_id"]),
             "date": pa.array(part["day"].to_numpy()).cast(pa.date32()),
             "demand": pa.array(part["demand"].to_numpy(), from_pandas=True),
             "open": pa.array(said == 1, mask=said == -1),
-            "source": pa.array(part["source"].array),
-            "batch": pa.repeat(batch, len(part)),
+            "source": _coded(part["source"].cat.codes.to_numpy(), words["source"]),
+            "batch": _coded(np.zeros(len(part), np.int32), pa.array([batch])),
             "row": pa.array(part["row"].to_numpy()),
             "recorded_at": pa.array(part["recorded_at"].to_numpy()).cast(pa.timestamp("us", tz="UTC")),
             **{name: pa.array(part[name].array, from_pandas=True) for name in names},
         }
         yield pa.table({name: column for name, column in columns.items() if len(part)})
+
+
+def _coded(codes: NDArray[np.integer[Any]], words: pa.Array) -> pa.DictionaryArray:
+    """Words as the lake writes them fastest: each of them once, and a number a row."""
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32, copy=False)), words)
 
 
 def _snapshots(spec: Spec, findings: list[Finding]) -> dict[str, pd.DataFrame]:
@@ -223,22 +230,35 @@ def _take(feed: sources.Feed, contract: Contract, on_rows: Progress | None) -> t
             yield found.taken
 
     together = readings.together(taken())
+    pa.default_memory_pool().release_unused()  # of the blocks, before more is asked for
     batch = batches.Batch(together, pd.concat(refused, ignore_index=True))
     return batches.whole_days(batch, contract) if contract.spec.demand.aggregate != "none" else batch, read
 
 
-def _known(lake: Lake, taken: pd.DataFrame, spec: Spec) -> pd.DataFrame:
-    """All versions of the days of a batch, and of the days before them that it is judged by."""
-    first = int(taken["day"].min()) if len(taken) else 0
-    since = pa.scalar(first - beside.reach(spec), pa.int32()).cast(pa.date32())
+def _known(lake: Lake, taken: pd.DataFrame, spec: Spec) -> Known:
+    """All versions of the days of a batch and of those after it, and of the days before it that it is judged by."""
+    version = lake.version("demand") if len(taken) else NOT_THERE
     columns = ["depot_id", "date", "demand", "open", "recorded_at", "row", *lake.covariates()]
-    where = ds.field("date") >= since if len(taken) else ds.scalar(False)
-    return readings.from_table(lake.read("demand", where=where, columns=columns, codes=True))
+    since = ds.field("date") >= _date(int(taken["day"].min()) - beside.reach(spec) if len(taken) else 0)
+    told = lake.read("demand", where=since, version=version, columns=["date"])["date"].value_counts()
+    day, count = told.field("values").cast(pa.int32()).to_numpy(), told.field("counts").to_numpy()
+    order, depots = np.argsort(day), taken["depot_id"].cat.categories  # `read` keeps no rows alive
+
+    def read(first: int, last: int) -> pd.DataFrame:
+        where = (ds.field("date") >= _date(first)) & (ds.field("date") <= _date(last))
+        table = lake.read("demand", where=where, version=version, columns=columns, codes=True)
+        return readings.from_table(table, depots)
+
+    return Known(day[order], count[order], read)
+
+
+def _date(day: int) -> pa.Scalar:
+    return pa.scalar(day, pa.int32()).cast(pa.date32())
 
 
 def _judged(
     batch: batches.Batch,
-    known: pd.DataFrame,
+    known: Known,
     depots: pd.DataFrame | None,
     released: Collection[str],
     spec: Spec,
@@ -247,10 +267,10 @@ def _judged(
     """The batch beside the days before it; and what is to be told of it."""
     batch = beside.stray(batch, known, released, spec, now)
     if not len(batch.taken):
-        return batch, beside.silent(batch.taken, known, depots, spec)
-    batch, grid, found = beside.unbelievable(batch, beside.grid(batch.taken, known), released, spec, now)
-    found += beside.late(batch.taken, known, spec) + beside.lacking(grid, _countries(depots, spec), spec)
-    return batch, found + beside.silent(batch.taken, known, depots, spec)
+        return batch, beside.silent(batch.taken, known.told, depots, spec)
+    batch, grid, found = beside.unbelievable(batch, beside.grid(batch, known), released, spec, now)
+    found += beside.late(batch.taken, known.told, spec) + beside.lacking(grid, _countries(depots, spec), spec)
+    return batch, found + beside.silent(batch.taken, known.told, depots, spec)
 
 
 def _countries(depots: pd.DataFrame | None, spec: Spec) -> set[str]:

@@ -14,13 +14,13 @@ from forecaster.demand import batch as batches
 from forecaster.demand import sources
 from forecaster.demand.beside import late
 from forecaster.demand.contract import Contract
+from forecaster.demand.known import NOTHING, Told
 from forecaster.demand.readings import dates
 from forecaster.errors import SpecError
 from forecaster.rules import OF_ROWS
 from forecaster.spec import Spec, load
 
 NOW = datetime(2024, 3, 6, 8, 15, tzinfo=UTC)  # 03:15 in New York
-NOTHING = pd.DataFrame({"depot_id": [], "day": [], "demand": []})
 PLAIN = "source: {kind: csv, path: demand.csv}, columns: {depot_id: depot, date: day, demand: orders}"
 TOLD = PLAIN.replace("orders}", "orders, recorded_at: at}")
 
@@ -256,7 +256,7 @@ def test_late_counts_are_a_finding(tmp_path: Path) -> None:
 
 
 def test_without_instants_a_count_is_late_when_the_feed_had_gone_on_before(tmp_path: Path) -> None:
-    known = checked(tmp_path, "depot,day,orders\nD1,2024-02-28,1\nD2,2024-03-01,1\n").taken
+    known = Told.of(checked(tmp_path, "depot,day,orders\nD1,2024-02-28,1\nD2,2024-03-01,1\n").taken)
     content = "depot,day,orders\nD1,2024-02-26,1\nD1,2024-02-27,1\nD1,2024-03-02,1\nD9,2024-01-01,1\nD2,2024-02-01,\n"
     (finding,) = late(checked(tmp_path, content).taken, known, spec_of(tmp_path))
     assert (finding.count, finding.places) == (1, (("D1", "2024-02-26"),))

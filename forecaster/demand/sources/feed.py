@@ -164,14 +164,14 @@ def _frame(pieces: Sequence[tuple[str, pa.Table]]) -> pd.DataFrame:
     table = pa.concat_tables([piece for _, piece in pieces]).replace_schema_metadata()
     for place, column in enumerate(table.column_names):
         table = table.set_column(place, column, _plain(table[column]))
+    if FAULT not in table.column_names:
+        table = table.append_column(FAULT, pa.repeat(pa.scalar("", pa.large_string()), len(table)))
     frame: pd.DataFrame = table.unify_dictionaries().to_pandas(
         date_as_object=False, ignore_metadata=True, types_mapper={pa.bool_(): pd.BooleanDtype()}.get
     )
     for column in table.column_names:
         if _too_wide(table[column]):
             frame[column] = table[column].to_pandas(types_mapper={table[column].type: pd.Int64Dtype()}.get)
-    if FAULT not in frame:
-        frame[FAULT] = pd.Series("", index=frame.index, dtype="str")
     codes: NDArray[np.int64] = np.repeat([names.index(name) for name, _ in pieces], [len(piece) for _, piece in pieces])
     frame[FILE] = pd.Categorical.from_codes(codes, pd.Index(names))
     return frame

@@ -1,0 +1,117 @@
+"""Decide which devices train, and how depots lie on them.
+
+All devices form one line, and depots are dealt along it; what every depot needs lies on each device whole. The number
+of depots is padded to one of few sizes, so that a new depot does not make the night compile anew.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+from forecaster.errors import SpecError, TrainingError
+
+AXIS = "depots"
+STEP = 64  # sizes are multiples of this,
+GROWTH = 1.25  # each about this many times the one before
+
+_WORDS_OF_FULL_MEMORY = ("RESOURCE_EXHAUSTED", "OUT_OF_MEMORY", "out of memory")
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """The processes that train together: where the first one listens, how many they are, and which one this is."""
+
+    coordinator: str  # host:port
+    count: int
+    index: int  # from 0; differs from process to process, so it comes from the environment
+
+    def __post_init__(self) -> None:
+        host, _, port = self.coordinator.rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+            raise SpecError(f"training.hosts.coordinator is {self.coordinator!r}, wanted host:port")
+        if self.count < 1:
+            raise SpecError(f"training.hosts.count is {self.count}, wanted 1 or more")
+        if not 0 <= self.index < self.count:
+            raise SpecError(f"this is host {self.index} of {self.count}, wanted 0 to {self.count - 1}")
+
+
+def join(hosts: Hosts | None, *, patience: int = 300) -> None:
+    """Make the devices of all hosts one mesh; call it before anything else of JAX. Alone, there is nothing to join.
+
+    Raises TrainingError when JAX has already started or the coordinator's port is taken. When another host does not
+    come within `patience` seconds, or dies later on, JAX ends this process (SIGABRT), which nobody can catch: join in
+    a process that may die. The first host listens on all its addresses, unless JAX_COORDINATOR_BIND_ADDRESS says where.
+    """
+    if hosts is None or hosts.count == 1 or jax.distributed.is_initialized():
+        return
+    try:
+        jax.distributed.initialize(
+            hosts.coordinator,
+            hosts.count,
+            hosts.index,
+            initialization_timeout=patience,
+            cluster_detection_method="deactivate",
+        )
+    except RuntimeError as error:
+        raise TrainingError(
+            f"host {hosts.index} of {hosts.count} could not join at {hosts.coordinator}: {error}; "
+            "join first, before anything else of JAX, and on a port that is free"
+        ) from error
+
+
+@cache
+def mesh() -> Mesh:
+    """All devices, of all hosts, in a line."""
+    return jax.make_mesh((jax.device_count(),), (AXIS,), axis_types=(AxisType.Auto,))
+
+
+def shard(tree: Any, axis: int = 0) -> Any:
+    """`tree` with its depots, which each array has along `axis`, dealt over the devices; pad them first."""
+    return _put(tree, *[None] * axis, AXIS)
+
+
+def replicate(tree: Any) -> Any:
+    """`tree` whole on every device."""
+    return _put(tree)
+
+
+def _put(tree: Any, *axes: str | None) -> Any:
+    sharding = NamedSharding(mesh(), PartitionSpec(*axes))  # type: ignore[no-untyped-call]
+    return jax.tree.map(lambda leaf: _laid(leaf, sharding), tree)
+
+
+def _laid(leaf: Any, sharding: NamedSharding) -> Any:
+    if sharding.is_fully_addressable:
+        return jax.device_put(leaf, sharding)
+    # Not device_put: over several hosts it compares what each of them has, and NaN is not equal to NaN.
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        numbers = _laid(jax.random.key_data(leaf), sharding)
+        return jax.random.wrap_key_data(numbers, impl=jax.random.key_impl(leaf))
+    whole = np.asarray(leaf)
+    return jax.make_array_from_callback(whole.shape, sharding, whole.__getitem__)
+
+
+def padded(count: int, devices: int | None = None) -> int:
+    """The number of rows that `count` depots take: the next of a ladder of sizes that `devices` (all) divide."""
+    step = math.lcm(STEP, devices or jax.device_count())
+    rung, size = 0, step
+    while size < count:
+        rung += 1
+        size = math.ceil(STEP * GROWTH**rung / step) * step
+    return size
+
+
+def out_of_memory(error: BaseException | None) -> bool:
+    """Tell whether `error`, or what caused it, says that a device or the host has no memory left."""
+    if error is None:
+        return False
+    full = isinstance(error, jax.errors.JaxRuntimeError) and any(each in str(error) for each in _WORDS_OF_FULL_MEMORY)
+    return full or isinstance(error, MemoryError) or out_of_memory(error.__cause__)
