@@ -109,6 +109,7 @@ def train(night: Night, panel: Panel) -> Candidate:
             on_epoch=lambda e: night.progress.advance(
                 e.number / e.of, f"epoch {e.number}/{e.of}  loss {e.loss:.4f}  validation {e.validation:.4f}"
             ),
+            on_trouble=lambda message: night.note(message=message),
         )
 
 

@@ -7,7 +7,16 @@ The cell is that of `flax.nnx.GRUCell` (Cho et al. 2014, arXiv:1406.1078), whose
     h'   = (1 − z) · n + z · h
 
 Depots are the batch axis of every step, which is what `vmap` of a per-depot scan computes; written out, the weight
-gradient is one two-dimensional product over all days and depots instead of one small product a depot.
+gradient is one product over all days and depots instead of one small product a depot.
+
+Three habits of XLA on a CPU shape this code:
+- It runs a fused kernel with more than one tanh in it element by element, several times slower. So each gate must
+  leave its kernel: as a value that is kept for the gradient, or as one that the scan carries on.
+- It deals the depots over devices as long as no axis swallows theirs. So products name the axes that they contract
+  (`_product`, `_summed`); after a reshape to (days · depots, …) every device would hold and compute everything.
+- A pass over an array of all days costs as much as a small product. So what one day needs is made within that day.
+
+Products add up in float32 also where the inputs are bfloat16, and so do the state and its gradient from day to day.
 """
 
 from __future__ import annotations
@@ -28,26 +37,93 @@ def layer(
 ) -> Float[Array, "days depots hidden"]:
     """The states of one GRU layer after each day, from a zero state; gates = 3 · hidden in the order r, z, n.
 
-    `differentiable=False` leaves the gradient rule away, for the exporter.
+    Parameters are taken in the precision of `x`. `differentiable=False` is the plain scan, for the exporter.
     """
+    states = recur if differentiable else _plain
+    return states(kernel_i.astype(x.dtype), bias_i.astype(x.dtype), kernel_h.astype(x.dtype), x)
+
+
+def _plain(kernel_i: Array, bias_i: Array, kernel_h: Array, x: Array) -> Array:
     days, depots, features = x.shape
-    projected = (x.reshape(days * depots, features) @ kernel_i + bias_i[None, :]).reshape(days, depots, -1)
-    return recur(projected, kernel_h) if differentiable else _states(projected, kernel_h)[0]
+    projected = (x.reshape(days * depots, features) @ kernel_i + bias_i[None]).reshape(days, depots, -1)
+
+    def day(h: Array, xi: Array) -> tuple[Array, Array]:
+        xr, xz, xn = jnp.split(xi, 3, axis=-1)
+        hr, hz, m = jnp.split(h @ kernel_h, 3, axis=-1)
+        n = jnp.tanh(xn + _sigmoid(xr + hr) * m)
+        new = n + _sigmoid(xz + hz) * (h - n)
+        return new, new
+
+    return lax.scan(day, jnp.zeros((depots, kernel_h.shape[0]), x.dtype), projected)[1]
 
 
 @jax.custom_vjp
 def recur(
-    projected: Float[Array, "days depots gates"], kernel_h: Float[Array, "hidden gates"]
+    kernel_i: Float[Array, "features gates"],
+    bias_i: Float[Array, " gates"],
+    kernel_h: Float[Array, "hidden gates"],
+    x: Float[Array, "days depots features"],
 ) -> Float[Array, "days depots hidden"]:
-    """The sequential part of a GRU layer: states from projected inputs."""
-    return _states(projected, kernel_h)[0]
+    """`layer` where no gradient is asked for: each day first finishes the state of the day before it.
+
+    So gates pass from day to day in the carry, and none of them shares a kernel with another.
+    """
+
+    def day(carry: tuple[Array, Array, Array], xi: Array) -> tuple[tuple[Array, Array, Array], Array]:
+        h = _mixed(*carry)
+        with_h = _product(h.astype(x.dtype), kernel_h)
+        r_and_z = _sigmoid(xi[:, : 2 * hidden] + bias[:, : 2 * hidden] + with_h[:, : 2 * hidden])
+        n = jnp.tanh(xi[:, 2 * hidden :] + bias[:, 2 * hidden :] + r_and_z[:, :hidden] * with_h[:, 2 * hidden :])
+        return (h, r_and_z, n), h.astype(x.dtype)
+
+    hidden, bias, start = kernel_h.shape[0], bias_i[None].astype(_wide(x)), _zeros(x, kernel_h)
+    last, before = lax.scan(day, (start, jnp.concatenate([start, start], -1), start), _product(x, kernel_i))
+    return jnp.concatenate([before[1:], _mixed(*last)[None].astype(x.dtype)])
 
 
-def _gates(xi: Array, kernel_h: Array, h: Array) -> tuple[Array, Array, Array, Array]:
-    xr, xz, xn = jnp.split(xi, 3, axis=-1)
-    hr, hz, m = jnp.split(h @ kernel_h, 3, axis=-1)
-    r, z = _sigmoid(xr + hr), _sigmoid(xz + hz)
-    return r, z, jnp.tanh(xn + r * m), m
+def _mixed(h: Array, r_and_z: Array, n: Array) -> Array:
+    return n + r_and_z[:, h.shape[1] :] * (h - n)
+
+
+def _forward(kernel_i: Array, bias_i: Array, kernel_h: Array, x: Array) -> tuple[Array, tuple[Array, ...]]:
+    """The states, and what the gradient needs of every day: r, z, n and m = h W_hn."""
+
+    def day(h: Array, xi: Array) -> tuple[Array, tuple[Array, ...]]:
+        hr, hz, m = jnp.split(_product(h.astype(x.dtype), kernel_h), 3, axis=-1)
+        xr, xz, xn = jnp.split(xi + bias_i[None].astype(xi.dtype), 3, axis=-1)
+        r, z = _sigmoid(xr + hr), _sigmoid(xz + hz)
+        n = jnp.tanh(xn + r * m)
+        new = n + z * (h - n)
+        return new, tuple(each.astype(x.dtype) for each in (new, r, z, n, m))
+
+    _, (states, *gates) = lax.scan(day, _zeros(x, kernel_h), _product(x, kernel_i))
+    return states, (kernel_i, kernel_h, x, states, *gates)
+
+
+def _backward(residuals: tuple[Array, ...], gradient: Array) -> tuple[Array, Array, Array, Array]:
+    kernel_i, kernel_h, x, states, *gates = residuals
+    before, wide, hidden = jnp.concatenate([jnp.zeros_like(states[:1]), states[:-1]]), _wide(x), kernel_h.shape[0]
+
+    def day(carried: Array, inputs: tuple[Array, ...]) -> tuple[Array, tuple[Array, Array]]:
+        given, h, r, z, n, m = (each.astype(wide) for each in inputs)
+        dh = given + carried
+        d_n = dh * (1 - z) * (1 - n * n)  # n before its tanh, and likewise r and z
+        d_z = dh * (h - n) * z * (1 - z)
+        d_m = d_n * r
+        d_r = d_m * m * (1 - r)
+        to_h = jnp.concatenate([d_r, d_z, d_m], axis=-1).astype(x.dtype)
+        to_x = jnp.concatenate([d_r, d_z, d_n], axis=-1).astype(x.dtype)
+        return dh * z + _product(to_h, kernel_h.T), (to_x, d_m.astype(x.dtype))
+
+    _, (to_x, d_m) = lax.scan(day, _zeros(x, kernel_h), (gradient, before, *gates), reverse=True)
+    # r and z see x and h alike; n sees h through m.
+    by_h = jnp.concatenate([_summed(before, to_x)[:, : 2 * hidden], _summed(before, d_m)], axis=-1)
+    parameters = _summed(x, to_x), to_x.sum(axis=(0, 1), dtype=wide), by_h
+    d_kernel_i, d_bias, d_kernel_h = (each.astype(x.dtype) for each in parameters)
+    return d_kernel_i, d_bias, d_kernel_h, _product(to_x, kernel_i.T).astype(x.dtype)
+
+
+recur.defvjp(_forward, _backward)
 
 
 def _sigmoid(x: Array) -> Array:
@@ -55,43 +131,19 @@ def _sigmoid(x: Array) -> Array:
     return 0.5 * jnp.tanh(0.5 * x) + 0.5
 
 
-def _states(projected: Array, kernel_h: Array, keep: bool = False) -> tuple[Array, tuple[Array, ...]]:
-    def day(h: Array, xi: Array) -> tuple[Array, tuple[Array, ...]]:
-        r, z, n, m = _gates(xi, kernel_h, h)
-        new = n + z * (h - n)
-        return new, ((new, r, z, n, m) if keep else (new,))
-
-    start = jnp.zeros((projected.shape[1], kernel_h.shape[0]), projected.dtype)
-    _, (states, *kept) = lax.scan(day, start, projected)
-    return states, tuple(kept)
+def _wide(x: Array) -> jnp.dtype:
+    return x.dtype if x.dtype.itemsize >= 4 else jnp.dtype(jnp.float32)
 
 
-def _forward(projected: Array, kernel_h: Array) -> tuple[Array, tuple[Array, ...]]:
-    states, kept = _states(projected, kernel_h, keep=True)
-    return states, (states, *kept, kernel_h)
+def _zeros(x: Array, kernel_h: Array) -> Array:
+    return jnp.zeros((x.shape[1], kernel_h.shape[0]), _wide(x))
 
 
-def _backward(residuals: tuple[Array, ...], gradient: Array) -> tuple[Array, Array]:
-    states, r, z, n, m, kernel_h = residuals
-    before = jnp.concatenate([jnp.zeros_like(states[:1]), states[:-1]])
-    # What multiplies dh does not depend on it, so it is made for all days at once, before the scan.
-    to_n = (1 - z) * (1 - n * n)
-    to_z = (before - n) * z * (1 - z)
-    to_r = to_n * m * r * (1 - r)
-    to_m = to_n * r
-    transposed = kernel_h.T
-
-    def day(carried: Array, inputs: tuple[Array, ...]) -> tuple[Array, Array]:
-        g, a_r, a_z, a_m, z_t = inputs
-        dh = g + carried
-        return dh * z_t + jnp.concatenate([dh * a_r, dh * a_z, dh * a_m], axis=-1) @ transposed, dh
-
-    _, dh = lax.scan(day, jnp.zeros_like(states[0]), (gradient, to_r, to_z, to_m, z), reverse=True)
-    d_r, d_z = dh * to_r, dh * to_z
-    d_hidden = jnp.concatenate([d_r, d_z, dh * to_m], axis=-1)
-    hidden = kernel_h.shape[0]
-    d_kernel = before.reshape(-1, hidden).T @ d_hidden.reshape(-1, 3 * hidden)
-    return jnp.concatenate([d_r, d_z, dh * to_n], axis=-1), d_kernel
+def _product(x: Array, kernel: Array) -> Array:
+    """x times kernel, over the last axis of x."""
+    return lax.dot_general(x, kernel, (((x.ndim - 1,), (0,)), ((), ())), preferred_element_type=_wide(x))
 
 
-recur.defvjp(_forward, _backward)
+def _summed(x: Float[Array, "days depots a"], d: Float[Array, "days depots b"]) -> Float[Array, "a b"]:
+    """The sum over days and depots of x ⊗ d."""
+    return lax.dot_general(x, d, (((0, 1), (0, 1)), ((), ())), preferred_element_type=_wide(x))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +31,6 @@ class Architecture:
 
     layers: int
     hidden: int
-    dropout: float
     levels: tuple[float, ...]
     horizon: int
     covariates: int
@@ -45,6 +44,20 @@ class Architecture:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+class Said(NamedTuple):
+    """Quantiles of log(1 + demand), and the seasonal anchor that they started from."""
+
+    quantiles: Float[Array, "depots origins horizon levels"]
+    anchor: Float[Array, "depots origins horizon"]
+
+
+class Dropout(NamedTuple):
+    """The share of units that are left out, and the key that says which."""
+
+    rate: Array
+    key: Array
 
 
 class Network(nnx.Module):  # type: ignore[misc]  # flax has no types here
@@ -85,11 +98,10 @@ def log_quantiles(
     origins: int = 1,
     stride: int = 1,
     scan: int | None = None,
-    dropout: Array | None = None,
+    dropout: Dropout | None = None,
     differentiable: bool = True,
-) -> Float[Array, "depots origins horizon levels"]:
-    """Quantiles of log(1 + demand), for each of the window's last `origins` origins, `stride` days apart, and each
-    day of the horizon.
+) -> Said:
+    """What is said of each of the window's last `origins` origins, `stride` days apart, and each day of the horizon.
 
     `constants` are what training measured and does not learn: mean and spread of log counts. `dropout` is the key
     that drops; None keeps everything.
@@ -109,20 +121,19 @@ def log_quantiles(
         ]
         return jnp.concatenate([x, *spread], axis=-1)
 
-    keys = iter(jax.random.split(dropout, shape.layers + 1)) if dropout is not None else None
     x = jnp.swapaxes(with_static(seen.encoder), 0, 1)
     for index in range(shape.layers):
         cell = parameters["cells"][str(index)]
         dense, recurrent = cell["dense_i"], cell["dense_h"]["kernel"]
         x = gru.layer(dense["kernel"], dense["bias"], recurrent, x, differentiable=differentiable)
-        x = _drop(x, shape.dropout, keys)
+        x = _drop(x, dropout, 1 + index, depots=1)
     state = jnp.swapaxes(x[scan - 1 - stride * (origins - 1) :: stride], 0, 1)  # (depots, origins, hidden)
 
     hidden = _linear(parameters["day"], with_static(seen.decoder))
     # Broadcast in so many words: the exporter gives an implicit broadcast of a middle axis the wrong shape.
     read = jnp.broadcast_to(_linear(parameters["state"], state)[:, :, None], hidden.shape)
     hidden = jax.nn.gelu(hidden + read + parameters["step"]["embedding"][None, None])
-    hidden = _drop(hidden, shape.dropout, keys)
+    hidden = _drop(hidden, dropout, 0, depots=0)
     hidden = hidden + jax.nn.gelu(_linear(parameters["mix"], hidden))
     out = _linear(parameters["out"], hidden)
 
@@ -135,7 +146,7 @@ def log_quantiles(
         lower.append(lower[-1] - step)
     for step in up:
         upper.append(upper[-1] + step)
-    return jnp.concatenate([*reversed(lower[1:]), center, *upper[1:]], axis=-1)
+    return Said(jnp.concatenate([*reversed(lower[1:]), center, *upper[1:]], axis=-1), seen.anchor)
 
 
 def forward(
@@ -143,17 +154,21 @@ def forward(
 ) -> Float[Array, "depots horizon levels"]:
     """Quantiles of counts on the days after the window: the members' mean, calibrated, zero on closed days.
 
-    `parameters` is a candidate's tree: {"members": …, "constants": …, "calibration": (levels,)}, members stacked on
-    the first axis. Members are averaged as logs, where the calibration widens or narrows each level's distance to
+    `parameters` is a candidate's tree: {"members": …, "constants": …, "blend": {"members": (members,), "anchor": ()},
+    "calibration": (levels,)}, members stacked on the first axis. Members are averaged as logs by their weights, the
+    median is drawn to the seasonal anchor by its share, and the calibration widens or narrows each level's distance to
     the median. Never crossing, never negative.
     """
 
-    def member(learned: Parameters) -> Array:
-        return log_quantiles(learned, parameters["constants"], window, shape, differentiable=differentiable)[:, 0]
+    def member(learned: Parameters) -> Said:
+        return log_quantiles(learned, parameters["constants"], window, shape, differentiable=differentiable)
 
-    mean = jax.vmap(member)(parameters["members"]).mean(axis=0)
-    center = mean[..., shape.median : shape.median + 1]
-    said = center + (mean - center) * parameters["calibration"][None, None]
+    each = jax.vmap(member)(parameters["members"])
+    trust, share = parameters["blend"]["members"], parameters["blend"]["anchor"]
+    mean = (each.quantiles[:, :, 0] * trust[:, None, None, None]).sum(axis=0)
+    middle = mean[..., shape.median : shape.median + 1]
+    center = middle + share * (each.anchor[0, :, 0, :, None] - middle)
+    said = center + (mean - middle) * parameters["calibration"][None, None]
     log = _in_order(said, shape.median)
     open_ = window.open[:, -shape.horizon :, None]
     return jnp.where(open_ > 0, jnp.expm1(jnp.clip(log, 0.0, 20.0)), 0.0)
@@ -177,11 +192,14 @@ def _linear(dense: Mapping[str, Array], x: Array) -> Array:
     return flat.reshape(*x.shape[:-1], flat.shape[-1])
 
 
-def _drop(x: Array, rate: float, keys: Any) -> Array:
-    if keys is None or rate == 0:
+def _drop(x: Array, dropout: Dropout | None, place: int, *, depots: int) -> Array:
+    """Leaves units out, the same for all days of a depot (Gal & Ghahramani 2016, arXiv:1512.05287): dropping each day
+    anew tears the memory apart, and making so many random numbers took as long as the recurrence."""
+    if dropout is None:
         return x
-    keep = jax.random.bernoulli(next(keys), 1 - rate, x.shape)
-    return jnp.where(keep, x / (1 - rate), 0.0)
+    shape = tuple(size if axis in (depots, x.ndim - 1) else 1 for axis, size in enumerate(x.shape))
+    keep = jax.random.bernoulli(jax.random.fold_in(dropout.key, place), 1 - dropout.rate, shape)
+    return x * (keep.astype(x.dtype) / (1 - dropout.rate))
 
 
 def _named(tree: Any) -> Any:

@@ -1,41 +1,43 @@
 """Train the network: the whole epoch compiled, members side by side, every choice of chance from an explicit key.
 
 The days before the cutoff fall into two parts. Crops (windows of random depots that end on random days) of the first
-part train; the last `VALIDATION` days choose which epoch's parameters are kept, and later calibrate the intervals.
-The kept parameters go out as they are: there is no refit, so the model that was judged is the model that forecasts.
+part train; the last `VALIDATION` days choose which epoch's parameters each member keeps and how far it is trusted
+(`blend`), and later calibrate the intervals. The kept parameters go out as they are: there is no refit, so the model
+that was judged is the model that forecasts.
 """
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
-from jax import Array, lax
-from numpy.typing import NDArray
+from jax import Array
 
-from forecaster.errors import NoUsableData, TrainingError
-from forecaster.model import network
+from forecaster import __version__
+from forecaster.errors import CheckpointError, NoUsableData, TrainingError
+from forecaster.model import crops, devices, programs
+from forecaster.model.blend import Blend, blend
+from forecaster.model.checkpoints import Checkpoints
 from forecaster.model.compiling import counted
-from forecaster.model.features import LOOKBACK, Window, ahead_of
-from forecaster.model.losses import huber_quantile
+from forecaster.model.crops import Cut, Data
 from forecaster.model.network import Architecture
+from forecaster.model.programs import Known, Report, Restraints, Sizes, State
+from forecaster.model.recipe import Recipe, recipe
 from forecaster.spec import Spec
 from forecaster.values import Candidate, Panel
 
 VALIDATION = 28  # days
-SPAN = 82  # days of a crop on which origins lie, at most
-STRIDE = 3  # days between origins: neighbours are scored on nearly the same days, and cost the decoder as much
 LEAST = 28  # days of history that training needs before the validation days
-LEAST_STEPS = 6  # gradient steps an epoch, however few the data
 CHECKED = 256  # depots that validation looks at, at most
-HIDE = 0.15  # share of crops that begin as if the depot had opened within them, so that new depots are no surprise
+SMALLEST = 8  # crops a batch, below which less memory is no help
+BETWEEN = 20.0  # seconds of training that are lost at most when the process is killed; a save takes half a second
 
 
 @dataclass(frozen=True)
@@ -52,89 +54,56 @@ class Epoch:
     depot_days: int  # days times depots that the encoder read
 
 
-class Data(NamedTuple):
-    """The panel on the device: raw counts and covariates once, the calendar once a group of depots."""
+class Material(NamedTuple):
+    """What programs read: the panel on the devices, what they are told of it, and the members' restraints."""
 
-    demand: Array  # (depots, LOOKBACK + days), NaN = not known
-    open: Array  # (depots, LOOKBACK + days + horizon)
-    covariates: Array
-    calendar: Array  # (groups, …)
-    group: Array
-    statics: Array
+    data: Data
+    known: Known
+    restraints: Restraints
 
 
-class State(NamedTuple):
-    parameters: Any
-    optimizer: Any
-    key: Array
-    best: Any
-    best_loss: Array
-
-
-def fit(panel: Panel, spec: Spec, *, on_epoch: Callable[[Epoch], None] | None = None) -> Candidate:
+def fit(
+    panel: Panel,
+    spec: Spec,
+    *,
+    on_epoch: Callable[[Epoch], None] | None = None,
+    on_trouble: Callable[[str], None] | None = None,
+    checkpoints: Path | None = None,
+) -> Candidate:
     """A candidate trained on everything up to the panel's cutoff.
 
-    Same panel, spec and device: the same parameters to the last bit. Raises NoUsableData when the history is too
-    short, TrainingError when the loss stops being a number.
+    Same panel, spec and device: the same parameters to the last bit, also when a killed training goes on from its
+    checkpoint in the folder `checkpoints`. Where memory runs out the batch is halved and training starts over;
+    `on_trouble` is told of that, and of a checkpoint that cannot be used. Raises NoUsableData when the history is too
+    short, TrainingError when the loss stops being a number, or the smallest batch is too large for the memory.
     """
-    started = time.monotonic()
-    days, training = panel.history - VALIDATION, spec.training
+    started, days = time.monotonic(), panel.history - VALIDATION
     if days < LEAST + panel.horizon:
         raise NoUsableData(
             f"{panel.history} days of history before the backtest, wanted at least "
             f"{VALIDATION + LEAST + panel.horizon}: shorten backtest.days or bring a longer history"
         )
-    shape = Architecture(
-        layers=spec.model.layers,
-        hidden=spec.model.hidden,
-        dropout=spec.model.dropout,
-        levels=spec.model.quantiles,
-        horizon=panel.horizon,
-        covariates=len(panel.encoding.covariates),
-        calendar=len(panel.calendar_names),
-        labels=tuple(len(labels) for labels in panel.encoding.statics.values()),
-    )
-    origins = (int(np.clip(days - panel.horizon - 14, 7, SPAN)) - 1) // STRIDE + 1
-    batch = min(training.batch_depots, max(8, len(panel.depot_ids)))
-    steps = max(LEAST_STEPS, round(len(panel.depot_ids) * days / (batch * origins * STRIDE)))
-    scan = _read(shape, origins)
-    data, constants = _on_device(panel), _constants(panel, days)
-    schedule = optax.schedules.warmup_cosine_decay_schedule(
-        init_value=0.0,
-        peak_value=training.learning_rate,
-        warmup_steps=max(1, training.epochs * steps // 20),
-        decay_steps=max(2, training.epochs * steps),  # one more than the warm-up at least
-        end_value=training.learning_rate / 50,
-    )
-    optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(schedule, weight_decay=1e-2))
-    state = _initial(shape, optimizer, training.members, jax.random.key(training.seed))
-    run_epoch = _compile(shape, optimizer, constants, days=days, origins=origins, scan=scan, batch=batch, steps=steps)
-    checked = np.unique(np.linspace(0, len(panel.depot_ids) - 1, CHECKED).astype(np.int32))
-    history: list[Epoch] = []
+    chosen, say = recipe(spec, len(panel.depot_ids), days), on_trouble or (lambda _: None)
+    material = _material(panel, days, chosen)
     with counted() as compiled:
-        for number in range(1, training.epochs + 1):
-            begun = time.monotonic()
-            state, report = run_epoch(state, data, jnp.asarray(checked))
-            loss, validation, norm = (float(x) for x in report)
-            epoch = Epoch(
-                number=number,
-                of=training.epochs,
-                loss=loss,
-                validation=validation,
-                learning_rate=float(schedule(number * steps)),
-                gradient_norm=norm,
-                seconds=time.monotonic() - begun,
-                depot_days=training.members * steps * batch * scan,
-            )
-            if not np.isfinite(loss) or not np.isfinite(validation):
-                raise TrainingError(f"epoch {number} of {training.epochs}: the loss is {loss}, validation {validation}")
-            history.append(epoch)
-            if on_epoch is not None:
-                on_epoch(epoch)
+        while True:
+            try:
+                state, history, sizes = _run(panel, spec, chosen, material, on_epoch, say, checkpoints)
+                trust = _blend(state, sizes, material)
+                break
+            except Exception as error:
+                if not devices.out_of_memory(error):
+                    raise
+                if chosen.batch // 2 < SMALLEST:
+                    raise TrainingError(f"no memory left for a batch of {chosen.batch} crops: {error}") from error
+                say(f"no memory left for a batch of {chosen.batch} crops: starting over with {chosen.batch // 2}")
+                chosen = replace(chosen, batch=chosen.batch // 2, steps=2 * chosen.steps)
+    shape = sizes.architecture
     return Candidate(
         parameters={
             "members": jax.tree.map(np.asarray, state.best),
-            "constants": jax.tree.map(np.asarray, constants),
+            "constants": jax.tree.map(np.asarray, material.known.constants),
+            "blend": {"members": trust.members, "anchor": np.float32(trust.anchor)},
             "calibration": np.ones(len(shape.levels), np.float32),
         },
         architecture=shape.to_json(),
@@ -143,14 +112,17 @@ def fit(panel: Panel, spec: Spec, *, on_epoch: Callable[[Epoch], None] | None = 
         levels=shape.levels,
         horizon=panel.horizon,
         summary={
-            "epochs": training.epochs,
-            "steps_an_epoch": steps,
-            "members": training.members,
+            "epochs": chosen.epochs,
+            "steps_an_epoch": chosen.steps,
+            "batch": chosen.batch,
+            "members": len(chosen.restraints),
             "depots": len(panel.depot_ids),
             "trained_until": str(panel.days[days - 1]),
             "validated_until": str(panel.cutoff),
             "loss": history[-1].loss,
             "validation": [float(x) for x in np.asarray(state.best_loss)],
+            "trust": [float(x) for x in trust.members],
+            "anchor": trust.anchor,
             "history": [[e.number, e.loss, e.validation, e.learning_rate, e.gradient_norm] for e in history],
             "seconds": time.monotonic() - started,
             "first_epoch_seconds": history[0].seconds,
@@ -163,136 +135,146 @@ def fit(panel: Panel, spec: Spec, *, on_epoch: Callable[[Epoch], None] | None = 
     )
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
-def _initial(shape: Architecture, optimizer: optax.GradientTransformation, members: int, key: Array) -> State:
-    init_key, run_key = jax.random.split(key)
-    parameters = jax.vmap(partial(network.initial, shape))(jax.random.split(init_key, members))
-    state = State(
-        parameters,
-        jax.vmap(optimizer.init)(parameters),
-        jax.random.split(run_key, members),
-        jax.tree.map(jnp.copy, parameters),
-        jnp.full((members,), jnp.inf),
+def _run(
+    panel: Panel,
+    spec: Spec,
+    chosen: Recipe,
+    material: Material,
+    on_epoch: Callable[[Epoch], None] | None,
+    say: Callable[[str], None],
+    folder: Path | None,
+) -> tuple[State, list[Epoch], Sizes]:
+    """All epochs, from the last checkpoint on where there is one."""
+    sizes = _sizes(panel, spec, chosen)
+    state = programs.initial(sizes, len(chosen.restraints), jax.random.key(spec.training.seed))
+    history: list[Epoch] = []
+    kept = Checkpoints(folder, _purpose(panel, spec, chosen)) if folder is not None else None
+    if kept is not None:
+        state, history = _resumed(kept, state, say)
+    saved = time.monotonic()
+    for epoch, after in _epochs(state, history, chosen, sizes, material, panel):
+        state = after
+        history.append(epoch)
+        if kept is not None and (epoch.number == epoch.of or time.monotonic() - saved > BETWEEN):
+            kept.save(epoch.number, state, [asdict(each) for each in history])
+            saved = time.monotonic()
+        if on_epoch is not None:
+            on_epoch(epoch)
+    return state, history, sizes
+
+
+def _epochs(
+    state: State, history: list[Epoch], chosen: Recipe, sizes: Sizes, material: Material, panel: Panel
+) -> Iterator[tuple[Epoch, State]]:
+    program, rates = programs.epoch(sizes), chosen.rates()
+    for number in range(len(history) + 1, chosen.epochs + 1):
+        begun = time.monotonic()
+        state, report = program(state, *material, jnp.asarray(rates[number - 1]))
+        loss, norm, checked = (np.asarray(x) for x in (report.loss, report.gradient_norm, report.validation))
+        if not np.isfinite(loss).all() or not np.isfinite(checked).all():
+            raise TrainingError(_not_a_number(number, chosen.epochs, report, panel))
+        yield (
+            Epoch(
+                number=number,
+                of=chosen.epochs,
+                loss=float(loss.mean()),
+                validation=float(checked.mean()),
+                learning_rate=float(rates[number - 1, -1]),
+                gradient_norm=float(norm.max()),
+                seconds=time.monotonic() - begun,
+                depot_days=loss.size * sizes.batch * sizes.crop.scan,
+            ),
+            state,
+        )
+
+
+def _not_a_number(number: int, of: int, report: Report, panel: Panel) -> str:
+    """Where it happened: the first step whose loss is no number, and the depots whose crops it took."""
+    loss = np.asarray(report.loss)
+    wrong = np.argwhere(~np.isfinite(loss))
+    if not len(wrong):
+        return f"epoch {number} of {of}: the loss on the validation days is {np.asarray(report.validation).mean()}"
+    member, step = min(wrong.tolist(), key=lambda place: place[1])
+    whose = sorted({panel.depot_ids[i] for i in np.asarray(report.depots)[member, step]})
+    named = ", ".join(whose[:5]) + (f" and {len(whose) - 5} more" if len(whose) > 5 else "")
+    return f"epoch {number} of {of}: the loss is {loss[member, step]} at step {step + 1}, on crops of {named}"
+
+
+def _resumed(kept: Checkpoints, state: State, say: Callable[[str], None]) -> tuple[State, list[Epoch]]:
+    try:
+        found = kept.latest(state)
+    except CheckpointError as error:
+        say(f"training starts over: {error}")
+        kept.clear()
+        return state, []
+    if found is None:
+        return state, []
+    say(f"training goes on after epoch {found.number}")
+    return found.state, [Epoch(**each) for each in found.history]
+
+
+def _purpose(panel: Panel, spec: Spec, chosen: Recipe) -> str:
+    """A digest of all that the parameters depend on: a checkpoint made for anything else is as good as none."""
+    digest = hashlib.sha256(
+        repr((__version__, jax.__version__, spec.model, spec.training, chosen, panel.depot_ids)).encode()
     )
-    # Without weak types, or the second epoch compiles again for what the first one returned.
-    strong: State = jax.tree.map(lambda x: lax.convert_element_type(x, x.dtype), state)
-    return strong
+    for array in (
+        panel.days,
+        panel.demand,
+        panel.open,
+        panel.covariates,
+        panel.calendar,
+        panel.calendar_group,
+        panel.statics,
+    ):
+        digest.update(array.tobytes())
+    return f"{digest.hexdigest()} on {jax.device_count()} x {jax.devices()[0].device_kind}"
 
 
-def _on_device(panel: Panel) -> Data:
-    def padded(x: NDArray[Any], value: float) -> Array:
-        widths = [(0, 0), (LOOKBACK, 0)] + [(0, 0)] * (x.ndim - 2)
-        return jnp.asarray(np.pad(x.astype(np.float32), widths, constant_values=value))
-
-    return Data(
-        padded(panel.demand, np.nan),
-        padded(panel.open, 1.0),
-        padded(panel.covariates, 0.0),
-        padded(panel.calendar, 0.0),
-        jnp.asarray(panel.calendar_group, jnp.int32),
-        jnp.asarray(panel.statics, jnp.int32),
+def _sizes(panel: Panel, spec: Spec, chosen: Recipe) -> Sizes:
+    shape = Architecture(
+        layers=spec.model.layers,
+        hidden=chosen.hidden,
+        levels=spec.model.quantiles,
+        horizon=panel.horizon,
+        covariates=len(panel.encoding.covariates),
+        calendar=len(panel.calendar_names),
+        labels=tuple(len(labels) for labels in panel.encoding.statics.values()),
     )
+    span = chosen.stride * (chosen.origins - 1)
+    # The state of a crop's first origin has read a quarter of `shape.scan`.
+    crop = Cut(panel.horizon, chosen.origins, chosen.stride, span + 1 + shape.scan // 4)
+    return Sizes(shape, crop, chosen.batch, VALIDATION)
+
+
+def _material(panel: Panel, days: int, chosen: Recipe) -> Material:
+    depots = len(panel.depot_ids)
+    padded = devices.padded(depots)
+    checked = np.linspace(0, depots - 1, min(CHECKED, padded)).astype(np.int32)
+    known = Known(
+        days=jnp.int32(days),
+        validated=jnp.int32(days),
+        depots=jnp.int32(depots),
+        checked=jnp.asarray(checked),
+        constants=_constants(panel, days),
+    )
+    restraints = Restraints(
+        jnp.asarray([each.dropout for each in chosen.restraints], jnp.float32),
+        jnp.asarray([each.weight_decay for each in chosen.restraints], jnp.float32),
+    )
+    return Material(crops.on_device(panel, padded), known, restraints)
 
 
 def _constants(panel: Panel, days: int) -> dict[str, Array]:
     """Mean and spread of log counts on the training days."""
-    counted_ = panel.demand[:, :days][panel.open[:, :days]]
-    log = np.log1p(counted_[np.isfinite(counted_)].astype(np.float64))
+    counts = panel.demand[:, :days][panel.open[:, :days]]
+    log = np.log1p(counts[np.isfinite(counts)].astype(np.float64))
     if not log.size:
         raise NoUsableData(f"no observed demand up to {panel.days[days - 1]}, where training ends")
     return {"mean": jnp.float32(log.mean()), "spread": jnp.float32(max(log.std(), 0.1))}
 
 
-def _read(shape: Architecture, origins: int) -> int:
-    """Days of a crop that the encoder reads: the state of the first origin has read a quarter of `shape.scan`."""
-    return STRIDE * (origins - 1) + 1 + shape.scan // 4
-
-
-def _compile(
-    shape: Architecture,
-    optimizer: optax.GradientTransformation,
-    constants: dict[str, Array],
-    *,
-    days: int,
-    origins: int,
-    scan: int,
-    batch: int,
-    steps: int,
-) -> Callable[[State, Data, Array], tuple[State, tuple[Array, Array, Array]]]:
-    levels, horizon = jnp.asarray(shape.levels, jnp.float32), shape.horizon
-    span = STRIDE * (origins - 1)
-    length = LOOKBACK + span
-
-    def cut(data: Data, depots: Array, last: Array, days_back: int) -> tuple[Window, Array]:
-        """Windows of `days_back` days that end on day `last` (an index into the unpadded days), and what followed."""
-
-        def one(depot: Array, end: Array) -> tuple[Array, Array, Array, Array]:
-            start = end + 1 + LOOKBACK - days_back
-
-            def take(x: Array, row: Array, extra: int) -> Array:
-                return lax.dynamic_slice_in_dim(x[row], start, days_back + extra, axis=0)
-
-            return (
-                take(data.demand, depot, horizon),
-                take(data.open, depot, horizon),
-                take(data.covariates, depot, horizon),
-                take(data.calendar, data.group[depot], horizon),
-            )
-
-        demand, open_, covariates, calendar = jax.vmap(one)(depots, last)
-        return Window(demand[:, :days_back], open_, covariates, calendar, data.statics[depots]), demand
-
-    def loss_of(
-        parameters: Any, window: Window, demand: Array, count: int, stride: int, read: int, key: Array | None
-    ) -> Array:
-        said = network.log_quantiles(
-            parameters, constants, window, shape, origins=count, stride=stride, scan=read, dropout=key
-        )
-        first = window.demand.shape[1] - 1 - stride * (count - 1)
-        came = ahead_of(demand, first, count, horizon, stride)
-        was_open = ahead_of(window.open, first, count, horizon, stride)
-        known = jnp.isfinite(came) & (was_open > 0)
-        return huber_quantile(said, jnp.log1p(jnp.where(known, came, 0.0)), known, levels)
-
-    def step(carry: tuple[Any, Any], key: Array, data: Data) -> tuple[tuple[Any, Any], tuple[Array, Array]]:
-        parameters, memory = carry
-        pick, when, hide, where, drop = jax.random.split(key, 5)
-        depots = jax.random.randint(pick, (batch,), 0, data.demand.shape[0])
-        last = jax.random.randint(when, (batch,), span, days - horizon)
-        window, demand = cut(data, depots, last, length)
-        opened = jax.random.randint(where, (batch,), length - scan, length - 1)
-        hidden = jax.random.bernoulli(hide, HIDE, (batch,))[:, None] & (jnp.arange(length)[None] < opened[:, None])
-        window = window._replace(demand=jnp.where(hidden, jnp.nan, window.demand))
-        loss, gradient = jax.value_and_grad(loss_of)(parameters, window, demand, origins, STRIDE, scan, drop)
-        with jax.numpy_dtype_promotion("standard"):
-            updates, memory = optimizer.update(gradient, memory, parameters)
-            parameters = optax.apply_updates(parameters, updates)
-        return (parameters, memory), (loss, optax.tree.norm(gradient))
-
-    def validation(parameters: Any, data: Data, checked: Array) -> Array:
-        count = VALIDATION - horizon + 1
-        last = jnp.full(checked.shape, days + VALIDATION - horizon - 1)
-        # The first origin is the last training day; the last one leaves a whole horizon of validation days.
-        window, demand = cut(data, checked, last, LOOKBACK + count - 1)
-        return loss_of(parameters, window, demand, count, 1, shape.scan + count - 1, None)
-
-    def epoch_of_one(state: State, data: Data, checked: Array) -> tuple[State, tuple[Array, Array, Array]]:
-        key, now = jax.random.split(state.key)
-        (parameters, memory), (losses, norms) = lax.scan(
-            lambda carry, key: step(carry, key, data),
-            (state.parameters, state.optimizer),
-            jax.random.split(now, steps),
-        )
-        checked_loss = validation(parameters, data, checked)
-        better = checked_loss < state.best_loss
-        best = jax.tree.map(lambda new, old: jnp.where(better, new, old), parameters, state.best)
-        kept = State(parameters, memory, key, best, jnp.minimum(checked_loss, state.best_loss))
-        return kept, (losses.mean(), checked_loss, norms[-1])
-
-    @partial(jax.jit, donate_argnums=0)
-    def epoch(state: State, data: Data, checked: Array) -> tuple[State, tuple[Array, Array, Array]]:
-        state, reports = jax.vmap(epoch_of_one, in_axes=(0, None, None))(state, data, checked)
-        loss, checked_loss, norm = reports
-        return state, (loss.mean(), checked_loss.mean(), norm.max())
-
-    return epoch
+def _blend(state: State, sizes: Sizes, material: Material) -> Blend:
+    said, came, scored = programs.validation(sizes)(state.best, material.data, material.known)
+    levels, anchor = sizes.architecture.levels, np.asarray(said.anchor[0])
+    return blend(np.asarray(said.quantiles), anchor, np.asarray(came), np.asarray(scored), levels)

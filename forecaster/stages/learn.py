@@ -36,14 +36,22 @@ class Exported:
     parity: float  # largest relative difference between ONNX and JAX
 
 
-def fit(panel: Panel, spec: Spec, *, on_epoch: Callable[[Epoch], None] | None = None) -> Candidate:
+def fit(
+    panel: Panel,
+    spec: Spec,
+    *,
+    on_epoch: Callable[[Epoch], None] | None = None,
+    on_trouble: Callable[[str], None] | None = None,
+) -> Candidate:
     """A candidate trained and calibrated on what lies before the backtest's first cutoff.
 
+    A training that was killed goes on from its checkpoint. `on_trouble` hears what else happened on the way.
     Raises NoUsableData when the history is too short, TrainingError when the loss stops being a number.
     """
     compiling.configure(spec.state_folder / "jax_cache")
     before = panel.at(backtests.cutoffs(panel, spec.backtest.days)[0])
-    candidate = train.fit(before, spec, on_epoch=on_epoch)
+    checkpoints = spec.state_folder / "checkpoints"
+    candidate = train.fit(before, spec, on_epoch=on_epoch, on_trouble=on_trouble, checkpoints=checkpoints)
     held_out = backtests.folds(export.forecaster(candidate), before, backtests.cutoffs(before, VALIDATION))
     factors = calibrate.factors(held_out)
     return replace(

@@ -34,10 +34,15 @@ def plain_panel() -> Panel:
 @cache
 def plain() -> Candidate:
     """Untrained, of one member, without covariates and statics."""
-    shape = network.Architecture(1, 4, 0.0, panels.LEVELS, 3, 0, len(panels.CALENDAR), ())
+    shape = network.Architecture(1, 4, panels.LEVELS, 3, 0, len(panels.CALENDAR), ())
     members = jax.tree.map(lambda leaf: np.asarray(leaf)[None], network.initial(shape, jax.random.key(0)))
     constants = {"mean": np.float32(4.0), "spread": np.float32(1.0)}
-    parameters = {"members": members, "constants": constants, "calibration": np.ones(3, np.float32)}
+    parameters = {
+        "members": members,
+        "constants": constants,
+        "blend": {"members": np.ones(1, np.float32), "anchor": np.float32(0)},
+        "calibration": np.ones(3, np.float32),
+    }
     encoding = plain_panel().encoding
     return Candidate(parameters, shape.to_json(), encoding, panels.CALENDAR, panels.LEVELS, 3, {"seconds": 1.0})
 
@@ -134,7 +139,7 @@ def test_a_manifest_holds_nothing_that_differs_between_equal_trainings() -> None
 
 
 def test_what_calibration_reversed_is_put_in_order_as_it_is_when_serving() -> None:
-    shape = network.Architecture(1, 4, 0.0, (0.1, 0.4, 0.5, 0.6, 0.9), 3, 0, len(panels.CALENDAR), ())
+    shape = network.Architecture(1, 4, (0.1, 0.4, 0.5, 0.6, 0.9), 3, 0, len(panels.CALENDAR), ())
     members = jax.tree.map(lambda leaf: np.asarray(leaf)[None], network.initial(shape, jax.random.key(0)))
     factors = np.array([0.3, 5.0, 1.0, 5.0, 0.3], np.float32)
     parameters = {**plain().parameters, "members": members, "calibration": factors}

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -15,7 +19,9 @@ from hypothesis import strategies as st
 from jax import Array, lax
 
 from forecaster.model import gru
+from forecaster.model.host import configure_host
 
+ROOT = Path(__file__).parents[2]
 sizes = st.integers(1, 5)
 few = settings(max_examples=4, deadline=None)
 
@@ -44,29 +50,62 @@ def unrolled(kernel_i: Array, bias: Array, kernel_h: Array, x: Array) -> Array:
     return jnp.stack(states)
 
 
-def weighed(states: Array) -> Array:
-    """A number that depends on every state differently, so that no gradient cancels."""
-    return (states * jnp.cos(jnp.arange(states.size, dtype=states.dtype)).reshape(states.shape)).sum()
+def weighed(states: Array, mask: Array | float = 1.0) -> Array:
+    """A number that depends on every state differently, so that no gradient cancels; masked days do not count."""
+    return (states * mask * jnp.cos(jnp.arange(states.size, dtype=states.dtype)).reshape(states.shape)).sum()
 
 
-def both(layer: Callable[..., Array]) -> Callable[..., tuple[Array, ...]]:
+def both(layer: Callable[..., Array], mask: Array | float = 1.0) -> Callable[..., tuple[Array, ...]]:
     """A layer's states, and the gradients of `weighed` by each of its inputs."""
 
     def values(*given_: Array) -> tuple[Array, ...]:
         states, back = jax.vjp(layer, *given_)
-        return states, *back(jax.grad(weighed)(states))
+        return states, *back(jax.grad(weighed)(states, mask))
 
     return jax.jit(values)
 
 
+def same(some: tuple[Array, ...], others: tuple[Array, ...], tolerance: float = 1e-5) -> None:
+    for name, one, other in zip(("states", "kernel_i", "bias", "kernel_h", "x"), some, others, strict=True):
+        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance, err_msg=name)
+
+
 @few
-@given(days=st.integers(1, 9), depots=sizes, features=sizes, hidden=sizes, seed=st.integers(0, 99))
-def test_the_layer_is_the_cell_of_flax_unrolled(days: int, depots: int, features: int, hidden: int, seed: int) -> None:
-    given_ = (*weights(features, hidden, seed), inputs(days, depots, features, seed))
-    (fast, *fast_gradients), (slow, *slow_gradients) = (both(layer)(*given_) for layer in (gru.layer, unrolled))
-    np.testing.assert_allclose(fast, slow, rtol=1e-5, atol=1e-5)
-    for name, one, other in zip(("kernel_i", "bias", "kernel_h", "x"), fast_gradients, slow_gradients, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5, err_msg=name)
+@given(
+    days=st.integers(1, 9),
+    depots=sizes,
+    features=sizes,
+    hidden=sizes,
+    known=st.floats(0, 1),
+    start=st.integers(0, 8),
+    seed=st.integers(0, 99),
+)
+def test_the_layer_is_the_cell_of_flax_unrolled(
+    days: int, depots: int, features: int, hidden: int, known: float, start: int, seed: int
+) -> None:
+    """Also where days before a depot's first are zeros, and where only some days of some depots are scored."""
+    x = inputs(days, depots, features, seed).at[:start, -1].set(0.0)
+    mask = jnp.asarray(np.random.default_rng(seed).random((days, depots, 1)) < known, jnp.float32)
+    mask = jnp.broadcast_to(mask, (days, depots, hidden))
+    given_ = (*weights(features, hidden, seed), x)
+    same(both(gru.layer, mask)(*given_), both(unrolled, mask)(*given_))
+
+
+def test_two_layers_over_a_hundred_days_keep_to_the_cell_of_flax() -> None:
+    first, second, x = weights(3, 8), weights(8, 8, seed=7), inputs(100, 4, 3)
+
+    def two(layer: Callable[..., Array]) -> tuple[Array, ...]:
+        return both(lambda kernel_i, bias, kernel_h, x: layer(*second, layer(kernel_i, bias, kernel_h, x)))(*first, x)
+
+    def scanned(kernel_i: Array, bias: Array, kernel_h: Array, x: Array) -> Array:
+        cell = nnx.GRUCell(x.shape[2], kernel_h.shape[0], rngs=nnx.Rngs(0))
+        cell.dense_i.kernel, cell.dense_i.bias = nnx.Param(kernel_i), nnx.Param(bias)
+        cell.dense_h.kernel = nnx.Param(kernel_h)
+        graph, state = nnx.split(cell)
+        with jax.numpy_rank_promotion("allow"):
+            return lax.scan(lambda h, day: nnx.merge(graph, state)(h, day), jnp.zeros((4, 8)), x)[1]
+
+    same(two(gru.layer), two(scanned), 2e-5)
 
 
 def test_one_step_by_hand() -> None:
@@ -114,11 +153,81 @@ def test_the_batched_layer_is_vmap_of_a_scan_for_each_depot() -> None:
     np.testing.assert_allclose(alone, wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_without_the_gradient_rule_the_values_are_the_same() -> None:
+def test_the_values_are_the_same_without_the_gradient_rule_and_where_no_gradient_is_asked_for() -> None:
     given_ = (*weights(3, 4), inputs(8, 2, 3))
-    np.testing.assert_array_equal(gru.layer(*given_, differentiable=False), gru.layer(*given_))
-    compiled = jax.jit(gru.layer)(*given_)
-    np.testing.assert_allclose(compiled, gru.layer(*given_), rtol=1e-6, atol=1e-7)
+    asked = jax.vjp(gru.layer, *given_)[0]
+    np.testing.assert_allclose(gru.layer(*given_), asked, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(gru.layer(*given_, differentiable=False), asked, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(jax.jit(gru.layer)(*given_), asked, rtol=1e-6, atol=1e-7)
+
+
+def test_compiled_and_plain_say_the_same() -> None:
+    given_ = (*weights(3, 4), inputs(6, 2, 3))
+    with jax.disable_jit():
+        plain = both(gru.layer)(*given_)
+    same(both(gru.layer)(*given_), plain)
+
+
+def test_members_side_by_side_are_members_one_by_one() -> None:
+    members = [(*weights(3, 4, seed), inputs(7, 5, 3, seed)) for seed in range(3)]
+    together = jax.vmap(both(gru.layer))(*(jnp.stack(each) for each in zip(*members, strict=True)))
+    mapped = jax.jit(lambda *all_: lax.map(lambda one: both(gru.layer)(*one), all_))
+    after = mapped(*(jnp.stack(each) for each in zip(*members, strict=True)))
+    for member, given_ in enumerate(members):
+        alone = both(gru.layer)(*given_)
+        same(tuple(each[member] for each in together), alone)
+        same(tuple(each[member] for each in after), alone)
+
+
+DEALT = """
+import re
+import jax, jax.numpy as jnp, numpy as np
+from jax.sharding import PartitionSpec
+from forecaster.model import devices, gru
+
+assert jax.device_count() == 8
+random = np.random.default_rng(0)
+members = [random.normal(0, 0.6, (2, *shape)).astype(np.float32) for shape in ((3, 12), (12,), (4, 12))]
+x = random.normal(size=(2, 9, 16, 3)).astype(np.float32)
+
+def gradients(kernel_i, bias, kernel_h, x):
+    states, back = jax.vjp(gru.layer, kernel_i, bias, kernel_h, x)
+    return states, *back(jnp.cos(jnp.arange(states.size, dtype=np.float32)).reshape(states.shape))
+
+compiled = jax.jit(jax.vmap(gradients))
+alone = compiled(*members, x)
+dealt = devices.replicate(members), devices.shard(x, axis=2)
+many = compiled(*dealt[0], dealt[1])
+assert many[0].sharding.spec == PartitionSpec(None, None, "depots"), many[0].sharding
+for one, other in zip(alone, many):
+    np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+program = compiled.lower(*dealt[0], dealt[1]).compile().as_text()
+moved = set(re.findall(r"(all-gather|all-to-all|collective-permute|all-reduce)\\(", program))
+assert moved == {"all-reduce"}, moved  # the weights' gradients are summed, and nothing else travels
+print("the same")
+"""
+
+
+def test_depots_dealt_over_eight_devices_say_the_same_and_only_the_weights_gradients_travel() -> None:
+    environment = configure_host({k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}, cores=8)
+    run = subprocess.run(
+        [sys.executable, "-c", DEALT], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert run.stdout == "the same\n", run.stderr
+
+
+def test_bfloat16_adds_up_in_float32() -> None:
+    """300 days of the same depots, so that sums in bfloat16, which has 8 bits, would stop growing."""
+    kernel_i, bias, kernel_h = weights(3, 4)
+    x = jnp.tile(inputs(3, 2, 3), (100, 1, 1))
+    wide = jax.jit(jax.grad(lambda *a: gru.layer(*a).mean(), argnums=(0, 1, 2)))
+    narrow = jax.jit(jax.grad(lambda *a: gru.layer(*a).astype(jnp.float32).mean(), argnums=(0, 1, 2)))
+    x = x.astype(jnp.bfloat16)
+    assert gru.layer(kernel_i, bias, kernel_h, x).dtype == jnp.bfloat16
+    exact, coarse = wide(kernel_i, bias, kernel_h, x.astype(jnp.float32)), narrow(kernel_i, bias, kernel_h, x)
+    for one, other in zip(coarse, exact, strict=True):
+        assert one.dtype == np.float32  # the parameters' own
+        np.testing.assert_allclose(one, other, atol=0.03 * float(jnp.abs(other).max()))
 
 
 def test_a_state_depends_on_no_later_day() -> None:

@@ -77,7 +77,7 @@ def test_closed_days_are_zero_and_open_ones_are_not() -> None:
     assert (said > 0).all(axis=-1).sum() == 3 * HORIZON - 1
 
 
-def test_members_are_averaged_as_logs_and_calibration_scales_the_distance_to_the_median() -> None:
+def test_members_are_averaged_as_logs_drawn_to_the_anchor_and_scaled_about_the_median() -> None:
     found = panels.candidate()
     shape, parameters = export.architecture(found), found.parameters
     run = jax.jit(partial(network.log_quantiles, shape=shape))
@@ -89,10 +89,13 @@ def test_members_are_averaged_as_logs_and_calibration_scales_the_distance_to_the
         )
         for i in (0, 1)
     ]
-    assert not np.allclose(members[0], members[1])
-    mean = (np.asarray(members[0]) + np.asarray(members[1]))[:, 0] / 2
-    log = mean[..., 1:2] + (mean - mean[..., 1:2]) * np.array([1.3, 1.0, 0.8], np.float32)
-    np.testing.assert_allclose(say(raw()), np.expm1(log), rtol=1e-5)
+    one, two = (np.asarray(member.quantiles)[:, 0] for member in members)
+    assert not np.allclose(one, two)
+    mean, anchor = 0.75 * one + 0.25 * two, np.asarray(members[0].anchor)[:, 0, :, None]
+    center = 0.9 * mean[..., 1:2] + 0.1 * anchor
+    log = center + (mean - mean[..., 1:2]) * np.array([1.3, 1.0, 0.8], np.float32)
+    trusted = {"members": np.array([0.75, 0.25], np.float32), "anchor": np.float32(0.1)}
+    np.testing.assert_allclose(say(raw(), {**parameters, "blend": trusted}), np.expm1(log), rtol=1e-5)
 
 
 @pytest.mark.parametrize("back", [0, 4])
@@ -102,7 +105,10 @@ def test_no_demand_after_an_origin_changes_what_is_said_there(back: int) -> None
     member = jax.tree.map(lambda leaf: leaf[0], found.parameters["members"])
     given = panels.panel(3, LOOKBACK + origins - 1).window(LOOKBACK + origins - 1)
     run = jax.jit(partial(network.log_quantiles, shape=export.architecture(found), origins=origins, scan=40))
-    compiled = partial(run, member, found.parameters["constants"])
+
+    def compiled(window: Any) -> Any:
+        return run(member, found.parameters["constants"], window).quantiles
+
     wanted = compiled(export.window(given))
     assert wanted.shape == (3, origins, HORIZON, 3)
     place = origins - 1 - back
@@ -124,21 +130,26 @@ def test_a_forecast_of_one_depot_depends_on_no_other() -> None:
 
 
 def test_dropout_drops_by_its_key_and_not_without_one() -> None:
-    shape = network.Architecture(1, 8, 0.5, LEVELS, HORIZON, 1, 4, (2, 2), scan=20)
+    shape = network.Architecture(1, 8, LEVELS, HORIZON, 1, 4, (2, 2), scan=20)
     # The last layer starts near zero; enlarged, what was dropped shows.
     parameters = network.initial(shape, jax.random.key(0))
     parameters["out"]["kernel"] = 100.0 * parameters["out"]["kernel"]
     constants = {"mean": jnp.float32(4.0), "spread": jnp.float32(1.0)}
     window = export.window(panels.panel().window(40))
-    run = jax.jit(lambda key: network.log_quantiles(parameters, constants, window, shape, dropout=key))
-    one, again, other = (run(jax.random.key(seed)) for seed in (1, 1, 2))
+
+    def said(rate: float, seed: int) -> Any:
+        return run(network.Dropout(jnp.float32(rate), jax.random.key(seed))).quantiles
+
+    run = jax.jit(lambda drop: network.log_quantiles(parameters, constants, window, shape, dropout=drop))
+    one, again, other, none = said(0.5, 1), said(0.5, 1), said(0.5, 2), said(0.0, 1)
     np.testing.assert_array_equal(one, again)
     assert not np.allclose(one, other)
-    assert not np.allclose(one, run(None))
+    assert not np.allclose(one, none)
+    np.testing.assert_allclose(none, run(None).quantiles, rtol=1e-6)
 
 
 def test_fresh_parameters_start_at_the_anchor_with_a_band_around_it() -> None:
-    shape = network.Architecture(2, 8, 0.0, (0.1, 0.2, 0.5, 0.9), HORIZON, 1, 4, (3, 2))
+    shape = network.Architecture(2, 8, (0.1, 0.2, 0.5, 0.9), HORIZON, 1, 4, (3, 2))
     one, other = (network.initial(shape, jax.random.key(seed)) for seed in (0, 1))
     np.testing.assert_array_equal(one["out"]["bias"], np.float32([-2.4, -2.4, 0, -2.4]))
     assert not np.array_equal(one["day"]["kernel"], other["day"]["kernel"])

@@ -1,0 +1,33 @@
+"""Which rivals a model can be measured against, by name; each is fitted once and then forecasts at any later cutoff."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+from forecaster.evaluation.backtest import Predictor
+from forecaster.values import Panel
+
+_MODULES = {
+    "seasonal_naive": "naive",
+    "seasonal_window_average": "naive",
+    "auto_ets": "classical",
+    "theta": "classical",
+    "mstl": "classical",
+    "prophet": "additive",
+    "lightgbm": "boosted",
+}
+NAMES = tuple(_MODULES)
+
+
+def fit(name: str, panel: Panel, levels: tuple[float, ...]) -> Predictor:
+    """The baseline as learnt from the panel; it forecasts the panel's depots at the panel's cutoff or a later one.
+
+    Its forecasts are never NaN: a depot that it cannot forecast gets the seasonal naive, a closed day zero.
+    Raises ValueError for an unknown name, MissingExtra when the package behind it is not installed.
+    """
+    if name not in _MODULES:
+        raise ValueError(f"unknown baseline {name!r}; wanted one of {', '.join(NAMES)}")
+    make: Callable[[Panel, tuple[float, ...]], Predictor]
+    make = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return make(panel, levels)

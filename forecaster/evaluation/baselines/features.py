@@ -1,0 +1,208 @@
+"""What the gradient-boosted baseline knows of a target day: one row for a depot, a cutoff and a step ahead.
+
+Counts enter as logarithms relative to the depot's level at the cutoff, so that large and small depots teach one
+another. A row looks at nothing after its cutoff but what is known ahead of the days up to cutoff + horizon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from forecaster.values import Doubles, Floats, Panel
+
+SEASON, YEAR = 7, 364  # a year of whole weeks
+LAGS = 14  # days up to the cutoff, each by itself
+WINDOWS = (7, 14, 28, 56)
+LEVEL = 28
+WEEKS = 8  # same weekdays up to the cutoff
+LOOKBACK = YEAR + 2 * max(WINDOWS)  # days before a cutoff that a feature looks back, at most
+_SMOOTH = ("year_", "month_")
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_NEAR = (-7, -2, -1, 1, 2)  # days around the target day whose holidays and covariates matter
+
+_Places = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Which rows: positions of depots, positions of cutoffs among the panel's days, and steps ahead from 1."""
+
+    depot: _Places
+    cutoff: _Places
+    step: _Places
+
+    @property
+    def target(self) -> _Places:
+        return self.cutoff + self.step
+
+    def __getitem__(self, chosen: Any) -> Rows:
+        return Rows(self.depot[chosen], self.cutoff[chosen], self.step[chosen])
+
+
+class Table:
+    """The features of any rows of one panel."""
+
+    def __init__(self, panel: Panel) -> None:
+        self.panel = panel
+        known = np.where(panel.open[:, : panel.history], panel.demand, np.nan)
+        self.log: Doubles = np.log1p(known.astype(float))  # (depots, history)
+
+    @cached_property
+    def level(self) -> Doubles:
+        """Mean log count of the last days up to each day, (depots, history); NaN where none is known."""
+        return self._rolling(LEVEL, "mean")
+
+    def level_at(self, rows: Rows) -> Doubles:
+        return self.level[rows.depot, rows.cutoff]
+
+    def is_word(self, feature: str) -> bool:
+        """Is it a code of a category, without an order?"""
+        return feature.startswith("static ")
+
+    def target(self, rows: Rows) -> Doubles:
+        """Log count of the target day relative to the level."""
+        return self.log[rows.depot, rows.target] - self.level[rows.depot, rows.cutoff]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The features in the order of `matrix`."""
+        nothing = np.zeros(0, np.intp)
+        return tuple(name for name, _ in self._features(Rows(nothing, nothing, nothing)))
+
+    def matrix(self, rows: Rows) -> Floats:
+        """(rows, features); NaN where a value is not known."""
+        found = np.empty((len(rows.depot), len(self.names)), np.float32)
+        for place, (_, values) in enumerate(self._features(rows)):
+            found[:, place] = values
+        return found
+
+    def _features(self, rows: Rows) -> Iterator[tuple[str, Any]]:
+        """Name and one value a row; of counts a relative logarithm."""
+        yield from self._recent(rows)
+        yield from self._same_weekday(rows)
+        yield from self._last_year(rows)
+        yield from self._date(rows)
+        yield from self._known_ahead(rows)
+        for place, name in enumerate(self.panel.encoding.statics):
+            yield f"static {name}", self.panel.statics[rows.depot, place]
+
+    def _recent(self, rows: Rows) -> Iterator[tuple[str, Any]]:
+        at = (rows.depot, rows.cutoff)
+        level = self.level[at]
+        yield "level", level
+        for lag in range(LAGS):
+            yield f"lag {lag}", self._at(self.log, rows.depot, rows.cutoff - lag) - level
+        for days in (*WINDOWS, YEAR):
+            if days != LEVEL:
+                yield f"mean of {days}", self._rolling(days, "mean")[at] - level
+        for days in WINDOWS:
+            yield f"median of {days}", self._rolling(days, "median")[at] - level
+            yield f"deviation of {days}", self._rolling(days, "std")[at]
+        yield "known of 28", self.count[at]
+        for days in (1, 3, 7):
+            yield f"surprise of {days}", self._surprise(days)[at]
+
+    def _same_weekday(self, rows: Rows) -> Iterator[tuple[str, Any]]:
+        level = self.level[rows.depot, rows.cutoff]
+        last = rows.target - SEASON * -(-rows.step // SEASON)
+        weeks = np.stack([self._at(self.log, rows.depot, last - SEASON * week) for week in range(WEEKS)]) - level
+        for week in range(4):
+            yield f"same weekday {week + 1}", weeks[week]
+        with np.errstate(invalid="ignore"):
+            yield "same weekday of 4", _mean(weeks[:4])
+            yield "same weekday of 8", _mean(weeks)
+            yield "same weekday deviation", np.sqrt(_mean((weeks - _mean(weeks)) ** 2))
+        yield "same weekday least", np.fmin.reduce(weeks)
+        yield "same weekday most", np.fmax.reduce(weeks)
+
+    def _last_year(self, rows: Rows) -> Iterator[tuple[str, Any]]:
+        level = self.level[rows.depot, rows.cutoff]
+        then = self._at(self.level, rows.depot, rows.cutoff - YEAR)
+        day = self._at(self.log, rows.depot, rows.target - YEAR)
+        yield "last year", day - level
+        yield "last year to its level", day - then
+        yield "last year's date", self._at(self.log, rows.depot, rows.target - YEAR - 1) - then
+        week = self._at(self._rolling(SEASON, "mean"), rows.depot, rows.target - YEAR + 3)
+        yield "last year's week to its level", week - then
+
+    def _date(self, rows: Rows) -> Iterator[tuple[str, Any]]:
+        days = self.panel.days[rows.target]
+        month, year = days.astype("datetime64[M]"), days.astype("datetime64[Y]")
+        yield "weekday", (days.astype(np.int64) + 3) % 7
+        yield "month", month.astype(np.int64) % 12
+        yield "day of month", (days - month.astype(days.dtype)).astype(np.int64)
+        yield "day of year", (days - year.astype(days.dtype)).astype(np.int64)
+
+    def _known_ahead(self, rows: Rows) -> Iterator[tuple[str, Any]]:
+        panel = self.panel
+        group = panel.calendar_group[rows.depot]
+        for place, name in enumerate(panel.calendar_names):
+            if not tells_of_holidays(name):
+                continue
+            yield f"{name}", panel.calendar[group, rows.target, place]
+            for near in _NEAR:
+                yield f"{name} {near:+}", self._ahead(panel.calendar[..., place], group, rows, near)
+        for place, name in enumerate(panel.encoding.covariates):
+            yield f"covariate {name}", panel.covariates[rows.depot, rows.target, place]
+            for near in _NEAR:
+                yield f"covariate {name} {near:+}", self._ahead(panel.covariates[..., place], rows.depot, rows, near)
+        for near in _NEAR:
+            yield f"open {near:+}", self._ahead(panel.open, rows.depot, rows, near)
+
+    def _ahead(self, values: Any, row: Any, rows: Rows, near: int) -> Floats:
+        """A value known ahead of a day near the target day; NaN where that day is beyond the horizon."""
+        day = rows.target + near
+        inside = (day >= 0) & (day <= rows.cutoff + self.panel.horizon)
+        return np.where(inside, values[row, np.where(inside, day, 0)], np.nan).astype(np.float32)
+
+    def _at(self, values: Doubles, depot: _Places, day: _Places) -> Doubles:
+        """Values of days of the history, NaN before it."""
+        return np.where(day >= 0, values[depot, np.maximum(day, 0)], np.nan)
+
+    def _rolling(self, days: int, what: str) -> Doubles:
+        if (days, what) not in self._made:
+            window = self._frame.rolling(days, min_periods=1 if what == "mean" else 3)
+            self._made[days, what] = getattr(window, what)().to_numpy().T
+        return self._made[days, what]
+
+    def _surprise(self, days: int) -> Doubles:
+        """How the last days stood to the same weekdays of the four weeks before, on average."""
+        if ("surprise", days) not in self._made:
+            before = [np.pad(self.log, [(0, 0), (SEASON * week, 0)], constant_values=np.nan) for week in range(1, 5)]
+            expected = _mean(np.stack([x[:, : self.log.shape[1]] for x in before]))
+            window = pd.DataFrame((self.log - expected).T).rolling(days, min_periods=1)
+            self._made["surprise", days] = window.mean().to_numpy().T
+        return self._made["surprise", days]
+
+    @cached_property
+    def count(self) -> Doubles:
+        known = self._frame.notna().astype(float).rolling(LEVEL, min_periods=1)
+        found: Doubles = known.sum().to_numpy().T
+        return found
+
+    @cached_property
+    def _frame(self) -> pd.DataFrame:
+        return pd.DataFrame(self.log.T)
+
+    @cached_property
+    def _made(self) -> dict[tuple[Any, Any], Doubles]:
+        return {}
+
+
+def tells_of_holidays(name: str) -> bool:
+    """Is the calendar feature neither a weekday nor a wave of year or month, which the date says as well?"""
+    return name not in _WEEKDAYS and not name.startswith(_SMOOTH)
+
+
+def _mean(values: Doubles) -> Doubles:
+    """Mean of the known values along the first axis; NaN where none is known."""
+    count = np.isfinite(values).sum(axis=0)
+    total = np.sum(values, axis=0, where=np.isfinite(values))
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)

@@ -1,0 +1,115 @@
+"""Windows of random depots that end on random days: what one gradient step learns from.
+
+The panel lies on the device once, as raw counts and covariates, the calendar once a group of depots; windows are cut
+from it inside the compiled step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from numpy.typing import NDArray
+
+from forecaster.model.features import LOOKBACK, Window
+from forecaster.values import Panel
+
+DAYS = 56  # of which the days on the device are a multiple, so that two months of nights share a program
+HIDE = 0.15  # share of crops that begin as if the depot had opened within them, so that new depots are no surprise
+
+
+class Data(NamedTuple):
+    """The panel on the device, with `LOOKBACK` unknown days before its first, and some after its last."""
+
+    demand: Array  # (depots, days), NaN = not known
+    open: Array  # (depots, days + horizon), bool
+    covariates: Array
+    calendar: Array  # (groups, …)
+    group: Array
+    statics: Array
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The sizes of a crop."""
+
+    horizon: int
+    origins: int  # days from which a crop forecasts
+    stride: int  # days between them
+    scan: int  # days that the encoder reads
+
+    @property
+    def span(self) -> int:
+        """Days from the first origin to the last."""
+        return self.stride * (self.origins - 1)
+
+    @property
+    def length(self) -> int:
+        """Days of a window up to its last origin."""
+        return LOOKBACK + self.span
+
+
+def on_device(panel: Panel, depots: int, place: Callable[[NDArray[Any]], Array] = jnp.asarray) -> Data:
+    """The panel as `depots` depots, those beyond its own unknown, over a round number of days; `place` puts an array
+    with the depots as its first axis on the devices."""
+    ahead = -panel.history % DAYS
+
+    def days(x: NDArray[Any], value: Any) -> NDArray[Any]:
+        return np.pad(x, [(0, 0), (LOOKBACK, ahead)] + [(0, 0)] * (x.ndim - 2), constant_values=value)
+
+    def padded(x: NDArray[Any], value: Any) -> Array:
+        return place(np.pad(x, [(0, depots - len(x))] + [(0, 0)] * (x.ndim - 1), constant_values=value))
+
+    return Data(
+        padded(days(panel.demand, np.nan), np.nan),
+        padded(days(panel.open, True), True),
+        padded(days(panel.covariates, 0), 0),
+        jnp.asarray(days(panel.calendar, 0)),
+        padded(panel.calendar_group, 0),
+        padded(panel.statics, 0),
+    )
+
+
+def cut(data: Data, depots: Array, last: Array, days_back: int, horizon: int) -> tuple[Window, Array]:
+    """Windows of `days_back` days that end on day `last` (an index into the panel's days), and the demand of these
+    and the horizon's days."""
+
+    def one(depot: Array, end: Array) -> tuple[Array, Array, Array, Array]:
+        start = end + 1 + LOOKBACK - days_back
+
+        def take(x: Array, row: Array) -> Array:
+            return lax.dynamic_slice_in_dim(x[row], start, days_back + horizon, axis=0)
+
+        return (
+            take(data.demand, depot),
+            take(data.open, depot),
+            take(data.covariates, depot),
+            take(data.calendar, data.group[depot]),
+        )
+
+    demand, open_, covariates, calendar = jax.vmap(one)(depots, last)
+    return Window(demand[:, :days_back], open_.astype(jnp.float32), covariates, calendar, data.statics[depots]), demand
+
+
+class Crop(NamedTuple):
+    """A batch of windows, the counts of their days and of the horizon's after them, and whose they are."""
+
+    window: Window
+    demand: Array
+    depots: Array
+
+
+def sample(data: Data, key: Array, sizes: Cut, *, batch: int, depots: Array, days: Array) -> Crop:
+    """Crops of the first `depots` depots within the first `days` days, some with their beginning hidden."""
+    pick, when, hide, where = jax.random.split(key, 4)
+    whose = jax.random.randint(pick, (batch,), 0, depots)
+    last = jax.random.randint(when, (batch,), sizes.span, days - sizes.horizon)
+    window, demand = cut(data, whose, last, sizes.length, sizes.horizon)
+    opened = jax.random.randint(where, (batch,), sizes.length - sizes.scan, sizes.length - 1)
+    hidden = jax.random.bernoulli(hide, HIDE, (batch,))[:, None] & (jnp.arange(sizes.length)[None] < opened[:, None])
+    return Crop(window._replace(demand=jnp.where(hidden, jnp.nan, window.demand)), demand, whose)

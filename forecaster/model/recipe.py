@@ -1,0 +1,67 @@
+"""How many steps, how large a batch, how much restraint: the pipeline file's training, in the sizes of the panel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forecaster.spec import Spec
+
+SPAN = 82  # days of a crop on which origins lie, at most
+STRIDE = 3  # days between origins: neighbours are scored on nearly the same days, and cost the decoder as much
+LEAST_STEPS = 6  # gradient steps an epoch, however few the data
+WEIGHT_DECAY = 1e-2
+
+
+@dataclass(frozen=True)
+class Restraint:
+    """What keeps a member from learning the dates by heart."""
+
+    dropout: float
+    weight_decay: float
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that training needs to know beside the data; what is logged as the choice that was made."""
+
+    hidden: int
+    batch: int  # crops a step
+    epochs: int
+    steps: int  # an epoch
+    origins: int  # days of a crop from which it forecasts
+    stride: int  # days between them
+    learning_rate: float  # highest
+    restraints: tuple[Restraint, ...]  # a member each
+
+    def rates(self) -> NDArray[np.float32]:
+        """The learning rate of every step, (epochs, steps): a short warm-up, then a cosine down to a fiftieth."""
+        total = self.epochs * self.steps
+        warm = max(1, total // 20)
+        number = np.arange(1, total + 1)
+        done = np.clip((number - warm) / max(1, total - warm), 0, 1)
+        falling = 0.02 + 0.98 * 0.5 * (1 + np.cos(np.pi * done))
+        rates = self.learning_rate * np.where(number <= warm, number / warm, falling)
+        return rates.reshape(self.epochs, self.steps).astype(np.float32)
+
+
+def recipe(spec: Spec, depots: int, days: int) -> Recipe:
+    """The training of `depots` depots over `days` days of history to learn from.
+
+    An epoch is as many steps as cover every depot's history once.
+    """
+    training = spec.training
+    origins = (int(np.clip(days - spec.horizon - 14, 7, SPAN)) - 1) // STRIDE + 1
+    batch = min(training.batch_depots, max(8, depots))
+    return Recipe(
+        hidden=spec.model.hidden,
+        batch=batch,
+        epochs=training.epochs,
+        steps=max(LEAST_STEPS, round(depots * days / (batch * origins * STRIDE))),
+        origins=origins,
+        stride=STRIDE,
+        learning_rate=training.learning_rate,
+        restraints=(Restraint(spec.model.dropout, WEIGHT_DECAY),) * training.members,
+    )

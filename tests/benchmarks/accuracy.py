@@ -1,0 +1,222 @@
+"""Measure the accuracy of our model and of its rivals on eight real datasets, all on the same folds.
+
+python -m tests.benchmarks.accuracy [--datasets a,b] [--models x,y] [--back DAYS] [--again]
+
+Eight weekly cutoffs over the last 56 days, seven days ahead; every model is trained once, on what lies before the first
+cutoff. `--back 56` first cuts off the last 56 days: choices are made there, and the last 56 days only report.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forecaster.errors import MissingExtra, NoUsableData
+from forecaster.evaluation import backtest, baselines
+from forecaster.evaluation.backtest import Predictor
+from forecaster.evaluation.metrics import measure, seasonal_scale
+from forecaster.spec import Spec
+from forecaster.values import Doubles, Fold, Marks, Panel
+from tests.benchmarks import real
+from tests.benchmarks.report import FOLDER, Figure, below, tell
+
+DAYS = 56
+FEW = 60  # depots of a model that takes seconds for each
+OURS = "gru"
+MODELS = (OURS, *baselines.NAMES)
+SLOW = ("prophet",)
+SHOWN = ("mase", "wape", "mape", "wql", "bias", "coverage")
+
+
+@dataclass(frozen=True)
+class Result:
+    """One model on one dataset; what is of each depot is by its id, so that models can be compared on some of them."""
+
+    dataset: str
+    model: str
+    seconds: float  # to fit
+    forecasting: float  # seconds for all folds
+    metrics: Mapping[str, float]
+    mase: Mapping[str, float | None]
+    mape: Mapping[str, tuple[float, int]]  # sum of |forecast - actual| / actual, and its days
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--datasets", default=",".join(real.NAMES))
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--back", type=int, default=0, help="days to cut off first")
+    parser.add_argument("--again", action="store_true", help="measure anew what was measured before")
+    given = parser.parse_args()
+    results = [
+        result
+        for dataset in given.datasets.split(",")
+        for result in _on(dataset, given.models.split(","), given.back, given.again)
+    ]
+    _table(results)
+    tell("accuracy", figures(results))
+
+
+def _on(dataset: str, models: Sequence[str], back: int, again: bool) -> list[Result]:
+    """The results of the models on one dataset; those measured before are read from their files."""
+    files = {model: FOLDER / "accuracy" / f"{dataset}-{back}-{model}.json" for model in models}
+    found, panel = [], None
+    for model, file in files.items():
+        if again or not file.exists():
+            try:
+                panel = panel or _panel(dataset, back)
+                _keep(_measured(dataset, model, panel), file)
+            except MissingExtra as error:
+                print(f"{dataset}: {model} is skipped: {error}", flush=True)
+                continue
+            except NoUsableData as error:
+                print(f"{dataset} is skipped: {error}", flush=True)
+                return []
+        found.append(_kept(file))
+        print(_line(found[-1]), flush=True)
+    return found
+
+
+def _panel(dataset: str, back: int) -> Panel:
+    panel = real.panel_of(dataset)
+    return panel.at(panel.cutoff - timedelta(days=back))
+
+
+def _measured(dataset: str, model: str, panel: Panel) -> Result:
+    if model in SLOW and len(panel.depot_ids) > FEW:
+        chosen = np.random.default_rng(0).choice(len(panel.depot_ids), FEW, replace=False)
+        panel = only(panel, np.sort(chosen))
+    spec = real.spec_of(dataset)
+    spec = spec.model_copy(update={"backtest": spec.backtest.model_copy(update={"days": DAYS})})
+    at = backtest.cutoffs(panel, DAYS)
+    before = panel.at(at[0])
+    scale = seasonal_scale(before.demand, before.open[:, : before.history])
+    begun = time.perf_counter()
+    predict = _fitted(model, panel, before, spec)
+    fitted = time.perf_counter()
+    folds = backtest.folds(predict, panel, at)
+    seconds = time.perf_counter() - fitted
+    mase, mape = _each(folds, scale)
+    ids, metrics = panel.depot_ids, measure(folds, scale)
+    return Result(
+        dataset,
+        model,
+        fitted - begun,
+        seconds,
+        metrics,
+        dict(zip(ids, mase, strict=True)),
+        dict(zip(ids, mape, strict=True)),
+    )
+
+
+def _each(folds: Sequence[Fold], scale: Doubles) -> tuple[list[float | None], list[tuple[float, int]]]:
+    """Each depot's MASE, None where there is none, and its relative errors: their sum and how many."""
+    actual = np.concatenate([fold.actuals for fold in folds], axis=1).astype(float)
+    error = np.abs(np.concatenate([fold.forecast.median for fold in folds], axis=1) - actual)
+    known, positive = np.isfinite(actual), actual > 0
+    mean = np.sum(error, axis=1, where=known) / np.maximum(known.sum(axis=1), 1)
+    scored = known.any(axis=1) & np.isfinite(scale)
+    relative = np.sum(error / np.where(positive, actual, 1), axis=1, where=positive)
+    mase = [float(m / s) if usable else None for m, s, usable in zip(mean, scale, scored, strict=True)]
+    return mase, list(zip(relative.tolist(), positive.sum(axis=1).tolist(), strict=True))
+
+
+def _fitted(model: str, panel: Panel, before: Panel, spec: Spec) -> Predictor:
+    if model == OURS:
+        from forecaster.model import export
+        from forecaster.stages import learn
+
+        return export.forecaster(learn.fit(panel, spec))
+    return baselines.fit(model, before, tuple(spec.model.quantiles))
+
+
+def only(panel: Panel, rows: NDArray[np.intp]) -> Panel:
+    """The panel of some of its depots."""
+    return replace(
+        panel,
+        depot_ids=tuple(panel.depot_ids[row] for row in rows),
+        demand=panel.demand[rows],
+        open=panel.open[rows],
+        covariates=panel.covariates[rows],
+        calendar_group=panel.calendar_group[rows],
+        statics=panel.statics[rows],
+        attributes={name: tuple(words[row] for row in rows) for name, words in panel.attributes.items()},
+        marks=Marks(),
+    )
+
+
+def figures(results: Sequence[Result]) -> list[Figure]:
+    """Our model against each rival over the datasets that both were measured on."""
+    of = {(result.dataset, result.model): result for result in results}
+    ours = [result for result in results if result.model == OURS]
+    found: list[Figure] = []
+    for rival, name, metric, aim in (
+        ("lightgbm", "LightGBM", "MASE", 0.95),
+        ("prophet", "Prophet", "MAPE", 0.72),
+        ("seasonal_naive", "seasonal naive", "MASE", 0.60),
+        ("auto_ets", "AutoETS", "MASE", 0.75),
+    ):
+        ratios = [_ratio(mine, of[mine.dataset, rival], metric) for mine in ours if (mine.dataset, rival) in of]
+        if ratios:
+            mean = float(np.exp(np.mean(np.log(ratios))))
+            found.append(_at_most(f"geometric mean of {metric} relative to {name}", mean, "ratio", aim, len(ratios)))
+        if ratios and rival == "lightgbm":
+            found.append(
+                _at_most(f"{metric} relative to {name}, worst dataset", max(ratios), "ratio", 1.03, len(ratios))
+            )
+    if ours:
+        bias = 100 * max(abs(result.metrics["bias"]) for result in ours)
+        found.append(replace(below("largest absolute bias", bias, "%", 2), n=len(ours)))
+    return found
+
+
+def _ratio(ours: Result, rival: Result, metric: str) -> float:
+    """Our error over the rival's on the depots that the rival forecast."""
+    return _error(ours, rival.mase, metric) / _error(rival, rival.mase, metric)
+
+
+def _error(result: Result, depots: Iterable[str], metric: str) -> float:
+    if metric == "MASE":
+        return float(np.mean([value for depot in depots if (value := result.mase[depot]) is not None]))
+    total, days = np.sum([result.mape[depot] for depot in depots], axis=0)
+    return float(total / days)
+
+
+def _at_most(figure: str, value: float, unit: str, limit: float, n: int) -> Figure:
+    return Figure(figure, value, unit, f"<= {limit:g}", bool(value <= limit), n)
+
+
+def _table(results: Sequence[Result]) -> None:
+    print(f"\n| dataset | model | {' | '.join(SHOWN)} | seconds to fit |\n|{'---|' * (len(SHOWN) + 3)}")
+    for result in results:
+        numbers = " | ".join(f"{result.metrics[name]:.4f}" for name in SHOWN)
+        print(f"| {result.dataset} | {result.model} | {numbers} | {result.seconds:.1f} |")
+
+
+def _line(result: Result) -> str:
+    numbers = " ".join(f"{name} {result.metrics[name]:.4f}" for name in SHOWN)
+    return (
+        f"{result.dataset:24}{result.model:24}{numbers}  {len(result.mase)} depots, "
+        f"{result.seconds:.1f} s to fit, {result.forecasting:.1f} s to forecast"
+    )
+
+
+def _keep(result: Result, file: Path) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(asdict(result)) + "\n", "utf-8")
+
+
+def _kept(file: Path) -> Result:
+    return Result(**json.loads(file.read_text("utf-8")))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""Measure a training step: against torch, against flax's cells, against the processor, and each height of `jit`.
+
+make bench-speed
+
+All repetitions are paired and interleaved (ours, theirs, ours, theirs, …), and a ratio is the median of the pairs'
+ratios, so that other work on the machine weighs on both. torch is not among the locked packages; the rows that need it
+are left out without it. To have them, install it beside the environment and name that folder:
+
+    python -m pip install --target FOLDER torch==2.13.0
+    PYTHONPATH=FOLDER make bench-speed
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+from statistics import median
+
+from forecaster.model.host import configure_host
+from tests.benchmarks.report import Figure, tell
+
+SIZES = {(64, 168): (3.5, 21), (64, 540): (3.0, 11), (512, 540): (2.0, 5)}  # depots, days: aim, pairs
+CROP = (64, 168)  # what one step of training reads
+LADDER = (8, 4)  # steps, epochs
+SIDE = 1024  # of the product that is taken for what the processor can do
+PAUSE = 0.005  # seconds, in which threads that wait for more work fall asleep
+
+
+def main() -> None:
+    """Starts itself once more where JAX and glibc would not find the environment that training runs in."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=float, default=1.0, help="times the usual number of repetitions")
+    given = parser.parse_args()
+    wanted = configure_host({**os.environ, "JAX_PLATFORMS": "cpu"}, os.cpu_count() or 1)
+    if any(os.environ.get(name) != value for name, value in wanted.items()):
+        os.execve(sys.executable, [sys.executable, "-m", "tests.benchmarks.speed", *sys.argv[1:]], wanted)
+    tell("speed", [*_torch(given.pairs), *_cells(given.pairs), *_floor(given.pairs), *_ladder(given.pairs)])
+
+
+def _torch(pairs: float) -> list[Figure]:
+    from tests.benchmarks.speed_steps import Size, in_jax, in_torch, with_our_layers
+
+    figures = []
+    for (depots, days), (aim, count) in SIZES.items():
+        size = Size(depots, days)
+        try:
+            theirs = in_torch(size)
+        except ImportError as error:
+            print(
+                f"torch is left out: {error}; the head of {__name__ if __name__ != '__main__' else __file__} says how"
+            )
+            return []
+        took = _interleaved([in_jax(with_our_layers, size), theirs], count * pairs)
+        figures += _compared(f"{size}: torch nn.GRU eager", f"{size}: ours", took, aim)
+    return figures
+
+
+def _cells(pairs: float) -> list[Figure]:
+    from tests.benchmarks.speed_steps import Size, in_jax, with_flax_cells, with_our_layers
+
+    size = Size(*CROP)
+    took = _interleaved([in_jax(with_our_layers, size), in_jax(with_flax_cells, size)], 11 * pairs)
+    return _compared(f"{size}: vmap of a scan over flax cells", f"{size}: ours beside it", took, 2.0)
+
+
+def _floor(pairs: float) -> list[Figure]:
+    from tests.benchmarks.speed_parts import parts, product
+    from tests.benchmarks.speed_steps import Size, in_jax, with_our_layers
+
+    figures = []
+    for (depots, days), (_, count) in SIZES.items():
+        size = Size(depots, days)
+        ours, square = _interleaved([in_jax(with_our_layers, size), product(SIDE)], max(count, 9) * pairs)
+        shares = [
+            100 * (size.operations / (2 * SIDE**3)) * fast / slow for slow, fast in zip(ours, square, strict=True)
+        ]
+        figures.append(_above(f"{size}: share of the floor", shares, "%", 40))
+    figures.append(_seen(f"rate of a {SIDE}^3 product", [2e-6 * SIDE**3 / ms for ms in square], "GFLOP/s"))
+    size = Size(*CROP)
+    named = parts(size)
+    took = dict(zip(named, _interleaved(list(named.values()), 15 * pairs), strict=True))
+    products = ("products of the gradient by weights", "product of the gradient by inputs")
+    took["scan forward"] = _less(took.pop("forward"), took["projection"])
+    took["scan backward"] = _less(took.pop("backward"), *(took[each] for each in products))
+    return figures + [_seen(f"{size}: {name}", each, "ms") for name, each in took.items()]
+
+
+def _ladder(pairs: float) -> list[Figure]:
+    from tests.benchmarks.speed_parts import ladder
+    from tests.benchmarks.speed_steps import Size
+
+    size = Size(*CROP)
+    slowest, *rungs = ladder(size, *LADDER).items()
+    took = _interleaved([slowest[1][0]], 2) + _interleaved([step for _, (step, _) in rungs], 7 * pairs)
+    return [
+        _seen(f"{size}: {name}", [ms / steps for ms in each], "ms a step")
+        for (name, (_, steps)), each in zip([slowest, *rungs], took, strict=True)
+    ]
+
+
+def _interleaved(steps: Sequence, count: float) -> list[list[float]]:
+    """Milliseconds of each step, of all in turn; the first two rounds, which compile and warm up, do not count."""
+    took: list[list[float]] = [[] for _ in steps]
+    for _ in range(2 + max(round(count), 1)):
+        for step, into in zip(steps, took, strict=True):
+            time.sleep(PAUSE)
+            begun = time.perf_counter()
+            step()
+            into.append(1e3 * (time.perf_counter() - begun))
+    return [each[2:] for each in took]
+
+
+def _less(whole: list[float], *contained: list[float]) -> list[float]:
+    return [one - sum(others) for one, *others in zip(whole, *contained, strict=True)]
+
+
+def _compared(theirs: str, ours: str, took: list[list[float]], aim: float) -> list[Figure]:
+    ratios = [slow / fast for fast, slow in zip(*took, strict=True)]
+    figure = _above(f"{theirs} over ours", ratios, "times", aim)
+    return [figure, _seen(ours, took[0], "ms a step"), _seen(theirs, took[1], "ms a step")]
+
+
+def _above(figure: str, values: list[float], unit: str, limit: float) -> Figure:
+    seen = _seen(figure, values, unit)
+    return Figure(figure, seen.value, unit, f">= {limit:g}", bool(seen.value >= limit), seen.n, seen.spread)
+
+
+def _seen(figure: str, values: list[float], unit: str) -> Figure:
+    return Figure(figure, median(values), unit, n=len(values), spread=(max(values) - min(values)) / 2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""One training step of the same model three ways: with our recurrence, with flax's cells, with torch.
+
+Two GRU layers, hidden 64, 16 inputs, a linear head, Huber loss, AdamW; depots are dealt over the devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import nnx
+from jax import Array, lax
+
+from forecaster.model import devices, gru
+
+FEATURES, HIDDEN, LAYERS = 16, 64, 2
+OPTIMIZER = optax.adamw(1e-3)
+
+Step = Callable[[], None]  # trains one step, and comes back when it is done
+Forward = Callable[[Any, Array], Array]
+
+
+@dataclass(frozen=True)
+class Size:
+    depots: int
+    days: int
+
+    def __str__(self) -> str:
+        return f"{self.depots} x {self.days}"
+
+    @property
+    def operations(self) -> float:
+        """Floating-point operations of the products of one step; no gradient goes to the inputs of the first layer."""
+        rows, gates = self.depots * self.days, 3 * HIDDEN
+        widths = [FEATURES] + [HIDDEN] * (LAYERS - 1)
+        forward = sum(2 * rows * gates * (width + HIDDEN) for width in widths) + 2 * rows * HIDDEN
+        return 3.0 * forward - 2 * rows * gates * FEATURES
+
+
+def parameters() -> dict[str, Any]:
+    random = np.random.default_rng(0)
+
+    def kernel(*shape: int) -> Array:
+        return jnp.asarray(random.normal(0, shape[0] ** -0.5, shape).astype(np.float32))
+
+    widths = [FEATURES] + [HIDDEN] * (LAYERS - 1)
+    cells = [
+        {"i": kernel(width, 3 * HIDDEN), "bias": jnp.zeros(3 * HIDDEN), "h": kernel(HIDDEN, 3 * HIDDEN)}
+        for width in widths
+    ]
+    return {"cells": cells, "head": kernel(HIDDEN, 1), "bias": jnp.zeros(1)}
+
+
+def batch(size: Size) -> tuple[Array, Array]:
+    """Inputs (days, depots, features) and targets (days, depots), dealt over the devices by depot."""
+    random = np.random.default_rng(1)
+    x = random.normal(size=(size.days, size.depots, FEATURES)).astype(np.float32)
+    y = random.normal(size=(size.days, size.depots)).astype(np.float32)
+    dealt: tuple[Array, Array] = devices.shard((x, y), axis=1)
+    return dealt
+
+
+def with_our_layers(learned: Any, x: Array) -> Array:
+    for cell in learned["cells"]:
+        x = gru.layer(cell["i"], cell["bias"], cell["h"], x)
+    return x
+
+
+def with_flax_cells(learned: Any, x: Array) -> Array:
+    """`vmap` over depots of a scan over days, in which each day passes through both cells."""
+    cells = [_flax(cell) for cell in learned["cells"]]
+
+    def day(states: tuple[Array, ...], row: Array) -> tuple[tuple[Array, ...], Array]:
+        after = []
+        for cell, state in zip(cells, states, strict=True):
+            row = cell(state, row)[1]
+            after.append(row)
+        return tuple(after), row
+
+    def of_one(rows: Array) -> Array:
+        last: Array = lax.scan(day, (jnp.zeros(HIDDEN),) * LAYERS, rows)[1]
+        return last
+
+    return jax.vmap(of_one, in_axes=1, out_axes=1)(x)
+
+
+def _flax(learned: dict[str, Array]) -> nnx.GRUCell:
+    cell = nnx.GRUCell(learned["i"].shape[0], HIDDEN, rngs=nnx.Rngs(0))
+    cell.dense_i.kernel, cell.dense_i.bias = nnx.Param(learned["i"]), nnx.Param(learned["bias"])
+    cell.dense_h.kernel = nnx.Param(learned["h"])
+    return cell
+
+
+def loss(forward: Forward, learned: Any, x: Array, y: Array) -> Array:
+    said = (forward(learned, x) * learned["head"][:, 0]).sum(-1) + learned["bias"][0]
+    return optax.huber_loss(said, y).mean()
+
+
+def update(learned: Any, memory: Any, gradient: Any) -> tuple[Any, Any]:
+    changes, memory = OPTIMIZER.update(gradient, memory, learned)
+    return optax.apply_updates(learned, changes), memory
+
+
+def train(forward: Forward, state: tuple[Any, Any], x: Array, y: Array) -> tuple[tuple[Any, Any], Array]:
+    """One step."""
+    learned, memory = state
+    value, gradient = jax.value_and_grad(lambda p: loss(forward, p, x, y))(learned)
+    return update(learned, memory, gradient), value
+
+
+def fresh() -> tuple[Any, Any]:
+    learned = devices.replicate(parameters())
+    return learned, devices.replicate(OPTIMIZER.init(learned))
+
+
+def in_jax(forward: Forward, size: Size) -> Step:
+    x, y = batch(size)
+    compiled = jax.jit(lambda state, x, y: train(forward, state, x, y), donate_argnums=0)
+    state = fresh()
+
+    def step() -> None:
+        nonlocal state
+        state, _ = jax.block_until_ready(compiled(state, x, y))
+
+    return step
+
+
+def in_torch(size: Size) -> Step:
+    """`nn.GRU`, eager, on as many threads as torch chooses. Raises ImportError where there is no torch."""
+    import torch
+
+    network = torch.nn.GRU(FEATURES, HIDDEN, LAYERS)
+    head, huber = torch.nn.Linear(HIDDEN, 1), torch.nn.HuberLoss()
+    optimizer = torch.optim.AdamW([*network.parameters(), *head.parameters()], lr=1e-3)
+    x, y = torch.randn(size.days, size.depots, FEATURES), torch.randn(size.days, size.depots)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        value = huber(head(network(x)[0])[..., 0], y)
+        value.backward()
+        optimizer.step()
+        value.item()
+
+    return step

@@ -1,0 +1,53 @@
+"""The features of the gradient-boosted baseline look at nothing that was not known at the cutoff."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+from forecaster.evaluation.baselines.boosted import _recent
+from forecaster.evaluation.baselines.features import LOOKBACK, Rows, Table
+from tests.panels import NAN, bare, panel
+
+
+def rows(depots: int, cutoff: int, horizon: int) -> Rows:
+    depot, step = np.divmod(np.arange(depots * horizon), horizon)
+    return Rows(depot, np.full(depot.shape, cutoff), step + 1)
+
+
+def column(table: Table, name: str, at: Rows) -> np.ndarray:
+    return table.matrix(at)[:, table.names.index(name)]
+
+
+def test_a_row_is_the_same_in_training_and_when_forecasting() -> None:
+    given = panel(3, 560, 7)
+    closed = given.open.copy()
+    closed[1, 3::7] = False
+    given = replace(given, open=closed)
+    cutoff = given.cutoff - timedelta(days=20)
+    then = given.at(cutoff)
+    training = Table(given).matrix(rows(3, then.history - 1, 7))
+    recent = _recent(then)
+    assert recent.history == LOOKBACK < then.history
+    np.testing.assert_allclose(Table(recent).matrix(rows(3, LOOKBACK - 1, 7)), training, rtol=1e-4, atol=1e-5)
+
+
+def test_lags_and_same_weekdays_are_those_before_the_cutoff() -> None:
+    counts = np.exp(np.arange(35.0) / 10)[None] - 1  # its logarithms are 0, 0.1, 0.2 …
+    table, at = Table(bare(counts)), rows(1, 34, 7)
+    level = np.arange(7, 35).mean() / 10
+    np.testing.assert_allclose(column(table, "lag 0", at), 3.4 - level, rtol=1e-4)
+    np.testing.assert_allclose(column(table, "lag 3", at), 3.1 - level, rtol=1e-4)
+    np.testing.assert_allclose(column(table, "same weekday 1", at), np.arange(28, 35) / 10 - level, atol=1e-4)
+    np.testing.assert_allclose(column(table, "same weekday of 4", at), np.arange(17.5, 24) / 10 - level, atol=1e-4)
+    assert np.isnan(column(table, "last year", at)).all()
+    assert table.level_at(at) == pytest.approx(level, rel=1e-4)
+
+
+def test_a_covariate_beyond_the_horizon_is_not_known() -> None:
+    given = panel(1, 60, 3)
+    found = column(Table(given), "covariate promo +2", rows(1, 40, 3))
+    np.testing.assert_array_equal(found, [given.covariates[0, 43, 0], NAN, NAN])
