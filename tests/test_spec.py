@@ -48,7 +48,7 @@ def test_a_short_file_is_enough(read: Read) -> None:
         (
             "training: {epoch: 3}",
             "unknown key 'epoch' in training; did you mean 'epochs'? Valid keys: batch_depots, epochs, learning_rate, "
-            "members, precision, seed",
+            "members, precision, preset, seed",
         ),
         ("schedule: {x1: 3}", "unknown key 'x1' in schedule; valid keys: cron, deadline"),
         ("horizon: 9", "horizon: found 9, wanted less than or equal to 7"),
@@ -61,7 +61,7 @@ def test_a_short_file_is_enough(read: Read) -> None:
         (
             "training:",
             "training: found nothing, wanted a section with keys of batch_depots, epochs, learning_rate, "
-            "members, precision, seed",
+            "members, precision, preset, seed",
         ),
         (
             "gate: {metric: wap}",

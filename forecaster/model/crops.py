@@ -20,6 +20,7 @@ from forecaster.model.features import LOOKBACK, Window
 from forecaster.values import Panel
 
 DAYS = 56  # of which the days on the device are a multiple, so that two months of nights share a program
+MOST_GAPS = 0.4  # share of a crop's days that are hidden at random, at most: whole ones are learned by heart
 HIDE = 0.15  # share of crops that begin as if the depot had opened within them, so that new depots are no surprise
 
 
@@ -96,20 +97,36 @@ def cut(data: Data, depots: Array, last: Array, days_back: int, horizon: int) ->
     return Window(demand[:, :days_back], open_.astype(jnp.float32), covariates, calendar, data.statics[depots]), demand
 
 
-class Crop(NamedTuple):
-    """A batch of windows, the counts of their days and of the horizon's after them, and whose they are."""
+class Places(NamedTuple):
+    """Where a batch's crops lie in the panel; each array is (batch,)."""
 
-    window: Window
-    demand: Array
     depots: Array
+    last: Array  # the day of the crop's last origin
+    opened: Array  # days at the crop's beginning that are hidden
+    blur: Array  # (batch, features): what is added to the calendar, the same on all days of a crop
+    gaps: Array  # the share of days that are hidden
+    key: Array  # which says which
 
 
-def sample(data: Data, key: Array, sizes: Cut, *, batch: int, depots: Array, days: Array) -> Crop:
-    """Crops of the first `depots` depots within the first `days` days, some with their beginning hidden."""
-    pick, when, hide, where = jax.random.split(key, 4)
+def draw(key: Array, sizes: Cut, *, batch: int, depots: Array, days: Array, blur: Array) -> Places:
+    """Places of crops of the first `depots` depots within the first `days` days, some with their beginning hidden.
+
+    `blur` (features,) is how far each feature of the calendar is off, as a standard deviation.
+    """
+    pick, when, hide, where, off, gap, which = jax.random.split(key, 7)
     whose = jax.random.randint(pick, (batch,), 0, depots)
     last = jax.random.randint(when, (batch,), sizes.span, days - sizes.horizon)
-    window, demand = cut(data, whose, last, sizes.length, sizes.horizon)
     opened = jax.random.randint(where, (batch,), sizes.length - sizes.scan, sizes.length - 1)
-    hidden = jax.random.bernoulli(hide, HIDE, (batch,))[:, None] & (jnp.arange(sizes.length)[None] < opened[:, None])
-    return Crop(window._replace(demand=jnp.where(hidden, jnp.nan, window.demand)), demand, whose)
+    opened = jnp.where(jax.random.bernoulli(hide, HIDE, (batch,)), opened, 0)
+    blurred = blur[None] * jax.random.normal(off, (batch, len(blur)))
+    gaps = MOST_GAPS * jax.random.uniform(gap, (batch,))
+    return Places(whose, last, opened, blurred, gaps, jax.random.split(which, batch))
+
+
+def crop(data: Data, places: Places, sizes: Cut) -> tuple[Window, Array]:
+    """The windows of a batch, and the demand of their days and of the horizon's."""
+    window, demand = cut(data, places.depots, places.last, sizes.length, sizes.horizon)
+    hidden = jnp.arange(sizes.length)[None] < places.opened[:, None]
+    hidden |= jax.vmap(lambda key, share: jax.random.bernoulli(key, share, (sizes.length,)))(places.key, places.gaps)
+    calendar = window.calendar + places.blur[:, None]
+    return window._replace(demand=jnp.where(hidden, jnp.nan, window.demand), calendar=calendar), demand

@@ -7,6 +7,7 @@ of depots is padded to one of few sizes, so that a new depot does not make the n
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from forecaster.errors import SpecError, TrainingError
@@ -75,16 +77,36 @@ def mesh() -> Mesh:
 
 def shard(tree: Any, axis: int = 0) -> Any:
     """`tree` with its depots, which each array has along `axis`, dealt over the devices; pad them first."""
-    return _put(tree, *[None] * axis, AXIS)
+    return _put(tree, axis)
 
 
 def replicate(tree: Any) -> Any:
     """`tree` whole on every device."""
-    return _put(tree)
+    return _put(tree, None)
 
 
-def _put(tree: Any, *axes: str | None) -> Any:
-    sharding = NamedSharding(mesh(), PartitionSpec(*axes))  # type: ignore[no-untyped-call]
+def summed(part: Callable[..., Any], axes: Sequence[int | None]) -> Callable[..., Any]:
+    """`part` run on every device, and the sum of what it returns there.
+
+    `axes` says of each argument along which axis its depots are dealt; None: each device gets it whole.
+    """
+
+    def run(*arguments: Any) -> Any:
+        return lax.psum(part(*arguments), AXIS)  # type: ignore[no-untyped-call]
+
+    found: Callable[..., Any] = jax.shard_map(
+        run, mesh=mesh(), in_specs=tuple(_spec(axis) for axis in axes), out_specs=_spec(None), check_vma=False
+    )
+    return found
+
+
+def _spec(axis: int | None) -> PartitionSpec:
+    axes = () if axis is None else (*[None] * axis, AXIS)
+    return PartitionSpec(*axes)  # type: ignore[no-untyped-call]
+
+
+def _put(tree: Any, axis: int | None) -> Any:
+    sharding = NamedSharding(mesh(), _spec(axis))
     return jax.tree.map(lambda leaf: _laid(leaf, sharding), tree)
 
 

@@ -6,6 +6,7 @@ training a window has many, in a forecast only the last day. Nothing after an or
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -73,8 +74,7 @@ def ahead_of(x: Array, first: int, origins: int, horizon: int, stride: int) -> A
 
 def make(
     window: Window,
-    mean: Float[Array, ""],
-    spread: Float[Array, ""],
+    constants: Mapping[str, Array],
     *,
     scan: int,
     origins: int,
@@ -84,8 +84,12 @@ def make(
     """The features of a window's last `origins` origins, with an encoder that runs over its last `scan` days.
 
     Origins lie `stride` days apart, the last of them on the window's last day.
-    `mean` and `spread` are those of log counts in training, for depots of which nothing else is known.
+    `constants` are what training measured: `mean` and `spread` of log counts, for depots of which nothing else is
+    known, and how far the yearly cycle can be trusted: `calendar` (features,) is 0 for features of the calendar that
+    are left out and else 1, `yearly` () the same for what was a year ago.
     """
+    mean, spread, yearly = constants["mean"], constants["spread"], constants["yearly"]
+    window = window._replace(calendar=window.calendar * constants["calendar"][None, None])
     days = window.demand.shape[1]
     usable = jnp.isfinite(window.demand) & (window.open[:, :days] > 0)
     known = usable.astype(jnp.float32)
@@ -100,8 +104,16 @@ def make(
 
     relative = jnp.clip(log - level, -4.0, 4.0) * known
     lag7 = (log - shift(log, 7)) * known * shift(known, 7)
+    # What the anchor missed: the network is asked for that of the days to come.
+    expected = shift(trailing_sum(log, WEEKS, every=7), 7) / jnp.maximum(
+        shift(trailing_sum(known, WEEKS, every=7), 7), 1.0
+    )
+    surprising = known * (shift(trailing_sum(known, WEEKS, every=7), 7) > 0).astype(jnp.float32)
+    surprise = jnp.clip(log - expected, -4.0, 4.0) * surprising
+    of_week = trailing_sum(surprise, 7) / jnp.maximum(trailing_sum(surprising, 7), 1.0)
     size = (level - mean) / spread
-    per_day = [relative, known, lag7, week - level, year_count / YEAR * (level - year), size, count / LEVEL]
+    per_day = [relative, known, lag7, week - level, yearly * year_count / YEAR * (level - year), size, count / LEVEL]
+    per_day += [surprise, of_week]
     encoder = jnp.concatenate(
         [
             jnp.stack([part[:, days - scan :] for part in per_day], axis=-1),
@@ -130,16 +142,24 @@ def make(
     # What was special on the days that make the anchor: without it, last week's promotion looks like a habit.
     special = jnp.concatenate([window.covariates, window.calendar[:, :, -HOLIDAYS:]], axis=-1) * known_[..., None]
     at_anchor = weeks_before(special, WEEKS) / jnp.maximum(weight, 1.0)[..., None]
-    last_year_known = shift(known_, YEAR)
-    last_year = jnp.clip(shift(log_, YEAR) - shift(extend(level), YEAR + 7), -4.0, 4.0) * last_year_known
+    last_year_known = yearly * shift(known_, YEAR)
+    then = shift(extend(level), YEAR + 7)
+    last_year = jnp.clip(shift(log_, YEAR) - then, -4.0, 4.0) * last_year_known
+    # Its whole week, three days before and after: one day may have been special.
+    near = shift(trailing_sum(known_, 7), YEAR - 3)
+    last_week = jnp.clip(shift(trailing_sum(log_, 7), YEAR - 3) / jnp.maximum(near, 1.0) - then, -4.0, 4.0)
+    last_week = yearly * last_week * (near > 0).astype(jnp.float32)
+    special_then = yearly * shift(window.calendar[:, :, -HOLIDAYS:], YEAR)
 
     lags = [shift(log_, 7 * k) for k in range(1, WEEKS + 1)]
     masks = [shift(known_, 7 * k) for k in range(1, WEEKS + 1)]
     single = [*lags, *masks, same_weekday, weight, habit, habit_weight / SEASON_WEEKS, last_year, last_year_known]
+    single += [last_week]
     of_day = jnp.concatenate(
         [
             jnp.stack([*single, window.open], axis=-1),
             window.calendar,
+            special_then,
             at_anchor,
             shift(window.covariates, 1),
             window.covariates,
@@ -156,13 +176,21 @@ def make(
     covariates = day[..., day.shape[-1] - window.covariates.shape[-1] :]
     tomorrow = jnp.pad(covariates[:, :, 1:], ((0, 0), (0, 0), (0, 1), (0, 0)))
     against_level = jnp.clip(lag - origin_level[..., None], -4.0, 4.0) * mask
-    decoder = jnp.concatenate([against_level, mask, (anchor - origin_level)[..., None], rest, tomorrow], axis=-1)
+    least = jnp.where(mask > 0, lag, jnp.inf).min(axis=-1)
+    most = jnp.where(mask > 0, lag, -jnp.inf).max(axis=-1)
+    extremes = jnp.where(
+        certain[..., None] > 0, jnp.clip(jnp.stack([least - anchor, most - anchor], axis=-1), -4.0, 4.0), 0.0
+    )
+    surprised = jnp.broadcast_to(of_week[:, first::stride, None, None], (*anchor.shape, 1))
+    decoder = jnp.concatenate(
+        [against_level, mask, (anchor - origin_level)[..., None], extremes, surprised, rest, tomorrow], axis=-1
+    )
     return Features(encoder, decoder, anchor, level[:, first::stride])
 
 
 def encoder_width(covariates: int, calendar: int) -> int:
-    return 8 + covariates + calendar
+    return 10 + covariates + calendar
 
 
 def decoder_width(covariates: int, calendar: int) -> int:
-    return 2 * WEEKS + 6 + 4 * covariates + calendar + HOLIDAYS
+    return 2 * WEEKS + 10 + 4 * covariates + calendar + 2 * HOLIDAYS

@@ -9,11 +9,11 @@ The cell is that of `flax.nnx.GRUCell` (Cho et al. 2014, arXiv:1406.1078), whose
 Depots are the batch axis of every step, which is what `vmap` of a per-depot scan computes; written out, the weight
 gradient is one product over all days and depots instead of one small product a depot.
 
-Three habits of XLA on a CPU shape this code:
+Four habits of XLA on a CPU shape this code:
 - It runs a fused kernel with more than one tanh in it element by element, several times slower. So each gate must
   leave its kernel: as a value that is kept for the gradient, or as one that the scan carries on.
-- It deals the depots over devices as long as no axis swallows theirs. So products name the axes that they contract
-  (`_product`, `_summed`); after a reshape to (days · depots, …) every device would hold and compute everything.
+- The same goes for a kernel that ends in a concatenation. So gates are laid side by side once for all days.
+- A product over two axes at once is several times slower than one of matrices.
 - A pass over an array of all days costs as much as a small product. So what one day needs is made within that day.
 
 Products add up in float32 also where the inputs are bfloat16, and so do the state and its gradient from day to day.
@@ -29,7 +29,7 @@ from jaxtyping import Float
 
 def layer(
     kernel_i: Float[Array, "features gates"],
-    bias_i: Float[Array, " gates"],
+    bias_i: Float[Array, "*depots gates"],
     kernel_h: Float[Array, "hidden gates"],
     x: Float[Array, "days depots features"],
     *,
@@ -37,15 +37,17 @@ def layer(
 ) -> Float[Array, "days depots hidden"]:
     """The states of one GRU layer after each day, from a zero state; gates = 3 · hidden in the order r, z, n.
 
+    A depot may have a bias of its own: what never changes in it needs no column among the features of every day.
     Parameters are taken in the precision of `x`. `differentiable=False` is the plain scan, for the exporter.
     """
     states = recur if differentiable else _plain
-    return states(kernel_i.astype(x.dtype), bias_i.astype(x.dtype), kernel_h.astype(x.dtype), x)
+    bias = jnp.broadcast_to(bias_i, (x.shape[1], bias_i.shape[-1]))
+    return states(kernel_i.astype(x.dtype), bias.astype(x.dtype), kernel_h.astype(x.dtype), x)
 
 
 def _plain(kernel_i: Array, bias_i: Array, kernel_h: Array, x: Array) -> Array:
     days, depots, features = x.shape
-    projected = (x.reshape(days * depots, features) @ kernel_i + bias_i[None]).reshape(days, depots, -1)
+    projected = (x.reshape(days * depots, features) @ kernel_i).reshape(days, depots, -1) + bias_i[None]
 
     def day(h: Array, xi: Array) -> tuple[Array, Array]:
         xr, xz, xn = jnp.split(xi, 3, axis=-1)
@@ -60,7 +62,7 @@ def _plain(kernel_i: Array, bias_i: Array, kernel_h: Array, x: Array) -> Array:
 @jax.custom_vjp
 def recur(
     kernel_i: Float[Array, "features gates"],
-    bias_i: Float[Array, " gates"],
+    bias_i: Float[Array, "depots gates"],
     kernel_h: Float[Array, "hidden gates"],
     x: Float[Array, "days depots features"],
 ) -> Float[Array, "days depots hidden"]:
@@ -76,7 +78,7 @@ def recur(
         n = jnp.tanh(xi[:, 2 * hidden :] + bias[:, 2 * hidden :] + r_and_z[:, :hidden] * with_h[:, 2 * hidden :])
         return (h, r_and_z, n), h.astype(x.dtype)
 
-    hidden, bias, start = kernel_h.shape[0], bias_i[None].astype(_wide(x)), _zeros(x, kernel_h)
+    hidden, bias, start = kernel_h.shape[0], bias_i.astype(_wide(x)), _zeros(x, kernel_h)
     last, before = lax.scan(day, (start, jnp.concatenate([start, start], -1), start), _product(x, kernel_i))
     return jnp.concatenate([before[1:], _mixed(*last)[None].astype(x.dtype)])
 
@@ -90,7 +92,7 @@ def _forward(kernel_i: Array, bias_i: Array, kernel_h: Array, x: Array) -> tuple
 
     def day(h: Array, xi: Array) -> tuple[Array, tuple[Array, ...]]:
         hr, hz, m = jnp.split(_product(h.astype(x.dtype), kernel_h), 3, axis=-1)
-        xr, xz, xn = jnp.split(xi + bias_i[None].astype(xi.dtype), 3, axis=-1)
+        xr, xz, xn = jnp.split(xi + bias_i.astype(xi.dtype), 3, axis=-1)
         r, z = _sigmoid(xr + hr), _sigmoid(xz + hz)
         n = jnp.tanh(xn + r * m)
         new = n + z * (h - n)
@@ -102,25 +104,26 @@ def _forward(kernel_i: Array, bias_i: Array, kernel_h: Array, x: Array) -> tuple
 
 def _backward(residuals: tuple[Array, ...], gradient: Array) -> tuple[Array, Array, Array, Array]:
     kernel_i, kernel_h, x, states, *gates = residuals
-    before, wide, hidden = jnp.concatenate([jnp.zeros_like(states[:1]), states[:-1]]), _wide(x), kernel_h.shape[0]
+    before, wide = jnp.concatenate([jnp.zeros_like(states[:1]), states[:-1]]), _wide(x)
+    to_r, to_z, to_n = jnp.split(kernel_h.T, 3)
 
-    def day(carried: Array, inputs: tuple[Array, ...]) -> tuple[Array, tuple[Array, Array]]:
+    def day(carried: Array, inputs: tuple[Array, ...]) -> tuple[Array, tuple[Array, ...]]:
         given, h, r, z, n, m = (each.astype(wide) for each in inputs)
         dh = given + carried
         d_n = dh * (1 - z) * (1 - n * n)  # n before its tanh, and likewise r and z
         d_z = dh * (h - n) * z * (1 - z)
         d_m = d_n * r
         d_r = d_m * m * (1 - r)
-        to_h = jnp.concatenate([d_r, d_z, d_m], axis=-1).astype(x.dtype)
-        to_x = jnp.concatenate([d_r, d_z, d_n], axis=-1).astype(x.dtype)
-        return dh * z + _product(to_h, kernel_h.T), (to_x, d_m.astype(x.dtype))
+        narrow = [each.astype(x.dtype) for each in (d_r, d_z, d_n, d_m)]
+        back = _product(narrow[0], to_r) + _product(narrow[1], to_z) + _product(narrow[3], to_n)
+        return dh * z + back, tuple(narrow)
 
-    _, (to_x, d_m) = lax.scan(day, _zeros(x, kernel_h), (gradient, before, *gates), reverse=True)
+    _, (d_r, d_z, d_n, d_m) = lax.scan(day, _zeros(x, kernel_h), (gradient, before, *gates), reverse=True)
     # r and z see x and h alike; n sees h through m.
-    by_h = jnp.concatenate([_summed(before, to_x)[:, : 2 * hidden], _summed(before, d_m)], axis=-1)
-    parameters = _summed(x, to_x), to_x.sum(axis=(0, 1), dtype=wide), by_h
-    d_kernel_i, d_bias, d_kernel_h = (each.astype(x.dtype) for each in parameters)
-    return d_kernel_i, d_bias, d_kernel_h, _product(to_x, kernel_i.T).astype(x.dtype)
+    by_x, by_h = jnp.concatenate([d_r, d_z, d_n], axis=-1), jnp.concatenate([d_r, d_z, d_m], axis=-1)
+    d_kernel_i, d_bias, d_kernel_h = _summed(x, by_x), by_x.sum(axis=0, dtype=wide), _summed(before, by_h)
+    narrow = (each.astype(x.dtype) for each in (d_kernel_i, d_bias, d_kernel_h, _product(by_x, kernel_i.T)))
+    return tuple(narrow)  # type: ignore[return-value]
 
 
 recur.defvjp(_forward, _backward)
@@ -141,9 +144,10 @@ def _zeros(x: Array, kernel_h: Array) -> Array:
 
 def _product(x: Array, kernel: Array) -> Array:
     """x times kernel, over the last axis of x."""
-    return lax.dot_general(x, kernel, (((x.ndim - 1,), (0,)), ((), ())), preferred_element_type=_wide(x))
+    flat = jnp.matmul(x.reshape(-1, x.shape[-1]), kernel, preferred_element_type=_wide(x))
+    return flat.reshape(*x.shape[:-1], flat.shape[-1])
 
 
 def _summed(x: Float[Array, "days depots a"], d: Float[Array, "days depots b"]) -> Float[Array, "a b"]:
-    """The sum over days and depots of x ⊗ d."""
-    return lax.dot_general(x, d, (((0, 1), (0, 1)), ((), ())), preferred_element_type=_wide(x))
+    """The sum over days and depots of x ⊗ d, as one product: as a sum over two axes it takes several times as long."""
+    return jnp.matmul(x.reshape(-1, x.shape[-1]).T, d.reshape(-1, d.shape[-1]), preferred_element_type=_wide(x))

@@ -16,10 +16,10 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax import Array
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from forecaster.model import features, gru
-from forecaster.model.features import Window
+from forecaster.model.features import Features, Window
 
 Parameters = Mapping[str, Any]
 FIRST_STEP = -2.4  # softplus of it is 0.087: neighbouring quantiles start some 9 % apart
@@ -53,13 +53,6 @@ class Said(NamedTuple):
     anchor: Float[Array, "depots origins horizon"]
 
 
-class Dropout(NamedTuple):
-    """The share of units that are left out, and the key that says which."""
-
-    rate: Array
-    key: Array
-
-
 class Network(nnx.Module):  # type: ignore[misc]  # flax has no types here
     """Holds the parameters; `forward` computes with them."""
 
@@ -90,52 +83,62 @@ def initial(shape: Architecture, key: Array) -> dict[str, Any]:
 
 
 def log_quantiles(
+    parameters: Parameters, constants: Parameters, window: Window, shape: Architecture, *, differentiable: bool = True
+) -> Said:
+    """What is said on the window's last day of each day of the horizon, by one member.
+
+    `constants` are what training measured and does not learn (`features.make`).
+    """
+    sizes = {"scan": shape.scan, "origins": 1, "stride": 1}
+    seen = features.make(window, constants, horizon=shape.horizon, **sizes)
+    return answer(parameters, seen, window.statics, shape, differentiable=differentiable)
+
+
+def answer(
     parameters: Parameters,
-    constants: Parameters,
-    window: Window,
+    seen: Features,
+    statics: Int[Array, "depots attributes"],
     shape: Architecture,
     *,
-    origins: int = 1,
     stride: int = 1,
-    scan: int | None = None,
-    dropout: Dropout | None = None,
+    masks: Float[Array, "places depots hidden"] | None = None,
     differentiable: bool = True,
 ) -> Said:
-    """What is said of each of the window's last `origins` origins, `stride` days apart, and each day of the horizon.
+    """What one member says from each origin, `stride` days apart, of each day of its horizon.
 
-    `constants` are what training measured and does not learn: mean and spread of log counts. `dropout` is the key
-    that drops; None keeps everything.
+    `masks` (`masks`) leaves units out; None keeps everything. The arithmetic is done in the precision of the features.
     """
-    scan = shape.scan if scan is None else scan
-    mean, spread = constants["mean"], constants["spread"]
-    seen = features.make(window, mean, spread, scan=scan, origins=origins, horizon=shape.horizon, stride=stride)
-    embedded = [
-        jnp.take(parameters["embeddings"][str(i)]["embedding"], window.statics[:, i], axis=0)
-        for i in range(len(shape.labels))
-    ]
+    scan, origins = seen.encoder.shape[1], seen.decoder.shape[1]
+    kind = seen.encoder.dtype
+    parameters = jax.tree.map(lambda x: jnp.asarray(x, kind), parameters)
+    tables = (parameters["embeddings"][str(i)]["embedding"] for i in range(len(shape.labels)))
+    each = [jnp.take(table, statics[:, i], axis=0) for i, table in enumerate(tables)]
+    embedded = jnp.concatenate(each, axis=-1) if each else None
 
-    def with_static(x: Array) -> Array:
-        middle = (1,) * (x.ndim - 2)
-        spread = [
-            jnp.broadcast_to(e.reshape(e.shape[0], *middle, e.shape[1]), (*x.shape[:-1], e.shape[1])) for e in embedded
-        ]
-        return jnp.concatenate([x, *spread], axis=-1)
-
-    x = jnp.swapaxes(with_static(seen.encoder), 0, 1)
+    x, told = jnp.swapaxes(seen.encoder, 0, 1), embedded
     for index in range(shape.layers):
         cell = parameters["cells"][str(index)]
         dense, recurrent = cell["dense_i"], cell["dense_h"]["kernel"]
-        x = gru.layer(dense["kernel"], dense["bias"], recurrent, x, differentiable=differentiable)
-        x = _drop(x, dropout, 1 + index, depots=1)
+        kernel, bias = _split(dense["kernel"], dense["bias"], x.shape[-1], told)
+        x = gru.layer(kernel, bias, recurrent, x, differentiable=differentiable)
+        if masks is not None:
+            x = x * masks[index].astype(kind)[None]
+        told = None
     state = jnp.swapaxes(x[scan - 1 - stride * (origins - 1) :: stride], 0, 1)  # (depots, origins, hidden)
 
-    hidden = _linear(parameters["day"], with_static(seen.decoder))
+    kernel, of_depot = _split(
+        parameters["day"]["kernel"], parameters["state"]["bias"], seen.decoder.shape[-1], embedded
+    )
+    days = _linear({"kernel": kernel}, seen.decoder)
+    of_origin = _linear({"kernel": parameters["state"]["kernel"]}, state) + of_depot[:, None]
     # Broadcast in so many words: the exporter gives an implicit broadcast of a middle axis the wrong shape.
-    read = jnp.broadcast_to(_linear(parameters["state"], state)[:, :, None], hidden.shape)
-    hidden = jax.nn.gelu(hidden + read + parameters["step"]["embedding"][None, None])
-    hidden = _drop(hidden, dropout, 0, depots=0)
-    hidden = hidden + jax.nn.gelu(_linear(parameters["mix"], hidden))
-    out = _linear(parameters["out"], hidden)
+    hidden = jax.nn.relu(
+        days + jnp.broadcast_to(of_origin[:, :, None], days.shape) + parameters["step"]["embedding"][None, None]
+    )
+    if masks is not None:
+        hidden = hidden * masks[shape.layers].astype(kind)[:, None, None]
+    hidden = hidden + jax.nn.relu(_linear(parameters["mix"], hidden))
+    out = _linear(parameters["out"], hidden).astype(jnp.float32)
 
     middle = shape.median
     center = seen.anchor[..., None] + out[..., middle : middle + 1]
@@ -147,6 +150,16 @@ def log_quantiles(
     for step in up:
         upper.append(upper[-1] + step)
     return Said(jnp.concatenate([*reversed(lower[1:]), center, *upper[1:]], axis=-1), seen.anchor)
+
+
+def masks(shape: Architecture, rate: Float[Array, ""], key: Array, depots: int) -> Float[Array, "places depots hidden"]:
+    """Which units each depot keeps, after each layer and in the decoder, scaled so that the mean stays.
+
+    The same for all days of a depot (Gal & Ghahramani 2016, arXiv:1512.05287): dropping each day anew tears the memory
+    apart, and making so many random numbers took as long as the recurrence.
+    """
+    keep = jax.random.bernoulli(key, 1 - rate, (shape.layers + 1, depots, shape.hidden))
+    return keep.astype(jnp.float32) / (1 - rate)
 
 
 def forward(
@@ -192,14 +205,11 @@ def _linear(dense: Mapping[str, Array], x: Array) -> Array:
     return flat.reshape(*x.shape[:-1], flat.shape[-1])
 
 
-def _drop(x: Array, dropout: Dropout | None, place: int, *, depots: int) -> Array:
-    """Leaves units out, the same for all days of a depot (Gal & Ghahramani 2016, arXiv:1512.05287): dropping each day
-    anew tears the memory apart, and making so many random numbers took as long as the recurrence."""
-    if dropout is None:
-        return x
-    shape = tuple(size if axis in (depots, x.ndim - 1) else 1 for axis, size in enumerate(x.shape))
-    keep = jax.random.bernoulli(jax.random.fold_in(dropout.key, place), 1 - dropout.rate, shape)
-    return x * (keep.astype(x.dtype) / (1 - dropout.rate))
+def _split(
+    kernel: Array, bias: Array, width: int, embedded: Float[Array, "depots embedded"] | None
+) -> tuple[Array, Float[Array, "#depots out"]]:
+    """The kernel for a depot's days, and a bias for the depot: what is the same on all its days is multiplied once."""
+    return kernel[:width], bias[None] if embedded is None else bias[None] + embedded @ kernel[width:]
 
 
 def _named(tree: Any) -> Any:

@@ -17,21 +17,22 @@ import optax
 from jax import Array, lax
 from jaxtyping import Float, Int
 
-from forecaster.model import crops, network
-from forecaster.model.crops import Cut, Data
-from forecaster.model.features import LOOKBACK, Window, ahead_of
+from forecaster.model import crops, devices, features, network
+from forecaster.model.crops import Cut, Data, Places
+from forecaster.model.features import LOOKBACK, Features, Window, ahead_of
 from forecaster.model.losses import huber_quantile
-from forecaster.model.network import Architecture, Dropout, Said
+from forecaster.model.network import Architecture, Said
 
 
 class State(NamedTuple):
-    """What training carries from step to step; each leaf has the members as its first axis."""
+    """What training carries from step to step; each leaf but the key has the members as its first axis."""
 
     parameters: Any
     optimizer: Any
     key: Array
-    best: Any
+    best: Any  # parameters of the epoch with the least loss on the validation days,
     best_loss: Array
+    last_loss: Array  # and that loss after the last epoch
 
 
 class Restraints(NamedTuple):
@@ -48,7 +49,8 @@ class Known(NamedTuple):
     validated: Int[Array, ""]  # day on which validation begins
     depots: Int[Array, ""]
     checked: Int[Array, " checked"]  # depots that validation looks at
-    constants: dict[str, Array]  # mean and spread of log counts
+    constants: dict[str, Array]  # of `features.make`
+    blur: Float[Array, " calendar"]  # of `crops.draw`
 
 
 class Report(NamedTuple):
@@ -56,7 +58,7 @@ class Report(NamedTuple):
 
     loss: Float[Array, "members steps"]
     gradient_norm: Float[Array, "members steps"]
-    depots: Int[Array, "members steps batch"]  # whose crops each step took
+    depots: Int[Array, "steps batch"]  # whose crops each step took
     validation: Float[Array, " members"]
 
 
@@ -68,6 +70,7 @@ class Sizes:
     crop: Cut
     batch: int
     validation: int  # days
+    precision: str = "float32"  # of the products in training; parameters and sums are float32
 
     @property
     def checks(self) -> int:
@@ -88,8 +91,9 @@ def _initial(shape: Architecture, members: int, key: Array) -> State:
     state = State(
         parameters,
         jax.vmap(_optimizer(0.0).init)(parameters),
-        jax.random.split(run_key, members),
+        run_key,
         jax.tree.map(jnp.copy, parameters),
+        jnp.full((members,), jnp.inf),
         jnp.full((members,), jnp.inf),
     )
     # Without weak types, or the second epoch compiles again for what the first one returned.
@@ -106,32 +110,30 @@ def _optimizer(weight_decay: Array | float) -> optax.GradientTransformation:
 def epoch(sizes: Sizes) -> Callable[[State, Data, Known, Restraints, Array], tuple[State, Report]]:
     """One epoch of all members: as many steps as there are learning rates, then a look at the validation days.
 
-    The state is used up (its buffers are given to the next one).
+    All members learn from the same crops, which are cut, and their features made, once. The crops of a batch are dealt
+    over the devices. The state is used up (its buffers are given to the next one).
     """
 
     @partial(jax.jit, donate_argnums=0)
     def run(
         state: State, data: Data, known: Known, restraints: Restraints, rates: Float[Array, " steps"]
     ) -> tuple[State, Report]:
-        one = partial(_epoch_of_one, sizes=sizes, data=data, known=known, rates=rates)
-        return jax.vmap(one)(state, restraints)
+        key, now = jax.random.split(state.key)
+        step = partial(_step, sizes=sizes, data=data, known=known, restraints=restraints)
+        (parameters, memory), (loss, norm, depots) = lax.scan(
+            step, (state.parameters, state.optimizer), (jax.random.split(now, rates.shape[0]), rates)
+        )
+        checked = _validation(parameters, sizes, data, known)
+        better = checked < state.best_loss
+
+        def kept(new: Array, old: Array) -> Array:
+            return jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+        best = jax.tree.map(kept, parameters, state.best)
+        after = State(parameters, memory, key, best, jnp.minimum(checked, state.best_loss), checked)
+        return after, Report(loss.T, norm.T, depots, checked)
 
     return run
-
-
-def _epoch_of_one(
-    state: State, restraints: Restraints, *, sizes: Sizes, data: Data, known: Known, rates: Array
-) -> tuple[State, Report]:
-    key, now = jax.random.split(state.key)
-    step = partial(_step, sizes=sizes, data=data, known=known, restraints=restraints)
-    (parameters, memory), (loss, norm, depots) = lax.scan(
-        step, (state.parameters, state.optimizer), (jax.random.split(now, rates.shape[0]), rates)
-    )
-    checked = _validation(parameters, sizes, data, known)
-    better = checked < state.best_loss
-    best = jax.tree.map(lambda new, old: jnp.where(better, new, old), parameters, state.best)
-    kept = State(parameters, memory, key, best, jnp.minimum(checked, state.best_loss))
-    return kept, Report(loss, norm, depots, checked)
 
 
 def _step(
@@ -146,57 +148,83 @@ def _step(
     parameters, memory = carry
     key, rate = now
     pick, drop = jax.random.split(key)
-    crop = crops.sample(data, pick, sizes.crop, batch=sizes.batch, depots=known.depots, days=known.days)
-    loss, gradient = jax.value_and_grad(_loss)(
-        parameters, crop.window, crop.demand, sizes.architecture, sizes.crop, known, Dropout(restraints.dropout, drop)
+    places = crops.draw(pick, sizes.crop, batch=sizes.batch, depots=known.depots, days=known.days, blur=known.blur)
+    masks = jax.vmap(partial(network.masks, sizes.architecture, depots=sizes.batch))(
+        restraints.dropout, jax.random.split(drop, len(restraints.dropout))
     )
+    dealt = devices.summed(partial(_gradients, sizes=sizes), (None, None, None, 0, 2))
+    loss, gradient, scored = dealt(parameters, data, known, places, masks)
+    loss, gradient = jax.tree.map(lambda x: x / jnp.maximum(scored, 1.0), (loss, gradient))
+
+    def descend(parameters: Any, memory: Any, gradient: Any, decay: Array) -> tuple[Any, Any]:
+        step, memory = _optimizer(decay).update(gradient, memory, parameters)
+        return jax.tree.map(lambda p, s: p - rate * s, parameters, step), memory
+
     with jax.numpy_dtype_promotion("standard"):  # which optax needs
-        step, memory = _optimizer(restraints.weight_decay).update(gradient, memory, parameters)
-        parameters = jax.tree.map(lambda p, s: p - rate * s, parameters, step)
-    return (parameters, memory), (loss, optax.tree.norm(gradient), crop.depots)
+        parameters, memory = jax.vmap(descend)(parameters, memory, gradient, restraints.weight_decay)
+    return (parameters, memory), (loss, jax.vmap(optax.tree.norm)(gradient), places.depots)
+
+
+def _gradients(
+    parameters: Any, data: Data, known: Known, places: Places, masks: Array, *, sizes: Sizes
+) -> tuple[Array, Any, Array]:
+    """Each member's summed loss and its gradient, and how many days were scored, from a device's share of a batch."""
+    window, demand = crops.crop(data, places, sizes.crop)
+    seen = _features(window, sizes, sizes.crop, known)
+    came, scored = _came(window, demand, sizes.crop)
+
+    def of_one(one: tuple[Any, Array]) -> tuple[Array, Any]:
+        def loss(parameters: Any) -> Array:
+            shape, stride = sizes.architecture, sizes.crop.stride
+            said = network.answer(parameters, seen, window.statics, shape, stride=stride, masks=one[1])
+            return _loss(said, came, scored, sizes)
+
+        return jax.value_and_grad(loss)(one[0])
+
+    return (*_each_member(of_one, (parameters, masks)), scored.sum().astype(jnp.float32))
+
+
+def _each_member(what: Callable[[Any], Any], members: Any) -> Any:
+    """`what` of all members: at once, but one after the other on a CPU, whose caches hold the numbers of one."""
+    return lax.map(what, members) if jax.default_backend() == "cpu" else jax.vmap(what)(members)
 
 
 def _validation(parameters: Any, sizes: Sizes, data: Data, known: Known) -> Array:
-    window, demand, cut = _after(sizes, data, known)
-    return _loss(parameters, window, demand, sizes.architecture, cut, known, None)
+    """Each member's loss on the validation days."""
+    said, came, scored = _said(parameters, sizes, data, known)
+    total = jnp.maximum(scored.sum(), 1).astype(jnp.float32)
+    return jax.vmap(lambda one: _loss(one, came, scored, sizes) / total)(said)
 
 
-def _after(sizes: Sizes, data: Data, known: Known) -> tuple[Window, Array, Cut]:
-    """The checked depots' windows from which every day of validation is forecast: the first origin is the last day
-    before them, the last one leaves a whole horizon."""
+def _said(parameters: Any, sizes: Sizes, data: Data, known: Known) -> tuple[Said, Array, Array]:
+    """What the members say of the validation days from every day whose whole horizon lies in them, the day before them
+    first; what came, and which of it can be scored."""
     shape, count = sizes.architecture, sizes.checks
     last = jnp.broadcast_to(known.validated + count - 2, known.checked.shape)
     window, demand = crops.cut(data, known.checked, last, LOOKBACK + count - 1, shape.horizon)
-    return window, demand, Cut(shape.horizon, count, 1, shape.scan + count - 1)
+    cut = Cut(shape.horizon, count, 1, shape.scan + count - 1)
+    seen = _features(window, sizes, cut, known)
+    said = _each_member(lambda one: network.answer(one, seen, window.statics, shape), parameters)
+    return (said, *_came(window, demand, cut))
 
 
-def _loss(
-    parameters: Any,
-    window: Window,
-    demand: Array,
-    shape: Architecture,
-    cut: Cut,
-    known: Known,
-    dropout: Dropout | None,
-) -> Array:
-    said = _said(parameters, window, shape, cut, known, dropout)
-    came, scored = _came(window, demand, cut)
-    return huber_quantile(said.quantiles, came, scored, jnp.asarray(shape.levels, jnp.float32))
-
-
-def _said(
-    parameters: Any, window: Window, shape: Architecture, cut: Cut, known: Known, dropout: Dropout | None
-) -> Said:
-    return network.log_quantiles(
-        parameters,
-        known.constants,
+def _features(window: Window, sizes: Sizes, cut: Cut, known: Known) -> Features:
+    seen = features.make(
         window,
-        shape,
-        origins=cut.origins,
-        stride=cut.stride,
+        known.constants,
         scan=cut.scan,
-        dropout=dropout,
+        origins=cut.origins,
+        horizon=cut.horizon,
+        stride=cut.stride,
     )
+    kind = jnp.dtype(sizes.precision)
+    return seen._replace(encoder=seen.encoder.astype(kind), decoder=seen.decoder.astype(kind))
+
+
+def _loss(said: Said, came: Array, scored: Array, sizes: Sizes) -> Array:
+    """The sum over what can be scored: means of parts do not add up."""
+    mean = huber_quantile(said.quantiles, came, scored, jnp.asarray(sizes.architecture.levels, jnp.float32))
+    return mean * scored.sum().astype(jnp.float32)
 
 
 def _came(window: Window, demand: Array, cut: Cut) -> tuple[Array, Array]:
@@ -211,11 +239,4 @@ def _came(window: Window, demand: Array, cut: Cut) -> tuple[Array, Array]:
 @cache
 def validation(sizes: Sizes) -> Callable[[Any, Data, Known], tuple[Said, Array, Array]]:
     """What each member says of the validation days, what came, and which of it can be scored."""
-
-    @jax.jit
-    def run(parameters: Any, data: Data, known: Known) -> tuple[Said, Array, Array]:
-        window, demand, cut = _after(sizes, data, known)
-        said = jax.vmap(lambda p: _said(p, window, sizes.architecture, cut, known, None))(parameters)
-        return (said, *_came(window, demand, cut))
-
-    return run
+    return jax.jit(lambda parameters, data, known: _said(parameters, sizes, data, known))

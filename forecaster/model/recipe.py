@@ -13,6 +13,20 @@ SPAN = 82  # days of a crop on which origins lie, at most
 STRIDE = 3  # days between origins: neighbours are scored on nearly the same days, and cost the decoder as much
 LEAST_STEPS = 6  # gradient steps an epoch, however few the data
 WEIGHT_DECAY = 1e-2
+EPOCHS = 30
+SEEN = 33_000  # depot-days of 60 depots and one and a half years, to which `Preset.steps` belongs
+FEWEST, MOST = 400, 6_000  # steps of the nightly preset
+
+
+@dataclass(frozen=True)
+class Preset:
+    """How much is spent on a training."""
+
+    steps: int  # of a batch of 32, for `SEEN` depot-days; as the square root of these
+    members: int
+
+
+PRESETS = {"quick": Preset(200, 1), "nightly": Preset(800, 3), "best": Preset(2400, 8)}
 
 
 @dataclass(frozen=True)
@@ -47,21 +61,28 @@ class Recipe:
         return rates.reshape(self.epochs, self.steps).astype(np.float32)
 
 
-def recipe(spec: Spec, depots: int, days: int) -> Recipe:
+def recipe(spec: Spec, depots: int, days: int, devices: int = 1) -> Recipe:
     """The training of `depots` depots over `days` days of history to learn from.
 
-    An epoch is as many steps as cover every depot's history once.
+    What the pipeline file says is done. What it leaves out is by rule: steps grow with the square root of the data, for
+    twice the data hold less than twice the news; members are the preset's. A batch is dealt evenly over the devices.
     """
-    training = spec.training
+    training, preset = spec.training, PRESETS[spec.training.preset]
     origins = (int(np.clip(days - spec.horizon - 14, 7, SPAN)) - 1) // STRIDE + 1
-    batch = min(training.batch_depots, max(8, depots))
+    batch = -(-min(training.batch_depots, max(8, depots)) // devices) * devices
+    if training.epochs is None:
+        epochs, scale = EPOCHS, preset.steps / PRESETS["nightly"].steps
+        total = np.clip(PRESETS["nightly"].steps * np.sqrt(depots * days / SEEN), FEWEST, MOST) * scale
+        steps = max(LEAST_STEPS, round(total / epochs))
+    else:
+        epochs, steps = training.epochs, max(LEAST_STEPS, round(depots * days / (batch * origins * STRIDE)))
     return Recipe(
         hidden=spec.model.hidden,
         batch=batch,
-        epochs=training.epochs,
-        steps=max(LEAST_STEPS, round(depots * days / (batch * origins * STRIDE))),
+        epochs=epochs,
+        steps=steps,
         origins=origins,
         stride=STRIDE,
         learning_rate=training.learning_rate,
-        restraints=(Restraint(spec.model.dropout, WEIGHT_DECAY),) * training.members,
+        restraints=(Restraint(spec.model.dropout, WEIGHT_DECAY),) * (training.members or preset.members),
     )

@@ -1,9 +1,10 @@
 """Train the network: the whole epoch compiled, members side by side, every choice of chance from an explicit key.
 
 The days before the cutoff fall into two parts. Crops (windows of random depots that end on random days) of the first
-part train; the last `VALIDATION` days choose which epoch's parameters each member keeps and how far it is trusted
-(`blend`), and later calibrate the intervals. The kept parameters go out as they are: there is no refit, so the model
-that was judged is the model that forecasts.
+part train; the last `VALIDATION` days say how far each member is trusted (`blend`), and later calibrate the intervals.
+A member keeps its last parameters, or those of an earlier epoch that was better on these days by more than `EARLY`: a
+smaller difference on so few days was mostly chance. The kept parameters go out as they are: there is no refit, so the
+model that was judged is the model that forecasts.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -35,8 +36,12 @@ from forecaster.values import Candidate, Panel
 
 VALIDATION = 28  # days
 LEAST = 28  # days of history that training needs before the validation days
+BLUR = 0.5  # how far the waves of year and month are off in a crop; exact ones name the date, which is learned by heart
+EARLY = 0.05  # share by which an earlier epoch must have been better
 CHECKED = 256  # depots that validation looks at, at most
 SMALLEST = 8  # crops a batch, below which less memory is no help
+WAVES = 730  # days of history from which the waves of the year are told apart from a trend
+LAST_YEAR = 540  # days of history from which enough crops know their last year
 BETWEEN = 20.0  # seconds of training that are lost at most when the process is killed; a save takes half a second
 
 
@@ -83,25 +88,27 @@ def fit(
             f"{panel.history} days of history before the backtest, wanted at least "
             f"{VALIDATION + LEAST + panel.horizon}: shorten backtest.days or bring a longer history"
         )
-    chosen, say = recipe(spec, len(panel.depot_ids), days), on_trouble or (lambda _: None)
+    chosen, say = recipe(spec, len(panel.depot_ids), days, jax.device_count()), on_trouble or (lambda _: None)
     material = _material(panel, days, chosen)
     with counted() as compiled:
         while True:
             try:
                 state, history, sizes = _run(panel, spec, chosen, material, on_epoch, say, checkpoints)
-                trust = _blend(state, sizes, material)
+                kept = _kept(state)
+                trust = _blend(kept, sizes, material)
                 break
             except Exception as error:
                 if not devices.out_of_memory(error):
                     raise
-                if chosen.batch // 2 < SMALLEST:
+                half = chosen.batch // 2 // jax.device_count() * jax.device_count()
+                if half < SMALLEST:
                     raise TrainingError(f"no memory left for a batch of {chosen.batch} crops: {error}") from error
-                say(f"no memory left for a batch of {chosen.batch} crops: starting over with {chosen.batch // 2}")
-                chosen = replace(chosen, batch=chosen.batch // 2, steps=2 * chosen.steps)
+                say(f"no memory left for a batch of {chosen.batch} crops: starting over with {half}")
+                chosen = replace(chosen, batch=half, steps=2 * chosen.steps)
     shape = sizes.architecture
     return Candidate(
         parameters={
-            "members": jax.tree.map(np.asarray, state.best),
+            "members": jax.tree.map(np.asarray, kept),
             "constants": jax.tree.map(np.asarray, material.known.constants),
             "blend": {"members": trust.members, "anchor": np.float32(trust.anchor)},
             "calibration": np.ones(len(shape.levels), np.float32),
@@ -120,7 +127,7 @@ def fit(
             "trained_until": str(panel.days[days - 1]),
             "validated_until": str(panel.cutoff),
             "loss": history[-1].loss,
-            "validation": [float(x) for x in np.asarray(state.best_loss)],
+            "validation": [float(x) for x in np.where(_early(state), state.best_loss, state.last_loss)],
             "trust": [float(x) for x in trust.members],
             "anchor": trust.anchor,
             "history": [[e.number, e.loss, e.validation, e.learning_rate, e.gradient_norm] for e in history],
@@ -146,7 +153,7 @@ def _run(
 ) -> tuple[State, list[Epoch], Sizes]:
     """All epochs, from the last checkpoint on where there is one."""
     sizes = _sizes(panel, spec, chosen)
-    state = programs.initial(sizes, len(chosen.restraints), jax.random.key(spec.training.seed))
+    state = devices.replicate(programs.initial(sizes, len(chosen.restraints), jax.random.key(spec.training.seed)))
     history: list[Epoch] = []
     kept = Checkpoints(folder, _purpose(panel, spec, chosen)) if folder is not None else None
     if kept is not None:
@@ -195,7 +202,7 @@ def _not_a_number(number: int, of: int, report: Report, panel: Panel) -> str:
     if not len(wrong):
         return f"epoch {number} of {of}: the loss on the validation days is {np.asarray(report.validation).mean()}"
     member, step = min(wrong.tolist(), key=lambda place: place[1])
-    whose = sorted({panel.depot_ids[i] for i in np.asarray(report.depots)[member, step]})
+    whose = sorted({panel.depot_ids[i] for i in np.asarray(report.depots)[step]})
     named = ", ".join(whose[:5]) + (f" and {len(whose) - 5} more" if len(whose) > 5 else "")
     return f"epoch {number} of {of}: the loss is {loss[member, step]} at step {step + 1}, on crops of {named}"
 
@@ -244,7 +251,7 @@ def _sizes(panel: Panel, spec: Spec, chosen: Recipe) -> Sizes:
     span = chosen.stride * (chosen.origins - 1)
     # The state of a crop's first origin has read a quarter of `shape.scan`.
     crop = Cut(panel.horizon, chosen.origins, chosen.stride, span + 1 + shape.scan // 4)
-    return Sizes(shape, crop, chosen.batch, VALIDATION)
+    return Sizes(shape, crop, chosen.batch, VALIDATION, spec.training.precision)
 
 
 def _material(panel: Panel, days: int, chosen: Recipe) -> Material:
@@ -257,24 +264,51 @@ def _material(panel: Panel, days: int, chosen: Recipe) -> Material:
         depots=jnp.int32(depots),
         checked=jnp.asarray(checked),
         constants=_constants(panel, days),
+        blur=jnp.asarray([BLUR * name.startswith(("year_", "month_")) for name in panel.calendar_names], jnp.float32),
     )
     restraints = Restraints(
         jnp.asarray([each.dropout for each in chosen.restraints], jnp.float32),
         jnp.asarray([each.weight_decay for each in chosen.restraints], jnp.float32),
     )
-    return Material(crops.on_device(panel, padded), known, restraints)
+    everywhere: Material = devices.replicate(Material(crops.on_device(panel, padded), known, restraints))
+    return everywhere
 
 
 def _constants(panel: Panel, days: int) -> dict[str, Array]:
-    """Mean and spread of log counts on the training days."""
+    """What `features.make` wants to know of the training days.
+
+    A year that was seen once tells a season from a trend no better than chance, and an input that was never there in
+    training is noise when it comes: with less than `WAVES` days the waves of the year are left out, with less than
+    `LAST_YEAR` what was a year ago.
+    """
     counts = panel.demand[:, :days][panel.open[:, :days]]
     log = np.log1p(counts[np.isfinite(counts)].astype(np.float64))
     if not log.size:
         raise NoUsableData(f"no observed demand up to {panel.days[days - 1]}, where training ends")
-    return {"mean": jnp.float32(log.mean()), "spread": jnp.float32(max(log.std(), 0.1))}
+    waves = np.array([name.startswith("year_") for name in panel.calendar_names], bool)
+    return {
+        "mean": jnp.float32(log.mean()),
+        "spread": jnp.float32(max(log.std(), 0.1)),
+        "calendar": jnp.asarray(np.where(waves & (days < WAVES), 0, 1), jnp.float32),
+        "yearly": jnp.float32(days >= LAST_YEAR),
+    }
 
 
-def _blend(state: State, sizes: Sizes, material: Material) -> Blend:
-    said, came, scored = programs.validation(sizes)(state.best, material.data, material.known)
+def _early(state: State) -> Array:
+    return state.best_loss < (1 - EARLY) * state.last_loss
+
+
+def _kept(state: State) -> Any:
+    """Each member's last parameters, or those of a clearly better epoch."""
+    early = _early(state)
+
+    def chosen(best: Array, last: Array) -> Array:
+        return jnp.where(early.reshape(-1, *[1] * (last.ndim - 1)), best, last)
+
+    return jax.tree.map(chosen, state.best, state.parameters)
+
+
+def _blend(kept: Any, sizes: Sizes, material: Material) -> Blend:
+    said, came, scored = programs.validation(sizes)(kept, material.data, material.known)
     levels, anchor = sizes.architecture.levels, np.asarray(said.anchor[0])
     return blend(np.asarray(said.quantiles), anchor, np.asarray(came), np.asarray(scored), levels)

@@ -176,16 +176,19 @@ class Model(Section):
 
 
 class Training(Section):
-    epochs: int = Field(default=30, ge=1)
-    """Passes over the data; an epoch is as many batches of random crops as cover every depot's history once."""
-    batch_depots: int = Field(default=64, ge=1)
+    preset: Literal["quick", "nightly", "best"] = "nightly"
+    """How much is spent: `quick` for a look, `nightly`, or `best`, which takes several times as long."""
+    epochs: int | None = Field(default=None, ge=1)
+    """Times that the validation days are looked at; an epoch is then as many batches of random crops as cover every
+    depot's history once. Left out: as many steps as the preset and the size of the data want."""
+    batch_depots: int = Field(default=32, ge=1)
     """Crops of depots' histories in a batch."""
     learning_rate: float = Field(default=3e-3, gt=0)
     """The highest step size of the schedule."""
-    members: int = Field(default=3, ge=1, le=32)
-    """Models trained side by side from different keys; their quantiles are averaged."""
-    precision: Literal["float32"] = "float32"
-    """Of the numbers in training."""
+    members: int | None = Field(default=None, ge=1, le=32)
+    """Models trained side by side from different keys; their quantiles are averaged. Left out: by the preset."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of the products in training; parameters and sums are float32 in any case."""
     seed: int = 0
     """What randomness starts from: the same seed and data give the same model."""
 

@@ -36,7 +36,8 @@ def plain() -> Candidate:
     """Untrained, of one member, without covariates and statics."""
     shape = network.Architecture(1, 4, panels.LEVELS, 3, 0, len(panels.CALENDAR), ())
     members = jax.tree.map(lambda leaf: np.asarray(leaf)[None], network.initial(shape, jax.random.key(0)))
-    constants = {"mean": np.float32(4.0), "spread": np.float32(1.0)}
+    constants = {"mean": np.float32(4.0), "spread": np.float32(1.0), "yearly": np.float32(1)}
+    constants["calendar"] = np.ones(len(panels.CALENDAR), np.float32)
     parameters = {
         "members": members,
         "constants": constants,

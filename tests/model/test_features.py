@@ -15,7 +15,7 @@ from forecaster.model import features
 from forecaster.model.features import LEVEL, LOOKBACK, WEEKS, Features, Window
 from tests import panels
 
-MEAN, SPREAD = jnp.float32(3.0), jnp.float32(1.0)
+CONSTANTS = {"mean": jnp.float32(3.0), "spread": jnp.float32(1.0), "calendar": jnp.ones(4), "yearly": jnp.float32(1)}
 
 
 def window(demand: Any, **other: Any) -> Window:
@@ -34,7 +34,7 @@ def window(demand: Any, **other: Any) -> Window:
 
 @partial(jax.jit, static_argnames=("scan", "origins", "stride"))
 def made(given: Window, *, scan: int = 5, origins: int = 1, stride: int = 1) -> Features:
-    return features.make(given, MEAN, SPREAD, scan=scan, origins=origins, horizon=7, stride=stride)
+    return features.make(given, CONSTANTS, scan=scan, origins=origins, horizon=7, stride=stride)
 
 
 def of_panel(days: int = LOOKBACK, seed: int = 0) -> Window:
@@ -98,9 +98,36 @@ def test_the_encoder_reads_the_last_days_by_hand() -> None:
     week = (5 * np.log(10) + np.log(20)) / 6
     year = (362 * np.log(10) + np.log(20)) / 363
     jump = np.log(20) - np.log(10)
-    wanted = [np.log(20) - level, 1, jump, week - level, 363 / 364 * (level - year), level - 3, 27 / 28, 1]
-    np.testing.assert_allclose(last[-1, :8], wanted, rtol=1e-4, atol=1e-6)
+    wanted = [np.log(20) - level, 1, jump, week - level, 363 / 364 * (level - year), level - 3, 27 / 28]
+    wanted += [jump, jump / 6, 1]  # against the anchor: that day, its week's known days, and whether it was open
+    np.testing.assert_allclose(last[-1, :10], wanted, rtol=1e-4, atol=1e-6)
     assert last[-2, :3].tolist() == [0, 0, 0]  # unknown: no value, and says so
+
+
+def test_without_trust_in_the_year_it_reaches_nothing() -> None:
+    given, off = of_panel(), jnp.asarray([1.0, 1.0, 0.0, 1.0])
+    doubted = {**CONSTANTS, "calendar": off, "yearly": jnp.float32(0)}
+
+    def found(given: Window) -> Features:
+        return features.make(given, doubted, scan=5, origins=1, horizon=7)
+
+    other = given._replace(
+        demand=given.demand.at[:, :48].set(7.0), calendar=given.calendar.at[:, -7:, 2].set(9.0).at[:, :48].set(9.0)
+    )
+    for one, two in zip(found(given), found(other), strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert not np.array_equal(made(given).decoder, made(other).decoder)
+
+
+def test_the_decoder_is_told_of_the_least_and_the_most_of_the_anchors_days() -> None:
+    demand = np.full((1, LOOKBACK), np.nan)
+    for weeks, count in ((1, 9.0), (2, 4.0), (4, 1.0)):
+        demand[0, LOOKBACK - 7 * weeks] = count
+    place = 2 * WEEKS + 1
+    anchor = np.log([10.0, 5.0, 2.0]).mean()
+    first = made(window(demand)).decoder[0, 0, 0]
+    np.testing.assert_allclose(first[place : place + 2], [np.log(2) - anchor, np.log(10) - anchor], rtol=1e-5)
+    assert not made(window(np.full((1, LOOKBACK), np.nan))).decoder[0, 0, :, place : place + 2].any()
 
 
 def test_the_widths_are_those_of_what_is_made() -> None:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from forecaster.model import export, network
+from forecaster.model import export, features, network
 from forecaster.model.features import LOOKBACK
 from tests import panels
 from tests.panels import LEVELS, NAN
@@ -104,10 +104,14 @@ def test_no_demand_after_an_origin_changes_what_is_said_there(back: int) -> None
     found, origins = panels.candidate(), 8
     member = jax.tree.map(lambda leaf: leaf[0], found.parameters["members"])
     given = panels.panel(3, LOOKBACK + origins - 1).window(LOOKBACK + origins - 1)
-    run = jax.jit(partial(network.log_quantiles, shape=export.architecture(found), origins=origins, scan=40))
+    constants = jax.tree.map(jnp.asarray, dict(found.parameters["constants"]))
+    shape = export.architecture(found)
+    sizes = {"scan": 40, "origins": origins, "horizon": HORIZON}
 
-    def compiled(window: Any) -> Any:
-        return run(member, found.parameters["constants"], window).quantiles
+    @jax.jit
+    def compiled(window: features.Window) -> Any:
+        seen = features.make(window, constants, **sizes)
+        return network.answer(member, seen, window.statics, shape).quantiles
 
     wanted = compiled(export.window(given))
     assert wanted.shape == (3, origins, HORIZON, 3)
@@ -134,18 +138,27 @@ def test_dropout_drops_by_its_key_and_not_without_one() -> None:
     # The last layer starts near zero; enlarged, what was dropped shows.
     parameters = network.initial(shape, jax.random.key(0))
     parameters["out"]["kernel"] = 100.0 * parameters["out"]["kernel"]
-    constants = {"mean": jnp.float32(4.0), "spread": jnp.float32(1.0)}
     window = export.window(panels.panel().window(40))
+    constants = jax.tree.map(jnp.asarray, dict(panels.candidate().parameters["constants"]))
+    seen = features.make(window, constants, scan=20, origins=1, horizon=HORIZON)
+    run = jax.jit(lambda masks: network.answer(parameters, seen, window.statics, shape, masks=masks).quantiles)
 
     def said(rate: float, seed: int) -> Any:
-        return run(network.Dropout(jnp.float32(rate), jax.random.key(seed))).quantiles
+        return run(network.masks(shape, jnp.float32(rate), jax.random.key(seed), 3))
 
-    run = jax.jit(lambda drop: network.log_quantiles(parameters, constants, window, shape, dropout=drop))
     one, again, other, none = said(0.5, 1), said(0.5, 1), said(0.5, 2), said(0.0, 1)
     np.testing.assert_array_equal(one, again)
     assert not np.allclose(one, other)
     assert not np.allclose(one, none)
-    np.testing.assert_allclose(none, run(None).quantiles, rtol=1e-6)
+    np.testing.assert_allclose(none, run(None), rtol=1e-6)
+
+
+def test_dropout_keeps_the_mean() -> None:
+    shape = network.Architecture(2, 50, LEVELS, HORIZON, 1, 4, ())
+    kept = np.asarray(network.masks(shape, jnp.float32(0.2), jax.random.key(0), 400))
+    assert kept.shape == (3, 400, 50)
+    np.testing.assert_allclose(np.unique(kept), [0, 1.25])
+    assert kept.mean() == pytest.approx(1, abs=0.01)
 
 
 def test_fresh_parameters_start_at_the_anchor_with_a_band_around_it() -> None:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from forecaster.errors import NoUsableData, TrainingError
 from forecaster.model import export, train
 from forecaster.model.compiling import counted
+from forecaster.model.host import configure_host
+from forecaster.model.programs import State
 from forecaster.model.train import Epoch
 from forecaster.values import Candidate
 from tests import panels
@@ -35,7 +42,7 @@ def test_the_same_panel_and_spec_give_the_same_parameters_to_the_last_bit() -> N
 
 def test_the_loss_falls_and_the_second_epoch_compiles_nothing() -> None:
     given, said = spec(), list[Epoch]()
-    other = given.model_copy(update={"model": given.model.model_copy(update={"layers": 1})})  # not compiled before
+    other = given.model_copy(update={"model": given.model.model_copy(update={"hidden": 9})})  # not compiled before
     compiled: list[float] = []
     with counted() as found:
 
@@ -52,10 +59,17 @@ def test_the_loss_falls_and_the_second_epoch_compiles_nothing() -> None:
     assert said[-1].validation < 0.8 * said[0].validation
     assert all(np.isfinite(epoch.gradient_norm) and epoch.seconds > 0 for epoch in said)
     assert max(epoch.learning_rate for epoch in said) <= 0.01
-    assert np.mean(candidate.summary["validation"]) <= min(epoch.validation for epoch in said) * 1.000001
+    assert np.mean(candidate.summary["validation"]) <= said[-1].validation * 1.000001
     assert candidate.summary["trained_until"] == "2024-04-01"
     assert candidate.summary["validated_until"] == "2024-04-29"
     assert [row[1] for row in candidate.summary["history"]] == [epoch.loss for epoch in said]
+
+
+def test_an_earlier_epoch_is_kept_only_where_it_was_clearly_better() -> None:
+    last, best = {"w": jnp.ones((3, 2))}, {"w": jnp.zeros((3, 2))}
+    losses = jnp.asarray([0.94, 0.96, 1.0]), jnp.ones(3)
+    kept = train._kept(State(last, None, jax.random.key(0), best, *losses))
+    np.testing.assert_array_equal(kept["w"], [[0, 0], [1, 1], [1, 1]])
 
 
 def test_a_loss_that_is_no_number_stops_training(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,3 +191,37 @@ def test_constants_are_measured_on_open_days_of_training_alone() -> None:
     demand[0, :2], demand[0, 4:], demand[1] = np.expm1(4.0), 1e6, 1e6
     found = train._constants(replace(given, demand=demand), 4)
     np.testing.assert_allclose([found["mean"], found["spread"]], [3.0, 1.0], rtol=1e-6)
+
+
+def test_the_year_is_trusted_once_it_was_seen_often_enough() -> None:
+    given = replace(panels.panel(1, 800), calendar_names=("weekend", "year_sin_1", "year_cos_1", "holiday"))
+    trusted = {days: train._constants(given, days) for days in (539, 540, 729, 730)}
+    assert [float(found["yearly"]) for found in trusted.values()] == [0, 1, 1, 1]
+    assert [found["calendar"].tolist() for found in trusted.values()] == [[1, 0, 0, 1]] * 3 + [[1, 1, 1, 1]]
+
+
+SHARED = """
+import numpy as np
+from forecaster.model import devices, train
+from tests.panels import panel, quickly, spec
+
+with quickly():
+    assert devices.mesh().size == 8
+    found = train.fit(panel(20), spec(epochs=2, batch_depots=16))
+print(np.concatenate([np.ravel(row) for row in found.summary["history"]]).tolist())
+"""
+
+
+def test_on_eight_devices_training_says_what_it_says_on_one_to_rounding() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SHARED],
+        cwd=Path(__file__).parents[2],
+        env=configure_host({k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}, 8),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    alone = train.fit(panel(20), spec(epochs=2, batch_depots=16))
+    wanted = np.concatenate([np.ravel(row) for row in alone.summary["history"]])
+    assert jax.device_count() == 1
+    np.testing.assert_allclose(json.loads(done.stdout), wanted, rtol=1e-4)
