@@ -42,7 +42,7 @@ WITHOUT_EXTRAS := \
   /^[a-z0-9]/ { flush() } { block = block $$0 "\n" } END { flush() }
 
 .DEFAULT_GOAL := help
-.PHONY: help env run page test check format lock bench bench-accuracy bench-speed bench-scale clean
+.PHONY: help env run page test check format lock bench bench-accuracy bench-example bench-speed bench-scale clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -83,6 +83,9 @@ bench: $(ENV) ## measure a night; no test asserts these numbers
 
 bench-accuracy: $(ENV) ## measure the model and its rivals on eight real datasets (an hour; what was measured before is kept)
 	@$(BIN)/python -m tests.benchmarks.accuracy
+
+bench-example: $(ENV) ## measure the worked example beside what became of it, Prophet and the seasonal naive
+	@$(BIN)/python -m tests.benchmarks.worked_example
 
 bench-speed: $(ENV) ## measure a training step and a training against their rivals
 	@$(BIN)/python -m tests.benchmarks.speed

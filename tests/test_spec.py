@@ -47,8 +47,8 @@ def test_a_short_file_is_enough(read: Read) -> None:
     [
         (
             "training: {epoch: 3}",
-            "unknown key 'epoch' in training; did you mean 'epochs'? Valid keys: batch_depots, epochs, learning_rate, "
-            "members, precision, preset, seed",
+            "unknown key 'epoch' in training; did you mean 'epochs'? Valid keys: batch_depots, epochs, history, "
+            "learning_rate, members, precision, preset, schedule, seed",
         ),
         ("schedule: {x1: 3}", "unknown key 'x1' in schedule; valid keys: cron, deadline"),
         ("horizon: 9", "horizon: found 9, wanted less than or equal to 7"),
@@ -60,8 +60,8 @@ def test_a_short_file_is_enough(read: Read) -> None:
         ("lake: 2024-01-01", "lake: found 2024-01-01, wanted text; put it in quotes"),
         (
             "training:",
-            "training: found nothing, wanted a section with keys of batch_depots, epochs, learning_rate, "
-            "members, precision, preset, seed",
+            "training: found nothing, wanted a section with keys of batch_depots, epochs, history, "
+            "learning_rate, members, precision, preset, schedule, seed",
         ),
         (
             "gate: {metric: wap}",

@@ -43,6 +43,7 @@ class Cut:
     origins: int  # days from which a crop forecasts
     stride: int  # days between them
     scan: int  # days that the encoder reads
+    whole: bool = False  # crops are whole histories, of one depot after the other, as they are
 
     @property
     def span(self) -> int:
@@ -114,6 +115,12 @@ def draw(key: Array, sizes: Cut, *, batch: int, depots: Array, days: Array, blur
     `blur` (features,) is how far each feature of the calendar is off, as a standard deviation.
     """
     pick, when, hide, where, off, gap, which = jax.random.split(key, 7)
+    if sizes.whole:
+        whose = (jax.random.randint(pick, (), 0, depots) + jnp.arange(batch)) % depots
+        nothing = jnp.zeros(batch, jnp.int32)
+        last = jnp.broadcast_to(days - sizes.horizon - 1, (batch,))
+        plain = jnp.zeros((batch, len(blur))), jnp.zeros(batch)
+        return Places(whose, last, nothing, *plain, jax.random.split(which, batch))
     whose = jax.random.randint(pick, (batch,), 0, depots)
     last = jax.random.randint(when, (batch,), sizes.span, days - sizes.horizon)
     opened = jax.random.randint(where, (batch,), sizes.length - sizes.scan, sizes.length - 1)

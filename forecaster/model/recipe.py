@@ -48,11 +48,15 @@ class Recipe:
     origins: int  # days of a crop from which it forecasts
     stride: int  # days between them
     learning_rate: float  # highest
+    constant: bool  # the learning rate does not fall
+    whole: bool  # crops are whole histories
     restraints: tuple[Restraint, ...]  # a member each
 
     def rates(self) -> NDArray[np.float32]:
         """The learning rate of every step, (epochs, steps): a short warm-up, then a cosine down to a fiftieth."""
         total = self.epochs * self.steps
+        if self.constant:
+            return np.full((self.epochs, self.steps), self.learning_rate, np.float32)
         warm = max(1, total // 20)
         number = np.arange(1, total + 1)
         done = np.clip((number - warm) / max(1, total - warm), 0, 1)
@@ -68,12 +72,15 @@ def recipe(spec: Spec, depots: int, days: int, devices: int = 1) -> Recipe:
     twice the data hold less than twice the news; members are the preset's. A batch is dealt evenly over the devices.
     """
     training, preset = spec.training, PRESETS[spec.training.preset]
-    origins = (int(np.clip(days - spec.horizon - 14, 7, SPAN)) - 1) // STRIDE + 1
+    whole = training.history == "whole"
+    origins = (int(np.clip(days - spec.horizon - 14, 7, None if whole else SPAN)) - 1) // STRIDE + 1
     batch = -(-min(training.batch_depots, max(8, depots)) // devices) * devices
     if training.epochs is None:
         epochs, scale = EPOCHS, preset.steps / PRESETS["nightly"].steps
         total = np.clip(PRESETS["nightly"].steps * np.sqrt(depots * days / SEEN), FEWEST, MOST) * scale
         steps = max(LEAST_STEPS, round(total / epochs))
+    elif whole:
+        epochs, steps = training.epochs, -(-depots // batch)
     else:
         epochs, steps = training.epochs, max(LEAST_STEPS, round(depots * days / (batch * origins * STRIDE)))
     return Recipe(
@@ -84,5 +91,7 @@ def recipe(spec: Spec, depots: int, days: int, devices: int = 1) -> Recipe:
         origins=origins,
         stride=STRIDE,
         learning_rate=training.learning_rate,
+        constant=training.schedule == "constant",
+        whole=whole,
         restraints=(Restraint(spec.model.dropout, WEIGHT_DECAY),) * (training.members or preset.members),
     )

@@ -250,7 +250,7 @@ def _sizes(panel: Panel, spec: Spec, chosen: Recipe) -> Sizes:
     )
     span = chosen.stride * (chosen.origins - 1)
     # The state of a crop's first origin has read a quarter of `shape.scan`.
-    crop = Cut(panel.horizon, chosen.origins, chosen.stride, span + 1 + shape.scan // 4)
+    crop = Cut(panel.horizon, chosen.origins, chosen.stride, span + 1 + shape.scan // 4, chosen.whole)
     return Sizes(shape, crop, chosen.batch, VALIDATION, spec.training.precision)
 
 

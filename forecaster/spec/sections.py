@@ -185,6 +185,10 @@ class Training(Section):
     """Crops of depots' histories in a batch."""
     learning_rate: float = Field(default=3e-3, gt=0)
     """The highest step size of the schedule."""
+    schedule: Literal["cosine", "constant"] = "cosine"
+    """How the step size goes on from its highest: down along a cosine, or not at all."""
+    history: Literal["crops", "whole"] = "crops"
+    """What a batch holds: windows at random, or depots' whole histories, an epoch being all depots once."""
     members: int | None = Field(default=None, ge=1, le=32)
     """Models trained side by side from different keys; their quantiles are averaged. Left out: by the preset."""
     precision: Literal["float32", "bfloat16"] = "float32"

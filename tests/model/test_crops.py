@@ -82,3 +82,15 @@ def test_the_same_key_draws_the_same_places() -> None:
     for one, two, other in zip(*(places(seed=seed)._replace(key=None) for seed in (0, 0, 1)), strict=True):
         np.testing.assert_array_equal(one, two)
         assert one is None or not np.array_equal(one, other)
+
+
+def test_whole_histories_are_of_one_depot_after_the_other_and_as_they_are() -> None:
+    sizes = Cut(horizon=3, origins=25, stride=3, scan=80, whole=True)
+    drawn = crops.draw(jax.random.key(0), sizes, batch=5, depots=jnp.int32(5), days=jnp.int32(100), blur=OFF)
+    assert sorted(np.asarray(drawn.depots)) == [0, 1, 2, 3, 4]
+    assert set(np.asarray(drawn.last)) == {96}
+    data = crops.on_device(PANEL, 64)
+    for one, two in zip(
+        crops.crop(data, drawn, sizes)[0], crops.cut(data, drawn.depots, drawn.last, sizes.length, 3)[0], strict=True
+    ):
+        np.testing.assert_array_equal(one, two)

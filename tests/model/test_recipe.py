@@ -58,3 +58,11 @@ def test_the_learning_rate_warms_up_and_then_falls_to_a_fiftieth() -> None:
     assert (np.diff(rates.ravel()[: highest + 1]) > 0).all()
     assert (np.diff(rates.ravel()[highest:]) < 0).all()
     assert rates[-1, -1] == pytest.approx(0.01 / 50, rel=1e-3)
+
+
+def test_the_worked_example_takes_whole_histories_at_a_constant_rate() -> None:
+    found = left_out(epochs=200, members=1, batch_depots=64, learning_rate=1e-3, history="whole", schedule="constant")
+    assert (found.epochs, found.steps, found.batch) == (200, 1, 64)
+    assert found.stride * (found.origins - 1) > 490 - 7 - 14 - found.stride - 1
+    np.testing.assert_array_equal(found.rates(), np.full((200, 1), np.float32(1e-3)))
+    assert left_out(65, epochs=1, history="whole", batch_depots=64).steps == 2

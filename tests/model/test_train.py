@@ -200,6 +200,15 @@ def test_the_year_is_trusted_once_it_was_seen_often_enough() -> None:
     assert [found["calendar"].tolist() for found in trusted.values()] == [[1, 0, 0, 1]] * 3 + [[1, 1, 1, 1]]
 
 
+def test_narrow_products_say_nearly_the_same_with_wide_parameters() -> None:
+    narrow, wide = train.fit(panel(), spec(precision="bfloat16")), panels.candidate()
+    assert {leaf.dtype for leaf in leaves(narrow)} == {np.dtype(np.float32)}
+    assert any(not np.array_equal(one, two) for one, two in zip(leaves(narrow), leaves(wide), strict=True))
+    assert np.mean(narrow.summary["validation"]) == pytest.approx(np.mean(wide.summary["validation"]), rel=0.1)
+    one, two = (export.forecaster(each)(panel()).median for each in (narrow, wide))
+    np.testing.assert_allclose(one, two, rtol=0.1)
+
+
 SHARED = """
 import numpy as np
 from forecaster.model import devices, train

@@ -1,0 +1,61 @@
+"""Measure the worked example beside what became of it, Prophet and the seasonal naive, on the sample's last 30 days.
+
+python -m tests.benchmarks.worked_example
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from datetime import datetime
+
+from forecaster.demand import panel as panels
+from forecaster.evaluation import backtest, baselines
+from forecaster.evaluation.backtest import Predictor
+from forecaster.model import export
+from forecaster.spec import Spec, load
+from forecaster.stages import learn
+from forecaster.stages.ingest import ingest
+from forecaster.stages.know import know
+from forecaster.values import Panel
+from tests.benchmarks.report import ROOT, Figure, tell
+
+SAMPLE = ROOT / "data" / "harbor_fleet"
+RIVALS = {"prophet": "Prophet", "seasonal_naive": "seasonal naive"}
+
+
+def main() -> None:
+    figures: list[Figure] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("worked_example", "pipeline"):
+            spec = load(SAMPLE / f"{name}.yaml").model_copy(update={"state": folder, "lake": f"{folder}/lake"})
+            panel = _panel(spec)
+            begun = time.perf_counter()
+            said = export.forecaster(learn.fit(panel, spec))
+            figures += _judged("the worked example" if name == "worked_example" else "our default", said, panel, begun)
+        before = panel.at(backtest.cutoffs(panel, spec.backtest.days)[0])
+        for name, words in RIVALS.items():
+            begun = time.perf_counter()
+            figures += _judged(words, baselines.fit(name, before, tuple(spec.model.quantiles)), panel, begun)
+    tell("worked_example", figures)
+
+
+def _panel(spec: Spec) -> Panel:
+    now = datetime.fromisoformat("2026-11-01T03:15:00-05:00")  # the night that `make run` shows
+    ingest(spec, now=now)
+    return panels.build(know(spec, as_of=now), spec)
+
+
+def _judged(name: str, said: Predictor, panel: Panel, begun: float) -> list[Figure]:
+    fitted = time.perf_counter() - begun
+    [found] = backtest.run({name: said}, panel, 30).values()
+    return [
+        Figure(f"{name}: MAPE", 100 * found.metrics["mape"], "%"),
+        Figure(f"{name}: WAPE", 100 * found.metrics["wape"], "%"),
+        Figure(f"{name}: 80 % interval covers", 100 * found.metrics["coverage"], "%"),
+        Figure(f"{name}: to fit", fitted, "s"),
+    ]
+
+
+if __name__ == "__main__":
+    main()
