@@ -9,12 +9,14 @@ import pytest
 
 from forecaster.model.host import configure_host
 
+ALONE = " --xla_cpu_multi_thread_eigen=false"  # a thread a device
+
 
 @pytest.mark.parametrize(("cores", "devices"), [(0, 1), (1, 1), (2, 2), (8, 8), (96, 8)])
 def test_cores_become_devices_up_to_eight(cores: int, devices: int) -> None:
     assert configure_host({"HOME": "/home"}, cores) == {
         "HOME": "/home",
-        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}" + (ALONE if devices > 1 else ""),
         "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
     }
 
@@ -22,7 +24,7 @@ def test_cores_become_devices_up_to_eight(cores: int, devices: int) -> None:
 def test_what_the_user_has_set_stays_and_ours_is_added() -> None:
     theirs = {"XLA_FLAGS": "--xla_dump_to=/dumps", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
     assert configure_host(theirs, 4) == {
-        "XLA_FLAGS": "--xla_dump_to=/dumps --xla_force_host_platform_device_count=4",
+        "XLA_FLAGS": "--xla_dump_to=/dumps --xla_force_host_platform_device_count=4" + ALONE,
         "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0:glibc.malloc.hugetlb=1",
     }
     assert theirs["XLA_FLAGS"] == "--xla_dump_to=/dumps"

@@ -229,6 +229,7 @@ def test_on_eight_devices_training_says_what_it_says_on_one_to_rounding() -> Non
         stdout=subprocess.PIPE,
         text=True,
         check=True,
+        timeout=600,
     )
     alone = train.fit(panel(20), spec(epochs=2, batch_depots=16))
     wanted = np.concatenate([np.ravel(row) for row in alone.summary["history"]])
