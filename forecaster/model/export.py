@@ -32,14 +32,13 @@ def architecture(candidate: Candidate) -> Architecture:
 _compiled = jax.jit(forward, static_argnames=("shape", "differentiable"))  # one program for all candidates of a shape
 
 
-def forecaster(candidate: Candidate, *, jit: bool = True) -> Any:
+def forecaster(candidate: Candidate) -> Any:
     """The candidate as a function from a panel to a forecast, in JAX."""
     shape = architecture(candidate)
     parameters = jax.tree.map(jnp.asarray, dict(candidate.parameters))
-    run = _compiled if jit else forward
 
     def predict(panel: Panel) -> Forecast:
-        quantiles = np.asarray(run(parameters, window(panel.window(LOOKBACK)), shape=shape))
+        quantiles = np.asarray(_compiled(parameters, window(panel.window(LOOKBACK)), shape=shape))
         open_ = panel.open[:, panel.history :]
         return Forecast(panel.depot_ids, panel.cutoff, panel.target_dates, shape.levels, quantiles, open_)
 
