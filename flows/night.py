@@ -28,6 +28,7 @@ class Night:
     def __init__(self, file: Path, spec: Spec, as_of: datetime, begun: datetime, ledger: Ledger) -> None:
         self.file, self.spec, self.as_of, self.begun = file, spec, as_of, begun
         self.run_id = f"{as_of.astimezone(spec.zone):%Y-%m-%d}-{uuid.uuid4().hex[:8]}"
+        self.profile: Path | None = None
         self.exit_code = OUR_FAULT
         self.versions: dict[str, int] = {}
         self.progress = Progress(ledger.expected_timings(spec.name))
@@ -36,12 +37,16 @@ class Night:
         self._verdict: Verdict | None = None
 
     @classmethod
-    def begin(cls, file: str, as_of: str | None) -> Self:
-        """Open the run row. Raises SpecError for a wrong file, LedgerError for a ledger that cannot be written."""
+    def begin(cls, file: str, as_of: str | None, *, profile: bool = False) -> Self:
+        """Open the run row; with `profile` training leaves a trace.
+
+        Raises SpecError for a wrong file, LedgerError for a ledger that cannot be written.
+        """
         spec = load(file)
         begun = datetime.now(UTC)
         instant = datetime.fromisoformat(as_of) if as_of else begun
         night = cls(Path(file), spec, instant, begun, Ledger.open(spec.ledger_url))
+        night.profile = spec.state_folder / "profiles" / night.run_id if profile else None
         night._ledger.start_run(night.run_id, pipeline=spec.name, as_of=instant, spec_digest=spec.digest)
         local = instant.astimezone(spec.zone)
         night.progress.say(f"{spec.name}: night {night.run_id}, as of {local:%Y-%m-%d %H:%M} {spec.timezone}")

@@ -13,9 +13,9 @@ from flows.night import Night
 
 
 @flow(name="nightly", flow_run_name="nightly {as_of}", persist_result=False)
-def nightly(file: str, as_of: str | None = None) -> int:
+def nightly(file: str, as_of: str | None = None, profile: bool = False) -> int:
     """Run one night of a pipeline file; `as_of` is an ISO instant, now by default. Returns the exit code."""
-    night = Night.begin(file, as_of)
+    night = Night.begin(file, as_of, profile=profile)
     with night.ends_in_an_outcome():
         with night.goes_on("the sources could not be read"):
             tasks.ingest(night)

@@ -16,8 +16,8 @@ NEEDED = ("prefect", "jax", "flax", "optax", "jax2onnx", "mlflow", "matplotlib")
 HEAVY = ("forecaster.stages.learn", "forecaster.registry", "forecaster.pictures")  # JAX, MLflow and Matplotlib
 
 
-def nightly(file: Path, spec: Spec, as_of: datetime | None = None) -> int:
-    """Run tonight's line for a pipeline file; the exit code says how it ended.
+def nightly(file: Path, spec: Spec, as_of: datetime | None = None, *, profile: bool = False) -> int:
+    """Run tonight's line for a pipeline file; the exit code says how it ended. `profile` leaves a trace of training.
 
     Raises MissingExtra when a part is not installed.
     """
@@ -32,7 +32,7 @@ def nightly(file: Path, spec: Spec, as_of: datetime | None = None) -> int:
 
         threading.Thread(target=_import, args=(HEAVY,), daemon=True).start()
         ready()
-        code: int = flow(str(file), as_of.isoformat() if as_of else None)
+        code: int = flow(str(file), as_of.isoformat() if as_of else None, profile)
     return code
 
 

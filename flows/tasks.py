@@ -103,14 +103,20 @@ def train(night: Night, panel: Panel) -> Candidate:
     from forecaster.stages import learn
 
     with night.stage("train"):
-        return learn.fit(
+        candidate = learn.fit(
             panel,
             night.spec,
+            profile=night.profile,
             on_epoch=lambda e: night.progress.advance(
-                e.number / e.of, f"epoch {e.number}/{e.of}  loss {e.loss:.4f}  validation {e.validation:.4f}"
+                e.number / e.of,
+                f"epoch {e.number}/{e.of}  loss {e.loss:.4f}  validation {e.validation:.4f}  "
+                f"{e.depot_days_a_second:,.0f} depot-days/s",
             ),
             on_trouble=lambda message: night.note(message=message),
         )
+    if night.profile is not None:
+        night.note(message=f"a trace of training is in {night.profile}")
+    return candidate
 
 
 @computes

@@ -90,13 +90,19 @@ def check(
 
 
 @app.command()
-def run(file: File, as_of: AsOf = None) -> None:
+def run(
+    file: File,
+    as_of: AsOf = None,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Leave a trace of two epochs of training, for JAX's profile viewers.")
+    ] = False,
+) -> None:
     """Run the night, from the sources to the page.
 
     Ingest, train, backtest, judge, export, promote, predict, publish.
     """
     spec = _load(file)
-    code = int(_line("nightly")(file, spec, _instant(as_of, spec)))
+    code = int(_line("nightly")(file, spec, _instant(as_of, spec), profile=profile))
     if code in (PUBLISHED, DEGRADED):
         typer.echo(
             f"The page: forecaster serve {file}   then open http://127.0.0.1:8000\n"

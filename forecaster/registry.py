@@ -33,7 +33,7 @@ class Record:
     run_name: str
     parameters: Mapping[str, Any]
     metrics: Mapping[str, float]
-    epochs: tuple[tuple[float, ...], ...]  # number, loss, validation, learning rate, gradient norm
+    epochs: tuple[Mapping[str, float], ...]  # metrics of each, the first one's first
     tags: Mapping[str, str]
     figures: Mapping[str, Figure]
 
@@ -66,9 +66,8 @@ class Registry:
             params = [Param(key, str(value)[:500]) for key, value in record.parameters.items()]
             now = int(run.info.start_time)
             metrics = [Metric(key, float(value), now, 0) for key, value in record.metrics.items() if value == value]
-            names = ("train_loss", "validation_loss", "learning_rate", "gradient_norm")
-            for number, *values in record.epochs:
-                metrics += [Metric(n, float(v), now, int(number)) for n, v in zip(names, values, strict=True)]
+            for number, told in enumerate(record.epochs, 1):
+                metrics += [Metric(name, float(value), now, number) for name, value in told.items()]
             for start in range(0, max(len(metrics), 1), 1000):
                 self._client.log_batch(run_id, metrics[start : start + 1000], params if start == 0 else [])
             mlflow.set_tags(dict(record.tags))

@@ -28,6 +28,16 @@ def configure(cache: Path) -> None:
     update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
+def effort(level: int) -> dict[str, bool | int | str] | None:
+    """`compiler_options` of `jax.jit`: how hard LLVM tries on a CPU, 0 to 3.
+
+    Measured on 2 cores: at 1 an epoch of training compiles in two thirds of the time that 3, the default, takes, and
+    runs as fast; at 0 it runs four times slower, but what runs once is there six times sooner.
+    """
+    told_otherwise = jax.config.values["jax_disable_most_optimizations"]
+    return None if told_otherwise or jax.default_backend() != "cpu" else {"xla_backend_optimization_level": level}
+
+
 @dataclass
 class Compilations:
     """What was compiled while `counted` was open: cache hits also pass through the compiler's door, briefly."""

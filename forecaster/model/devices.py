@@ -1,13 +1,14 @@
 """Decide which devices train, and how depots lie on them.
 
-All devices form one line, and depots are dealt along it; what every depot needs lies on each device whole. The number
-of depots is padded to one of few sizes, so that a new depot does not make the night compile anew.
+Members are dealt over the devices first: they learn apart, so nothing travels between their devices. Where there are
+more devices than members, the crops of each batch are dealt over those that share a member, and their gradients summed.
+The number of depots is padded to one of few sizes, so that a new depot does not make the night compile anew.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -15,12 +16,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from forecaster.errors import SpecError, TrainingError
 
-AXIS = "depots"
+MEMBERS, DEPOTS = "members", "depots"
 STEP = 64  # sizes are multiples of this,
 GROWTH = 1.25  # each about this many times the one before
 
@@ -70,43 +71,69 @@ def join(hosts: Hosts | None, *, patience: int = 300) -> None:
 
 
 @cache
-def mesh() -> Mesh:
-    """All devices, of all hosts, in a line."""
-    return jax.make_mesh((jax.device_count(),), (AXIS,), axis_types=(AxisType.Auto,))
+def mesh(members: int = 1) -> Mesh:
+    """All devices, of all hosts, as a grid: `members` are dealt evenly over its rows, depots along each row."""
+    rows = math.gcd(members, jax.device_count())
+    return jax.make_mesh((rows, jax.device_count() // rows), (MEMBERS, DEPOTS), axis_types=(AxisType.Auto,) * 2)
 
 
-def shard(tree: Any, axis: int = 0) -> Any:
-    """`tree` with its depots, which each array has along `axis`, dealt over the devices; pad them first."""
-    return _put(tree, axis)
+def by_member() -> PartitionSpec:
+    """Members, the first axis, are dealt over the rows of devices."""
+    return PartitionSpec(MEMBERS)  # type: ignore[no-untyped-call]
 
 
-def replicate(tree: Any) -> Any:
-    """`tree` whole on every device."""
-    return _put(tree, None)
+def whole() -> PartitionSpec:
+    """Each device has all of it."""
+    return PartitionSpec()  # type: ignore[no-untyped-call]
 
 
-def summed(part: Callable[..., Any], axes: Sequence[int | None]) -> Callable[..., Any]:
-    """`part` run on every device, and the sum of what it returns there.
-
-    `axes` says of each argument along which axis its depots are dealt; None: each device gets it whole.
-    """
-
-    def run(*arguments: Any) -> Any:
-        return lax.psum(part(*arguments), AXIS)  # type: ignore[no-untyped-call]
-
+def on_each(run: Callable[..., Any], members: int, given: Any, returned: Any) -> Callable[..., Any]:
+    """`run` on every device at once, on its own members; `given` and `returned` (`by_member`, `whole`, or trees of
+    these) say how arguments and results lie. In it, `mine`, `share` and `total` tell the devices apart."""
     found: Callable[..., Any] = jax.shard_map(
-        run, mesh=mesh(), in_specs=tuple(_spec(axis) for axis in axes), out_specs=_spec(None), check_vma=False
+        run, mesh=mesh(members), in_specs=given, out_specs=returned, check_vma=False
     )
     return found
 
 
-def _spec(axis: int | None) -> PartitionSpec:
-    axes = () if axis is None else (*[None] * axis, AXIS)
-    return PartitionSpec(*axes)  # type: ignore[no-untyped-call]
+def mine(count: int) -> Array:
+    """The numbers of this device's `count` members."""
+    return lax.axis_index(MEMBERS) * count + jnp.arange(count)
 
 
-def _put(tree: Any, axis: int | None) -> Any:
-    sharding = NamedSharding(mesh(), _spec(axis))
+def share(tree: Any, axis: int = 0) -> Any:
+    """This device's share of a batch, which lies along `axis`."""
+    parts = lax.axis_size(DEPOTS)
+
+    def of(leaf: Array) -> Array:
+        size = leaf.shape[axis] // parts
+        return lax.dynamic_slice_in_dim(leaf, lax.axis_index(DEPOTS) * size, size, axis)
+
+    return tree if parts == 1 else jax.tree.map(of, tree)
+
+
+def total(tree: Any) -> Any:
+    """The sum over the devices that share a member."""
+    return lax.psum(tree, DEPOTS)  # type: ignore[no-untyped-call]
+
+
+def shard(tree: Any, axis: int = 0) -> Any:
+    """`tree` with its depots, which each array has along `axis`, dealt over the devices; pad them first."""
+    return _put(tree, PartitionSpec(*[None] * axis, DEPOTS), 1)  # type: ignore[no-untyped-call]
+
+
+def replicate(tree: Any, members: int = 1) -> Any:
+    """`tree` whole on every device of the grid for so many members."""
+    return _put(tree, whole(), members)
+
+
+def deal(tree: Any, members: int) -> Any:
+    """`tree`, whose arrays have `members` members as their first axis, dealt over the devices."""
+    return _put(tree, by_member(), members)
+
+
+def _put(tree: Any, spec: PartitionSpec, members: int) -> Any:
+    sharding = NamedSharding(mesh(members), spec)
     return jax.tree.map(lambda leaf: _laid(leaf, sharding), tree)
 
 

@@ -111,6 +111,8 @@ def about(candidate: Candidate) -> dict[str, Any]:
 VARYING = {
     "seconds",
     "first_epoch_seconds",
+    "steps_seconds",
+    "measured",
     "compile_seconds",
     "compile_hits",
     "compile_misses",

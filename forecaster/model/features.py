@@ -114,12 +114,12 @@ def make(
     size = (level - mean) / spread
     per_day = [relative, known, lag7, week - level, yearly * year_count / YEAR * (level - year), size, count / LEVEL]
     per_day += [surprise, of_week]
+    # Not the calendar: where all depots share their days, a run of dates is enough to know what came by heart.
     encoder = jnp.concatenate(
         [
             jnp.stack([part[:, days - scan :] for part in per_day], axis=-1),
             window.open[:, days - scan : days, None],
             window.covariates[:, days - scan : days],
-            window.calendar[:, days - scan : days],
         ],
         axis=-1,
     )
@@ -188,8 +188,8 @@ def make(
     return Features(encoder, decoder, anchor, level[:, first::stride])
 
 
-def encoder_width(covariates: int, calendar: int) -> int:
-    return 10 + covariates + calendar
+def encoder_width(covariates: int) -> int:
+    return 10 + covariates
 
 
 def decoder_width(covariates: int, calendar: int) -> int:

@@ -58,7 +58,7 @@ class Network(nnx.Module):  # type: ignore[misc]  # flax has no types here
 
     def __init__(self, shape: Architecture, rngs: nnx.Rngs) -> None:
         hidden, embedded = shape.hidden, sum(_width(labels) for labels in shape.labels)
-        encoder = features.encoder_width(shape.covariates, shape.calendar) + embedded
+        encoder = features.encoder_width(shape.covariates) + embedded
         decoder = features.decoder_width(shape.covariates, shape.calendar) + embedded
         widths = [encoder] + [hidden] * (shape.layers - 1)
         self.cells = nnx.List([nnx.GRUCell(width, hidden, rngs=rngs) for width in widths])

@@ -15,9 +15,10 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax import Array, lax
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from forecaster.model import crops, devices, features, network
+from forecaster.model.compiling import effort
 from forecaster.model.crops import Cut, Data, Places
 from forecaster.model.features import LOOKBACK, Features, Window, ahead_of
 from forecaster.model.losses import huber_quantile
@@ -59,7 +60,16 @@ class Report(NamedTuple):
     loss: Float[Array, "members steps"]
     gradient_norm: Float[Array, "members steps"]
     depots: Int[Array, "steps batch"]  # whose crops each step took
-    validation: Float[Array, " members"]
+
+
+class Look(NamedTuple):
+    """What the members say of the validation days, from every day whose whole horizon lies in them, the day before them
+    first."""
+
+    loss: Float[Array, " members"]
+    said: Said  # members first
+    came: Float[Array, "checked origins horizon"]  # log counts
+    scored: Bool[Array, "checked origins horizon"]
 
 
 @dataclass(frozen=True)
@@ -80,11 +90,11 @@ class Sizes:
 
 def initial(sizes: Sizes, members: int, key: Array) -> State:
     """Fresh members, each from a key of its own."""
-    fresh: State = _initial(sizes.architecture, members, key)
+    program = jax.jit(_initial, static_argnums=(0, 1), compiler_options=effort(0))
+    fresh: State = program(sizes.architecture, members, key)
     return fresh
 
 
-@partial(jax.jit, static_argnums=(0, 1))
 def _initial(shape: Architecture, members: int, key: Array) -> State:
     init_key, run_key = jax.random.split(key)
     parameters = jax.vmap(partial(network.initial, shape))(jax.random.split(init_key, members))
@@ -106,15 +116,23 @@ def _optimizer(weight_decay: Array | float) -> optax.GradientTransformation:
     return optax.chain(optax.clip_by_global_norm(1.0), optax.scale_by_adam(), optax.add_decayed_weights(weight_decay))
 
 
-@cache
-def epoch(sizes: Sizes) -> Callable[[State, Data, Known, Restraints, Array], tuple[State, Report]]:
-    """One epoch of all members: as many steps as there are learning rates, then a look at the validation days.
+def dealt(state: State) -> State:
+    """The state on the devices, each member on its own, as an epoch returns it: or the second one compiles anew."""
+    members = len(state.best_loss)
+    # From the host: taken apart on a device, each shape would be a program of its own.
+    each = {name: jax.device_get(value) for name, value in state._asdict().items() if name != "key"}
+    laid: State = State(**devices.deal(each, members), key=devices.replicate(state.key, members))
+    return laid
 
-    All members learn from the same crops, which are cut, and their features made, once. The crops of a batch are dealt
-    over the devices. The state is used up (its buffers are given to the next one).
+
+@cache
+def epoch(sizes: Sizes, members: int) -> Callable[[State, Data, Known, Restraints, Array], tuple[State, Report]]:
+    """One epoch of all members: as many steps as there are learning rates.
+
+    All members learn from the same crops, which a device cuts, and whose features it makes, once for all its members.
+    The state is used up (its buffers are given to the next one).
     """
 
-    @partial(jax.jit, donate_argnums=0)
     def run(
         state: State, data: Data, known: Known, restraints: Restraints, rates: Float[Array, " steps"]
     ) -> tuple[State, Report]:
@@ -123,17 +141,13 @@ def epoch(sizes: Sizes) -> Callable[[State, Data, Known, Restraints, Array], tup
         (parameters, memory), (loss, norm, depots) = lax.scan(
             step, (state.parameters, state.optimizer), (jax.random.split(now, rates.shape[0]), rates)
         )
-        checked = _validation(parameters, sizes, data, known)
-        better = checked < state.best_loss
+        return state._replace(parameters=parameters, optimizer=memory, key=key), Report(loss.T, norm.T, depots)
 
-        def kept(new: Array, old: Array) -> Array:
-            return jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old)
-
-        best = jax.tree.map(kept, parameters, state.best)
-        after = State(parameters, memory, key, best, jnp.minimum(checked, state.best_loss), checked)
-        return after, Report(loss.T, norm.T, depots, checked)
-
-    return run
+    each, whole = devices.by_member(), devices.whole()
+    report: Any = (each, each, whole)
+    dealt = devices.on_each(run, members, (_lies(), whole, whole, each, whole), (_lies(), Report(*report)))
+    compiled: Callable[..., tuple[State, Report]] = jax.jit(dealt, donate_argnums=0, compiler_options=effort(1))
+    return compiled
 
 
 def _step(
@@ -149,11 +163,10 @@ def _step(
     key, rate = now
     pick, drop = jax.random.split(key)
     places = crops.draw(pick, sizes.crop, batch=sizes.batch, depots=known.depots, days=known.days, blur=known.blur)
-    masks = jax.vmap(partial(network.masks, sizes.architecture, depots=sizes.batch))(
-        restraints.dropout, jax.random.split(drop, len(restraints.dropout))
-    )
-    dealt = devices.summed(partial(_gradients, sizes=sizes), (None, None, None, 0, 2))
-    loss, gradient, scored = dealt(parameters, data, known, places, masks)
+    keys = jax.vmap(partial(jax.random.fold_in, drop))(devices.mine(len(restraints.dropout)))
+    masks = jax.vmap(partial(network.masks, sizes.architecture, depots=sizes.batch))(restraints.dropout, keys)
+    parts = _gradients(parameters, data, known, devices.share(places), devices.share(masks, axis=2), sizes)
+    loss, gradient, scored = devices.total(parts)
     loss, gradient = jax.tree.map(lambda x: x / jnp.maximum(scored, 1.0), (loss, gradient))
 
     def descend(parameters: Any, memory: Any, gradient: Any, decay: Array) -> tuple[Any, Any]:
@@ -166,7 +179,7 @@ def _step(
 
 
 def _gradients(
-    parameters: Any, data: Data, known: Known, places: Places, masks: Array, *, sizes: Sizes
+    parameters: Any, data: Data, known: Known, places: Places, masks: Array, sizes: Sizes
 ) -> tuple[Array, Any, Array]:
     """Each member's summed loss and its gradient, and how many days were scored, from a device's share of a batch."""
     window, demand = crops.crop(data, places, sizes.crop)
@@ -189,23 +202,44 @@ def _each_member(what: Callable[[Any], Any], members: Any) -> Any:
     return lax.map(what, members) if jax.default_backend() == "cpu" else jax.vmap(what)(members)
 
 
-def _validation(parameters: Any, sizes: Sizes, data: Data, known: Known) -> Array:
-    """Each member's loss on the validation days."""
-    said, came, scored = _said(parameters, sizes, data, known)
-    total = jnp.maximum(scored.sum(), 1).astype(jnp.float32)
-    return jax.vmap(lambda one: _loss(one, came, scored, sizes) / total)(said)
+@cache
+def look(sizes: Sizes, members: int) -> Callable[[State, Data, Known], tuple[State, Look]]:
+    """A look at the validation days; the state remembers the best one of each member. It is used up."""
+
+    def run(state: State, data: Data, known: Known) -> tuple[State, Look]:
+        found = _look(state.parameters, sizes, data, known)
+        better = found.loss < state.best_loss
+
+        def kept(new: Array, old: Array) -> Array:
+            return jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+        best = jax.tree.map(kept, state.parameters, state.best)
+        least = jnp.minimum(found.loss, state.best_loss)
+        return state._replace(best=best, best_loss=least, last_loss=found.loss), found
+
+    each, whole = devices.by_member(), devices.whole()
+    found: Any = (each, each, whole, whole)
+    dealt = devices.on_each(run, members, (_lies(), whole, whole), (_lies(), Look(*found)))
+    compiled: Callable[..., tuple[State, Look]] = jax.jit(dealt, donate_argnums=0, compiler_options=effort(1))
+    return compiled
 
 
-def _said(parameters: Any, sizes: Sizes, data: Data, known: Known) -> tuple[Said, Array, Array]:
-    """What the members say of the validation days from every day whose whole horizon lies in them, the day before them
-    first; what came, and which of it can be scored."""
+def _lies() -> State:
+    """How a state lies on the devices."""
+    each: Any = devices.by_member()
+    return State(each, each, key=devices.whole(), best=each, best_loss=each, last_loss=each)  # type: ignore[arg-type]
+
+
+def _look(parameters: Any, sizes: Sizes, data: Data, known: Known) -> Look:
     shape, count = sizes.architecture, sizes.checks
     last = jnp.broadcast_to(known.validated + count - 2, known.checked.shape)
     window, demand = crops.cut(data, known.checked, last, LOOKBACK + count - 1, shape.horizon)
     cut = Cut(shape.horizon, count, 1, shape.scan + count - 1)
     seen = _features(window, sizes, cut, known)
     said = _each_member(lambda one: network.answer(one, seen, window.statics, shape), parameters)
-    return (said, *_came(window, demand, cut))
+    came, scored = _came(window, demand, cut)
+    total = jnp.maximum(scored.sum(), 1).astype(jnp.float32)
+    return Look(jax.vmap(lambda one: _loss(one, came, scored, sizes) / total)(said), said, came, scored)
 
 
 def _features(window: Window, sizes: Sizes, cut: Cut, known: Known) -> Features:
@@ -234,9 +268,3 @@ def _came(window: Window, demand: Array, cut: Cut) -> tuple[Array, Array]:
     was_open = ahead_of(window.open, first, cut.origins, cut.horizon, cut.stride)
     scored = jnp.isfinite(came) & (was_open > 0)
     return jnp.log1p(jnp.where(scored, came, 0.0)), scored
-
-
-@cache
-def validation(sizes: Sizes) -> Callable[[Any, Data, Known], tuple[Said, Array, Array]]:
-    """What each member says of the validation days, what came, and which of it can be scored."""
-    return jax.jit(lambda parameters, data, known: _said(parameters, sizes, data, known))

@@ -9,27 +9,26 @@ model that was judged is the model that forecasts.
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import NDArray
 
-from forecaster import __version__
-from forecaster.errors import CheckpointError, NoUsableData, TrainingError
-from forecaster.model import crops, devices, programs
+from forecaster.errors import NoUsableData, TrainingError
+from forecaster.model import crops, devices, epochs, programs
 from forecaster.model.blend import Blend, blend
-from forecaster.model.checkpoints import Checkpoints
 from forecaster.model.compiling import counted
-from forecaster.model.crops import Cut, Data
+from forecaster.model.crops import Cut
+from forecaster.model.epochs import Epoch, Material, Watch
 from forecaster.model.network import Architecture
-from forecaster.model.programs import Known, Report, Restraints, Sizes, State
+from forecaster.model.programs import Known, Restraints, Sizes, State
 from forecaster.model.recipe import Recipe, recipe
 from forecaster.spec import Spec
 from forecaster.values import Candidate, Panel
@@ -42,29 +41,8 @@ CHECKED = 256  # depots that validation looks at, at most
 SMALLEST = 8  # crops a batch, below which less memory is no help
 WAVES = 730  # days of history from which the waves of the year are told apart from a trend
 LAST_YEAR = 540  # days of history from which enough crops know their last year
-BETWEEN = 20.0  # seconds of training that are lost at most when the process is killed; a save takes half a second
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """What one epoch reports; `loss` is the Huber quantile loss, `validation` the same on the validation days."""
-
-    number: int  # from 1
-    of: int
-    loss: float
-    validation: float
-    learning_rate: float
-    gradient_norm: float
-    seconds: float
-    depot_days: int  # days times depots that the encoder read
-
-
-class Material(NamedTuple):
-    """What programs read: the panel on the devices, what they are told of it, and the members' restraints."""
-
-    data: Data
-    known: Known
-    restraints: Restraints
+TOLD = ("number", "loss", "validation", "learning_rate", "gradient_norm")  # of an epoch: the same on each training
+MEASURED = ("depot_days_a_second", "compile_seconds", "compile_hits", "compile_misses")  # of it: of this one alone
 
 
 def fit(
@@ -74,12 +52,14 @@ def fit(
     on_epoch: Callable[[Epoch], None] | None = None,
     on_trouble: Callable[[str], None] | None = None,
     checkpoints: Path | None = None,
+    profile: Path | None = None,
 ) -> Candidate:
     """A candidate trained on everything up to the panel's cutoff.
 
     Same panel, spec and device: the same parameters to the last bit, also when a killed training goes on from its
     checkpoint in the folder `checkpoints`. Where memory runs out the batch is halved and training starts over;
-    `on_trouble` is told of that, and of a checkpoint that cannot be used. Raises NoUsableData when the history is too
+    `on_trouble` is told of that, and of a checkpoint that cannot be used. `profile` is a folder for a trace of two
+    epochs after the first one, for `jax.profiler`'s viewers. Raises NoUsableData when the history is too
     short, TrainingError when the loss stops being a number, or the smallest batch is too large for the memory.
     """
     started, days = time.monotonic(), panel.history - VALIDATION
@@ -88,14 +68,17 @@ def fit(
             f"{panel.history} days of history before the backtest, wanted at least "
             f"{VALIDATION + LEAST + panel.horizon}: shorten backtest.days or bring a longer history"
         )
-    chosen, say = recipe(spec, len(panel.depot_ids), days, jax.device_count()), on_trouble or (lambda _: None)
+    chosen = recipe(spec, len(panel.depot_ids), days, jax.device_count())
+    watch = Watch(on_epoch, on_trouble, checkpoints, profile)
     material = _material(panel, days, chosen)
     with counted() as compiled:
         while True:
             try:
-                state, history, sizes = _run(panel, spec, chosen, material, on_epoch, say, checkpoints)
+                sizes = _sizes(panel, spec, chosen)
+                state, history = epochs.run(panel, spec, chosen, sizes, material, watch, compiled)
                 kept = _kept(state)
-                trust = _blend(kept, sizes, material)
+                validation = np.where(_early(state), *jax.device_get((state.best_loss, state.last_loss))).tolist()
+                trust = _blend(state, kept, sizes, material)
                 break
             except Exception as error:
                 if not devices.out_of_memory(error):
@@ -103,12 +86,12 @@ def fit(
                 half = chosen.batch // 2 // jax.device_count() * jax.device_count()
                 if half < SMALLEST:
                     raise TrainingError(f"no memory left for a batch of {chosen.batch} crops: {error}") from error
-                say(f"no memory left for a batch of {chosen.batch} crops: starting over with {half}")
+                watch.say(f"no memory left for a batch of {chosen.batch} crops: starting over with {half}")
                 chosen = replace(chosen, batch=half, steps=2 * chosen.steps)
     shape = sizes.architecture
     return Candidate(
         parameters={
-            "members": jax.tree.map(np.asarray, kept),
+            "members": kept,
             "constants": jax.tree.map(np.asarray, material.known.constants),
             "blend": {"members": trust.members, "anchor": np.float32(trust.anchor)},
             "calibration": np.ones(len(shape.levels), np.float32),
@@ -127,115 +110,21 @@ def fit(
             "trained_until": str(panel.days[days - 1]),
             "validated_until": str(panel.cutoff),
             "loss": history[-1].loss,
-            "validation": [float(x) for x in np.where(_early(state), state.best_loss, state.last_loss)],
+            "validation": validation,
             "trust": [float(x) for x in trust.members],
             "anchor": trust.anchor,
-            "history": [[e.number, e.loss, e.validation, e.learning_rate, e.gradient_norm] for e in history],
+            "history": [{name: getattr(e, name) for name in TOLD} for e in history],
+            "measured": [{name: getattr(e, name) for name in MEASURED} for e in history],
             "seconds": time.monotonic() - started,
             "first_epoch_seconds": history[0].seconds,
+            "steps_seconds": sum(e.seconds for e in history[1:]),
             "compile_seconds": compiled.seconds,
             "compile_hits": compiled.hits,
             "compile_misses": compiled.misses,
-            "depot_days_a_second": history[-1].depot_days / max(history[-1].seconds, 1e-9),
+            "depot_days_a_second": history[-1].depot_days_a_second,
             "device": jax.devices()[0].device_kind,
         },
     )
-
-
-def _run(
-    panel: Panel,
-    spec: Spec,
-    chosen: Recipe,
-    material: Material,
-    on_epoch: Callable[[Epoch], None] | None,
-    say: Callable[[str], None],
-    folder: Path | None,
-) -> tuple[State, list[Epoch], Sizes]:
-    """All epochs, from the last checkpoint on where there is one."""
-    sizes = _sizes(panel, spec, chosen)
-    state = devices.replicate(programs.initial(sizes, len(chosen.restraints), jax.random.key(spec.training.seed)))
-    history: list[Epoch] = []
-    kept = Checkpoints(folder, _purpose(panel, spec, chosen)) if folder is not None else None
-    if kept is not None:
-        state, history = _resumed(kept, state, say)
-    saved = time.monotonic()
-    for epoch, after in _epochs(state, history, chosen, sizes, material, panel):
-        state = after
-        history.append(epoch)
-        if kept is not None and (epoch.number == epoch.of or time.monotonic() - saved > BETWEEN):
-            kept.save(epoch.number, state, [asdict(each) for each in history])
-            saved = time.monotonic()
-        if on_epoch is not None:
-            on_epoch(epoch)
-    return state, history, sizes
-
-
-def _epochs(
-    state: State, history: list[Epoch], chosen: Recipe, sizes: Sizes, material: Material, panel: Panel
-) -> Iterator[tuple[Epoch, State]]:
-    program, rates = programs.epoch(sizes), chosen.rates()
-    for number in range(len(history) + 1, chosen.epochs + 1):
-        begun = time.monotonic()
-        state, report = program(state, *material, jnp.asarray(rates[number - 1]))
-        loss, norm, checked = (np.asarray(x) for x in (report.loss, report.gradient_norm, report.validation))
-        if not np.isfinite(loss).all() or not np.isfinite(checked).all():
-            raise TrainingError(_not_a_number(number, chosen.epochs, report, panel))
-        yield (
-            Epoch(
-                number=number,
-                of=chosen.epochs,
-                loss=float(loss.mean()),
-                validation=float(checked.mean()),
-                learning_rate=float(rates[number - 1, -1]),
-                gradient_norm=float(norm.max()),
-                seconds=time.monotonic() - begun,
-                depot_days=loss.size * sizes.batch * sizes.crop.scan,
-            ),
-            state,
-        )
-
-
-def _not_a_number(number: int, of: int, report: Report, panel: Panel) -> str:
-    """Where it happened: the first step whose loss is no number, and the depots whose crops it took."""
-    loss = np.asarray(report.loss)
-    wrong = np.argwhere(~np.isfinite(loss))
-    if not len(wrong):
-        return f"epoch {number} of {of}: the loss on the validation days is {np.asarray(report.validation).mean()}"
-    member, step = min(wrong.tolist(), key=lambda place: place[1])
-    whose = sorted({panel.depot_ids[i] for i in np.asarray(report.depots)[step]})
-    named = ", ".join(whose[:5]) + (f" and {len(whose) - 5} more" if len(whose) > 5 else "")
-    return f"epoch {number} of {of}: the loss is {loss[member, step]} at step {step + 1}, on crops of {named}"
-
-
-def _resumed(kept: Checkpoints, state: State, say: Callable[[str], None]) -> tuple[State, list[Epoch]]:
-    try:
-        found = kept.latest(state)
-    except CheckpointError as error:
-        say(f"training starts over: {error}")
-        kept.clear()
-        return state, []
-    if found is None:
-        return state, []
-    say(f"training goes on after epoch {found.number}")
-    return found.state, [Epoch(**each) for each in found.history]
-
-
-def _purpose(panel: Panel, spec: Spec, chosen: Recipe) -> str:
-    """A digest of all that the parameters depend on: a checkpoint made for anything else is as good as none."""
-    digest = hashlib.sha256(
-        repr((__version__, jax.__version__, spec.model, spec.training, chosen, panel.depot_ids)).encode()
-    )
-    for array in (
-        panel.days,
-        panel.demand,
-        panel.open,
-        panel.covariates,
-        panel.calendar,
-        panel.calendar_group,
-        panel.statics,
-    ):
-        digest.update(array.tobytes())
-    return f"{digest.hexdigest()} on {jax.device_count()} x {jax.devices()[0].device_kind}"
 
 
 def _sizes(panel: Panel, spec: Spec, chosen: Recipe) -> Sizes:
@@ -270,7 +159,8 @@ def _material(panel: Panel, days: int, chosen: Recipe) -> Material:
         jnp.asarray([each.dropout for each in chosen.restraints], jnp.float32),
         jnp.asarray([each.weight_decay for each in chosen.restraints], jnp.float32),
     )
-    everywhere: Material = devices.replicate(Material(crops.on_device(panel, padded), known, restraints))
+    everything = Material(crops.on_device(panel, padded), known, restraints)
+    everywhere: Material = devices.replicate(everything, len(chosen.restraints))
     return everywhere
 
 
@@ -294,21 +184,24 @@ def _constants(panel: Panel, days: int) -> dict[str, Array]:
     }
 
 
-def _early(state: State) -> Array:
-    return state.best_loss < (1 - EARLY) * state.last_loss
+def _early(state: State) -> NDArray[np.bool_]:
+    early: NDArray[np.bool_] = np.asarray(state.best_loss) < (1 - EARLY) * np.asarray(state.last_loss)
+    return early
 
 
 def _kept(state: State) -> Any:
-    """Each member's last parameters, or those of a clearly better epoch."""
+    """Each member's last parameters, or those of a clearly better epoch; on the host."""
     early = _early(state)
 
-    def chosen(best: Array, last: Array) -> Array:
-        return jnp.where(early.reshape(-1, *[1] * (last.ndim - 1)), best, last)
+    def chosen(best: NDArray[np.float32], last: NDArray[np.float32]) -> NDArray[np.float32]:
+        return np.where(early.reshape(-1, *[1] * (last.ndim - 1)), best, last)
 
-    return jax.tree.map(chosen, state.best, state.parameters)
+    return jax.tree.map(chosen, *jax.device_get((state.best, state.parameters)))
 
 
-def _blend(kept: Any, sizes: Sizes, material: Material) -> Blend:
-    said, came, scored = programs.validation(sizes)(kept, material.data, material.known)
-    levels, anchor = sizes.architecture.levels, np.asarray(said.anchor[0])
-    return blend(np.asarray(said.quantiles), anchor, np.asarray(came), np.asarray(scored), levels)
+def _blend(state: State, kept: Any, sizes: Sizes, material: Material) -> Blend:
+    members = len(state.best_loss)
+    look = programs.look(sizes, members)
+    _, found = look(state._replace(parameters=devices.deal(kept, members)), material.data, material.known)
+    said, anchor, came, scored = jax.device_get((found.said.quantiles, found.said.anchor[0], found.came, found.scored))
+    return blend(said, anchor, came, scored, sizes.architecture.levels)

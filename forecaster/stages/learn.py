@@ -18,7 +18,8 @@ from forecaster.evaluation import backtest as backtests
 from forecaster.evaluation import calibrate, gate
 from forecaster.lake import TABLES, Lake
 from forecaster.model import compiling, export, train
-from forecaster.model.train import VALIDATION, Epoch
+from forecaster.model.epochs import Epoch
+from forecaster.model.train import VALIDATION
 from forecaster.serving import bundle as bundles
 from forecaster.serving.fallback import seasonal_naive
 from forecaster.serving.predict import Predictor
@@ -42,16 +43,20 @@ def fit(
     *,
     on_epoch: Callable[[Epoch], None] | None = None,
     on_trouble: Callable[[str], None] | None = None,
+    profile: Path | None = None,
 ) -> Candidate:
     """A candidate trained and calibrated on what lies before the backtest's first cutoff.
 
-    A training that was killed goes on from its checkpoint. `on_trouble` hears what else happened on the way.
+    A training that was killed goes on from its checkpoint. `on_trouble` hears what else happened on the way; `profile`
+    is a folder for a trace of two epochs.
     Raises NoUsableData when the history is too short, TrainingError when the loss stops being a number.
     """
     compiling.configure(spec.state_folder / "jax_cache")
     before = panel.at(backtests.cutoffs(panel, spec.backtest.days)[0])
     checkpoints = spec.state_folder / "checkpoints"
-    candidate = train.fit(before, spec, on_epoch=on_epoch, on_trouble=on_trouble, checkpoints=checkpoints)
+    candidate = train.fit(
+        before, spec, on_epoch=on_epoch, on_trouble=on_trouble, checkpoints=checkpoints, profile=profile
+    )
     held_out = backtests.folds(export.forecaster(candidate), before, backtests.cutoffs(before, VALIDATION))
     factors = calibrate.factors(held_out)
     return replace(
@@ -119,6 +124,12 @@ def _rows(scores: Scores, run_id: str, now: datetime) -> pa.Table:
     return pa.concat_tables(parts)
 
 
+def _metrics(epoch: Mapping[str, float]) -> dict[str, float]:
+    """What an epoch told, under the names of `telemetry.METRICS`."""
+    names = {"loss": "train_loss", "validation": "validation_loss"}
+    return {names.get(key, key): value for key, value in epoch.items() if key != "number"}
+
+
 def lists(rows: NDArray[Any]) -> pa.Array:
     """A column of lists from a (rows, levels) array."""
     offsets = pa.array(np.arange(0, rows.size + 1, rows.shape[1], dtype=np.int32))
@@ -173,9 +184,8 @@ def record(
     from forecaster.registry import Record, Registry
 
     summary = candidate.summary
-    measured = ("compile_seconds", "compile_misses", "compile_hits", "depot_days_a_second")
     metrics = {f"{name}/{metric}": v for name, found in scores.items() for metric, v in found.metrics.items()}
-    metrics |= {"train_seconds": summary["seconds"], **{key: summary[key] for key in measured}}
+    metrics |= {f"train_{key}": summary[key] for key in ("seconds", "compile_seconds", "compile_misses")}
     if exported is not None:
         metrics["parity"] = exported.parity
     parameters = {f"{part}.{key}": v for part in ("model", "training") for key, v in getattr(spec, part)}
@@ -183,7 +193,7 @@ def record(
         run_name=run_id,
         parameters={**parameters, "as_of": as_of.isoformat(), "cutoff": panel.cutoff, "depots": len(panel.depot_ids)},
         metrics=metrics,
-        epochs=tuple(tuple(row) for row in summary["history"]),
+        epochs=tuple(_metrics(told | took) for told, took in zip(summary["history"], summary["measured"], strict=True)),
         tags={
             "run_id": run_id,
             "spec_digest": spec.digest,

@@ -95,8 +95,8 @@ def _times(which: str, night: Measured, limit: float) -> list[Figure]:
         Figure(f"{which} night, peak memory of a process", night.memory, "MB"),
         Figure(f"{which} night, outside the stages (start of Python, Prefect)", night.wall - _inside(night), "s"),
         *stages,
-        Figure(f"{which} compile of training (or its cache)", night.metrics["compile_seconds"], "s"),
-        Figure(f"{which} night, programs compiled", night.metrics["compile_misses"], "programs"),
+        Figure(f"{which} compile of training (or its cache)", night.metrics["train_compile_seconds"], "s"),
+        Figure(f"{which} night, programs compiled", night.metrics["train_compile_misses"], "programs"),
     ]
 
 

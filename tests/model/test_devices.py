@@ -37,7 +37,8 @@ DEALT = """
 import jax, jax.numpy as jnp, numpy as np
 from forecaster.model import devices
 
-assert devices.mesh().axis_names == ("depots",) and devices.mesh().size == 4
+assert dict(devices.mesh().shape) == {"members": 1, "depots": 4}
+assert [tuple(devices.mesh(members).shape.values()) for members in (2, 3, 6, 8)] == [(2, 2), (1, 4), (2, 2), (4, 1)]
 demand = np.arange(24.0, dtype=np.float32).reshape(3, 8); demand[0, 0] = np.nan
 tree = {"by_row": devices.shard(demand.T), "by_column": devices.shard(demand, axis=1)}
 assert [each.data.shape for each in tree["by_row"].addressable_shards] == 4 * [(2, 3)]
@@ -49,6 +50,19 @@ assert whole["key"].sharding.is_fully_replicated
 @jax.jit
 def total(rows, w):
     return jnp.nansum(rows @ w)
+
+members = devices.deal(np.arange(6.0, dtype=np.float32), 6)
+assert [each.data.tolist() for each in members.addressable_shards] == [[0, 1, 2]] * 2 + [[3, 4, 5]] * 2
+
+def told(members, batch):
+    part = devices.share(batch, axis=1)
+    return members, devices.mine(len(members)), devices.total(part.sum()), devices.total(1.0)
+
+each, all_ = devices.by_member(), devices.whole()
+run = jax.jit(devices.on_each(told, 6, (each, all_), (each, each, all_, all_)))
+own, numbers, added, sharing = run(members, jnp.asarray(demand))
+assert own.tolist() == [0, 1, 2, 3, 4, 5] == numbers.tolist() and np.isnan(added) and sharing == 2
+assert run(members, jnp.nan_to_num(jnp.asarray(demand)))[2] == 276
 
 one = float(total(jnp.nan_to_num(jnp.asarray(demand.T)), jnp.ones(3)))
 many = float(total(jnp.nan_to_num(tree["by_row"]), whole["w"]))

@@ -93,7 +93,7 @@ def test_the_encoder_reads_the_last_days_by_hand() -> None:
     demand = np.full((1, LOOKBACK), 9.0)
     demand[0, -1], demand[0, -2] = 19.0, np.nan
     last = made(window(demand)).encoder[0]
-    assert last.shape == (5, features.encoder_width(0, 4))
+    assert last.shape == (5, features.encoder_width(0))
     level = (26 * np.log(10) + np.log(20)) / 27  # of 28 days one is unknown
     week = (5 * np.log(10) + np.log(20)) / 6
     year = (362 * np.log(10) + np.log(20)) / 363
@@ -132,7 +132,7 @@ def test_the_decoder_is_told_of_the_least_and_the_most_of_the_anchors_days() -> 
 
 def test_the_widths_are_those_of_what_is_made() -> None:
     found = made(of_panel(), scan=12, origins=3)
-    assert found.encoder.shape == (3, 12, features.encoder_width(1, 4))
+    assert found.encoder.shape == (3, 12, features.encoder_width(1))
     assert found.decoder.shape == (3, 3, 7, features.decoder_width(1, 4))
 
 

@@ -195,12 +195,16 @@ def gradients(kernel_i, bias, kernel_h, x, given):
 
 of_members = jax.vmap(gradients)
 alone = jax.jit(of_members)(*members, x, given)
-dealt = jax.jit(devices.summed(of_members, (None, None, None, 2, 2)))
-whole = devices.replicate(members)
-x, given = devices.shard(x, axis=2), devices.shard(given, axis=2)
-for one, other in zip(alone, dealt(*whole, x, given), strict=True):
+each, whole = devices.by_member(), devices.whole()
+
+def of_shares(*given):
+    return devices.total(of_members(*given[:3], *devices.share(given[3:], axis=2)))
+
+dealt = jax.jit(devices.on_each(of_shares, 2, (each,) * 5, (each,) * 3))
+assert dict(devices.mesh(2).shape) == {"members": 2, "depots": 4}
+for one, other in zip(alone, dealt(*members, x, given), strict=True):
     np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
-program = dealt.lower(*whole, x, given).compile().as_text()
+program = dealt.lower(*members, x, given).compile().as_text()
 moved = set(re.findall(r"(all-gather|all-to-all|collective-permute|all-reduce)\\(", program))
 assert moved == {"all-reduce"}, moved  # the weights' gradients are summed, and nothing else travels
 print("the same")

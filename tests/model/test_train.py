@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from forecaster.errors import NoUsableData, TrainingError
-from forecaster.model import export, train
+from forecaster.model import epochs, export, train
 from forecaster.model.compiling import counted
+from forecaster.model.epochs import Epoch
 from forecaster.model.host import configure_host
-from forecaster.model.programs import State
-from forecaster.model.train import Epoch
+from forecaster.model.programs import Sizes, State
 from forecaster.values import Candidate
 from tests import panels
 from tests.panels import NAN, bare, panel, spec
@@ -51,6 +51,8 @@ def test_the_loss_falls_and_the_second_epoch_compiles_nothing() -> None:
             compiled.append(found.seconds)
 
         candidate = train.fit(panel(), other, on_epoch=on_epoch)
+    assert 0 < said[0].compile_seconds <= found.seconds
+    assert [epoch.compile_misses for epoch in said[1:]] == 19 * [0] != [said[0].compile_misses]
     assert compiled[0] > 0
     assert set(compiled) == {compiled[0]}
     assert [(epoch.number, epoch.of) for epoch in said] == [(number, 20) for number in range(1, 21)]
@@ -62,13 +64,13 @@ def test_the_loss_falls_and_the_second_epoch_compiles_nothing() -> None:
     assert np.mean(candidate.summary["validation"]) <= said[-1].validation * 1.000001
     assert candidate.summary["trained_until"] == "2024-04-01"
     assert candidate.summary["validated_until"] == "2024-04-29"
-    assert [row[1] for row in candidate.summary["history"]] == [epoch.loss for epoch in said]
+    assert [row["loss"] for row in candidate.summary["history"]] == [epoch.loss for epoch in said]
 
 
 def test_an_earlier_epoch_is_kept_only_where_it_was_clearly_better() -> None:
     last, best = {"w": jnp.ones((3, 2))}, {"w": jnp.zeros((3, 2))}
     losses = jnp.asarray([0.94, 0.96, 1.0]), jnp.ones(3)
-    kept = train._kept(State(last, None, jax.random.key(0), best, *losses))
+    kept: Any = train._kept(State(last, None, jax.random.key(0), best, *losses))
     np.testing.assert_array_equal(kept["w"], [[0, 0], [1, 1], [1, 1]])
 
 
@@ -93,7 +95,7 @@ def test_a_training_that_was_killed_goes_on_and_ends_with_the_same_parameters(tm
 
     said: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train, "BETWEEN", 0.0)  # a checkpoint every epoch
+        patch.setattr(epochs, "BETWEEN", 0.0)  # a checkpoint every epoch
         with pytest.raises(Killed):
             fit(on_epoch=kill)
         assert said == []
@@ -103,7 +105,7 @@ def test_a_training_that_was_killed_goes_on_and_ends_with_the_same_parameters(tm
     assert resumed == list(range(8, 21))
     for one, two in zip(leaves(panels.candidate()), leaves(after), strict=True):
         assert one.tobytes() == two.tobytes()
-    assert [row[0] for row in after.summary["history"]] == list(range(1, 21))
+    assert [row["number"] for row in after.summary["history"]] == list(range(1, 21))
     # What is finished is there whole; other data are another training.
     fit()
     assert said[1:] == ["training goes on after epoch 20"]
@@ -136,10 +138,10 @@ def test_without_memory_the_batch_is_halved_and_that_is_said(monkeypatch: pytest
     """The device here has too much memory to fill in a test, so its word for it is planted."""
     program, said = train.programs.epoch, []
 
-    def full(sizes: train.Sizes) -> Any:
+    def full(sizes: Sizes, members: int) -> Any:
         if sizes.batch > 8:
             raise MemoryError("RESOURCE_EXHAUSTED: Out of memory allocating 1 bytes")
-        return program(sizes)
+        return program(sizes, members)
 
     monkeypatch.setattr(train.programs, "epoch", full)
     many = panel(20)
@@ -217,7 +219,7 @@ from tests.panels import panel, quickly, spec
 with quickly():
     assert devices.mesh().size == 8
     found = train.fit(panel(20), spec(epochs=2, batch_depots=16))
-print(np.concatenate([np.ravel(row) for row in found.summary["history"]]).tolist())
+print([value for row in found.summary["history"] for value in row.values()])
 """
 
 
@@ -232,6 +234,12 @@ def test_on_eight_devices_training_says_what_it_says_on_one_to_rounding() -> Non
         timeout=600,
     )
     alone = train.fit(panel(20), spec(epochs=2, batch_depots=16))
-    wanted = np.concatenate([np.ravel(row) for row in alone.summary["history"]])
+    wanted = [value for row in alone.summary["history"] for value in row.values()]
     assert jax.device_count() == 1
     np.testing.assert_allclose(json.loads(done.stdout), wanted, rtol=1e-4)
+
+
+def test_a_profile_shows_what_ran_once_all_was_compiled(tmp_path: Path) -> None:
+    train.fit(panel(), spec(epochs=4), profile=tmp_path)
+    (trace,) = tmp_path.rglob("*.xplane.pb")
+    assert b"dot" in trace.read_bytes()  # the products of the recurrence
