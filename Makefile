@@ -42,7 +42,7 @@ WITHOUT_EXTRAS := \
   /^[a-z0-9]/ { flush() } { block = block $$0 "\n" } END { flush() }
 
 .DEFAULT_GOAL := help
-.PHONY: help env run page test check format lock bench bench-accuracy bench-example bench-speed bench-scale clean
+.PHONY: help env run page test check format lock bench bench-accuracy bench-example bench-speed bench-growth bench-scale clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -89,6 +89,9 @@ bench-example: $(ENV) ## measure the worked example beside what became of it, Pr
 
 bench-speed: $(ENV) ## measure a training step and a training against their rivals
 	@$(BIN)/python -m tests.benchmarks.speed
+
+bench-growth: $(ENV) ## measure memory and time of training against the number of depots, up to 100,000
+	@$(BIN)/python -m tests.benchmarks.growth
 
 bench-scale: $(ENV) ## measure 55 million rows into the lake and back, and 1,000 nights (15 minutes, 6 GB)
 	@$(BIN)/python -m tests.benchmarks.scale

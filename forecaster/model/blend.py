@@ -1,7 +1,7 @@
 """How far each member is trusted, and how far the seasonal anchor: weights fitted on days that training did not see.
 
 Greedy selection with replacement (Caruana et al. 2004, "Ensemble selection from libraries of models"), begun from all
-members alike, so that a few validation days move the weights a little and many move them far.
+members alike, so that validation days move the weights a little.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from forecaster.values import Doubles, Floats
 
-ROUNDS = 12  # members added, one a round; what the equal start counts for is the number of members
+ROUNDS = 12  # members added, one a round
+START = 8  # what each member counts for before the first round: depots share their days, so that four weeks are few
 ANCHORS = np.arange(0.0, 0.65, 0.05)  # shares of the seasonal anchor that are tried
 
 
@@ -32,9 +33,9 @@ def blend(said: Floats, anchor: Floats, actual: Floats, known: NDArray[np.bool_]
     day all members count alike.
     """
     count = len(said)
-    chosen = np.ones(count)
+    chosen = np.full(count, float(START))
     if not known.any():
-        return Blend((chosen / count).astype(np.float32), 0.0)
+        return Blend((chosen / chosen.sum()).astype(np.float32), 0.0)
     quantiles, seasonal, came = said[:, known].astype(np.float64), anchor[known], actual[known]
 
     def loss(total: Doubles, parts: float, share: float = 0.0) -> float:
@@ -42,7 +43,8 @@ def blend(said: Floats, anchor: Floats, actual: Floats, known: NDArray[np.bool_]
         center = mean[:, [levels.index(0.5)]]
         return pinball(mean + share * (seasonal[:, None] - center), came, levels)
 
-    total, best = quantiles.sum(axis=0), loss(quantiles.sum(axis=0), float(count))
+    total = START * quantiles.sum(axis=0)
+    best = loss(total, float(chosen.sum()))
     for _ in range(ROUNDS):
         tried = [loss(total + quantiles[member], float(chosen.sum()) + 1) for member in range(count)]
         member = int(np.argmin(tried))

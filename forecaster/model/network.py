@@ -22,6 +22,7 @@ from forecaster.model import features, gru
 from forecaster.model.features import Features, Window
 
 Parameters = Mapping[str, Any]
+FARTHEST_DOWN, FARTHEST_UP = 5.0, 2.5  # log counts from the median: what was never seen may not mean millions of orders
 FIRST_STEP = -2.4  # softplus of it is 0.087: neighbouring quantiles start some 9 % apart
 
 
@@ -142,14 +143,19 @@ def answer(
 
     middle = shape.median
     center = seen.anchor[..., None] + out[..., middle : middle + 1]
-    down = [jax.nn.softplus(out[..., i : i + 1]) for i in reversed(range(middle))]
-    up = [jax.nn.softplus(out[..., i : i + 1]) for i in range(middle + 1, len(shape.levels))]
-    lower, upper = [center], [center]
-    for step in down:
-        lower.append(lower[-1] - step)
-    for step in up:
-        upper.append(upper[-1] + step)
-    return Said(jnp.concatenate([*reversed(lower[1:]), center, *upper[1:]], axis=-1), seen.anchor)
+    down = _reached([out[..., i : i + 1] for i in reversed(range(middle))], FARTHEST_DOWN)
+    up = _reached([out[..., i : i + 1] for i in range(middle + 1, len(shape.levels))], FARTHEST_UP)
+    lower, upper = [center - reach for reach in reversed(down)], [center + reach for reach in up]
+    return Said(jnp.concatenate([*lower, center, *upper], axis=-1), seen.anchor)
+
+
+def _reached(steps: list[Array], farthest: float) -> list[Array]:
+    """How far from the median each level lies, the nearest first; never as far as `farthest`."""
+    reached, total = [], jnp.float32(0)
+    for step in steps:
+        total = total + jax.nn.softplus(step)
+        reached.append(farthest * jnp.tanh(total / farthest))
+    return reached
 
 
 def masks(shape: Architecture, rate: Float[Array, ""], key: Array, depots: int) -> Float[Array, "places depots hidden"]:

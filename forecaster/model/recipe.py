@@ -14,19 +14,19 @@ STRIDE = 3  # days between origins: neighbours are scored on nearly the same day
 LEAST_STEPS = 6  # gradient steps an epoch, however few the data
 WEIGHT_DECAY = 1e-2
 EPOCHS = 30
-SEEN = 33_000  # depot-days of 60 depots and one and a half years, to which `Preset.steps` belongs
-FEWEST, MOST = 400, 6_000  # steps of the nightly preset
+SEEN = 33_000  # depot-days of 60 depots and one and a half years, up to which `Preset.steps` are enough
+MOST = 4.5  # times `Preset.steps`, at most
 
 
 @dataclass(frozen=True)
 class Preset:
     """How much is spent on a training."""
 
-    steps: int  # of a batch of 32, for `SEEN` depot-days; as the square root of these
-    members: int
+    steps: int  # of a batch of 32, for `SEEN` depot-days
+    members: int  # an even number, which two cores share evenly
 
 
-PRESETS = {"quick": Preset(200, 1), "nightly": Preset(800, 3), "best": Preset(2400, 8)}
+PRESETS = {"quick": Preset(200, 2), "nightly": Preset(800, 4), "best": Preset(2400, 8)}
 
 
 @dataclass(frozen=True)
@@ -68,17 +68,16 @@ class Recipe:
 def recipe(spec: Spec, depots: int, days: int, devices: int = 1) -> Recipe:
     """The training of `depots` depots over `days` days of history to learn from.
 
-    What the pipeline file says is done. What it leaves out is by rule: steps grow with the square root of the data, for
-    twice the data hold less than twice the news; members are the preset's. A batch is dealt evenly over the devices.
+    What the pipeline file says is done. What it leaves out is by rule: steps grow with the data, within bounds; members
+    are the preset's. A batch is dealt evenly over the devices.
     """
     training, preset = spec.training, PRESETS[spec.training.preset]
     whole = training.history == "whole"
     origins = (int(np.clip(days - spec.horizon - 14, 7, None if whole else SPAN)) - 1) // STRIDE + 1
     batch = -(-min(training.batch_depots, max(8, depots)) // devices) * devices
     if training.epochs is None:
-        epochs, scale = EPOCHS, preset.steps / PRESETS["nightly"].steps
-        total = np.clip(PRESETS["nightly"].steps * np.sqrt(depots * days / SEEN), FEWEST, MOST) * scale
-        steps = max(LEAST_STEPS, round(total / epochs))
+        epochs = EPOCHS
+        steps = max(LEAST_STEPS, round(preset.steps * float(np.clip(depots * days / SEEN, 1, MOST)) / epochs))
     elif whole:
         epochs, steps = training.epochs, -(-depots // batch)
     else:

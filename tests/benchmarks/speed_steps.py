@@ -1,6 +1,6 @@
 """One training step of the same model three ways: with our recurrence, with flax's cells, with torch.
 
-Two GRU layers, hidden 64, 16 inputs, a linear head, Huber loss, AdamW; depots are dealt over the devices.
+Two GRU layers, hidden 64, 16 inputs, a linear head, Huber loss, AdamW.
 """
 
 from __future__ import annotations
@@ -57,12 +57,11 @@ def parameters() -> dict[str, Any]:
 
 
 def batch(size: Size) -> tuple[Array, Array]:
-    """Inputs (days, depots, features) and targets (days, depots), dealt over the devices by depot."""
+    """Inputs (days, depots, features) and targets (days, depots)."""
     random = np.random.default_rng(1)
     x = random.normal(size=(size.days, size.depots, FEATURES)).astype(np.float32)
     y = random.normal(size=(size.days, size.depots)).astype(np.float32)
-    dealt: tuple[Array, Array] = devices.shard((x, y), axis=1)
-    return dealt
+    return jnp.asarray(x), jnp.asarray(y)
 
 
 def with_our_layers(learned: Any, x: Array) -> Array:
@@ -114,8 +113,8 @@ def train(forward: Forward, state: tuple[Any, Any], x: Array, y: Array) -> tuple
 
 
 def fresh() -> tuple[Any, Any]:
-    learned = devices.replicate(parameters())
-    return learned, devices.replicate(OPTIMIZER.init(learned))
+    learned = parameters()
+    return learned, OPTIMIZER.init(learned)
 
 
 def in_jax(forward: Forward, size: Size) -> Step:
@@ -128,6 +127,27 @@ def in_jax(forward: Forward, size: Size) -> Step:
         state, _ = jax.block_until_ready(compiled(state, x, y))
 
     return step
+
+
+def side_by_side(forward: Forward, size: Size) -> tuple[Step, int]:
+    """A step of as many members as there are devices, and how many that is."""
+    members = jax.device_count()
+    x, y = batch(size)
+    each, whole = devices.by_member(), devices.whole()
+
+    def of_mine(state: tuple[Any, Any], x: Array, y: Array) -> tuple[Any, Any]:
+        return lax.map(lambda one: train(forward, one, x, y)[0], state)  # type: ignore[no-any-return]
+
+    compiled = jax.jit(devices.on_each(of_mine, members, (each, whole, whole), each), donate_argnums=0)
+    alone = jax.device_get(fresh())
+    state = devices.deal(jax.tree.map(lambda leaf: np.stack([leaf] * members), alone), members)
+    x, y = devices.replicate((x, y), members)
+
+    def step() -> None:
+        nonlocal state
+        state = jax.block_until_ready(compiled(state, x, y))
+
+    return step, members
 
 
 def in_torch(size: Size) -> Step:

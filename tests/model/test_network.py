@@ -67,6 +67,9 @@ def test_quantiles_rise_and_are_finite_and_never_negative(changes: dict[str, Any
     assert np.isfinite(said).all()
     assert (said >= 0).all()
     assert (np.diff(said, axis=-1) >= 0).all()
+    down, up = np.moveaxis(np.diff(np.log1p(said), axis=-1), -1, 0)
+    assert down.max() <= network.FARTHEST_DOWN + 1e-4
+    assert up.max() <= network.FARTHEST_UP + 1e-4
 
 
 def test_closed_days_are_zero_and_open_ones_are_not() -> None:

@@ -1,0 +1,109 @@
+"""Measure memory and time of a training step against the number of depots: 64 to 100,000, over 550 days.
+
+make bench-growth
+
+Each number of depots trains in a process of its own, as a night does, on made-up counts, for the same number of steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from forecaster.model.host import configure_host
+from tests.benchmarks.report import Figure, below, tell
+
+DEPOTS = (64, 1_000, 10_000, 100_000)
+DAYS = 550
+MEMBERS, EPOCHS, STEPS = 2, 3, 40  # of a training here; the first epoch compiles and is not timed
+MOST = 6.0  # GB at the largest
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--depots", type=int, help="train this many, and say as JSON what it took")
+    given = parser.parse_args()
+    if given.depots:
+        print(json.dumps(_trained(given.depots)))
+        return
+    figures: list[Figure] = []
+    for depots in DEPOTS:
+        took = _in_its_own_process(depots)
+        print(f"{depots:,} depots: {took}", flush=True)
+        peak = f"{depots:,} depots: peak memory"
+        largest = depots == DEPOTS[-1]
+        figures += [
+            below(peak, took["peak"], "GB", MOST) if largest else Figure(peak, took["peak"], "GB"),
+            Figure(f"{depots:,} depots: the panel itself", took["panel"], "GB"),
+            Figure(f"{depots:,} depots: a member's step", took["step"], "ms"),
+            Figure(f"{depots:,} depots: until the first epoch was done", took["first"], "s"),
+        ]
+    tell("growth", figures)
+
+
+def _in_its_own_process(depots: int) -> dict[str, float]:
+    command = [sys.executable, "-m", "tests.benchmarks.growth", "--depots", str(depots)]
+    environment = configure_host(os.environ, os.cpu_count() or 1)
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def _trained(depots: int) -> dict[str, float]:
+    from forecaster.model import train
+    from forecaster.model.recipe import Recipe, recipe
+    from forecaster.spec import Spec
+
+    def fixed(*arguments: Any) -> Recipe:
+        return replace(recipe(*arguments), epochs=EPOCHS, steps=STEPS)
+
+    given = _panel(depots)
+    spec = Spec.model_validate(
+        {
+            "name": "growth",
+            "demand": {"source": {"kind": "csv", "path": "none.csv"}},
+            "training": {"members": MEMBERS},
+        }
+    )
+    with mock.patch.object(train, "recipe", fixed):
+        summary = train.fit(given, spec).summary
+    arrays = (given.demand, given.open, given.covariates, given.calendar, given.statics)
+    return {
+        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9,
+        "panel": sum(array.nbytes for array in arrays) / 1e9,
+        "step": 1e3 * summary["steps_seconds"] / ((EPOCHS - 1) * STEPS * MEMBERS),
+        "first": summary["first_epoch_seconds"],
+    }
+
+
+def _panel(depots: int) -> Any:
+    """Counts with a weekly rhythm and one covariate; two calendars."""
+    from tests import panels
+
+    few = panels.panel(64, DAYS, 7)
+    rows = np.arange(depots) % 64
+    random = np.random.default_rng(0)
+    demand = few.demand[rows]
+    demand *= random.uniform(0.5, 2, (depots, 1)).astype(np.float32)
+    return replace(
+        few,
+        depot_ids=tuple(f"D{number}" for number in range(depots)),
+        demand=np.round(demand, out=demand),
+        open=few.open[rows],
+        covariates=few.covariates[rows],
+        calendar_group=few.calendar_group[rows],
+        statics=few.statics[rows],
+    )
+
+
+if __name__ == "__main__":
+    main()
