@@ -1,7 +1,5 @@
 """Prefect and JAX without anything configured: what must stand in the environment before they are imported.
 
-The cores of a CPU become devices, over which the members of a model are dealt.
-
 Whoever set a variable keeps it; `PREFECT_API_URL` in the environment means a server of one's own.
 """
 
@@ -10,8 +8,6 @@ from __future__ import annotations
 import os
 import warnings
 from pathlib import Path
-
-from forecaster.model.host import configure_host
 
 
 def prepare(state: Path) -> None:
@@ -29,6 +25,5 @@ def prepare(state: Path) -> None:
     }
     for name, value in settings.items():
         os.environ.setdefault(name, value)
-    os.environ.update(configure_host(os.environ, len(os.sched_getaffinity(0))))
     # Prefect's own imports warn of things that are not ours to mend.
     warnings.filterwarnings("ignore", module=r"(prefect|websockets|pydantic|starlette)(\.|$)")

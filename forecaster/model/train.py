@@ -35,7 +35,7 @@ from forecaster.values import Candidate, Panel
 
 VALIDATION = 28  # days
 LEAST = 28  # days of history that training needs before the validation days
-BLUR = 0.5  # how far the waves of the year are off in a crop; exact ones name the date, which is learned by heart
+BLUR = 0.5  # how far the waves of year and month are off in a crop; exact ones name the date, which is learned by heart
 EARLY = 0.05  # share by which an earlier epoch must have been better
 CHECKED = 256  # depots that validation looks at, at most
 SMALLEST = 8  # crops a batch, below which less memory is no help
@@ -153,7 +153,7 @@ def _material(panel: Panel, days: int, chosen: Recipe) -> Material:
         depots=jnp.int32(depots),
         checked=jnp.asarray(checked),
         constants=_constants(panel, days),
-        blur=jnp.asarray([BLUR * name.startswith("year_") for name in panel.calendar_names], jnp.float32),
+        blur=jnp.asarray([BLUR * name.startswith(("year_", "month_")) for name in panel.calendar_names], jnp.float32),
     )
     restraints = Restraints(
         jnp.asarray([each.dropout for each in chosen.restraints], jnp.float32),

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -24,7 +23,6 @@ from forecaster.errors import MissingExtra, NoUsableData
 from forecaster.evaluation import backtest, baselines
 from forecaster.evaluation.backtest import Predictor
 from forecaster.evaluation.metrics import measure, seasonal_scale
-from forecaster.model.host import configure_host
 from forecaster.spec import Spec
 from forecaster.values import Doubles, Fold, Marks, Panel
 from tests.benchmarks import real
@@ -52,7 +50,6 @@ class Result:
 
 
 def main() -> None:
-    os.environ.update(configure_host(os.environ, os.cpu_count() or 1))  # as a night does, before JAX starts
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--datasets", default=",".join(real.NAMES))
     parser.add_argument("--models", default=",".join(MODELS))

@@ -2,10 +2,10 @@
 
 make bench-speed
 
-A step is measured alone, on one device with XLA's threads, and as a night trains: members side by side, a device for
-each core. All repetitions are paired and interleaved (ours, theirs, ours, theirs, …), and a ratio is the median of the
-pairs' ratios, so that other work on the machine weighs on both. torch is not among the locked packages; the rows that
-need it are left out without it. To have them, install it beside the environment and name that folder:
+A step is measured alone, on one device with XLA's threads, and with members side by side, a device for each core. All
+repetitions are paired and interleaved (ours, theirs, ours, theirs, …), and a ratio is the median of the pairs' ratios,
+so that other work on the machine weighs on both. torch is not among the locked packages; the rows that need it are left
+out without it. To have them, install it beside the environment and name that folder:
 
     python -m pip install --target FOLDER torch==2.13.0
     PYTHONPATH=FOLDER make bench-speed
@@ -54,7 +54,7 @@ def _in_its_own_process(pairs: float) -> list[Figure]:
     """The figures of members side by side, which need a device for each core."""
     command = [sys.executable, "-m", "tests.benchmarks.speed", "--members", "--pairs", str(pairs)]
     environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=1200)
     return [Figure(**each) for each in json.loads(done.stdout.splitlines()[-1])]
 
 

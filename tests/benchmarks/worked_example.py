@@ -5,7 +5,6 @@ python -m tests.benchmarks.worked_example
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from datetime import datetime
@@ -14,7 +13,6 @@ from forecaster.demand import panel as panels
 from forecaster.evaluation import backtest, baselines
 from forecaster.evaluation.backtest import Predictor
 from forecaster.model import export
-from forecaster.model.host import configure_host
 from forecaster.spec import Spec, load
 from forecaster.stages import learn
 from forecaster.stages.ingest import ingest
@@ -27,7 +25,6 @@ RIVALS = {"prophet": "Prophet", "seasonal_naive": "seasonal naive"}
 
 
 def main() -> None:
-    os.environ.update(configure_host(os.environ, os.cpu_count() or 1))  # as a night does, before JAX starts
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory() as folder:
         for name in ("worked_example", "pipeline"):
