@@ -37,7 +37,7 @@ def nights(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     """What the night was started with, in place of a night, which ends degraded."""
     begun: list[Any] = []
 
-    def night(file: Path, spec: Any, as_of: datetime | None) -> int:
+    def night(file: Path, spec: Any, as_of: datetime | None, *, profile: bool) -> int:
         begun.append(as_of)
         return 3
 

@@ -14,8 +14,8 @@ STRIDE = 3  # days between origins: neighbours are scored on nearly the same day
 LEAST_STEPS = 6  # gradient steps an epoch, however few the data
 WEIGHT_DECAY = 1e-2
 EPOCHS = 30
-SEEN = 33_000  # depot-days of 60 depots and one and a half years, up to which `Preset.steps` are enough
-MOST = 4.5  # times `Preset.steps`, at most
+SEEN = 33_000  # depot-days of 60 depots and one and a half years, to which `Preset.steps` belong
+FEWEST, MOST = 0.5, 4.5  # times `Preset.steps`
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def recipe(spec: Spec, depots: int, days: int, devices: int = 1) -> Recipe:
     batch = -(-min(training.batch_depots, max(8, depots)) // devices) * devices
     if training.epochs is None:
         epochs = EPOCHS
-        steps = max(LEAST_STEPS, round(preset.steps * float(np.clip(depots * days / SEEN, 1, MOST)) / epochs))
+        steps = max(LEAST_STEPS, round(preset.steps * float(np.clip(depots * days / SEEN, FEWEST, MOST)) / epochs))
     elif whole:
         epochs, steps = training.epochs, -(-depots // batch)
     else:
