@@ -33,6 +33,9 @@ SMALL = (
 )
 
 
+QUICKLY = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "true"}  # compiling takes longer than these trainings
+
+
 @dataclass(frozen=True)
 class Done:
     """A finished command."""
@@ -46,7 +49,7 @@ def forecaster(*arguments: str | Path, **environment: str) -> Done:
     done = subprocess.run(
         [sys.executable, "-m", "forecaster", *map(str, arguments)],
         cwd=ROOT,
-        env={**os.environ, **environment},
+        env={**os.environ, **QUICKLY, **environment},
         capture_output=True,
         text=True,
         check=False,
