@@ -33,9 +33,6 @@ SMALL = (
 )
 
 
-QUICKLY = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "true"}  # compiling takes longer than these trainings
-
-
 @dataclass(frozen=True)
 class Done:
     """A finished command."""
@@ -49,7 +46,7 @@ def forecaster(*arguments: str | Path, **environment: str) -> Done:
     done = subprocess.run(
         [sys.executable, "-m", "forecaster", *map(str, arguments)],
         cwd=ROOT,
-        env={**os.environ, **QUICKLY, **environment},
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         check=False,
