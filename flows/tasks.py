@@ -115,7 +115,8 @@ def train(night: Night, panel: Panel) -> Candidate:
             on_trouble=lambda message: night.note(message=message),
         )
     if night.profile is not None:
-        night.note(message=f"a trace of training is in {night.profile}")
+        found = f"in {night.profile}" if night.profile.exists() else "missing: fewer than two epochs were left to train"
+        night.note(message=f"the trace of training is {found}")
     return candidate
 
 

@@ -15,7 +15,8 @@ def configure_host(environment: Mapping[str, str], cores: int) -> dict[str, str]
     """`environment` with what makes a CPU train faster; what the user has set already stays as it is.
 
     The cores become devices (XLA_FLAGS), and large arrays lie on huge pages (GLIBC_TUNABLES). Several devices get one
-    thread each: with XLA's own threads a product may wait for a core that waits for the product's device, for ever.
+    thread each: with XLA's own threads a product may wait for a core that waits for the product's device, for ever. A
+    night was seen to hang even so, in its first epoch, so nights leave a CPU as one device.
     XLA reads its part when the first array is made, glibc reads its own when a process starts: hand both to a process
     that is yet to start.
     """

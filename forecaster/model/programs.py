@@ -145,8 +145,8 @@ def epoch(sizes: Sizes, members: int) -> Callable[[State, Data, Known, Restraint
 
     each, whole = devices.by_member(), devices.whole()
     report: Any = (each, each, whole)
-    dealt = devices.on_each(run, members, (_lies(), whole, whole, each, whole), (_lies(), Report(*report)))
-    compiled: Callable[..., tuple[State, Report]] = jax.jit(dealt, donate_argnums=0, compiler_options=effort(1))
+    program = devices.on_each(run, members, (_lies(), whole, whole, each, whole), (_lies(), Report(*report)))
+    compiled: Callable[..., tuple[State, Report]] = jax.jit(program, donate_argnums=0, compiler_options=effort(1))
     return compiled
 
 
@@ -219,8 +219,8 @@ def look(sizes: Sizes, members: int) -> Callable[[State, Data, Known], tuple[Sta
 
     each, whole = devices.by_member(), devices.whole()
     found: Any = (each, each, whole, whole)
-    dealt = devices.on_each(run, members, (_lies(), whole, whole), (_lies(), Look(*found)))
-    compiled: Callable[..., tuple[State, Look]] = jax.jit(dealt, donate_argnums=0, compiler_options=effort(1))
+    program = devices.on_each(run, members, (_lies(), whole, whole), (_lies(), Look(*found)))
+    compiled: Callable[..., tuple[State, Look]] = jax.jit(program, donate_argnums=0, compiler_options=effort(1))
     return compiled
 
 
