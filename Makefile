@@ -56,7 +56,7 @@ page: $(ENV) ## serve the page that depots and planners read
 	@$(BIN)/forecaster serve $(PIPELINE)
 
 test: $(ENV) ## run all tests, whole nights and browsers included
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 check: $(ENV) ## look at format, lint, types and the walls between the packages
 	$(BIN)/ruff format --check .

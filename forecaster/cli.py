@@ -112,6 +112,26 @@ def run(
 
 
 @app.command()
+def assist(
+    file: File,
+    number: Annotated[int, typer.Option("--number", min=1, help="Which host this is, from 1.")],
+) -> None:
+    """Train beside a night that runs on another machine.
+
+    Waits at most five minutes for the night to come to its training; `training.hosts` says where that is.
+    """
+    try:
+        from forecaster.stages.learn import assist
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"{error}; this command needs: pip install 'forecaster[train]'") from error
+
+    def tell(epoch: Any) -> None:
+        typer.echo(f"epoch {epoch.number} of {epoch.of}: loss {epoch.loss:.5f}", err=True)
+
+    assist(_load(file), number, on_epoch=tell)
+
+
+@app.command()
 def predict(
     file: File,
     as_of: AsOf = None,

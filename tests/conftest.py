@@ -26,6 +26,7 @@ STRICT = {
     "JAX_NUMPY_DTYPE_PROMOTION": "strict",
     "JAX_NUMPY_RANK_PROMOTION": "raise",
     "MPLBACKEND": "agg",
+    "OMP_NUM_THREADS": "1",  # OpenMP's threads wait for one another by turning: beside other work that takes for ever
     "FORECASTER_PAUSE": "0",  # between the tries of what reaches out
 }
 # What a developer has set up for themselves must not reach a test.
@@ -103,6 +104,8 @@ def why_no_datasets() -> str | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # Workers take whole files in this order: the longest, which run whole nights, must not come last.
+    items.sort(key=lambda item: item.path.parent.name != "e2e")
     reason = why_no_datasets()
     for item in items:
         if "datasets" in getattr(item, "fixturenames", ()):

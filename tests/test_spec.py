@@ -47,7 +47,7 @@ def test_a_short_file_is_enough(read: Read) -> None:
     [
         (
             "training: {epoch: 3}",
-            "unknown key 'epoch' in training; did you mean 'epochs'? Valid keys: batch_depots, epochs, history, "
+            "unknown key 'epoch' in training; did you mean 'epochs'? Valid keys: batch_depots, epochs, history, hosts, "
             "learning_rate, members, precision, preset, schedule, seed",
         ),
         ("schedule: {x1: 3}", "unknown key 'x1' in schedule; valid keys: cron, deadline"),
@@ -60,7 +60,7 @@ def test_a_short_file_is_enough(read: Read) -> None:
         ("lake: 2024-01-01", "lake: found 2024-01-01, wanted text; put it in quotes"),
         (
             "training:",
-            "training: found nothing, wanted a section with keys of batch_depots, epochs, history, "
+            "training: found nothing, wanted a section with keys of batch_depots, epochs, history, hosts, "
             "learning_rate, members, precision, preset, schedule, seed",
         ),
         (

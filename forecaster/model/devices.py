@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -19,55 +18,11 @@ import numpy as np
 from jax import Array, lax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from forecaster.errors import SpecError, TrainingError
-
 MEMBERS, DEPOTS = "members", "depots"
 STEP = 64  # sizes are multiples of this,
 GROWTH = 1.25  # each about this many times the one before
 
 _WORDS_OF_FULL_MEMORY = ("RESOURCE_EXHAUSTED", "OUT_OF_MEMORY", "out of memory")
-
-
-@dataclass(frozen=True)
-class Hosts:
-    """The processes that train together: where the first one listens, how many they are, and which one this is."""
-
-    coordinator: str  # host:port
-    count: int
-    index: int  # from 0; differs from process to process, so it comes from the environment
-
-    def __post_init__(self) -> None:
-        host, _, port = self.coordinator.rpartition(":")
-        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise SpecError(f"training.hosts.coordinator is {self.coordinator!r}, wanted host:port")
-        if self.count < 1:
-            raise SpecError(f"training.hosts.count is {self.count}, wanted 1 or more")
-        if not 0 <= self.index < self.count:
-            raise SpecError(f"this is host {self.index} of {self.count}, wanted 0 to {self.count - 1}")
-
-
-def join(hosts: Hosts | None, *, patience: int = 300) -> None:
-    """Make the devices of all hosts one mesh; call it before anything else of JAX. Alone, there is nothing to join.
-
-    Raises TrainingError when JAX has already started or the coordinator's port is taken. When another host does not
-    come within `patience` seconds, or dies later on, JAX ends this process (SIGABRT), which nobody can catch: join in
-    a process that may die. The first host listens on all its addresses, unless JAX_COORDINATOR_BIND_ADDRESS says where.
-    """
-    if hosts is None or hosts.count == 1 or jax.distributed.is_initialized():
-        return
-    try:
-        jax.distributed.initialize(
-            hosts.coordinator,
-            hosts.count,
-            hosts.index,
-            initialization_timeout=patience,
-            cluster_detection_method="deactivate",
-        )
-    except RuntimeError as error:
-        raise TrainingError(
-            f"host {hosts.index} of {hosts.count} could not join at {hosts.coordinator}: {error}; "
-            "join first, before anything else of JAX, and on a port that is free"
-        ) from error
 
 
 @cache
@@ -115,11 +70,6 @@ def share(tree: Any, axis: int = 0) -> Any:
 def total(tree: Any) -> Any:
     """The sum over the devices that share a member."""
     return lax.psum(tree, DEPOTS)  # type: ignore[no-untyped-call]
-
-
-def shard(tree: Any, axis: int = 0) -> Any:
-    """`tree` with its depots, which each array has along `axis`, dealt over the devices; pad them first."""
-    return _put(tree, PartitionSpec(*[None] * axis, DEPOTS), 1)  # type: ignore[no-untyped-call]
 
 
 def replicate(tree: Any, members: int = 1) -> Any:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from forecaster import __version__
 from forecaster.errors import CheckpointError, TrainingError
-from forecaster.model import programs
+from forecaster.model import hosts, programs
 from forecaster.model.checkpoints import Checkpoints
 from forecaster.model.compiling import Compilations
 from forecaster.model.crops import Data
@@ -86,7 +86,7 @@ def run(
     for epoch, after in _epochs(state, history, chosen, sizes, material, panel, watch.profile, compiled):
         state = after
         history.append(epoch)
-        if kept is not None and (epoch.number == epoch.of or time.monotonic() - saved > BETWEEN):
+        if kept is not None and hosts.agree(epoch.number == epoch.of or time.monotonic() - saved > BETWEEN):
             kept.save(epoch.number, state, [asdict(each) for each in history])
             saved = time.monotonic()
         if watch.on_epoch is not None:
@@ -114,22 +114,22 @@ def _epochs(
             begun, before = time.monotonic(), (compiled.seconds, compiled.hits, compiled.misses)
             state, report = train(state, *material, jnp.asarray(rates[number - 1]))
             state, found = look(state, material.data, material.known)
-            loss, norm, checked = (np.asarray(x) for x in (report.loss, report.gradient_norm, found.loss))
+            report, checked = hosts.fetched(report), hosts.fetched(found.loss)
             seconds = time.monotonic() - begun
             if number - first + 1 == PROFILED[1]:
                 tracing.close()
-            if not np.isfinite(loss).all() or not np.isfinite(checked).all():
+            if not np.isfinite(report.loss).all() or not np.isfinite(checked).all():
                 raise TrainingError(_not_a_number(number, chosen.epochs, report, checked, panel))
             yield (
                 Epoch(
                     number=number,
                     of=chosen.epochs,
-                    loss=float(loss.mean()),
+                    loss=float(report.loss.mean()),
                     validation=float(checked.mean()),
                     learning_rate=float(rates[number - 1, -1]),
-                    gradient_norm=float(norm.max()),
+                    gradient_norm=float(report.gradient_norm.max()),
                     seconds=seconds,
-                    depot_days=loss.size * sizes.batch * sizes.crop.scan,
+                    depot_days=report.loss.size * sizes.batch * sizes.crop.scan,
                     compile_seconds=compiled.seconds - before[0],
                     compile_hits=compiled.hits - before[1],
                     compile_misses=compiled.misses - before[2],
@@ -140,14 +140,13 @@ def _epochs(
 
 def _not_a_number(number: int, of: int, report: Report, checked: NDArray[np.float32], panel: Panel) -> str:
     """Where it happened: the first step whose loss is no number, and the depots whose crops it took."""
-    loss = np.asarray(report.loss)
-    wrong = np.argwhere(~np.isfinite(loss))
+    wrong = np.argwhere(~np.isfinite(report.loss))
     if not len(wrong):
         return f"epoch {number} of {of}: the loss on the validation days is {checked.mean()}"
     member, step = min(wrong.tolist(), key=lambda place: place[1])
-    whose = sorted({panel.depot_ids[i] for i in np.asarray(report.depots)[step]})
+    whose = sorted({panel.depot_ids[i] for i in report.depots[step].tolist()})
     named = ", ".join(whose[:5]) + (f" and {len(whose) - 5} more" if len(whose) > 5 else "")
-    return f"epoch {number} of {of}: the loss is {loss[member, step]} at step {step + 1}, on crops of {named}"
+    return f"epoch {number} of {of}: the loss is {report.loss[member, step]} at step {step + 1}, on crops of {named}"
 
 
 def _resumed(kept: Checkpoints, state: State, watch: Watch) -> tuple[State, list[Epoch]]:

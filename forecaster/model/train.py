@@ -22,7 +22,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from forecaster.errors import NoUsableData, TrainingError
-from forecaster.model import crops, devices, epochs, programs
+from forecaster.model import crops, devices, epochs, hosts, programs
 from forecaster.model.blend import Blend, blend
 from forecaster.model.compiling import counted
 from forecaster.model.crops import Cut
@@ -77,7 +77,7 @@ def fit(
                 sizes = _sizes(panel, spec, chosen)
                 state, history = epochs.run(panel, spec, chosen, sizes, material, watch, compiled)
                 kept = _kept(state)
-                validation = np.where(_early(state), *jax.device_get((state.best_loss, state.last_loss))).tolist()
+                validation = np.where(_early(state), *hosts.fetched((state.best_loss, state.last_loss))).tolist()
                 trust = _blend(state, kept, sizes, material)
                 break
             except Exception as error:
@@ -185,7 +185,7 @@ def _constants(panel: Panel, days: int) -> dict[str, Array]:
 
 
 def _early(state: State) -> NDArray[np.bool_]:
-    early: NDArray[np.bool_] = np.asarray(state.best_loss) < (1 - EARLY) * np.asarray(state.last_loss)
+    early: NDArray[np.bool_] = hosts.fetched(state.best_loss) < (1 - EARLY) * hosts.fetched(state.last_loss)
     return early
 
 
@@ -196,12 +196,12 @@ def _kept(state: State) -> Any:
     def chosen(best: NDArray[np.float32], last: NDArray[np.float32]) -> NDArray[np.float32]:
         return np.where(early.reshape(-1, *[1] * (last.ndim - 1)), best, last)
 
-    return jax.tree.map(chosen, *jax.device_get((state.best, state.parameters)))
+    return jax.tree.map(chosen, *hosts.fetched((state.best, state.parameters)))
 
 
 def _blend(state: State, kept: Any, sizes: Sizes, material: Material) -> Blend:
     members = len(state.best_loss)
     look = programs.look(sizes, members)
     _, found = look(state._replace(parameters=devices.deal(kept, members)), material.data, material.known)
-    said, anchor, came, scored = jax.device_get((found.said.quantiles, found.said.anchor[0], found.came, found.scored))
-    return blend(said, anchor, came, scored, sizes.architecture.levels)
+    said, anchor, came, scored = hosts.fetched((found.said.quantiles, found.said.anchor, found.came, found.scored))
+    return blend(said, anchor[0], came, scored, sizes.architecture.levels)

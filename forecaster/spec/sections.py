@@ -175,6 +175,23 @@ class Model(Section):
         return levels
 
 
+class Hosts(Section):
+    """Machines that train as one; each of the others runs `forecaster assist`, numbered from 1."""
+
+    coordinator: str
+    """Address of the machine that runs the night, as host:port with a free port; the others must reach it."""
+    count: int = Field(ge=2)
+    """Machines, the night's own among them."""
+
+    @field_validator("coordinator")
+    @classmethod
+    def _address(cls, address: str) -> str:
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+            raise ValueError(f"found {address!r}, wanted host:port, as in trainer-0.internal:8476")
+        return address
+
+
 class Training(Section):
     preset: Literal["quick", "nightly", "best"] = "nightly"
     """How much is spent: `quick` for a look, `nightly`, or `best`, which takes several times as long."""
@@ -195,6 +212,8 @@ class Training(Section):
     """Of the products in training; parameters and sums are float32 in any case."""
     seed: int = 0
     """What randomness starts from: the same seed and data give the same model."""
+    hosts: Hosts | None = None
+    """Several machines train as one. Left out: the night's own devices."""
 
 
 class Backtest(Section):

@@ -13,11 +13,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from forecaster.demand import panel as panels
-from forecaster.errors import ForecasterError
+from forecaster.errors import ForecasterError, SpecError
 from forecaster.evaluation import backtest as backtests
 from forecaster.evaluation import calibrate, gate
 from forecaster.lake import TABLES, Lake
-from forecaster.model import compiling, export, train
+from forecaster.model import compiling, export, hosts, train
 from forecaster.model.epochs import Epoch
 from forecaster.model.train import VALIDATION
 from forecaster.serving import bundle as bundles
@@ -51,12 +51,8 @@ def fit(
     is a folder for a trace of two epochs.
     Raises NoUsableData when the history is too short, TrainingError when the loss stops being a number.
     """
-    compiling.configure(spec.state_folder / "jax_cache")
     before = panel.at(backtests.cutoffs(panel, spec.backtest.days)[0])
-    checkpoints = spec.state_folder / "checkpoints"
-    candidate = train.fit(
-        before, spec, on_epoch=on_epoch, on_trouble=on_trouble, checkpoints=checkpoints, profile=profile
-    )
+    candidate = _together(before, spec, 0, on_epoch=on_epoch, on_trouble=on_trouble, profile=profile)
     held_out = backtests.folds(export.forecaster(candidate), before, backtests.cutoffs(before, VALIDATION))
     factors = calibrate.factors(held_out)
     return replace(
@@ -64,6 +60,42 @@ def fit(
         parameters={**candidate.parameters, "calibration": factors},
         summary={**candidate.summary, "calibration": [float(f) for f in factors]},
     )
+
+
+def assist(spec: Spec, number: int, *, on_epoch: Callable[[Epoch], None] | None = None) -> None:
+    """Train as host `number` of `training.hosts` beside the night's own, whose panel comes to this one.
+
+    Raises SpecError where the pipeline file names no such host, TrainingError as `fit` does.
+    """
+    if spec.training.hosts is None:
+        raise SpecError("training.hosts is not in the pipeline file: the night trains on its own machine alone")
+    _together(None, spec, number, on_epoch=on_epoch)
+
+
+def _together(
+    panel: Panel | None,
+    spec: Spec,
+    number: int,
+    *,
+    on_epoch: Callable[[Epoch], None] | None = None,
+    on_trouble: Callable[[str], None] | None = None,
+    profile: Path | None = None,
+) -> Candidate:
+    """Train as host `number`, with the others where there are any; each ends with the same candidate."""
+    declared = spec.training.hosts
+    compiling.configure(spec.state_folder / "jax_cache")
+    hosts.join(hosts.Hosts(declared.coordinator, declared.count, number) if declared else None)
+    try:
+        return train.fit(
+            hosts.agreed(panel, spec),
+            spec,
+            on_epoch=on_epoch,
+            on_trouble=on_trouble,
+            checkpoints=spec.state_folder / "checkpoints",
+            profile=profile,
+        )
+    finally:
+        hosts.part()
 
 
 def backtest(

@@ -2,10 +2,9 @@
 
 make bench-speed
 
-A step is measured alone, on one device with XLA's threads, and with members side by side, a device for each core. All
-repetitions are paired and interleaved (ours, theirs, ours, theirs, …), and a ratio is the median of the pairs' ratios,
-so that other work on the machine weighs on both. torch is not among the locked packages; the rows that need it are left
-out without it. To have them, install it beside the environment and name that folder:
+All repetitions are paired and interleaved (ours, theirs, ours, theirs, …), and a ratio is the median of the pairs'
+ratios, so that other work on the machine weighs on both. torch is not among the locked packages; the rows that need it
+are left out without it. To have them, install it beside the environment and name that folder:
 
     python -m pip install --target FOLDER torch==2.13.0
     PYTHONPATH=FOLDER make bench-speed
@@ -14,16 +13,10 @@ out without it. To have them, install it beside the environment and name that fo
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from statistics import median
 
-from forecaster.model.host import configure_host
 from tests.benchmarks.report import Figure, tell
 
 SIZES = {(64, 168): (3.5, 21), (64, 540): (3.0, 11), (512, 540): (2.0, 5)}  # depots, days: aim, pairs
@@ -34,48 +27,10 @@ PAUSE = 0.005  # seconds, in which threads that wait for more work fall asleep
 
 
 def main() -> None:
-    """Starts itself once more where JAX and glibc would not find the environment that training runs in."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=float, default=1.0, help="times the usual number of repetitions")
-    parser.add_argument("--members", action="store_true", help="measure members side by side, and say it as JSON")
-    given = parser.parse_args()
-    devices = (os.cpu_count() or 1) if given.members else 1
-    wanted = configure_host({**os.environ, "JAX_PLATFORMS": "cpu"}, devices)
-    if any(os.environ.get(name) != value for name, value in wanted.items()):
-        os.execve(sys.executable, [sys.executable, "-m", "tests.benchmarks.speed", *sys.argv[1:]], wanted)
-    if given.members:
-        print(json.dumps([asdict(figure) for figure in _members(given.pairs)]))
-        return
-    alone = [*_torch(given.pairs), *_cells(given.pairs), *_floor(given.pairs), *_ladder(given.pairs)]
-    tell("speed", [*alone, *_in_its_own_process(given.pairs)])
-
-
-def _in_its_own_process(pairs: float) -> list[Figure]:
-    """The figures of members side by side, which need a device for each core."""
-    command = [sys.executable, "-m", "tests.benchmarks.speed", "--members", "--pairs", str(pairs)]
-    environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=1200)
-    return [Figure(**each) for each in json.loads(done.stdout.splitlines()[-1])]
-
-
-def _members(pairs: float) -> list[Figure]:
-    from tests.benchmarks.speed_steps import Size, in_torch, side_by_side, with_our_layers
-
-    figures: list[Figure] = []
-    for (depots, days), (aim, count) in SIZES.items():
-        size = Size(depots, days)
-        ours, members = side_by_side(with_our_layers, size)
-        name = f"{size}: ours, each of {members} members side by side"
-        try:
-            took = _interleaved([ours, in_torch(size)], count * pairs)
-        except ImportError:
-            took = _interleaved([ours], count * pairs)
-        took[0] = [each / members for each in took[0]]
-        if len(took) == 1:
-            figures.append(_seen(name, took[0], "ms a step"))
-        else:
-            figures += _compared(f"{size}: torch nn.GRU eager, members one by one", name, took, aim)[:2]
-    return figures
+    pairs = parser.parse_args().pairs
+    tell("speed", [*_torch(pairs), *_cells(pairs), *_floor(pairs), *_ladder(pairs)])
 
 
 def _torch(pairs: float) -> list[Figure]:

@@ -16,7 +16,7 @@ import optax
 from flax import nnx
 from jax import Array, lax
 
-from forecaster.model import devices, gru
+from forecaster.model import gru
 
 FEATURES, HIDDEN, LAYERS = 16, 64, 2
 OPTIMIZER = optax.adamw(1e-3)
@@ -127,27 +127,6 @@ def in_jax(forward: Forward, size: Size) -> Step:
         state, _ = jax.block_until_ready(compiled(state, x, y))
 
     return step
-
-
-def side_by_side(forward: Forward, size: Size) -> tuple[Step, int]:
-    """A step of as many members as there are devices, and how many that is."""
-    members = jax.device_count()
-    x, y = batch(size)
-    each, whole = devices.by_member(), devices.whole()
-
-    def of_mine(state: tuple[Any, Any], x: Array, y: Array) -> tuple[Any, Any]:
-        return lax.map(lambda one: train(forward, one, x, y)[0], state)  # type: ignore[no-any-return]
-
-    compiled = jax.jit(devices.on_each(of_mine, members, (each, whole, whole), each), donate_argnums=0)
-    alone = jax.device_get(fresh())
-    state = devices.deal(jax.tree.map(lambda leaf: np.stack([leaf] * members), alone), members)
-    x, y = devices.replicate((x, y), members)
-
-    def step() -> None:
-        nonlocal state
-        state = jax.block_until_ready(compiled(state, x, y))
-
-    return step, members
 
 
 def in_torch(size: Size) -> Step:

@@ -20,7 +20,7 @@ import pytest
 
 from forecaster.errors import CheckpointError
 from forecaster.model.checkpoints import Checkpoints
-from forecaster.model.host import configure_host
+from tests import cpus
 
 ROOT = Path(__file__).parents[2]
 HISTORY = [{"number": 1, "loss": 0.1 + 0.2, "seconds": 1e-9}, {"number": 2, "loss": float("inf"), "seconds": 2.0}]
@@ -268,7 +268,7 @@ def test_sharded_arrays_come_back_on_as_many_devices_as_there_are_now(tmp_path: 
         return subprocess.run(
             [sys.executable, "-c", SHARDED, str(tmp_path)],
             cwd=ROOT,
-            env=configure_host(os.environ, count),
+            env=cpus.environment(os.environ, count),
             check=True,
             stdout=subprocess.PIPE,
             text=True,

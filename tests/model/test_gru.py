@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from jax import Array, lax
 
 from forecaster.model import gru
-from forecaster.model.host import configure_host
+from tests import cpus
 
 ROOT = Path(__file__).parents[2]
 sizes = st.integers(1, 5)
@@ -212,7 +212,7 @@ print("the same")
 
 
 def test_depots_dealt_over_eight_devices_say_the_same_and_only_the_weights_gradients_travel() -> None:
-    environment = configure_host({k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}, cores=8)
+    environment = cpus.environment(os.environ, 8)
     run = subprocess.run(
         [sys.executable, "-c", DEALT], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )

@@ -19,10 +19,9 @@ from forecaster.errors import NoUsableData, TrainingError
 from forecaster.model import epochs, export, train
 from forecaster.model.compiling import counted
 from forecaster.model.epochs import Epoch
-from forecaster.model.host import configure_host
 from forecaster.model.programs import Sizes, State
 from forecaster.values import Candidate
-from tests import panels
+from tests import cpus, panels
 from tests.panels import NAN, bare, panel, spec
 
 
@@ -227,7 +226,7 @@ def test_on_eight_devices_training_says_what_it_says_on_one_to_rounding() -> Non
     done = subprocess.run(
         [sys.executable, "-c", SHARED],
         cwd=Path(__file__).parents[2],
-        env=configure_host({k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}, 8),
+        env=cpus.environment(os.environ, 8),
         stdout=subprocess.PIPE,
         text=True,
         check=True,
