@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from forecaster.evaluation.metrics import Scale
 from forecaster.spec import Spec
 from forecaster.values import Candidate, Encoding, Fold, Forecast, Panel
 
@@ -94,6 +95,12 @@ def forecast(quantiles: Any, *, levels: tuple[float, ...] = LEVELS, closed: Any 
 
 def fold(quantiles: Any, actuals: Any, *, levels: tuple[float, ...] = LEVELS) -> Fold:
     return Fold(forecast(quantiles, levels=levels), np.asarray(actuals, np.float32))
+
+
+def scale(absolute: Any, squared: Any = None) -> Scale:
+    """The scale of depots whose weekly changes are given; all of one size, if `squared` says nothing else."""
+    one = np.asarray(absolute, float)
+    return Scale(one, one**2 if squared is None else np.asarray(squared, float))
 
 
 def spec(**training: Any) -> Spec:

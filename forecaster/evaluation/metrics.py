@@ -1,72 +1,190 @@
 """How far a forecast was from what came.
 
-Every metric runs over the scored depot-days of some folds: those whose actual is known and whose depot was open.
-Sources: Hyndman & Koehler 2006 (MAPE, MASE), Gneiting & Raftery 2007 (pinball), Amazon's and M5's WQL, utilsforecast
-for names.
-An empty set of days gives NaN, never a zero that looks perfect.
+Every metric runs over the scored depot-days of some folds: those whose actual is known and whose depot was open. An
+empty set of days gives NaN, never a zero that looks perfect; a depot whose past never changed has no scale, and is
+left out of the scaled metrics alone.
+
+a is an actual, f the median, q_t the quantile of level t, e = f − a:
+
+mape       mean of |e| / a over days with a > 0                              Hyndman & Koehler 2006, section 2.2
+smape      mean of |e| / (a + f), 0 where both are 0; from 0 to 1            Makridakis 1993, without its factor 2
+wape       Σ|e| / Σa                                                         Kolassa & Schütz 2007 (MAD/mean)
+mae, rmse  mean of |e|, root of the mean of e², in orders                    Hyndman & Koehler 2006, section 2.1
+mase       mean over depots of (mean |e| / mean |lag-7 change|)              Hyndman & Koehler 2006, section 3
+rmsse      mean over depots of √(mean e² / mean (lag-7 change)²)             Makridakis, Spiliotis & Assimakopoulos 2022
+bias       Σe / Σa: forecast minus actual, above zero = too much
+pinball_t  mean of max(t (a − q_t), (t − 1)(a − q_t)), in orders             Koenker & Bassett 1978
+wql        2 · pinball, mean over levels, Σ over days / Σa                   Park et al. 2022, arXiv:2111.06581
+coverage   share of a within the 80 % interval, ends included; coverage_60 and so on, where there are such levels
+width      Σ(upper − lower) / Σa of the 80 % interval; width_60 and so on
+winkler    Σ(width + 2/α · what a lies outside) / Σa, α = 0.2              Winkler 1972; Gneiting & Raftery 2007, eq. 43
+days       number of depot-days scored
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from forecaster.values import Doubles, Floats, Fold
+from forecaster.values import Bools, Days, Doubles, Floats, Fold
 
 SEASON = 7
+LOW, MIDDLE, HIGH = 0.1, 0.5, 0.9
+_NEAR = 1e-9
 
 
-def measure(folds: Sequence[Fold], scale: Doubles) -> dict[str, float]:
-    """All metrics of one model over the folds.
+class Scale(NamedTuple):
+    """How much each depot's demand changes from week to week, (depots,); NaN for a depot without such pairs or with no
+    change at all."""
 
-    `scale` (depots,) is the in-sample seasonal-naive error of each depot (`seasonal_scale`), NaN where there is none.
+    absolute: Doubles  # mean |lag-7 change|
+    squared: Doubles  # mean (lag-7 change)²
 
-    mape      mean of |forecast − actual| / actual over days with an actual above zero
-    wape      sum of |forecast − actual| over sum of actuals
-    mase      mean over depots of (mean absolute error / scale)
-    bias      (sum of forecasts − sum of actuals) / sum of actuals: forecast minus actual, above zero = too much
-    wql       2 · pinball loss, mean over levels, over sum of actuals
-    coverage  share of actuals within the 80 % interval (levels 0.1 to 0.9), ends included
-    width     mean width of that interval over mean actual
-    days      number of depot-days scored
-    """
-    levels = np.asarray(folds[0].forecast.levels) if folds else np.asarray([0.1, 0.5, 0.9])
-    middle, low, high = (int(np.flatnonzero(levels == level)[0]) for level in (0.5, 0.1, 0.9))
-    none = np.empty((len(scale), 0, len(levels)))
-    actual = np.concatenate([none[:, :, 0], *(fold.actuals for fold in folds)], axis=1)
-    quantiles = np.concatenate([none, *(fold.forecast.quantiles for fold in folds)], axis=1)
-    known = np.isfinite(actual)
-    a, q = actual[known], quantiles[known]
-    error = q[:, middle] - a
-    total = a.sum()
-    pinball = np.maximum(levels * (a[:, None] - q), (levels - 1) * (a[:, None] - q))
-    per_depot = np.abs(np.where(known, quantiles[:, :, middle] - actual, 0.0)).sum(axis=1)
-    days = known.sum(axis=1)
-    scaled = np.divide(per_depot / np.maximum(days, 1), scale, where=scale > 0, out=np.full(len(days), np.nan))
-    positive = a > 0
-    return {
-        "mape": _mean(np.abs(error[positive]) / a[positive]),
-        "wape": _ratio(np.abs(error).sum(), total),
-        "mase": _mean(scaled[(days > 0) & np.isfinite(scaled)]),
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """The scored depot-days of some folds, one row each."""
+
+    depot: NDArray[np.intp]  # position among the depots
+    day: Days
+    ahead: NDArray[np.intp]  # days after the cutoff, from 1
+    actual: Doubles
+    quantiles: Doubles  # (rows, levels)
+    levels: tuple[float, ...]
+    scale: Scale
+
+    def __getitem__(self, rows: Any) -> Scored:
+        return replace(
+            self,
+            depot=self.depot[rows],
+            day=self.day[rows],
+            ahead=self.ahead[rows],
+            actual=self.actual[rows],
+            quantiles=self.quantiles[rows],
+        )
+
+    @property
+    def median(self) -> Doubles:
+        return self.quantiles[:, self.levels.index(MIDDLE)]
+
+
+def measure(folds: Sequence[Fold], scale: Scale) -> dict[str, float]:
+    """All metrics of one model over the folds; `scale` is of the days before the first of them (`seasonal_scale`)."""
+    return of_days(scored(folds, scale))
+
+
+def scored(folds: Sequence[Fold], scale: Scale) -> Scored:
+    """The days of the folds that can be scored."""
+    levels = folds[0].forecast.levels if folds else (LOW, MIDDLE, HIGH)
+    depot, ahead = [np.zeros(0, np.intp)], [np.zeros(0, np.intp)]
+    day, actual, quantiles = [np.zeros(0, "datetime64[D]")], [np.zeros(0)], [np.zeros((0, len(levels)))]
+    for fold in folds:
+        row, column = np.nonzero(np.isfinite(fold.actuals))
+        depot.append(row)
+        ahead.append(column + 1)
+        day.append(np.asarray(fold.forecast.target_dates, "datetime64[D]")[column])
+        actual.append(fold.actuals[row, column].astype(float))
+        quantiles.append(fold.forecast.quantiles[row, column].astype(float))
+    return Scored(
+        np.concatenate(depot),
+        np.concatenate(day),
+        np.concatenate(ahead),
+        np.concatenate(actual),
+        np.concatenate(quantiles),
+        levels,
+        scale,
+    )
+
+
+def of_days(days: Scored) -> dict[str, float]:
+    """All metrics over these days."""
+    a, f, q = days.actual, days.median, days.quantiles
+    error, total, levels = f - a, float(a.sum()), np.asarray(days.levels)
+    size, positive = np.abs(error), a > 0
+    gap = a[:, None] - q
+    pinball = np.maximum(levels * gap, (levels - 1) * gap)
+    found = {
+        "mape": _mean(size[positive] / a[positive]),
+        "smape": _mean(np.divide(size, a + f, where=a + f != 0, out=np.zeros(len(a)))),
+        "wape": _ratio(size.sum(), total),
+        "mae": _mean(size),
+        "rmse": float(np.sqrt(_mean(error**2))),
+        "mase": _mean(_scaled(days, size, days.scale.absolute)),
+        "rmsse": _mean(np.sqrt(_scaled(days, error**2, days.scale.squared))),
         "bias": _ratio(error.sum(), total),
         "wql": _ratio(2 * pinball.mean(axis=1).sum() if len(a) else np.nan, total),
-        "coverage": _mean((q[:, low] <= a) & (a <= q[:, high])),
-        "width": _ratio((q[:, high] - q[:, low]).sum(), total),
-        "days": float(len(a)),
     }
+    for low, high in intervals(days.levels):
+        lower, upper = q[:, days.levels.index(low)], q[:, days.levels.index(high)]
+        suffix = "" if low == LOW else f"_{round(100 * (high - low))}"
+        found["coverage" + suffix] = _mean((lower <= a) & (a <= upper))
+        found["width" + suffix] = _ratio((upper - lower).sum(), total)
+        if low == LOW:
+            outside = np.maximum(lower - a, 0) + np.maximum(a - upper, 0)
+            found["winkler"] = _ratio((upper - lower + outside / low).sum(), total)
+    found |= {f"pinball_{level:g}": _mean(pinball[:, place]) for place, level in enumerate(days.levels)}
+    return found | {"days": float(len(a))}
 
 
-def seasonal_scale(demand: Floats, usable: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Doubles:
-    """Mean absolute lag-7 difference of each depot, (depots,); NaN for a depot without such pairs or with no change."""
+def by(days: Scored, labels: Iterable[Any]) -> dict[str, dict[str, float]]:
+    """All metrics of the days of each label; `labels` has one for each row, and they come out sorted."""
+    of_row = np.asarray(list(labels))
+    return {str(label): of_days(days[of_row == label]) for label in np.unique(of_row)}
+
+
+def totals(days: Scored) -> Scored:
+    """All depots together, a row for each forecast day: the sums of what was scored.
+
+    Its quantiles are sums of the depots' quantiles; only the median's means something, for quantiles do not add up.
+    """
+    keys, place = np.unique(np.stack([days.day.astype(np.int64), days.ahead]), axis=1, return_inverse=True)
+    quantiles = np.zeros((keys.shape[1], len(days.levels)))
+    np.add.at(quantiles, place.ravel(), days.quantiles)
+    actual = np.zeros(keys.shape[1])
+    np.add.at(actual, place.ravel(), days.actual)
+    return Scored(
+        np.zeros(len(actual), np.intp),
+        keys[0].astype("datetime64[D]"),
+        keys[1].astype(np.intp),
+        actual,
+        quantiles,
+        days.levels,
+        Scale(np.full(1, np.nan), np.full(1, np.nan)),
+    )
+
+
+def intervals(levels: Sequence[float]) -> list[tuple[float, float]]:
+    """The pairs of levels that leave out as much below as above, the widest first."""
+    mirrored = [(low, high) for low in levels for high in levels if low < MIDDLE and abs(low + high - 1) < _NEAR]
+    return sorted(mirrored)
+
+
+def seasonal_scale(demand: Floats, usable: Bools) -> Scale:
+    """The mean lag-7 differences of each depot, absolute and squared, over pairs of usable known days."""
     x = np.where(usable, demand, np.nan).astype(float)
-    change = np.abs(x[:, SEASON:] - x[:, :-SEASON])
+    change = x[:, SEASON:] - x[:, :-SEASON]
     count = np.isfinite(change).sum(axis=1)
-    mean: Doubles = np.nansum(change, axis=1) / np.maximum(count, 1)
-    return np.where((count > 0) & (mean > 0), mean, np.nan)
+
+    def mean(values: Doubles) -> Doubles:
+        found = np.nansum(values, axis=1) / np.maximum(count, 1)
+        return np.where((count > 0) & (found > 0), found, np.nan)
+
+    return Scale(mean(np.abs(change)), mean(change**2))
 
 
-def _mean(x: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> float:
+def _scaled(days: Scored, values: Doubles, scale: Doubles) -> Doubles:
+    """The mean over each depot's days by its scale, of the depots that have both."""
+    count = np.bincount(days.depot, minlength=len(scale))
+    usable = (count > 0) & np.isfinite(scale)
+    found: Doubles = np.bincount(days.depot, values, len(scale))[usable] / count[usable] / scale[usable]
+    return found
+
+
+def _mean(x: NDArray[Any]) -> float:
     return float(x.mean()) if x.size else float("nan")
 
 

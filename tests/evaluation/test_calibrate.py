@@ -8,7 +8,7 @@ import pytest
 from forecaster.evaluation import calibrate
 from forecaster.evaluation.metrics import measure
 from forecaster.values import Floats, Fold
-from tests.panels import LEVELS, NAN, fold
+from tests.panels import LEVELS, NAN, fold, scale
 
 
 def folds_of(width: float, count: int = 4000, seed: int = 0) -> list[Fold]:
@@ -29,12 +29,12 @@ def applied(folds: list[Fold], factors: Floats) -> list[Fold]:
 
 @pytest.mark.parametrize("width", [0.4, 1.0, 2.5])
 def test_a_band_too_narrow_or_too_wide_comes_to_cover_four_fifths(width: float) -> None:
-    before = measure(folds_of(width), np.ones(4000))["coverage"]
+    before = measure(folds_of(width), scale(np.ones(4000)))["coverage"]
     factors = calibrate.factors(folds_of(width))
     np.testing.assert_allclose(factors, [1 / width, 1, 1 / width], rtol=0.05)
     assert factors.dtype == np.float32
     held_out = folds_of(width, seed=1)
-    after = measure(applied(held_out, factors), np.ones(4000))["coverage"]
+    after = measure(applied(held_out, factors), scale(np.ones(4000)))["coverage"]
     assert after == pytest.approx(0.8, abs=0.02)
     if width != 1:
         assert abs(before - 0.8) > 0.1

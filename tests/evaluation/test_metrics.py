@@ -4,32 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import isnan
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from utilsforecast import losses
 
-from forecaster.evaluation.metrics import measure, seasonal_scale
+from forecaster.evaluation.metrics import by, intervals, measure, of_days, scored, seasonal_scale, totals
 from forecaster.values import Doubles, Fold
-from tests.panels import LEVELS, NAN, fold
+from tests.panels import LEVELS, NAN, fold, scale
 
-ONE = np.ones(1)
+ONE = scale([1])
 
 
 def test_all_metrics_of_two_days_by_hand() -> None:
     """Actuals 10 and 20, medians 12 and 16, bands 8 to 14 and 10 to 18."""
-    found = measure([fold([[[8, 12, 14], [10, 16, 18]]], [[10, 20]])], np.array([1.5]))
+    found = measure([fold([[[8, 12, 14], [10, 16, 18]]], [[10, 20]])], scale([1.5], [4]))
     pinball = [
         np.mean([0.1 * 2, 0.5 * 2, 0.1 * 4]),  # 10 above 8; 12 above 10; 14 above 10
         np.mean([0.1 * 10, 0.5 * 4, 0.9 * 2]),  # 20 above all three
     ]
     wanted = {
         "mape": (2 / 10 + 4 / 20) / 2,
+        "smape": (2 / 22 + 4 / 36) / 2,
         "wape": 6 / 30,
+        "mae": 3,
+        "rmse": 10**0.5,
         "mase": 3 / 1.5,
+        "rmsse": (10 / 4) ** 0.5,
         "bias": -2 / 30,
         "wql": 2 * sum(pinball) / 30,
         "coverage": 0.5,
         "width": 14 / 30,
+        "winkler": (6 + 8 + 2 / 0.1) / 30,  # 20 lies 2 above its band
+        "pinball_0.1": (0.1 * 2 + 0.1 * 10) / 2,
+        "pinball_0.5": (0.5 * 2 + 0.5 * 4) / 2,
+        "pinball_0.9": (0.1 * 4 + 0.9 * 2) / 2,
         "days": 2,
     }
     assert found == pytest.approx(wanted)
@@ -42,6 +53,10 @@ def test_bias_is_forecast_minus_actual() -> None:
 
 ORACLES: dict[str, Callable[[Doubles, Doubles, Doubles], float]] = {
     "mape": lambda a, q, s: float(np.nanmean(np.where(a > 0, abs(q[..., 1] - a) / np.where(a > 0, a, 1), NAN))),
+    "smape": lambda a, q, s: float(np.nanmean(abs(q[..., 1] - a) / np.maximum(a + q[..., 1], 1e-9))),
+    "mae": lambda a, q, s: float(np.nanmean(abs(q[..., 1] - a))),
+    "rmse": lambda a, q, s: float(np.nanmean((q[..., 1] - a) ** 2) ** 0.5),
+    "rmsse": lambda a, q, s: float(np.mean(np.sqrt(np.nanmean((q[..., 1] - a) ** 2, axis=1)) / s)),
     "wape": lambda a, q, s: float(np.nansum(abs(q[..., 1] - a)) / np.nansum(a)),
     "mase": lambda a, q, s: float(np.mean(np.nanmean(abs(q[..., 1] - a), axis=1) / s)),
     "bias": lambda a, q, s: float(np.nansum(q[..., 1] - a) / np.nansum(a)),
@@ -49,6 +64,16 @@ ORACLES: dict[str, Callable[[Doubles, Doubles, Doubles], float]] = {
         np.mean([2 * np.nansum((a - q[..., i]) * (t - (a < q[..., i]))) for i, t in enumerate(LEVELS)]) / np.nansum(a)
     ),
     "coverage": lambda a, q, s: float(((q[..., 0] <= a) & (a <= q[..., 2])).sum() / np.isfinite(a).sum()),
+    "winkler": lambda a, q, s: float(
+        np.nansum(np.maximum(q[..., 2], a) - np.minimum(q[..., 0], a)) / np.nansum(a)
+        + 9 * np.nansum(np.maximum(q[..., 0] - a, 0) + np.maximum(a - q[..., 2], 0)) / np.nansum(a)
+    ),
+    **{
+        f"pinball_{t}": lambda a, q, s, i=i, t=t: float(  # type: ignore[misc]
+            np.nanmean(np.where(a < q[..., i], (1 - t) * (q[..., i] - a), t * (a - q[..., i])) + 0 * a)
+        )
+        for i, t in enumerate(LEVELS)
+    },
     "width": lambda a, q, s: float((q[..., 2] - q[..., 0])[np.isfinite(a)].sum() / np.nansum(a)),
     "days": lambda a, q, s: float(np.isfinite(a).sum()),
 }
@@ -65,9 +90,9 @@ def test_each_metric_is_its_definition_over_many_folds(name: str) -> None:
         folds.append(fold(q, a))
         actuals.append(a.astype(float))
         quantiles.append(q.astype(float))
-    scale = np.array([1.0, 2.0, 0.5, 3.0])
-    wanted = ORACLES[name](np.concatenate(actuals, axis=1), np.concatenate(quantiles, axis=1), scale)
-    assert measure(folds, scale)[name] == pytest.approx(wanted)
+    size = np.array([1.0, 2.0, 0.5, 3.0])
+    wanted = ORACLES[name](np.concatenate(actuals, axis=1), np.concatenate(quantiles, axis=1), size)
+    assert measure(folds, scale(size))[name] == pytest.approx(wanted)
 
 
 def test_unknown_days_count_for_nothing() -> None:
@@ -90,21 +115,23 @@ def test_days_without_orders_are_left_out_of_mape_alone() -> None:
 
 def test_where_nobody_ever_came_shares_are_unknown() -> None:
     found = measure([fold([[[0, 1, 2]]], [[0]])], ONE)
-    assert {name for name, value in found.items() if isnan(value)} == {"mape", "wape", "bias", "wql", "width"}
+    assert {name for name, value in found.items() if isnan(value)} == {
+        "mape", "wape", "bias", "wql", "width", "winkler",
+    }  # fmt: skip
     assert found["mase"] == 1
     assert found["coverage"] == 1
 
 
 @pytest.mark.parametrize("folds", [[], [fold([[[0, 1, 2]], [[0, 1, 2]]], [[NAN], [NAN]])]])
 def test_with_nothing_to_score_every_metric_is_unknown(folds: list[Fold]) -> None:
-    found = measure(folds, np.ones(2))
+    found = measure(folds, scale([1, 1]))
     assert found.pop("days") == 0
     assert all(isnan(value) for value in found.values())
 
 
 def test_mase_is_the_mean_over_depots_that_have_a_scale_and_a_scored_day() -> None:
     said = [[[0, 12, 20]]] * 4
-    found = measure([fold(said, [[10], [11], [NAN], [3]])], np.array([2.0, 1.0, 1.0, NAN]))
+    found = measure([fold(said, [[10], [11], [NAN], [3]])], scale([2.0, 1.0, 1.0, NAN]))
     assert found["mase"] == pytest.approx((2 / 2 + 1 / 1) / 2)
 
 
@@ -120,7 +147,86 @@ def test_the_scale_is_the_mean_weekly_change_by_hand() -> None:
         np.float32,
     )
     usable = np.ones_like(demand, bool)
-    np.testing.assert_allclose(seasonal_scale(demand, usable), [4 / 7, NAN, 7, NAN])
+    np.testing.assert_allclose(seasonal_scale(demand, usable).absolute, [4 / 7, NAN, 7, NAN])
+    np.testing.assert_allclose(seasonal_scale(demand, usable).squared, [10 / 7, NAN, 49, NAN])
     usable[0, 3] = False  # closed on the day before the change of 3
-    np.testing.assert_allclose(seasonal_scale(demand, usable)[0], 1 / 6)
-    assert np.isnan(seasonal_scale(demand[:, :5], usable[:, :5])).all()
+    np.testing.assert_allclose(seasonal_scale(demand, usable).absolute[0], 1 / 6)
+    assert np.isnan(seasonal_scale(demand[:, :5], usable[:, :5]).absolute).all()
+
+
+def test_a_forecast_that_is_no_number_poisons_what_it_is_part_of() -> None:
+    found = measure([fold([[[8, NAN, 14]], [[8, 12, 14]]], [[10], [10]])], scale([1, 1]))
+    assert {name for name, value in found.items() if isnan(value)} == {
+        "mape", "smape", "wape", "mae", "rmse", "mase", "rmsse", "bias", "wql", "pinball_0.5",
+    }  # fmt: skip
+
+
+def test_metrics_are_those_of_utilsforecast() -> None:
+    random = np.random.default_rng(5)
+    history, actual = random.poisson(20, (3, 28)), random.poisson(20, (3, 7)) + 1
+    said = np.sort(random.gamma(20, 1, (3, 7, 3)), axis=-1)
+    past, future = (_long(counts, start) for counts, start in ((history, 0), (actual, 28)))
+    for place, name in enumerate(("low", "m", "high")):
+        future[name] = said[:, :, place].ravel()
+    future["m-lo-80"], future["m-hi-80"] = future["low"], future["high"]
+    found = measure([fold(said, actual)], seasonal_scale(history.astype(np.float32), np.ones((3, 28), bool)))
+    theirs = {
+        "mape": losses.mape(future, ["m"]),
+        "smape": losses.smape(future, ["m"]),
+        "mae": losses.mae(future, ["m"]),
+        "mase": losses.mase(future, ["m"], 7, past),
+        "rmsse": losses.rmsse(future, ["m"], 7, past),
+        "coverage": losses.coverage(future, ["m"], 80),
+        "pinball_0.1": losses.quantile_loss(future.assign(m=future["low"]), {"m": "m"}, 0.1),
+        "pinball_0.9": losses.quantile_loss(future.assign(m=future["high"]), {"m": "m"}, 0.9),
+    }
+    assert {name: found[name] for name in theirs} == pytest.approx(
+        {name: float(table["m"].mean()) for name, table in theirs.items()}, rel=1e-6
+    )
+    of_each = losses.mqloss(future, {"m": ["low", "m", "high"]}, np.array(LEVELS))["m"].mean()
+    assert found["wql"] == pytest.approx(2 * of_each / actual.mean(), rel=1e-6)
+    assert np.sign(found["bias"]) == np.sign(losses.bias(future, ["m"])["m"].mean())
+
+
+def _long(counts: Any, start: int) -> pd.DataFrame:
+    depots, days = counts.shape
+    return pd.DataFrame(
+        {
+            "unique_id": np.repeat(np.arange(depots), days),
+            "ds": np.tile(np.arange(start, start + days), depots),
+            "y": counts.ravel().astype(float),
+        }
+    )
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------
+
+
+def test_parts_are_measured_by_whatever_they_are_called() -> None:
+    days = scored([fold([[[8, 12, 14], [10, 16, 18]], [[0, 1, 2], [0, 1, 2]]], [[10, 20], [NAN, 1]])], scale([1, 1]))
+    by_depot = by(days, days.depot)
+    assert list(by_depot) == ["0", "1"]
+    assert by_depot["0"]["wape"] == pytest.approx(6 / 30)
+    assert (by_depot["1"]["wape"], by_depot["1"]["days"]) == (0, 1)
+    by_ahead = by(days, days.ahead)
+    assert [by_ahead[ahead]["days"] for ahead in ("1", "2")] == [1, 2]
+    assert by_ahead["2"]["mae"] == 2
+    assert by(days[:0], []) == {}
+
+
+def test_the_total_sums_depots_of_a_day() -> None:
+    folds = [fold([[[8, 12, 14], [10, 16, 18]], [[0, 1, 2], [0, 5, 9]]], [[10, 20], [3, NAN]])]
+    total = totals(scored(folds, scale([1, 1])))
+    assert total.actual.tolist() == [13, 20]
+    assert total.median.tolist() == [13, 16]  # what was not scored is in neither sum
+    found = of_days(total)
+    assert found["wape"] == pytest.approx(4 / 33)
+    assert isnan(found["mase"])
+
+
+def test_intervals_are_pairs_of_mirrored_levels_the_widest_first() -> None:
+    assert intervals((0.1, 0.2, 0.3, 0.5, 0.7, 0.9)) == [(0.1, 0.9), (0.3, 0.7)]
+    levels = (0.1, 0.25, 0.5, 0.75, 0.9)
+    found = measure([fold([[[0, 8, 10, 12, 20]]], [[13]], levels=levels)], ONE)
+    assert (found["coverage"], found["coverage_50"]) == (1, 0)
+    assert (found["width"], found["width_50"]) == (20 / 13, 4 / 13)
