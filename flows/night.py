@@ -16,6 +16,7 @@ from forecaster.errors import DEGRADED, NO_DATA, OUR_FAULT, PUBLISHED, Forecaste
 from forecaster.ledger import Ledger
 from forecaster.progress import Night as Progress
 from forecaster.spec import Spec, load
+from forecaster.stages import remember
 from forecaster.telemetry import METRICS
 from forecaster.values import Verdict
 
@@ -137,6 +138,8 @@ class Night:
         self._ledger.promote(
             self.spec.name, run_id=self.run_id, bundle_digest=bundle, by="gate", reason=reason, model_version=version
         )
+        if version is not None and (untold := remember.align(self.spec, self._ledger)):
+            self.note(message=f"the registry's aliases are as they were: {untold}")
 
     def predict_in_its_own_process(self) -> Mapping[str, Any]:
         """Run `forecaster predict` for this night; returns what it says it published.

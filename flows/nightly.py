@@ -25,7 +25,10 @@ def nightly(file: str, as_of: str | None = None, profile: bool = False) -> int:
             scores = tasks.backtest(night, candidate, panel, knowledge)
             verdict = tasks.gate(night, scores)
             exported = tasks.export(night, candidate, panel, scores, knowledge) if verdict.admitted else None
-            version = tasks.record(night, candidate, panel, scores, verdict, exported)
+            tasks.record(night, candidate, panel, scores, verdict, exported)
+            version = None
+            with night.goes_on("the registry could not be told, which a later night makes up for"):
+                version = tasks.register(night)
             if exported is not None:
                 tasks.promote(night, exported, version)
         tasks.predict(night)

@@ -156,15 +156,15 @@ def export(night: Night, candidate: Candidate, panel: Panel, scores: Mapping[str
     return exported
 
 
-@reaches_out
+@computes
 def record(
     night: Night, candidate: Candidate, panel: Panel, scores: Mapping[str, Scores], verdict: Verdict, exported: Any
-) -> str | None:
-    """The run into the registry."""
+) -> None:
+    """What the registry is to be told of the night, written down."""
     from forecaster.stages import learn
 
     with night.stage("record"):
-        return learn.record(
+        learn.record(
             candidate,
             panel,
             scores,
@@ -177,9 +177,18 @@ def record(
         )
 
 
+@reaches_out
+def register(night: Night) -> str | None:
+    """The registry hears of this night, and of earlier ones that it missed; the version of tonight's model."""
+    from forecaster.stages import remember
+
+    with night.stage("register"):
+        return remember.tell(night.spec).get(night.run_id)
+
+
 @computes
 def promote(night: Night, exported: Any, version: str | None) -> None:
-    """The champion moves."""
+    """The champion moves: in the ledger, and the registry's aliases after it."""
     with night.stage("promote"):
         night.promote(exported.folder.name, version)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from forecaster import reviews
+from forecaster import reigns, reviews
 from forecaster.errors import DEGRADED, NO_DATA, OUR_FAULT, PUBLISHED, ForecasterError, MissingExtra, SpecError
 
 if TYPE_CHECKING:
@@ -161,6 +161,8 @@ def serve(
 
 app.add_typer(reviews.quarantine, name="quarantine")
 app.command()(reviews.history)
+for command in (reigns.champions, reigns.promote, reigns.rollback):
+    app.command()(command)
 
 
 @app.command()

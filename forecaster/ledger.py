@@ -253,10 +253,17 @@ class Ledger:
         assert promoted is not None
         return promoted
 
-    def champion(self, pipeline: str) -> Promotion | None:
-        """The latest promotion; None when no model ever reigned."""
+    def champion(self, pipeline: str, at: datetime | None = None) -> Promotion | None:
+        """The latest promotion, now or at an instant; None when no model ever reigned by then."""
         with self._transaction() as connection:
-            return records.champion(connection, pipeline)
+            return records.champion(connection, pipeline, at)
+
+    def promotions(self, pipeline: str) -> tuple[Promotion, ...]:
+        """Every promotion, the oldest first."""
+        query = sa.select(tables.promotions).where(tables.promotions.c.pipeline == pipeline)
+        with self._transaction() as connection:
+            rows = connection.execute(query.order_by(tables.promotions.c.id)).mappings().all()
+        return tuple(Promotion(**row) for row in rows)
 
     @contextmanager
     def _transaction(self) -> Iterator[sa.Connection]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -40,3 +42,10 @@ def forecasts(scores: Scores, panel: Panel, most: int = 6) -> Figure:
         if row == 1:
             axes.legend(loc="upper left", ncols=3, fontsize=8)
     return figure
+
+
+def png(figure: Figure) -> bytes:
+    """The picture as a file."""
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=120)
+    return file.getvalue()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from datetime import UTC, date, datetime
 from typing import Any, Literal
@@ -179,8 +179,25 @@ def prune(connection: sa.Connection, pipeline: str) -> None:
     connection.execute(tables.publications.delete().where(own, numbers.not_in(kept)))
 
 
-def champion(connection: sa.Connection, pipeline: str) -> Promotion | None:
-    """The latest promotion."""
+def champion(connection: sa.Connection, pipeline: str, at: datetime | None = None) -> Promotion | None:
+    """The latest promotion, or the latest up to an instant."""
     query = sa.select(tables.promotions).where(tables.promotions.c.pipeline == pipeline)
+    if at is not None:
+        query = query.where(tables.promotions.c.at <= at)
     row = one(connection, query.order_by(tables.promotions.c.id.desc()).limit(1))
     return None if row is None else Promotion(**row)
+
+
+def before_champion(promotions: Sequence[Promotion]) -> Promotion | None:
+    """The promotion to go back to: of whom reigned before the champion, though not of whom a step back deposed.
+
+    `promotions` are all of a pipeline, the oldest first. A promotion of the bundle before the reigning one is a step
+    back, one of the reigning bundle confirms it; so two steps back lead two champions back, not to and fro.
+    """
+    reigned: list[Promotion] = []
+    for each in promotions:
+        if len(reigned) > 1 and each.bundle_digest == reigned[-2].bundle_digest:
+            reigned.pop()
+        elif not reigned or each.bundle_digest != reigned[-1].bundle_digest:
+            reigned.append(each)
+    return reigned[-2] if len(reigned) > 1 else None

@@ -5,12 +5,11 @@ Which model forecasts is decided by the ledger; the registry tells the same stor
 
 from __future__ import annotations
 
+import json
 import logging
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "false")
@@ -18,24 +17,14 @@ os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
 
 import mlflow  # the environment first: MLflow reads it on import
 import onnx
-from matplotlib.figure import Figure
-from mlflow.entities import Metric, Param
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param
 from mlflow.models import ModelSignature
 from mlflow.types import Schema, TensorSpec
 
-CHAMPION = "champion"
+if TYPE_CHECKING:
+    from forecaster.stages.remember import Record
 
-
-@dataclass(frozen=True)
-class Record:
-    """What a night leaves in the registry."""
-
-    run_name: str
-    parameters: Mapping[str, Any]
-    metrics: Mapping[str, float]
-    epochs: tuple[Mapping[str, float], ...]  # metrics of each, the first one's first
-    tags: Mapping[str, str]
-    figures: Mapping[str, Figure]
+CHAMPION, CHALLENGER, PREVIOUS = "champion", "challenger", "previous"
 
 
 class Registry:
@@ -56,13 +45,17 @@ class Registry:
         location = artifacts.resolve().as_uri() if uri.startswith("sqlite:") else None
         self._experiment = found.experiment_id if found else self._client.create_experiment(pipeline, location)
 
-    def log(self, record: Record, bundle: Path | None) -> str | None:
+    def log(self, record: Record, pictures: Path, bundle: Path | None) -> str | None:
         """Log one run; with a bundle, register its model. Returns the model's version, None without a bundle.
 
-        A bundle that is registered already, from an earlier run with the same result, keeps its version.
+        `pictures` is a folder of files. A run that was logged before, but not to its end, is logged anew under the
+        same name; a bundle that is registered already, from an earlier run with the same result, keeps its version.
         """
-        with mlflow.start_run(experiment_id=self._experiment, run_name=record.run_name) as run:
+        for half in self._client.search_runs([self._experiment], f"tags.run_id = '{record.run_id}'"):
+            self._client.delete_run(half.info.run_id)
+        with mlflow.start_run(experiment_id=self._experiment, run_name=record.run_id) as run:
             run_id = run.info.run_id
+            mlflow.set_tags({**record.tags, "run_id": record.run_id})
             params = [Param(key, str(value)[:500]) for key, value in record.parameters.items()]
             now = int(run.info.start_time)
             metrics = [Metric(key, float(value), now, 0) for key, value in record.metrics.items() if value == value]
@@ -70,14 +63,13 @@ class Registry:
                 metrics += [Metric(name, float(value), now, number) for name, value in told.items()]
             for start in range(0, max(len(metrics), 1), 1000):
                 self._client.log_batch(run_id, metrics[start : start + 1000], params if start == 0 else [])
-            mlflow.set_tags(dict(record.tags))
-            for name, figure in record.figures.items():
-                mlflow.log_figure(figure, name)
+            self._client.log_inputs(run_id, [_input(table, version) for table, version in record.inputs.items()])
+            if any(pictures.iterdir()):
+                mlflow.log_artifacts(str(pictures))
             if bundle is None:
                 return None
             mlflow.log_artifacts(str(bundle), "bundle")
-            known = self._version_of(bundle.name)
-            return known or self._register(bundle, run_id)
+            return self.version_of(bundle.name) or self._register(bundle, run_id)
 
     def _register(self, bundle: Path, run_id: str) -> str:
         model = onnx.load_model_from_string((bundle / "model.onnx").read_bytes())
@@ -95,20 +87,36 @@ class Registry:
         )
         return str(made.version)
 
-    def _version_of(self, bundle: str) -> str | None:
+    def version_of(self, bundle: str) -> str | None:
+        """The version of the model of a bundle, None where it has none."""
         found = self._client.search_model_versions(f"name = '{self._pipeline}' and tags.bundle = '{bundle}'")
         return str(found[0].version) if found else None
 
-    def crown(self, version: str) -> None:
-        """Let the champion alias name this version."""
-        self._client.set_registered_model_alias(self._pipeline, CHAMPION, version)
+    def challenge(self, version: str) -> None:
+        """Let the challenger alias name this version: the latest that was let in, whether or not it reigns."""
+        self._client.set_registered_model_alias(self._pipeline, CHALLENGER, version)
 
-    def champion(self) -> str | None:
-        """The version that the champion alias names."""
+    def crown(self, version: str, previous: str | None = None) -> None:
+        """Let the champion alias name this version, and the other alias the one to go back to."""
+        self._client.set_registered_model_alias(self._pipeline, CHAMPION, version)
+        if previous is not None:
+            self._client.set_registered_model_alias(self._pipeline, PREVIOUS, previous)
+
+    def alias(self, name: str) -> str | None:
+        """The version that an alias names, as text whatever the store makes of it; None where there is none."""
         try:
-            return str(self._client.get_model_version_by_alias(self._pipeline, CHAMPION).version)
+            return str(self._client.get_model_version_by_alias(self._pipeline, name).version)
         except mlflow.exceptions.MlflowException:
             return None
+
+
+def _input(table: str, version: int) -> DatasetInput:
+    """A table of the lake at the version that a night read, as a dataset of its run."""
+    digest = str(version)
+    source = json.dumps({"table": table, "version": version})
+    return DatasetInput(
+        Dataset(table, digest, "delta_dataset_source", source), [InputTag("mlflow.data.context", "night")]
+    )
 
 
 def _signature(model: Any) -> ModelSignature:

@@ -102,7 +102,7 @@ def release(
     from forecaster.spec import load
     from forecaster.stages import quarantine as stage
 
-    rows = stage.release(load(file), _picked(ids, rule, depot, batch), **_who(by, reason))
+    rows = stage.release(load(file), _picked(ids, rule, depot, batch), **who(by, reason))
     _say("released", rows, "the next run uses them")
 
 
@@ -120,7 +120,7 @@ def discard(
     from forecaster.spec import load
     from forecaster.stages import quarantine as stage
 
-    rows = stage.discard(load(file), _picked(ids, rule, depot, batch), **_who(by, reason))
+    rows = stage.discard(load(file), _picked(ids, rule, depot, batch), **who(by, reason))
     _say("discarded", rows, "they stay in the quarantine table")
 
 
@@ -163,7 +163,8 @@ def _picked(ids: Sequence[str] | None, rule: str | None, depot: str | None, batc
     return Picked(tuple(ids or ()), rule, depot, batch)
 
 
-def _who(by: str | None, reason: str) -> dict[str, Any]:
+def who(by: str | None, reason: str) -> dict[str, Any]:
+    """Who decides why and when, as the stages want it."""
     if not reason.strip():
         raise SpecError("--reason: found nothing, wanted a sentence for whoever asks later")
     try:

@@ -24,6 +24,7 @@ from forecaster.serving import bundle as bundles
 from forecaster.serving.fallback import seasonal_naive
 from forecaster.serving.predict import Predictor
 from forecaster.spec import Spec
+from forecaster.stages import remember
 from forecaster.values import Candidate, Knowledge, Panel, Scores, Verdict
 
 CANDIDATE, CHAMPION, NAIVE = "candidate", "champion", "seasonal_naive"
@@ -210,33 +211,29 @@ def record(
     run_id: str,
     as_of: datetime,
     versions: Mapping[str, int],
-) -> str | None:
-    """Log the night to the registry; returns the model's version when there is an exported bundle."""
+) -> None:
+    """Write down what the registry is to be told of the night (`remember.tell`)."""
     from forecaster import pictures
-    from forecaster.registry import Record, Registry
 
     summary = candidate.summary
     metrics = {f"{name}/{metric}": v for name, found in scores.items() for metric, v in found.metrics.items()}
     metrics |= {f"train_{key}": summary[key] for key in ("seconds", "compile_seconds", "compile_misses")}
     if exported is not None:
         metrics["parity"] = exported.parity
-    parameters = {f"{part}.{key}": v for part in ("model", "training") for key, v in getattr(spec, part)}
-    found = Record(
-        run_name=run_id,
+    parameters = {f"{part}.{key}": str(v) for part in ("model", "training") for key, v in getattr(spec, part)}
+    told = remember.Record(
+        run_id=run_id,
         parameters={**parameters, "as_of": as_of.isoformat(), "cutoff": panel.cutoff, "depots": len(panel.depot_ids)},
         metrics=metrics,
         epochs=tuple(_metrics(told | took) for told, took in zip(summary["history"], summary["measured"], strict=True)),
         tags={
-            "run_id": run_id,
             "spec_digest": spec.digest,
             "lake_versions": str(dict(versions)),
             "verdict": verdict.sentence()[:4000],
             "device": str(summary["device"]),
         },
-        figures={"forecasts.png": pictures.forecasts(scores[CANDIDATE], panel)},
+        inputs=dict(versions),
+        bundle=exported.folder.name if exported else None,
     )
-    registry = Registry(spec.registry_url, spec.name, spec.state_folder / "mlflow_artifacts")
-    version = registry.log(found, exported.folder if exported else None)
-    if version is not None:
-        registry.crown(version)
-    return version
+    drawn = {"forecasts.png": pictures.forecasts(scores[CANDIDATE], panel)}
+    remember.write_down(told, {name: pictures.png(figure) for name, figure in drawn.items()}, spec)
