@@ -60,7 +60,10 @@ def promote(
 
 
 def rollback(file: File, reason: Reason, by: By = None) -> None:
-    """Let the champion before this one forecast again, from the next prediction on."""
+    """Let the champion before this one forecast again.
+
+    The next prediction is its own; what is on the page stays until then.
+    """
     from forecaster.spec import load
     from forecaster.stages import reign
 

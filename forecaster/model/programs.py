@@ -165,7 +165,7 @@ def _step(
     places = crops.draw(pick, sizes.crop, batch=sizes.batch, depots=known.depots, days=known.days, blur=known.blur)
     keys = jax.vmap(partial(jax.random.fold_in, drop))(devices.mine(len(restraints.dropout)))
     masks = jax.vmap(partial(network.masks, sizes.architecture, depots=sizes.batch))(restraints.dropout, keys)
-    parts = _gradients(parameters, data, known, devices.share(places), devices.share(masks, axis=2), sizes)
+    parts = _gradients(parameters, data, known, devices.share(places), devices.share(masks, axis=1), sizes)
     loss, gradient, scored = devices.total(parts)
     loss, gradient = jax.tree.map(lambda x: x / jnp.maximum(scored, 1.0), (loss, gradient))
 

@@ -26,7 +26,7 @@ class Preset:
     members: int  # an even number, which two cores share evenly
 
 
-PRESETS = {"quick": Preset(200, 2), "nightly": Preset(800, 4), "best": Preset(2400, 8)}
+PRESETS = {"quick": Preset(200, 2), "nightly": Preset(1600, 2), "best": Preset(4000, 6)}
 
 
 @dataclass(frozen=True)
