@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -272,6 +272,14 @@ class Fold:
     actuals: Floats  # NaN where nothing can be scored: not known, or the depot was closed
 
 
+class Scale(NamedTuple):
+    """How much each depot's demand changes from week to week, (depots,); NaN for a depot without such pairs or with no
+    change at all."""
+
+    absolute: Doubles  # mean |lag-7 change|
+    squared: Doubles  # mean (lag-7 change)²
+
+
 @dataclass(frozen=True)
 class Scores:
     """How one model did on the folds of a backtest."""
@@ -279,6 +287,7 @@ class Scores:
     model: str
     folds: tuple[Fold, ...]
     metrics: Mapping[str, float]
+    scale: Scale  # of the days before the first fold
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,15 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from forecaster.evaluation.metrics import Scale
 from forecaster.spec import Spec
-from forecaster.values import Candidate, Encoding, Fold, Forecast, Panel
+from forecaster.values import Candidate, Encoding, Fold, Forecast, Panel, Scale
 
 NAN = float("nan")
 FIRST = np.datetime64("2024-01-01")  # a Monday
@@ -83,18 +82,20 @@ def bare(demand: Any, *, horizon: int = 7, closed: Any = None) -> Panel:
     )
 
 
-def forecast(quantiles: Any, *, levels: tuple[float, ...] = LEVELS, closed: Any = None) -> Forecast:
+def forecast(
+    quantiles: Any, *, levels: tuple[float, ...] = LEVELS, closed: Any = None, cutoff: date = date(2024, 1, 1)
+) -> Forecast:
     """A forecast that says the given quantiles (depots, horizon, levels)."""
     said = np.asarray(quantiles, np.float32)
     open_ = np.ones(said.shape[:2], bool)
     for depot, step in closed or ():
         open_[depot, step] = False
-    dates = tuple(date(2024, 1, 2 + step) for step in range(said.shape[1]))
-    return Forecast(tuple(f"D{i}" for i in range(len(said))), date(2024, 1, 1), dates, levels, said, open_)
+    dates = tuple(cutoff + timedelta(days=1 + step) for step in range(said.shape[1]))
+    return Forecast(tuple(f"D{i}" for i in range(len(said))), cutoff, dates, levels, said, open_)
 
 
-def fold(quantiles: Any, actuals: Any, *, levels: tuple[float, ...] = LEVELS) -> Fold:
-    return Fold(forecast(quantiles, levels=levels), np.asarray(actuals, np.float32))
+def fold(quantiles: Any, actuals: Any, *, levels: tuple[float, ...] = LEVELS, cutoff: date = date(2024, 1, 1)) -> Fold:
+    return Fold(forecast(quantiles, levels=levels, cutoff=cutoff), np.asarray(actuals, np.float32))
 
 
 def scale(absolute: Any, squared: Any = None) -> Scale:
@@ -149,7 +150,7 @@ def candidate() -> Candidate:
 
     with quickly():
         found = train.fit(panel(), spec())
-    return replace(found, parameters={**found.parameters, "calibration": np.array([1.3, 1.0, 0.8], np.float32)})
+    return replace(found, parameters={**found.parameters, "calibration": np.float32([[1.3, 1.0, 0.8]] * 3)})
 
 
 @cache

@@ -46,5 +46,5 @@ def run(predictors: Mapping[str, Predictor], panel: Panel, days: int) -> dict[st
     scores = {}
     for name, predict in predictors.items():
         found = folds(predict, panel, at)
-        scores[name] = Scores(name, found, measure(found, scale))
+        scores[name] = Scores(name, found, measure(found, scale), scale)
     return scores

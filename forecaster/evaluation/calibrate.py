@@ -2,7 +2,12 @@
 
 Split-conformal calibration in its multiplicative form (Romano, Patterson & Candès 2019, arXiv:1905.03222, with the
 distance to the median as the scale): for each level, the factor on its distance to the median, in log counts, with
-which the level's share of held-out actuals lies below it.
+which the level's share of held-out actuals lies below it. First for all days of the horizon together, then for each by
+what is left.
+
+Depots share their days: one stormy week moves the shares of all of them. A share is therefore drawn to the nominal one
+only as far as it can be trusted, by its standard error over days (Efron & Morris 1973, "Stein's estimation rule"). With
+many alike depots that is all the way; with twenty that swing together, a fraction of it.
 """
 
 from __future__ import annotations
@@ -10,38 +15,74 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from forecaster.values import Floats, Fold
+from forecaster.values import Days, Doubles, Floats, Fold
 
 ENOUGH = 50  # depot-days; with fewer the quantiles stay as they are
 NARROWEST, WIDEST = 0.3, 5.0
+OFF = 0.05  # how far shares are usually off before they are calibrated, as a standard deviation,
+OFF_BY_STEP = 0.02  # and how far those of one day of the horizon are off from all days'
+LEAST = 1e-6  # log counts of distance to the median that can be stretched
 
 
 def factors(folds: Sequence[Fold]) -> Floats:
-    """Factor (levels,) for each level's distance to the median in log counts; 1 leaves it alone."""
-    levels = folds[0].forecast.levels
+    """Factor (horizon, levels) for each level's distance to the median in log counts; 1 leaves it alone."""
+    levels, horizon = folds[0].forecast.levels, folds[0].actuals.shape[1]
     middle = levels.index(0.5)
-    known = np.concatenate([np.isfinite(fold.actuals).ravel() for fold in folds])
-    if known.sum() < ENOUGH:
-        return np.ones(len(levels), np.float32)
-    log = np.log1p(np.concatenate([fold.forecast.quantiles.reshape(-1, len(levels)) for fold in folds])[known])
-    actual = np.log1p(np.concatenate([fold.actuals.ravel() for fold in folds])[known])
-    found = np.ones(len(levels), np.float32)
-    for index, level in enumerate(levels):
-        reach = np.abs(log[:, index] - log[:, middle])
-        usable = reach > 1e-6
-        if index == middle or not usable.sum() >= ENOUGH:
+    rows = [np.nonzero(np.isfinite(fold.actuals)) for fold in folds]
+    parts = list(zip(folds, rows, strict=True))
+    said = np.log1p(np.concatenate([fold.forecast.quantiles[row].astype(float) for fold, row in parts]))
+    came = np.log1p(np.concatenate([fold.actuals[row].astype(float) for fold, row in parts]))
+    day = np.concatenate([np.asarray(fold.forecast.target_dates, "datetime64[D]")[row[1]] for fold, row in parts])
+    step = np.concatenate([row[1] for row in rows])
+    reach, gap = np.abs(said - said[:, [middle]]), came - said[:, middle]
+    found = np.ones((horizon, len(levels)))
+    for place, level in enumerate(levels):
+        if place == middle:
             continue
+        usable = reach[:, place] > LEAST
         side = 1.0 if level > 0.5 else -1.0
-        needed = side * (actual - log[:, middle])[usable] / reach[usable]
-        found[index] = np.clip(np.quantile(needed, max(level, 1 - level)), NARROWEST, WIDEST)
-    return _uncrossed(found, np.abs(log - log[:, [middle]]).mean(axis=0), middle)
+        score = side * gap[usable] / reach[usable, place]
+        found[:, place] = _factor(score, day[usable], max(level, 1 - level), OFF)
+        for h in range(horizon):
+            mine = step[usable] == h
+            left = score[mine] / found[h, place]
+            found[h, place] *= _factor(left, day[usable][mine], max(level, 1 - level), OFF_BY_STEP)
+    typical = [reach[step == h].mean(axis=0) if (step == h).any() else reach.mean(axis=0) for h in range(horizon)]
+    clipped = np.clip(found, NARROWEST, WIDEST)
+    return np.stack([_uncrossed(f, r, middle) for f, r in zip(clipped, typical, strict=True)]).astype(np.float32)
 
 
-def _uncrossed(factor: Floats, reach: Floats, middle: int) -> Floats:
+def _factor(score: Doubles, day: Days, level: float, off: float) -> float:
+    """The factor under which as large a share of scores lies as the level promises, as far as the share is trusted.
+
+    A score is how far an actual lies out, in distances of its quantile; at 1 it lies on the quantile.
+    """
+    if len(score) < ENOUGH:
+        return 1.0
+    inside = score <= 1
+    share = float(inside.mean())
+    error = _standard_error(inside, day)
+    trusted = off**2 / (off**2 + error**2)
+    return float(np.quantile(score, share + trusted * (level - share)))
+
+
+def _standard_error(inside: NDArray[np.bool_], day: Days) -> float:
+    """Of a share of depot-days, whose depots share their days: over the days (Cochran 1977, section 9.3)."""
+    _, which = np.unique(day, return_inverse=True)
+    count = np.bincount(which)
+    missed = np.bincount(which, inside) - inside.mean() * count
+    days = len(count)
+    if days < 2:
+        return 1.0
+    return float(np.sqrt((missed**2).sum() * days / (days - 1)) / count.sum())
+
+
+def _uncrossed(factor: Doubles, reach: Doubles, middle: int) -> Doubles:
     """Factors with which the mean distances still grow away from the median."""
     distance = factor * reach
     out = np.maximum.accumulate(distance[middle:])
     down = np.maximum.accumulate(distance[middle::-1])[::-1]
     grown = np.concatenate([down, out[1:]])
-    return np.where(reach > 1e-6, grown / np.maximum(reach, 1e-6), 1.0).astype(np.float32)
+    return np.where(reach > LEAST, grown / np.maximum(reach, LEAST), 1.0)

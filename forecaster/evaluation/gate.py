@@ -2,35 +2,87 @@
 
 All were scored on the same folds, which none of them trained on. An unknown number objects: every test is written so
 that NaN fails it.
+
+A candidate that is no better than the champion need not be worse: where their difference is so small that chance
+explains it, and surely below what the pipeline file allows, the fresher model goes out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+import numpy as np
+
+from forecaster.evaluation.paired import Difference, difference
 from forecaster.spec import Gate
 from forecaster.values import Scores, Verdict
 
+CHAMPION = "champion"
 ROUNDING = 1e-4  # relative: a candidate that is the champion again says so to within the parity of ONNX and JAX
+LARGE = 0.5  # the largest depots that together make this share of demand have a veto,
+LEAST = 14  # each with so many scored days at least
 
 
 def judge(candidate: Scores, rivals: Mapping[str, Scores], gate: Gate) -> Verdict:
     """The verdict on a candidate; `rivals` holds the models to beat by name, those that there are."""
-    found, objections = candidate.metrics, []
-    mine = found[gate.metric]
+    objections = [*_unknown(candidate), *_beaten(candidate, rivals, gate), *_bounds(candidate, gate)]
+    if CHAMPION in rivals and CHAMPION in gate.beat:
+        objections += _vetoes(candidate, rivals[CHAMPION], gate)
+    compared = {scores.model: dict(scores.metrics) for scores in (candidate, *rivals.values())}
+    return Verdict(not objections, tuple(objections), compared)
+
+
+def _unknown(candidate: Scores) -> Iterator[str]:
+    """Is any number of any forecast no number?"""
+    for fold in candidate.folds:
+        wrong = np.argwhere(~np.isfinite(fold.forecast.quantiles).all(axis=2))
+        if len(wrong):
+            depot, ahead = wrong[0]
+            named = f"{fold.forecast.depot_ids[depot]} on {fold.forecast.target_dates[ahead]}"
+            yield f"{len(wrong)} forecasts of the fold after {fold.forecast.cutoff} are not numbers, as of {named}"
+
+
+def _beaten(candidate: Scores, rivals: Mapping[str, Scores], gate: Gate) -> Iterator[str]:
+    mine = candidate.metrics[gate.metric]
     for name in gate.beat:
         if name not in rivals:
             continue  # no champion reigns yet
         theirs = rivals[name].metrics[gate.metric]
-        if not mine <= theirs * (1 - gate.margin) * (1 + ROUNDING):
-            wanted = f"at most {theirs * (1 - gate.margin):.4f}"
-            objections.append(f"{gate.metric} is {mine:.4f}, wanted {wanted} to beat {name} ({theirs:.4f})")
-    low, high = gate.coverage
+        wanted = theirs * (1 - gate.margin)
+        if mine <= wanted * (1 + ROUNDING):
+            continue
+        told = f"{gate.metric} is {mine:.4f}, wanted at most {wanted:.4f} to beat {name} ({theirs:.4f})"
+        if name == CHAMPION and gate.margin == 0 and candidate.folds:
+            found = _against(candidate, rivals[name], gate)
+            if found.high <= gate.max_loss:
+                continue
+            told += f"; {found.sentence('the candidate', name, gate.metric)}"
+            told += f", wanted surely no worse than {gate.max_loss:.0%}"
+        yield told
+
+
+def _bounds(candidate: Scores, gate: Gate) -> Iterator[str]:
+    found, (low, high) = candidate.metrics, gate.coverage
     if not low <= found["coverage"] <= high:
-        objections.append(f"the 80 % interval covers {found['coverage']:.3f}, wanted {low} to {high}")
+        yield f"the 80 % interval covers {found['coverage']:.3f}, wanted {low} to {high}"
     if not abs(found["bias"]) <= gate.max_bias:
-        objections.append(
-            f"bias (forecast minus actual) is {found['bias']:+.4f} of demand, wanted at most {gate.max_bias}"
-        )
-    compared = {scores.model: dict(scores.metrics) for scores in (candidate, *rivals.values())}
-    return Verdict(not objections, tuple(objections), compared)
+        yield f"bias (forecast minus actual) is {found['bias']:+.4f} of demand, wanted at most {gate.max_bias}"
+
+
+def _vetoes(candidate: Scores, champion: Scores, gate: Gate) -> Iterator[str]:
+    """Large depots that the candidate serves much worse, by more than chance."""
+    if not candidate.folds:
+        return
+    demand = np.nansum(np.concatenate([fold.actuals for fold in candidate.folds], axis=1), axis=1)
+    order = np.argsort(-demand, kind="stable")
+    before = np.cumsum(demand[order]) - demand[order]
+    for depot in order[before < LARGE * demand.sum()].tolist():
+        found = _against(candidate, champion, gate, depot)
+        if found.days >= LEAST and found.relative > gate.worst_depot and found.low > 0:
+            named = candidate.folds[0].forecast.depot_ids[depot]
+            told = found.sentence("the candidate", "the champion", gate.metric)
+            yield f"at {named}, one of the largest, {told}, wanted at most {gate.worst_depot:.0%} worse"
+
+
+def _against(candidate: Scores, champion: Scores, gate: Gate, depot: int | None = None) -> Difference:
+    return difference(candidate.folds, champion.folds, candidate.scale, gate.metric, depot)

@@ -25,24 +25,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from forecaster.values import Bools, Days, Doubles, Floats, Fold
+from forecaster.values import Bools, Days, Doubles, Floats, Fold, Scale
 
 SEASON = 7
 LOW, MIDDLE, HIGH = 0.1, 0.5, 0.9
 _NEAR = 1e-9
-
-
-class Scale(NamedTuple):
-    """How much each depot's demand changes from week to week, (depots,); NaN for a depot without such pairs or with no
-    change at all."""
-
-    absolute: Doubles  # mean |lag-7 change|
-    squared: Doubles  # mean (lag-7 change)²
 
 
 @dataclass(frozen=True, eq=False)

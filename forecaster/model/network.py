@@ -176,9 +176,9 @@ def forward(
     """Quantiles of counts on the days after the window: the members' mean, calibrated, zero on closed days.
 
     `parameters` is a candidate's tree: {"members": …, "constants": …, "blend": {"members": (members,), "anchor": ()},
-    "calibration": (levels,)}, members stacked on the first axis. Members are averaged as logs by their weights, the
-    median is drawn to the seasonal anchor by its share, and the calibration widens or narrows each level's distance to
-    the median. Never crossing, never negative.
+    "calibration": (horizon, levels)}, members stacked on the first axis. Members are averaged as logs by their weights,
+    the median is drawn to the seasonal anchor by its share, and the calibration widens or narrows each level's distance
+    to the median. Never crossing, never negative.
     """
 
     def member(learned: Parameters) -> Said:
@@ -189,7 +189,7 @@ def forward(
     mean = (each.quantiles[:, :, 0] * trust[:, None, None, None]).sum(axis=0)
     middle = mean[..., shape.median : shape.median + 1]
     center = middle + share * (each.anchor[0, :, 0, :, None] - middle)
-    said = center + (mean - middle) * parameters["calibration"][None, None]
+    said = center + (mean - middle) * parameters["calibration"][None]
     log = _in_order(said, shape.median)
     open_ = window.open[:, -shape.horizon :, None]
     return jnp.where(open_ > 0, jnp.expm1(jnp.clip(log, 0.0, 20.0)), 0.0)

@@ -94,7 +94,7 @@ def fit(
             "members": kept,
             "constants": jax.tree.map(np.asarray, material.known.constants),
             "blend": {"members": trust.members, "anchor": np.float32(trust.anchor)},
-            "calibration": np.ones(len(shape.levels), np.float32),
+            "calibration": np.ones((shape.horizon, len(shape.levels)), np.float32),
         },
         architecture=shape.to_json(),
         encoding=panel.encoding,

@@ -230,6 +230,12 @@ class Gate(Section):
     """The models that the candidate must not be worse than."""
     margin: float = Field(default=0.0, ge=0, lt=1)
     """Share by which the metric must be lower than that of each model to beat."""
+    max_loss: float = Field(default=0.02, ge=0, lt=1)
+    """Without a margin: a candidate that is not better than the champion goes out where it is surely (95 %) worse by no
+    more than this share."""
+    worst_depot: float = Field(default=0.25, gt=0)
+    """Share by which none of the largest depots, which make half of the demand, may be served worse than by the
+    champion, where that is more than chance."""
     coverage: tuple[float, float] = (0.74, 0.86)
     """Bounds for the share of days that fall into the 80 % interval."""
     max_bias: float = Field(default=0.03, gt=0)

@@ -59,7 +59,7 @@ def fit(
     return replace(
         candidate,
         parameters={**candidate.parameters, "calibration": factors},
-        summary={**candidate.summary, "calibration": [float(f) for f in factors]},
+        summary={**candidate.summary, "calibration": factors.tolist()},
     )
 
 

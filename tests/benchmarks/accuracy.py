@@ -104,7 +104,7 @@ def _measured(dataset: str, model: str, panel: Panel) -> Result:
     fitted = time.perf_counter()
     folds = backtest.folds(predict, panel, at)
     seconds = time.perf_counter() - fitted
-    mase, mape = _each(folds, scale)
+    mase, mape = _each(folds, scale.absolute)
     ids, metrics = panel.depot_ids, measure(folds, scale)
     return Result(
         dataset,

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
+from typing import Any
+
+import numpy as np
 import pytest
 
 from forecaster.evaluation.gate import judge
+from forecaster.evaluation.metrics import measure
 from forecaster.spec import Gate
 from forecaster.values import Scores, Verdict
-from tests.panels import NAN
+from tests.panels import NAN, fold, scale
 
 GOOD = {"wape": 0.10, "mase": 0.5, "coverage": 0.80, "bias": 0.0}
 
 
 def scores(model: str, **metrics: float) -> Scores:
-    return Scores(model, (), {**GOOD, **metrics})
+    return Scores(model, (), {**GOOD, **metrics}, scale([]))
 
 
 def verdict(gate: Gate | None = None, rivals: dict[str, float] | None = None, **metrics: float) -> Verdict:
@@ -91,3 +96,77 @@ def test_the_gate_looks_at_its_own_metric_and_rivals() -> None:
 def test_the_bounds_themselves_are_allowed() -> None:
     assert verdict(coverage=0.74, bias=0.03).admitted
     assert verdict(coverage=0.86, bias=-0.03).admitted
+
+
+# --- day by day -------------------------------------------------------------------------------------------------------
+
+DAYS, DEPOTS = 28, 6
+
+
+def told(model: str, median: Any) -> Scores:
+    """Medians (depots, days) against actuals that are 100 for the first depot and 10 for the others, in four folds."""
+    said = np.broadcast_to(np.asarray(median, float), (DEPOTS, DAYS))
+    actual = np.broadcast_to(np.array([100.0, *[10.0] * (DEPOTS - 1)])[:, None], (DEPOTS, DAYS))
+    folds = tuple(
+        fold(
+            np.stack([0.5 * said, said, 2 * said], axis=-1)[:, week : week + 7],
+            actual[:, week : week + 7],
+            cutoff=date(2026, 1, 1) + timedelta(days=week),
+        )
+        for week in range(0, DAYS, 7)
+    )
+    size = scale(np.ones(DEPOTS))
+    return Scores(model, folds, {**measure(folds, size), "coverage": 0.8, "bias": 0.0}, size)
+
+
+def missed(by: Any) -> Any:
+    """Medians that are off by a share of the actual; (depots, days) or anything that spreads to it."""
+    actual = np.array([100.0, *[10.0] * (DEPOTS - 1)])[:, None]
+    return actual * (1 + np.broadcast_to(np.asarray(by, float), (DEPOTS, DAYS)))
+
+
+def against(champion: Scores, candidate: Scores, **gate: Any) -> tuple[str, ...]:
+    return judge(candidate, {"champion": champion}, Gate(**gate)).objections
+
+
+def test_what_chance_explains_does_not_keep_a_candidate_from_going_out() -> None:
+    random = np.random.default_rng(0)
+    champion = told("champion", missed(0.1))
+    # On each day better or worse by a twentieth of a percent, and a hundredth worse on the whole.
+    slightly = told("candidate", missed(0.1 + 0.0005 * random.choice([-1, 1], DAYS) + 0.00005))
+    assert slightly.metrics["wape"] > champion.metrics["wape"] * (1 + 1e-4)
+    assert against(champion, slightly) == ()
+    (objection,) = against(champion, slightly, max_loss=0)
+    assert "the candidate is 0." in objection
+    assert objection.endswith("over 28 days), wanted surely no worse than 0%")
+
+
+def test_a_candidate_that_is_worse_by_more_than_chance_stays() -> None:
+    (objection,) = against(told("champion", missed(0.1)), told("candidate", missed(0.104)))
+    assert objection == (
+        "wape is 0.1040, wanted at most 0.1000 to beat champion (0.1000); the candidate is 4.0 % worse than champion "
+        "in wape, more than chance (+4.0 % to +4.0 % over 28 days), wanted surely no worse than 2%"
+    )
+
+
+def test_a_large_depot_has_a_veto_and_a_small_one_has_none() -> None:
+    champion = told("champion", missed(0.1))
+    by = np.full((DEPOTS, 1), 0.05)
+    by[0] = 0.13
+    worse_at_the_largest = told("candidate", missed(by))
+    found = [each for each in against(champion, worse_at_the_largest) if "largest" in each]
+    assert found == [
+        "at D0, one of the largest, the candidate is 30.0 % worse than the champion in wape, more than chance "
+        "(+30.0 % to +30.0 % over 28 days), wanted at most 25% worse"
+    ]
+    assert not [each for each in against(champion, worse_at_the_largest, worst_depot=0.31) if "largest" in each]
+    by[:] = 0.05
+    by[1] = 0.5
+    assert against(champion, told("candidate", missed(by))) == ()
+
+
+def test_a_forecast_that_is_no_number_is_named() -> None:
+    median = missed(0.05).copy()
+    median[2, 9] = NAN
+    found = against(told("champion", missed(0.1)), told("candidate", median))
+    assert found[0] == "1 forecasts of the fold after 2026-01-08 are not numbers, as of D2 on 2026-01-11"

@@ -42,7 +42,7 @@ def plain() -> Candidate:
         "members": members,
         "constants": constants,
         "blend": {"members": np.ones(1, np.float32), "anchor": np.float32(0)},
-        "calibration": np.ones(3, np.float32),
+        "calibration": np.ones((3, 3), np.float32),
     }
     encoding = plain_panel().encoding
     return Candidate(parameters, shape.to_json(), encoding, panels.CALENDAR, panels.LEVELS, 3, {"seconds": 1.0})
@@ -142,7 +142,7 @@ def test_a_manifest_holds_nothing_that_differs_between_equal_trainings() -> None
 def test_what_calibration_reversed_is_put_in_order_as_it_is_when_serving() -> None:
     shape = network.Architecture(1, 4, (0.1, 0.4, 0.5, 0.6, 0.9), 3, 0, len(panels.CALENDAR), ())
     members = jax.tree.map(lambda leaf: np.asarray(leaf)[None], network.initial(shape, jax.random.key(0)))
-    factors = np.array([0.3, 5.0, 1.0, 5.0, 0.3], np.float32)
+    factors = np.float32([[0.3, 5.0, 1.0, 5.0, 0.3]] * 3)
     parameters = {**plain().parameters, "members": members, "calibration": factors}
     odd = replace(plain(), parameters=parameters, architecture=shape.to_json(), levels=shape.levels)
     said = export.forecaster(odd)(plain_panel()).quantiles

@@ -61,7 +61,7 @@ def test_quantiles_rise_and_are_finite_and_never_negative(changes: dict[str, Any
     """Also for parameters far from any that training finds."""
     parameters = dict(panels.candidate().parameters)
     parameters["members"] = jax.tree.map(lambda leaf: leaf * np.float32(scale), parameters["members"])
-    parameters["calibration"] = np.ones(3, np.float32)
+    parameters["calibration"] = np.ones((HORIZON, 3), np.float32)
     said = say(raw(**changes), parameters)
     assert said.shape == (3, HORIZON, 3)
     assert np.isfinite(said).all()
