@@ -1,9 +1,9 @@
 """Widen or narrow the quantiles until they hold what they promise, on days that training did not see.
 
 Split-conformal calibration in its multiplicative form (Romano, Patterson & Candès 2019, arXiv:1905.03222, with the
-distance to the median as the scale): for each level, the factor on its distance to the median, in log counts, with
-which the level's share of held-out actuals lies below it. First for all days of the horizon together, then for each by
-what is left.
+distance to the median as the scale): for each interval, the factor on its ends' distances to the median, in log counts,
+with which it holds its share of held-out actuals. First for all days of the horizon together, then for each by what is
+left. Both ends get the same factor: on which side of the median four weeks lie says nothing of the weeks after them.
 
 Depots share their days: one stormy week moves the shares of all of them. A share is therefore drawn to the nominal one
 only as far as it can be trusted, by its standard error over days (Efron & Morris 1973, "Stein's estimation rule"). With
@@ -38,34 +38,48 @@ def factors(folds: Sequence[Fold]) -> Floats:
     step = np.concatenate([row[1] for row in rows])
     reach, gap = np.abs(said - said[:, [middle]]), came - said[:, middle]
     found = np.ones((horizon, len(levels)))
-    for place, level in enumerate(levels):
-        if place == middle:
-            continue
-        usable = reach[:, place] > LEAST
-        side = 1.0 if level > 0.5 else -1.0
-        score = side * gap[usable] / reach[usable, place]
-        found[:, place] = _factor(score, day[usable], max(level, 1 - level), OFF)
-        for h in range(horizon):
-            mine = step[usable] == h
-            left = score[mine] / found[h, place]
-            found[h, place] *= _factor(left, day[usable][mine], max(level, 1 - level), OFF_BY_STEP)
+    for place, level in enumerate(levels[:middle]):
+        mirrored = next((other for other in range(middle + 1, len(levels)) if _mirror(level, levels[other])), None)
+        found[:, place] = _of_horizon(
+            gap, reach[:, place], reach[:, mirrored or place], day, step, horizon, 1 - 2 * level
+        )
+        if mirrored is not None:
+            found[:, mirrored] = found[:, place]
+    for place, level in enumerate(levels[middle + 1 :], middle + 1):
+        if not any(_mirror(level, other) for other in levels[:middle]):
+            found[:, place] = _of_horizon(gap, reach[:, place], reach[:, place], day, step, horizon, 2 * level - 1)
     typical = [reach[step == h].mean(axis=0) if (step == h).any() else reach.mean(axis=0) for h in range(horizon)]
     clipped = np.clip(found, NARROWEST, WIDEST)
     return np.stack([_uncrossed(f, r, middle) for f, r in zip(clipped, typical, strict=True)]).astype(np.float32)
 
 
-def _factor(score: Doubles, day: Days, level: float, off: float) -> float:
-    """The factor under which as large a share of scores lies as the level promises, as far as the share is trusted.
+def _mirror(one: float, other: float) -> bool:
+    return abs(one + other - 1) < LEAST
 
-    A score is how far an actual lies out, in distances of its quantile; at 1 it lies on the quantile.
+
+def _of_horizon(
+    gap: Doubles, down: Doubles, up: Doubles, day: Days, step: NDArray[np.intp], horizon: int, share: float
+) -> Doubles:
+    """The factors, (horizon,), with which the interval from `down` below the median to `up` above holds its share."""
+    usable = (down > LEAST) & (up > LEAST)
+    score = np.maximum(gap[usable] / up[usable], -gap[usable] / down[usable])
+    days, steps = day[usable], step[usable]
+    all_days = _factor(score, days, share, OFF)
+    of_each = [_factor(score[steps == h] / all_days, days[steps == h], share, OFF_BY_STEP) for h in range(horizon)]
+    return all_days * np.array(of_each)
+
+
+def _factor(score: Doubles, day: Days, promised: float, off: float) -> float:
+    """The factor under which as large a share of scores lies as is promised, as far as the share is trusted.
+
+    A score is how far out an actual lies, as a part of the interval's reach on its side; at 1 it lies on the end.
     """
     if len(score) < ENOUGH:
         return 1.0
     inside = score <= 1
-    share = float(inside.mean())
-    error = _standard_error(inside, day)
+    share, error = float(inside.mean()), _standard_error(inside, day)
     trusted = off**2 / (off**2 + error**2)
-    return float(np.quantile(score, share + trusted * (level - share)))
+    return float(np.quantile(score, share + trusted * (promised - share)))
 
 
 def _standard_error(inside: NDArray[np.bool_], day: Days) -> float:

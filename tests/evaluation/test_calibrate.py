@@ -61,6 +61,23 @@ def test_a_band_too_narrow_or_too_wide_comes_to_cover_four_fifths(width: float) 
         assert abs(covered(held_out) - 0.8) > 0.1
 
 
+def test_both_ends_move_alike_however_one_sided_the_days_were() -> None:
+    """Actuals evenly between 1 below and 2.25 above the median in logs; the band reaches 1 down and 2 up."""
+    actual = np.expm1(10 + np.linspace(-1, 2.25, 400))[:, None]
+    found = calibrate.factors(on_days(np.tile(np.expm1(np.array([9.0, 10.0, 12.0])), (400, 1, 1)), actual))
+    assert found[0, 0] == found[0, 2]
+    # Four fifths of max(up / 2, down / 1) lie below 0.8 · 3.25 / 3.
+    np.testing.assert_allclose(found, [[0.8 * 3.25 / 3, 1, 0.8 * 3.25 / 3]], rtol=0.01)
+
+
+def test_levels_without_a_mirror_have_their_own_factor() -> None:
+    random = np.random.default_rng(0)
+    actual = np.expm1(5 + 0.3 * random.normal(size=(4000, 1)))
+    levels = (0.1, 0.5, 0.8, 0.9)  # standard normal quantiles -1.28, 0, 0.84, 1.28
+    said = np.tile(np.expm1(5 + 0.15 * np.array([-1.2816, 0, 0.8416, 1.2816])), (4000, 1, 1))
+    np.testing.assert_allclose(calibrate.factors(on_days(said, actual, levels=levels)), [[2, 1, 2, 2]], rtol=0.07)
+
+
 def test_what_all_depots_share_is_trusted_less(monkeypatch: pytest.MonkeyPatch) -> None:
     alone, together = (calibrate.factors(folds_of(0.7, common=share)) for share in (0.0, 0.9))
     assert 1 < together[0, 2] < alone[0, 2]
