@@ -122,15 +122,22 @@ def train(night: Night, panel: Panel) -> Candidate:
 
 @computes
 def backtest(night: Night, candidate: Candidate, panel: Panel, knowledge: Knowledge) -> dict[str, Scores]:
-    """Score candidate, champion and seasonal naive on the same unseen days."""
+    """Score candidate, champion and baselines on the same unseen days."""
     from forecaster.lake import Lake
     from forecaster.stages import learn
 
     with night.stage("backtest"):
-        scores, trouble = learn.backtest(candidate, night.champion(), panel, knowledge, night.spec)
+        scores, troubles = learn.backtest(
+            candidate,
+            night.champion(),
+            panel,
+            knowledge,
+            night.spec,
+            on_model=lambda name: night.progress.advance(0, name),
+        )
         learn.keep_scores(scores, Lake(night.spec.lake_url), run_id=night.run_id, now=datetime.now(UTC))
-    if trouble:
-        night.note(message=trouble)
+    if troubles:
+        night.note(message="; ".join(troubles))
     return scores
 
 

@@ -112,6 +112,36 @@ def run(
 
 
 @app.command()
+def backtest(
+    file: File,
+    as_of: AsOf = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, with every metric.")] = False,
+) -> None:
+    """Compare our model and its rivals on the same past days.
+
+    Trains on what the lake held before the last `backtest.days` days, forecasts these, and says who wins and whether
+    that is more than chance. Nothing is published.
+    """
+    import json
+
+    from forecaster.progress import Night
+
+    spec = _load(file)
+    try:
+        from forecaster.stages.leaderboard import board
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"{error}; this command needs: pip install 'forecaster[train]'") from error
+    progress = Night()
+    with progress.shown():
+        found = board(spec, as_of=_instant(as_of, spec) or datetime.now(UTC), progress=progress)
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), indent=2))
+        return
+    for line in (f"{spec.name}, {found.days}", *found.lines(), found.verdict):
+        typer.echo(line)
+
+
+@app.command()
 def assist(
     file: File,
     number: Annotated[int, typer.Option("--number", min=1, help="Which host this is, from 1.")],

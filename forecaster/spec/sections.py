@@ -216,18 +216,25 @@ class Training(Section):
     """Several machines train as one. Left out: the night's own devices."""
 
 
+Baseline = Literal["seasonal_naive", "seasonal_window_average", "auto_ets", "theta", "mstl", "prophet", "lightgbm"]
+Rival = Literal[
+    "champion", "seasonal_naive", "seasonal_window_average", "auto_ets", "theta", "mstl", "prophet", "lightgbm"
+]
+
+
 class Backtest(Section):
     days: int = Field(default=30, ge=1)
     """Last days held out; each is forecast once, from weekly cutoffs."""
-    baselines: tuple[Literal["seasonal_naive"], ...] = ("seasonal_naive",)
-    """What the candidate is compared with beside the champion."""
+    baselines: tuple[Baseline, ...] = ("seasonal_naive", "seasonal_window_average")
+    """What the candidate is compared with beside the champion. The two of the default always are; the others need
+    `pip install 'forecaster[baselines]'`."""
 
 
 class Gate(Section):
     metric: Literal["wape", "mape", "mase", "wql"] = "wape"
     """What is compared, over all held-out days; less is better."""
-    beat: tuple[Literal["seasonal_naive", "champion"], ...] = ("seasonal_naive", "champion")
-    """The models that the candidate must not be worse than."""
+    beat: tuple[Rival, ...] = ("seasonal_naive", "champion")
+    """The models that the candidate must not be worse than; baselines among them are declared in `backtest`."""
     margin: float = Field(default=0.0, ge=0, lt=1)
     """Share by which the metric must be lower than that of each model to beat."""
     max_loss: float = Field(default=0.02, ge=0, lt=1)

@@ -13,9 +13,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from forecaster.demand import panel as panels
-from forecaster.errors import ForecasterError, SpecError
+from forecaster.errors import ForecasterError, MissingExtra, SpecError
 from forecaster.evaluation import backtest as backtests
-from forecaster.evaluation import calibrate, gate
+from forecaster.evaluation import baselines, calibrate, gate
 from forecaster.lake import TABLES, Lake
 from forecaster.model import compiling, export, hosts, train
 from forecaster.model.epochs import Epoch
@@ -28,6 +28,7 @@ from forecaster.stages import remember
 from forecaster.values import Candidate, Knowledge, Panel, Scores, Verdict
 
 CANDIDATE, CHAMPION, NAIVE = "candidate", "champion", "seasonal_naive"
+ALWAYS = (NAIVE, "seasonal_window_average")
 
 
 @dataclass(frozen=True)
@@ -100,26 +101,45 @@ def _together(
 
 
 def backtest(
-    candidate: Candidate, champion: Path | None, panel: Panel, knowledge: Knowledge, spec: Spec
-) -> tuple[dict[str, Scores], str | None]:
-    """The scores of candidate, seasonal naive and champion on the same last days, which none of them trained on.
+    candidate: Candidate,
+    champion: Path | None,
+    panel: Panel,
+    knowledge: Knowledge,
+    spec: Spec,
+    *,
+    on_model: Callable[[str], None] | None = None,
+) -> tuple[dict[str, Scores], list[str]]:
+    """The scores of candidate, baselines and champion on the same last days, which none of them trained on.
 
-    The second value says why a champion could not be compared, None when it was or when there is none.
+    `on_model` hears each one's name before it is fitted. The second value says why a champion or a declared baseline
+    could not be compared, empty when all were.
     """
-    levels = candidate.levels
-    predictors: dict[str, backtests.Predictor] = {
-        CANDIDATE: export.forecaster(candidate),
-        NAIVE: lambda before: seasonal_naive(before, levels),
-    }
-    scores = backtests.run(predictors, panel, spec.backtest.days)
-    if champion is None:
-        return scores, None
-    try:
-        reigning = Predictor(bundles.read(champion))
-        its_panel = panels.build(knowledge, spec, reigning.bundle.encoding)
-        return scores | backtests.run({CHAMPION: reigning}, its_panel, spec.backtest.days), None
-    except ForecasterError as error:
-        return scores, f"the champion could not be compared: {error}"
+    levels, days = candidate.levels, spec.backtest.days
+    tell = on_model or (lambda name: None)
+    tell(CANDIDATE)
+    scores = backtests.run({CANDIDATE: export.forecaster(candidate)}, panel, days)
+    before, troubles = panel.at(backtests.cutoffs(panel, days)[0]), []
+    for name in dict.fromkeys((*ALWAYS, *spec.backtest.baselines)):
+        tell(name)
+        try:
+            scores |= backtests.run({name: _baseline(name, before, levels)}, panel, days)
+        except MissingExtra as error:
+            troubles.append(str(error))
+    if champion is not None:
+        tell(CHAMPION)
+        try:
+            reigning = Predictor(bundles.read(champion))
+            its_panel = panels.build(knowledge, spec, reigning.bundle.encoding)
+            scores |= backtests.run({CHAMPION: reigning}, its_panel, days)
+        except ForecasterError as error:
+            troubles.append(f"the champion could not be compared: {error}")
+    return scores, troubles
+
+
+def _baseline(name: str, before: Panel, levels: tuple[float, ...]) -> backtests.Predictor:
+    if name == NAIVE:  # the one that goes out as the fallback
+        return lambda panel: seasonal_naive(panel, levels)
+    return baselines.fit(name, before, levels)
 
 
 def judge(scores: Mapping[str, Scores], spec: Spec) -> Verdict:

@@ -111,6 +111,21 @@ def test_a_night_publishes_seven_days_for_every_depot_in_business(nights: Nights
         assert str(head.cutoff) == "2026-10-31"
 
 
+def test_the_leaderboard_compares_all_on_the_same_days_and_publishes_nothing(nights: Nights) -> None:
+    before = published(nights.spec)
+    done = forecaster("backtest", nights.file, "--as-of", "2026-11-01", "--json")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    models = [each["model"] for each in found["models"]]
+    assert sorted(models) == ["candidate", "champion", "seasonal_naive", "seasonal_window_average"]
+    assert found["days"] == "2026-10-02 to 2026-10-31"
+    values = [each["wape"] for each in found["models"]]
+    assert values == sorted(values)
+    assert found["verdict"].startswith(f"{models[0]} is ")
+    assert len({each["days"] for each in found["models"]}) == 1
+    assert published(nights.spec) == before
+
+
 def test_a_night_tells_where_the_page_is(nights: Nights) -> None:
     assert f"forecaster serve {nights.file}" in nights.first.out
     assert "http://127.0.0.1:8000" in nights.first.out

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 
 from forecaster.evaluation.backtest import Predictor
+from forecaster.evaluation.baselines.optional import needed
 from forecaster.values import Panel
 
 _MODULES = {
@@ -18,6 +19,7 @@ _MODULES = {
     "lightgbm": "boosted",
 }
 NAMES = tuple(_MODULES)
+_PACKAGES = {"classical": "statsforecast", "additive": "prophet", "boosted": "lightgbm"}
 
 
 def fit(name: str, panel: Panel, levels: tuple[float, ...]) -> Predictor:
@@ -31,3 +33,9 @@ def fit(name: str, panel: Panel, levels: tuple[float, ...]) -> Predictor:
     make: Callable[[Panel, tuple[float, ...]], Predictor]
     make = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     return make(panel, levels)
+
+
+def ready(name: str) -> None:
+    """Raises MissingExtra when the package behind a baseline is not installed."""
+    if (package := _PACKAGES.get(_MODULES[name])) is not None:
+        needed(package, name)

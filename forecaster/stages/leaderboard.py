@@ -1,0 +1,99 @@
+"""Who forecasts best: a fresh model, the champion and the baselines, on the same days that none of them saw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from forecaster.demand import panel as panels
+from forecaster.evaluation import baselines
+from forecaster.evaluation.paired import difference
+from forecaster.ledger import Ledger
+from forecaster.progress import Night as Progress
+from forecaster.spec import Spec
+from forecaster.stages import learn
+from forecaster.stages.know import know
+from forecaster.values import Scores
+
+COLUMNS = {"mape": "MAPE", "wape": "WAPE", "mase": "MASE", "bias": "bias", "wql": "WQL", "coverage": "80 % covers"}
+_PLAIN = ("mase", "wql")  # no share
+
+
+@dataclass(frozen=True)
+class Board:
+    """The scores, the best first, and in a sentence who wins."""
+
+    metric: str
+    scores: tuple[Scores, ...]
+    days: str
+    verdict: str
+
+    def lines(self) -> list[str]:
+        """A table for a screen."""
+        width = max(len(each.model) for each in self.scores)
+        shown = [f"{'':{width}}  " + "  ".join(f"{name:>11}" for name in COLUMNS.values())]
+        for each in self.scores:
+            values = (_told(name, each.metrics[name]) for name in COLUMNS)
+            shown.append(f"{each.model:{width}}  " + "  ".join(f"{value:>11}" for value in values))
+        return shown
+
+    def to_json(self) -> dict[str, object]:
+        compared = [
+            {"model": each.model, **{k: v if v == v else None for k, v in each.metrics.items()}} for each in self.scores
+        ]
+        return {"metric": self.metric, "days": self.days, "models": compared, "verdict": self.verdict}
+
+
+def board(spec: Spec, *, as_of: datetime, progress: Progress) -> Board:
+    """Train a model on what lies before the held-out days, and hold it and its rivals against them; changes nothing.
+
+    Raises MissingExtra where a declared baseline is not installed, NoUsableData where the lake holds too little.
+    """
+    for name in spec.backtest.baselines:
+        baselines.ready(name)
+    with progress.stage("panel"):
+        knowledge = know(spec, as_of=as_of)
+        panel = panels.build(knowledge, spec)
+    with progress.stage("train"):
+        candidate = learn.fit(
+            panel,
+            spec,
+            on_epoch=lambda e: progress.advance(e.number / e.of, f"epoch {e.number}/{e.of}  loss {e.loss:.4f}"),
+            on_trouble=progress.say,
+        )
+    with progress.stage("backtest"), Ledger.open(spec.ledger_url) as ledger:
+        reigning = ledger.champion(spec.name)
+        folder = learn.bundle_folder(spec) / reigning.bundle_digest if reigning else None
+        scores, troubles = learn.backtest(
+            candidate, folder, panel, knowledge, spec, on_model=lambda name: progress.advance(0, name)
+        )
+    for trouble in troubles:
+        progress.say(trouble)
+    days = [day for fold in scores[learn.CANDIDATE].folds for day in fold.forecast.target_dates if day <= panel.cutoff]
+    return Board(
+        spec.gate.metric,
+        tuple(ranked(scores, spec.gate.metric)),
+        f"{min(days)} to {max(days)}",
+        winner(scores, spec.gate.metric),
+    )
+
+
+def ranked(scores: Mapping[str, Scores], metric: str) -> Sequence[Scores]:
+    """The best first; what is no number last."""
+    return sorted(
+        scores.values(), key=lambda each: (each.metrics[metric] != each.metrics[metric], each.metrics[metric])
+    )
+
+
+def winner(scores: Mapping[str, Scores], metric: str) -> str:
+    """Who wins against the second, and whether that is more than chance."""
+    first, second = ranked(scores, metric)[:2]
+    found = difference(first.folds, second.folds, first.scale, metric)
+    return found.sentence(first.model, second.model, metric) + "."
+
+
+def _told(name: str, value: float) -> str:
+    if value != value:
+        return "unknown"
+    return f"{value:.3f}" if name in _PLAIN else f"{value:+.1%}" if name == "bias" else f"{value:.1%}"
