@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from matplotlib.figure import Figure
 
 from forecaster import pictures
 from forecaster.evaluation import backtest
 from forecaster.serving.fallback import seasonal_naive
 from forecaster.values import Panel, Scores
-from tests.panels import LEVELS, NAN, bare, panel
+from tests.panels import LEVELS, NAN, bare, fold, panel, scale
 
 
 def scored(given: Panel, days: int = 14) -> Scores:
@@ -60,3 +62,45 @@ def test_with_nothing_to_show_there_is_an_empty_figure() -> None:
     figure = pictures.forecasts(scored(given, 7), given)
     assert figure.axes == []
     assert drawn(figure).startswith(b"\x89PNG")
+
+
+# --- all models -------------------------------------------------------------------------------------------------------
+
+
+def test_the_calibration_curve_shows_the_share_below_each_level() -> None:
+    said = np.tile(np.float32([10, 20, 30]), (10, 1, 1))
+    folds = (fold(said, np.arange(5, 55, 5)[:, None]),)  # 2, 4 and 6 of ten lie at or below the levels
+    figure = pictures.calibration({"a": Scores("a", folds, {}, scale(np.ones(10)))})
+    np.testing.assert_allclose(line(figure.axes[0], "a").get_ydata(), [0.2, 0.4, 0.6])
+    assert drawn(figure).startswith(b"\x89PNG")
+
+
+def test_errors_stand_by_days_ahead_and_by_weekday() -> None:
+    given = panel(3, 60, 7)
+    found = scored(given)
+    ahead, weekday = pictures.errors({"naive": found}).axes
+    assert (len(ahead.patches), len(weekday.patches)) == (7, 7)
+    said, came = found.folds[0].forecast.median[:, 0], found.folds[0].actuals[:, 0]
+    other, later = found.folds[1].forecast.median[:, 0], found.folds[1].actuals[:, 0]
+    wanted = 100 * (np.abs(said - came).sum() + np.abs(other - later).sum()) / (came.sum() + later.sum())
+    assert ahead.patches[0].get_height() == pytest.approx(wanted, rel=1e-4)
+
+
+def test_a_duel_shows_each_depot_once() -> None:
+    given = panel(5, 60, 7)
+    found = scored(given)
+    (axes,) = pictures.duel(found, replace(found, model="other")).axes
+    points = axes.collections[0].get_offsets()
+    assert len(points) == 5
+    np.testing.assert_allclose(points[:, 0], points[:, 1])
+    assert axes.get_xlabel() == "WAPE of other, %"
+
+
+def test_pictures_of_nothing_are_empty() -> None:
+    nothing = Scores("a", (), {}, scale(np.ones(2)))
+    for figure in (
+        pictures.calibration({"a": nothing}),
+        pictures.errors({"a": nothing}),
+        pictures.duel(nothing, nothing),
+    ):
+        assert pictures.png(figure).startswith(b"\x89PNG")

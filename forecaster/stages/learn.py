@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from forecaster import totals
 from forecaster.demand import panel as panels
 from forecaster.errors import ForecasterError, MissingExtra, SpecError
 from forecaster.evaluation import backtest as backtests
@@ -238,6 +239,7 @@ def record(
     summary = candidate.summary
     metrics = {f"{name}/{metric}": v for name, found in scores.items() for metric, v in found.metrics.items()}
     metrics |= {f"train_{key}": summary[key] for key in ("seconds", "compile_seconds", "compile_misses")}
+    metrics |= {f"{CANDIDATE}/{name}": v for name, v in totals.measure(scores[CANDIDATE].folds, panel).items()}
     if exported is not None:
         metrics["parity"] = exported.parity
     parameters = {f"{part}.{key}": str(v) for part in ("model", "training") for key, v in getattr(spec, part)}
@@ -255,5 +257,12 @@ def record(
         inputs=dict(versions),
         bundle=exported.folder.name if exported else None,
     )
-    drawn = {"forecasts.png": pictures.forecasts(scores[CANDIDATE], panel)}
+    drawn = {
+        "forecasts.png": pictures.forecasts(scores[CANDIDATE], panel),
+        "calibration.png": pictures.calibration(scores),
+        "errors.png": pictures.errors(scores),
+        "candidate_against_naive.png": pictures.duel(scores[CANDIDATE], scores[NAIVE]),
+    }
+    if CHAMPION in scores:
+        drawn["candidate_against_champion.png"] = pictures.duel(scores[CANDIDATE], scores[CHAMPION])
     remember.write_down(told, {name: pictures.png(figure) for name, figure in drawn.items()}, spec)
