@@ -184,7 +184,8 @@ def test_every_run_appends_to_the_archive_in_one_commit(nights: Nights) -> None:
 
 def test_the_backtest_keeps_forecast_and_actual_of_every_held_out_day(nights: Nights) -> None:
     scores = Lake(nights.spec.lake_url).read("scores")
-    assert set(scores["model"].to_pylist()) == {"candidate", "seasonal_naive", "champion"}
+    models = {"candidate", "seasonal_naive", "seasonal_window_average", "champion"}
+    assert set(scores["model"].to_pylist()) == models
     candidate = scores.filter(pc.equal(scores["model"], "candidate"))
     scored = candidate.filter(pc.is_valid(candidate["actual"]))
     assert len(set(scored["target_date"].to_pylist())) == 30
@@ -193,16 +194,19 @@ def test_the_backtest_keeps_forecast_and_actual_of_every_held_out_day(nights: Ni
 def test_the_registry_names_the_champion_and_its_metrics(nights: Nights) -> None:
     engine = create_engine(nights.spec.registry_url)
     with engine.connect() as connection:
-        alias, version = connection.execute(text("select alias, version from registered_model_aliases")).one()
+        aliases = dict(connection.execute(text("select alias, version from registered_model_aliases")).all())
         versions = connection.execute(text("select count(*) from model_versions")).scalar_one()
         logged = {row[0] for row in connection.execute(text("select distinct key from latest_metrics"))}
         params = {row[0] for row in connection.execute(text("select distinct key from params"))}
     engine.dispose()
-    assert (alias, version) == ("champion", 1)
+    assert aliases == {"champion": 1, "challenger": 1}
     assert versions == 1  # the second night made the same model
     assert {"candidate/mape", "candidate/wape", "seasonal_naive/mape", "validation_loss", "parity"} <= logged
+    assert {"candidate/network_coverage", "candidate/city_bias"} <= logged
     assert {"training.epochs", "model.hidden"} <= params
-    assert list((nights.spec.state_folder / "mlflow_artifacts").rglob("forecasts.png"))
+    artifacts = nights.spec.state_folder / "mlflow_artifacts"
+    pictures = {"forecasts.png", "calibration.png", "errors.png", "candidate_against_naive.png"}
+    assert pictures < {file.name for file in artifacts.rglob("*.png")}
 
 
 def test_as_of_the_past_sees_only_what_was_recorded_by_then(nights: Nights) -> None:

@@ -249,11 +249,11 @@ from forecaster.model import devices
 from forecaster.model.checkpoints import Checkpoints
 
 rows = jnp.arange(64.0).reshape(16, 4)
-fresh = {"rows": devices.shard(jnp.zeros((16, 4))), "key": devices.replicate(jax.random.key(1))}
+fresh = {"rows": devices.deal(jnp.zeros((16, 4)), 16), "key": devices.replicate(jax.random.key(1))}
 checkpoints = Checkpoints(Path(sys.argv[1]), "p")
 saved = checkpoints.latest(fresh)
 if saved is None:
-    checkpoints.save(1, {"rows": devices.shard(rows), "key": devices.replicate(jax.random.key(9))}, [])
+    checkpoints.save(1, {"rows": devices.deal(rows, 16), "key": devices.replicate(jax.random.key(9))}, [])
 else:
     assert saved.state["rows"].sharding == fresh["rows"].sharding, saved.state["rows"].sharding
     assert saved.state["key"].sharding == fresh["key"].sharding, saved.state["key"].sharding
