@@ -138,7 +138,12 @@ class Night:
         self._ledger.promote(
             self.spec.name, run_id=self.run_id, bundle_digest=bundle, by="gate", reason=reason, model_version=version
         )
-        if version is not None and (untold := remember.align(self.spec, self._ledger)):
+        if version is not None:
+            self.align()
+
+    def align(self) -> None:
+        """Let the registry's aliases name whom the ledger names."""
+        if untold := remember.align(self.spec, self._ledger):
             self.note(message=f"the registry's aliases are as they were: {untold}")
 
     def predict_in_its_own_process(self) -> Mapping[str, Any]:

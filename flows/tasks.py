@@ -190,7 +190,10 @@ def register(night: Night) -> str | None:
     from forecaster.stages import remember
 
     with night.stage("register"):
-        return remember.tell(night.spec).get(night.run_id)
+        told = remember.tell(night.spec)
+        if told.keys() - {night.run_id}:
+            night.align()  # of whom an earlier night crowned while the registry was down
+        return told.get(night.run_id)
 
 
 @computes
