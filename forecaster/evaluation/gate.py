@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from forecaster.evaluation.paired import Difference, difference
+from forecaster.evaluation.paired import Pairs, pairs
 from forecaster.spec import Gate
 from forecaster.values import Scores, Verdict
 
@@ -46,14 +46,16 @@ def _beaten(candidate: Scores, rivals: Mapping[str, Scores], gate: Gate) -> Iter
     mine = candidate.metrics[gate.metric]
     for name in gate.beat:
         if name not in rivals:
-            continue  # no champion reigns yet
+            if name != CHAMPION:  # of whom there may be none yet
+                yield f"{name}, which is to be beaten, was not compared: is it in backtest.baselines, and installed?"
+            continue
         theirs = rivals[name].metrics[gate.metric]
         wanted = theirs * (1 - gate.margin)
         if mine <= wanted * (1 + ROUNDING):
             continue
         told = f"{gate.metric} is {mine:.4f}, wanted at most {wanted:.4f} to beat {name} ({theirs:.4f})"
         if name == CHAMPION and gate.margin == 0 and candidate.folds:
-            found = _against(candidate, rivals[name], gate)
+            found = _against(candidate, rivals[name], gate).difference()
             if found.high <= gate.max_loss:
                 continue
             told += f"; {found.sentence('the candidate', name, gate.metric)}"
@@ -76,13 +78,14 @@ def _vetoes(candidate: Scores, champion: Scores, gate: Gate) -> Iterator[str]:
     demand = np.nansum(np.concatenate([fold.actuals for fold in candidate.folds], axis=1), axis=1)
     order = np.argsort(-demand, kind="stable")
     before = np.cumsum(demand[order]) - demand[order]
+    both = _against(candidate, champion, gate)
     for depot in order[before < LARGE * demand.sum()].tolist():
-        found = _against(candidate, champion, gate, depot)
+        found = both.difference(depot)
         if found.days >= LEAST and found.relative > gate.worst_depot and found.low > 0:
             named = candidate.folds[0].forecast.depot_ids[depot]
             told = found.sentence("the candidate", "the champion", gate.metric)
             yield f"at {named}, one of the largest, {told}, wanted at most {gate.worst_depot:.0%} worse"
 
 
-def _against(candidate: Scores, champion: Scores, gate: Gate, depot: int | None = None) -> Difference:
-    return difference(candidate.folds, champion.folds, candidate.scale, gate.metric, depot)
+def _against(candidate: Scores, champion: Scores, gate: Gate) -> Pairs:
+    return pairs(candidate.folds, champion.folds, candidate.scale, gate.metric)

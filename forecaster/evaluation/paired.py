@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forecaster.evaluation.metrics import Scored, scored
-from forecaster.values import Doubles, Fold, Scale
+from forecaster.values import Days, Doubles, Fold, Scale
 
 CONFIDENCE = 0.95  # of each bound, on its side
 
@@ -42,32 +42,45 @@ class Difference:
         )
 
 
-def difference(
-    ours: Sequence[Fold], theirs: Sequence[Fold], scale: Scale, metric: str, depot: int | None = None
-) -> Difference:
-    """Our model against theirs on the days that both were scored on; of one depot, where one is named.
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The depot-days that two models were both scored on, with what each lost there."""
 
-    `metric` is wape, mape, mase or wql: its part of each depot-day is what is compared.
-    """
+    depot: NDArray[np.intp]
+    day: Days
+    ours: Doubles
+    theirs: Doubles
+
+    def difference(self, depot: int | None = None) -> Difference:
+        """Our model against theirs; of one depot, where one is named."""
+        wanted = slice(None) if depot is None else self.depot == depot
+        one, other, day = self.ours[wanted], self.theirs[wanted], self.day[wanted]
+        _, which = np.unique(day, return_inverse=True)
+        days, below = int(which.max(initial=-1)) + 1, float(other.sum())
+        if not below > 0:
+            return Difference(float("nan"), float("nan"), float("nan"), days)
+        relative = float((one - other).sum() / below)
+        if days < 2:
+            return Difference(relative, -float("inf"), float("inf"), days)
+        strayed = np.bincount(which, one - other - relative * other, days)
+        error = float(np.sqrt((strayed**2).sum() * days / (days - 1))) / below
+        reach = NormalDist().inv_cdf(CONFIDENCE) * error
+        return Difference(relative, relative - reach, relative + reach, days)
+
+
+def pairs(ours: Sequence[Fold], theirs: Sequence[Fold], scale: Scale, metric: str) -> Pairs:
+    """The days of two models side by side; `metric` is wape, mape, mase or wql, whose parts are compared."""
     mine, rival = scored(ours, scale), scored(theirs, scale)
     _, left, right = np.intersect1d(_keys(mine), _keys(rival), return_indices=True)
     mine, rival = mine[left], rival[right]
     one, other = loss(mine, metric), loss(rival, metric)
-    wanted = np.isfinite(one) & np.isfinite(other)
-    if depot is not None:
-        wanted &= mine.depot == depot
-    one, other, day = one[wanted], other[wanted], mine.day[wanted]
-    _, which = np.unique(day, return_inverse=True)
-    days, below = int(which.max(initial=-1)) + 1, float(other.sum())
-    if not below > 0:
-        return Difference(float("nan"), float("nan"), float("nan"), days)
-    relative = float((one - other).sum() / below)
-    if days < 2:
-        return Difference(relative, -float("inf"), float("inf"), days)
-    strayed = np.bincount(which, one - other - relative * other, days)
-    error = float(np.sqrt((strayed**2).sum() * days / (days - 1))) / below
-    reach = NormalDist().inv_cdf(CONFIDENCE) * error
-    return Difference(relative, relative - reach, relative + reach, days)
+    known = np.isfinite(one) & np.isfinite(other)
+    return Pairs(mine.depot[known], mine.day[known], one[known], other[known])
+
+
+def difference(ours: Sequence[Fold], theirs: Sequence[Fold], scale: Scale, metric: str) -> Difference:
+    """Our model against theirs on all days that both were scored on."""
+    return pairs(ours, theirs, scale, metric).difference()
 
 
 def loss(days: Scored, metric: str) -> Doubles:

@@ -23,7 +23,7 @@ def scores(model: str, **metrics: float) -> Scores:
 
 def verdict(gate: Gate | None = None, rivals: dict[str, float] | None = None, **metrics: float) -> Verdict:
     found = {"seasonal_naive": 0.2, "champion": 0.11} if rivals is None else rivals
-    others = {name: scores(name, wape=value) for name, value in found.items()}
+    others = {name: scores(name, wape=value) for name, value in ({"seasonal_naive": 0.2} | found).items()}
     return judge(scores("candidate", **metrics), others, gate or Gate())
 
 
@@ -88,6 +88,12 @@ def test_without_a_champion_there_is_one_rival_less() -> None:
     assert not verdict(rivals={"seasonal_naive": 0.05}).admitted
 
 
+def test_a_rival_that_was_not_compared_objects() -> None:
+    assert verdict(Gate(beat=("lightgbm",))).objections == (
+        "lightgbm, which is to be beaten, was not compared: is it in backtest.baselines, and installed?",
+    )
+
+
 def test_the_gate_looks_at_its_own_metric_and_rivals() -> None:
     assert verdict(Gate(metric="mase"), wape=9.0).admitted
     assert verdict(Gate(beat=("seasonal_naive",)), rivals={"seasonal_naive": 0.2, "champion": 0.01}).admitted
@@ -126,7 +132,7 @@ def missed(by: Any) -> Any:
 
 
 def against(champion: Scores, candidate: Scores, **gate: Any) -> tuple[str, ...]:
-    return judge(candidate, {"champion": champion}, Gate(**gate)).objections
+    return judge(candidate, {"champion": champion}, Gate(beat=("champion",), **gate)).objections
 
 
 def test_what_chance_explains_does_not_keep_a_candidate_from_going_out() -> None:

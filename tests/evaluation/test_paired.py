@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from forecaster.evaluation.metrics import measure
-from forecaster.evaluation.paired import difference, loss, scored
+from forecaster.evaluation.paired import difference, loss, pairs, scored
 from tests.panels import NAN, fold, scale
 
 SIZE = scale([1.0, 2.0])
@@ -33,7 +33,7 @@ def test_the_difference_and_its_bounds_by_hand() -> None:
 def test_a_single_depot_is_compared_alone() -> None:
     ours = [fold([[[0, 11, 20]], [[0, 30, 40]]], [[10], [10]])]
     theirs = [fold([[[0, 12, 20]]] * 2, [[10], [10]])]
-    found = difference(ours, theirs, SIZE, "wape", 0)
+    found = pairs(ours, theirs, SIZE, "wape").difference(0)
     assert (found.relative, found.days) == (-0.5, 1)
     assert (found.low, found.high) == (-float("inf"), float("inf"))  # one day tells nothing of chance
 
