@@ -21,7 +21,7 @@ def nightly(file: str, as_of: str | None = None, profile: bool = False) -> int:
             tasks.ingest(night)
         knowledge, panel = tasks.panel(night)
         with night.goes_on("no model could be made tonight"):
-            candidate = tasks.train(night, panel)
+            candidate = tasks.train(night, panel, knowledge)
             scores = tasks.backtest(night, candidate, panel, knowledge)
             verdict = tasks.gate(night, scores)
             exported = tasks.export(night, candidate, panel, scores, knowledge) if verdict.admitted else None

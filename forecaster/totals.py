@@ -9,7 +9,8 @@ by path.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import date
 from statistics import NormalDist
 
 import numpy as np
@@ -43,7 +44,7 @@ def quantiles(sampled: Doubles, members: NDArray[np.bool_], levels: Sequence[flo
     return found
 
 
-def measure(folds: Sequence[Fold], panel: Panel) -> dict[str, float]:
+def measure(folds: Sequence[Fold], panel: Panel, seen: Callable[[date], Panel] | None = None) -> dict[str, float]:
     """How the totals of some folds did: of the network, and of all cities together where depots have one.
 
     `network_coverage` and `city_coverage` are shares of days (and cities) within the 80 % interval, `…_bias` the sum of
@@ -56,7 +57,7 @@ def measure(folds: Sequence[Fold], panel: Panel) -> dict[str, float]:
     rows: dict[str, list[Doubles]] = {level: [] for level in groups}
     for fold in folds:
         scored = np.isfinite(fold.actuals)
-        sampled = np.where(scored[None], paths(fold.forecast, panel.at(fold.forecast.cutoff)), 0.0)
+        sampled = np.where(scored[None], paths(fold.forecast, (seen or panel.at)(fold.forecast.cutoff)), 0.0)
         for level, members in groups.items():
             for each in members:
                 days = scored[each].any(axis=0)

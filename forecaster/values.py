@@ -6,7 +6,7 @@ Axes are named in the comments: depots, days (history, then horizon), levels (qu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cached_property
@@ -175,6 +175,34 @@ class Panel:
             calendar=self.calendar[:, :days],
         )
 
+    def among(self, depot_ids: Sequence[str]) -> Panel:
+        """The same panel for these depots in this order; one that is not in it has no known day and is never open.
+
+        Names no days (`marks`), and guesses nothing for the depots that it gains.
+        """
+        place = {depot: row for row, depot in enumerate(self.depot_ids)}
+        rows = np.array([place.get(depot, -1) for depot in depot_ids], np.intp)
+        gone = rows < 0
+
+        def of(values: NDArray[Any], missing: float) -> NDArray[Any]:
+            taken = values[rows] if len(values) else np.zeros((len(rows), *values.shape[1:]), values.dtype)
+            taken[gone] = missing
+            return taken
+
+        return replace(
+            self,
+            depot_ids=tuple(depot_ids),
+            demand=of(self.demand, np.nan),
+            open=of(self.open, False),
+            covariates=of(self.covariates, 0.0),
+            calendar_group=of(self.calendar_group, 0),
+            statics=of(self.statics, 0),
+            attributes={
+                name: tuple("" if row < 0 else words[row] for row in rows) for name, words in self.attributes.items()
+            },
+            marks=Marks(),
+        )
+
     @cached_property
     def cold(self) -> Bools:
         """Depots with too few known days to stand on their own, (depots,): they are forecast from their city's profile
@@ -323,3 +351,4 @@ class Knowledge:
     events: Any  # DataFrame date, kind, name, depot_id?, city?, subdivision?, country?
     versions: Mapping[str, int]  # lake table → Delta version read
     refused: Any = None  # DataFrame depot_id, date of readings in quarantine: a row came, and its count is not known
+    cutoff: date | None = None  # where the history ends, though no count be known of that day; None = the last counted

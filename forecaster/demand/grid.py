@@ -69,7 +69,8 @@ class Cells:
 
 
 def lay(knowledge: Knowledge, spec: Spec) -> tuple[Grid, Cells]:
-    """The grid from the first to the last observed day and on over the horizon, and the cell of each row of demand.
+    """The grid from the first to the last observed day (or the cutoff that the knowledge names) and on over the
+    horizon, and the cell of each row of demand.
 
     A day is observed when its count is known and it is over: in the depot's own zone, and in those of half of the
     depots at least, so that a few depots ahead of the others do not take today's forecast from them.
@@ -91,6 +92,8 @@ def lay(knowledge: Knowledge, spec: Spec) -> tuple[Grid, Cells]:
         )
     first = int(day.min(where=observed, initial=np.iinfo(np.int64).max))
     last = int(day.max(where=observed, initial=np.iinfo(np.int64).min))
+    if knowledge.cutoff is not None:
+        last = int(np.datetime64(knowledge.cutoff, "D").astype(np.int64))
     days = np.arange(first, last + spec.horizon + 1).astype("datetime64[D]")
     present = np.zeros(len(ids), np.bool_)
     present[depot[observed]] = True

@@ -1,11 +1,12 @@
-"""Replay the last days: at each cutoff every model forecasts from what lay before it, then meets what came.
+"""Replay the last days: at each cutoff every model forecasts from what was known then, then meets what came.
 
-Cutoffs are a horizon apart, so that each of the held-out days is forecast exactly once by each model.
+Cutoffs are a horizon apart, where nothing else is said, so that each of the held-out days is forecast exactly once by
+each model; nearer together each is forecast from several distances, and weekdays and distances can be told apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
 
 import numpy as np
@@ -15,36 +16,55 @@ from forecaster.evaluation.metrics import measure, seasonal_scale
 from forecaster.values import Fold, Forecast, Panel, Scores
 
 Predictor = Callable[[Panel], Forecast]
+Seen = Callable[[date], Panel]
+"""The panel as it was at a cutoff; a depot not known by then is never open in it."""
 
 
-def cutoffs(panel: Panel, days: int) -> list[date]:
-    """The cutoffs of folds that together cover the last `days` days, oldest first."""
+def cutoffs(panel: Panel, days: int, every: int | None = None) -> list[date]:
+    """The cutoffs of folds that together cover the last `days` days, oldest first, `every` so many days."""
     first = panel.cutoff - timedelta(days=days)
     if (np.datetime64(first) - panel.days[0]).astype(int) < panel.horizon:
         raise NoUsableData(
             f"{panel.history} days of history, and backtest.days holds out {days}: nothing is left to learn from"
         )
-    return [first + timedelta(days=ahead) for ahead in range(0, days, panel.horizon)]
+    return [first + timedelta(days=ahead) for ahead in range(0, days, every or panel.horizon)]
 
 
-def folds(predict: Predictor, panel: Panel, at: list[date]) -> tuple[Fold, ...]:
-    """One fold a cutoff; actuals are NaN where the day is not known, not there yet, or the depot was closed."""
-    found = []
+def folds(predict: Predictor, panel: Panel, at: Sequence[date], seen: Seen | None = None) -> tuple[Fold, ...]:
+    """One fold a cutoff; actuals are NaN where the day is not known, not there yet, or the depot was closed or not
+    known at the cutoff. What a depot that was thought to be closed then had is scored.
+
+    `seen` is the panel as it was then; by default tonight's, cut off.
+    """
+    [found] = together({"": predict}, panel, at, seen).values()
+    return found
+
+
+def together(
+    predictors: Mapping[str, Predictor], panel: Panel, at: Sequence[date], seen: Seen | None = None
+) -> dict[str, tuple[Fold, ...]]:
+    """The folds of several models; one panel of the past is there at a time."""
+    found: dict[str, list[Fold]] = {name: [] for name in predictors}
     for cutoff in at:
-        before = panel.at(cutoff)
-        forecast = predict(before)
-        actuals = np.where(forecast.open, panel.actuals(cutoff), np.nan).astype(np.float32)
-        found.append(Fold(forecast, actuals))
-    return tuple(found)
+        before = (seen or panel.at)(cutoff)
+        scored = panel.at(cutoff).open[:, -panel.horizon :] & before.open.any(axis=1, keepdims=True)
+        actuals = np.where(scored, panel.actuals(cutoff), np.nan).astype(np.float32)
+        for name, predict in predictors.items():
+            found[name].append(Fold(predict(before), actuals))
+    return {name: tuple(those) for name, those in found.items()}
 
 
-def run(predictors: Mapping[str, Predictor], panel: Panel, days: int) -> dict[str, Scores]:
+def run(
+    predictors: Mapping[str, Predictor],
+    panel: Panel,
+    days: int,
+    *,
+    every: int | None = None,
+    seen: Seen | None = None,
+) -> dict[str, Scores]:
     """Every model's scores on the same folds over the last `days` days of the panel."""
-    at = cutoffs(panel, days)
-    before = panel.at(at[0])
+    at = cutoffs(panel, days, every)
+    before = (seen or panel.at)(at[0])
     scale = seasonal_scale(before.demand, before.open[:, : before.history])
-    scores = {}
-    for name, predict in predictors.items():
-        found = folds(predict, panel, at)
-        scores[name] = Scores(name, found, measure(found, scale), scale)
-    return scores
+    found = together(predictors, panel, at, seen)
+    return {name: Scores(name, those, measure(those, scale), scale) for name, those in found.items()}

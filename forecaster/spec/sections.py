@@ -224,7 +224,11 @@ Rival = Literal[
 
 class Backtest(Section):
     days: int = Field(default=30, ge=1)
-    """Last days held out; each is forecast once, from weekly cutoffs."""
+    """Last days held out; each is forecast once, from cutoffs a horizon apart."""
+    every: int | None = Field(default=None, ge=1)
+    """Days from one cutoff to the next, where they shall be nearer: each day is then forecast several times."""
+    retrain_days: int | None = Field(default=None, ge=1)
+    """`forecaster backtest` also shows a model that is trained anew whenever so many days have passed since it was."""
     baselines: tuple[Baseline, ...] = ("seasonal_naive", "seasonal_window_average")
     """What the candidate is compared with beside the champion. The two of the default always are; the others need
     `pip install 'forecaster[baselines]'`."""

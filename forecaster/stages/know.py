@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import numpy as np
@@ -16,7 +16,8 @@ from forecaster.lake import Lake
 from forecaster.spec import Spec
 from forecaster.values import Knowledge
 
-READ = ("demand", "depots", "events", "aliases")
+KEYS: Mapping[str, list[str]] = {"depots": ["depot_id"], "events": snapshots.EVENT, "aliases": ["alias"]}
+READ = ("demand", *KEYS)
 
 
 def know(spec: Spec, *, as_of: datetime) -> Knowledge:
@@ -28,17 +29,28 @@ def know(spec: Spec, *, as_of: datetime) -> Knowledge:
     """
     lake = Lake(spec.lake_url)
     versions = {table: version for table, version in lake.versions().items() if table in READ}
-    demand = history.latest(_demand(lake, spec, as_of, versions["demand"]))
-    standing = {
-        table: stands(frame(lake, table, version=versions[table], until=as_of), key)
-        for table, key in (("depots", ["depot_id"]), ("events", snapshots.EVENT), ("aliases", ["alias"]))
-    }
+    demand = history.latest(every_version(lake, spec, as_of, versions["demand"]))
+    small = {table: frame(lake, table, version=versions[table], until=as_of) for table in KEYS}
+    return assembled(demand, small, refused(lake, as_of), spec, as_of, versions)
+
+
+def assembled(
+    demand: pd.DataFrame,
+    small: Mapping[str, pd.DataFrame],
+    kept_aside: pd.DataFrame,
+    spec: Spec,
+    as_of: datetime,
+    versions: Mapping[str, int],
+) -> Knowledge:
+    """What is known, from the latest reading of each depot and day, all versions of the small tables, and the
+    readings in quarantine."""
+    standing = {table: stands(small[table], key) for table, key in KEYS.items()}
     former, events = standing["aliases"], standing["events"]
     told, depots = aliases.apply(_told(demand, spec), standing["depots"], former)
     events = events.assign(depot_id=aliases.current(events["depot_id"], former))
-    refused = _refused(lake, as_of)
-    refused = refused.assign(depot_id=aliases.current(refused["depot_id"], former))
-    return Knowledge(as_of, told, depots, events, versions, refused)
+    rows = kept_aside[["depot_id", "date"]].drop_duplicates()
+    rows = rows.assign(depot_id=aliases.current(rows["depot_id"], former))
+    return Knowledge(as_of, told, depots, events, versions, rows)
 
 
 def frame(lake: Lake, table: str, *, version: int | None = None, until: datetime | None = None) -> pd.DataFrame:
@@ -64,8 +76,10 @@ def stands(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:
     return found[~found["retracted"].astype(bool)].drop(columns=["retracted", "recorded_at"]).reset_index(drop=True)
 
 
-def _demand(lake: Lake, spec: Spec, as_of: datetime, version: int) -> pd.DataFrame:
-    """The readings known by an instant, all versions. Raises NoUsableData when none of them has a count."""
+def every_version(lake: Lake, spec: Spec, as_of: datetime, version: int) -> pd.DataFrame:
+    """The readings known by an instant, all versions, and in an archive what is known of the days right after them.
+
+    Raises NoUsableData when none of them has a count."""
     limit = pa.scalar(as_of.astimezone(UTC), pa.timestamp("us", tz="UTC"))
     wanted = ["depot_id", "date", "demand", "open", "recorded_at", "row"]
     wanted += [name for name in spec.calendar.known_future if name in lake.covariates()]
@@ -83,10 +97,11 @@ def _demand(lake: Lake, spec: Spec, as_of: datetime, version: int) -> pd.DataFra
     return readings.together([by_then, ahead])
 
 
-def _refused(lake: Lake, as_of: datetime) -> pd.DataFrame:
-    """Depot and date of the readings that were in quarantine at an instant: a row came, and its count is not known."""
+def refused(lake: Lake, as_of: datetime) -> pd.DataFrame:
+    """Depot, date and instant of the readings that were in quarantine at an instant: a row came, and its count is not
+    known."""
     rows = frame(lake, "quarantine", until=as_of)
-    return rows.loc[rows["date"].notna() & (rows["depot_id"] != ""), ["depot_id", "date"]].drop_duplicates()
+    return rows.loc[rows["date"].notna() & (rows["depot_id"] != ""), ["depot_id", "date", "recorded_at"]]
 
 
 def _readings(lake: Lake, wanted: Sequence[str], where: ds.Expression, version: int) -> pd.DataFrame:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 
 from forecaster.demand import panel as panels
 from forecaster.evaluation import baselines
+from forecaster.evaluation.backtest import Predictor, cutoffs
 from forecaster.evaluation.paired import difference
 from forecaster.ledger import Ledger
 from forecaster.progress import Night as Progress
 from forecaster.spec import Spec
 from forecaster.stages import learn
 from forecaster.stages.know import know
-from forecaster.values import Scores
+from forecaster.stages.replay import Replay
+from forecaster.values import Candidate, Forecast, Panel, Scores
 
+RETRAINED = "retrained"
 COLUMNS = {"mape": "MAPE", "wape": "WAPE", "mase": "MASE", "bias": "bias", "wql": "WQL", "coverage": "80 % covers"}
 _PLAIN = ("mase", "wql")  # no share
 
@@ -55,18 +58,16 @@ def board(spec: Spec, *, as_of: datetime, progress: Progress) -> Board:
     with progress.stage("panel"):
         knowledge = know(spec, as_of=as_of)
         panel = panels.build(knowledge, spec)
+    seen = Replay(knowledge, panel, spec)
     with progress.stage("train"):
-        candidate = learn.fit(
-            panel,
-            spec,
-            on_epoch=lambda e: progress.advance(e.number / e.of, f"epoch {e.number}/{e.of}  loss {e.loss:.4f}"),
-            on_trouble=progress.say,
-        )
+        models = learn.models(_trained(panel, spec, seen, None, progress))
+        if spec.backtest.retrain_days:
+            models[RETRAINED] = _retrained(models[learn.CANDIDATE], panel, spec, seen, progress)
     with progress.stage("backtest"), Ledger.open(spec.ledger_url) as ledger:
         reigning = ledger.champion(spec.name)
         folder = learn.bundle_folder(spec) / reigning.bundle_digest if reigning else None
         scores, troubles = learn.backtest(
-            candidate, folder, panel, knowledge, spec, on_model=lambda name: progress.advance(0, name)
+            models, folder, panel, knowledge, spec, seen=seen, on_model=lambda name: progress.advance(0, name)
         )
     for trouble in troubles:
         progress.say(trouble)
@@ -77,6 +78,34 @@ def board(spec: Spec, *, as_of: datetime, progress: Progress) -> Board:
         f"{min(days)} to {max(days)}",
         winner(scores, spec.gate.metric),
     )
+
+
+def _trained(panel: Panel, spec: Spec, seen: Replay, cutoff: date | None, progress: Progress) -> Candidate:
+    return learn.fit(
+        panel,
+        spec,
+        seen=seen,
+        cutoff=cutoff,
+        on_epoch=lambda e: progress.advance(e.number / e.of, f"epoch {e.number}/{e.of}  loss {e.loss:.4f}"),
+        on_trouble=progress.say,
+    )
+
+
+def _retrained(first: Predictor, panel: Panel, spec: Spec, seen: Replay, progress: Progress) -> Predictor:
+    """The first model until `backtest.retrain_days` have passed, then one that is trained anew, and so on."""
+    at = cutoffs(panel, spec.backtest.days, spec.backtest.every)
+    reigns, since = [(at[0], first)], at[0]
+    for cutoff in at:
+        if (cutoff - since).days >= (spec.backtest.retrain_days or 0):
+            progress.say(f"           trained anew as of {cutoff}")
+            fitted = learn.models(_trained(panel, spec, seen, cutoff, progress))
+            reigns.append((cutoff, fitted[learn.CANDIDATE]))
+            since = cutoff
+
+    def predict(given: Panel) -> Forecast:
+        return [model for cutoff, model in reigns if cutoff <= given.cutoff][-1](given)
+
+    return predict
 
 
 def ranked(scores: Mapping[str, Scores], metric: str) -> Sequence[Scores]:

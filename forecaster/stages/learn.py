@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from forecaster import totals
-from forecaster.demand import panel as panels
 from forecaster.errors import ForecasterError, MissingExtra, SpecError
 from forecaster.evaluation import backtest as backtests
 from forecaster.evaluation import baselines, calibrate, gate
@@ -25,8 +24,8 @@ from forecaster.serving import bundle as bundles
 from forecaster.serving.fallback import seasonal_naive
 from forecaster.serving.predict import Predictor
 from forecaster.spec import Spec
-from forecaster.stages import remember
-from forecaster.values import Candidate, Knowledge, Panel, Scores, Verdict
+from forecaster.stages import remember, replay
+from forecaster.values import Candidate, Forecast, Knowledge, Panel, Scores, Verdict
 
 CANDIDATE, CHAMPION, NAIVE = "candidate", "champion", "seasonal_naive"
 ALWAYS = (NAIVE, "seasonal_window_average")
@@ -44,19 +43,23 @@ def fit(
     panel: Panel,
     spec: Spec,
     *,
+    seen: backtests.Seen | None = None,
+    cutoff: date | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
     on_trouble: Callable[[str], None] | None = None,
     profile: Path | None = None,
 ) -> Candidate:
-    """A candidate trained and calibrated on what lies before the backtest's first cutoff.
+    """A candidate trained and calibrated on what was known at the cutoff, by default the backtest's first one.
 
-    A training that was killed goes on from its checkpoint. `on_trouble` hears what else happened on the way; `profile`
-    is a folder for a trace of two epochs.
+    `seen` is the panel as it was at a cutoff (`replay.Replay`), by default tonight's, cut off. A training that was
+    killed goes on from its checkpoint. `on_trouble` hears what else happened on the way; `profile` is a folder for a
+    trace of two epochs.
     Raises NoUsableData when the history is too short, TrainingError when the loss stops being a number.
     """
-    before = panel.at(backtests.cutoffs(panel, spec.backtest.days)[0])
+    seen = seen or panel.at
+    before = seen(cutoff or backtests.cutoffs(panel, spec.backtest.days)[0])
     candidate = _together(before, spec, 0, on_epoch=on_epoch, on_trouble=on_trouble, profile=profile)
-    held_out = backtests.folds(export.forecaster(candidate), before, backtests.cutoffs(before, VALIDATION))
+    held_out = backtests.folds(export.forecaster(candidate), before, backtests.cutoffs(before, VALIDATION), seen)
     factors = calibrate.factors(held_out)
     return replace(
         candidate,
@@ -102,39 +105,57 @@ def _together(
 
 
 def backtest(
-    candidate: Candidate,
+    models: Mapping[str, backtests.Predictor],
     champion: Path | None,
     panel: Panel,
     knowledge: Knowledge,
     spec: Spec,
     *,
+    seen: backtests.Seen | None = None,
     on_model: Callable[[str], None] | None = None,
 ) -> tuple[dict[str, Scores], list[str]]:
-    """The scores of candidate, baselines and champion on the same last days, which none of them trained on.
+    """The scores of the models (the candidate among them), baselines and champion on the same last days, which none of
+    them trained on, each forecasting from what was known at the cutoff.
 
     `on_model` hears each one's name before it is fitted. The second value says why a champion or a declared baseline
     could not be compared, empty when all were.
     """
-    levels, days = candidate.levels, spec.backtest.days
-    tell = on_model or (lambda name: None)
-    tell(CANDIDATE)
-    scores = backtests.run({CANDIDATE: export.forecaster(candidate)}, panel, days)
-    before, troubles = panel.at(backtests.cutoffs(panel, days)[0]), []
+    days, every, levels = spec.backtest.days, spec.backtest.every, tuple(spec.model.quantiles)
+    seen = seen or panel.at
+    before, troubles = seen(backtests.cutoffs(panel, days, every)[0]), []
+    rivals = dict(models)
     for name in dict.fromkeys((*ALWAYS, *spec.backtest.baselines)):
-        tell(name)
+        if on_model is not None:
+            on_model(name)
         try:
-            scores |= backtests.run({name: _baseline(name, before, levels)}, panel, days)
+            rivals[name] = _baseline(name, before, levels)
         except MissingExtra as error:
             troubles.append(str(error))
+    told = {name: _telling(name, predict, on_model) for name, predict in rivals.items()}
+    scores = backtests.run(told, panel, days, every=every, seen=seen)
     if champion is not None:
-        tell(CHAMPION)
         try:
             reigning = Predictor(bundles.read(champion))
-            its_panel = panels.build(knowledge, spec, reigning.bundle.encoding)
-            scores |= backtests.run({CHAMPION: reigning}, its_panel, days)
+            its_own = replay.Replay(knowledge, panel, spec, reigning.bundle.encoding)
+            told = {CHAMPION: _telling(CHAMPION, reigning, on_model)}
+            scores |= backtests.run(told, panel, days, every=every, seen=its_own)
         except ForecasterError as error:
             troubles.append(f"the champion could not be compared: {error}")
     return scores, troubles
+
+
+def models(candidate: Candidate) -> dict[str, backtests.Predictor]:
+    """The candidate under its name, for `backtest`."""
+    return {CANDIDATE: export.forecaster(candidate)}
+
+
+def _telling(name: str, predict: backtests.Predictor, on_model: Callable[[str], None] | None) -> backtests.Predictor:
+    def told(panel: Panel) -> Forecast:
+        if on_model is not None:
+            on_model(f"{name} from {panel.cutoff}")
+        return predict(panel)
+
+    return told
 
 
 def _baseline(name: str, before: Panel, levels: tuple[float, ...]) -> backtests.Predictor:
