@@ -25,6 +25,7 @@ from forecaster.publication import (
     PublishedDay,
     PublishedDepot,
     PublishedMark,
+    PublishedTotal,
     RecentDay,
     Tier,
     objections,
@@ -40,6 +41,7 @@ __all__ = [
     "PublishedDay",
     "PublishedDepot",
     "PublishedMark",
+    "PublishedTotal",
     "RecentDay",
     "Run",
     "Tier",
@@ -216,6 +218,11 @@ class Ledger:
         """One depot of a publication."""
         with self._transaction() as connection:
             return next(iter(records.depots(connection, publication_id, depot_id)), None)
+
+    def totals(self, publication_id: int) -> tuple[PublishedTotal, ...]:
+        """What the network (first, without a city) and each city have together, by day; empty when not published."""
+        with self._transaction() as connection:
+            return records.totals(connection, publication_id)
 
     def rollback(self, pipeline: str) -> Head:
         """Show the publication before the shown one again; a second call undoes the first."""

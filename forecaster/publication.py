@@ -72,6 +72,18 @@ class PublishedDepot:
 
 
 @dataclass(frozen=True)
+class PublishedTotal:
+    """What all depots of a city, or of the network, have together on one day, in orders."""
+
+    city: str  # empty = the network
+    target_date: date
+    quantiles: tuple[float, ...]  # aligned with the publication's levels; of the sum, which no sum of quantiles is
+
+    def __post_init__(self) -> None:
+        _keep(self, quantiles=tuple(map(float, self.quantiles)))
+
+
+@dataclass(frozen=True)
 class Publication:
     """The forecasts of one night for every depot, ready to be shown. Instants carry a zone."""
 
@@ -89,9 +101,11 @@ class Publication:
     bundle_digest: str | None = None
     title: str | None = None
     note: str | None = None  # a sentence for the page, as in why tonight's model was not admitted
+    totals: tuple[PublishedTotal, ...] = ()  # of the network and of each city, by city and day
 
     def __post_init__(self) -> None:
-        _keep(self, levels=tuple(map(float, self.levels)))
+        in_order = sorted(self.totals, key=lambda total: (total.city, total.target_date))
+        _keep(self, levels=tuple(map(float, self.levels)), totals=tuple(in_order))
 
 
 def _keep(value: object, **fields: object) -> None:
@@ -139,11 +153,26 @@ def _objections(publication: Publication) -> Iterator[str]:
                     f"depot {depot.depot_id!r}, {past.date}: recent demand {past.demand}, "
                     f"wanted a finite number of orders, 0 or more, not after {publication.cutoff}"
                 )
+    for total in publication.totals:
+        whose = f"the total of {total.city or 'the network'}, {total.target_date}"
+        if total.target_date not in {day for _, day in wanted}:
+            yield f"{whose}: wanted one of the {horizon} days after {publication.cutoff}"
+        if wrong := _wrong_quantiles(total.quantiles, len(levels)):
+            yield f"{whose}: {wrong}"
 
 
 def _wrong(day: PublishedDay, levels: int) -> str | None:
     """What cannot be true of one day's forecast."""
-    values = day.quantiles
+    if wrong := _wrong_quantiles(day.quantiles, levels):
+        return wrong
+    if not day.open and any(day.quantiles):
+        return f"quantiles {list(day.quantiles)} on a closed day, wanted 0"
+    if day.drivers is not None and day.drivers < 0:
+        return f"{day.drivers} drivers, wanted 0 or more"
+    return None
+
+
+def _wrong_quantiles(values: tuple[float, ...], levels: int) -> str | None:
     if len(values) != levels:
         return f"{len(values)} quantiles, wanted {levels}, one for each level"
     if not all(math.isfinite(value) for value in values):
@@ -152,8 +181,4 @@ def _wrong(day: PublishedDay, levels: int) -> str | None:
         return f"quantiles {list(values)}, wanted 0 or more"
     if not all(low <= high for low, high in pairwise(values)):
         return f"quantiles {list(values)}, wanted no fall from one level to the next"
-    if not day.open and any(values):
-        return f"quantiles {list(values)} on a closed day, wanted 0"
-    if day.drivers is not None and day.drivers < 0:
-        return f"{day.drivers} drivers, wanted 0 or more"
     return None

@@ -15,10 +15,19 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from forecaster.migrations import tables
-from forecaster.publication import Publication, PublishedDay, PublishedDepot, PublishedMark, RecentDay, Tier
+from forecaster.publication import (
+    Publication,
+    PublishedDay,
+    PublishedDepot,
+    PublishedMark,
+    PublishedTotal,
+    RecentDay,
+    Tier,
+)
 
 Outcome = Literal["running", "published", "degraded", "failed", "no_data"]
 KEPT = 8  # publications of a pipeline
+OWN = tuple(field.name for field in fields(Publication) if field.name not in ("depots", "totals"))
 
 
 @dataclass(frozen=True)
@@ -103,13 +112,14 @@ def head(connection: sa.Connection, pipeline: str) -> Head | None:
 
 def whole(connection: sa.Connection, shown: Head) -> Publication:
     """A publication with its depots, as it was given to `stage`."""
-    own = {field.name: getattr(shown, field.name) for field in fields(Publication) if field.name != "depots"}
-    return Publication(**own, depots=depots(connection, shown.publication_id))
+    own = {name: getattr(shown, name) for name in OWN}
+    number = shown.publication_id
+    return Publication(**own, depots=depots(connection, number), totals=totals(connection, number))
 
 
 def stage(connection: sa.Connection, publication: Publication) -> int:
     """Write a publication's rows, which no slot shows yet; returns its new id."""
-    own = {field.name: getattr(publication, field.name) for field in fields(Publication) if field.name != "depots"}
+    own = {name: getattr(publication, name) for name in OWN}
     key = connection.execute(tables.publications.insert().values(**own | {"levels": list(publication.levels)}))
     assert key.inserted_primary_key is not None
     number: int = key.inserted_primary_key[0]
@@ -135,7 +145,22 @@ def stage(connection: sa.Connection, publication: Publication) -> int:
             for day in depot.days
         ],
     )
+    rows = [
+        {"publication_id": number, **asdict(each), "quantiles": list(each.quantiles)} for each in publication.totals
+    ]
+    if rows:
+        connection.execute(tables.published_totals.insert(), rows)
     return number
+
+
+def totals(connection: sa.Connection, publication_id: int) -> tuple[PublishedTotal, ...]:
+    """The totals of a publication, the network's first, by city and day."""
+    table = tables.published_totals
+    query = sa.select(table).where(table.c.publication_id == publication_id).order_by(table.c.target_date)
+    rows = connection.execute(query).mappings()
+    # by code point, as Python sorts: databases have orders of their own
+    found = (PublishedTotal(row["city"], row["target_date"], tuple(row["quantiles"])) for row in rows)
+    return tuple(sorted(found, key=lambda total: total.city))
 
 
 def depots(connection: sa.Connection, publication_id: int, depot_id: str | None = None) -> tuple[PublishedDepot, ...]:

@@ -30,6 +30,7 @@ from forecaster.ledger import (
     PublishedDay,
     PublishedDepot,
     PublishedMark,
+    PublishedTotal,
     RecentDay,
     objections,
 )
@@ -124,6 +125,21 @@ def test_what_was_published_is_read_back_as_it_was(ledger: Ledger, url: str) -> 
         assert reader.depots(number + 1) == ()
 
 
+def total(city: str = "", step: int = 1, quantiles: tuple[float, ...] = (180.0, 200.0, 220.0)) -> PublishedTotal:
+    return PublishedTotal(city, CUTOFF + timedelta(days=step), quantiles)
+
+
+def test_totals_are_read_back_by_city_and_day_the_networks_first(ledger: Ledger) -> None:
+    names = ("Boston", "Ål", "aa", "Zoë", "")
+    given = publication(totals=tuple(total(city, step) for step in (2, 1, 3) for city in names))
+    number = ledger.publish(given)
+    found = ledger.totals(number)
+    assert [(each.city, each.target_date.day) for each in found[:4]] == [("", 18), ("", 19), ("", 20), ("Boston", 18)]
+    assert found == given.totals
+    assert ledger.publish(given) == number  # the same again is no new publication
+    assert ledger.totals(ledger.publish(publication(orders=50))) == ()
+
+
 def test_numpy_numbers_are_published_as_plain_ones_and_nan_demand_as_unknown(ledger: Ledger) -> None:
     quantiles = tuple(np.array([80.5, 100.25, 120.75], np.float32))
     day = PublishedDay(CUTOFF + timedelta(days=1), np.int64(1), np.True_, quantiles, np.int64(3))  # type: ignore[arg-type]
@@ -154,6 +170,12 @@ def test_depot_ids_of_any_letters_are_kept(ledger: Ledger) -> None:
         (broken(open=False), "on a closed day, wanted 0"),
         (broken(drivers=-1), "-1 drivers"),
         (broken(target_date=date(2025, 6, 25)), "wanted the 3 days after 2025-06-17"),
+        (publication(totals=(total(step=4),)), "the total of the network, 2025-06-21: wanted one of the 3 days"),
+        (
+            publication(totals=(total("Bonn", quantiles=(2.0, 1.0, 3.0)),)),
+            "total of Bonn, 2025-06-18: .* wanted no fall",
+        ),
+        (publication(totals=(total(quantiles=(2.0, 3.0)),)), "2 quantiles, wanted 3"),
         (publication(horizon=4), "wanted the 4 days after 2025-06-17"),
         (publication(levels=(0.2, 0.5, 0.8)), "with 0.1, 0.5 and 0.9 among them"),
         (publication(levels=(0.1, 0.5, 0.5, 0.9)), "wanted rising quantile levels"),

@@ -66,8 +66,7 @@ def test_depot_city_and_network_agree_path_by_path() -> None:
     north = np.arange(DEPOTS) < 3
     both = sampled[:, north].sum(axis=1) + sampled[:, ~north].sum(axis=1)
     np.testing.assert_allclose(both, sampled.sum(axis=1))
-    levels = (0.1, 0.5, 0.9)
-    everyone = totals.quantiles(sampled, np.ones(DEPOTS, bool), levels)
+    everyone = np.quantile(sampled.sum(axis=1), LEVELS, axis=0).T
     assert everyone.shape == (7, 3)
     np.testing.assert_allclose(everyone[:, 1], np.median(both, axis=0))
     assert (np.diff(everyone, axis=1) > 0).all()
@@ -106,3 +105,18 @@ def test_cities_are_measured_where_there_are_several_and_nothing_is_unknown_with
     found = totals.measure(folds(panel, 10), panel)
     assert set(found) == {f"{level}_{name}" for level in ("network", "city") for name in ("coverage", "bias", "width")}
     assert np.isnan(totals.measure([], panel)["network_coverage"])
+
+
+def test_totals_by_hand_are_those_of_the_paths_whatever_the_number_of_depots_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    panel = replace(shocked(0.4), attributes={"city": ("Ulm", "Bonn") * (DEPOTS // 2)})
+    given = right(panel)
+    found = totals.of(given, panel)
+    assert list(found) == ["", "Bonn", "Ulm"]
+    sampled = totals.paths(given, panel)
+    for name, rows in (("", slice(None)), ("Bonn", slice(1, None, 2)), ("Ulm", slice(0, None, 2))):
+        np.testing.assert_allclose(found[name], np.quantile(sampled[:, rows].sum(axis=1), LEVELS, axis=0).T)
+    monkeypatch.setattr(totals, "CHUNK", 3)
+    for name, again in totals.of(given, panel).items():
+        np.testing.assert_allclose(again, found[name])

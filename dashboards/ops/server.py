@@ -87,7 +87,7 @@ def create_app(ledger_url: str, *, pipeline: str | None = None, clock: Callable[
     @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
     def network_page(request: Request) -> Response:
         def make(edition: Edition) -> bytes:
-            view = network(edition.head, edition.depots(), edition.front)
+            view = network(edition.head, edition.depots(), edition.front, edition.totals())
             return page("network.html", front=edition.front, network=view, notice=edition.notice)
 
         return answer(request, HTML, make)
@@ -111,8 +111,8 @@ def create_app(ledger_url: str, *, pipeline: str | None = None, clock: Callable[
 
     @app.get("/api/v1/publication", response_model=PublicationOut, tags=["forecasts"])
     def publication(request: Request) -> Response:
-        """Every depot's forecast: the median and the 80 % range, in orders."""
-        return answer(request, JSON, lambda e: to_json(publication_out(e.head, e.depots(), e.front)))
+        """The forecast of the network, of each city and of each depot: the median and the 80 % range, in orders."""
+        return answer(request, JSON, lambda e: to_json(publication_out(e.head, e.depots(), e.front, e.totals())))
 
     @app.get("/api/v1/depots/{depot_id:path}", response_model=FullDepotOut, tags=["forecasts"])
     def depot(request: Request, depot_id: str) -> Response:

@@ -11,7 +11,7 @@ from hashlib import sha256
 from dashboards.ops.views.front import Front, front
 from dashboards.ops.views.health import NIGHTS, notice
 from forecaster.errors import LedgerError
-from forecaster.ledger import Head, Ledger, PublishedDepot, Run
+from forecaster.ledger import Head, Ledger, PublishedDepot, PublishedTotal, Run
 
 KEPT_ANSWERS = 512
 
@@ -37,6 +37,9 @@ class Edition:
         if not (found := self.ledger.depots(self.head.publication_id)):
             raise NothingPublished("this publication has just been replaced by a newer one; load the page again")
         return found
+
+    def totals(self) -> tuple[PublishedTotal, ...]:
+        return self.ledger.totals(self.head.publication_id)
 
     def depot(self, depot_id: str) -> PublishedDepot:
         """Raises NoSuchDepot."""

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
-REVISION = "0001"
+REVISION = "0002"
 REVISION_TABLE = "forecaster_revision"  # not alembic's own name: other tools in the same database use that one
 
 
@@ -111,6 +111,15 @@ published = sa.Table(
     sa.Column("open", sa.Boolean, nullable=False),
     sa.Column("quantiles", Json, nullable=False),  # orders, aligned with the publication's levels
     sa.Column("drivers", sa.Integer),
+)
+
+published_totals = sa.Table(
+    "published_totals",
+    metadata,
+    _of_publication(),
+    sa.Column("city", sa.Text, primary_key=True),  # empty: the network
+    sa.Column("target_date", sa.Date, primary_key=True),
+    sa.Column("quantiles", Json, nullable=False),  # orders, aligned with the publication's levels
 )
 
 slot = sa.Table(

@@ -13,12 +13,20 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from forecaster import staffing
+from forecaster import staffing, totals
 from forecaster.demand import panel as panels
 from forecaster.errors import BundleError
 from forecaster.lake import TABLES, Lake
 from forecaster.ledger import Ledger
-from forecaster.publication import Publication, PublishedDay, PublishedDepot, PublishedMark, RecentDay, Tier
+from forecaster.publication import (
+    Publication,
+    PublishedDay,
+    PublishedDepot,
+    PublishedMark,
+    PublishedTotal,
+    RecentDay,
+    Tier,
+)
 from forecaster.serving import bundle as bundles
 from forecaster.serving.fallback import seasonal_naive
 from forecaster.serving.predict import Predictor
@@ -106,6 +114,7 @@ def publish(spec: Spec, choice: Choice, *, as_of: datetime, run_id: str, note: s
                 timezone=spec.timezone,
                 levels=forecast.levels,
                 depots=_depots(forecast, panel, spec),
+                totals=_totals(forecast, panel),
                 bundle_digest=digest,
                 note=note,
             )
@@ -132,6 +141,14 @@ def _archive_rows(forecast: Forecast, choice: Choice, run_id: str, now: datetime
         "quantiles": pa.ListArray.from_arrays(offsets, pa.array(forecast.quantiles.ravel())),
     }
     return pa.table(columns).select(schema.names).cast(schema)
+
+
+def _totals(forecast: Forecast, panel: Panel) -> tuple[PublishedTotal, ...]:
+    return tuple(
+        PublishedTotal(city, day, tuple(quantiles))
+        for city, days in sorted(totals.of(forecast, panel).items())
+        for day, quantiles in zip(forecast.target_dates, days.tolist(), strict=True)
+    )
 
 
 def _depots(forecast: Forecast, panel: Panel, spec: Spec) -> tuple[PublishedDepot, ...]:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from dashboards.ops.views.front import MEANING, stale
-from forecaster.ledger import PublishedDay, PublishedDepot, RecentDay
+from forecaster.ledger import PublishedDay, PublishedDepot, PublishedTotal, RecentDay
 from tests.dashboards.seed import CUTOFF, NOON, ODD_ID, depot, fill, publication
 from tests.dashboards.visitor import Get, text, visitor
 
@@ -36,6 +36,40 @@ def test_the_network_page_tells_tomorrows_orders_in_all_and_depot_by_depot(url: 
     assert "B1 31 11–51 1" in page
     assert "Boston 1,300 orders 2 depots · 30 drivers" in page
     assert "York 31 orders 1 depot · 1 driver" in page
+
+
+def totals(*cities: str) -> tuple[PublishedTotal, ...]:
+    """The network's 1,345 (tomorrow) within 1,245–1,445, and each city's 500 with 50 to either side."""
+    days = [CUTOFF + timedelta(days=step) for step in range(1, 8)]
+    network = [PublishedTotal("", day, (1244.0 + i, 1300, 1344.0 + i, 1400, 1444.0 + i)) for i, day in enumerate(days)]
+    return (*network, *(PublishedTotal(city, day, (450, 480, 500, 520, 550)) for city in cities for day in days))
+
+
+def test_totals_have_a_range_of_their_own_where_they_were_published(url: str) -> None:
+    depots = (simple("A1", 1200, drivers=27), simple("A2", 100, drivers=3), simple("B1", 31, "York", drivers=1))
+    fill(url, replace(publication(), depots=depots, totals=totals("Boston", "York")))
+    get = visitor(url)
+    page = text(get("/"))
+    assert "Orders expected tomorrow, Wed 18 Jun 1,345 80 % range 1,245–1,445 · 31 drivers" in page
+    assert "their good and bad days partly cancel out" in page
+    assert "Boston 500 orders 450–550 · 2 depots · 30 drivers" in page
+    told = get("/api/v1/publication").json()["totals"]
+    assert len(told) == 21
+    expected = {
+        "city": None,
+        "target_date": "2025-06-18",
+        "low": 1245.0,
+        "median": 1345.0,
+        "high": 1445.0,
+        "drivers": 31,
+    }
+    assert told[1] == expected
+    assert [(each["city"], each["drivers"]) for each in told[7::7]] == [("Boston", 30), ("York", 1)]
+
+
+def test_one_citys_total_is_the_networks(url: str) -> None:
+    fill(url, replace(publication(), depots=(simple("A1", 1200), simple("A2", 100)), totals=totals()))
+    assert "Boston 1,345 orders" in text(visitor(url)("/"))
 
 
 def test_the_network_page_tells_how_good_the_forecasts_are_and_where_they_come_from(get: Get) -> None:
@@ -124,7 +158,7 @@ def test_the_api_tells_the_same_as_the_page(url: str) -> None:
     told = get("/api/v1/publication").json()
     assert told["about"]["tier"] == "fresh"
     assert told["about"]["published_at"] == "2025-06-17T07:24:00Z"
-    assert told["totals"][1] == {"target_date": "2025-06-18", "sum_of_medians": 1300.0, "drivers": 27}
+    assert told["totals"] == []
     expected = {
         "target_date": "2025-06-18",
         "open": True,

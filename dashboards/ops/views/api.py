@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from dashboards.ops.views.front import Front, three
-from dashboards.ops.views.network import drivers
-from forecaster.ledger import Head, PublishedDay, PublishedDepot
+from dashboards.ops.views.network import drivers, together
+from forecaster.ledger import Head, PublishedDay, PublishedDepot, PublishedTotal
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,14 @@ class DepotOut:
 
 @dataclass(frozen=True)
 class TotalOut:
-    """The network on a day."""
+    """All depots of a city, or of the network, together on a day: the median of their sum and the ends of its 80 %
+    range, which are less far apart than the sums of the depots' are."""
 
+    city: str | None  # None: the network
     target_date: date
-    sum_of_medians: float
+    low: float
+    median: float
+    high: float
     drivers: int | None
 
 
@@ -104,16 +108,19 @@ class FullDepotOut:
     marks: list[MarkOut]
 
 
-def publication_out(head: Head, depots: tuple[PublishedDepot, ...], front: Front) -> PublicationOut:
-    """Every depot with its median and range."""
+def publication_out(
+    head: Head, depots: tuple[PublishedDepot, ...], front: Front, totals: tuple[PublishedTotal, ...]
+) -> PublicationOut:
+    """Every depot with its median and range, and what they have together, where that was published."""
     made = [
         DepotOut(depot.depot_id, depot.attributes, [_day(day, head.levels) for day in depot.days]) for depot in depots
     ]
-    totals = [
-        TotalOut(day, sum(depot.days[i].median for depot in made), drivers(depots, i))
-        for i, day in enumerate(front.target_dates)
-    ]
-    return PublicationOut(_about(head, front), totals, made)
+    summed = []
+    for city, days in together(totals, head.levels).items():
+        own = [depot for depot in depots if not city or depot.attributes.get("city") == city]
+        for i, (day, each) in enumerate(zip(front.target_dates, days, strict=True)):
+            summed.append(TotalOut(city or None, day, each.low, each.median, each.high, drivers(own, i)))
+    return PublicationOut(_about(head, front), summed, made)
 
 
 def depot_out(head: Head, depot: PublishedDepot, front: Front) -> FullDepotOut:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 from dashboards.ops import words
-from forecaster.ledger import Head, PublishedDay
+from forecaster.ledger import Head, PublishedDay, PublishedTotal
 
 STALE_DAYS = 2  # the newest reading may be this old
 REPLAY = timedelta(days=1)  # between the instant whose knowledge was used and the publishing
@@ -90,7 +90,7 @@ class Range:
     high: float
 
 
-def three(day: PublishedDay, levels: tuple[float, ...]) -> Range:
+def three(day: PublishedDay | PublishedTotal, levels: tuple[float, ...]) -> Range:
     """The median and the ends of the 80 % range."""
     return Range(*(day.quantiles[levels.index(level)] for level in (0.1, 0.5, 0.9)))
 

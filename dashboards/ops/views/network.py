@@ -7,8 +7,8 @@ from datetime import date
 
 from dashboards.ops import words
 from dashboards.ops.charts import Bars, bars
-from dashboards.ops.views.front import Front, href, three
-from forecaster.ledger import Head, PublishedDepot
+from dashboards.ops.views.front import Front, Range, href, three
+from forecaster.ledger import Head, PublishedDepot, PublishedTotal
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class City:
     anchor: str
     rows: tuple[Row, ...]
     orders: str
+    range: str | None
     share: Bars
     drivers: int | None
 
@@ -51,6 +52,7 @@ class Total:
 @dataclass(frozen=True)
 class Network:
     orders: str
+    range: str | None  # None where only the depots' medians were published
     drivers: int | None
     closed: int  # depots closed on the day in front
     depots: int
@@ -59,22 +61,29 @@ class Network:
     cities: tuple[City, ...]
 
 
-def network(head: Head, depots: tuple[PublishedDepot, ...], front: Front) -> Network:
-    """Sums are sums of medians; drivers are None where no depot has any planned."""
+def network(
+    head: Head, depots: tuple[PublishedDepot, ...], front: Front, totals: tuple[PublishedTotal, ...] = ()
+) -> Network:
+    """Totals as published, with a range of their own; sums of medians where none were. Drivers are None where no depot
+    has any planned."""
     medians = {depot.depot_id: [three(day, head.levels).median for day in depot.days] for depot in depots}
-    sums = [sum(each[i] for each in medians.values()) for i in range(head.horizon)]
+    told = together(totals, head.levels)
+    whole = told.get("", ())
+    sums = [each.median for each in whole] or [sum(m[i] for m in medians.values()) for i in range(head.horizon)]
     by_city: dict[str, list[PublishedDepot]] = {}
     for depot in depots:
         by_city.setdefault(depot.attributes.get("city", ""), []).append(depot)
     cities = []
     for number, (name, own) in enumerate(sorted(by_city.items()), 1):
-        orders = sum(medians[depot.depot_id][front.meant] for depot in own)
+        total = whole[front.meant] if whole and len(by_city) == 1 else told[name][front.meant] if name in told else None
+        orders = total.median if total else sum(medians[depot.depot_id][front.meant] for depot in own)
         cities.append(
             City(
                 name or ("" if len(by_city) == 1 else "Without a city"),
                 f"city-{number}",
                 tuple(_row(head, depot, medians[depot.depot_id], front) for depot in own),
                 words.orders(orders),
+                words.span(total.low, total.high) if total else None,
                 bars([orders, sums[front.meant]], 0),
                 drivers(own, front.meant),
             )
@@ -94,6 +103,7 @@ def network(head: Head, depots: tuple[PublishedDepot, ...], front: Front) -> Net
     highest = max(sums)
     return Network(
         orders=words.orders(sums[front.meant]),
+        range=words.span(whole[front.meant].low, whole[front.meant].high) if whole else None,
         drivers=drivers(depots, front.meant),
         closed=sum(not depot.days[front.meant].open for depot in depots),
         depots=len(depots),
@@ -101,6 +111,14 @@ def network(head: Head, depots: tuple[PublishedDepot, ...], front: Front) -> Net
         week_bars=tuple(_against(value, highest) for value in sums),
         cities=tuple(cities),
     )
+
+
+def together(totals: tuple[PublishedTotal, ...], levels: tuple[float, ...]) -> dict[str, tuple[Range, ...]]:
+    """City (empty: the network) → its median and range on each day."""
+    found: dict[str, tuple[Range, ...]] = {}
+    for total in totals:
+        found[total.city] = (*found.get(total.city, ()), three(total, levels))
+    return found
 
 
 def drivers(depots: tuple[PublishedDepot, ...] | list[PublishedDepot], day: int) -> int | None:
