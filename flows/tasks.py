@@ -172,10 +172,10 @@ def record(
     night: Night, candidate: Candidate, panel: Panel, scores: Mapping[str, Scores], verdict: Verdict, exported: Any
 ) -> None:
     """What the registry is to be told of the night, written down."""
-    from forecaster.stages import learn
+    from forecaster.stages.record import record
 
     with night.stage("record"):
-        learn.record(
+        record(
             candidate,
             panel,
             scores,

@@ -9,8 +9,7 @@ by path.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import date
+from collections.abc import Sequence
 from statistics import NormalDist
 
 import numpy as np
@@ -63,7 +62,7 @@ def of(forecast: Forecast, panel: Panel, scored: NDArray[np.bool_] | None = None
     return {name: np.quantile(total, forecast.levels, axis=0).T for name, total in sums.items()}
 
 
-def measure(folds: Sequence[Fold], panel: Panel, seen: Callable[[date], Panel] | None = None) -> dict[str, float]:
+def measure(folds: Sequence[Fold], panel: Panel) -> dict[str, float]:
     """How the totals of some folds did: of the network, and of all cities together where depots have one.
 
     `network_coverage` and `city_coverage` are shares of days (and cities) within the 80 % interval, `…_bias` the sum of
@@ -73,7 +72,7 @@ def measure(folds: Sequence[Fold], panel: Panel, seen: Callable[[date], Panel] |
     rows: dict[str, list[Doubles]] = {"network": [], **({"city": []} if len(members) > 1 else {})}
     for fold in folds:
         scored = np.isfinite(fold.actuals)
-        said = of(fold.forecast, (seen or panel.at)(fold.forecast.cutoff), scored)
+        said = of(fold.forecast, panel.at(fold.forecast.cutoff), scored)
         ends = [fold.forecast.levels.index(level) for level in (0.1, 0.5, 0.9)]
         for name, own in members.items():
             days = scored[own].any(axis=0)

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from forecaster import totals
 from forecaster.errors import ForecasterError, MissingExtra, SpecError
 from forecaster.evaluation import backtest as backtests
 from forecaster.evaluation import baselines, calibrate, gate
@@ -24,7 +23,7 @@ from forecaster.serving import bundle as bundles
 from forecaster.serving.fallback import seasonal_naive
 from forecaster.serving.predict import Predictor
 from forecaster.spec import Spec
-from forecaster.stages import remember, replay
+from forecaster.stages import replay
 from forecaster.values import Candidate, Forecast, Knowledge, Panel, Scores, Verdict
 
 CANDIDATE, CHAMPION, NAIVE = "candidate", "champion", "seasonal_naive"
@@ -199,12 +198,6 @@ def _rows(scores: Scores, run_id: str, now: datetime) -> pa.Table:
     return pa.concat_tables(parts)
 
 
-def _metrics(epoch: Mapping[str, float]) -> dict[str, float]:
-    """What an epoch told, under the names of `telemetry.METRICS`."""
-    names = {"loss": "train_loss", "validation": "validation_loss"}
-    return {names.get(key, key): value for key, value in epoch.items() if key != "number"}
-
-
 def lists(rows: NDArray[Any]) -> pa.Array:
     """A column of lists from a (rows, levels) array."""
     offsets = pa.array(np.arange(0, rows.size + 1, rows.shape[1], dtype=np.int32))
@@ -240,50 +233,3 @@ def to_bundle(
 
 def bundle_folder(spec: Spec) -> Path:
     return spec.state_folder / "bundles"
-
-
-def record(
-    candidate: Candidate,
-    panel: Panel,
-    scores: Mapping[str, Scores],
-    verdict: Verdict,
-    exported: Exported | None,
-    spec: Spec,
-    *,
-    run_id: str,
-    as_of: datetime,
-    versions: Mapping[str, int],
-) -> None:
-    """Write down what the registry is to be told of the night (`remember.tell`)."""
-    from forecaster import pictures
-
-    summary = candidate.summary
-    metrics = {f"{name}/{metric}": v for name, found in scores.items() for metric, v in found.metrics.items()}
-    metrics |= {f"train_{key}": summary[key] for key in ("seconds", "compile_seconds", "compile_misses")}
-    metrics |= {f"{CANDIDATE}/{name}": v for name, v in totals.measure(scores[CANDIDATE].folds, panel).items()}
-    if exported is not None:
-        metrics["parity"] = exported.parity
-    parameters = {f"{part}.{key}": str(v) for part in ("model", "training") for key, v in getattr(spec, part)}
-    told = remember.Record(
-        run_id=run_id,
-        parameters={**parameters, "as_of": as_of.isoformat(), "cutoff": panel.cutoff, "depots": len(panel.depot_ids)},
-        metrics=metrics,
-        epochs=tuple(_metrics(told | took) for told, took in zip(summary["history"], summary["measured"], strict=True)),
-        tags={
-            "spec_digest": spec.digest,
-            "lake_versions": str(dict(versions)),
-            "verdict": verdict.sentence()[:4000],
-            "device": str(summary["device"]),
-        },
-        inputs=dict(versions),
-        bundle=exported.folder.name if exported else None,
-    )
-    drawn = {
-        "forecasts.png": pictures.forecasts(scores[CANDIDATE], panel),
-        "calibration.png": pictures.calibration(scores),
-        "errors.png": pictures.errors(scores),
-        "candidate_against_naive.png": pictures.duel(scores[CANDIDATE], scores[NAIVE]),
-    }
-    if CHAMPION in scores:
-        drawn["candidate_against_champion.png"] = pictures.duel(scores[CANDIDATE], scores[CHAMPION])
-    remember.write_down(told, {name: pictures.png(figure) for name, figure in drawn.items()}, spec)
