@@ -101,13 +101,13 @@ def panel(night: Night) -> tuple[Knowledge, Panel]:
 def train(night: Night, panel: Panel, knowledge: Knowledge) -> Candidate:
     """Fit and calibrate tonight's candidate."""
     from forecaster.stages import learn
-    from forecaster.stages.replay import Replay
+    from forecaster.stages.past import Past
 
     with night.stage("train"):
         candidate = learn.fit(
             panel,
             night.spec,
-            seen=Replay(knowledge, panel, night.spec),
+            seen=Past(knowledge, panel, night.spec),
             profile=night.profile,
             on_epoch=lambda e: night.progress.advance(
                 e.number / e.of,
@@ -127,7 +127,7 @@ def backtest(night: Night, candidate: Candidate, panel: Panel, knowledge: Knowle
     """Score candidate, champion and baselines on the same unseen days."""
     from forecaster.lake import Lake
     from forecaster.stages import learn
-    from forecaster.stages.replay import Replay
+    from forecaster.stages.past import Past
 
     with night.stage("backtest"):
         scores, troubles = learn.backtest(
@@ -136,7 +136,7 @@ def backtest(night: Night, candidate: Candidate, panel: Panel, knowledge: Knowle
             panel,
             knowledge,
             night.spec,
-            seen=Replay(knowledge, panel, night.spec),
+            seen=Past(knowledge, panel, night.spec),
             on_model=lambda name: night.progress.advance(0, name),
         )
         learn.keep_scores(scores, Lake(night.spec.lake_url), run_id=night.run_id, now=datetime.now(UTC))

@@ -15,7 +15,7 @@ from forecaster.progress import Night as Progress
 from forecaster.spec import Spec
 from forecaster.stages import learn
 from forecaster.stages.know import know
-from forecaster.stages.replay import Replay
+from forecaster.stages.past import Past
 from forecaster.values import Candidate, Forecast, Panel, Scores
 
 RETRAINED = "retrained"
@@ -58,7 +58,7 @@ def board(spec: Spec, *, as_of: datetime, progress: Progress) -> Board:
     with progress.stage("panel"):
         knowledge = know(spec, as_of=as_of)
         panel = panels.build(knowledge, spec)
-    seen = Replay(knowledge, panel, spec)
+    seen = Past(knowledge, panel, spec)
     with progress.stage("train"):
         models = learn.models(_trained(panel, spec, seen, None, progress))
         if spec.backtest.retrain_days:
@@ -80,7 +80,7 @@ def board(spec: Spec, *, as_of: datetime, progress: Progress) -> Board:
     )
 
 
-def _trained(panel: Panel, spec: Spec, seen: Replay, cutoff: date | None, progress: Progress) -> Candidate:
+def _trained(panel: Panel, spec: Spec, seen: Past, cutoff: date | None, progress: Progress) -> Candidate:
     return learn.fit(
         panel,
         spec,
@@ -91,7 +91,7 @@ def _trained(panel: Panel, spec: Spec, seen: Replay, cutoff: date | None, progre
     )
 
 
-def _retrained(first: Predictor, panel: Panel, spec: Spec, seen: Replay, progress: Progress) -> Predictor:
+def _retrained(first: Predictor, panel: Panel, spec: Spec, seen: Past, progress: Progress) -> Predictor:
     """The first model until `backtest.retrain_days` have passed, then one that is trained anew, and so on."""
     at = cutoffs(panel, spec.backtest.days, spec.backtest.every)
     reigns, since = [(at[0], first)], at[0]

@@ -23,7 +23,7 @@ from forecaster.serving import bundle as bundles
 from forecaster.serving.fallback import seasonal_naive
 from forecaster.serving.predict import Predictor
 from forecaster.spec import Spec
-from forecaster.stages import replay
+from forecaster.stages import past
 from forecaster.values import Candidate, Forecast, Knowledge, Panel, Scores, Verdict
 
 CANDIDATE, CHAMPION, NAIVE = "candidate", "champion", "seasonal_naive"
@@ -50,7 +50,7 @@ def fit(
 ) -> Candidate:
     """A candidate trained and calibrated on what was known at the cutoff, by default the backtest's first one.
 
-    `seen` is the panel as it was at a cutoff (`replay.Replay`), by default tonight's, cut off. A training that was
+    `seen` is the panel as it was at a cutoff (`past.Past`), by default tonight's, cut off. A training that was
     killed goes on from its checkpoint. `on_trouble` hears what else happened on the way; `profile` is a folder for a
     trace of two epochs.
     Raises NoUsableData when the history is too short, TrainingError when the loss stops being a number.
@@ -135,7 +135,7 @@ def backtest(
     if champion is not None:
         try:
             reigning = Predictor(bundles.read(champion))
-            its_own = replay.Replay(knowledge, panel, spec, reigning.bundle.encoding)
+            its_own = past.Past(knowledge, panel, spec, reigning.bundle.encoding)
             told = {CHAMPION: _telling(CHAMPION, reigning, on_model)}
             scores |= backtests.run(told, panel, days, every=every, seen=its_own)
         except ForecasterError as error:

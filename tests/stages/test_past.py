@@ -15,7 +15,7 @@ from forecaster.serving.fallback import seasonal_naive
 from forecaster.spec import Spec, load
 from forecaster.stages.ingest import ingest
 from forecaster.stages.know import know
-from forecaster.stages.replay import Replay
+from forecaster.stages.past import Past
 from forecaster.values import Panel
 
 FIRST = date(2024, 1, 1)  # a Monday
@@ -45,10 +45,10 @@ def write(folder: Path, name: str, *lines: str) -> None:
     (folder / f"{name}.csv").write_text("\n".join(lines) + "\n", "utf-8")
 
 
-def tonight(spec: Spec, as_of: datetime = TONIGHT) -> tuple[Panel, Replay]:
+def tonight(spec: Spec, as_of: datetime = TONIGHT) -> tuple[Panel, Past]:
     knowledge = know(spec, as_of=as_of)
     built = panels.build(knowledge, spec)
-    return built, Replay(knowledge, built, spec)
+    return built, Past(knowledge, built, spec)
 
 
 def same(one: Panel, other: Panel) -> bool:
@@ -62,10 +62,10 @@ def test_an_archive_that_nobody_restated_is_tonights_panel_cut_off(tmp_path: Pat
     write(tmp_path, "demand", "depot_id,date,demand,promo", *rows)
     spec = spec_of(tmp_path, ARCHIVE, "calendar: {holidays: true, country: DE, known_future: [promo]}")
     ingest(spec, now=datetime(2030, 1, 1, tzinfo=UTC))
-    built, replay = tonight(spec, datetime(2030, 1, 1, 6, tzinfo=UTC))
+    built, then_at = tonight(spec, datetime(2030, 1, 1, 6, tzinfo=UTC))
     assert built.cutoff == LAST
     for cutoff in backtest.cutoffs(built, 28):
-        assert same(replay(cutoff), built.at(cutoff))
+        assert same(then_at(cutoff), built.at(cutoff))
 
 
 def test_what_was_recorded_later_is_not_seen_and_what_it_replaced_is(tmp_path: Path) -> None:
@@ -75,8 +75,8 @@ def test_what_was_recorded_later_is_not_seen_and_what_it_replaced_is(tmp_path: P
     write(tmp_path, "demand", "depot_id,date,demand,at", *rows, f"A,{restated},60,2024-02-27T03:00Z")
     spec = spec_of(tmp_path, TOLD)
     ingest(spec, now=TONIGHT)
-    built, replay = tonight(spec)
-    then = replay(CUTOFF)
+    built, then_at = tonight(spec)
+    then = then_at(CUTOFF)
     assert then.cutoff == CUTOFF
     number = {day: i for i, day in enumerate(then.days.astype(object))}
     assert np.isnan(then.demand[0, number[late]])
@@ -90,8 +90,8 @@ def test_a_feed_that_was_late_leaves_the_last_days_unknown(tmp_path: Path) -> No
     write(tmp_path, "demand", "depot_id,date,demand,at", *rows)
     spec = spec_of(tmp_path, TOLD)
     ingest(spec, now=TONIGHT)
-    _, replay = tonight(spec)  # at six, before nine
-    then = replay(CUTOFF)
+    _, then_at = tonight(spec)  # at six, before nine
+    then = then_at(CUTOFF)
     assert then.cutoff == CUTOFF
     assert np.isnan(then.demand[0, -1])
     assert np.isfinite(then.demand[0, :-1]).all()
@@ -106,11 +106,11 @@ def test_history_that_was_loaded_afterwards_counts_as_known_on_the_morning_after
         rows = [f"A,{d},{i}" for i, d in enumerate(days()) if d < night and (d != late or night > late + 4 * DAY)]
         write(tmp_path, "demand", "depot_id,date,demand", *rows)
         ingest(spec, now=datetime(night.year, night.month, night.day, 5, tzinfo=UTC))
-    built, replay = tonight(spec)
-    assert replay(date(2024, 2, 4)).demand.tolist() == [[float(i) for i in range(35)]]
-    then = replay(date(2024, 2, 25))
+    built, then_at = tonight(spec)
+    assert then_at(date(2024, 2, 4)).demand.tolist() == [[float(i) for i in range(35)]]
+    then = then_at(date(2024, 2, 25))
     assert np.flatnonzero(np.isnan(then.demand[0])).tolist() == [(late - FIRST).days]
-    assert np.isfinite(replay(date(2024, 2, 27)).demand).all()
+    assert np.isfinite(then_at(date(2024, 2, 27)).demand).all()
     assert np.isfinite(built.demand).all()
 
 
@@ -123,11 +123,11 @@ def test_a_day_that_was_closed_without_notice_is_forecast_as_open(tmp_path: Path
     write(tmp_path, "demand", "depot_id,date,demand,open", *rows)
     spec = spec_of(tmp_path, "{source: {kind: csv, path: demand.csv}, columns: {open: open}, recorded: next_day}")
     ingest(spec, now=TONIGHT)
-    built, replay = tonight(spec)
-    then = replay(CUTOFF)
+    built, then_at = tonight(spec)
+    then = then_at(CUTOFF)
     assert then.open[0, -7:].tolist() == [True] * 6 + [False]  # Sundays were closed all along
     assert built.at(CUTOFF).open[0, -7:].tolist() == [True, False, True, True, True, True, False]
-    (fold,) = backtest.folds(lambda p: seasonal_naive(p, (0.1, 0.5, 0.9)), built, [CUTOFF], replay)
+    (fold,) = backtest.folds(lambda p: seasonal_naive(p, (0.1, 0.5, 0.9)), built, [CUTOFF], then_at)
     assert fold.forecast.open[0].tolist() == [True] * 6 + [False]
     assert np.flatnonzero(np.isnan(fold.actuals[0])).tolist() == [1, 6]  # a closed day is not scored
 
@@ -140,8 +140,8 @@ def test_orders_on_a_day_that_was_thought_to_be_closed_are_scored(tmp_path: Path
     write(tmp_path, "demand", "depot_id,date,demand,open", *rows)
     spec = spec_of(tmp_path, "{source: {kind: csv, path: demand.csv}, columns: {open: open}, recorded: next_day}")
     ingest(spec, now=TONIGHT)
-    built, replay = tonight(spec)
-    (fold,) = backtest.folds(lambda p: seasonal_naive(p, (0.1, 0.5, 0.9)), built, [CUTOFF], replay)
+    built, then_at = tonight(spec)
+    (fold,) = backtest.folds(lambda p: seasonal_naive(p, (0.1, 0.5, 0.9)), built, [CUTOFF], then_at)
     assert not fold.forecast.open[0, 6]
     assert fold.forecast.median[0, 6] == 0
     assert fold.actuals[0, 6] == 10
@@ -156,13 +156,13 @@ def test_a_depot_that_was_not_known_yet_is_never_open_and_not_scored(tmp_path: P
     )
     spec = spec_of(tmp_path, ARCHIVE)
     ingest(spec, now=TONIGHT)
-    built, replay = tonight(spec)
+    built, then_at = tonight(spec)
     assert built.depot_ids == ("A", "B")
-    then = replay(CUTOFF)
+    then = then_at(CUTOFF)
     assert then.depot_ids == ("A", "B")
     assert not then.open[1].any()
     assert np.isnan(then.demand[1]).all()
-    (fold,) = backtest.folds(lambda p: seasonal_naive(p, (0.1, 0.5, 0.9)), built, [CUTOFF], replay)
+    (fold,) = backtest.folds(lambda p: seasonal_naive(p, (0.1, 0.5, 0.9)), built, [CUTOFF], then_at)
     assert np.isfinite(fold.actuals).tolist() == [[True] * 7, [False] * 7]
 
 
@@ -176,8 +176,8 @@ def test_events_and_depots_that_were_announced_later_are_not_seen(tmp_path: Path
     write(tmp_path, "events", "date,kind,name", f"{strike},closure,strike", f"{feast},closure,feast")
     write(tmp_path, "depots", "depot_id,opened,city", "A,,Ulm", "B,,Bonn")
     ingest(spec, now=THEN + DAY)
-    built, replay = tonight(spec)
-    then = replay(CUTOFF)
+    built, then_at = tonight(spec)
+    then = then_at(CUTOFF)
     assert np.flatnonzero(~then.open[0, -7:]).tolist() == [2]
     assert np.flatnonzero(~built.at(CUTOFF).open[0, -7:]).tolist() == [2, 3]
     assert not then.open[1].any()
@@ -205,8 +205,8 @@ def test_nothing_that_came_after_a_cutoff_changes_the_panel_of_that_cutoff(tmp_p
             told = [f"{FIRST},fair,fair", f"{CUTOFF + 2 * DAY},closure,flood", f"{CUTOFF},fair,fair"]
             write(folder, "events", "date,kind,name", *told)
             ingest(spec, now=THEN + DAY)
-        built, replay = tonight(spec)
-        seen.append((built, replay(CUTOFF)))
+        built, then_at = tonight(spec)
+        seen.append((built, then_at(CUTOFF)))
     (built, then), (other_built, other_then) = seen
     assert not same(built, other_built)
     assert then.covariates[:, -7:, then.encoding.covariates.index("promo")].all()  # as it was announced
@@ -217,6 +217,6 @@ def test_a_cutoff_of_which_nothing_was_known_is_named(tmp_path: Path) -> None:
     write(tmp_path, "demand", "depot_id,date,demand", *[f"A,{day},5" for day in days()])
     spec = spec_of(tmp_path, ARCHIVE)
     ingest(spec, now=TONIGHT)
-    _, replay = tonight(spec)
+    _, then_at = tonight(spec)
     with pytest.raises(NoUsableData):
-        replay(FIRST - DAY)
+        then_at(FIRST - DAY)

@@ -29,7 +29,7 @@ LOADED_LATER = timedelta(days=28)
 _DAY = 86_400_000_000  # in µs
 
 
-class Replay:
+class Past:
     """Tonight's depots at earlier cutoffs."""
 
     def __init__(self, knowledge: Knowledge, panel: Panel, spec: Spec, encoding: Encoding | None = None) -> None:
