@@ -203,10 +203,13 @@ def test_the_registry_names_the_champion_and_its_metrics(nights: Nights) -> None
     assert versions == 1  # the second night made the same model
     assert {"candidate/mape", "candidate/wape", "seasonal_naive/mape", "validation_loss", "parity"} <= logged
     assert {"candidate/network_coverage", "candidate/city_bias"} <= logged
+    assert {"candidate/by_city/Boston/wape", "candidate/by_kind_of_day/holiday/coverage"} <= logged
     assert {"training.epochs", "model.hidden"} <= params
     artifacts = nights.spec.state_folder / "mlflow_artifacts"
     pictures = {"forecasts.png", "calibration.png", "errors.png", "candidate_against_naive.png"}
     assert pictures < {file.name for file in artifacts.rglob("*.png")}
+    reports = [file.read_text("utf-8") for file in artifacts.rglob("report.html")]
+    assert (nights.spec.state_folder / "report.html").read_text("utf-8") in reports
 
 
 def test_as_of_the_past_sees_only_what_was_recorded_by_then(nights: Nights) -> None:
