@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import numpy as np
@@ -19,15 +19,17 @@ from forecaster.values import Knowledge
 READ = ("demand", "depots", "events", "aliases")
 
 
-def know(spec: Spec, *, as_of: datetime) -> Knowledge:
+def know(spec: Spec, *, as_of: datetime, versions: Mapping[str, int] | None = None) -> Knowledge:
     """What the lake knew at an instant: of each depot and day, of each depot and each event the latest version.
 
     In an archive (`demand.recorded: next_day`) the known-future covariates of the days right after as_of are known too.
-    Former ids of depots count for the depots that they belong to now.
+    Former ids of depots count for the depots that they belong to now. `versions` reads the tables as they were at those
+    commits, where rows may have come since that say they were recorded before.
     Raises NoUsableData when no demand was known by then, LakeError when the lake cannot be read.
     """
     lake = Lake(spec.lake_url)
-    versions = {table: version for table, version in lake.versions().items() if table in READ}
+    newest = {table: version for table, version in lake.versions().items() if table in READ}
+    versions = {table: (versions or newest).get(table, newest[table]) for table in READ}
     demand = history.latest(_demand(lake, spec, as_of, versions["demand"]))
     standing = {
         table: stands(frame(lake, table, version=versions[table], until=as_of), key)

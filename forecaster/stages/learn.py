@@ -21,11 +21,13 @@ from forecaster.lake import TABLES, Lake
 from forecaster.model import compiling, export, hosts, train
 from forecaster.model.epochs import Epoch
 from forecaster.model.train import VALIDATION
+from forecaster.serving import archive, keys
 from forecaster.serving import bundle as bundles
 from forecaster.serving.fallback import seasonal_naive
 from forecaster.serving.predict import Predictor
 from forecaster.spec import Spec
-from forecaster.stages import remember
+from forecaster.stages import parity, remember
+from forecaster.stages.parity import Agreement
 from forecaster.values import Candidate, Knowledge, Panel, Scores, Verdict
 
 CANDIDATE, CHAMPION, NAIVE = "candidate", "champion", "seasonal_naive"
@@ -37,7 +39,7 @@ class Exported:
     """A bundle on disk that said what the trained model says."""
 
     folder: Path
-    parity: float  # largest relative difference between ONNX and JAX
+    parity: Agreement  # of ONNX, NumPy and JAX
 
 
 def fit(
@@ -129,7 +131,7 @@ def backtest(
     if champion is not None:
         tell(CHAMPION)
         try:
-            reigning = Predictor(bundles.read(champion))
+            reigning = Predictor(bundles.read(champion, keys.trusted(spec.state_folder)))
             its_panel = panels.build(knowledge, spec, reigning.bundle.encoding)
             scores |= backtests.run({CHAMPION: reigning}, its_panel, days)
         except ForecasterError as error:
@@ -193,12 +195,12 @@ def lists(rows: NDArray[Any]) -> pa.Array:
 def to_bundle(
     candidate: Candidate, panel: Panel, scores: Mapping[str, Scores], knowledge: Knowledge, spec: Spec
 ) -> Exported:
-    """Export the candidate, compare ONNX with JAX on a real batch, and only then write the bundle.
+    """Export the candidate, compare ONNX and NumPy with JAX, and only then write the bundle, as a folder and as a file.
 
-    Raises ExportError when they differ: such a model never reigns.
+    Raises ExportError when they differ, BundleError when the bundle would not be believed: such a model never reigns.
     """
-    graph = export.to_graph(candidate)
-    largest = export.parity(candidate, graph, panel)
+    graph, weights = export.to_graph(candidate), export.weights(candidate)
+    agreement = parity.agree(candidate, graph, bundles.npz(weights), export.about(candidate), panel)
     about = {
         **export.about(candidate),
         "pipeline": spec.name,
@@ -212,9 +214,10 @@ def to_bundle(
             if name != CHAMPION
         },
     }
-    folder = bundles.write(bundle_folder(spec), graph, export.weights(candidate), about)
-    bundles.read(folder)
-    return Exported(folder, largest)
+    folder = bundles.write(bundle_folder(spec), graph, weights, about, keys.signer(spec.state_folder))
+    bundles.read(archive.pack(folder), keys.trusted(spec.state_folder))
+    bundles.read(folder, keys.trusted(spec.state_folder))
+    return Exported(folder, agreement)
 
 
 def bundle_folder(spec: Spec) -> Path:
@@ -241,7 +244,8 @@ def record(
     metrics |= {f"train_{key}": summary[key] for key in ("seconds", "compile_seconds", "compile_misses")}
     metrics |= {f"{CANDIDATE}/{name}": v for name, v in totals.measure(scores[CANDIDATE].folds, panel).items()}
     if exported is not None:
-        metrics["parity"] = exported.parity
+        metrics["parity"] = exported.parity.largest
+        metrics |= {f"parity/{case}".replace(",", ""): v for case, v in exported.parity.cases.items()}
     parameters = {f"{part}.{key}": str(v) for part in ("model", "training") for key, v in getattr(spec, part)}
     told = remember.Record(
         run_id=run_id,
