@@ -116,7 +116,8 @@ def of_run(connection: sa.Connection, run_id: str) -> Publication | None:
     if row is None:
         return None
     said = {**row, "levels": tuple(row["levels"])}
-    return Publication(**said, depots=depots(connection, said.pop("publication_id")))
+    shown = depots(connection, said.pop("publication_id"))
+    return Publication(**said, depots=shown)
 
 
 def stage(connection: sa.Connection, publication: Publication) -> int:
