@@ -45,12 +45,12 @@ def counts(depots: str, days: int = DAYS, first: int = 0) -> list[str]:
     ]
 
 
-def fill(spec: Spec, rows: list[str], cities: dict[str, str]) -> None:
+def fill(spec: Spec, rows: list[str], cities: dict[str, str], *, now: datetime = AS_OF) -> None:
     """Write both sources and bring them into the lake."""
     (spec.folder / "demand.csv").write_text("\n".join(["depot_id,date,demand,promo", *rows, ""]), "utf-8")
     listed = [f"{depot},{city}" for depot, city in cities.items()]
     (spec.folder / "depots.csv").write_text("\n".join(["depot_id,city", *listed, ""]), "utf-8")
-    ingest(spec, now=AS_OF)
+    ingest(spec, now=now)
 
 
 def untrained(panel: Panel) -> Candidate:

@@ -56,6 +56,8 @@ def window(arrays: Mapping[str, Any]) -> Window:
 def to_graph(candidate: Candidate) -> bytes:
     """The whole forward pass as one ONNX file, depots a dynamic axis; inputs are those of `Panel.window` by name.
 
+    It is exported twice and the second is taken: the first graph that a process exports folds other constants than all
+    later ones do, whatever caches are cleared, and the same candidate shall give the same bytes.
     Raises ExportError when the exporter or the ONNX checker objects.
     """
     shape = architecture(candidate)
@@ -77,9 +79,10 @@ def to_graph(candidate: Candidate) -> bytes:
     # Says of every inner shape that it is not known; the checker below and the parity check know better.
     logging.getLogger("onnx_ir.serde").setLevel(logging.ERROR)
     try:
-        proto = to_onnx(
-            quantiles, inputs, model_name="forecaster", opset=OPSET, input_names=list(INPUTS), output_names=[OUTPUT]
-        )
+        for _ in range(2):
+            proto = to_onnx(
+                quantiles, inputs, model_name="forecaster", opset=OPSET, input_names=list(INPUTS), output_names=[OUTPUT]
+            )
         onnx.checker.check_model(proto, full_check=True)
     except Exception as error:  # the exporter raises whatever its plugins raise
         raise ExportError(f"the model cannot be exported: {type(error).__name__}: {error}") from error

@@ -227,9 +227,9 @@ def test_a_history_older_than_declared_is_no_start(fleet: Fleet, call: Call) -> 
 
 
 def test_a_silent_depot_is_named_where_the_others_are_not_silent(fleet: Fleet, call: Call) -> None:
-    fleets.fill(fleet.spec, [*fleets.counts("ABC", 112, 100)], fleets.CITIES)
-    code, out, _ = call("predict", fleet.file, "--as-of", (AS_OF + timedelta(days=12)).isoformat())
-    assert code == 0
+    fleets.fill(fleet.spec, fleets.counts("ABC", 112, 100), fleets.CITIES, now=AS_OF + timedelta(days=12))
+    code, out, err = call("predict", fleet.file, "--as-of", (AS_OF + timedelta(days=12)).isoformat())
+    assert (code, err) == (0, "")
     assert "D (2024-04-09): the last reading is more than 5 days older than the cutoff." in out
 
 
@@ -291,9 +291,7 @@ def test_a_value_that_differs_is_named_with_depot_and_day(fleet: Fleet, call: Ca
 def test_what_is_no_longer_as_it_was_is_said(fleet: Fleet, call: Call) -> None:
     predicted(call, fleet)
     run = last_run(fleet)
-    fleet.file.write_text(
-        fleet.file.read_text("utf-8") + "backtest: {days: 9}\n", "utf-8"
-    )
+    fleet.file.write_text(fleet.file.read_text("utf-8") + "backtest: {days: 9}\n", "utf-8")
     assert "the pipeline file has changed since" in call("replay", fleet.file, run)[1]
     changed(MODEL)(fleet)
     code, out, _ = call("replay", fleet.file, run, "--verify")
