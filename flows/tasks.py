@@ -158,12 +158,14 @@ def gate(night: Night, scores: Mapping[str, Scores]) -> Verdict:
 
 @computes
 def export(night: Night, candidate: Candidate, panel: Panel, scores: Mapping[str, Scores], knowledge: Knowledge) -> Any:
-    """ONNX, compared with JAX before anything may be promoted."""
+    """ONNX, compared with NumPy and JAX before anything may be promoted."""
     from forecaster.stages import learn
 
     with night.stage("export"):
         exported = learn.to_bundle(candidate, panel, scores, knowledge, night.spec)
-    night.progress.say(f"           bundle {exported.folder.name}, within {exported.parity:.1e} of JAX")
+    night.progress.say(
+        f"           bundle {exported.folder.name}, within {exported.parity.largest:.1e} of JAX and NumPy"
+    )
     return exported
 
 

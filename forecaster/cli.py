@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from datetime import UTC, datetime, time
+from enum import StrEnum
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -36,6 +37,13 @@ Exit codes:
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+class Output(StrEnum):
+    """How `predict --out` writes."""
+
+    csv, parquet, json = "csv", "parquet", "json"
+
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline file.")]
 AsOf = Annotated[
@@ -165,18 +173,53 @@ def assist(
 def predict(
     file: File,
     as_of: AsOf = None,
-    bundle: Annotated[Path | None, typer.Option(help="A bundle's folder; the champion by default.")] = None,
+    bundle: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="A bundle's folder or .tar.zst; the champion by default.")
+    ] = None,
+    out: Annotated[
+        Output | None, typer.Option("--out", help="Write the forecast to standard output, a row a depot and day.")
+    ] = None,
     run: Annotated[str | None, typer.Option(help="The run this belongs to; a new one by default.")] = None,
     note: Annotated[str | None, typer.Option(help="A sentence for the page.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Say what was published as JSON.")] = False,
 ) -> None:
-    """Forecast with the champion and publish; no training, no JAX."""
+    """Forecast with the champion and publish; no training, no JAX.
+
+    Without a bundle that can be used, the seasonal naive goes out, and the command exits with 3.
+    """
     from forecaster.stages.alone import predict_alone
 
+    if out is not None and json:
+        raise SpecError("found --out and --json, wanted one of them: both write to standard output")
     spec = _load(file)
     published = predict_alone(spec, as_of=_instant(as_of, spec), bundle=bundle, run_id=run, note=note)
-    typer.echo(published.to_json() if json else published.sentence())
+    if out is not None:
+        from forecaster.stages.written import written
+
+        sys.stdout.buffer.write(written(published, out.value))
+        sys.stdout.flush()
+    typer.echo(published.to_json() if json else published.sentence(), err=out is not None)
+    if published.tier == "fallback":
+        typer.echo(f"forecaster: degraded: {published.note}", err=True)
     raise typer.Exit(DEGRADED if published.tier == "fallback" else PUBLISHED)
+
+
+@app.command()
+def replay(
+    file: File,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run that published, as the ledger names it.")],
+    verify: Annotated[bool, typer.Option("--verify", help="Exit with 1 when a value differs.")] = False,
+) -> None:
+    """Make a published forecast again and compare it value by value.
+
+    Reads the run's bundle and what the lake knew at its instant; publishes nothing.
+    """
+    from forecaster.stages.replay import replay
+
+    found = replay(_load(file), run)
+    for line in found.lines():
+        typer.echo(line)
+    raise typer.Exit(OUR_FAULT if verify and found.differences else 0)
 
 
 @app.command()

@@ -3,12 +3,14 @@
     ForecasterError                 every error of this package; str() is fit to be shown
     ├── SpecError                   the pipeline file or the command line is wrong     exit code 2
     ├── NoUsableData                there is nothing to forecast from                  exit code 4
+    │   ├── StaleHistory            the last reading is older than declared            exit code 4
     │   └── SourceError             a declared source could not be read                exit code 4
     │       └── SourceUnreachable   it is not there now; another try may find it       exit code 4
     ├── MissingExtra                the command needs a part that is not installed     exit code 2
     ├── LakeError                   a table is missing, damaged or of another version  exit code 1
     ├── LedgerError                 the ledger is missing, locked or of another version
     ├── BundleError                 a bundle is damaged, foreign or does not fit
+    │   └── InputError              what it is to forecast from is not what it wants
     ├── TrainingError               the loss stopped being a number, or the hosts could not join
     ├── CheckpointError             what a killed training left is damaged or does not fit
     └── ExportError                 the exported model does not say what the trained one says
@@ -45,6 +47,10 @@ class NoUsableData(ForecasterError):
     exit_code = NO_DATA
 
 
+class StaleHistory(NoUsableData):
+    """The last reading is older than the pipeline file allows a forecast to start from."""
+
+
 class SourceError(NoUsableData):
     """A declared source is absent, unreadable or lacks a column."""
 
@@ -63,6 +69,10 @@ class LedgerError(ForecasterError):
 
 class BundleError(ForecasterError):
     """A bundle is damaged, foreign, or does not fit the data at hand."""
+
+
+class InputError(BundleError):
+    """What a bundle is to forecast from has another shape, type or value than it wants."""
 
 
 class TrainingError(ForecasterError):

@@ -157,6 +157,12 @@ class Ledger:
             rows = connection.execute(query).mappings().all()
         return tuple(Run(**{**row, "findings": tuple(row["findings"])}) for row in rows)
 
+    def run(self, run_id: str) -> Run:
+        """One run. Raises LedgerError for one that was never started."""
+        with self._transaction() as connection:
+            row = self._run_row(connection, run_id)
+        return Run(**{**row, "findings": tuple(row["findings"])})
+
     def expected_timings(self, pipeline: str) -> dict[str, float]:
         """Stage → seconds: the median over the last 14 finished runs that had the stage."""
         finished = tables.runs.c.finished_at
@@ -208,6 +214,11 @@ class Ledger:
                     return None
                 pipeline = names[0]
             return records.head(connection, pipeline)
+
+    def published_by(self, run_id: str) -> Publication | None:
+        """The last publication of a run that is still kept."""
+        with self._transaction() as connection:
+            return records.of_run(connection, run_id)
 
     def depots(self, publication_id: int) -> tuple[PublishedDepot, ...]:
         """The depots of a publication in their order; empty when it is kept no longer."""

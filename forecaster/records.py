@@ -117,6 +117,19 @@ def whole(connection: sa.Connection, shown: Head) -> Publication:
     return Publication(**own, depots=depots(connection, number), totals=totals(connection, number))
 
 
+def of_run(connection: sa.Connection, run_id: str) -> Publication | None:
+    """The last kept publication of a run, as it was given to `stage`."""
+    own = [tables.publications.c[field.name] for field in fields(Publication) if field.name != "depots"]
+    number = tables.publications.c.publication_id
+    query = sa.select(number, *own).where(tables.publications.c.run_id == run_id)
+    row = one(connection, query.order_by(number.desc()).limit(1))
+    if row is None:
+        return None
+    said = {**row, "levels": tuple(row["levels"])}
+    shown = depots(connection, said.pop("publication_id"))
+    return Publication(**said, depots=shown)
+
+
 def stage(connection: sa.Connection, publication: Publication) -> int:
     """Write a publication's rows, which no slot shows yet; returns its new id."""
     own = {name: getattr(publication, name) for name in OWN}

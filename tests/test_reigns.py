@@ -11,7 +11,7 @@ import pytest
 from forecaster.ledger import Ledger
 from forecaster.model import export
 from forecaster.registry import CHALLENGER, CHAMPION, PREVIOUS, Registry
-from forecaster.serving import bundle
+from forecaster.serving import bundle, keys
 from forecaster.spec import Spec, load
 from forecaster.stages import remember
 from forecaster.stages.remember import Record
@@ -44,7 +44,13 @@ def bundles(spec: Spec, count: int) -> list[str]:
     about = export.about(found)
     weights = export.weights(found)
     return [
-        bundle.write(spec.state_folder / "bundles", panels.graph(), weights, {**about, "cutoff": f"2026-11-0{n}"}).name
+        bundle.write(
+            spec.state_folder / "bundles",
+            panels.graph(),
+            weights,
+            {**about, "cutoff": f"2026-11-0{n}"},
+            keys.signer(spec.state_folder),
+        ).name
         for n in range(1, count + 1)
     ]
 

@@ -1,11 +1,14 @@
 """A bundle: what inference needs, in one folder whose every file is vouched for.
 
     model.onnx      raw counts and covariates by name in, quantiles of counts out
-    weights.npz     the same parameters as NumPy arrays
+    weights.npz     the same parameters as NumPy arrays, for `reference`
     manifest.json   what the model is, what it wants, and the sha256 of the other two
+    manifest.sig    the seal of whoever trained it, over manifest.json (`keys`)
 
-The digest of a bundle is the sha256 of its manifest. A bundle is written beside its place and then renamed into it, so
-that a half-written one is never seen.
+The digest of a bundle is the sha256 of its manifest, and its folder is named after it. A bundle is written beside its
+place and then renamed into it, so that a half-written one is never seen. What is read is believed in this order: the
+files are exactly these; the seal fits the manifest, whose bytes nobody has parsed so far; the manifest vouches for the
+other files; the graph keeps to itself (`graph`). All of it is one look at each file, whose bytes are then used.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import io
 import json
 import os
 import shutil
+import stat
 import tempfile
 import zipfile
 from collections.abc import Mapping
@@ -25,10 +29,14 @@ from typing import Any
 import numpy as np
 
 from forecaster.errors import BundleError
+from forecaster.serving import archive, graph, keys
+from forecaster.serving.keys import Signer, Trusted
 from forecaster.values import Encoding
 
-MODEL, WEIGHTS, MANIFEST = "model.onnx", "weights.npz", "manifest.json"
-FORMAT = 1
+MODEL, WEIGHTS, MANIFEST, SEAL = "model.onnx", "weights.npz", "manifest.json", "manifest.sig"
+FILES = frozenset({MODEL, WEIGHTS, MANIFEST, SEAL})
+FORMAT = 2
+LARGEST = 1 << 30  # bytes of a file
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,12 @@ class Bundle:
     digest: str
     model: bytes
     manifest: Mapping[str, Any]
+    weights: bytes = b""  # an .npz file
+
+    @property
+    def name(self) -> str:
+        """What the ledger, the lake and the folder call it."""
+        return self.digest[:16]
 
     @property
     def encoding(self) -> Encoding:
@@ -56,19 +70,28 @@ class Bundle:
         return int(self.manifest["lookback"])
 
 
-def write(parent: Path, model: bytes, weights: Mapping[str, np.ndarray[Any, Any]], about: Mapping[str, Any]) -> Path:
-    """Write a bundle into `parent`, in a folder named after its digest; the same content gives the same bytes."""
-    files = {MODEL: model, WEIGHTS: _npz(weights)}
+def write(
+    parent: Path,
+    model: bytes,
+    weights: Mapping[str, np.ndarray[Any, Any]],
+    about: Mapping[str, Any],
+    signer: Signer,
+) -> Path:
+    """Write a bundle into `parent`, in a folder named after its digest; the same content gives the same bytes.
+
+    One that is there already is sealed anew where another key had signed it.
+    Raises BundleError for a graph that would be refused, or when what is there already is damaged.
+    """
+    graph.inspect(model)
+    files = {MODEL: model, WEIGHTS: npz(weights)}
     manifest = {
         "format": FORMAT,
         **about,
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
     }
     files[MANIFEST] = (json.dumps(manifest, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+    files[SEAL] = signer.seal(files[MANIFEST])
     target = parent / hashlib.sha256(files[MANIFEST]).hexdigest()[:16]
-    if target.exists():
-        read(target)
-        return target
     parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=".bundle-", dir=parent))
     try:
@@ -77,43 +100,87 @@ def write(parent: Path, model: bytes, weights: Mapping[str, np.ndarray[Any, Any]
                 out.write(content)
                 out.flush()
                 os.fsync(out.fileno())
-        beside.chmod(0o755)
-        beside.rename(target)
+        if target.exists():
+            (beside / SEAL).replace(target / SEAL)
+            read(target, (signer.public,))
+        else:
+            beside.chmod(0o755)
+            beside.rename(target)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return target
 
 
-def read(folder: Path) -> Bundle:
-    """The bundle of a folder, every file checked against the manifest before it is used.
+def read(path: Path, trusted: Trusted) -> Bundle:
+    """The bundle of a folder or of a packed file, verified with one of the `trusted` keys before it is parsed.
 
     Raises BundleError naming the file, what was found and what was wanted.
     """
-    content = {}
-    for name in (MANIFEST, MODEL, WEIGHTS):
-        try:
-            content[name] = (folder / name).read_bytes()
-        except OSError as error:
-            raise BundleError(f"bundle {folder}: {name} cannot be read: {error.strerror}") from error
+    name, content = archive.unpack(path) if path.is_file() else (path.name, _content(path))
+    if wrong := content.keys() ^ FILES:
+        first = min(wrong)
+        raise BundleError(
+            f"bundle {path}: {first} {'does not belong there' if first in content else 'is missing'}; "
+            f"wanted {', '.join(sorted(FILES))} and nothing else"
+        )
     digest = hashlib.sha256(content[MANIFEST]).hexdigest()
-    if folder.name != digest[:16]:
-        raise BundleError(f"bundle {folder}: manifest.json has digest {digest[:16]}, wanted {folder.name}")
+    if name != digest[:16]:
+        raise BundleError(f"bundle {path}: {MANIFEST} has digest {digest[:16]}, wanted {name}")
     try:
-        manifest = json.loads(content[MANIFEST])
-        files = dict(manifest["files"])
-        format_ = manifest["format"]
+        keys.verify(content[MANIFEST], content[SEAL], trusted)
+    except BundleError as error:
+        raise BundleError(f"bundle {path}: {SEAL}: {error}") from error
+    manifest = _manifest(path, content[MANIFEST])
+    for each in (MODEL, WEIGHTS):
+        found, wanted = hashlib.sha256(content[each]).hexdigest(), str(manifest["files"].get(each))
+        if found != wanted:
+            raise BundleError(f"bundle {path}: {each} has sha256 {found[:16]}…, wanted {wanted[:16]}…")
+    try:
+        graph.inspect(content[MODEL])
+    except BundleError as error:
+        raise BundleError(f"bundle {path}: {MODEL}: {error}") from error
+    return Bundle(digest, content[MODEL], manifest, content[WEIGHTS])
+
+
+def _content(folder: Path) -> dict[str, bytes]:
+    """What lies in a folder, by name: plain files only, so that nothing leads out of it."""
+    try:
+        names = sorted(each.name for each in os.scandir(folder))
+        if len(names) > len(FILES):
+            odd = min(set(names) - FILES)
+            raise BundleError(f"bundle {folder}: {odd} does not belong there; wanted {', '.join(sorted(FILES))}")
+        return {name: _plain(folder / name) for name in names}
+    except OSError as error:
+        raise BundleError(f"bundle {folder} cannot be read: {error.strerror}: {error.filename or folder}") from error
+
+
+def _plain(file: Path) -> bytes:
+    if file.is_symlink():
+        raise BundleError(f"bundle {file.parent}: {file.name} is a link, wanted a file of the bundle's own")
+    if file.is_dir():
+        raise BundleError(f"bundle {file.parent}: {file.name} is no plain file but a folder")
+    handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # a pipe would let us wait for ever
+    with os.fdopen(handle, "rb") as source:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
+            raise BundleError(f"bundle {file.parent}: {file.name} is no plain file of at most {LARGEST:,} bytes")
+        return source.read()
+
+
+def _manifest(path: Path, content: bytes) -> dict[str, Any]:
+    try:
+        manifest: dict[str, Any] = json.loads(content)
+        files, format_ = dict(manifest["files"]), manifest["format"]
     except (ValueError, TypeError, KeyError) as error:
-        raise BundleError(f"bundle {folder}: manifest.json is not a manifest: {error}") from error
+        raise BundleError(f"bundle {path}: {MANIFEST} is not a manifest: {error}") from error
     if format_ != FORMAT:
-        raise BundleError(f"bundle {folder}: format {format_!r} found, wanted {FORMAT}")
-    for name in (MODEL, WEIGHTS):
-        found = hashlib.sha256(content[name]).hexdigest()
-        if found != files.get(name):
-            raise BundleError(f"bundle {folder}: {name} has sha256 {found[:16]}…, wanted {str(files.get(name))[:16]}…")
-    return Bundle(digest, content[MODEL], manifest)
+        raise BundleError(f"bundle {path}: format {format_!r} found, wanted {FORMAT}")
+    if wrong := files.keys() - FILES:
+        raise BundleError(f"bundle {path}: {MANIFEST} names the file {min(wrong)!r}, which is none of a bundle's")
+    return manifest
 
 
-def _npz(arrays: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
+def npz(arrays: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
     """The arrays as an .npz file with a fixed date, so that equal arrays give equal bytes."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import onnxruntime
 
-from forecaster.errors import BundleError
+from forecaster.errors import BundleError, InputError
+from forecaster.serving import inputs
 from forecaster.serving.bundle import Bundle
+from forecaster.serving.inputs import Wanted
 from forecaster.values import Encoding, Floats, Forecast, Panel
 
 CHUNK = 4096  # depots a call, which bounds memory
@@ -20,18 +23,17 @@ class Predictor:
     def __init__(self, bundle: Bundle) -> None:
         """Raises BundleError when onnxruntime refuses the model."""
         self.bundle = bundle
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
         try:
-            self._session = onnxruntime.InferenceSession(bundle.model, options, providers=["CPUExecutionProvider"])
+            self._session = session(bundle.model)
         except Exception as error:  # onnxruntime raises a class of its own for every fault
             raise BundleError(f"bundle {bundle.digest[:16]}: onnxruntime refuses the model: {error}") from error
-        self._inputs = {node.name for node in self._session.get_inputs()}
+        self._wanted = Wanted.of(bundle)
 
     def __call__(self, panel: Panel) -> Forecast:
         """Quantiles of demand for every depot of the panel on the days after its cutoff.
 
-        Raises BundleError when the panel was not built for this bundle, or when a quantile is not a number.
+        Raises BundleError when the panel was not built for this bundle, or when a quantile is not a number, InputError
+        when the panel holds what cannot be.
         """
         manifest = self.bundle.manifest
         wanted = (*_meaning(self.bundle.encoding), tuple(manifest["calendar"]), manifest["horizon"])
@@ -39,7 +41,9 @@ class Predictor:
         if found != wanted:
             raise BundleError(f"bundle {self.bundle.digest[:16]} wants {wanted}, the panel has {found}")
         try:
-            quantiles = quantiles_of(self._session, panel, self.bundle.lookback, self._inputs)
+            quantiles = self._quantiles(panel)
+        except InputError as error:
+            raise InputError(f"bundle {self.bundle.digest[:16]}: {error}") from error
         except Exception as error:  # as above
             raise BundleError(f"bundle {self.bundle.digest[:16]}: onnxruntime cannot run the model: {error}") from error
         if not np.isfinite(quantiles).all():
@@ -48,18 +52,32 @@ class Predictor:
         open_ = panel.open[:, panel.history :]
         return Forecast(panel.depot_ids, panel.cutoff, panel.target_dates, self.bundle.levels, quantiles, open_)
 
+    def _quantiles(self, panel: Panel) -> Floats:
+        parts = []
+        for start in range(0, len(panel.depot_ids), CHUNK):
+            rows = slice(start, start + CHUNK)
+            window = panel.window(self.bundle.lookback, rows)
+            inputs.check(window, self._wanted, panel.depot_ids[rows], panel.cutoff)
+            parts.append(run(self._session, window))
+        # Rounding may cross neighbours in the last bit, and calibration those that lie close together.
+        quantiles: Floats = np.maximum.accumulate(np.concatenate(parts), axis=-1).astype(np.float32)
+        return quantiles
+
 
 def _meaning(encoding: Encoding) -> tuple[Any, ...]:
     """What the columns of a panel mean, in their order, which an encoding's own equality leaves out."""
     return encoding.covariates, tuple(encoding.statics.items())
 
 
-def quantiles_of(session: onnxruntime.InferenceSession, panel: Panel, lookback: int, inputs: set[str]) -> Floats:
-    """Run the graph over all depots; an input that the graph does not use (a pipeline without statics) is left away."""
-    parts = []
-    for start in range(0, len(panel.depot_ids), CHUNK):
-        window = panel.window(lookback, slice(start, start + CHUNK))
-        parts.append(session.run(None, {name: x for name, x in window.items() if name in inputs})[0])
-    # Rounding may cross neighbours in the last bit, and calibration those that lie close together.
-    quantiles: Floats = np.maximum.accumulate(np.concatenate(parts), axis=-1).astype(np.float32)
-    return quantiles
+def session(model: bytes) -> onnxruntime.InferenceSession:
+    """A graph ready to run on a CPU, from memory; whoever asks has looked into it (`graph.inspect`)."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # the exporter leaves unused constants behind, which onnxruntime removes aloud
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def run(graph: onnxruntime.InferenceSession, arrays: Mapping[str, Any]) -> Floats:
+    """What the graph says; an input that it does not use (a pipeline without statics) is left away."""
+    used = {node.name for node in graph.get_inputs()}
+    said: Floats = graph.run(None, {name: x for name, x in arrays.items() if name in used})[0]
+    return said

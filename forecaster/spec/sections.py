@@ -38,6 +38,9 @@ class DemandRules(Section):
     """A depot in business without readings for longer is a finding."""
     closed_after_days: int = Field(default=90, ge=1)
     """A depot without readings for longer counts as closed, where no closing day is declared."""
+    max_age_days: int | None = Field(default=None, ge=0)
+    """No forecast starts from a history whose newest reading is more days old than this, counted from the last day that
+    was over; depots that are silent for longer than the others are named. Left out: any age will do."""
     thin_share: float = Field(default=0.5, ge=0, le=1)
     """A batch that brings its newest day for a smaller share of the depots than the day before had is stopped."""
     late_days: int = Field(default=3, ge=0)

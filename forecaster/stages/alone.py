@@ -22,7 +22,7 @@ def predict_alone(
     """
     instant = as_of or datetime.now(UTC)
     with Ledger.open(spec.ledger_url) as ledger:
-        choice = Choice(bundle, f"{spec.name} {bundle.name}", "champion") if bundle else None
+        choice = Choice(bundle, f"{spec.name} {bundle.name.partition('.')[0]}", "champion") if bundle else None
         if run_id is not None:
             choice = choice or choose(spec, ledger, promoted_by=run_id)
             return publish(spec, choice, as_of=instant, run_id=run_id, note=note)

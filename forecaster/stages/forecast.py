@@ -6,7 +6,7 @@ There is always a forecast: with no bundle that can be used, the seasonal-naive 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -28,11 +28,13 @@ from forecaster.publication import (
     Tier,
 )
 from forecaster.serving import bundle as bundles
+from forecaster.serving import keys
 from forecaster.serving.fallback import seasonal_naive
 from forecaster.serving.predict import Predictor
 from forecaster.spec import Spec
+from forecaster.stages import caveats
 from forecaster.stages.know import know
-from forecaster.values import Forecast, Panel
+from forecaster.values import Forecast, Knowledge, Panel
 
 RECENT = 60  # days of actuals that a publication carries
 NAIVE = "seasonal naive"
@@ -48,6 +50,17 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class Made:
+    """A forecast, what made it from which panel, and what has to be said of it."""
+
+    forecast: Forecast
+    panel: Panel
+    choice: Choice  # the fallback where the chosen bundle could not be used
+    digest: str | None
+    told: list[str]
+
+
+@dataclass(frozen=True)
 class Published:
     """What went out."""
 
@@ -58,9 +71,11 @@ class Published:
     cutoff: str
     depots: int
     note: str | None
+    forecast: Forecast
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self))
+        """Everything but the forecast itself."""
+        return json.dumps({each.name: getattr(self, each.name) for each in fields(self) if each.name != "forecast"})
 
     def sentence(self) -> str:
         told = f"{self.depots:,} depots from {self.model}, tier {self.tier}, cutoff {self.cutoff}"
@@ -79,28 +94,45 @@ def choose(spec: Spec, ledger: Ledger, *, promoted_by: str | None = None) -> Cho
     return Choice(spec.state_folder / "bundles" / reigning.bundle_digest, label, tier)
 
 
-def publish(spec: Spec, choice: Choice, *, as_of: datetime, run_id: str, note: str | None = None) -> Published:
-    """Forecast as of an instant, append to the archive in one commit, publish in one transaction.
+def forecast(spec: Spec, choice: Choice, knowledge: Knowledge) -> Made:
+    """What the chosen bundle says, or, where it cannot be used, the fallback; nothing is written.
 
-    Raises NoUsableData when nothing is known by then, LakeError or LedgerError when they cannot be written. A bundle
-    that cannot be used is not an error here: the fallback goes out, with the reason in the note.
+    Raises NoUsableData when there is nothing to start from, StaleHistory when that is too old.
     """
-    lake = Lake(spec.lake_url)
-    knowledge = know(spec, as_of=as_of)
     try:
         if choice.bundle is None:
             raise BundleError("no model was ever admitted")
-        predictor = Predictor(bundles.read(choice.bundle))
+        predictor = Predictor(bundles.read(choice.bundle, keys.trusted(spec.state_folder)))
         panel = panels.build(knowledge, spec, predictor.bundle.encoding)
-        forecast, digest = predictor(panel), choice.bundle.name
+        new = caveats.newcomers(panel, predictor.bundle)
+        said, digest, told = predictor(panel), predictor.bundle.name, new.sentences()
+        if new.strangers:
+            naive = seasonal_naive(panel, said.levels).quantiles
+            said = replace(said, quantiles=np.where(new.rows[:, None, None], naive, said.quantiles))
     except BundleError as error:
-        reason = f"Seasonal-naive fallback: {error}."
-        choice, note, digest = Choice(None, NAIVE, "fallback"), f"{note} {reason}" if note else reason, None
+        told, digest = [f"Seasonal-naive fallback: {error}."], None
+        choice = Choice(None, NAIVE, "fallback")
         panel = panels.build(knowledge, spec)
-        forecast = seasonal_naive(panel, spec.model.quantiles)
+        said = seasonal_naive(panel, spec.model.quantiles)
+    caveats.refuse_stale(panel, spec, knowledge.as_of)
+    return Made(said, panel, choice, digest, [*told, *caveats.silent(panel, spec)])
+
+
+def publish(spec: Spec, choice: Choice, *, as_of: datetime, run_id: str, note: str | None = None) -> Published:
+    """Forecast as of an instant, append to the archive in one commit, publish in one transaction.
+
+    Raises NoUsableData when nothing is known by then or what is known is too old, LakeError or LedgerError when they
+    cannot be written. A bundle that cannot be used is not an error here: the fallback goes out, with the reason in the
+    note.
+    """
+    knowledge = know(spec, as_of=as_of)
+    made = forecast(spec, choice, knowledge)
+    panel, choice, digest = made.panel, made.choice, made.digest
+    note = " ".join([*([note] if note else []), *made.told]) or None
     now = datetime.now(UTC)
-    lake.append("forecasts", _archive_rows(forecast, choice, run_id, now))
+    Lake(spec.lake_url).append("forecasts", _archive_rows(made, run_id, now))
     with Ledger.open(spec.ledger_url) as ledger:
+        ledger.note(run_id, lake_versions=knowledge.versions)
         number = ledger.publish(
             Publication(
                 pipeline=spec.name,
@@ -112,18 +144,19 @@ def publish(spec: Spec, choice: Choice, *, as_of: datetime, run_id: str, note: s
                 tier=choice.tier,
                 model=choice.model,
                 timezone=spec.timezone,
-                levels=forecast.levels,
-                depots=_depots(forecast, panel, spec),
-                totals=_totals(forecast, panel),
+                levels=made.forecast.levels,
+                depots=_depots(made.forecast, panel, spec),
+                totals=_totals(made.forecast, panel),
                 bundle_digest=digest,
                 note=note,
             )
         )
     cutoff = panel.cutoff.isoformat()
-    return Published(number, choice.tier, choice.model, digest, cutoff, len(panel.depot_ids), note)
+    return Published(number, choice.tier, choice.model, digest, cutoff, len(panel.depot_ids), note, made.forecast)
 
 
-def _archive_rows(forecast: Forecast, choice: Choice, run_id: str, now: datetime) -> pa.Table:
+def _archive_rows(made: Made, run_id: str, now: datetime) -> pa.Table:
+    forecast = made.forecast
     depots, horizon, levels = forecast.quantiles.shape
     count = depots * horizon
     schema = TABLES["forecasts"]
@@ -131,8 +164,8 @@ def _archive_rows(forecast: Forecast, choice: Choice, run_id: str, now: datetime
     columns = {
         "run_id": pa.repeat(run_id, count),
         "recorded_at": pa.repeat(pa.scalar(now, pa.timestamp("us", "UTC")), count),
-        "bundle": pa.repeat(pa.scalar(choice.bundle.name if choice.bundle else None, pa.string()), count),
-        "tier": pa.repeat(choice.tier, count),
+        "bundle": pa.repeat(pa.scalar(made.digest, pa.string()), count),
+        "tier": pa.repeat(made.choice.tier, count),
         "depot_id": pa.array(np.repeat(np.asarray(forecast.depot_ids, object), horizon)),
         "cutoff": pa.repeat(pa.scalar(forecast.cutoff, pa.date32()), count),
         "target_date": pa.array(np.tile(np.asarray(forecast.target_dates, "datetime64[D]"), depots)),

@@ -20,15 +20,17 @@ KEYS: Mapping[str, list[str]] = {"depots": ["depot_id"], "events": snapshots.EVE
 READ = ("demand", *KEYS)
 
 
-def know(spec: Spec, *, as_of: datetime) -> Knowledge:
+def know(spec: Spec, *, as_of: datetime, versions: Mapping[str, int] | None = None) -> Knowledge:
     """What the lake knew at an instant: of each depot and day, of each depot and each event the latest version.
 
     In an archive (`demand.recorded: next_day`) the known-future covariates of the days right after as_of are known too.
-    Former ids of depots count for the depots that they belong to now.
+    Former ids of depots count for the depots that they belong to now. `versions` reads the tables as they were at those
+    commits, where rows may have come since that say they were recorded before.
     Raises NoUsableData when no demand was known by then, LakeError when the lake cannot be read.
     """
     lake = Lake(spec.lake_url)
-    versions = {table: version for table, version in lake.versions().items() if table in READ}
+    newest = {table: version for table, version in lake.versions().items() if table in READ}
+    versions = {table: (versions or newest).get(table, newest[table]) for table in READ}
     demand = history.latest(every_version(lake, spec, as_of, versions["demand"]))
     small = {table: frame(lake, table, version=versions[table], until=as_of) for table in KEYS}
     return assembled(demand, small, refused(lake, as_of), spec, as_of, versions)

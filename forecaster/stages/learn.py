@@ -19,11 +19,13 @@ from forecaster.lake import TABLES, Lake
 from forecaster.model import compiling, export, hosts, train
 from forecaster.model.epochs import Epoch
 from forecaster.model.train import VALIDATION
+from forecaster.serving import archive, keys
 from forecaster.serving import bundle as bundles
 from forecaster.serving.fallback import seasonal_naive
 from forecaster.serving.predict import Predictor
 from forecaster.spec import Spec
-from forecaster.stages import past
+from forecaster.stages import parity, past
+from forecaster.stages.parity import Agreement
 from forecaster.values import Candidate, Forecast, Knowledge, Panel, Scores, Verdict
 
 CANDIDATE, CHAMPION, NAIVE = "candidate", "champion", "seasonal_naive"
@@ -35,7 +37,7 @@ class Exported:
     """A bundle on disk that said what the trained model says."""
 
     folder: Path
-    parity: float  # largest relative difference between ONNX and JAX
+    parity: Agreement  # of ONNX, NumPy and JAX
 
 
 def fit(
@@ -134,7 +136,7 @@ def backtest(
     scores = backtests.run(told, panel, days, every=every, seen=seen)
     if champion is not None:
         try:
-            reigning = Predictor(bundles.read(champion))
+            reigning = Predictor(bundles.read(champion, keys.trusted(spec.state_folder)))
             its_own = past.Past(knowledge, panel, spec, reigning.bundle.encoding)
             told = {CHAMPION: _telling(CHAMPION, reigning, on_model)}
             scores |= backtests.run(told, panel, days, every=every, seen=its_own)
@@ -207,12 +209,12 @@ def lists(rows: NDArray[Any]) -> pa.Array:
 def to_bundle(
     candidate: Candidate, panel: Panel, scores: Mapping[str, Scores], knowledge: Knowledge, spec: Spec
 ) -> Exported:
-    """Export the candidate, compare ONNX with JAX on a real batch, and only then write the bundle.
+    """Export the candidate, compare ONNX and NumPy with JAX, and only then write the bundle, as a folder and as a file.
 
-    Raises ExportError when they differ: such a model never reigns.
+    Raises ExportError when they differ, BundleError when the bundle would not be believed: such a model never reigns.
     """
-    graph = export.to_graph(candidate)
-    largest = export.parity(candidate, graph, panel)
+    graph, weights = export.to_graph(candidate), export.weights(candidate)
+    agreement = parity.agree(candidate, graph, bundles.npz(weights), export.about(candidate), panel)
     about = {
         **export.about(candidate),
         "pipeline": spec.name,
@@ -226,9 +228,10 @@ def to_bundle(
             if name != CHAMPION
         },
     }
-    folder = bundles.write(bundle_folder(spec), graph, export.weights(candidate), about)
-    bundles.read(folder)
-    return Exported(folder, largest)
+    folder = bundles.write(bundle_folder(spec), graph, weights, about, keys.signer(spec.state_folder))
+    bundles.read(archive.pack(folder), keys.trusted(spec.state_folder))
+    bundles.read(folder, keys.trusted(spec.state_folder))
+    return Exported(folder, agreement)
 
 
 def bundle_folder(spec: Spec) -> Path:

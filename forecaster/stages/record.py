@@ -39,7 +39,8 @@ def record(
     metrics |= {f"{CANDIDATE}/{name}": v for name, v in summed.items()}
     metrics |= _of_parts(parts)
     if exported is not None:
-        metrics["parity"] = exported.parity
+        metrics["parity"] = exported.parity.largest
+        metrics |= {f"parity/{case}".replace(",", ""): v for case, v in exported.parity.cases.items()}
     parameters = {f"{part}.{key}": str(v) for part in ("model", "training") for key, v in getattr(spec, part)}
     told = remember.Record(
         run_id=run_id,

@@ -63,7 +63,7 @@ def _trained(depots: int) -> dict[str, float]:
     def fixed(*arguments: Any) -> Recipe:
         return replace(recipe(*arguments), epochs=EPOCHS, steps=STEPS)
 
-    given = _panel(depots)
+    given = panel_of(depots)
     spec = Spec.model_validate(
         {
             "name": "growth",
@@ -82,7 +82,7 @@ def _trained(depots: int) -> dict[str, float]:
     }
 
 
-def _panel(depots: int) -> Any:
+def panel_of(depots: int) -> Any:
     """Counts with a weekly rhythm and one covariate; two calendars."""
     from tests import panels
 

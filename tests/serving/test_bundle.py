@@ -1,19 +1,24 @@
-"""A bundle comes back as it was written, or is refused by the name of what is wrong."""
+"""A bundle comes back as it was written by whom we trust, or is refused by the name of what is wrong."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from forecaster.errors import BundleError
-from forecaster.serving import bundle
-from forecaster.serving.bundle import MANIFEST, MODEL, WEIGHTS
+from forecaster.serving import bundle, keys
+from forecaster.serving.bundle import MANIFEST, MODEL, SEAL, WEIGHTS, Bundle
 from forecaster.values import Encoding
+from tests.graphs import proto, signer, small
+
+ONNX, OTHER = small(), small("Neg")
 
 WORDS = Encoding(("promo",), {"size": ("large", "small"), "city": ("Bonn", "Ulm")})
 
@@ -31,20 +36,24 @@ def about(**more: Any) -> dict[str, Any]:
     return {"encoding": WORDS.to_json(), "levels": [0.1, 0.5, 0.9], "lookback": 406, "horizon": 7, **more}
 
 
+def read(path: Path, *, key: int = 0) -> Bundle:
+    return bundle.read(path, (signer(key).public,))
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return bundle.write(tmp_path / "bundles", b"onnx", weights(), about())
+    return bundle.write(tmp_path / "bundles", ONNX, weights(), about(), signer())
 
 
 def test_a_bundle_comes_back_as_it_was_written(folder: Path) -> None:
-    found = bundle.read(folder)
-    assert found.model == b"onnx"
+    found = read(folder)
+    assert found.model == ONNX
     assert found.digest == hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()
     assert folder.name == found.digest[:16]
     assert found.levels == (0.1, 0.5, 0.9)
     assert found.lookback == 406
-    assert found.manifest["format"] == 1
-    assert {path.name for path in folder.iterdir()} == {MODEL, WEIGHTS, MANIFEST}
+    assert found.manifest["format"] == 2
+    assert {path.name for path in folder.iterdir()} == {MODEL, WEIGHTS, MANIFEST, SEAL}
     with np.load(folder / WEIGHTS, allow_pickle=False) as arrays:
         assert set(arrays) == set(weights())
         for name, wanted in weights().items():
@@ -53,14 +62,14 @@ def test_a_bundle_comes_back_as_it_was_written(folder: Path) -> None:
 
 def test_the_order_of_the_static_attributes_survives(folder: Path) -> None:
     """It is the order of the columns that the graph reads."""
-    found = bundle.read(folder).encoding
+    found = read(folder).encoding
     assert found == WORDS
     assert list(found.statics) == ["size", "city"]
 
 
 @pytest.mark.parametrize("encoding", [None, {}, {"covariates": [], "statics": {"city": ["Bonn"]}}])
 def test_an_encoding_of_another_version_is_refused(tmp_path: Path, encoding: Any) -> None:
-    found = bundle.read(bundle.write(tmp_path, b"onnx", weights(), about(encoding=encoding)))
+    found = read(bundle.write(tmp_path, ONNX, weights(), about(encoding=encoding), signer()))
     with pytest.raises(BundleError, match=f"bundle {found.digest[:16]}: the encoding cannot be read"):
         _ = found.encoding
 
@@ -68,91 +77,173 @@ def test_an_encoding_of_another_version_is_refused(tmp_path: Path, encoding: Any
 def test_the_same_content_gives_the_same_bytes(tmp_path: Path, folder: Path) -> None:
     shuffled = dict(reversed(weights().items()))
     shuffled["turned"] = np.ascontiguousarray(shuffled["turned"])
-    again = bundle.write(tmp_path / "elsewhere", b"onnx", shuffled, dict(reversed(about().items())))
+    again = bundle.write(tmp_path / "elsewhere", ONNX, shuffled, dict(reversed(about().items())), signer())
     assert again.name == folder.name
-    for name in (MODEL, WEIGHTS, MANIFEST):
+    for name in (MODEL, WEIGHTS, MANIFEST, SEAL):
         assert (again / name).read_bytes() == (folder / name).read_bytes()
 
 
 def test_other_content_gives_another_digest(folder: Path) -> None:
     others = [
-        bundle.write(folder.parent, b"other", weights(), about()),
-        bundle.write(folder.parent, b"onnx", weights(more=np.zeros(1, np.float32)), about()),
-        bundle.write(folder.parent, b"onnx", weights(), about(cutoff="2024-01-01")),
+        bundle.write(folder.parent, OTHER, weights(), about(), signer()),
+        bundle.write(folder.parent, ONNX, weights(more=np.zeros(1, np.float32)), about(), signer()),
+        bundle.write(folder.parent, ONNX, weights(), about(cutoff="2024-01-01"), signer()),
     ]
     assert len({folder.name, *(other.name for other in others)}) == 4
 
 
 def test_writing_twice_is_writing_once(folder: Path) -> None:
     before = (folder / MANIFEST).stat().st_mtime_ns
-    assert bundle.write(folder.parent, b"onnx", weights(), about()) == folder
+    assert bundle.write(folder.parent, ONNX, weights(), about(), signer()) == folder
     assert (folder / MANIFEST).stat().st_mtime_ns == before
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
-@pytest.mark.parametrize(("name", "named"), [(MODEL, MODEL), (WEIGHTS, WEIGHTS), (MANIFEST, MANIFEST)])
-@pytest.mark.parametrize("place", [0, -1])
-def test_a_flipped_byte_is_refused_by_the_name_of_its_file(folder: Path, name: str, named: str, place: int) -> None:
-    content = bytearray((folder / name).read_bytes())
-    content[place] ^= 1
-    (folder / name).write_bytes(content)
-    with pytest.raises(BundleError, match=rf"{folder.name}: {named} has .*, wanted"):
-        bundle.read(folder)
-    if name != MANIFEST:  # nor is a damaged bundle taken for one that was already written
-        with pytest.raises(BundleError, match=named):
-            bundle.write(folder.parent, b"onnx", weights(), about())
+@pytest.mark.parametrize("name", [MODEL, WEIGHTS, MANIFEST, SEAL])
+def test_a_changed_byte_anywhere_is_refused_by_the_name_of_its_file(folder: Path, name: str) -> None:
+    whole = (folder / name).read_bytes()
+    for place in {*range(0, len(whole), max(len(whole) // 40, 1)), len(whole) - 1}:
+        content = bytearray(whole)
+        content[place] ^= 1
+        (folder / name).write_bytes(content)
+        with pytest.raises(BundleError, match=rf"{folder.name}: {name}"):
+            read(folder)
+    if name in (MODEL, WEIGHTS, MANIFEST):  # nor is a damaged bundle taken for one that was already written
+        with pytest.raises(BundleError, match=name):
+            bundle.write(folder.parent, ONNX, weights(), about(), signer())
 
 
-@pytest.mark.parametrize("name", [MODEL, WEIGHTS, MANIFEST])
+def test_nothing_is_parsed_before_the_seal_was_found_to_fit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[Any] = []
+    monkeypatch.setattr("json.loads", lambda *given: parsed.append(given))
+    monkeypatch.setattr("forecaster.serving.graph.inspect", lambda *given: parsed.append(given))
+    monkeypatch.setattr("numpy.load", lambda *given, **_: parsed.append(given))
+    with pytest.raises(BundleError, match="not trusted"):
+        read(folder, key=1)
+    assert parsed == []
+
+
+def test_a_foreign_key_is_named_beside_those_that_are_trusted(folder: Path) -> None:
+    ours, theirs = (keys.fingerprint(signer(n).public.public_bytes_raw()) for n in (1, 0))
+    with pytest.raises(BundleError, match=rf"{SEAL}: signed by the key {theirs}, which is not trusted; .* {ours}"):
+        read(folder, key=1)
+    with pytest.raises(BundleError, match="trusted are none"):
+        bundle.read(folder, ())
+
+
+def test_a_foreign_signature_under_a_trusted_name_is_refused(folder: Path) -> None:
+    manifest = (folder / MANIFEST).read_bytes()
+    (folder / SEAL).write_bytes(signer(0).public.public_bytes_raw() + signer(1).key.sign(manifest))
+    with pytest.raises(BundleError, match=rf"{SEAL}: the signature of the key [0-9a-f]{{16}} does not fit"):
+        read(folder)
+
+
+def test_a_bundle_is_sealed_anew_when_the_key_was_changed(folder: Path) -> None:
+    assert bundle.write(folder.parent, ONNX, weights(), about(), signer(1)) == folder
+    assert read(folder, key=1).model == ONNX
+    with pytest.raises(BundleError, match="not trusted"):
+        read(folder)
+
+
+@pytest.mark.parametrize("name", [MODEL, WEIGHTS, MANIFEST, SEAL])
 def test_a_missing_file_is_named(folder: Path, name: str) -> None:
     (folder / name).unlink()
-    with pytest.raises(BundleError, match=f"{name} cannot be read: No such file"):
-        bundle.read(folder)
+    with pytest.raises(
+        BundleError, match=f"{name} is missing; wanted manifest.json, manifest.sig, model.onnx, weights"
+    ):
+        read(folder)
+
+
+@pytest.mark.parametrize("name", ["model.onnx.data", "a", ".hidden"])
+def test_a_further_file_is_named(folder: Path, name: str) -> None:
+    (folder / name).write_bytes(b"")
+    with pytest.raises(BundleError, match=f"{name} does not belong there"):
+        read(folder)
+    (folder / MODEL).unlink()  # nor may it stand in for another one
+    with pytest.raises(BundleError, match=r"does not belong there|is missing"):
+        read(folder)
+
+
+def test_a_link_out_of_the_folder_is_refused(folder: Path) -> None:
+    outside = (folder / MODEL).rename(folder.parent / "elsewhere.onnx")
+    (folder / MODEL).symlink_to(outside)
+    with pytest.raises(BundleError, match=f"{MODEL} is a link, wanted a file of the bundle's own"):
+        read(folder)
+
+
+def test_what_is_no_plain_file_is_refused(folder: Path) -> None:
+    (folder / MODEL).unlink()
+    os.mkfifo(folder / MODEL)
+    with pytest.raises(BundleError, match=f"{MODEL} is no plain file"):
+        read(folder)
+    (folder / MODEL).unlink()
+    (folder / MODEL).mkdir()
+    with pytest.raises(BundleError, match=f"{MODEL} is no plain file"):
+        read(folder)
 
 
 def test_a_folder_of_another_name_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("0" * 16, folder.name[:8], folder.name + "0"):
         renamed = folder.rename(folder.with_name(name))
         with pytest.raises(BundleError, match=f"manifest.json has digest {folder.name}, wanted {name}"):
-            bundle.read(renamed)
+            read(renamed)
         renamed.rename(folder)
     monkeypatch.chdir(folder)
     with pytest.raises(BundleError, match=r"manifest\.json has digest"):
-        bundle.read(Path())  # a folder without a name vouches for nothing
-    with pytest.raises(BundleError, match=r"manifest\.json cannot be read"):
-        bundle.read(folder.parent / "nowhere")
+        read(Path())  # a folder without a name vouches for nothing
+    with pytest.raises(BundleError, match=r"cannot be read: No such file"):
+        read(folder.parent / "nowhere")
 
 
-def signed(parent: Path, manifest: Any) -> Path:
-    """A folder whose name fits whatever its manifest says."""
+def signed(parent: Path, manifest: Any, **files: bytes) -> Path:
+    """A folder that is signed as it should be, whatever its manifest says."""
     content = json.dumps(manifest).encode()
     folder = parent / hashlib.sha256(content).hexdigest()[:16]
     folder.mkdir(parents=True)
     for name in (MODEL, WEIGHTS):
-        (folder / name).write_bytes(b"")
+        (folder / name).write_bytes(files.get(name.partition(".")[0], b""))
     (folder / MANIFEST).write_bytes(content)
+    (folder / SEAL).write_bytes(signer().seal(content))
     return folder
 
 
-@pytest.mark.parametrize("manifest", [[], 3, {}, {"format": 1}, {"format": 1, "files": 3}, {"files": {}}])
+@pytest.mark.parametrize("manifest", [[], 3, {}, {"format": 2}, {"format": 2, "files": 3}, {"files": {}}])
 def test_what_is_no_manifest_is_refused(tmp_path: Path, manifest: Any) -> None:
     with pytest.raises(BundleError, match=r"manifest\.json is not a manifest"):
-        bundle.read(signed(tmp_path, manifest))
+        read(signed(tmp_path, manifest))
 
 
 def test_another_format_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BundleError, match="format 2 found, wanted 1"):
-        bundle.read(signed(tmp_path, {"format": 2, "files": {}}))
+    with pytest.raises(BundleError, match="format 1 found, wanted 2"):
+        read(signed(tmp_path, {"format": 1, "files": {}}))
 
 
-def test_a_file_that_the_manifest_does_not_name_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_the_manifest_does_not_vouch_for_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r"model\.onnx has sha256 e3b0.*, wanted None"):
-        bundle.read(signed(tmp_path, {"format": 1, "files": {}}))
+        read(signed(tmp_path, {"format": 2, "files": {}}))
+
+
+@pytest.mark.parametrize("name", ["../model.onnx", "/etc/passwd", "model.onnx.data"])
+def test_a_manifest_that_names_a_path_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(BundleError, match=f"manifest.json names the file '{name}'"):
+        read(signed(tmp_path, {"format": 2, "files": {name: "0" * 64}}))
+
+
+def test_a_graph_that_reaches_outside_is_refused_though_it_is_signed(tmp_path: Path) -> None:
+    """As a trusted machine that was taken over might sign it."""
+    model = proto()
+    model.graph.initializer[0].data_location = onnx.TensorProto.EXTERNAL
+    outside = model.SerializeToString()
+    files = {MODEL: hashlib.sha256(outside).hexdigest(), WEIGHTS: hashlib.sha256(b"").hexdigest()}
+    with pytest.raises(BundleError, match=r"model\.onnx: a tensor's data lie in another file"):
+        read(signed(tmp_path, {"format": 2, "files": files}, model=outside))
+    with pytest.raises(BundleError, match="a tensor's data lie in another file"):
+        bundle.write(tmp_path, outside, weights(), about(), signer())
 
 
 def test_a_half_written_bundle_is_never_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk fills up at each file in turn: nothing that `read` could find is left, nor anything else."""
-    for count in range(3):
+    for count in range(4):
         calls: list[int] = []
 
         def full(handle: int, calls: list[int] = calls, count: int = count) -> None:
@@ -162,7 +253,7 @@ def test_a_half_written_bundle_is_never_seen(tmp_path: Path, monkeypatch: pytest
 
         monkeypatch.setattr("os.fsync", full)
         with pytest.raises(OSError, match="No space left"):
-            bundle.write(tmp_path, b"onnx", weights(), about())
+            bundle.write(tmp_path, ONNX, weights(), about(), signer())
         assert len(calls) == count + 1
         assert list(tmp_path.iterdir()) == []
 
@@ -171,18 +262,18 @@ def test_what_a_killed_writer_left_beside_is_not_in_the_way(tmp_path: Path) -> N
     left = tmp_path / ".bundle-abc"
     left.mkdir()
     (left / MODEL).write_bytes(b"half")
-    folder = bundle.write(tmp_path, b"onnx", weights(), about())
-    assert bundle.read(folder).model == b"onnx"
-    with pytest.raises(BundleError, match=r"manifest\.json cannot be read"):
-        bundle.read(left)
+    folder = bundle.write(tmp_path, ONNX, weights(), about(), signer())
+    assert read(folder).model == ONNX
+    with pytest.raises(BundleError, match=r"manifest\.json is missing"):
+        read(left)
 
 
 def test_a_number_that_json_cannot_say_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="JSON compliant"):
-        bundle.write(tmp_path, b"onnx", weights(), about(score=float("nan")))
+        bundle.write(tmp_path, ONNX, weights(), about(score=float("nan")), signer())
     assert list(tmp_path.iterdir()) == []
 
 
 def test_objects_do_not_enter_a_bundle(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="allow_pickle"):
-        bundle.write(tmp_path, b"onnx", weights(odd=np.array([{}], object)), about())
+        bundle.write(tmp_path, ONNX, weights(odd=np.array([{}], object)), about(), signer())

@@ -8,25 +8,24 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
-from forecaster.errors import BundleError
+from forecaster.errors import BundleError, InputError
 from forecaster.model import export
 from forecaster.serving import bundle, predict
 from forecaster.serving.predict import Predictor
 from forecaster.values import Encoding, Panel
 from tests import panels
+from tests.graphs import signer, small
 
 
 @pytest.fixture(scope="module")
 def predictor(tmp_path_factory: pytest.TempPathFactory) -> Predictor:
     found = panels.candidate()
     folder = bundle.write(
-        tmp_path_factory.mktemp("bundles"), panels.graph(), export.weights(found), export.about(found)
+        tmp_path_factory.mktemp("bundles"), panels.graph(), export.weights(found), export.about(found), signer()
     )
-    return Predictor(bundle.read(folder))
+    return Predictor(bundle.read(folder, (signer().public,)))
 
 
 def test_a_bundle_forecasts_what_the_trained_model_forecasts(predictor: Predictor) -> None:
@@ -68,24 +67,13 @@ def test_a_panel_that_was_made_for_something_else_is_refused(predictor: Predicto
 
 
 def made(operation: str) -> bundle.Bundle:
-    """A bundle around a graph that reads `demand` alone, (depots, 3), and answers with (depots, 3, 1)."""
-    three = helper.make_tensor("three", TensorProto.INT64, [3], [0, 3, 1])
-    graph = helper.make_graph(
-        [helper.make_node(operation, ["demand"], ["x"]), helper.make_node("Reshape", ["x", "three"], ["quantiles"])],
-        "small",
-        [helper.make_tensor_value_info("demand", TensorProto.FLOAT, ["depots", 3])],
-        [helper.make_tensor_value_info("quantiles", TensorProto.FLOAT, ["depots", 3, 1])],
-        [three],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    onnx.checker.check_model(model)
     words = Encoding((), {})
     manifest = {"encoding": words.to_json(), "calendar": [], "horizon": 3, "levels": [0.5], "lookback": 3}
-    return bundle.Bundle("f" * 64, model.SerializeToString(), manifest)
+    return bundle.Bundle("f" * 64, small(operation), manifest)
 
 
 def test_inputs_that_a_graph_does_not_use_are_left_away() -> None:
-    said = Predictor(made("Abs"))(panels.bare([[1, 2, -3], [4, 5, 6]], horizon=3))
+    said = Predictor(made("Abs"))(panels.bare([[1, 2, 3], [4, 5, 6]], horizon=3))
     np.testing.assert_array_equal(said.quantiles[..., 0], [[1, 2, 3], [4, 5, 6]])
 
 
@@ -97,6 +85,16 @@ def test_a_forecast_that_is_not_a_number_is_refused_by_its_depot() -> None:
 def test_a_model_that_is_no_model_is_refused() -> None:
     with pytest.raises(BundleError, match=r"bundle f{16}: onnxruntime refuses the model"):
         Predictor(bundle.Bundle("f" * 64, b"not onnx", {}))
+
+
+def test_what_cannot_be_is_refused_with_its_depot_and_day_and_the_bundle(predictor: Predictor) -> None:
+    given = panels.panel()
+    demand, statics = np.array(given.demand), np.array(given.statics)
+    demand[1, -1], statics[2, 1] = -5, -1
+    with pytest.raises(InputError, match=r"bundle [0-9a-f]{16}: input 'demand' of depot 'D1' on 2024-04-29 is -5"):
+        predictor(replace(given, demand=demand))
+    with pytest.raises(InputError, match=r"depot 'D2', .* 'city' has the code -1"):
+        predictor(replace(given, statics=statics))
 
 
 def test_serving_imports_nothing_that_trains_or_orchestrates() -> None:

@@ -1,0 +1,171 @@
+"""Whose bundles are believed: the Ed25519 key that signs them, and the public keys that are trusted.
+
+Who trains signs with the key of FORECASTER_SIGNING_KEY, or with `keys/signing.pem` in the state folder, which is made
+on first use and belongs to its owner alone. Who forecasts needs public keys only: those of FORECASTER_TRUSTED_KEYS,
+else `keys/*.pub.pem` in the state folder. A variable holds PEM text or a path; trusted keys may be several paths.
+A seal is 96 bytes, the signer's public key and then its signature, so that a foreign signer can be named.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from forecaster.errors import BundleError
+
+SIGNING, TRUSTED = "FORECASTER_SIGNING_KEY", "FORECASTER_TRUSTED_KEYS"
+FOLDER, PRIVATE, PUBLIC = "keys", "signing.pem", ".pub.pem"
+KEY, SEAL = 32, 96  # bytes of a public key, and of a seal
+
+Trusted = Sequence[Ed25519PublicKey]
+
+
+@dataclass(frozen=True)
+class Signer:
+    """The key of who trains."""
+
+    key: Ed25519PrivateKey
+
+    @property
+    def public(self) -> Ed25519PublicKey:
+        return self.key.public_key()
+
+    def seal(self, content: bytes) -> bytes:
+        return self.public.public_bytes_raw() + self.key.sign(content)
+
+
+def signer(state: Path) -> Signer:
+    """The key that signs bundles. Raises BundleError for one that is no Ed25519 key, or that others may read."""
+    if declared := os.environ.get(SIGNING):
+        return Signer(_private(declared.encode(), SIGNING) if _is_pem(declared) else _kept(Path(declared)))
+    file = state / FOLDER / PRIVATE
+    if not file.exists():
+        _make(file)
+    return Signer(_kept(file))
+
+
+def trusted(state: Path) -> tuple[Ed25519PublicKey, ...]:
+    """The public keys whose bundles are believed on this machine.
+
+    Raises BundleError when there is none, or one of them is no Ed25519 public key.
+    """
+    if declared := os.environ.get(TRUSTED):
+        files = [] if _is_pem(declared) else [f for part in declared.split(os.pathsep) for f in _files(Path(part))]
+        found = [_public(declared.encode(), TRUSTED)] if _is_pem(declared) else [_read_public(file) for file in files]
+    else:
+        found = [_read_public(file) for file in _files(state / FOLDER)]
+        if SIGNING in os.environ:
+            found.append(signer(state).public)
+    if not found:
+        raise BundleError(
+            f"no key to verify bundles with: found none in {state / FOLDER}, wanted the *{PUBLIC} of the machine that "
+            f"trains there, or its path in {TRUSTED}"
+        )
+    return tuple(found)
+
+
+def verify(content: bytes, seal: bytes, keys: Trusted) -> None:
+    """Raises BundleError, without the name of any file, unless one of `keys` made the seal for just this content."""
+    if len(seal) != SEAL:
+        raise BundleError(f"found {len(seal)} bytes, wanted a seal of {SEAL}")
+    named = {each.public_bytes_raw(): each for each in keys}
+    key = named.get(seal[:KEY])
+    if key is None:
+        believed = ", ".join(map(fingerprint, named)) or "none"
+        raise BundleError(f"signed by the key {fingerprint(seal[:KEY])}, which is not trusted; trusted are {believed}")
+    try:
+        key.verify(seal[KEY:], content)
+    except InvalidSignature:
+        raise BundleError(f"the signature of the key {fingerprint(seal[:KEY])} does not fit what was signed") from None
+
+
+def fingerprint(public: bytes) -> str:
+    return hashlib.sha256(public).hexdigest()[:16]
+
+
+def _make(file: Path) -> None:
+    """A new key and its public half; where two processes make one at once, the first one's stays."""
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    key = Ed25519PrivateKey.generate()
+    _place(
+        file,
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
+    )
+    public = _kept(file).public_key()
+    half = file.with_name(file.stem + PUBLIC)
+    _place(
+        half,
+        public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo),
+    )
+    half.chmod(0o644)
+
+
+def _place(file: Path, content: bytes) -> None:
+    """Write a file that only its owner may read, whole or not at all; one that is there stays."""
+    handle, name = tempfile.mkstemp(prefix=".key-", dir=file.parent)  # with mode 0600
+    beside = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.write(content)
+            out.flush()
+            os.fsync(out.fileno())
+        os.link(beside, file)
+    except FileExistsError:
+        pass
+    finally:
+        beside.unlink()
+
+
+def _kept(file: Path) -> Ed25519PrivateKey:
+    try:
+        mode = stat.S_IMODE(file.stat().st_mode)
+        content = file.read_bytes()
+    except OSError as error:
+        raise BundleError(f"signing key {file} cannot be read: {error.strerror}") from error
+    if mode & 0o077:
+        raise BundleError(f"signing key {file} has mode {mode:04o}, wanted 0600: others may read it; make a new one")
+    return _private(content, str(file))
+
+
+def _private(pem: bytes, where: str) -> Ed25519PrivateKey:
+    try:
+        key = serialization.load_pem_private_key(pem, password=None)
+    except (ValueError, TypeError) as error:
+        raise BundleError(f"{where}: found no private key, wanted an Ed25519 key as PEM without a password") from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise BundleError(f"{where}: found a {type(key).__name__}, wanted an Ed25519 key")
+    return key
+
+
+def _read_public(file: Path) -> Ed25519PublicKey:
+    try:
+        return _public(file.read_bytes(), str(file))
+    except OSError as error:
+        raise BundleError(f"trusted key {file} cannot be read: {error.strerror}") from error
+
+
+def _public(pem: bytes, where: str) -> Ed25519PublicKey:
+    try:
+        key = serialization.load_pem_public_key(pem)
+    except ValueError as error:
+        raise BundleError(f"{where}: found no public key, wanted an Ed25519 public key as PEM") from error
+    if not isinstance(key, Ed25519PublicKey):
+        raise BundleError(f"{where}: found a {type(key).__name__}, wanted an Ed25519 public key")
+    return key
+
+
+def _files(path: Path) -> Iterator[Path]:
+    return iter(sorted(path.glob(f"*{PUBLIC}"))) if path.is_dir() else iter([path] if path.suffix else [])
+
+
+def _is_pem(text: str) -> bool:
+    return text.lstrip().startswith("-----BEGIN")

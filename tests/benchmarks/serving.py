@@ -1,0 +1,264 @@
+"""Measure the inference step: its size, its cold start, and its calls against JAX and NumPy.
+
+make bench-serving
+
+The model is of the sample's size (two layers of 32, members as the nightly preset has them) and not trained, which makes
+no difference to how long it takes. Onnxruntime, JAX and NumPy get the same arrays; more than 4,096 depots are cut into
+pieces of so many, as `Predictor` does. The recurrence alone is measured as the Loop that is exported and as ONNX's own
+GRU operator. torch is measured where it is installed (`tests/benchmarks/speed.py` says how).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from packaging.requirements import Requirement
+
+from tests.benchmarks.growth import panel_of
+from tests.benchmarks.report import ROOT, Figure, below, tell
+
+DEPOTS = {1: 300, 64: 100, 1_000: 20, 10_000: 5, 100_000: 1}  # and how often each is called
+REFERENCE = 1_000  # depots up to which NumPy is asked: it computes in double precision, day by day
+MEMBERS, FEATURES, HIDDEN, DAYS = 3, 24, 32, 112
+COLD = 5
+Inputs = Mapping[str, Any]
+
+
+def main() -> None:
+    folder = Path(tempfile.mkdtemp(prefix="bench-serving-"))
+    try:
+        tell("serving", [*_size(), *_cold(folder), *_calls(folder), *_recurrence()])
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _size() -> Iterator[Figure]:
+    """What the files of the base install's packages take, these and all that they need."""
+    wanted, seen = ["forecaster"], set[str]()
+    while wanted:
+        name = wanted.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        for need in map(Requirement, distribution(name).requires or []):
+            if need.marker is None or need.marker.evaluate({"extra": ""}):
+                wanted += [re.sub(r"[-_.]+", "-", need.name).lower()]
+    files = [distribution(name).locate_file(file) for name in seen for file in distribution(name).files or []]
+    total = sum(os.stat(file).st_size for file in map(str, files) if os.path.isfile(file))
+    yield below(f"base install, {len(seen)} packages", total / 1e6, "MB", 500)
+
+
+def _cold(folder: Path) -> Iterator[Figure]:
+    """From process start to forecasts on disk, the lake and the bundle being there: the sample's 64 depots."""
+    from datetime import UTC, datetime
+
+    from forecaster.demand import panel as panels
+    from forecaster.spec import load
+    from forecaster.stages import learn
+    from forecaster.stages.ingest import ingest
+    from forecaster.stages.know import know
+
+    shutil.copytree(ROOT / "data" / "harbor_fleet", folder / "sample")
+    file = folder / "sample" / "pipeline.yaml"
+    file.write_text(re.sub(r"(?m)^state: .*$", f"state: {folder / 'var'}", file.read_text("utf-8")), "utf-8")
+    spec = load(file)
+    now = datetime(2026, 11, 1, 12, tzinfo=UTC)
+    ingest(spec, now=now)
+    knowledge = know(spec, as_of=now)
+    panel = panels.build(knowledge, spec)
+    candidate = _untrained(panel)
+    begun = time.perf_counter()
+    exported = learn.to_bundle(candidate, panel, {}, knowledge, spec)
+    yield Figure("export and parity, three ways and eight cases, all of it", time.perf_counter() - begun, "s")
+    yield below("largest difference of ONNX, NumPy and JAX", exported.parity.largest, "relative", 1e-4)
+    took = []
+    for _ in range(COLD):
+        with (folder / "forecast.parquet").open("wb") as out:
+            begun = time.perf_counter()
+            process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "forecaster",
+                    "predict",
+                    str(file),
+                    "--as-of",
+                    now.isoformat(),
+                    "--out",
+                    "parquet",
+                ]
+                + ["--bundle", str(exported.folder)],
+                cwd=ROOT,
+                stdout=out,
+                stderr=subprocess.DEVNULL,
+            )
+            _, status, used = os.wait4(process.pid, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        took.append((used.ru_utime + used.ru_stime, time.perf_counter() - begun, used.ru_maxrss * 1024 / 1e6))
+    cpu, wall, memory = (float(np.median(each)) for each in zip(*took, strict=True))
+    yield below("cold start to forecasts on disk, 64 depots: processor time", cpu, "s", 1.0)
+    yield Figure("cold start to forecasts on disk, 64 depots: wall", wall, "s", n=COLD)
+    yield below("cold start to forecasts on disk, 64 depots: peak memory", memory, "MB", 250)
+
+
+def _calls(folder: Path) -> Iterator[Figure]:
+    from forecaster.model import export
+    from forecaster.serving import bundle, keys
+    from forecaster.serving.predict import CHUNK, Predictor, run
+    from forecaster.serving.reference import Reference
+
+    candidate, signer = _untrained(panel_of(64)), keys.signer(folder)
+    written = bundle.write(
+        folder, export.to_graph(candidate), export.weights(candidate), export.about(candidate), signer
+    )
+    read = bundle.read(written, (signer.public,))
+    predictor, jax, reference = Predictor(read), export.on_arrays(candidate), Reference(read.weights, read.manifest)
+    asked: dict[str, Callable[[Inputs], Any]] = {
+        "onnxruntime": lambda inputs: run(predictor._session, inputs),
+        "jitted JAX": jax,
+        "NumPy": reference,
+    }
+    for depots, times in DEPOTS.items():
+        panel = panel_of(depots)
+        pieces = [panel.window(read.lookback, slice(at, at + CHUNK)) for at in range(0, min(depots, 10_000), CHUNK)]
+        repeats = max(depots // 10_000, 1)  # of the same ten thousand, so that their windows fit into memory
+        for name, call in asked.items():
+            if name == "NumPy" and depots > REFERENCE:
+                continue
+            for piece in {len(piece["demand"]): piece for piece in pieces}.values():
+                call(piece)  # compiles
+            took = []
+            for _ in range(times if name != "NumPy" else max(times // 10, 2)):
+                begun = time.perf_counter()
+                for _ in range(repeats):
+                    for piece in pieces:
+                        call(piece)
+                took.append(1e3 * (time.perf_counter() - begun))
+            yield from _percentiles(f"{name}, {depots:,} depots", depots, took)
+        del pieces
+        if depots <= 10_000:
+            begun = time.perf_counter()
+            predictor(panel)
+            whole = f"whole prediction from a panel (windows, checks, graph), {depots:,} depots"
+            yield Figure(whole, 1e3 * (time.perf_counter() - begun), "ms")
+    one = panel_of(64)
+    predictor(one)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(1_000):
+        predictor(one)
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / 1e6
+    yield below("peak memory that 1,000 more calls with 64 depots add", grown, "MB", 20)
+
+
+def _percentiles(what: str, depots: int, took: list[float]) -> Iterator[Figure]:
+    p50, p95, p99 = (float(np.percentile(took, each)) for each in (50, 95, 99))
+    yield Figure(f"{what}: p50", p50, "ms", n=len(took))
+    ours = what.startswith("onnxruntime")
+    limit = {1: 5.0, 10_000: 1000.0}.get(depots) if ours else None
+    yield below(f"{what}: p95", p95, "ms", limit) if limit else Figure(f"{what}: p95", p95, "ms", n=len(took))
+    yield Figure(f"{what}: p99", p99, "ms", n=len(took))
+    yield Figure(f"{what}: throughput", 1e3 * depots / p50, "depots/s")
+
+
+def _recurrence() -> Iterator[Figure]:
+    """One layer: the Loop that jax2onnx makes of our scan, and ONNX's own GRU operator, with the same parameters."""
+    import jax
+    import jax.numpy as jnp
+    from jax2onnx import to_onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    from forecaster.model import gru
+    from forecaster.serving.predict import session
+
+    rng = np.random.default_rng(0)
+    kernel_i, bias, kernel_h = (
+        rng.normal(0, 0.2, shape).astype(np.float32) for shape in ((FEATURES, 96), (96,), (HIDDEN, 96))
+    )
+
+    def layer(x: Any) -> Any:
+        return gru.layer(jnp.asarray(kernel_i), jnp.asarray(bias), jnp.asarray(kernel_h), x, differentiable=False)
+
+    depots = jax.export.symbolic_shape("depots")[0]
+    shape: Any = jax.ShapeDtypeStruct
+    loop = to_onnx(layer, [shape((DAYS, depots, FEATURES), jnp.float32)], opset=21, input_names=["x"])
+    turn = [1, 0, 2]  # ONNX has the gates in the order z, r, n
+    w, r = (np.concatenate([np.split(k.T, 3)[i] for i in turn])[None] for k in (kernel_i, kernel_h))
+    b = np.concatenate([*(np.split(bias, 3)[i] for i in turn), np.zeros(96, np.float32)])[None]
+    node = helper.make_node("GRU", ["x", "w", "r", "b"], ["y"], hidden_size=HIDDEN, linear_before_reset=1)
+    graph = helper.make_graph(
+        [node],
+        "gru",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [DAYS, "depots", FEATURES])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [DAYS, 1, "depots", HIDDEN])],
+        [numpy_helper.from_array(x, name) for name, x in (("w", w), ("r", r), ("b", b))],
+    )
+    native = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    asked = {name: session(m.SerializeToString()) for name, m in (("Loop", loop), ("GRU operator", native))}
+    rivals = {name: lambda x, s=s: s.run(None, {"x": x})[0] for name, s in asked.items()}
+    try:
+        import torch
+
+        theirs = torch.nn.GRU(FEATURES, HIDDEN)
+
+        def in_torch(x: Any) -> Any:
+            with torch.no_grad():
+                return theirs(torch.from_numpy(x))[0]
+
+        rivals["torch nn.GRU"] = in_torch
+    except ImportError:
+        print("torch is left out: it is not installed")
+    for count in (1, 64, 1_000, 10_000):
+        x = rng.normal(0, 1, (DAYS, count, FEATURES)).astype(np.float32)
+        said = [rivals[name](x).reshape(DAYS, count, HIDDEN) for name in ("Loop", "GRU operator")]
+        np.testing.assert_allclose(*said, atol=1e-5)
+        for name, call in rivals.items():
+            took = []
+            for _ in range(max(3, min(200, 20_000 // count))):
+                begun = time.perf_counter()
+                call(x)
+                took.append(1e3 * (time.perf_counter() - begun))
+            yield Figure(f"one recurrent layer as {name}, {count:,} depots", float(np.median(took)), "ms", n=len(took))
+
+
+def _untrained(panel: Any) -> Any:
+    import jax
+
+    from forecaster.model import network
+    from forecaster.values import Candidate
+
+    levels = tuple(i / 10 for i in range(1, 10))
+    labels = tuple(len(words) for words in panel.encoding.statics.values())
+    calendar = len(panel.calendar_names)
+    shape = network.Architecture(2, HIDDEN, levels, panel.horizon, len(panel.encoding.covariates), calendar, labels)
+    each = [network.initial(shape, jax.random.key(seed)) for seed in range(MEMBERS)]
+    constants = {"mean": np.float32(4), "spread": np.float32(1), "yearly": np.float32(1)}
+    parameters = {
+        "members": jax.tree.map(lambda *leaves: np.stack(leaves), *each),
+        "constants": {**constants, "calendar": np.ones(calendar, np.float32)},
+        "blend": {"members": np.full(MEMBERS, 1 / MEMBERS, np.float32), "anchor": np.float32(0.1)},
+        "calibration": np.ones((panel.horizon, len(levels)), np.float32),
+    }
+    names = panel.calendar_names
+    return Candidate(parameters, shape.to_json(), panel.encoding, names, levels, panel.horizon, {"epochs": 0})
+
+
+def _about(candidate: Any) -> Any:
+    from forecaster.model import export
+
+    return export.about(candidate)
+
+
+if __name__ == "__main__":
+    main()

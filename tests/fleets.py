@@ -1,0 +1,92 @@
+"""A small pipeline on disk, its lake filled, and a champion that was exported but never trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+from forecaster.demand import panel as panels
+from forecaster.ledger import Ledger
+from forecaster.spec import Spec, load
+from forecaster.stages.ingest import ingest
+from forecaster.stages.know import know
+from forecaster.values import Candidate, Panel
+from tests.panels import LEVELS, quickly
+
+FIRST, DAYS = date(2024, 1, 1), 100
+CITIES = {"A": "Ulm", "B": "Bonn", "C": "Ulm", "D": "Bonn"}
+AS_OF = datetime(2024, 4, 10, 8, tzinfo=UTC)  # the morning after the last reading
+PIPELINE = f"""
+name: small
+horizon: 3
+demand: {{source: {{kind: csv, path: demand.csv}}, recorded: next_day, rules: {{max_age_days: 5}}}}
+depots: {{source: {{kind: csv, path: depots.csv}}, static: [city]}}
+calendar: {{country: DE, known_future: [promo]}}
+model: {{layers: 1, hidden: 4, quantiles: {list(LEVELS)}}}
+state: var
+"""
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Where it lies, and the bundle that reigns."""
+
+    file: Path
+    spec: Spec
+    bundle: Path
+
+
+def counts(depots: str, days: int = DAYS, first: int = 0) -> list[str]:
+    return [
+        f"{depot},{FIRST + timedelta(days=day)},{40 + 7 * (day % 7) + ord(depot) % 5},{int(day % 9 == 0)}"
+        for depot in depots
+        for day in range(first, days)
+    ]
+
+
+def fill(spec: Spec, rows: list[str], cities: dict[str, str], *, now: datetime = AS_OF) -> None:
+    """Write both sources and bring them into the lake."""
+    (spec.folder / "demand.csv").write_text("\n".join(["depot_id,date,demand,promo", *rows, ""]), "utf-8")
+    listed = [f"{depot},{city}" for depot, city in cities.items()]
+    (spec.folder / "depots.csv").write_text("\n".join(["depot_id,city", *listed, ""]), "utf-8")
+    ingest(spec, now=now)
+
+
+def untrained(panel: Panel) -> Candidate:
+    import jax
+    import numpy as np
+
+    from forecaster.model import network
+
+    labels = tuple(len(words) for words in panel.encoding.statics.values())
+    sizes = (panel.horizon, len(panel.encoding.covariates), len(panel.calendar_names), labels)
+    shape = network.Architecture(1, 4, LEVELS, *sizes)
+    members = jax.tree.map(lambda leaf: np.asarray(leaf)[None], network.initial(shape, jax.random.key(0)))
+    constants = {"mean": np.float32(4), "spread": np.float32(1), "yearly": np.float32(0)}
+    constants["calendar"] = np.ones(shape.calendar, np.float32)
+    parameters = {
+        "members": members,
+        "constants": constants,
+        "blend": {"members": np.ones(1, np.float32), "anchor": np.float32(0)},
+        "calibration": np.ones((panel.horizon, len(LEVELS)), np.float32),
+    }
+    summary = {"epochs": 0, "seconds": 0.1}
+    return Candidate(parameters, shape.to_json(), panel.encoding, panel.calendar_names, LEVELS, panel.horizon, summary)
+
+
+def found(folder: Path) -> Fleet:
+    """Make the whole of it in a folder."""
+    from forecaster.stages import learn
+
+    (folder / "pipeline.yaml").write_text(PIPELINE, "utf-8")
+    spec = load(folder / "pipeline.yaml")
+    fill(spec, counts("ABCD"), CITIES)
+    knowledge = know(spec, as_of=AS_OF)
+    panel = panels.build(knowledge, spec)
+    with quickly():
+        bundle = learn.to_bundle(untrained(panel), panel, {}, knowledge, spec).folder
+    with Ledger.open(spec.ledger_url) as ledger:
+        ledger.start_run("first", pipeline=spec.name, as_of=AS_OF, spec_digest=spec.digest)
+        ledger.promote(spec.name, run_id="first", bundle_digest=bundle.name, by="test", reason="the first")
+    return Fleet(folder / "pipeline.yaml", spec, bundle)

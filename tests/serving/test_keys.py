@@ -1,0 +1,127 @@
+"""The key that signs belongs to its owner alone, and who forecasts needs its public half only."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+
+from forecaster.errors import BundleError
+from forecaster.serving import keys
+from tests.graphs import signer
+
+PEM = serialization.Encoding.PEM
+OPEN = serialization.NoEncryption()
+
+
+def private_pem(number: int = 0) -> bytes:
+    return signer(number).key.private_bytes(PEM, serialization.PrivateFormat.PKCS8, OPEN)
+
+
+def public_pem(number: int = 0) -> bytes:
+    return signer(number).public.public_bytes(PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
+def raw(found: keys.Trusted) -> list[bytes]:
+    return [each.public_bytes_raw() for each in found]
+
+
+def owned(file: Path, content: bytes) -> Path:
+    file.write_bytes(content)
+    file.chmod(0o600)
+    return file
+
+
+def test_the_first_use_makes_a_key_that_only_its_owner_may_read(tmp_path: Path) -> None:
+    made = keys.signer(tmp_path)
+    file = tmp_path / "keys" / "signing.pem"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    assert keys.signer(tmp_path).public == made.public
+    assert raw(keys.trusted(tmp_path)) == [made.public.public_bytes_raw()]
+    assert sorted(each.name for each in file.parent.iterdir()) == ["signing.pem", "signing.pub.pem"]
+
+
+def test_a_seal_fits_its_content_and_no_other(tmp_path: Path) -> None:
+    made = keys.signer(tmp_path)
+    seal = made.seal(b"content")
+    keys.verify(b"content", seal, keys.trusted(tmp_path))
+    assert seal == made.seal(b"content")
+    with pytest.raises(BundleError, match="does not fit what was signed"):
+        keys.verify(b"Content", seal, keys.trusted(tmp_path))
+    with pytest.raises(BundleError, match="found 95 bytes, wanted a seal of 96"):
+        keys.verify(b"content", seal[:-1], keys.trusted(tmp_path))
+
+
+def test_a_machine_with_the_public_key_alone_verifies_and_cannot_sign(tmp_path: Path) -> None:
+    seal = keys.signer(tmp_path / "trains").seal(b"content")
+    (tmp_path / "forecasts" / "keys").mkdir(parents=True)
+    (tmp_path / "trains" / "keys" / "signing.pub.pem").rename(tmp_path / "forecasts" / "keys" / "trainer.pub.pem")
+    keys.verify(b"content", seal, keys.trusted(tmp_path / "forecasts"))
+    assert keys.signer(tmp_path / "forecasts").seal(b"content") != seal
+
+
+def test_keys_come_from_the_environment_as_text_or_as_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(keys.SIGNING, private_pem().decode())
+    assert keys.signer(tmp_path).public == signer().public
+    assert raw(keys.trusted(tmp_path)) == raw([signer().public])  # who signs believes itself
+    monkeypatch.setenv(keys.SIGNING, str(owned(tmp_path / "key.pem", private_pem(1))))
+    assert keys.signer(tmp_path).public == signer(1).public
+    monkeypatch.setenv(keys.TRUSTED, public_pem(2).decode())
+    assert raw(keys.trusted(tmp_path)) == raw([signer(2).public])  # and only whom it is told to, when it is told
+    (tmp_path / "several").mkdir()
+    (tmp_path / "several" / "a.pub.pem").write_bytes(public_pem(3))
+    (tmp_path / "other.pem").write_bytes(public_pem(4))
+    monkeypatch.setenv(keys.TRUSTED, f"{tmp_path / 'several'}:{tmp_path / 'other.pem'}")
+    assert raw(keys.trusted(tmp_path)) == raw([signer(3).public, signer(4).public])
+    assert not (tmp_path / "keys").exists()
+
+
+def test_a_key_that_others_may_read_signs_nothing(tmp_path: Path) -> None:
+    keys.signer(tmp_path)
+    (tmp_path / "keys" / "signing.pem").chmod(0o640)
+    with pytest.raises(BundleError, match=r"signing\.pem has mode 0640, wanted 0600"):
+        keys.signer(tmp_path)
+
+
+def test_a_machine_that_trusts_nobody_is_told_what_it_lacks(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match=r"found none in .*keys, wanted the \*\.pub\.pem .*FORECASTER_TRUSTED_KEYS"):
+        keys.trusted(tmp_path)
+
+
+def test_what_is_no_ed25519_key_is_refused_by_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    curve = generate_private_key(SECP256R1())
+    other = curve.private_bytes(PEM, serialization.PrivateFormat.PKCS8, OPEN)
+    for content, said in (
+        (b"", "found no private key"),
+        (other, "found a .*, wanted an Ed25519"),
+        (public_pem(), "no pr"),
+    ):
+        monkeypatch.setenv(keys.SIGNING, str(owned(tmp_path / "key.pem", content)))
+        with pytest.raises(BundleError, match=rf"key\.pem: .*{said}"):
+            keys.signer(tmp_path)
+    monkeypatch.setenv(keys.SIGNING, str(tmp_path / "nowhere.pem"))
+    with pytest.raises(BundleError, match=r"nowhere\.pem cannot be read: No such file"):
+        keys.signer(tmp_path)
+    monkeypatch.delenv(keys.SIGNING)
+    public = curve.public_key().public_bytes(PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    for content, said in (
+        (b"", "found no public key"),
+        (public, "found a .*, wanted an Ed25519"),
+        (private_pem(), "no p"),
+    ):
+        (tmp_path / "x.pem").write_bytes(content)
+        monkeypatch.setenv(keys.TRUSTED, str(tmp_path / "x.pem"))
+        with pytest.raises(BundleError, match=rf"x\.pem: .*{said}"):
+            keys.trusted(tmp_path)
+
+
+def test_two_processes_that_make_a_key_at_once_end_with_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = keys.signer(tmp_path)
+    exists = Path.exists
+    monkeypatch.setattr(Path, "exists", lambda self: self.name != "signing.pem" and exists(self))  # not seen yet
+    assert keys.signer(tmp_path).public == first.public
+    assert raw(keys.trusted(tmp_path)) == [first.public.public_bytes_raw()]
