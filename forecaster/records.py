@@ -119,15 +119,15 @@ def whole(connection: sa.Connection, shown: Head) -> Publication:
 
 def of_run(connection: sa.Connection, run_id: str) -> Publication | None:
     """The last kept publication of a run, as it was given to `stage`."""
-    own = [tables.publications.c[field.name] for field in fields(Publication) if field.name != "depots"]
+    own = [tables.publications.c[name] for name in OWN]
     number = tables.publications.c.publication_id
     query = sa.select(number, *own).where(tables.publications.c.run_id == run_id)
     row = one(connection, query.order_by(number.desc()).limit(1))
     if row is None:
         return None
     said = {**row, "levels": tuple(row["levels"])}
-    shown = depots(connection, said.pop("publication_id"))
-    return Publication(**said, depots=shown)
+    shown = said.pop("publication_id")
+    return Publication(**said, depots=depots(connection, shown), totals=totals(connection, shown))
 
 
 def stage(connection: sa.Connection, publication: Publication) -> int:
