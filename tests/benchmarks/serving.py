@@ -2,8 +2,8 @@
 
 make bench-serving
 
-The model is of the sample's size (two layers of 32, members as the nightly preset has them) and not trained, which makes
-no difference to how long it takes. Onnxruntime, JAX and NumPy get the same arrays; more than 4,096 depots are cut into
+The model is of the size of the sample's (two layers of 32, two members) and not trained, which makes no difference to
+how long it takes. Onnxruntime, JAX and NumPy get the same arrays; more than 4,096 depots are cut into
 pieces of so many, as `Predictor` does. The recurrence alone is measured as the Loop that is exported and as ONNX's own
 GRU operator. torch is measured where it is installed (`tests/benchmarks/speed.py` says how).
 """
@@ -31,7 +31,7 @@ from tests.benchmarks.report import ROOT, Figure, below, tell
 
 DEPOTS = {1: 300, 64: 100, 1_000: 20, 10_000: 5, 100_000: 1}  # and how often each is called
 REFERENCE = 1_000  # depots up to which NumPy is asked: it computes in double precision, day by day
-MEMBERS, FEATURES, HIDDEN, DAYS = 3, 24, 32, 112
+MEMBERS, FEATURES, HIDDEN, DAYS = 2, 24, 32, 112
 COLD = 5
 Inputs = Mapping[str, Any]
 
@@ -89,17 +89,9 @@ def _cold(folder: Path) -> Iterator[Figure]:
             begun = time.perf_counter()
             process = subprocess.Popen(
                 [
-                    sys.executable,
-                    "-m",
-                    "forecaster",
-                    "predict",
-                    str(file),
-                    "--as-of",
-                    now.isoformat(),
-                    "--out",
-                    "parquet",
-                ]
-                + ["--bundle", str(exported.folder)],
+                    *(sys.executable, "-m", "forecaster", "predict", str(file), "--as-of", now.isoformat()),
+                    *("--out", "parquet", "--bundle", str(exported.folder)),
+                ],
                 cwd=ROOT,
                 stdout=out,
                 stderr=subprocess.DEVNULL,
@@ -131,8 +123,8 @@ def _calls(folder: Path) -> Iterator[Figure]:
         "NumPy": reference,
     }
     for depots, times in DEPOTS.items():
-        panel = panel_of(depots)
-        pieces = [panel.window(read.lookback, slice(at, at + CHUNK)) for at in range(0, min(depots, 10_000), CHUNK)]
+        panel = panel_of(min(depots, 10_000))
+        pieces = [panel.window(read.lookback, slice(at, at + CHUNK)) for at in range(0, len(panel.depot_ids), CHUNK)]
         repeats = max(depots // 10_000, 1)  # of the same ten thousand, so that their windows fit into memory
         for name, call in asked.items():
             if name == "NumPy" and depots > REFERENCE:
@@ -252,12 +244,6 @@ def _untrained(panel: Any) -> Any:
     }
     names = panel.calendar_names
     return Candidate(parameters, shape.to_json(), panel.encoding, names, levels, panel.horizon, {"epochs": 0})
-
-
-def _about(candidate: Any) -> Any:
-    from forecaster.model import export
-
-    return export.about(candidate)
 
 
 if __name__ == "__main__":
