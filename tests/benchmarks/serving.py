@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import distribution
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,11 @@ Inputs = Mapping[str, Any]
 def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="bench-serving-"))
     try:
-        tell("serving", [*_size(), *_cold(folder), *_calls(folder), *_recurrence()])
+        figures = []
+        for figure in chain(_size(), _cold(folder), _recurrence(), _calls(folder)):
+            print(f"{figure.figure}: {figure.value:.4g} {figure.unit}", flush=True)
+            figures.append(figure)
+        tell("serving", figures)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
