@@ -34,6 +34,14 @@ DEPOTS = {1: 300, 64: 100, 1_000: 20, 10_000: 5, 100_000: 1}  # and how often ea
 REFERENCE = 1_000  # depots up to which NumPy is asked: it computes in double precision, day by day
 MEMBERS, FEATURES, HIDDEN, DAYS = 2, 24, 32, 112
 COLD = 5
+# A child's peak memory is never less than that of the process that made it: so a small one does.
+LAUNCHER = """
+import resource, subprocess, sys, time
+begun = time.perf_counter()
+subprocess.run(sys.argv[1:], check=True)
+wall, used = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
+print(used.ru_utime + used.ru_stime, wall, used.ru_maxrss, file=sys.stderr)
+"""
 Inputs = Mapping[str, Any]
 
 
@@ -91,19 +99,13 @@ def _cold(folder: Path) -> Iterator[Figure]:
     took = []
     for _ in range(COLD):
         with (folder / "forecast.parquet").open("wb") as out:
-            begun = time.perf_counter()
-            process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "forecaster", "predict", str(file), "--as-of", now.isoformat()),
-                    *("--out", "parquet", "--bundle", str(exported.folder)),
-                ],
-                cwd=ROOT,
-                stdout=out,
-                stderr=subprocess.DEVNULL,
+            predict = [sys.executable, "-m", "forecaster", "predict", str(file), "--as-of", now.isoformat()]
+            predict += ["--out", "parquet", "--bundle", str(exported.folder)]
+            done = subprocess.run(
+                [sys.executable, "-c", LAUNCHER, *predict], cwd=ROOT, stdout=out, stderr=subprocess.PIPE, check=True
             )
-            _, status, used = os.wait4(process.pid, 0)
-        assert os.waitstatus_to_exitcode(status) == 0
-        took.append((used.ru_utime + used.ru_stime, time.perf_counter() - begun, used.ru_maxrss * 1024 / 1e6))
+        cpu_seconds, wall_seconds, kilobytes = map(float, done.stderr.split()[-3:])
+        took.append((cpu_seconds, wall_seconds, kilobytes * 1024 / 1e6))
     cpu, wall, memory = (float(np.median(each)) for each in zip(*took, strict=True))
     yield below("cold start to forecasts on disk, 64 depots: processor time", cpu, "s", 1.0)
     yield Figure("cold start to forecasts on disk, 64 depots: wall", wall, "s", n=COLD)
