@@ -1,0 +1,48 @@
+"""The README's script runs a bundle with onnxruntime and NumPy alone, and gets our numbers."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from forecaster.model import export
+from forecaster.serving import bundle
+from forecaster.serving.reference import Reference
+from tests import panels
+from tests.graphs import signer
+
+README = (Path(__file__).resolve().parents[2] / "README.md").read_text("utf-8")
+SECTION = README.split("## Use the bundle from another language")[1].split("\n## ")[0]
+
+
+def test_the_script_of_the_readme_says_what_we_say(tmp_path: Path) -> None:
+    [script] = re.findall(r"```python\n(.*?)```", SECTION, re.S)
+    (tmp_path / "script.py").write_text(script, "utf-8")
+    candidate = panels.candidate()
+    folder = bundle.write(tmp_path, panels.graph(), export.weights(candidate), export.about(candidate), signer())
+    done = subprocess.run(
+        [sys.executable, "-I", str(tmp_path / "script.py"), str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    said = [float(word) for word in done.stdout.strip().strip("[]").split()]
+    read = bundle.read(folder, (signer().public,))
+    inputs = {
+        "demand": np.full((1, 406), 120, np.float32),
+        "open": np.ones((1, 409), np.float32),
+        "covariates": np.zeros((1, 409, 1), np.float32),
+        "calendar": np.zeros((1, 409, 4), np.float32),
+        "statics": np.ones((1, 2), np.int32),
+    }
+    np.testing.assert_allclose(said, Reference(read.weights, read.manifest)(inputs)[0, :, 1], rtol=1e-4)
+
+
+def test_the_readme_names_every_input_of_a_graph() -> None:
+    assert re.findall(r"^\| `(\w+)` \|", SECTION, re.M) == export.about(panels.candidate())["inputs"]
