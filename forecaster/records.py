@@ -17,7 +17,9 @@ import sqlalchemy as sa
 from forecaster.migrations import tables
 from forecaster.publication import Publication, PublishedDay, PublishedDepot, PublishedMark, RecentDay, Tier
 
-Outcome = Literal["running", "published", "degraded", "failed", "no_data"]
+Outcome = Literal["running", "published", "degraded", "failed", "no_data", "busy", "done"]
+"""`busy`: another run was at work; `done`: maintenance, which publishes nothing."""
+Kind = Literal["night", "refresh", "predict", "backfill", "maintain"]
 KEPT = 8  # publications of a pipeline
 
 
@@ -40,6 +42,7 @@ class Run:
     timings: Mapping[str, float]  # stage → seconds
     verdict: Mapping[str, Any] | None
     message: str | None
+    kind: Kind = "night"
 
 
 @dataclass(frozen=True)
