@@ -30,7 +30,8 @@ Exit codes:
   1  our fault; {DEBUG}=1 shows where
   2  the pipeline file or the command line is wrong, or a part is not installed
   3  published in degraded mode: something failed, or no model forecasts yet
-  4  no usable data""",
+  4  no usable data
+  5  another run is at work on the pipeline""",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -42,6 +43,7 @@ AsOf = Annotated[
     str | None,
     typer.Option(metavar="DATE", help="Use only what was recorded by then: a day (its scheduled hour) or an instant."),
 ]
+Plain = Annotated[bool, typer.Option("--plain", help="Without Prefect: the same stages, called one after the other.")]
 
 
 @app.command()
@@ -96,19 +98,56 @@ def run(
     profile: Annotated[
         bool, typer.Option("--profile", help="Leave a trace of two epochs of training, for JAX's profile viewers.")
     ] = False,
+    plain: Plain = False,
+    due: Annotated[
+        bool, typer.Option("--due", help="Only where tonight's forecasts are missing; missed nights are made up for.")
+    ] = False,
 ) -> None:
     """Run the night, from the sources to the page.
 
     Ingest, train, backtest, judge, export, promote, predict, publish.
     """
     spec = _load(file)
-    code = int(_line("nightly")(file, spec, _instant(as_of, spec), profile=profile))
+    code = int(_line("nightly")(file, spec, _instant(as_of, spec), profile=profile, plain=plain, due=due))
     if code in (PUBLISHED, DEGRADED):
         typer.echo(
             f"The page: forecaster serve {file}   then open http://127.0.0.1:8000\n"
             f"The run:  mlflow ui --backend-store-uri {spec.registry_url}"
         )
     raise typer.Exit(code)
+
+
+@app.command("predict-only")
+def predict_only(file: File, as_of: AsOf = None, plain: Plain = False) -> None:
+    """Refresh the forecasts with late data; no training.
+
+    Reads the sources, forecasts with the champion, publishes.
+    """
+    spec = _load(file)
+    raise typer.Exit(int(_line("refresh")(file, spec, _instant(as_of, spec), plain=plain)))
+
+
+@app.command()
+def backfill(
+    file: File,
+    first: Annotated[str, typer.Option("--from", metavar="DATE", help="The first day.")],
+    last: Annotated[str, typer.Option("--to", metavar="DATE", help="The last day.")],
+    train: Annotated[bool, typer.Option("--train", help="Train a model as of each date; none is promoted.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Also dates that have forecasts.")] = False,
+    plain: Plain = False,
+) -> None:
+    """Forecast past dates, oldest first, as of each; into the archive."""
+    spec = _load(file)
+    days = [
+        _parsed(name, text, "a day such as 2026-11-01").date() for name, text in (("--from", first), ("--to", last))
+    ]
+    raise typer.Exit(int(_line("backfill")(file, spec, *days, trains=train, again=again, plain=plain)))
+
+
+@app.command()
+def maintain(file: File, plain: Plain = False) -> None:
+    """Tidy the lake, and remove what was kept long enough."""
+    raise typer.Exit(int(_line("maintain")(file, _load(file), plain=plain)))
 
 
 @app.command()
@@ -176,7 +215,7 @@ def predict(
     spec = _load(file)
     published = predict_alone(spec, as_of=_instant(as_of, spec), bundle=bundle, run_id=run, note=note)
     typer.echo(published.to_json() if json else published.sentence())
-    raise typer.Exit(DEGRADED if published.tier == "fallback" else PUBLISHED)
+    raise typer.Exit(DEGRADED if published.tier == "fallback" or published.trouble else PUBLISHED)
 
 
 @app.command()
@@ -250,7 +289,7 @@ def _load(file: Path) -> Spec:
 
 def _line(name: str) -> Any:
     """What another part of the project offers under the entry-point group `forecaster.lines`."""
-    extra = {"nightly": "train,flows", "page": "dashboard"}[name]
+    extra = {"nightly": "train,flows", "page": "dashboard"}.get(name, "flows")
     found = next(iter(entry_points(group="forecaster.lines", name=name)), None)
     try:
         if found is None:

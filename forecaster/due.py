@@ -22,8 +22,7 @@ LOOKED_AHEAD = 800  # days: two years hold each change of the clock at least onc
 def nights(spec: Spec, now: datetime) -> Iterator[datetime]:
     """The instants of the scheduled nights up to now, the newest first."""
     local = now.astimezone(spec.zone) + timedelta(seconds=1)
-    for found in CronSim(spec.schedule.cron, local, reverse=True):
-        yield found
+    return CronSim(spec.schedule.cron, local, reverse=True)
 
 
 def following(cron: str, zone: ZoneInfo, now: datetime) -> datetime:

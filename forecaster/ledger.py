@@ -142,8 +142,8 @@ class Ledger:
         *,
         at: datetime | None = None,
     ) -> None:
-        """Write down how a night ended, and give its lease back. A message or tier noted earlier stays unless another is
-        given."""
+        """Write down how a night ended, and give its lease back. A message or tier noted earlier stays unless another
+        is given."""
         if outcome not in get_args(Outcome):
             raise LedgerError(f"outcome is {outcome!r}, wanted one of {', '.join(get_args(Outcome))}")
         values: dict[str, Any] = {"outcome": outcome, "exit_code": exit_code, "finished_at": at or datetime.now(UTC)}
@@ -168,6 +168,19 @@ class Ledger:
         with self._transaction() as connection:
             rows = connection.execute(query).mappings().all()
         return tuple(Run(**{**row, "findings": tuple(row["findings"])}) for row in rows)
+
+    def forget_runs(self, pipeline: str, *, before: datetime, keep: str) -> int:
+        """Remove runs that ended before an instant, but for those that a promotion or a publication names, and `keep`.
+
+        Returns how many there were.
+        """
+        runs, named = (
+            tables.runs.c,
+            sa.select(tables.promotions.c.run_id).union(sa.select(tables.publications.c.run_id)),
+        )
+        old = tables.runs.delete().where(runs.pipeline == pipeline, runs.finished_at < before, runs.run_id != keep)
+        with self._transaction() as connection:
+            return connection.execute(old.where(runs.run_id.not_in(named))).rowcount
 
     def published_as_of(self, pipeline: str, *, since: datetime) -> list[datetime]:
         """The instants, from one on, as of which a night or a past date ended with forecasts."""

@@ -339,7 +339,7 @@ Occasion = Literal["late", "degraded", "stop", "failed", "promotion", "rollback"
 
 class Notify(Section):
     blocks: tuple[str, ...] = ()
-    """Prefect's notification blocks that are told, each as type/name: custom-webhook/on-call, forecaster-email/on-call."""
+    """Prefect's notification blocks that are told, as type/name: custom-webhook/on-call, forecaster-email/on-call."""
     on: tuple[Occasion, ...] = ("late", "degraded", "stop", "failed", "promotion", "rollback")
     """Of what: nothing published by the deadline, a degraded night, a batch stopped, a failed night, a new champion."""
 

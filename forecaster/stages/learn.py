@@ -55,7 +55,7 @@ def fit(
     Raises NoUsableData when the history is too short, TrainingError when the loss stops being a number.
     """
     before = panel.at(backtests.cutoffs(panel, spec.backtest.days)[0])
-    candidate = _together(before, spec, 0, on_epoch=on_epoch, on_trouble=on_trouble, profile=profile)
+    candidate = train_alone(panel, spec, on_epoch=on_epoch, on_trouble=on_trouble, profile=profile)
     held_out = backtests.folds(export.forecaster(candidate), before, backtests.cutoffs(before, VALIDATION))
     factors = calibrate.factors(held_out)
     return replace(
@@ -63,6 +63,19 @@ def fit(
         parameters={**candidate.parameters, "calibration": factors},
         summary={**candidate.summary, "calibration": factors.tolist()},
     )
+
+
+def train_alone(
+    panel: Panel,
+    spec: Spec,
+    *,
+    on_epoch: Callable[[Epoch], None] | None = None,
+    on_trouble: Callable[[str], None] | None = None,
+    profile: Path | None = None,
+) -> Candidate:
+    """The candidate of `fit`, not yet calibrated. Its last checkpoint stays, from which `fit` picks it up."""
+    before = panel.at(backtests.cutoffs(panel, spec.backtest.days)[0])
+    return _together(before, spec, 0, on_epoch=on_epoch, on_trouble=on_trouble, profile=profile)
 
 
 def assist(spec: Spec, number: int, *, on_epoch: Callable[[Epoch], None] | None = None) -> None:
