@@ -7,7 +7,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, cast
@@ -26,7 +26,7 @@ from forecaster.errors import (
 from forecaster.ledger import GATE, Kind, Ledger, Outcome
 from forecaster.progress import Night as Progress
 from forecaster.spec import Spec, load
-from forecaster.stages import remember, retention
+from forecaster.stages import plan, remember, retention
 from forecaster.telemetry import METRICS
 from forecaster.values import Verdict
 
@@ -83,6 +83,8 @@ class Night:
             night.progress.say(f"           run {dead} was killed, or its machine went down; it is closed")
         if found.dead:
             retention.sweep(spec)
+        with suppress(OSError):  # a plan then says that it cannot compare
+            plan.remember(spec)
         if found.rival:
             night._ledger.close()
             night.exit_code, night.outcome = BUSY, "busy"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from datetime import datetime, time
 from typing import Any
 
-from prefect.blocks.core import Block
 from prefect.blocks.abstract import NotificationBlock
+from prefect.blocks.core import Block
 from prefect.blocks.notifications import AppriseNotificationBlock
 
 from flows.night import Night

@@ -102,7 +102,7 @@ def up(
     spec: Spec,
     *,
     ports: Mapping[str, int],
-    prepare: Callable[[], None],
+    prepare: Callable[[], object],
     pool: str,
     say: Callable[[str], None],
 ) -> None:

@@ -228,6 +228,52 @@ def serve(
     _line("page")(_load(file), host=host, port=port)
 
 
+@app.command()
+def plan(file: File) -> None:
+    """Show what tonight would do, and what has changed; change nothing.
+
+    Compares with the last published night: the pipeline file key by key, depots, calendar, what would be reused.
+    """
+    from forecaster.stages import plan as plans
+
+    for line in plans.plan(_load(file), file, datetime.now(UTC)):
+        typer.echo(line)
+
+
+@app.command()
+def apply(file: File) -> None:
+    """Deploy what `plan` has shown."""
+    from forecaster.stages import plan as plans
+
+    spec = _load(file)
+    plans.planned(spec, file)
+    _tell(_line("deploy")(file, spec))
+
+
+@app.command()
+def deploy(file: File) -> None:
+    """Declare the flows and their schedule to Prefect."""
+    _tell(_line("deploy")(file, _load(file)))
+
+
+@app.command()
+def up(
+    file: File,
+    prefect_port: Annotated[int, typer.Option(min=1, max=65535, help="Of Prefect's server.")] = 4200,
+    mlflow_port: Annotated[int, typer.Option(min=1, max=65535, help="Of MLflow.")] = 5000,
+    page_port: Annotated[int, typer.Option(min=1, max=65535, help="Of the page.")] = 8000,
+) -> None:
+    """Start server, worker, MLflow and page; Ctrl-C stops them."""
+    ports = {"prefect": prefect_port, "mlflow": mlflow_port, "page": page_port}
+    _line("up")(file, _load(file), ports, typer.echo)
+
+
+@app.command()
+def status(file: File) -> None:
+    """Say what is up, what comes next, and how the last run went."""
+    _tell(_line("status")(_load(file), datetime.now(UTC)))
+
+
 app.add_typer(reviews.quarantine, name="quarantine")
 app.command()(reviews.history)
 for command in (reigns.champions, reigns.promote, reigns.rollback):
@@ -279,6 +325,11 @@ def _fail(sentence: str, code: int) -> NoReturn:
         traceback.print_exc()
     typer.echo(f"forecaster: {sentence}", err=True)
     sys.exit(code)
+
+
+def _tell(lines: Any) -> None:
+    for line in lines:
+        typer.echo(str(line))
 
 
 def _load(file: Path) -> Spec:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from forecaster.errors import OUR_FAULT, LedgerError
+from forecaster.errors import DEGRADED, OUR_FAULT, LedgerError
 from forecaster.migrations import tables
 
 LASTS = timedelta(minutes=10)  # without renewal
@@ -98,10 +98,15 @@ def close_dead(connection: sa.Connection, pipeline: str, now: datetime, found_by
     runs = tables.runs.c
     query = sa.select(runs.run_id).where(runs.pipeline == pipeline, runs.finished_at.is_(None), runs.run_id != found_by)
     dead = list(connection.execute(query.order_by(runs.started_at)).scalars())
-    message = f"it was killed, or its machine went down; run {found_by} found it"
-    if dead:
-        ended = {"outcome": "failed", "exit_code": OUR_FAULT, "finished_at": now, "message": message}
-        connection.execute(tables.runs.update().where(runs.run_id.in_(dead)).values(**ended))
+    published = tables.publications.c.run_id
+    out = set(connection.execute(sa.select(published).where(published.in_(dead))).scalars())
+    for run_id in dead:
+        when, outcome, code = (
+            ("", "failed", OUR_FAULT) if run_id not in out else (" after it had published", "degraded", DEGRADED)
+        )
+        message = f"it was killed{when}, or its machine went down; run {found_by} found it"
+        ended = {"outcome": outcome, "exit_code": code, "finished_at": now, "message": message}
+        connection.execute(tables.runs.update().where(runs.run_id == run_id).values(**ended))
     return dead
 
 

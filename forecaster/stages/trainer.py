@@ -7,21 +7,25 @@ joined the others.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO, Any
 
+from forecaster import __version__
 from forecaster.errors import ForecasterError, NoUsableData, TrainingError
 from forecaster.spec import Spec, load
 from forecaster.values import Candidate, Panel
 
 OWN = ("seconds", "compile_seconds", "compile_misses")  # of a training, which picking it up does not take
+DONE = "done.sha256"  # beside the checkpoints: of what they are the end of
 OnEpoch = Callable[[Mapping[str, Any]], None]
 
 
@@ -39,22 +43,45 @@ def fit(
     Raises NoUsableData as that does, TrainingError also where the process was killed or took longer than
     `schedule.max_training_hours`; the next training then goes on from its last checkpoint.
     """
+    from forecaster.model.hosts import packed
     from forecaster.stages import learn
 
     if spec.training.hosts is not None:
         told = (lambda epoch: on_epoch(_told(epoch))) if on_epoch else None
         return learn.fit(panel, spec, on_epoch=told, on_trouble=on_trouble, profile=profile)
-    measured = _trained(panel, spec, file, profile, on_epoch or (lambda _: None), on_trouble or (lambda _: None))
+    if profile is None and remembered(panel, spec):  # the checkpoint has it all: nothing is left to train
+        return learn.fit(panel, spec, on_trouble=on_trouble)
+    content = packed(panel)
+    measured = _trained(content, spec, file, profile, on_epoch or (lambda _: None), on_trouble or (lambda _: None))
+    with suppress(OSError):
+        _done(spec).write_text(_purpose(content, spec), "ascii")
     candidate = learn.fit(panel, spec)
     return replace(candidate, summary={**candidate.summary, **measured})
 
 
-def _trained(
-    panel: Panel, spec: Spec, file: Path, profile: Path | None, on_epoch: OnEpoch, on_trouble: Callable[[str], None]
-) -> dict[str, Any]:
-    """Let a process train, and hear what it tells; returns what it measured."""
+def remembered(panel: Panel, spec: Spec) -> bool:
+    """Whether the last training was of this panel, by this pipeline file and version, and came to its end."""
     from forecaster.model.hosts import packed
 
+    try:
+        return _done(spec).read_text("ascii") == _purpose(packed(panel), spec)
+    except (OSError, ValueError):
+        return False
+
+
+def _purpose(panel: bytes, spec: Spec) -> str:
+    told = repr((__version__, spec.model, spec.training, spec.backtest.days, spec.horizon)).encode()
+    return hashlib.sha256(told + panel).hexdigest()
+
+
+def _done(spec: Spec) -> Path:
+    return spec.state_folder / "checkpoints" / DONE
+
+
+def _trained(
+    panel: bytes, spec: Spec, file: Path, profile: Path | None, on_epoch: OnEpoch, on_trouble: Callable[[str], None]
+) -> dict[str, Any]:
+    """Let a process train, and hear what it tells; returns what it measured."""
     command = [sys.executable, "-m", "forecaster.stages.trainer", str(file), *([str(profile)] if profile else [])]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdin is not None
@@ -69,7 +96,7 @@ def _trained(
     limit = threading.Timer(spec.schedule.max_training_hours * 3600, end)
     complaints: list[bytes] = []
     listening = threading.Thread(target=_listen, args=(process.stderr, complaints), daemon=True)
-    sending = threading.Thread(target=_send, args=(process.stdin, packed(panel)), daemon=True)
+    sending = threading.Thread(target=_send, args=(process.stdin, panel), daemon=True)
     for thread in (limit, listening, sending):
         thread.start()
     measured: dict[str, Any] = {}

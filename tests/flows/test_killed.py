@@ -1,0 +1,60 @@
+"""A night that is killed anywhere is finished by the next one, which repeats no finished training."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from forecaster.lake import Lake
+from forecaster.ledger import Ledger
+from forecaster.serving import bundle
+from forecaster.spec import load
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux's /proc")
+
+
+def test_a_night_killed_at_every_boundary_and_within_every_stage_is_finished_by_the_next(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.flows.killed", str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=500,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert set(found["died"].values()) == {-signal.SIGKILL}, (found["died"], done.stderr)
+    assert len(found["died"]) == 21
+    assert found["last"] == 0, done.stderr
+    # One training was killed with its night, the next one ended; the fifteen nights after it trained nothing.
+    assert found["trained"] == ["started", "started", "ended"]
+    spec = load(tmp_path / "pipeline.yaml")
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        runs = ledger.runs(limit=100)
+        head = ledger.current(spec.name)
+        promotions = ledger.promotions(spec.name)
+    assert head is not None
+    assert [run.outcome for run in runs] == ["published"] + ["failed"] * 21
+    assert {run.message for run in runs[1:-1]} == {
+        f"it was killed, or its machine went down; run {later.run_id} found it" for later in runs[:-2]
+    }
+    assert (head.run_id, head.tier) == (runs[0].run_id, "fresh")
+    # Killed after it had published, a night is published once more; what is shown is the same.
+    assert head.publication_id == 2
+    assert {each.bundle_digest for each in promotions} == {head.bundle_digest}
+    bundles = spec.state_folder / "bundles"
+    assert [each.name for each in bundles.iterdir()] == [head.bundle_digest]
+    assert bundle.read(bundles / str(head.bundle_digest)).manifest["pipeline"] == "tiny"
+    assert list((spec.state_folder / "registry_waiting").iterdir()) == []
+    readings = Lake(spec.lake_url).read("demand", columns=["depot_id", "date"]).to_pylist()
+    assert len({(row["depot_id"], row["date"]) for row in readings}) == len(readings) == 4 * 130
