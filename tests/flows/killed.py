@@ -15,6 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import jax2onnx  # noqa: F401 (what a night imports is there before the first fork)
+import matplotlib.pyplot  # noqa: F401
+import pandera.pandas  # noqa: F401
+
 import flows.steps
 from flows import lines
 from flows.night import Night

@@ -29,7 +29,7 @@ def test_a_night_killed_at_every_boundary_and_within_every_stage_is_finished_by_
         capture_output=True,
         text=True,
         check=False,
-        timeout=500,
+        timeout=570,
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
