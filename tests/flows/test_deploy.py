@@ -178,7 +178,9 @@ def test_the_declaration_names_every_flow_and_every_variable(tmp_path: Path) -> 
 
 def test_a_schedule_at_an_hour_that_the_clock_skips_is_refused_before_anything_is_deployed(tmp_path: Path) -> None:
     file = pipeline(tmp_path, 'timezone: Europe/Berlin\nschedule: {cron: "30 2 * * *"}\n')
-    with pytest.raises(SpecError, match=r"schedule.cron is '30 2 \* \* \*', and 02:30 does not exist on .* Europe/Berlin"):
+    with pytest.raises(
+        SpecError, match=r"schedule.cron is '30 2 \* \* \*', and 02:30 does not exist on .* Europe/Berlin"
+    ):
         deploy.filled(file, load(file))
     done = forecaster("deploy", file)
     assert done.returncode == 2
