@@ -64,7 +64,7 @@ def send(spec: Spec, occasion: str, sentence: str) -> int:
 
     Each is tried, whatever became of the others. Raises SpecError, which names those that could not be told.
     """
-    if occasion not in spec.notify.on:
+    if occasion not in spec.notify.of:
         return 0
     faults = []
     for name in spec.notify.blocks:

@@ -340,8 +340,9 @@ Occasion = Literal["late", "degraded", "stop", "failed", "promotion", "rollback"
 class Notify(Section):
     blocks: tuple[str, ...] = ()
     """Prefect's notification blocks that are told, as type/name: custom-webhook/on-call, forecaster-email/on-call."""
-    on: tuple[Occasion, ...] = ("late", "degraded", "stop", "failed", "promotion", "rollback")
-    """Of what: nothing published by the deadline, a degraded night, a batch stopped, a failed night, a new champion."""
+    of: tuple[Occasion, ...] = ("late", "degraded", "stop", "failed", "promotion", "rollback")
+    """What they are told of: nothing published by the deadline, a degraded night, a batch stopped, a failed night, a
+    new champion, a step back to an earlier one."""
 
     @field_validator("blocks")
     @classmethod

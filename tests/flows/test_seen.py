@@ -149,7 +149,7 @@ def test_a_missed_deadline_is_told_of_and_a_kept_one_is_not(tmp_path: Path, told
 def test_only_declared_occasions_are_told_of_and_a_block_that_is_not_there_is_named(tmp_path: Path) -> None:
     from flows import notify
 
-    spec = load(pipeline(tmp_path, "notify: {blocks: [custom-webhook/nobody-made-it], on: [late]}\n"))
+    spec = load(pipeline(tmp_path, "notify: {blocks: [custom-webhook/nobody-made-it], of: [late]}\n"))
     assert notify.send(spec, "promotion", "a new champion") == 0
     with pytest.raises(SpecError, match="Prefect has no block 'custom-webhook/nobody-made-it'"):
         notify.send(spec, "late", "nothing came")
