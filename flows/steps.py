@@ -20,7 +20,7 @@ from forecaster.values import Candidate, Knowledge, Panel, Scores, Verdict
 def ingest(night: Night) -> None:
     """Bring the declared sources into the lake."""
     with night.stage("ingest"):
-        if credentials.secrets_in(json.dumps(night.spec.model_dump(mode="json"))):
+        if any(credentials.secrets_in(json.dumps(night.spec.model_dump(mode="json")))):
             from flows import secrets  # which asks Prefect
 
             secrets.provide(night.spec)

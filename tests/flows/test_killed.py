@@ -18,7 +18,10 @@ from forecaster.spec import load
 
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux's /proc")
+pytestmark = [
+    pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux's /proc"),
+    pytest.mark.timeout(900),  # three minutes on two idle cores
+]
 
 
 def test_a_night_killed_at_every_boundary_and_within_every_stage_is_finished_by_the_next(tmp_path: Path) -> None:
@@ -29,7 +32,7 @@ def test_a_night_killed_at_every_boundary_and_within_every_stage_is_finished_by_
         capture_output=True,
         text=True,
         check=False,
-        timeout=570,
+        timeout=850,
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
@@ -44,12 +47,13 @@ def test_a_night_killed_at_every_boundary_and_within_every_stage_is_finished_by_
         head = ledger.current(spec.name)
         promotions = ledger.promotions(spec.name)
     assert head is not None
-    assert [run.outcome for run in runs] == ["published"] + ["failed"] * 21
-    assert {run.message for run in runs[1:-1]} == {
-        f"it was killed, or its machine went down; run {later.run_id} found it" for later in runs[:-2]
-    }
+    assert [run.outcome for run in runs] == ["published", "degraded"] + ["failed"] * 20
+    for run, later in zip(runs[1:], runs, strict=False):
+        published = " after it had published" if run is runs[1] else ""
+        message = f"it was killed{published}, or its machine went down; run {later.run_id} found it"
+        assert run.message == message
     assert (head.run_id, head.tier) == (runs[0].run_id, "fresh")
-    # Killed after it had published, a night is published once more; what is shown is the same.
+    # Killed after it had published, a night that is run again by hand is published once more, with the same forecasts.
     assert head.publication_id == 2
     assert {each.bundle_digest for each in promotions} == {head.bundle_digest}
     bundles = spec.state_folder / "bundles"
