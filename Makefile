@@ -42,7 +42,7 @@ WITHOUT_EXTRAS := \
   /^[a-z0-9]/ { flush() } { block = block $$0 "\n" } END { flush() }
 
 .DEFAULT_GOAL := help
-.PHONY: help env run page test check format lock bench bench-accuracy bench-example bench-speed bench-growth bench-scale bench-serving clean
+.PHONY: help env run page test check format lock bench bench-accuracy bench-example bench-speed bench-growth bench-scale bench-serving bench-orchestration clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -98,6 +98,9 @@ bench-scale: $(ENV) ## measure 55 million rows into the lake and back, and 1,000
 
 bench-serving: $(ENV) ## measure the inference step: size, cold start, calls against JAX and NumPy
 	@$(BIN)/python -m tests.benchmarks.serving
+
+bench-orchestration: $(ENV) ## measure what Prefect costs a night
+	@$(BIN)/python -m tests.benchmarks.orchestration
 
 clean: ## remove what make made (.venv, .tools, caches); forecasts in var/ stay
 	rm -rf .venv .tools build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -6,59 +6,118 @@ import json
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
-from forecaster.errors import DEGRADED, NO_DATA, OUR_FAULT, PUBLISHED, ForecasterError, NoUsableData
-from forecaster.ledger import Ledger
+from forecaster import work
+from forecaster.errors import (
+    BUSY,
+    DEGRADED,
+    NO_DATA,
+    OUR_FAULT,
+    PUBLISHED,
+    ForecasterError,
+    LedgerError,
+    NoUsableData,
+)
+from forecaster.ledger import GATE, Kind, Ledger, Outcome
 from forecaster.progress import Night as Progress
 from forecaster.spec import Spec, load
-from forecaster.stages import remember
+from forecaster.stages import plan, remember, retention
 from forecaster.telemetry import METRICS
 from forecaster.values import Verdict
 
-OUTCOMES = {PUBLISHED: "published", DEGRADED: "degraded", NO_DATA: "no_data", OUR_FAULT: "failed"}
+OUTCOMES: dict[int, Outcome] = {PUBLISHED: "published", DEGRADED: "degraded", NO_DATA: "no_data", OUR_FAULT: "failed"}
+PREDICTION = 3600  # seconds after which a prediction hangs
+_begun: dict[str, Night] = {}  # of this process, until their line is run
 
 
 class Night:
-    """What the stages of one night share. A run row exists from the first moment, and always ends in an outcome."""
+    """What the stages of one run share. A run row exists from the first moment, and always ends in an outcome."""
 
-    def __init__(self, file: Path, spec: Spec, as_of: datetime, begun: datetime, ledger: Ledger) -> None:
-        self.file, self.spec, self.as_of, self.begun = file, spec, as_of, begun
-        self.run_id = f"{as_of.astimezone(spec.zone):%Y-%m-%d}-{uuid.uuid4().hex[:8]}"
+    def __init__(self, file: Path, spec: Spec, as_of: datetime, begun: datetime, ledger: Ledger, kind: Kind) -> None:
+        self.file, self.spec, self.as_of, self.begun, self.kind = file, spec, as_of, begun, kind
+        named = "" if kind == "night" else f"{kind}-"
+        self.run_id = f"{as_of.astimezone(spec.zone):%Y-%m-%d}-{named}{uuid.uuid4().hex[:8]}"
         self.profile: Path | None = None
+        self.trains = kind == "night"
         self.exit_code = OUR_FAULT
+        self.outcome: Outcome = "running"
+        self.told: Mapping[str, Any] = {}  # what went out
         self.versions: dict[str, int] = {}
-        self.progress = Progress(ledger.expected_timings(spec.name))
+        self.findings: list[Any] = []
+        self.verdict: Verdict | None = None
+        self.promoted: str | None = None  # the bundle that came to reign tonight, where another did before
+        self.progress = Progress(ledger.expected_timings(spec.name), run_id=self.run_id)
         self._ledger = ledger
         self._troubles: list[str] = []
-        self._verdict: Verdict | None = None
 
     @classmethod
-    def begin(cls, file: str, as_of: str | None, *, profile: bool = False) -> Self:
-        """Open the run row; with `profile` training leaves a trace.
+    def begin(
+        cls,
+        file: str,
+        as_of: str | datetime | None = None,
+        *,
+        kind: Kind = "night",
+        profile: bool = False,
+        trains: bool | None = None,
+    ) -> Self:
+        """Open the run row and take the lease; with `profile` training leaves a trace.
 
-        Raises SpecError for a wrong file, LedgerError for a ledger that cannot be written.
+        Where another run is at work this one is over already, as `busy`. Raises SpecError for a wrong file, LedgerError
+        for a ledger that cannot be written.
         """
         spec = load(file)
         begun = datetime.now(UTC)
-        instant = datetime.fromisoformat(as_of) if as_of else begun
-        night = cls(Path(file), spec, instant, begun, Ledger.open(spec.ledger_url))
+        instant = datetime.fromisoformat(as_of) if isinstance(as_of, str) else as_of or begun
+        night = cls(Path(file), spec, instant, begun, Ledger.open(spec.ledger_url), kind)
         night.profile = spec.state_folder / "profiles" / night.run_id if profile else None
-        night._ledger.start_run(night.run_id, pipeline=spec.name, as_of=instant, spec_digest=spec.digest)
+        night.trains = night.trains if trains is None else trains
+        found = work.begin(night._ledger, spec, run_id=night.run_id, kind=kind, as_of=instant, now=begun)
         local = instant.astimezone(spec.zone)
-        night.progress.say(f"{spec.name}: night {night.run_id}, as of {local:%Y-%m-%d %H:%M} {spec.timezone}")
+        night.progress.say(f"{spec.name}: {kind} {night.run_id}, as of {local:%Y-%m-%d %H:%M} {spec.timezone}")
+        for dead in found.dead:
+            night.progress.say(f"           run {dead} was killed, or its machine went down; it is closed")
+        if found.dead:
+            retention.sweep(spec)
+        with suppress(OSError):  # a plan then says that it cannot compare
+            plan.remember(spec)
+        if found.rival:
+            night._ledger.close()
+            night.exit_code, night.outcome = BUSY, "busy"
+            night._troubles.append(found.rival.sentence())
+            night.progress.say(f"not begun: {found.rival.sentence()}")
+        else:
+            _begun[night.run_id] = cast(Night, night)
         return night
+
+    @classmethod
+    def joined(cls, run_id: str | None) -> Night | None:
+        """A night that was begun in this process, before Prefect was there."""
+        return _begun.get(run_id or "")
+
+    @property
+    def message(self) -> str | None:
+        return "; ".join(self._troubles) or None
+
+    def run(self, line: Callable[[], None]) -> Self:
+        """Take the line, and end in an outcome; nothing happens when the run is over already."""
+        if self.outcome == "running":
+            with self.ends_in_an_outcome():
+                line()
+        return self
 
     @contextmanager
     def ends_in_an_outcome(self) -> Iterator[None]:
         """Whatever happens inside, the run row is closed with an outcome, an exit code and a sentence."""
         with ExitStack() as closing:
+            closing.callback(_begun.pop, self.run_id, None)
             closing.callback(self._ledger.close)
             closing.enter_context(self.progress.shown())
+            closing.enter_context(work.held(self._ledger, self.run_id))
             try:
                 yield
             except ForecasterError as error:
@@ -69,11 +128,31 @@ class Night:
                 self._troubles.append(f"{type(error).__name__}: {error}")
                 raise
             finally:
-                message = "; ".join(self._troubles) or None
-                outcome = OUTCOMES.get(self.exit_code, "failed")
-                self._ledger.note(self.run_id, timings={**self.progress.timings, "night": self.progress.elapsed})
-                self._ledger.finish_run(self.run_id, outcome, self.exit_code, message)  # type: ignore[arg-type]
-        self.progress.say(f"{outcome} in {self.progress.elapsed:.0f} s" + (f": {message}" if message else ""))
+                self._end()
+        self.progress.say(
+            f"{self.outcome} in {self.progress.elapsed:.0f} s" + (f": {self.message}" if self.message else "")
+        )
+
+    def abandon(self, error: BaseException) -> None:
+        """End as failed for a reason outside the line, unless the run is over."""
+        if self.outcome == "running":
+            self._troubles.append(f"{type(error).__name__}: {error}")
+            self.exit_code = OUR_FAULT
+            self._end()
+            _begun.pop(self.run_id, None)
+            self._ledger.close()
+
+    def _end(self) -> None:
+        self.outcome = OUTCOMES.get(self.exit_code, "failed")
+        if self.kind == "maintain" and self.exit_code == PUBLISHED:
+            self.outcome = "done"
+        timings = {**self.progress.timings, "night": self.progress.elapsed}
+        try:
+            self._ledger.note(self.run_id, timings=timings)
+            self._ledger.finish_run(self.run_id, self.outcome, self.exit_code, self.message)
+        except LedgerError as error:  # the next run closes the row
+            self.exit_code, self.outcome = OUR_FAULT, "failed"
+            self._troubles.append(f"the outcome could not be written down: {error}")
 
     @contextmanager
     def goes_on(self, without: str) -> Iterator[None]:
@@ -105,6 +184,7 @@ class Night:
         """Keep what a stage learned in the run row."""
         findings = list(findings)
         self.versions |= lake_versions or {}
+        self.findings += findings
         self._ledger.note(self.run_id, findings=findings, lake_versions=lake_versions, message=message)
         for finding in findings:
             self.progress.say(f"           {finding.severity} {finding.rule} × {finding.count}: {finding.message}")
@@ -118,7 +198,7 @@ class Night:
 
     def judged(self, verdict: Verdict) -> None:
         """Keep the verdict, and tell of it."""
-        self._verdict = verdict
+        self.verdict = verdict
         compared = {
             model: {key: value if value == value else None for key, value in metrics.items() if key in METRICS}
             for model, metrics in verdict.compared.items()
@@ -134,10 +214,11 @@ class Night:
 
     def promote(self, bundle: str, version: str | None) -> None:
         """Make a bundle the champion; one that reigns already goes on, confirmed by this run."""
-        reason = self._verdict.sentence() if self._verdict else "promoted"
-        self._ledger.promote(
-            self.spec.name, run_id=self.run_id, bundle_digest=bundle, by="gate", reason=reason, model_version=version
+        reason = self.verdict.sentence() if self.verdict else "promoted"
+        done = self._ledger.promote(
+            self.spec.name, run_id=self.run_id, bundle_digest=bundle, by=GATE, reason=reason, model_version=version
         )
+        self.promoted = bundle if done.previous_digest != bundle else None
         if version is not None:
             self.align()
 
@@ -154,9 +235,11 @@ class Night:
         command = [sys.executable, "-m", "forecaster", "predict", str(self.file), "--json"]
         command += ["--as-of", self.as_of.isoformat(), "--run", self.run_id]
         note = self._note_for_the_page()
-        done = subprocess.run(
-            [*command, *(["--note", note] if note else [])], capture_output=True, text=True, check=False
-        )
+        command += ["--note", note] if note else []
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PREDICTION)
+        except subprocess.TimeoutExpired:
+            raise ForecasterError(f"the prediction took longer than {PREDICTION} s and was ended") from None
         if done.returncode not in (PUBLISHED, DEGRADED):
             raise (NoUsableData if done.returncode == NO_DATA else ForecasterError)(done.stderr.strip()[-2000:])
         found: Mapping[str, Any] = json.loads(done.stdout)
@@ -164,18 +247,21 @@ class Night:
 
     def published(self, what: Mapping[str, Any]) -> None:
         """Settle tier and exit code."""
+        self.told = what
+        if what["trouble"]:
+            self._troubles.append(what["trouble"])
         self.exit_code = DEGRADED if what["tier"] == "fallback" or self._troubles else PUBLISHED
         self._ledger.note(self.run_id, tier=what["tier"], bundle_digest=what["bundle_digest"])
         if what["tier"] == "fallback" and what["note"]:
             self._troubles.append(what["note"])
         self.progress.say(
             f"           {what['depots']:,} depots from {what['model']}, tier {what['tier']}, "
-            f"as publication {what['publication_id']}"
+            + (f"as publication {what['publication_id']}" if what["publication_id"] else "in the archive")
         )
 
     def _note_for_the_page(self) -> str | None:
         if self._troubles:
             return f"Tonight {self._troubles[0]}."
-        if self._verdict is not None and not self._verdict.admitted:
-            return f"Tonight's model was {self._verdict.sentence()}."
+        if self.verdict is not None and not self.verdict.admitted:
+            return f"Tonight's model was {self.verdict.sentence()}."
         return None

@@ -1,35 +1,29 @@
-"""The night: from readings to the page in one straight line.
-
-The two ends do not depend on the middle. When no model can be made tonight, or the gate says no, the reigning champion
-forecasts; with none, the seasonal-naive fallback does.
-"""
+"""The night as Prefect starts it: at its hour when it is due, or by hand."""
 
 from __future__ import annotations
 
-from prefect import flow
+from typing import Any
 
-from flows import tasks
+from prefect import flow
+from prefect.client.schemas.objects import State
+
+from flows import lines, making_up, seen, tasks
 from flows.night import Night
 
 
-@flow(name="nightly", flow_run_name="nightly {as_of}", persist_result=False)
-def nightly(file: str, as_of: str | None = None, profile: bool = False) -> int:
-    """Run one night of a pipeline file; `as_of` is an ISO instant, now by default. Returns the exit code."""
-    night = Night.begin(file, as_of, profile=profile)
-    with night.ends_in_an_outcome():
-        with night.goes_on("the sources could not be read"):
-            tasks.ingest(night)
-        knowledge, panel = tasks.panel(night)
-        with night.goes_on("no model could be made tonight"):
-            candidate = tasks.train(night, panel, knowledge)
-            scores = tasks.backtest(night, candidate, panel, knowledge)
-            verdict = tasks.gate(night, scores)
-            exported = tasks.export(night, candidate, panel, scores, knowledge) if verdict.admitted else None
-            tasks.record(night, candidate, panel, scores, verdict, exported)
-            version = None
-            with night.goes_on("the registry could not be told, which a later night makes up for"):
-                version = tasks.register(night)
-            if exported is not None:
-                tasks.promote(night, exported, version)
-        tasks.predict(night)
-    return night.exit_code
+@flow(name="nightly", flow_run_name=seen.named, persist_result=False)
+def nightly(
+    file: str, as_of: str | None = None, profile: bool = False, due: bool = False, run_id: str | None = None
+) -> State[Any]:
+    """Run one night of a pipeline file; `as_of` is an ISO instant, now by default.
+
+    With `due`, as the schedule asks, the ledger decides: a night that was published is not run again, and after it the
+    missed ones before it are made up for, the newest first. `run_id` is a run that this process has begun already.
+    """
+    if due and not making_up.missing(file):
+        return seen.nothing_due()
+    night = Night.joined(run_id) or Night.begin(file, as_of, profile=profile)
+    night.run(lambda: lines.nightly(night, tasks))
+    if due and night.outcome != "busy":
+        making_up.older(file, tasks)
+    return seen.told(night)

@@ -24,13 +24,21 @@ URL = "PREFECT_API_URL"
 
 
 @contextmanager
-def running() -> Iterator[Callable[[], None]]:
+def running(there: str | None = None) -> Iterator[Callable[[], None]]:
     """A server while open; gives a function that waits until it answers, to be called before the first flow.
 
-    The server is named in `PREFECT_API_URL`; whoever has set that keeps their own. Call `embedded.prepare` first.
+    The server is named in `PREFECT_API_URL`; whoever has set that keeps their own, and one that is `there` already is
+    used. Call `embedded.prepare` first.
     """
     if os.environ.get(URL):
         yield lambda: None
+        return
+    if there is not None:
+        os.environ[URL] = there
+        try:
+            yield lambda: None
+        finally:
+            del os.environ[URL]
         return
     with socket.socket() as free:
         free.bind((HOST, 0))

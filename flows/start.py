@@ -1,39 +1,119 @@
-"""Start a night from the command line: prepare the environment, then let Prefect run the line."""
+"""Start a run from the command line: its row first, then Prefect, which runs the line; or the line without Prefect."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 import threading
-from datetime import datetime
+from collections.abc import Callable
+from datetime import date, datetime
 from pathlib import Path
+from typing import Any
 
-from flows import embedded, server
-from forecaster.errors import MissingExtra
+from flows import embedded, lines, making_up, server, up
+from flows.night import Night
+from forecaster.errors import PUBLISHED, ForecasterError, MissingExtra
 from forecaster.spec import Spec
 
 NEEDED = ("prefect", "jax", "flax", "optax", "jax2onnx", "mlflow", "matplotlib")
 HEAVY = ("forecaster.stages.learn", "forecaster.registry", "forecaster.pictures")  # JAX, MLflow and Matplotlib
 
 
-def nightly(file: Path, spec: Spec, as_of: datetime | None = None, *, profile: bool = False) -> int:
+def nightly(
+    file: Path,
+    spec: Spec,
+    as_of: datetime | None = None,
+    *,
+    profile: bool = False,
+    plain: bool = False,
+    due: bool = False,
+) -> int:
     """Run tonight's line for a pipeline file; the exit code says how it ended. `profile` leaves a trace of training.
 
-    Raises MissingExtra when a part is not installed.
+    With `due` only where tonight's forecasts are missing, and the missed nights before it too. Raises MissingExtra when
+    a part is not installed.
     """
-    if absent := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
+    _need(NEEDED[1:] if plain else NEEDED)
+    if due and not making_up.missing(str(file)):
+        return PUBLISHED
+    night = Night.begin(str(file), as_of, profile=profile)
+    _run(night, "nightly", lines.nightly, spec, plain=plain, heavy=HEAVY)
+    if due and night.outcome != "busy":
+        making_up.older(str(file), _steps())
+    return night.exit_code
+
+
+def refresh(file: Path, spec: Spec, as_of: datetime | None = None, *, plain: bool = False) -> int:
+    """Forecast with the champion, late data included; the exit code says how it ended."""
+    _need(() if plain else ("prefect",))
+    night = Night.begin(str(file), as_of, kind="refresh")
+    return _run(night, "predict_only", lines.predict_only, spec, plain=plain).exit_code
+
+
+def maintain(file: Path, spec: Spec, *, plain: bool = False) -> int:
+    """Tidy what the nights have left; the exit code says how it ended."""
+    _need(() if plain else ("prefect",))
+    night = Night.begin(str(file), kind="maintain")
+    return _run(night, "maintain", lines.maintain, spec, plain=plain).exit_code
+
+
+def backfill(
+    file: Path, spec: Spec, first: date, last: date, *, trains: bool = False, again: bool = False, plain: bool = False
+) -> int:
+    """Forecast past dates into the archive, the oldest first; the exit code is the gravest of them."""
+    _need(NEEDED[1:] if trains else ())
+    given = {"first": first.isoformat(), "last": last.isoformat(), "trains": trains, "again": again}
+    if plain:
+        done = making_up.past(str(file), by=_steps(), **given)  # type: ignore[arg-type]
+        return max((night.exit_code for night in done), default=PUBLISHED)
+    _need(("prefect",))
+    embedded.prepare(spec.state_folder)
+    with server.running(up.address(spec)) as ready:
+        flow, seen = _flow("backfill")
+        ready()
+        return int(seen.exit_code(flow(str(file), **given, return_state=True)))
+
+
+def _run(
+    night: Night, name: str, line: Callable[[Night, Any], None], spec: Spec, *, plain: bool, heavy: tuple[str, ...] = ()
+) -> Night:
+    """Run a line under Prefect; plainly where that is wanted, or where Prefect does not come up."""
+    if night.outcome != "running":
+        return night
+    threading.Thread(target=_import, args=(heavy,), daemon=True).start()
+    if plain:
+        return night.run(lambda: line(night, _steps()))
+    embedded.prepare(spec.state_folder)
+    try:
+        # The server takes some ten seconds: meanwhile import the flow, and what its stages will need.
+        with server.running(up.address(spec)) as ready:
+            flow, _ = _flow(name)
+            ready()
+            flow(str(night.file), run_id=night.run_id, return_state=True)
+    except ForecasterError as error:
+        night.trouble(f"Prefect did not come up, and the run went on without it: {error}")
+    except BaseException as error:
+        night.abandon(error)
+        raise
+    if night.outcome == "running":  # Prefect gave up before the first stage
+        night.run(lambda: line(night, _steps()))
+    return night
+
+
+def _flow(name: str) -> tuple[Any, Any]:
+    """A flow, and the module that reads its state; only now, since Prefect reads the environment on import."""
+    return getattr(importlib.import_module(f"flows.{name}"), name), importlib.import_module("flows.seen")
+
+
+def _steps() -> Any:
+    return importlib.import_module("flows.steps")
+
+
+def _need(names: tuple[str, ...]) -> None:
+    if absent := [name for name in names if importlib.util.find_spec(name) is None]:
         raise MissingExtra(
             f"a night needs {', '.join(absent)}, not installed here: pip install forecaster[train,flows]"
         )
-    embedded.prepare(spec.state_folder)
-    with server.running() as ready:
-        # The server takes some ten seconds: meanwhile import the flow, and what its stages will need.
-        from flows.nightly import nightly as flow  # only now: Prefect reads the environment on import
-
-        threading.Thread(target=_import, args=(HEAVY,), daemon=True).start()
-        ready()
-        code: int = flow(str(file), as_of.isoformat() if as_of else None, profile)
-    return code
 
 
 def _import(names: tuple[str, ...]) -> None:

@@ -31,7 +31,8 @@ Exit codes:
   1  our fault; {DEBUG}=1 shows where
   2  the pipeline file or the command line is wrong, or a part is not installed
   3  published in degraded mode: something failed, or no model forecasts yet
-  4  no usable data""",
+  4  no usable data
+  5  another run is at work on the pipeline""",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -50,6 +51,7 @@ AsOf = Annotated[
     str | None,
     typer.Option(metavar="DATE", help="Use only what was recorded by then: a day (its scheduled hour) or an instant."),
 ]
+Plain = Annotated[bool, typer.Option("--plain", help="Without Prefect: the same stages, called one after the other.")]
 
 
 @app.command()
@@ -104,19 +106,56 @@ def run(
     profile: Annotated[
         bool, typer.Option("--profile", help="Leave a trace of two epochs of training, for JAX's profile viewers.")
     ] = False,
+    plain: Plain = False,
+    due: Annotated[
+        bool, typer.Option("--due", help="Only where tonight's forecasts are missing; missed nights are made up for.")
+    ] = False,
 ) -> None:
     """Run the night, from the sources to the page.
 
     Ingest, train, backtest, judge, export, promote, predict, publish.
     """
     spec = _load(file)
-    code = int(_line("nightly")(file, spec, _instant(as_of, spec), profile=profile))
+    code = int(_line("nightly")(file, spec, _instant(as_of, spec), profile=profile, plain=plain, due=due))
     if code in (PUBLISHED, DEGRADED):
         typer.echo(
             f"The page: forecaster serve {file}   then open http://127.0.0.1:8000\n"
             f"The run:  mlflow ui --backend-store-uri {spec.registry_url}"
         )
     raise typer.Exit(code)
+
+
+@app.command("predict-only")
+def predict_only(file: File, as_of: AsOf = None, plain: Plain = False) -> None:
+    """Refresh the forecasts with late data; no training.
+
+    Reads the sources, forecasts with the champion, publishes.
+    """
+    spec = _load(file)
+    raise typer.Exit(int(_line("refresh")(file, spec, _instant(as_of, spec), plain=plain)))
+
+
+@app.command()
+def backfill(
+    file: File,
+    first: Annotated[str, typer.Option("--from", metavar="DATE", help="The first day.")],
+    last: Annotated[str, typer.Option("--to", metavar="DATE", help="The last day.")],
+    train: Annotated[bool, typer.Option("--train", help="Train a model as of each date; none is promoted.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Also dates that have forecasts.")] = False,
+    plain: Plain = False,
+) -> None:
+    """Forecast past dates, oldest first, as of each; into the archive."""
+    spec = _load(file)
+    days = [
+        _parsed(name, text, "a day such as 2026-11-01").date() for name, text in (("--from", first), ("--to", last))
+    ]
+    raise typer.Exit(int(_line("backfill")(file, spec, *days, trains=train, again=again, plain=plain)))
+
+
+@app.command()
+def maintain(file: File, plain: Plain = False) -> None:
+    """Tidy the lake, and remove what was kept long enough."""
+    raise typer.Exit(int(_line("maintain")(file, _load(file), plain=plain)))
 
 
 @app.command()
@@ -201,7 +240,7 @@ def predict(
     typer.echo(published.to_json() if json else published.sentence(), err=out is not None)
     if published.tier == "fallback":
         typer.echo(f"forecaster: degraded: {published.note}", err=True)
-    raise typer.Exit(DEGRADED if published.tier == "fallback" else PUBLISHED)
+    raise typer.Exit(DEGRADED if published.tier == "fallback" or published.trouble else PUBLISHED)
 
 
 @app.command()
@@ -230,6 +269,52 @@ def serve(
 ) -> None:
     """Show the forecasts as a web page."""
     _line("page")(_load(file), host=host, port=port)
+
+
+@app.command()
+def plan(file: File) -> None:
+    """Show what tonight would do, and what has changed; change nothing.
+
+    Compares with the last published night: the pipeline file key by key, depots, calendar, what would be reused.
+    """
+    from forecaster.stages import plan as plans
+
+    for line in plans.plan(_load(file), file, datetime.now(UTC)):
+        typer.echo(line)
+
+
+@app.command()
+def apply(file: File) -> None:
+    """Deploy what `plan` has shown."""
+    from forecaster.stages import plan as plans
+
+    spec = _load(file)
+    plans.planned(spec, file)
+    _tell(_line("deploy")(file, spec))
+
+
+@app.command()
+def deploy(file: File) -> None:
+    """Declare the flows and their schedule to Prefect."""
+    _tell(_line("deploy")(file, _load(file)))
+
+
+@app.command()
+def up(
+    file: File,
+    prefect_port: Annotated[int, typer.Option(min=1, max=65535, help="Of Prefect's server.")] = 4200,
+    mlflow_port: Annotated[int, typer.Option(min=1, max=65535, help="Of MLflow.")] = 5000,
+    page_port: Annotated[int, typer.Option(min=1, max=65535, help="Of the page.")] = 8000,
+) -> None:
+    """Start server, worker, MLflow and page; Ctrl-C stops them."""
+    ports = {"prefect": prefect_port, "mlflow": mlflow_port, "page": page_port}
+    _line("up")(file, _load(file), ports, typer.echo)
+
+
+@app.command()
+def status(file: File) -> None:
+    """Say what is up, what comes next, and how the last run went."""
+    _tell(_line("status")(_load(file), datetime.now(UTC)))
 
 
 app.add_typer(reviews.quarantine, name="quarantine")
@@ -285,6 +370,11 @@ def _fail(sentence: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
+def _tell(lines: Any) -> None:
+    for line in lines:
+        typer.echo(str(line))
+
+
 def _load(file: Path) -> Spec:
     from forecaster.spec import load
 
@@ -293,7 +383,7 @@ def _load(file: Path) -> Spec:
 
 def _line(name: str) -> Any:
     """What another part of the project offers under the entry-point group `forecaster.lines`."""
-    extra = {"nightly": "train,flows", "page": "dashboard"}[name]
+    extra = {"nightly": "train,flows", "page": "dashboard"}.get(name, "flows")
     found = next(iter(entry_points(group="forecaster.lines", name=name)), None)
     try:
         if found is None:

@@ -215,7 +215,7 @@ def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Sign]:
     from forecaster.migrations.tables import REVISION
 
     yield Sign("ok", "ledger", f"revision {REVISION}")
-    for run in ledger.runs(spec.name, limit=1):
+    for run in ledger.runs(spec.name, limit=1, nights=True):
         text = f"{run.run_id}, begun {_when(run.started_at, spec)}: {run.outcome}"
         text += f" (exit code {run.exit_code})" if run.exit_code is not None else ""
         lost = run.outcome == "running" and now - run.started_at > STALE

@@ -7,6 +7,7 @@
     │   └── SourceError             a declared source could not be read                exit code 4
     │       └── SourceUnreachable   it is not there now; another try may find it       exit code 4
     ├── MissingExtra                the command needs a part that is not installed     exit code 2
+    ├── Busy                        another run is at work on the pipeline             exit code 5
     ├── LakeError                   a table is missing, damaged or of another version  exit code 1
     ├── LedgerError                 the ledger is missing, locked or of another version
     ├── BundleError                 a bundle is damaged, foreign or does not fit
@@ -20,7 +21,7 @@ A message says what was found, what was wanted and what to do next.
 
 from __future__ import annotations
 
-PUBLISHED, OUR_FAULT, WRONG_SPEC, DEGRADED, NO_DATA = 0, 1, 2, 3, 4
+PUBLISHED, OUR_FAULT, WRONG_SPEC, DEGRADED, NO_DATA, BUSY = 0, 1, 2, 3, 4, 5
 
 
 class ForecasterError(Exception):
@@ -57,6 +58,12 @@ class SourceError(NoUsableData):
 
 class SourceUnreachable(SourceError):
     """A declared source cannot be reached now: no connection, no answer, or no file, which may be being replaced."""
+
+
+class Busy(ForecasterError):
+    """Another run works on the same pipeline; the message names it."""
+
+    exit_code = BUSY
 
 
 class LakeError(ForecasterError):

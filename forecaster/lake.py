@@ -243,21 +243,25 @@ class Lake:
             raise LakeError(f"lake table '{table}' at {self.url} cannot be opened: {_short(error)}") from error
         return {field.name: field.type for field in schema if field.name not in (*TABLES[table].names, YEAR)}
 
-    def tidy(self, table: str) -> None:
+    def tidy(self, table: str, *, hours: int = KEPT_HOURS) -> None:
         """Put a table's small files together, and delete those that were put together long ago.
 
-        What a reader sees stays the same. A disk that is full, or another process that does the same, leaves the work
-        to the next time.
+        `hours` ago, that is. What a reader sees stays the same. A disk that is full, or another process that does the
+        same, leaves the work to the next time.
         """
         try:
             found = DeltaTable(self._place(table))
             found.optimize.compact(writer_properties=_PACKED)
-            found.vacuum(retention_hours=KEPT_HOURS, dry_run=False, enforce_retention_duration=False)
+            found.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False)
             found.create_checkpoint()
         except TableNotFoundError:
             return
         except _FAULTS:
             return
+
+    def files(self) -> int:
+        """How many data files all tables have. Raises LakeError for a damaged one."""
+        return sum(len(DeltaTable(self._place(table)).file_uris()) for table, v in self.versions().items() if v >= 0)
 
     def versions(self) -> dict[str, int]:
         """Each table's Delta version; -1 for one that is not there yet."""

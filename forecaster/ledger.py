@@ -17,7 +17,7 @@ from typing import Any, Self, get_args
 
 import sqlalchemy as sa
 
-from forecaster import records
+from forecaster import lease, records
 from forecaster.errors import LedgerError
 from forecaster.migrations import connect, tables
 from forecaster.publication import (
@@ -30,10 +30,11 @@ from forecaster.publication import (
     Tier,
     objections,
 )
-from forecaster.records import Head, Outcome, Promotion, Run
+from forecaster.records import Head, Kind, Outcome, Promotion, Run
 
 __all__ = [
     "Head",
+    "Kind",
     "Ledger",
     "Outcome",
     "Promotion",
@@ -48,6 +49,7 @@ __all__ = [
     "objections",
 ]
 
+GATE = "gate"  # who promotes by itself, in a night
 TIMED_RUNS = 14  # finished runs behind an expected timing
 
 
@@ -89,10 +91,15 @@ class Ledger:
         as_of: datetime,
         spec_digest: str,
         lake_versions: Mapping[str, int] | None = None,
+        kind: Kind = "night",
         at: datetime | None = None,
     ) -> str:
-        """Write down that a night has begun; `at` is now by default. LedgerError when the run id is taken."""
+        """Write down that a night has begun; `at` is now by default. LedgerError when the run id is taken.
+
+        Whoever is going to write takes the lease with it: `work.begin`.
+        """
         row = {"run_id": run_id, "pipeline": pipeline, "as_of": as_of, "spec_digest": spec_digest, "outcome": "running"}
+        row |= {"kind": kind}
         row |= {"started_at": at or datetime.now(UTC), "lake_versions": dict(lake_versions or {})}
         with self._transaction() as connection:
             if records.one(connection, sa.select(tables.runs.c.run_id).where(tables.runs.c.run_id == run_id)):
@@ -137,7 +144,8 @@ class Ledger:
         *,
         at: datetime | None = None,
     ) -> None:
-        """Write down how a night ended. A message or tier noted earlier stays unless another is given."""
+        """Write down how a night ended, and give its lease back. A message or tier noted earlier stays unless another
+        is given."""
         if outcome not in get_args(Outcome):
             raise LedgerError(f"outcome is {outcome!r}, wanted one of {', '.join(get_args(Outcome))}")
         values: dict[str, Any] = {"outcome": outcome, "exit_code": exit_code, "finished_at": at or datetime.now(UTC)}
@@ -145,14 +153,20 @@ class Ledger:
         with self._transaction() as connection:
             self._run_row(connection, run_id)
             connection.execute(tables.runs.update().where(tables.runs.c.run_id == run_id).values(**values))
+            lease.give_back(connection, run_id)
 
-    def runs(self, pipeline: str | None = None, limit: int = 30, *, ended: bool = False) -> tuple[Run, ...]:
-        """The latest runs, newest first; with `ended` only those that came to an end."""
+    def runs(
+        self, pipeline: str | None = None, limit: int = 30, *, ended: bool = False, nights: bool = False
+    ) -> tuple[Run, ...]:
+        """The latest runs, newest first; with `ended` only those that came to an end, with `nights` only those that
+        were to publish: no maintenance, no past date, nobody who found another at work."""
         query = sa.select(tables.runs).order_by(tables.runs.c.started_at.desc(), tables.runs.c.run_id).limit(limit)
         if pipeline is not None:
             query = query.where(tables.runs.c.pipeline == pipeline)
         if ended:
             query = query.where(tables.runs.c.finished_at.is_not(None))
+        if nights:
+            query = query.where(tables.runs.c.kind.not_in(("maintain", "backfill")), tables.runs.c.outcome != "busy")
         with self._transaction() as connection:
             rows = connection.execute(query).mappings().all()
         return tuple(Run(**{**row, "findings": tuple(row["findings"])}) for row in rows)
@@ -163,10 +177,42 @@ class Ledger:
             row = self._run_row(connection, run_id)
         return Run(**{**row, "findings": tuple(row["findings"])})
 
+    def forget_runs(self, pipeline: str, *, before: datetime, keep: str) -> int:
+        """Remove runs that ended before an instant, but for those that a promotion or a publication names, and `keep`.
+
+        Returns how many there were.
+        """
+        runs, named = (
+            tables.runs.c,
+            sa.select(tables.promotions.c.run_id).union(sa.select(tables.publications.c.run_id)),
+        )
+        old = tables.runs.delete().where(runs.pipeline == pipeline, runs.finished_at < before, runs.run_id != keep)
+        with self._transaction() as connection:
+            return connection.execute(old.where(runs.run_id.not_in(named))).rowcount
+
+    def published_as_of(self, pipeline: str, *, since: datetime) -> list[datetime]:
+        """The instants, from one on, as of which a night or a past date ended with forecasts."""
+        runs = tables.runs.c
+        query = sa.select(runs.as_of).where(runs.pipeline == pipeline, runs.as_of >= since)
+        query = query.where(runs.outcome.in_(("published", "degraded")), runs.kind.in_(("night", "backfill")))
+        with self._transaction() as connection:
+            return list(connection.execute(query.order_by(runs.as_of)).scalars())
+
+    def first_as_of(self, pipeline: str) -> datetime | None:
+        """The earliest instant as of which a night ended with forecasts; None when none has."""
+        runs = tables.runs.c
+        query = sa.select(sa.func.min(runs.as_of, type_=tables.Instant)).where(
+            runs.pipeline == pipeline, runs.kind == "night", runs.outcome.in_(("published", "degraded"))
+        )
+        with self._transaction() as connection:
+            found: datetime | None = connection.execute(query).scalar()
+        return found
+
     def expected_timings(self, pipeline: str) -> dict[str, float]:
-        """Stage → seconds: the median over the last 14 finished runs that had the stage."""
-        finished = tables.runs.c.finished_at
+        """Stage → seconds: the median over the last 14 finished nights that had the stage."""
+        finished, kind = tables.runs.c.finished_at, tables.runs.c.kind
         query = sa.select(tables.runs.c.timings).where(tables.runs.c.pipeline == pipeline, finished.is_not(None))
+        query = query.where(kind == "night", tables.runs.c.outcome != "busy")
         with self._transaction() as connection:
             found = connection.execute(query.order_by(finished.desc()).limit(TIMED_RUNS)).scalars().all()
         seconds: defaultdict[str, list[float]] = defaultdict(list)
@@ -181,11 +227,12 @@ class Ledger:
         """Show this publication, and keep the last 8; returns its id.
 
         Publishing what is shown already, of the same run, changes nothing and returns the shown id. Raises LedgerError
-        when the publication is not whole or the run was never started; then nothing has changed.
+        when the publication is not whole, or the run was never started or was closed as dead; then nothing has changed.
         """
         if found := objections(publication):
             raise LedgerError("not published: " + "; ".join(found))
         with self._transaction() as connection:
+            lease.admit(connection, publication.pipeline, publication.run_id)
             self._run_row(connection, publication.run_id)
             head = records.head(connection, publication.pipeline)
             if head and head.run_id == publication.run_id:
@@ -261,6 +308,8 @@ class Ledger:
     ) -> Promotion:
         """Make a bundle the champion."""
         with self._transaction() as connection:
+            if by == GATE:
+                lease.admit(connection, pipeline, run_id)
             self._run_row(connection, run_id)
             reigning = records.champion(connection, pipeline)
             row: dict[str, Any] = {"pipeline": pipeline, "run_id": run_id, "by": by, "reason": reason}
@@ -282,6 +331,12 @@ class Ledger:
         with self._transaction() as connection:
             rows = connection.execute(query.order_by(tables.promotions.c.id)).mappings().all()
         return tuple(Promotion(**row) for row in rows)
+
+    @contextmanager
+    def transaction(self) -> Iterator[sa.Connection]:
+        """A connection for what must happen together; the statements of `lease` and `records` work on one."""
+        with self._transaction() as connection:
+            yield connection
 
     @contextmanager
     def _transaction(self) -> Iterator[sa.Connection]:

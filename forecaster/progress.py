@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from forecaster.telemetry import STAGES
+
+LOG = "FORECASTER_LOG"
+"""Environment variable: `json` makes each line an object with time, run_id, stage and message."""
 
 
 class Night:
@@ -18,10 +24,14 @@ class Night:
     `expected` maps stages to the seconds they took on earlier nights; without one, `telemetry.STAGES` guesses.
     """
 
-    def __init__(self, expected: Mapping[str, float] | None = None, console: Console | None = None) -> None:
+    def __init__(
+        self, expected: Mapping[str, float] | None = None, console: Console | None = None, *, run_id: str | None = None
+    ) -> None:
         known = expected or {}
         self.expected = {stage: known.get(stage, about.seconds) for stage, about in STAGES.items()}
         self.timings: dict[str, float] = {}
+        self._run_id = run_id
+        self._as_json = os.environ.get(LOG) == "json"
         self.console = console or Console(stderr=True, highlight=False)
         self._begun = time.monotonic()
         self._stage: str | None = None
@@ -53,6 +63,12 @@ class Night:
 
     def say(self, text: str) -> None:
         """A line that stays."""
+        if self._as_json:
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            line = {"time": now, "run_id": self._run_id, "stage": self._stage, "message": text.strip()}
+            self.console.file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            self.console.file.flush()
+            return
         self.console.print(text, markup=False, soft_wrap=True)
 
     @property
@@ -75,7 +91,7 @@ class Night:
     @contextmanager
     def shown(self) -> Iterator[None]:
         """Draw a bar while open, when the console is a terminal."""
-        if not self.console.is_terminal:
+        if not self.console.is_terminal or self._as_json:
             yield
             return
         columns = (TextColumn("{task.fields[clock]}"), BarColumn(24), TextColumn("{task.description}", markup=False))
@@ -96,7 +112,7 @@ class Night:
                 self._task, completed=self.elapsed / max(total, 0.1), description=f"{label}: {text}", clock=clock
             )
         elif done is None:
-            self.say(f"{clock}  {self._stage or '':9} {text}")
+            self.say(text if self._as_json else f"{clock}  {self._stage or '':9} {text}")
 
 
 def _clock(seconds: float) -> str:

@@ -25,7 +25,9 @@ from forecaster.publication import (
     Tier,
 )
 
-Outcome = Literal["running", "published", "degraded", "failed", "no_data"]
+Outcome = Literal["running", "published", "degraded", "failed", "no_data", "busy", "done"]
+"""`busy`: another run was at work; `done`: maintenance, which publishes nothing."""
+Kind = Literal["night", "refresh", "predict", "backfill", "maintain"]
 KEPT = 8  # publications of a pipeline
 OWN = tuple(field.name for field in fields(Publication) if field.name not in ("depots", "totals"))
 
@@ -49,6 +51,7 @@ class Run:
     timings: Mapping[str, float]  # stage → seconds
     verdict: Mapping[str, Any] | None
     message: str | None
+    kind: Kind = "night"
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from datetime import UTC, datetime, time
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -68,7 +69,20 @@ def rollback(file: File, reason: Reason, by: By = None) -> None:
     from forecaster.stages import reign
 
     spec = load(file)
-    _tell(reign.rollback(spec, **who(by, reason)), spec)
+    change = reign.rollback(spec, **who(by, reason))
+    _tell(change, spec)
+    _notify(spec, f"{spec.name}: rolled back. {_line(change.promotion, spec)}")
+
+
+def _notify(spec: Spec, sentence: str) -> None:
+    """Tell `notify.blocks` of a step back; it stands, whoever can be told."""
+    if not spec.notify.blocks:
+        return
+    for line in entry_points(group="forecaster.lines", name="told"):
+        try:
+            line.load()(spec, "rollback", sentence)
+        except Exception as error:  # of whatever kind a service may raise
+            typer.echo(f"Nobody was told: {type(error).__name__}: {error}", err=True)
 
 
 def _tell(change: Change, spec: Spec) -> None:

@@ -21,6 +21,7 @@ STAGES = {
     "register": Stage("the run into MLflow", 8),
     "promote": Stage("the champion moves", 0.5),
     "predict": Stage("forecast on CPU and publish", 3),
+    "tidy": Stage("remove what was kept long enough", 0),
 }
 
 

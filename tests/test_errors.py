@@ -18,7 +18,8 @@ def drawn() -> dict[str, tuple[str, str | None]]:
     for line in (errors.__doc__ or "").splitlines():
         if not (
             named := re.match(
-                r"    ([│ ├└─]*)([A-Z]\w+Error|NoUsableData|MissingExtra|SourceUnreachable|StaleHistory)\s", line + " "
+                r"    ([│ ├└─]*)([A-Z]\w+Error|NoUsableData|MissingExtra|SourceUnreachable|StaleHistory|Busy)\s",
+                line + " ",
             )
         ):
             continue
@@ -46,5 +47,5 @@ def test_an_error_shows_the_sentence_it_was_given(kind: type[ForecasterError]) -
 
 
 def test_the_exit_codes_are_those_that_schedulers_know() -> None:
-    codes = (errors.PUBLISHED, errors.OUR_FAULT, errors.WRONG_SPEC, errors.DEGRADED, errors.NO_DATA)
-    assert codes == (0, 1, 2, 3, 4)
+    codes = (errors.PUBLISHED, errors.OUR_FAULT, errors.WRONG_SPEC, errors.DEGRADED, errors.NO_DATA, errors.BUSY)
+    assert codes == (0, 1, 2, 3, 4, 5)

@@ -281,8 +281,8 @@ def test_a_run_id_is_used_once_and_an_unknown_run_is_refused(ledger: Ledger) -> 
         start(ledger, "night-1")
     with pytest.raises(LedgerError, match="'night-9' is not in the ledger"):
         ledger.note("night-9", timings={"ingest": 1})
-    with pytest.raises(LedgerError, match="outcome is 'done'"):
-        ledger.finish_run("night-1", "done", 0)  # type: ignore[arg-type]
+    with pytest.raises(LedgerError, match="outcome is 'over'"):
+        ledger.finish_run("night-1", "over", 0)  # type: ignore[arg-type]
 
 
 def test_instants_of_any_zone_come_back_in_utc(ledger: Ledger) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
+import json
+from datetime import UTC, datetime
 from itertools import pairwise
 
 import pytest
 from rich.console import Console
 
 from forecaster import progress
-from forecaster.progress import Night
+from forecaster.progress import LOG, Night
 from forecaster.telemetry import STAGES
 
 EXPECTED = dict.fromkeys(STAGES, 0.0) | {"train": 100.0, "export": 20.0}
@@ -145,3 +147,16 @@ def test_brackets_in_a_text_are_no_markup() -> None:
         found.advance(0.5, "epoch [/1]")
         redraw(found)
     assert "epoch [/1]" in out.getvalue()
+
+
+def test_in_a_structured_log_each_line_is_an_object_with_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(LOG, "json")
+    out = io.StringIO()
+    found = Night(console=Console(file=out), run_id="night-1")
+    found.say("a [bold] word")
+    with found.stage("ingest"):
+        found.say("  read")
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [(line["run_id"], line["stage"]) for line in lines] == [("night-1", None), *[("night-1", "ingest")] * 2]
+    assert [line["message"] for line in lines][::2] == ["a [bold] word", "read"]
+    assert {datetime.fromisoformat(line["time"]).tzinfo for line in lines} == {UTC}

@@ -50,7 +50,10 @@ def test_a_short_file_is_enough(read: Read) -> None:
             "unknown key 'epoch' in training; did you mean 'epochs'? Valid keys: batch_depots, epochs, history, hosts, "
             "learning_rate, members, precision, preset, schedule, seed",
         ),
-        ("schedule: {x1: 3}", "unknown key 'x1' in schedule; valid keys: cron, deadline"),
+        (
+            "schedule: {x1: 3}",
+            "unknown key 'x1' in schedule; valid keys: catch_up, cron, deadline, maintain, max_training_hours, refresh",
+        ),
         ("horizon: 9", "horizon: found 9, wanted less than or equal to 7"),
         ("horizon: soon", "horizon: found 'soon', wanted a valid integer"),
         (

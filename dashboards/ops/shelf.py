@@ -74,14 +74,14 @@ class Shelf:
         if head is None:
             whose = f" for {self._pipeline}" if self._pipeline else ""
             raise NothingPublished(f"nothing has been published{whose} yet; the first `forecaster run` does it")
-        last = next(iter(ledger.runs(head.pipeline, limit=1, ended=True)), None)
+        last = next(iter(ledger.runs(head.pipeline, limit=1, ended=True, nights=True)), None)
         return Edition(head, front(head, self._clock()), notice(last), ledger)
 
     def logbook(self) -> Logbook:
         """The last nights, whether or not they published. Raises LedgerError when there is no ledger to read."""
         ledger, head = self._head()
-        newest = ledger.runs(head.pipeline if head else self._pipeline, limit=1)
-        runs = ledger.runs(newest[0].pipeline, limit=NIGHTS) if newest else ()
+        newest = ledger.runs(head.pipeline if head else self._pipeline, limit=1, nights=True)
+        runs = ledger.runs(newest[0].pipeline, limit=NIGHTS, nights=True) if newest else ()
         return Logbook(head, runs, self._clock())
 
     def tag(self, edition: Edition, path: str) -> str:

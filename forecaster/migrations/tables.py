@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
-REVISION = "0002"
+REVISION = "0003"
 REVISION_TABLE = "forecaster_revision"  # not alembic's own name: other tools in the same database use that one
 
 
@@ -58,6 +58,17 @@ runs = sa.Table(
     sa.Column("timings", Json, nullable=False),  # stage → seconds
     sa.Column("verdict", Json),
     sa.Column("message", sa.Text),
+    sa.Column("kind", sa.Text, nullable=False, server_default="night"),
+)
+
+lease = sa.Table(
+    "lease",
+    metadata,
+    sa.Column("pipeline", sa.Text, primary_key=True),
+    sa.Column("run_id", sa.Text, nullable=False),
+    sa.Column("holder", sa.Text, nullable=False),
+    sa.Column("taken_at", Instant, nullable=False),
+    sa.Column("expires_at", Instant, nullable=False),
 )
 
 publications = sa.Table(

@@ -82,9 +82,9 @@ def agreed(panel: Panel | None, spec: Spec) -> Panel:
             f"on hosts {other} `model`, `training`, `horizon` or the installed versions differ from those on host 0: "
             "give all the same pipeline file and the same lock"
         )
-    packed = np.frombuffer(_packed(panel), np.uint8) if panel is not None else np.zeros(0, np.uint8)
-    size = int(_from_first(np.int32(packed.size)))
-    return _unpacked(_from_first(packed if packed.size else np.zeros(size, np.uint8)).tobytes())
+    content = np.frombuffer(packed(panel), np.uint8) if panel is not None else np.zeros(0, np.uint8)
+    size = int(_from_first(np.int32(content.size)))
+    return unpacked(_from_first(content if content.size else np.zeros(size, np.uint8)).tobytes())
 
 
 def agree(yes: bool) -> bool:
@@ -107,7 +107,8 @@ def _fetched(leaf: Any) -> NDArray[Any]:
     return np.asarray(leaf)
 
 
-def _packed(panel: Panel) -> bytes:
+def packed(panel: Panel) -> bytes:
+    """A panel as bytes that travel to another process."""
     about = {
         "depot_ids": panel.depot_ids,
         "horizon": panel.horizon,
@@ -121,7 +122,7 @@ def _packed(panel: Panel) -> bytes:
     return file.getvalue()
 
 
-def _unpacked(content: bytes) -> Panel:
+def unpacked(content: bytes) -> Panel:
     """What training reads of a panel: all but the marks, which a page names."""
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
         about = json.loads(file["about"].tobytes())

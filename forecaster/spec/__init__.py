@@ -32,6 +32,8 @@ from forecaster.spec.sections import (
     Events,
     Gate,
     Model,
+    Notify,
+    Retention,
     Schedule,
     Staffing,
     Training,
@@ -56,7 +58,9 @@ __all__ = [
     "Events",
     "Gate",
     "Model",
+    "Notify",
     "ParquetSource",
+    "Retention",
     "Schedule",
     "Source",
     "Spec",
@@ -96,6 +100,10 @@ class Spec(Section):
     """Whom to roster; without it, orders alone are forecast."""
     schedule: Schedule = Schedule()
     """When the night runs."""
+    retention: Retention = Retention()
+    """How long things are kept."""
+    notify: Notify = Notify()
+    """Who is told of what a night did."""
     state: str = "var"
     """Folder for everything the nights keep, relative to the pipeline file."""
     lake: str | None = None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Literal, Self
 
+from cronsim import CronSim, CronSimError
 from pydantic import Field, field_validator, model_validator
 
 from forecaster import rules
@@ -283,18 +285,31 @@ class Staffing(Section):
 
 class Schedule(Section):
     cron: str = "15 3 * * *"
-    """Minute, hour, day, month and weekday, in the pipeline's time zone."""
+    """Minute, hour, day, month and weekday of the night, in the pipeline's time zone."""
     deadline: str = "05:30"
     """Local time by which the forecasts must be out."""
+    catch_up: int = Field(default=7, ge=0)
+    """Missed nights that the next one makes up for in the archive, the newest first."""
+    refresh: str | None = None
+    """When the champion forecasts again with late data, as `cron`; left out: never."""
+    maintain: str = "0 12 * * 0"
+    """When the lake is tidied and old things are removed, as `cron`."""
+    max_training_hours: float = Field(default=4.0, gt=0)
+    """A training that takes longer is ended; the champion forecasts, and the next night goes on where it was."""
 
-    @field_validator("cron")
+    @field_validator("cron", "refresh", "maintain")
     @classmethod
-    def _cron(cls, value: str) -> str:
-        if not re.fullmatch(r"\d{1,2} \d{1,2}( [\d*/,-]+){3}", value):
-            raise ValueError(f"found {value!r}, wanted 'minute hour day month weekday', as in '15 3 * * *'")
-        minute, hour = (int(part) for part in value.split()[:2])
+    def _cron(cls, value: str | None) -> str | None:
+        wanted = "wanted 'minute hour day month weekday', as in '15 3 * * *'"
+        if value is not None and not re.fullmatch(r"\d{1,2} \d{1,2}( [\d*/,-]+){3}", value):
+            raise ValueError(f"found {value!r}, {wanted}")
+        minute, hour = (int(part) for part in (value or "0 0").split()[:2])
         if minute > 59 or hour > 23:
             raise ValueError(f"found {value!r}, wanted a minute up to 59 and an hour up to 23")
+        try:
+            CronSim(value or "0 0 * * *", datetime(2024, 1, 1))
+        except CronSimError:
+            raise ValueError(f"found {value!r}, {wanted}") from None
         return value
 
     @field_validator("deadline")
@@ -309,3 +324,37 @@ class Schedule(Section):
         """When the night starts, local time."""
         minute, hour = (int(part) for part in self.cron.split()[:2])
         return hour, minute
+
+
+class Retention(Section):
+    """How long things are kept, in days; `forecaster maintain` removes what is older."""
+
+    runs: int = Field(default=400, ge=30)
+    """Runs in the ledger that neither the page shows nor a promotion names."""
+    bundles: int = Field(default=30, ge=1)
+    """Bundles that never reigned."""
+    checkpoints: int = Field(default=14, ge=1)
+    """Checkpoints of training."""
+    caches: int = Field(default=30, ge=1)
+    """Compiled programs, traces of training, and Prefect's flow runs."""
+    lake: int = Field(default=7, ge=1)
+    """Files of the lake that were put together, for whoever reads an older version."""
+
+
+Occasion = Literal["late", "degraded", "stop", "failed", "promotion", "rollback"]
+
+
+class Notify(Section):
+    blocks: tuple[str, ...] = ()
+    """Prefect's notification blocks that are told, as type/name: custom-webhook/on-call, forecaster-email/on-call."""
+    of: tuple[Occasion, ...] = ("late", "degraded", "stop", "failed", "promotion", "rollback")
+    """What they are told of: nothing published by the deadline, a degraded night, a batch stopped, a failed night, a
+    new champion, a step back to an earlier one."""
+
+    @field_validator("blocks")
+    @classmethod
+    def _named(cls, blocks: tuple[str, ...]) -> tuple[str, ...]:
+        for block in blocks:
+            if not re.fullmatch(r"[a-z0-9-]+/[a-z0-9-]+", block):
+                raise ValueError(f"found {block!r}, wanted type/name of a block, as in custom-webhook/on-call")
+        return blocks

@@ -6,7 +6,8 @@ import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 
-from forecaster.errors import DEGRADED, PUBLISHED, ForecasterError
+from forecaster import work
+from forecaster.errors import DEGRADED, PUBLISHED, Busy, ForecasterError
 from forecaster.ledger import Ledger
 from forecaster.spec import Spec
 from forecaster.stages.forecast import Choice, Published, choose, publish
@@ -18,7 +19,8 @@ def predict_alone(
     """Forecast and publish with a given bundle, else with the champion.
 
     With a `run_id` this is a stage of that run; without one it is a run of its own, which ends in an outcome.
-    Raises NoUsableData when nothing is known by `as_of`, LakeError or LedgerError when they cannot be written.
+    Raises Busy while another run is at work, NoUsableData when nothing is known by `as_of`, LakeError when the lake
+    cannot be read, LedgerError when the ledger cannot be written.
     """
     instant = as_of or datetime.now(UTC)
     with Ledger.open(spec.ledger_url) as ledger:
@@ -27,7 +29,8 @@ def predict_alone(
             choice = choice or choose(spec, ledger, promoted_by=run_id)
             return publish(spec, choice, as_of=instant, run_id=run_id, note=note)
         own = f"{instant.astimezone(spec.zone):%Y-%m-%d}-predict-{uuid.uuid4().hex[:8]}"
-        ledger.start_run(own, pipeline=spec.name, as_of=instant, spec_digest=spec.digest)
+        if rival := work.begin(ledger, spec, run_id=own, kind="predict", as_of=instant).rival:
+            raise Busy(rival.sentence())
         try:
             done = publish(spec, choice or choose(spec, ledger), as_of=instant, run_id=own, note=note)
         except ForecasterError as error:
@@ -37,9 +40,13 @@ def predict_alone(
         except BaseException as error:
             ledger.finish_run(own, "failed", 1, f"{type(error).__name__}: {error}")
             raise
-        fallback = done.tier == "fallback"
+        degraded = done.tier == "fallback" or done.trouble is not None
         ledger.note(own, bundle_digest=done.bundle_digest)
         ledger.finish_run(
-            own, "degraded" if fallback else "published", DEGRADED if fallback else PUBLISHED, done.note, done.tier
+            own,
+            "degraded" if degraded else "published",
+            DEGRADED if degraded else PUBLISHED,
+            "; ".join(each for each in (done.note, done.trouble) if each) or None,
+            done.tier,
         )
         return done

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from forecaster import staffing, totals
 from forecaster.demand import panel as panels
-from forecaster.errors import BundleError
+from forecaster.errors import BundleError, LakeError
 from forecaster.lake import TABLES, Lake
 from forecaster.ledger import Ledger
 from forecaster.publication import (
@@ -64,7 +64,7 @@ class Made:
 class Published:
     """What went out."""
 
-    publication_id: int
+    publication_id: int | None  # None: it went into the archive alone
     tier: Tier
     model: str
     bundle_digest: str | None
@@ -72,6 +72,7 @@ class Published:
     depots: int
     note: str | None
     forecast: Forecast
+    trouble: str | None = None  # what could not be done besides
 
     def to_json(self) -> str:
         """Everything but the forecast itself."""
@@ -79,7 +80,8 @@ class Published:
 
     def sentence(self) -> str:
         told = f"{self.depots:,} depots from {self.model}, tier {self.tier}, cutoff {self.cutoff}"
-        return f"{told}, as publication {self.publication_id}" + (f"\n{self.note}" if self.note else "")
+        where = f"as publication {self.publication_id}" if self.publication_id is not None else "in the archive"
+        return "\n".join(line for line in (f"{told}, {where}", self.note, self.trouble) if line)
 
 
 def choose(spec: Spec, ledger: Ledger, *, promoted_by: str | None = None) -> Choice:
@@ -92,6 +94,18 @@ def choose(spec: Spec, ledger: Ledger, *, promoted_by: str | None = None) -> Cho
     )
     tier: Tier = "fresh" if promoted_by is not None and reigning.run_id == promoted_by else "champion"
     return Choice(spec.state_folder / "bundles" / reigning.bundle_digest, label, tier)
+
+
+def of_the_time(spec: Spec, at: datetime, bundle: Path | None) -> Choice:
+    """What may forecast a past date: a bundle made as of it, else who reigned then, else the fallback."""
+    if bundle is not None:
+        return Choice(bundle, f"{spec.name} {bundle.name}", "fresh")
+    with Ledger.open(spec.ledger_url) as ledger:
+        reigned = ledger.champion(spec.name, at=at)
+    if reigned is None:
+        return Choice(None, NAIVE, "fallback")
+    digest = reigned.bundle_digest
+    return Choice(spec.state_folder / "bundles" / digest, f"{spec.name} {digest}", "champion")
 
 
 def forecast(spec: Spec, choice: Choice, knowledge: Knowledge) -> Made:
@@ -118,19 +132,31 @@ def forecast(spec: Spec, choice: Choice, knowledge: Knowledge) -> Made:
     return Made(said, panel, choice, digest, [*told, *caveats.silent(panel, spec)])
 
 
-def publish(spec: Spec, choice: Choice, *, as_of: datetime, run_id: str, note: str | None = None) -> Published:
+def publish(
+    spec: Spec, choice: Choice, *, as_of: datetime, run_id: str, note: str | None = None, show: bool = True
+) -> Published:
     """Forecast as of an instant, append to the archive in one commit, publish in one transaction.
 
-    Raises NoUsableData when nothing is known by then or what is known is too old, LakeError or LedgerError when they
-    cannot be written. A bundle that cannot be used is not an error here: the fallback goes out, with the reason in the
-    note.
+    Without `show` the archive alone is written. Raises NoUsableData when nothing is known by then or what is known is
+    too old, LakeError when the lake cannot be read, LedgerError when the ledger cannot be written. What goes out is
+    worth more than what is kept: where the archive cannot take it, it is shown nevertheless, and `trouble` says so. A
+    bundle that cannot be used is not an error here: the fallback goes out, with the reason in the note.
     """
     knowledge = know(spec, as_of=as_of)
     made = forecast(spec, choice, knowledge)
     panel, choice, digest = made.panel, made.choice, made.digest
     note = " ".join([*([note] if note else []), *made.told]) or None
     now = datetime.now(UTC)
-    Lake(spec.lake_url).append("forecasts", _archive_rows(made, run_id, now))
+    trouble = None
+    try:
+        Lake(spec.lake_url).append("forecasts", _archive_rows(made, run_id, now))
+    except LakeError as error:
+        if not show:
+            raise
+        trouble = f"the archive does not have these forecasts: {error}"
+    cutoff, depots = panel.cutoff.isoformat(), len(panel.depot_ids)
+    if not show:
+        return Published(None, choice.tier, choice.model, digest, cutoff, depots, note, made.forecast)
     with Ledger.open(spec.ledger_url) as ledger:
         ledger.note(run_id, lake_versions=knowledge.versions)
         number = ledger.publish(
@@ -151,8 +177,7 @@ def publish(spec: Spec, choice: Choice, *, as_of: datetime, run_id: str, note: s
                 note=note,
             )
         )
-    cutoff = panel.cutoff.isoformat()
-    return Published(number, choice.tier, choice.model, digest, cutoff, len(panel.depot_ids), note, made.forecast)
+    return Published(number, choice.tier, choice.model, digest, cutoff, depots, note, made.forecast, trouble)
 
 
 def _archive_rows(made: Made, run_id: str, now: datetime) -> pa.Table:

@@ -58,8 +58,8 @@ def fit(
     Raises NoUsableData when the history is too short, TrainingError when the loss stops being a number.
     """
     seen = seen or panel.at
-    before = seen(cutoff or backtests.cutoffs(panel, spec.backtest.days)[0])
-    candidate = _together(before, spec, 0, on_epoch=on_epoch, on_trouble=on_trouble, profile=profile)
+    before = seen(cutoff or first_cutoff(panel, spec))
+    candidate = train_alone(before, spec, on_epoch=on_epoch, on_trouble=on_trouble, profile=profile)
     held_out = backtests.folds(export.forecaster(candidate), before, backtests.cutoffs(before, VALIDATION), seen)
     factors = calibrate.factors(held_out)
     return replace(
@@ -67,6 +67,24 @@ def fit(
         parameters={**candidate.parameters, "calibration": factors},
         summary={**candidate.summary, "calibration": factors.tolist()},
     )
+
+
+def first_cutoff(panel: Panel, spec: Spec) -> date:
+    """Where training ends and the backtest begins. Raises NoUsableData when the history is too short."""
+    return backtests.cutoffs(panel, spec.backtest.days)[0]
+
+
+def train_alone(
+    before: Panel,
+    spec: Spec,
+    *,
+    on_epoch: Callable[[Epoch], None] | None = None,
+    on_trouble: Callable[[str], None] | None = None,
+    profile: Path | None = None,
+) -> Candidate:
+    """The candidate of `fit`, not yet calibrated, of a panel that ends at the cutoff. Its last checkpoint stays, from
+    which `fit` picks it up."""
+    return _together(before, spec, 0, on_epoch=on_epoch, on_trouble=on_trouble, profile=profile)
 
 
 def assist(spec: Spec, number: int, *, on_epoch: Callable[[Epoch], None] | None = None) -> None:

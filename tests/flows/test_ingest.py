@@ -117,7 +117,7 @@ def test_what_may_be_there_by_then_is_tried_again(
 ) -> None:
     (tmp_path / "demand.csv").write_text("depot,day,orders\nD1,2024-03-05,7\n")
     made: list[int] = []
-    monkeypatch.setattr("flows.tasks.ingests.ingest", reached_at_try(3, error, made))
+    monkeypatch.setattr("flows.steps.ingests.ingest", reached_at_try(3, error, made))
     outcome, told = night("{kind: csv, path: demand.csv}")
     assert len(made) == tries
     assert outcome == ("published" if tries == 3 else "degraded")

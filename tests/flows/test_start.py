@@ -14,8 +14,13 @@ from pathlib import Path
 import pytest
 
 from flows import server, start
+from flows.night import Night
 from forecaster.errors import ForecasterError, MissingExtra
-from forecaster.spec import Spec
+from forecaster.ledger import Ledger
+from forecaster.spec import Spec, load
+from tests.flows.tiny import NIGHT, pipeline
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_missing_part_is_named_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,3 +68,31 @@ def test_the_server_goes_when_the_night_is_killed(tmp_path: Path) -> None:
 def answers(port: int) -> bool:
     with socket.socket() as client:
         return client.connect_ex((server.HOST, port)) == 0
+
+
+@pytest.mark.parametrize("module", ["lines", "nightly", "predict_only", "backfill", "maintain", "deadline"])
+def test_each_flow_reads_on_one_page(module: str) -> None:
+    assert len((ROOT / "flows" / f"{module}.py").read_text("utf-8").splitlines()) < 80
+
+
+def test_a_run_started_while_another_is_at_work_says_so_and_ends_with_five(tmp_path: Path) -> None:
+    file = pipeline(tmp_path)
+    first = Night.begin(str(file))
+    command = [sys.executable, "-m", "forecaster", "predict-only", str(file), "--plain"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 5
+    assert f"not begun: run {first.run_id} is at work since " in done.stderr
+    done = subprocess.run([*command[:3], "predict", str(file)], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 5
+    assert f"run {first.run_id} is at work since " in done.stderr
+
+
+def test_without_prefects_server_the_run_goes_on_plainly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row is there before Prefect is; a server that does not come up is told of, and costs nothing else."""
+    file = pipeline(tmp_path)
+    monkeypatch.setattr(server, "PATIENCE", -1)
+    assert start.refresh(file, load(file), NIGHT) == 3
+    with Ledger.open_reader(load(file).ledger_url) as ledger:
+        [run] = ledger.runs()
+        assert ledger.current("tiny") is not None
+    assert str(run.message).startswith("Prefect did not come up, and the run went on without it: ")

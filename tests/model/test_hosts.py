@@ -63,7 +63,7 @@ def test_joining_after_jax_has_started_is_our_error() -> None:
 def test_a_panel_travels_whole() -> None:
     given = panel()
     given.demand[0, 3] = np.nan
-    came = hosts._unpacked(hosts._packed(given))
+    came = hosts.unpacked(hosts.packed(given))
     for name in ("days", "demand", "open", "covariates", "calendar", "calendar_group", "statics"):
         np.testing.assert_array_equal(getattr(came, name), getattr(given, name))
         assert getattr(came, name).dtype == getattr(given, name).dtype

@@ -35,6 +35,8 @@ OUTCOMES: Mapping[str, tuple[str, str, str]] = {  # in a word, how good it is, a
     "failed": ("failed", "bad", "It published nothing: what is shown is older, and the log says where it broke off."),
     "no_data": ("no data", "bad", "No forecast could start from the readings: what is shown is older."),
     "running": ("running", "fair", "It is not over yet."),
+    "busy": ("not begun", "fair", "Another run was at work."),
+    "done": ("done", "good", "It publishes nothing."),
     "lost": ("broken off", "bad", "It never came to its end: it was killed, or the machine went down."),
 }
 

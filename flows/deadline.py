@@ -1,0 +1,22 @@
+"""At the deadline: has tonight been published? Who is on call hears of it when not, also when no night ever began."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+from prefect.states import Completed, Failed
+
+from flows import notify
+from forecaster.spec import load
+
+
+@flow(name="deadline", persist_result=False)
+def deadline(file: str) -> State[Any]:
+    """Tell `notify.blocks` when the last scheduled night has no forecasts by its deadline."""
+    sentence = notify.late(file)
+    if sentence is None:
+        return Completed(message="published in time")
+    notify.send(load(file), "late", sentence)
+    return Failed(message=sentence)

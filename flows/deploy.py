@@ -1,0 +1,139 @@
+"""Declare a pipeline's flows to Prefect: `flows/prefect.yaml`, filled in from the pipeline file."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from flows import embedded, server, up
+from forecaster import due
+from forecaster.errors import ForecasterError
+from forecaster.spec import Spec
+
+POOL = "forecaster"
+HERE = Path(__file__).resolve().parent
+FLOWS = ("nightly", "deadline", "predict-only", "maintain", "backfill")
+_VARIABLE = re.compile(r"\{\{ \$(\w+) \}\}")
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """A deployment as Prefect has it: flow/name, and its schedule in words."""
+
+    name: str
+    schedule: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.schedule}"
+
+
+def bring_up(file: Path, spec: Spec, ports: Mapping[str, int], say: Callable[[str], None]) -> None:
+    """Start everything, the flows deployed, and stop it when told to."""
+    due.refuse_changing_hour(spec, file)
+    up.up(file, spec, ports=ports, prepare=lambda: deploy(file, spec), pool=POOL, say=say)
+
+
+def variables(file: Path, spec: Spec, pool: str = POOL) -> dict[str, str | None]:
+    """What `prefect.yaml` wants to know of a pipeline file; None stands for a schedule that is not declared."""
+    hour, minute = spec.schedule.deadline.split(":")
+    return {
+        "FORECASTER_NAME": spec.name,
+        "FORECASTER_FILE": str(file.resolve()),
+        "FORECASTER_ROOT": str(HERE.parent),
+        "FORECASTER_POOL": pool,
+        "FORECASTER_ZONE": spec.timezone,
+        "FORECASTER_CRON": spec.schedule.cron,
+        "FORECASTER_DEADLINE": f"{int(minute)} {int(hour)} {' '.join(spec.schedule.cron.split()[2:])}",
+        "FORECASTER_REFRESH": spec.schedule.refresh,
+        "FORECASTER_MAINTAIN": spec.schedule.maintain,
+    }
+
+
+def filled(file: Path, spec: Spec, pool: str = POOL) -> dict[str, Any]:
+    """`prefect.yaml` for a pipeline file, without the schedules that it does not declare.
+
+    Raises SpecError where one is at an hour that the clock skips or has twice.
+    """
+    due.refuse_changing_hour(spec, file)
+    known = variables(file, spec, pool)
+    content: dict[str, Any] = _filled(yaml.safe_load((HERE / "prefect.yaml").read_text("utf-8")), known)
+    for each in content["deployments"]:
+        each["schedules"] = [s for s in each.get("schedules", ()) if s["cron"] is not None]
+    del content["definitions"]
+    return content
+
+
+def deploy(file: Path, spec: Spec, *, pool: str = POOL) -> list[Deployed]:
+    """Make the work pool where there is none, and declare every flow; doing it again changes nothing.
+
+    Raises SpecError as `filled` does, ForecasterError with Prefect's words when it refuses.
+    """
+    content = filled(file, spec, pool)
+    embedded.prepare(spec.state_folder)
+    with server.running(up.address(spec)) as ready, tempfile.TemporaryDirectory() as folder:
+        ready()
+        made = Path(folder) / "prefect.yaml"
+        made.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), "utf-8")
+        if _prefect("work-pool", "inspect", pool, refused=True):
+            _prefect("work-pool", "create", pool, "--type", "process")
+        _prefect("deploy", "--all", "--prefect-file", str(made))
+        return deployed(spec)
+
+
+def deployed(spec: Spec) -> list[Deployed]:
+    """The deployments of a pipeline as Prefect has them; its server has to answer."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterName
+
+    with get_client(sync_client=True) as client:
+        wanted = DeploymentFilter(name=DeploymentFilterName(any_=[spec.name]))
+        flows = {flow.id: flow.name for flow in client.read_flows()}
+        found = [
+            Deployed(
+                f"{flows[each.flow_id]}/{each.name}",
+                "; ".join(_words(schedule.schedule) for schedule in each.schedules) or "by hand",
+            )
+            for each in client.read_deployments(deployment_filter=wanted)
+        ]
+    return sorted(found, key=lambda each: FLOWS.index(each.name.split("/")[0]))
+
+
+def _words(schedule: Any) -> str:
+    return f"{schedule.cron} {schedule.timezone}"
+
+
+def _filled(value: Any, known: dict[str, str | None]) -> Any:
+    if isinstance(value, dict):
+        return {key: _filled(each, known) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_filled(each, known) for each in value]
+    if isinstance(value, str) and (named := _VARIABLE.fullmatch(value)):
+        return known[named[1]]
+    return value
+
+
+def _prefect(*arguments: str, refused: bool = False) -> bool:
+    """Call Prefect's own command; with `refused` say whether it refused. Raises ForecasterError with its last words."""
+    done = subprocess.run(
+        [sys.executable, "-m", "prefect", "--no-prompt", *arguments],
+        cwd=HERE.parent,
+        env={**os.environ, "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if refused:
+        return done.returncode != 0
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-3:]
+        raise ForecasterError(f"`prefect {arguments[0]}` refused: {' '.join(said)}")
+    return False

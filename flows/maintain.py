@@ -1,0 +1,20 @@
+"""Maintenance: the lake's small files are put together, and what was kept long enough is removed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+
+from flows import lines, seen, tasks
+from flows.night import Night
+
+
+@flow(name="maintain", flow_run_name=seen.named, persist_result=False)
+def maintain(file: str, run_id: str | None = None) -> State[Any]:
+    """Tidy what the nights of a pipeline file have left, by its `retention`."""
+    night = Night.joined(run_id) or Night.begin(file, kind="maintain")
+    night.run(lambda: lines.maintain(night, tasks))
+    seen.forget_flow_runs(night)
+    return seen.told(night)

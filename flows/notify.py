@@ -1,0 +1,87 @@
+"""Tell people, through Prefect's notification blocks, of what a run did and of what did not happen.
+
+A block is made once, in Prefect's pages or in Python, and named in `notify.blocks`: Prefect's `custom-webhook`,
+`slack-webhook` and their like, or `Email` for any server that speaks SMTP.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, time
+from typing import Any
+
+from prefect.blocks.abstract import NotificationBlock
+from prefect.blocks.core import Block
+from prefect.blocks.notifications import AppriseNotificationBlock
+
+from flows.night import Night
+from forecaster import due
+from forecaster.errors import SpecError
+from forecaster.ledger import Ledger
+from forecaster.spec import Spec, load
+
+
+class Email(AppriseNotificationBlock):
+    """E-mail by SMTP; `url` as Apprise has it: mailtos://user:password@host?from=night@host&to=on-call@host."""
+
+    _block_type_name = "Forecaster Email"
+    _block_type_slug = "forecaster-email"
+
+
+def occasions(night: Night) -> dict[str, str]:
+    """What of a run is worth telling: occasion → a sentence."""
+    spec, found = night.spec, dict[str, str]()
+    name = f"{spec.name}, run {night.run_id}"
+    if night.outcome in ("failed", "no_data"):
+        found["failed"] = f"{name}: {night.outcome}. {night.message or ''}"
+    if night.outcome == "degraded":
+        found["degraded"] = f"{name}: published at tier {night.told.get('tier', 'unknown')}. {night.message or ''}"
+    if stops := [finding for finding in night.findings if finding.severity == "stop"]:
+        found["stop"] = f"{name}: a batch was stopped. " + "; ".join(f"{f.rule}: {f.message}" for f in stops)
+    if night.promoted:
+        why = night.verdict.sentence() if night.verdict else ""
+        found["promotion"] = f"{name}: bundle {night.promoted} is champion now. It was {why}."
+    return {occasion: sentence.strip() for occasion, sentence in found.items()}
+
+
+def late(file: str, now: datetime | None = None) -> str | None:
+    """A sentence when the last scheduled night has no forecasts though its deadline is over; None when all is well."""
+    spec = load(file)
+    instant = (now or datetime.now(spec.zone)).astimezone(spec.zone)
+    newest = next(due.nights(spec, instant))
+    deadline = datetime.combine(newest.date(), time.fromisoformat(spec.schedule.deadline), spec.zone)
+    with Ledger.open(spec.ledger_url) as ledger:
+        missing = newest in due.missing(spec, ledger, instant)
+        last = next(iter(ledger.runs(spec.name, limit=1)), None)
+    if not missing or instant < deadline:
+        return None
+    told = f"the last run, {last.run_id}, is {last.outcome}" if last else "nothing has ever run"
+    said = f": {last.message}" if last and last.message else ""
+    return f"{spec.name}: not published by {spec.schedule.deadline} on {newest:%Y-%m-%d}; {told}{said}"
+
+
+def send(spec: Spec, occasion: str, sentence: str) -> int:
+    """Tell every declared block, where the occasion is one of those declared; returns how many were told.
+
+    Each is tried, whatever became of the others. Raises SpecError, which names those that could not be told.
+    """
+    if occasion not in spec.notify.of:
+        return 0
+    faults = []
+    for name in spec.notify.blocks:
+        try:
+            _block(name).notify(sentence, subject=f"{spec.name}: {occasion}")
+        except Exception as error:  # of whatever kind a service may raise
+            faults.append(f"{name}: {type(error).__name__}: {error}")
+    if faults:
+        raise SpecError(f"notify.blocks: {'; '.join(faults)}")
+    return len(spec.notify.blocks)
+
+
+def _block(name: str) -> Any:
+    try:
+        found = Block.load(name, validate=False)
+    except ValueError:  # Prefect's word for a block that is not there
+        raise SpecError(f"Prefect has no block {name!r}; make it under Blocks in Prefect's pages") from None
+    if not isinstance(found, NotificationBlock):
+        raise SpecError(f"block {name!r} is a {type(found).__name__}, wanted one that sends notifications")
+    return found

@@ -1,0 +1,64 @@
+"""The report of a run, for people: a page of Markdown, and a table of its depots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from flows.night import Night
+from forecaster.ledger import Ledger
+
+SHOWN = ("mape", "wape", "mase", "bias", "coverage")
+
+
+def markdown(night: Night) -> str:
+    """Outcome, stage times, scores, verdict and findings."""
+    return "\n".join(_lines(night)) + "\n"
+
+
+def depots(night: Night) -> list[dict[str, Any]]:
+    """A row a depot of what the run has published: tomorrow's orders with their 80 % band, and drivers."""
+    number = night.told.get("publication_id")
+    if number is None:
+        return []
+    with Ledger.open_reader(night.spec.ledger_url) as ledger:
+        head, shown = ledger.current(night.spec.name), ledger.depots(number)
+    if head is None or head.publication_id != number:
+        return []
+    low, middle, high = (head.levels.index(level) for level in (0.1, 0.5, 0.9))
+    rows = []
+    for depot in shown:
+        day = depot.days[0]
+        rows.append(
+            {
+                "depot": depot.depot_id,
+                "day": day.target_date.isoformat(),
+                "orders": round(day.quantiles[middle]),
+                "80 %": f"{day.quantiles[low]:.0f} to {day.quantiles[high]:.0f}" if day.open else "closed",
+                "drivers": day.drivers,
+            }
+        )
+    return rows
+
+
+def _lines(night: Night) -> Iterator[str]:
+    local = night.as_of.astimezone(night.spec.zone)
+    yield f"# {night.spec.name}: {night.outcome}"
+    yield f"\nRun `{night.run_id}` ({night.kind}), as of {local:%Y-%m-%d %H:%M} {night.spec.timezone}."
+    if night.told:
+        told = night.told
+        yield f"\n{told['depots']:,} depots from {told['model']}, tier **{told['tier']}**, cutoff {told['cutoff']}."
+    if night.message:
+        yield f"\n> {night.message}"
+    if night.progress.timings:
+        yield "\n## Stages\n\n| stage | seconds |\n|---|---|"
+        yield from (f"| {stage} | {seconds:.1f} |" for stage, seconds in night.progress.timings.items())
+    if night.verdict is not None:
+        yield f"\n## Scores\n\n| model | {' | '.join(SHOWN)} |\n|---|{'---|' * len(SHOWN)}"
+        for model, metrics in night.verdict.compared.items():
+            yield f"| {model} | " + " | ".join(f"{metrics[name]:.4f}" for name in SHOWN) + " |"
+        yield f"\nThe candidate {night.verdict.sentence()}."
+    if night.findings:
+        yield "\n## Findings\n\n| severity | rule | count | |\n|---|---|---|---|"
+        for finding in night.findings:
+            yield f"| {finding.severity} | {finding.rule} | {finding.count} | {finding.message} |"

@@ -1,0 +1,54 @@
+"""What is up, what comes next, and what the last run left: the answer to "did it run?"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+from flows import up
+from forecaster import due
+from forecaster.errors import LedgerError
+from forecaster.ledger import Ledger, Run
+from forecaster.spec import Spec
+
+
+def status(spec: Spec, now: datetime) -> Iterator[str]:
+    """A line for each part, the next night, the last run, and what is published."""
+    told = up.found(spec)
+    if told is None:
+        yield "parts      nothing is up; `forecaster up FILE` starts server, worker, MLflow and page"
+    else:
+        for name, pid in told["pids"].items():
+            yield f"{name:10} {_part(told['health'].get(name), pid)}"
+    following = due.following(spec.schedule.cron, spec.zone, now)
+    yield f"next night {following:%Y-%m-%d %H:%M} {spec.timezone}"
+    try:
+        with Ledger.open_reader(spec.ledger_url) as ledger:
+            last = next(iter(ledger.runs(spec.name, limit=1, nights=True)), None)
+            missing = due.missing(spec, ledger, now)
+            head = ledger.current(spec.name)
+    except LedgerError as error:
+        yield f"last run   none: {error}"
+        return
+    yield f"last run   {_run(last, spec) if last else 'none'}"
+    if head is None:
+        yield "published  nothing"
+    else:
+        at = head.published_at.astimezone(spec.zone)
+        yield f"published  {at:%Y-%m-%d %H:%M}, tier {head.tier}, {head.model}, cutoff {head.cutoff}"
+    if missing:
+        yield f"missing    {', '.join(f'{each:%Y-%m-%d}' for each in missing)}"
+
+
+def _part(health: str | None, pid: int) -> str:
+    if health is None:
+        return f"{'up' if Path(f'/proc/{pid}').exists() else 'down'}, process {pid}"
+    return f"{'up' if up.answers(health) else 'does not answer'}, {health}"
+
+
+def _run(run: Run, spec: Spec) -> str:
+    began = run.started_at.astimezone(spec.zone)
+    text = f"{run.run_id}, begun {began:%Y-%m-%d %H:%M}: {run.outcome}"
+    text += f", tier {run.tier}" if run.tier else ""
+    return text + (f"; {run.message}" if run.message else "")

@@ -1,0 +1,188 @@
+"""The stages as the night takes them: each takes and gives values, keeps the night's books, and knows no scheduler.
+
+`flows.tasks` wraps them with Prefect's policies; `forecaster run --plain` calls them as they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from flows.night import Night
+from forecaster import credentials
+from forecaster.stages import ingest as ingests
+from forecaster.stages.know import know
+from forecaster.values import Candidate, Knowledge, Panel, Scores, Verdict
+
+
+def ingest(night: Night) -> None:
+    """Bring the declared sources into the lake."""
+    with night.stage("ingest"):
+        if any(credentials.secrets_in(json.dumps(night.spec.model_dump(mode="json")))):
+            from flows import secrets  # which asks Prefect
+
+            secrets.provide(night.spec)
+        # Arrived when the night began, so that a night as of now knows what it has just read.
+        done = ingests.ingest(
+            night.spec, now=night.begun, on_rows=lambda rows: night.progress.advance(0, f"{rows:,} rows read")
+        )
+    night.note(findings=done.findings, lake_versions=done.versions)
+    night.progress.say(
+        f"           {done.read:,} rows read: {done.accepted:,} accepted, {done.unchanged:,} unchanged, "
+        f"{done.quarantined:,} quarantined"
+    )
+    if done.stopped:
+        night.trouble(f"the batch was stopped and is in quarantine: {done.stopped}")
+
+
+def panel(night: Night) -> tuple[Knowledge, Panel]:
+    """What is known as of tonight, as dense arrays."""
+    from forecaster.demand import covariates
+    from forecaster.demand import panel as panels
+
+    with night.stage("panel"):
+        knowledge = know(night.spec, as_of=night.as_of)
+        built = panels.build(knowledge, night.spec)
+    night.note(findings=covariates.missing_ahead(knowledge, built, night.spec), lake_versions=knowledge.versions)
+    night.progress.say(
+        f"           {len(built.depot_ids):,} depots, {built.history:,} days up to {built.cutoff}, "
+        f"{len(built.encoding.covariates)} known-future covariates"
+    )
+    return knowledge, built
+
+
+def train(night: Night, panel: Panel, knowledge: Knowledge) -> Candidate:
+    """Fit and calibrate tonight's candidate, in a process that may die or be ended without the night."""
+    from forecaster.stages import trainer
+    from forecaster.stages.past import Past
+
+    with night.stage("train"):
+        candidate = trainer.fit(
+            panel,
+            night.spec,
+            night.file,
+            seen=Past(knowledge, panel, night.spec),
+            profile=night.profile,
+            on_epoch=lambda e: night.progress.advance(
+                e["number"] / e["of"],
+                f"epoch {e['number']}/{e['of']}  loss {e['loss']:.4f}  validation {e['validation']:.4f}  "
+                f"{e['depot_days_a_second']:,.0f} depot-days/s",
+            ),
+            on_trouble=lambda message: night.note(message=message),
+        )
+    if night.profile is not None:
+        found = f"in {night.profile}" if night.profile.exists() else "missing: fewer than two epochs were left to train"
+        night.note(message=f"the trace of training is {found}")
+    return candidate
+
+
+def backtest(night: Night, candidate: Candidate, panel: Panel, knowledge: Knowledge) -> dict[str, Scores]:
+    """Score candidate, champion and baselines on the same unseen days."""
+    from forecaster.lake import Lake
+    from forecaster.stages import learn
+    from forecaster.stages.past import Past
+
+    with night.stage("backtest"):
+        scores, troubles = learn.backtest(
+            learn.models(candidate),
+            night.champion(),
+            panel,
+            knowledge,
+            night.spec,
+            seen=Past(knowledge, panel, night.spec),
+            on_model=lambda name: night.progress.advance(0, name),
+        )
+        learn.keep_scores(scores, Lake(night.spec.lake_url), run_id=night.run_id, now=datetime.now(UTC))
+    if troubles:
+        night.note(message="; ".join(troubles))
+    return scores
+
+
+def gate(night: Night, scores: Mapping[str, Scores]) -> Verdict:
+    """May the candidate go out?"""
+    from forecaster.stages import learn
+
+    with night.stage("gate"):
+        verdict = learn.judge(scores, night.spec)
+    night.judged(verdict)
+    return verdict
+
+
+def export(night: Night, candidate: Candidate, panel: Panel, scores: Mapping[str, Scores], knowledge: Knowledge) -> Any:
+    """ONNX, compared with NumPy and JAX before anything may be promoted."""
+    from forecaster.stages import learn
+
+    with night.stage("export"):
+        exported = learn.to_bundle(candidate, panel, scores, knowledge, night.spec)
+    night.progress.say(
+        f"           bundle {exported.folder.name}, within {exported.parity.largest:.1e} of JAX and NumPy"
+    )
+    return exported
+
+
+def record(
+    night: Night, candidate: Candidate, panel: Panel, scores: Mapping[str, Scores], verdict: Verdict, exported: Any
+) -> None:
+    """What the registry is to be told of the night, written down."""
+    from forecaster.stages.record import record
+
+    with night.stage("record"):
+        record(
+            candidate,
+            panel,
+            scores,
+            verdict,
+            exported,
+            night.spec,
+            run_id=night.run_id,
+            as_of=night.as_of,
+            versions=night.versions,
+        )
+
+
+def register(night: Night) -> str | None:
+    """The registry hears of this night, and of earlier ones that it missed; the version of tonight's model."""
+    from forecaster.stages import remember
+
+    with night.stage("register"):
+        told = remember.tell(night.spec)
+        if told.keys() - {night.run_id}:
+            night.align()  # of whom an earlier night crowned while the registry was down
+        return told.get(night.run_id)
+
+
+def promote(night: Night, exported: Any, version: str | None) -> None:
+    """The champion moves: in the ledger, and the registry's aliases after it."""
+    with night.stage("promote"):
+        night.promote(exported.folder.name, version)
+
+
+def predict(night: Night) -> None:
+    """Forecast on CPU and publish, in a process of its own that never imports JAX."""
+    with night.stage("predict"):
+        published = night.predict_in_its_own_process()
+    night.published(published)
+
+
+def archive(night: Night, exported: Any = None) -> None:
+    """Forecast as of a past date into the lake's archive; the page stays as it is.
+
+    What forecasts is the model given, else the champion of that date, since a later one has seen what came after.
+    """
+    from forecaster.stages import forecast
+
+    with night.stage("predict"):
+        choice = forecast.of_the_time(night.spec, night.as_of, exported.folder if exported else None)
+        done = forecast.publish(night.spec, choice, as_of=night.as_of, run_id=night.run_id, show=False)
+    night.published(json.loads(done.to_json()))
+
+
+def tidy(night: Night) -> None:
+    """Remove what the declared retention no longer wants."""
+    from forecaster.stages import retention
+
+    with night.stage("tidy"):
+        night.note(message=retention.tidy(night.spec, now=night.begun, keep=night.run_id).sentence())
+    night.exit_code = 0

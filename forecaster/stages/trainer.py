@@ -1,0 +1,213 @@
+"""Train in a process of its own: one that hangs, or that the kernel ends for want of memory, costs no night.
+
+The process leaves its last checkpoint, from which the night picks the model up, so that nothing else has to travel
+back; the panel goes in on its standard input. With `training.hosts` the night's own process trains, since it has
+joined the others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, replace
+from datetime import date
+from pathlib import Path
+from typing import IO, Any
+
+from forecaster import __version__
+from forecaster.errors import ForecasterError, NoUsableData, TrainingError
+from forecaster.spec import Spec, load
+from forecaster.values import Candidate, Panel
+
+OWN = ("seconds", "compile_seconds", "compile_misses")  # of a training, which picking it up does not take
+DONE = "done.sha256"  # beside the checkpoints: of what they are the end of
+OnEpoch = Callable[[Mapping[str, Any]], None]
+
+
+def fit(
+    panel: Panel,
+    spec: Spec,
+    file: Path,
+    *,
+    seen: Callable[[date], Panel] | None = None,
+    on_epoch: OnEpoch | None = None,
+    on_trouble: Callable[[str], None] | None = None,
+    profile: Path | None = None,
+) -> Candidate:
+    """The candidate of `learn.fit`; `file` is where the spec was read from, `seen` the panel as it was at a cutoff.
+
+    Raises NoUsableData as that does, TrainingError also where the process was killed or took longer than
+    `schedule.max_training_hours`; the next training then goes on from its last checkpoint.
+    """
+    from forecaster.model.hosts import packed
+    from forecaster.stages import learn
+
+    if spec.training.hosts is not None:
+        told = (lambda epoch: on_epoch(_told(epoch))) if on_epoch else None
+        return learn.fit(panel, spec, seen=seen, on_epoch=told, on_trouble=on_trouble, profile=profile)
+    content = packed((seen or panel.at)(learn.first_cutoff(panel, spec)))
+    if profile is None and _remembered(content, spec):  # the checkpoint has it all: nothing is left to train
+        return learn.fit(panel, spec, seen=seen, on_trouble=on_trouble)
+    measured = _trained(content, spec, file, profile, on_epoch or (lambda _: None), on_trouble or (lambda _: None))
+    with suppress(OSError):
+        _done(spec).write_text(_purpose(content, spec), "ascii")
+    candidate = learn.fit(panel, spec, seen=seen)
+    return replace(candidate, summary={**candidate.summary, **measured})
+
+
+def remembered(panel: Panel, spec: Spec, seen: Callable[[date], Panel] | None = None) -> bool:
+    """Whether the last training was of this panel, by this pipeline file and version, and came to its end."""
+    from forecaster.model.hosts import packed
+    from forecaster.stages import learn
+
+    return _remembered(packed((seen or panel.at)(learn.first_cutoff(panel, spec))), spec)
+
+
+def _remembered(content: bytes, spec: Spec) -> bool:
+    try:
+        return _done(spec).read_text("ascii") == _purpose(content, spec)
+    except (OSError, ValueError):
+        return False
+
+
+def _purpose(panel: bytes, spec: Spec) -> str:
+    told = repr((__version__, spec.model, spec.training, spec.backtest.days, spec.horizon)).encode()
+    return hashlib.sha256(told + panel).hexdigest()
+
+
+def _done(spec: Spec) -> Path:
+    return spec.state_folder / "checkpoints" / DONE
+
+
+def _trained(
+    panel: bytes, spec: Spec, file: Path, profile: Path | None, on_epoch: OnEpoch, on_trouble: Callable[[str], None]
+) -> dict[str, Any]:
+    """Let a process train, and hear what it tells; returns what it measured."""
+    command = [sys.executable, "-m", "forecaster.stages.trainer", str(file), *([str(profile)] if profile else [])]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        process.kill()
+
+    limit = threading.Timer(spec.schedule.max_training_hours * 3600, end)
+    complaints: list[bytes] = []
+    listening = threading.Thread(target=_listen, args=(process.stderr, complaints), daemon=True)
+    sending = threading.Thread(target=_send, args=(process.stdin, panel), daemon=True)
+    for thread in (limit, listening, sending):
+        thread.start()
+    measured: dict[str, Any] = {}
+    fault: ForecasterError | None = None
+    try:
+        with process.stdout:
+            for line in process.stdout:
+                kind, value = json.loads(line)
+                if kind == "epoch":
+                    on_epoch(value)
+                elif kind == "trouble":
+                    on_trouble(value)
+                elif kind == "fault":
+                    fault = (NoUsableData if value[0] == NoUsableData.__name__ else TrainingError)(value[1])
+                else:
+                    measured = value
+    finally:
+        limit.cancel()
+        if sys.exc_info()[0] is not None:
+            process.kill()
+        code = process.wait()
+        listening.join()
+    if late.is_set():
+        hours = spec.schedule.max_training_hours
+        raise TrainingError(
+            f"training took longer than schedule.max_training_hours ({hours:g}) and was ended; the next goes on from "
+            "its checkpoint"
+        )
+    if fault is not None:
+        raise fault
+    if code:
+        raise TrainingError(_died(code, b"".join(complaints)))
+    return measured
+
+
+def _died(code: int, complaints: bytes) -> str:
+    if code < 0:
+        return (
+            f"the training process was killed (signal {-code}), as the system does when memory runs out; fewer "
+            "training.members or a smaller training.batch_depots take less, and the next goes on from its checkpoint"
+        )
+    said = complaints.decode("utf-8", "replace").strip().splitlines() or ["nothing"]
+    return f"the training process ended with exit code {code} and said: {said[-1][:500]}"
+
+
+def _listen(pipe: IO[bytes], kept: list[bytes]) -> None:
+    with pipe:
+        for line in pipe:
+            kept.append(line)
+            del kept[:-50]
+
+
+def _send(pipe: IO[bytes], content: bytes) -> None:
+    try:
+        with pipe:
+            pipe.write(content)
+    except OSError:  # it ended without reading, and says why itself
+        return
+
+
+def _told(epoch: Any) -> dict[str, Any]:
+    return {**asdict(epoch), "depot_days_a_second": epoch.depot_days_a_second}
+
+
+# --- the process ------------------------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    """Usage: trainer FILE [PROFILE], with a panel on standard input; a line of JSON for each thing to tell."""
+    from forecaster.model.hosts import unpacked
+    from forecaster.stages import learn
+
+    _goes_with_the_night()
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    os.dup2(2, 1)  # whatever else is printed must not stand between the lines
+
+    def tell(kind: str, value: Any) -> None:
+        out.write(json.dumps([kind, value]) + "\n")
+
+    try:
+        candidate = learn.train_alone(
+            unpacked(sys.stdin.buffer.read()),
+            load(sys.argv[1]),
+            profile=Path(sys.argv[2]) if len(sys.argv) > 2 else None,
+            on_epoch=lambda epoch: tell("epoch", _told(epoch)),
+            on_trouble=lambda sentence: tell("trouble", sentence),
+        )
+    except ForecasterError as error:
+        tell("fault", [type(error).__name__, str(error)])
+        return
+    tell("measured", {name: candidate.summary[name] for name in OWN})
+
+
+def _goes_with_the_night() -> None:
+    parent = os.getppid()
+
+    def watch() -> None:
+        pause = threading.Event()
+        while os.getppid() == parent:
+            pause.wait(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+if __name__ == "__main__":
+    main()

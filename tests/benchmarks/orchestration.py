@@ -1,0 +1,70 @@
+"""Measure what Prefect costs a night: the line with stages that do nothing, under Prefect and plainly.
+
+make bench-orchestration
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from tests.benchmarks.report import ROOT, Figure, tell
+from tests.flows.tiny import pipeline
+
+TRIES = 3
+NOTHING = """
+import sys, time, json
+from pathlib import Path
+from types import SimpleNamespace
+begun = time.monotonic()
+from flows import steps
+nothing = lambda *_: None
+for name in ("ingest", "train", "backtest", "export", "record", "register", "promote", "archive", "tidy"):
+    setattr(steps, name, nothing)
+steps.panel = lambda *_: (None, None)
+steps.gate = lambda *_: SimpleNamespace(admitted=True)
+def predict(night): night.exit_code = 0
+steps.predict = predict
+from flows import start
+start.HEAVY = ()
+from forecaster.spec import load
+file = Path(sys.argv[1])
+code = start.nightly(file, load(file), plain=sys.argv[2] == "plain")
+print(json.dumps({"code": code, "seconds": time.monotonic() - begun}))
+"""
+
+
+def main() -> None:
+    folder = Path(tempfile.mkdtemp(prefix="bench-orchestration-"))
+    try:
+        file = pipeline(folder)
+        taken = {how: median(_seconds(file, how) for _ in range(TRIES)) for how in ("plain", "prefect")}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    tell(
+        "orchestration",
+        [
+            Figure("a line of ten stages that do nothing, plain", taken["plain"], "s"),
+            Figure("the same under Prefect, its server started and stopped", taken["prefect"], "s"),
+            Figure("overhead of orchestration", taken["prefect"] - taken["plain"], "s"),
+        ],
+    )
+
+
+def _seconds(file: Path, how: str) -> float:
+    begun = time.monotonic()
+    command = [sys.executable, "-c", NOTHING, str(file), how]
+    done = subprocess.run(command, cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout.splitlines()[-1])["code"] == 0, done.stderr
+    return time.monotonic() - begun
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""Kill a night at every boundary of its stages and within every stage, each run further on than the one before.
+
+Called by a test as a program of its own: children are forked from it before any thread runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax2onnx  # noqa: F401 (what a night imports is there before the first fork)
+import matplotlib.pyplot  # noqa: F401
+import pandera.pandas  # noqa: F401
+
+import flows.steps
+from flows import lines
+from flows.night import Night
+from forecaster import pictures, registry  # noqa: F401 (what a night imports is there before the first fork)
+from forecaster.demand import panel as panels
+from forecaster.evaluation import gate
+from forecaster.lake import Lake
+from forecaster.ledger import Ledger
+from forecaster.stages import alone, learn, trainer  # noqa: F401
+from tests.flows.tiny import NIGHT, pipeline
+
+STAGES = ("ingest", "panel", "train", "backtest", "gate", "export", "record", "register", "promote", "predict")
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def before(owner: Any, name: str, when: Callable[..., bool] = lambda *_, **__: True) -> Callable[[], None]:
+    """Die at a call, before it does anything."""
+
+    def patch() -> None:
+        real = getattr(owner, name)
+
+        def dying(*given: Any, **named: Any) -> Any:
+            if when(*given, **named):
+                die()
+            return real(*given, **named)
+
+        setattr(owner, name, dying)
+
+    return patch
+
+
+def at_boundary(stage: str, *, ended: bool) -> Callable[[], None]:
+    def patch() -> None:
+        real = Night.stage
+
+        @contextmanager
+        def dying(self: Night, name: str) -> Iterator[None]:
+            if name == stage and not ended:
+                die()
+            with real(self, name):
+                yield
+            if name == stage:
+                die()
+
+        Night.stage = dying  # type: ignore[method-assign]
+
+    return patch
+
+
+def within_training() -> None:
+    """The night dies once its training process has told of an epoch."""
+    real = trainer._trained
+
+    def dying(panel: bytes, spec: Any, file: Path, profile: Any, on_epoch: Any, on_trouble: Any) -> Any:
+        return real(panel, spec, file, profile, lambda _: die(), on_trouble)
+
+    trainer._trained = dying
+
+
+def within_export() -> None:
+    """The second of a bundle's files is about to be settled on the disk."""
+    real, calls = os.fsync, [0]
+
+    def dying(descriptor: int) -> None:
+        if "/.bundle-" in os.readlink(f"/proc/self/fd/{descriptor}"):
+            calls[0] += 1
+            if calls[0] == 2:
+                die()
+        real(descriptor)
+
+    os.fsync = dying
+
+
+def within_prediction() -> None:
+    """The archive has the forecasts, the ledger does not yet; the prediction is made in this process."""
+    before(Ledger, "publish")()
+
+    def here(self: Night) -> Any:
+        return alone.predict_alone(self.spec, as_of=self.as_of, bundle=None, run_id=self.run_id, note=None)
+
+    Night.predict_in_its_own_process = here  # type: ignore[method-assign]
+
+
+POINTS: dict[str, Callable[[], None]] = {
+    "before ingest": at_boundary("ingest", ended=False),
+    "within ingest": before(Lake, "append", lambda _, table, rows: table == "demand"),
+    "after ingest": at_boundary("ingest", ended=True),
+    "within panel": before(panels, "build"),
+    "after panel": at_boundary("panel", ended=True),
+    "within train": within_training,
+    "after train": at_boundary("train", ended=True),
+    "within backtest": before(Lake, "append", lambda _, table, rows: table == "scores"),
+    "after backtest": at_boundary("backtest", ended=True),
+    "within gate": before(gate, "judge"),
+    "after gate": at_boundary("gate", ended=True),
+    "within export": within_export,
+    "after export": at_boundary("export", ended=True),
+    "within record": before(Path, "rename", lambda self, to: self.name.endswith(".new")),
+    "after record": at_boundary("record", ended=True),
+    "within register": before(registry.Registry, "log"),
+    "after register": at_boundary("register", ended=True),
+    "within promote": before(Night, "align"),
+    "after promote": at_boundary("promote", ended=True),
+    "within predict": within_prediction,
+    "after predict": at_boundary("predict", ended=True),
+}
+
+
+def child(work: Callable[[], object]) -> int:
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def night(file: Path, trained: Path) -> int:
+    """Run the line as it is; each training process that is started leaves a line in a file."""
+    real = trainer._trained
+
+    def counted(*given: Any) -> Any:
+        with trained.open("a") as out:
+            out.write("started\n")
+        found = real(*given)
+        with trained.open("a") as out:
+            out.write("ended\n")
+        return found
+
+    trainer._trained = counted
+    begun = Night.begin(str(file), NIGHT)
+    return begun.run(lambda: lines.nightly(begun, flows.steps)).exit_code
+
+
+def main() -> None:
+    """Usage: killed.py FOLDER; says what it found as JSON."""
+    folder = Path(sys.argv[1])
+    file, trained = pipeline(folder), folder / "trained"
+    trained.touch()
+    died = {}
+    for name, patch in POINTS.items():
+
+        def work(patch: Callable[[], None] = patch) -> None:
+            patch()
+            night(file, trained)
+
+        died[name] = child(work)
+    last = child(lambda: os._exit(night(file, trained)))
+    print(json.dumps({"died": died, "last": last, "trained": trained.read_text().split()}))
+
+
+if __name__ == "__main__":
+    main()

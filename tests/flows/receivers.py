@@ -1,0 +1,63 @@
+"""Local receivers of notifications: a web server and a mail server that keep what they get."""
+
+from __future__ import annotations
+
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+
+@contextmanager
+def webhook() -> Iterator[tuple[str, list[str]]]:
+    """An address, and the bodies that were posted to it."""
+    got: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            got.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    with _served(HTTPServer(("127.0.0.1", 0), Handler)) as port:
+        yield f"http://127.0.0.1:{port}/hook", got
+
+
+@contextmanager
+def mailbox() -> Iterator[tuple[int, list[str]]]:
+    """A port that speaks as much SMTP as a client needs to leave a message, and the messages."""
+    got: list[str] = []
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self.wfile.write(b"220 here\r\n")
+            while line := self.rfile.readline():
+                verb = line.strip().upper()
+                if verb == b"DATA":
+                    self.wfile.write(b"354 go on\r\n")
+                    content = []
+                    while (part := self.rfile.readline()) != b".\r\n":
+                        content.append(part.decode())
+                    got.append("".join(content))
+                self.wfile.write(b"221 bye\r\n" if verb == b"QUIT" else b"250 ok\r\n")
+                if verb == b"QUIT":
+                    return
+
+    with _served(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)) as port:
+        yield port, got
+
+
+@contextmanager
+def _served(server: socketserver.TCPServer) -> Iterator[int]:
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield int(server.server_address[1])
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,217 @@
+"""What fails costs a tier or a sentence, not the forecasts: each run here ends with an outcome and the right code."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from flows import lines, steps
+from flows.night import Night
+from forecaster.errors import ExportError, TrainingError
+from forecaster.ledger import Head, Ledger
+from forecaster.spec import load
+from tests.flows.tiny import NIGHT, pipeline
+
+CHEAP = SimpleNamespace(ingest=steps.ingest, panel=steps.panel, train=steps.train, predict=steps.predict)
+
+
+def refresh(file: Path) -> Night:
+    night = Night.begin(str(file), NIGHT, kind="refresh")
+    return night.run(lambda: lines.predict_only(night, steps))
+
+
+def nightly(file: Path, by: Any = CHEAP) -> Night:
+    night = Night.begin(str(file), NIGHT)
+    return night.run(lambda: lines.nightly(night, by))
+
+
+def shown(file: Path) -> Head | None:
+    with Ledger.open_reader(load(file).ledger_url) as ledger:
+        return ledger.current("tiny")
+
+
+def ended(file: Path) -> tuple[str, int | None]:
+    with Ledger.open_reader(load(file).ledger_url) as ledger:
+        last = ledger.runs("tiny", limit=1)[0]
+    return last.outcome, last.exit_code
+
+
+def test_a_source_that_is_down_leaves_the_forecasts_of_what_is_known(tmp_path: Path) -> None:
+    file = pipeline(tmp_path)
+    before = refresh(file)
+    (tmp_path / "demand.csv").unlink()
+    after = refresh(file)
+    assert (before.exit_code, after.exit_code) == (3, 3)  # no model has reigned yet: the fallback forecasts
+    assert str(after.message).startswith("the sources could not be read: ")
+    head = shown(file)
+    assert head is not None
+    assert (head.run_id, head.tier) == (after.run_id, "fallback")
+    assert ended(file) == ("degraded", 3)
+
+
+def test_a_source_without_rows_and_nothing_known_leaves_the_page_as_it_was(tmp_path: Path) -> None:
+    file = pipeline(tmp_path, days=0)
+    night = refresh(file)
+    assert ended(file) == ("no_data", 4)
+    assert "holds no demand" in str(night.message)
+    assert shown(file) is None
+
+
+def test_a_batch_that_is_stopped_is_told_and_yesterdays_knowledge_forecasts(tmp_path: Path) -> None:
+    file = pipeline(tmp_path, days=129)
+    refresh(file)
+    rows = (tmp_path / "demand.csv").read_text("utf-8")
+    (tmp_path / "demand.csv").write_text(rows + "D0,2026-05-10,30\n", "utf-8")  # one depot of four
+    night = refresh(file)
+    assert ended(file) == ("degraded", 3)
+    assert "the batch was stopped and is in quarantine: thin_feed" in str(night.message)
+    head = shown(file)
+    assert head is not None
+    assert (head.run_id, str(head.cutoff)) == (night.run_id, "2026-05-09")
+
+
+def interpreter(folder: Path, script: str) -> str:
+    """What stands in for Python where the training's process is started, and for nothing else."""
+    file = folder / "python"
+    real = f'exec {sys.executable} "$@"'
+    file.write_text(f'#!/bin/sh\ncase "$2" in\nforecaster.stages.trainer) {script};;\n*) {real};;\nesac\n', "utf-8")
+    file.chmod(0o755)
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("script", "hours", "told"),
+    [
+        ("kill -9 $$", 4, "the training process was killed (signal 9), as the system does when memory runs out"),
+        ("exec sleep 300", 1e-4, "training took longer than schedule.max_training_hours (0.0001) and was ended"),
+        ("echo no such library >&2; exit 7", 4, "ended with exit code 7 and said: no such library"),
+        (
+            """echo '["fault", ["TrainingError", "epoch 3 of 3: the loss is nan"]]'""",
+            4,
+            "epoch 3 of 3: the loss is nan",
+        ),
+    ],
+)
+def test_a_training_that_dies_hangs_or_diverges_costs_the_model_and_not_the_night(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, hours: float, told: str
+) -> None:
+    file = pipeline(tmp_path, f"schedule: {{max_training_hours: {hours}}}\n")
+    monkeypatch.setattr(sys, "executable", interpreter(tmp_path, script))
+    night = nightly(file)
+    assert told in str(night.message)
+    assert str(night.message).startswith("no model could be made tonight: ")
+    assert ended(file) == ("degraded", 3)
+    head = shown(file)
+    assert head is not None
+    assert (head.run_id, head.tier) == (night.run_id, "fallback")
+
+
+def raising(error: Exception) -> Callable[..., Any]:
+    def stage(*_: Any) -> Any:
+        raise error
+
+    return stage
+
+
+@pytest.mark.parametrize("stage", ["train", "backtest", "gate", "export", "record", "promote"])
+@pytest.mark.parametrize("error", [TrainingError("it diverged"), ExportError("it differs"), MemoryError("none left")])
+def test_whatever_fails_between_panel_and_prediction_the_prediction_comes(
+    tmp_path: Path, stage: str, error: Exception
+) -> None:
+    """The line with stages that do nothing, but for one that fails."""
+    nothing = dict.fromkeys(("ingest", "train", "backtest", "record", "register", "promote"), lambda *_: None)
+    made: dict[str, Any] = {"panel": lambda *_: (None, None), "export": lambda *_: "a bundle"}
+    made |= {"gate": lambda *_: SimpleNamespace(admitted=True)}
+    predicted: list[str] = []
+
+    def predict(night: Night) -> None:
+        predicted.append(night.run_id)
+        night.exit_code = 3
+
+    by = SimpleNamespace(**{**nothing, **made, "predict": predict, stage: raising(error)})
+    night = nightly(pipeline(tmp_path), by)
+    assert predicted == [night.run_id]
+    assert night.outcome == "degraded"
+    assert str(error) in str(night.message)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of one megabyte."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if os.getuid() != 0:
+        pytest.skip("only root may mount a small disk")
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        pytest.skip(f"no small disk can be mounted here: {done.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def more_readings(file: Path) -> None:
+    source = file.parent / "demand.csv"
+    source.write_text(source.read_text("utf-8") + "".join(f"D{n},2026-05-10,31\n" for n in range(4)), "utf-8")
+
+
+def fill(folder: Path) -> None:
+    with (folder / "filling").open("wb", buffering=0) as out:
+        try:
+            while True:
+                out.write(b"x" * 4096)
+        except OSError:
+            return
+
+
+@pytest.mark.parametrize("trouble", ["full", "read-only"])
+def test_a_lake_that_cannot_be_written_is_told_and_the_forecasts_go_out(small_disk: Path, trouble: str) -> None:
+    file = pipeline(small_disk.parent, f"lake: {small_disk / 'lake'}\n", days=129)
+    refresh(file)
+    more_readings(file)
+    if trouble == "full":
+        fill(small_disk)
+    else:
+        subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    night = refresh(file)
+    assert ended(file) == ("degraded", 3)
+    assert "the sources could not be read: " in str(night.message)
+    assert "the archive does not have these forecasts: lake table 'forecasts'" in str(night.message)
+    head = shown(file)
+    assert head is not None
+    assert (head.run_id, str(head.cutoff)) == (night.run_id, "2026-05-09")
+
+
+FILLING = """
+import sys
+from pathlib import Path
+from tests.flows import test_degraded as t
+night = t.Night.begin(sys.argv[1], t.NIGHT, kind="refresh")
+t.fill(Path(sys.argv[1]).parent / "disk")
+sys.exit(night.run(lambda: t.lines.predict_only(night, t.steps)).exit_code)
+"""
+
+
+def test_a_ledger_on_a_full_disk_leaves_what_is_shown_and_the_next_run_closes_the_row(small_disk: Path) -> None:
+    file = pipeline(small_disk.parent, f"ledger: sqlite:///{small_disk / 'ledger.db'}\n")
+    first = refresh(file)
+    done = subprocess.run([sys.executable, "-c", FILLING, str(file)], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "the outcome could not be written down: the ledger at " in done.stderr
+    (small_disk / "filling").unlink()
+    head = shown(file)
+    assert head is not None
+    assert head.run_id == first.run_id
+    assert refresh(file).exit_code == 3
+    with Ledger.open_reader(load(file).ledger_url) as ledger:
+        assert [run.outcome for run in ledger.runs()][1] == "failed"

@@ -1,0 +1,187 @@
+"""Everything comes up with one command, its flows deployed and scheduled, and goes with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from flows import deploy, up
+from forecaster.errors import SpecError
+from forecaster.spec import Spec, load
+from tests.flows.tiny import pipeline
+
+pytestmark = pytest.mark.e2e
+
+ROOT = Path(__file__).resolve().parents[2]
+PARTS = ("prefect", "mlflow", "page", "worker")
+SCHEDULE = 'timezone: America/New_York\nschedule: {cron: "15 3 * * *", refresh: "0 8 * * 1-5"}\n'
+
+
+@dataclass(frozen=True)
+class Running:
+    """What `forecaster up` has started."""
+
+    file: Path
+    spec: Spec
+    process: subprocess.Popen[str]
+    api: str
+
+    def ask(self, path: str, **body: Any) -> Any:
+        content = json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.api}{path}", content, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+
+    def told(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(up.note(self.spec).read_text("utf-8"))
+        return found
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def forecaster(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "forecaster", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    file = pipeline(tmp_path_factory.mktemp("up"), SCHEDULE)
+    ports = free_ports(3)
+    options = [f"--{name}-port={port}" for name, port in zip(("prefect", "mlflow", "page"), ports, strict=True)]
+    command = [sys.executable, "-m", "forecaster", "up", str(file), *options]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        for line in process.stdout:
+            if line.startswith("everything is up"):
+                break
+        else:
+            pytest.fail(process.stderr.read())
+        yield Running(file, load(file), process, f"http://127.0.0.1:{ports[0]}/api")
+    finally:
+        process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(90)
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+
+
+def test_the_scheduler_has_scheduled_the_night_in_the_zone_of_the_pipeline(running: Running) -> None:
+    """It looks for what to schedule every minute, at the latest."""
+    deadline = time.monotonic() + 150
+    wanted = {"nightly", "deadline", "predict-only", "maintain"}
+    found: dict[str, list[str]] = {}
+    flows = {flow["id"]: flow["name"] for flow in running.ask("/flows/filter")}
+    while found.keys() != wanted and time.monotonic() < deadline:
+        time.sleep(1)
+        runs = running.ask("/flow_runs/filter", flow_runs={"state": {"type": {"any_": ["SCHEDULED"]}}})
+        found = {}
+        for run in runs:
+            found.setdefault(flows[run["flow_id"]], []).append(run["expected_start_time"])
+    assert found.keys() == wanted
+    assert {each[11:16] for each in found["nightly"]} <= {"07:15", "08:15"}  # summer and winter, in UTC
+
+
+def test_deploying_again_changes_nothing(running: Running) -> None:
+    keys = ("id", "name", "entrypoint", "parameters", "schedules", "work_pool_name", "concurrency_limit", "pull_steps")
+
+    def deployments() -> list[dict[str, Any]]:
+        rows = running.ask("/deployments/filter", sort="NAME_ASC")
+        plain = [{key: row[key] for key in keys} for row in rows]
+        for row in plain:
+            row["schedules"] = [each["schedule"] | {"slug": each["slug"]} for each in row["schedules"]]
+        return sorted(plain, key=lambda row: str(row["entrypoint"]))
+
+    before = deployments()
+    done = forecaster("deploy", running.file)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "nightly/tiny: 15 3 * * * America/New_York",
+        "deadline/tiny: 30 5 * * * America/New_York",
+        "predict-only/tiny: 0 8 * * 1-5 America/New_York",
+        "maintain/tiny: 0 12 * * 0 America/New_York",
+        "backfill/tiny: by hand",
+    ]
+    assert deployments() == before
+    assert len(before) == 5
+
+
+def test_status_shows_what_is_up_and_what_comes_next(running: Running) -> None:
+    done = forecaster("status", running.file)
+    assert done.returncode == 0, done.stderr
+    lines = {line[:10].strip(): line[10:].strip() for line in done.stdout.splitlines()}
+    assert all(lines[part].startswith("up, ") for part in PARTS)
+    assert lines["next night"].endswith(" 03:15 America/New_York")
+    assert lines["last run"].startswith("none")
+
+
+def test_who_starts_it_twice_is_told(running: Running) -> None:
+    done = forecaster("up", running.file)
+    assert done.returncode == 5
+    assert "tiny is up already" in done.stderr
+
+
+def test_stopping_it_leaves_no_process_behind(running: Running) -> None:
+    """The last of this file, since it stops what the others look at."""
+    told = running.told()
+    running.process.send_signal(signal.SIGINT)
+    assert running.process.wait(90) == 0
+    assert not up.note(running.spec).exists()
+    assert not any(up.answers(url) for url in told["health"].values())
+    for pid in told["pids"].values():
+        with pytest.raises(ProcessLookupError):
+            os.killpg(pid, 0)
+    assert forecaster("status", running.file).stdout.startswith("parts      nothing is up; ")
+
+
+def test_the_declaration_names_every_flow_and_every_variable(tmp_path: Path) -> None:
+    file = pipeline(tmp_path)
+    spec = load(file)
+    filled = deploy.filled(file, spec)
+    assert [each["entrypoint"].split(":")[1].replace("_", "-") for each in filled["deployments"]] == [
+        "nightly",
+        "deadline",
+        "predict-only",
+        "maintain",
+        "backfill",
+    ]
+    assert "FORECASTER_" not in yaml.safe_dump(filled)
+    for each in filled["deployments"]:
+        assert each["parameters"]["file"] == str(file)
+        assert (ROOT / each["entrypoint"].split(":")[0]).exists()
+    assert filled["deployments"][2]["schedules"] == []  # no refresh is declared
+
+
+def test_a_schedule_at_an_hour_that_the_clock_skips_is_refused_before_anything_is_deployed(tmp_path: Path) -> None:
+    file = pipeline(tmp_path, 'timezone: Europe/Berlin\nschedule: {cron: "30 2 * * *"}\n')
+    with pytest.raises(
+        SpecError, match=r"schedule.cron is '30 2 \* \* \*', and 02:30 does not exist on .* Europe/Berlin"
+    ):
+        deploy.filled(file, load(file))
+    done = forecaster("deploy", file)
+    assert done.returncode == 2
+    assert not (tmp_path / "var" / "prefect").exists()

@@ -1,0 +1,64 @@
+"""A night that is killed anywhere is finished by the next one, which repeats no finished training."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from forecaster.lake import Lake
+from forecaster.ledger import Ledger
+from forecaster.serving import bundle
+from forecaster.spec import load
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = [
+    pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux's /proc"),
+    pytest.mark.timeout(900),  # three minutes on two idle cores
+]
+
+
+def test_a_night_killed_at_every_boundary_and_within_every_stage_is_finished_by_the_next(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.flows.killed", str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=850,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert set(found["died"].values()) == {-signal.SIGKILL}, (found["died"], done.stderr)
+    assert len(found["died"]) == 21
+    assert found["last"] == 0, done.stderr
+    # One training was killed with its night, the next one ended; the fifteen nights after it trained nothing.
+    assert found["trained"] == ["started", "started", "ended"]
+    spec = load(tmp_path / "pipeline.yaml")
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        runs = ledger.runs(limit=100)
+        head = ledger.current(spec.name)
+        promotions = ledger.promotions(spec.name)
+    assert head is not None
+    assert [run.outcome for run in runs] == ["published", "degraded"] + ["failed"] * 20
+    for run, later in zip(runs[1:], runs, strict=False):
+        published = " after it had published" if run is runs[1] else ""
+        message = f"it was killed{published}, or its machine went down; run {later.run_id} found it"
+        assert run.message == message
+    assert (head.run_id, head.tier) == (runs[0].run_id, "fresh")
+    # Killed after it had published, a night that is run again by hand is published once more, with the same forecasts.
+    assert head.publication_id == 2
+    assert {each.bundle_digest for each in promotions} == {head.bundle_digest}
+    bundles = spec.state_folder / "bundles"
+    assert [each.name for each in bundles.iterdir()] == [head.bundle_digest]
+    assert bundle.read(bundles / str(head.bundle_digest)).manifest["pipeline"] == "tiny"
+    assert list((spec.state_folder / "registry_waiting").iterdir()) == []
+    readings = Lake(spec.lake_url).read("demand", columns=["depot_id", "date"]).to_pylist()
+    assert len({(row["depot_id"], row["date"]) for row in readings}) == len(readings) == 4 * 130

@@ -1,0 +1,155 @@
+"""What a run leaves in Prefect, and who is told of it; on a real Prefect and with real receivers."""
+
+from __future__ import annotations
+
+import email
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email import policy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forecaster.errors import SpecError
+from forecaster.ledger import Ledger
+from forecaster.spec import Spec, load
+from tests.flows.receivers import mailbox, webhook
+from tests.flows.tiny import NIGHT, pipeline
+
+pytestmark = pytest.mark.usefixtures("prefect")
+
+BLOCKS = "notify: {blocks: [custom-webhook/on-call, forecaster-email/on-call]}\n"
+
+
+@dataclass(frozen=True)
+class Told:
+    """What came to the receivers."""
+
+    posted: list[str]
+    mailed: list[str]
+
+    def mail(self) -> tuple[str, str]:
+        """Subject and text of the only message."""
+        [found] = self.mailed
+        message = email.message_from_string(found, policy=policy.default)
+        part = message.get_body(("plain", "html"))
+        assert part is not None
+        return str(message["Subject"]), str(part.get_content())
+
+
+@pytest.fixture
+def told() -> Iterator[Told]:
+    """Receivers that two blocks named on-call lead to."""
+    from prefect.blocks.notifications import CustomWebhookNotificationBlock
+
+    from flows.notify import Email
+
+    with ExitStack() as stack:
+        address, posted = stack.enter_context(webhook())
+        port, mailed = stack.enter_context(mailbox())
+        hook = CustomWebhookNotificationBlock(
+            name="on-call", url=address, json_data={"title": "{{subject}}", "text": "{{body}}"}
+        )
+        hook.save("on-call", overwrite=True)  # type: ignore[unused-coroutine]
+        url = f"mailto://127.0.0.1:{port}?from=night@fleet.example&to=on-call@fleet.example&mode=insecure"
+        Email(url=url).save("on-call", overwrite=True)  # type: ignore[unused-coroutine, arg-type]
+        yield Told(posted, mailed)
+
+
+def refreshed(file: Path) -> Any:
+    from flows.predict_only import predict_only
+
+    return predict_only(str(file), as_of=NIGHT.isoformat(), return_state=True)
+
+
+def test_a_run_is_named_and_reported_and_a_degraded_one_told_of(tmp_path: Path, told: Told) -> None:
+    from prefect.client.orchestration import get_client
+
+    file = pipeline(tmp_path, BLOCKS)
+    state = refreshed(file)
+    assert (state.type.value, state.name) == ("COMPLETED", "Degraded")
+    with Ledger.open_reader(load(file).ledger_url) as ledger:
+        [run] = ledger.runs()
+    with get_client(sync_client=True) as client:
+        flow_run = client.read_flow_run(state.state_details.flow_run_id)
+        assert flow_run.name == "predict-only 2026-05-11 degraded"
+        artifacts = {each.key: each for each in client.read_artifacts() if each.flow_run_id == flow_run.id}
+    assert artifacts.keys() == {"tiny-refresh-report", "tiny-refresh-depots"}
+    page = str(artifacts["tiny-refresh-report"].data)
+    assert page.startswith("# tiny: degraded")
+    for words in (run.run_id, "| ingest |", "| predict |", "tier **fallback**", "Seasonal-naive fallback"):
+        assert words in page
+    assert '"depot": "D3"' in str(artifacts["tiny-refresh-depots"].data)
+    subject, text = told.mail()
+    assert subject == "tiny: degraded"
+    sentence = f"tiny, run {run.run_id}: published at tier fallback."
+    assert sentence in text
+    [posted] = told.posted
+    assert "tiny: degraded" in posted
+    assert sentence in posted
+
+
+def test_a_failed_run_fails_in_prefect_too(tmp_path: Path, told: Told) -> None:
+    state = refreshed(pipeline(tmp_path, BLOCKS, days=0))
+    assert state.type.value == "FAILED"
+    assert "holds no demand" in str(state.message)
+    assert told.mail()[0] == "tiny: failed"
+
+
+def test_who_comes_second_completes_as_busy(tmp_path: Path) -> None:
+    from flows.night import Night
+
+    file = pipeline(tmp_path)
+    first = Night.begin(str(file))
+    state = refreshed(file)
+    assert (state.type.value, state.name) == ("COMPLETED", "Busy")
+    assert f"run {first.run_id} is at work" in str(state.message)
+
+
+def test_a_night_that_is_not_due_does_nothing(tmp_path: Path) -> None:
+    from flows.nightly import nightly
+
+    file = pipeline(tmp_path)
+    done(file, datetime.now(UTC))
+    state = nightly(str(file), due=True, return_state=True)
+    assert state.name == "Nothing due"
+    with Ledger.open_reader(load(file).ledger_url) as ledger:
+        assert len(ledger.runs()) == 1
+
+
+def done(file: Path, as_of: datetime) -> Spec:
+    """A night that was published, as far as the ledger knows."""
+    spec = load(file)
+    with Ledger.open(spec.ledger_url) as ledger:
+        ledger.start_run(f"night-{as_of:%d}", pipeline=spec.name, as_of=as_of, spec_digest=spec.digest)
+        ledger.finish_run(f"night-{as_of:%d}", "published", 0)
+    return spec
+
+
+def test_a_missed_deadline_is_told_of_and_a_kept_one_is_not(tmp_path: Path, told: Told) -> None:
+    from flows import notify
+
+    file = pipeline(tmp_path, BLOCKS)
+    yesterday = datetime(2026, 6, 19, 3, 20, tzinfo=UTC)
+    done(file, yesterday)
+    after = datetime(2026, 6, 20, 5, 31, tzinfo=UTC)
+    assert notify.late(str(file), after - timedelta(minutes=2)) is None  # there is time until 05:30
+    assert notify.late(str(file), yesterday + timedelta(hours=3)) is None
+    sentence = notify.late(str(file), after)
+    assert sentence == "tiny: not published by 05:30 on 2026-06-20; the last run, night-19, is published"
+    assert notify.send(load(file), "late", sentence) == 2
+    assert told.mail()[0] == "tiny: late"
+    done(file, datetime(2026, 6, 20, 3, 40, tzinfo=UTC))
+    assert notify.late(str(file), after) is None
+
+
+def test_only_declared_occasions_are_told_of_and_a_block_that_is_not_there_is_named(tmp_path: Path) -> None:
+    from flows import notify
+
+    spec = load(pipeline(tmp_path, "notify: {blocks: [custom-webhook/nobody-made-it], of: [late]}\n"))
+    assert notify.send(spec, "promotion", "a new champion") == 0
+    with pytest.raises(SpecError, match="Prefect has no block 'custom-webhook/nobody-made-it'"):
+        notify.send(spec, "late", "nothing came")

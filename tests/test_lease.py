@@ -1,0 +1,174 @@
+"""One run works on a pipeline at a time; a dead one is found, closed, and keeps nobody out."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+import sqlalchemy as sa
+
+from forecaster import lease, work
+from forecaster.errors import BUSY, OUR_FAULT, LedgerError
+from forecaster.ledger import Ledger
+from forecaster.migrations import tables
+from forecaster.spec import Spec
+from tests.databases import Postgres, postgres  # noqa: F401 (a fixture)
+from tests.test_ledger import publication
+
+ROOT = Path(__file__).parents[1]
+NOW = datetime(2026, 11, 1, 8, 15, tzinfo=UTC)
+SPEC = Spec.model_validate({"name": "harbor-fleet", "demand": {"source": {"kind": "csv", "path": "demand.csv"}}})
+ELSEWHERE = "another-host 0c1d 77 123456"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'ledger.db'}"
+        return
+    server: Postgres = request.getfixturevalue("postgres")
+    name = f"lease_{uuid4().hex}"
+    engine = sa.create_engine(server.url(), isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        connection.exec_driver_sql(f"create database {name}")
+    yield server.url(database=name).render_as_string(hide_password=False)
+
+
+@pytest.fixture
+def ledger(url: str) -> Iterator[Ledger]:
+    with Ledger.open(url) as opened:
+        yield opened
+
+
+def begin(ledger: Ledger, run_id: str, at: datetime = NOW) -> work.Begun:
+    return work.begin(ledger, SPEC, run_id=run_id, kind="night", as_of=at, now=at)
+
+
+def held_elsewhere(ledger: Ledger) -> None:
+    """As if the lease had been taken by a process of another machine."""
+    with ledger.transaction() as connection:
+        connection.execute(tables.lease.update().values(holder=ELSEWHERE))
+
+
+def outcomes(ledger: Ledger) -> dict[str, str]:
+    return {run.run_id: run.outcome for run in ledger.runs()}
+
+
+def test_who_comes_second_is_told_who_is_at_work_and_ends_as_busy(ledger: Ledger) -> None:
+    assert begin(ledger, "first").rival is None
+    rival = begin(ledger, "second", NOW + timedelta(minutes=1)).rival
+    assert rival is not None
+    assert rival.sentence().startswith("run first is at work since 2026-11-01 08:15 UTC (process ")
+    assert outcomes(ledger) == {"first": "running", "second": "busy"}
+    [second] = [run for run in ledger.runs() if run.run_id == "second"]
+    assert (second.exit_code, second.message) == (BUSY, rival.sentence())
+    assert second.finished_at is not None
+
+
+def test_when_one_run_has_ended_the_next_begins(ledger: Ledger) -> None:
+    begin(ledger, "first")
+    ledger.finish_run("first", "published", 0)
+    assert begin(ledger, "second").rival is None
+
+
+def test_pipelines_do_not_wait_for_one_another(ledger: Ledger) -> None:
+    begin(ledger, "first")
+    other = SPEC.model_copy(update={"name": "other"})
+    assert work.begin(ledger, other, run_id="second", kind="night", as_of=NOW).rival is None
+
+
+def test_a_run_that_was_killed_here_is_found_at_once_and_closed(ledger: Ledger, url: str) -> None:
+    code = (
+        "import time; from tests import test_lease as t; from forecaster.ledger import Ledger; "
+        f"t.begin(Ledger.open({url!r}), 'killed'); print('at work', flush=True); time.sleep(300)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "at work\n"
+        assert begin(ledger, "meanwhile").rival is not None
+        process.send_signal(signal.SIGKILL)
+    begun = begin(ledger, "next")
+    assert (begun.rival, begun.dead) == (None, ("killed",))
+    [killed] = [run for run in ledger.runs() if run.run_id == "killed"]
+    assert (killed.outcome, killed.exit_code) == ("failed", OUR_FAULT)
+    assert killed.message == "it was killed, or its machine went down; run next found it"
+
+
+def test_a_run_elsewhere_keeps_others_out_until_its_lease_has_expired(ledger: Ledger) -> None:
+    begin(ledger, "elsewhere")
+    held_elsewhere(ledger)
+    assert begin(ledger, "too-early", NOW + lease.LASTS - timedelta(seconds=1)).rival is not None
+    assert begin(ledger, "late-enough", NOW + lease.LASTS).dead == ("elsewhere",)
+
+
+def test_a_renewed_lease_expires_later(ledger: Ledger) -> None:
+    begin(ledger, "elsewhere")
+    with ledger.transaction() as connection:
+        assert lease.renew(connection, "elsewhere", NOW + timedelta(minutes=9))
+    held_elsewhere(ledger)
+    assert begin(ledger, "next", NOW + lease.LASTS + timedelta(minutes=8)).rival is not None
+
+
+def test_a_living_run_here_is_not_taken_for_dead_when_the_clock_is_moved(ledger: Ledger) -> None:
+    begin(ledger, "alive")
+    assert begin(ledger, "a-year-later", NOW + timedelta(days=365)).rival is not None
+    assert begin(ledger, "a-year-before", NOW - timedelta(days=365)).rival is not None
+
+
+def test_a_run_that_lost_its_lease_neither_publishes_nor_promotes(ledger: Ledger) -> None:
+    begin(ledger, "night-1")
+    held_elsewhere(ledger)
+    begin(ledger, "night-2", NOW + lease.LASTS)
+    with pytest.raises(LedgerError, match="not for run night-1 any more: run night-2 is at work"):
+        ledger.publish(publication("night-1"))
+    with pytest.raises(LedgerError, match="not for run night-1 any more"):
+        ledger.promote("harbor-fleet", run_id="night-1", bundle_digest="b0", by="gate", reason="better")
+    assert ledger.current("harbor-fleet") is None
+    assert ledger.publish(publication("night-2")) > 0
+    with ledger.transaction() as connection:
+        assert not lease.renew(connection, "night-1", NOW)
+
+
+def test_of_many_that_begin_at_once_one_is_at_work(ledger: Ledger) -> None:
+    barrier, begun = threading.Barrier(6), list[work.Begun]()
+
+    def start(number: int) -> None:
+        barrier.wait()
+        begun.append(begin(ledger, f"run-{number}"))
+
+    threads = [threading.Thread(target=start, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(begun) == 6
+    assert sorted(outcomes(ledger).values()) == ["busy"] * 5 + ["running"]
+    [first] = [each.run_id for each in begun if each.rival is None]
+    assert {each.rival.run_id for each in begun if each.rival} == {first}
+
+
+def test_a_lease_is_renewed_by_a_thread_while_the_run_lives() -> None:
+    renewed = threading.Semaphore(0)
+
+    def renewal() -> bool:
+        renewed.release()
+        return True
+
+    with lease.kept(renewal, every=0.001):
+        assert renewed.acquire(timeout=30)
+        assert renewed.acquire(timeout=30)
+
+
+def test_this_process_lives_and_one_of_another_machine_is_not_known() -> None:
+    host, boot, pid, started = lease.this_process().split(" ")
+    assert lease.is_gone(lease.this_process()) is False
+    assert lease.is_gone(f"{host} {boot} {pid} {int(started) - 1}") is True  # the number was given to another process
+    assert lease.is_gone(f"{host} an-earlier-boot {pid} {started}") is True
+    assert lease.is_gone(ELSEWHERE) is None
