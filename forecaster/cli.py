@@ -144,7 +144,7 @@ def backfill(
     again: Annotated[bool, typer.Option("--again", help="Also dates that have forecasts.")] = False,
     plain: Plain = False,
 ) -> None:
-    """Forecast past dates, oldest first, as of each; into the archive."""
+    """Forecast past dates into the archive, the oldest first."""
     spec = _load(file)
     days = [
         _parsed(name, text, "a day such as 2026-11-01").date() for name, text in (("--from", first), ("--to", last))
@@ -249,7 +249,7 @@ def replay(
     run: Annotated[str, typer.Argument(metavar="RUN", help="The run that published, as the ledger names it.")],
     verify: Annotated[bool, typer.Option("--verify", help="Exit with 1 when a value differs.")] = False,
 ) -> None:
-    """Make a published forecast again and compare it value by value.
+    """Make a published forecast again and compare the values.
 
     Reads the run's bundle and what the lake knew at its instant; publishes nothing.
     """
@@ -273,7 +273,7 @@ def serve(
 
 @app.command()
 def plan(file: File) -> None:
-    """Show what tonight would do, and what has changed; change nothing.
+    """Show what tonight would do and what differs; change nothing.
 
     Compares with the last published night: the pipeline file key by key, depots, calendar, what would be reused.
     """
