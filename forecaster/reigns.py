@@ -52,7 +52,7 @@ def promote(
     reason: Reason,
     by: By = None,
 ) -> None:
-    """Make a kept bundle the champion, against the gate if need be."""
+    """Make a kept bundle the champion by hand."""
     from forecaster.spec import load
     from forecaster.stages import reign
 
