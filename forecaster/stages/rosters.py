@@ -1,0 +1,43 @@
+"""The night's rosters: from the forecast and the fleet of its depots to what is published of each day."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from forecaster import staffing
+from forecaster.publication import PublishedRoster
+from forecaster.spec import Spec
+from forecaster.staffing import Roster
+from forecaster.values import Forecast, Panel
+from forecaster.vans import Fleet
+
+
+def plan(forecast: Forecast, panel: Panel, spec: Spec) -> Roster | None:
+    """The cheapest roster of the panel's depots; None where the pipeline plans no staff."""
+    return staffing.roster(forecast, spec.staffing, fleet(panel, spec)) if spec.staffing else None
+
+
+def fleet(panel: Panel, spec: Spec) -> Fleet | None:
+    """The vans of the panel's depots; None where the pipeline counts none."""
+    declared = spec.staffing.vans if spec.staffing else None
+    return Fleet.of(declared, panel.attributes, len(panel.depot_ids)) if declared else None
+
+
+def told(roster: Roster, forecast: Forecast) -> dict[tuple[int, int], PublishedRoster]:
+    """What is published of each open day, by the positions of depot and day."""
+    borrowed, lent = defaultdict(list), defaultdict(list)
+    for loan in roster.loans:
+        borrowed[loan.borrower, loan.day].append((forecast.depot_ids[loan.lender], loan.vans))
+        lent[loan.lender, loan.day].append((forecast.depot_ids[loan.borrower], loan.vans))
+    return {
+        (row, step): PublishedRoster(
+            vans=None if roster.vans is None else int(roster.vans[row, step]),
+            chance_short=roster.chance_short[row, step],
+            cost=roster.expected_cost[row, step],
+            one_more=roster.one_more[row, step],
+            one_fewer=roster.one_fewer[row, step],
+            borrowed=tuple(borrowed[row, step]),
+            lent=tuple(lent[row, step]),
+        )
+        for row, step in zip(*(axis.tolist() for axis in forecast.open.nonzero()), strict=True)
+    }
