@@ -1,10 +1,10 @@
 """Forecast ─► whom to roster: the number of drivers at which one more would cost more than it saves.
 
-The newsvendor model (Arrow, Harris & Marschak 1951; Porteus, Foundations of Stochastic Inventory Theory, ch. 1) in whole
-drivers. A day needs N = ceil(orders / orders_per_driver) drivers; each missing one costs `cost_short`, each one too many
-`cost_idle`. A crew of n costs G(n) = cost_short E(N - n)+ + cost_idle E(n - N)+ in expectation, and one driver more
-changes that by (cost_short + cost_idle) P(N ≤ n) - cost_short, which rises with n. So G is convex, and the cheapest crew
-is the smallest that suffices with probability cost_short / (cost_short + cost_idle).
+The newsvendor model (Arrow, Harris & Marschak 1951; Porteus, Foundations of Stochastic Inventory Theory, ch. 1) in
+whole drivers. A day needs N = ceil(orders / orders_per_driver) drivers; each missing one costs `cost_short`, each one
+too many `cost_idle`. A crew of n costs G(n) = cost_short E(N - n)+ + cost_idle E(n - N)+ in expectation, and one
+driver more changes that by (cost_short + cost_idle) P(N ≤ n) - cost_short, which rises with n. So G is convex, and the
+cheapest crew is the smallest that suffices with probability cost_short / (cost_short + cost_idle).
 """
 
 from __future__ import annotations
@@ -101,8 +101,9 @@ class Need:
     def cost(self, crew: Ints, staffing: Staffing) -> Doubles:
         """G(crew): what this many drivers are expected to cost in missing and idle ones."""
         idle = self.idle(crew)
-        found: Doubles = staffing.cost_short * (self.mean - crew + idle) + staffing.cost_idle * idle
-        return np.maximum(found, 0)  # not -1e-14
+        bill = staffing.cost_short * (self.mean - crew + idle) + staffing.cost_idle * idle
+        found: Doubles = np.maximum(bill, 0)  # not -1e-14
+        return found
 
     def _pieces(self) -> zip[tuple[Doubles, Doubles, float, float]]:
         return zip(self.knots[:-1], self.knots[1:], self.levels[:-1], self.levels[1:], strict=True)
@@ -123,7 +124,9 @@ def within(wanted: NDArray[np.floating], open_: Bools, staffing: Staffing) -> In
 def roster(forecast: Forecast, staffing: Staffing, fleet: vans.Fleet | None = None) -> Roster:
     """The cheapest roster of all depots under the declared limits and, with a fleet, the vans that there are."""
     need = Need.of(forecast.quantiles, forecast.levels, staffing.orders_per_driver)
-    drivers, placed, loans = crew(need, forecast.open, staffing), None, ()
+    drivers = crew(need, forecast.open, staffing)
+    placed: Ints | None = None
+    loans: tuple[Loan, ...] = ()
     if fleet is not None:
         drivers, placed, loans = with_vans(drivers, need, staffing, fleet)
     limits, nan = staffing.crew, np.full(drivers.shape, np.nan)
@@ -133,7 +136,7 @@ def roster(forecast: Forecast, staffing: Staffing, fleet: vans.Fleet | None = No
     return Roster(
         drivers,
         placed,
-        np.where(forecast.open, 1 - need.suffices(drivers), 0.0),
+        np.where(forecast.open, np.clip(1 - need.suffices(drivers), 0, 1), 0.0),
         np.where(forecast.open, need.cost(drivers, staffing), 0.0),
         np.where(may_rise, more, nan),
         np.where(may_fall, fewer, nan),
@@ -141,9 +144,7 @@ def roster(forecast: Forecast, staffing: Staffing, fleet: vans.Fleet | None = No
     )
 
 
-def with_vans(
-    wanted: Ints, need: Need, staffing: Staffing, fleet: vans.Fleet
-) -> tuple[Ints, Ints, tuple[Loan, ...]]:
+def with_vans(wanted: Ints, need: Need, staffing: Staffing, fleet: vans.Fleet) -> tuple[Ints, Ints, tuple[Loan, ...]]:
     """The crews (depots, horizon) that the fleet can carry at least expected cost, their vans, and what is lent.
 
     The first `crew.min` drivers of a depot come before any other depot's further ones.

@@ -2,9 +2,9 @@
 
 A depot's expected cost is convex in its crew, so what each further van saves only falls. Giving the next van to the
 depot where it saves most is then optimal under one common limit (Fox 1966, "Discrete optimization via marginal
-analysis", Management Science 13) and under limits of cities within it, which form a polymatroid (Federgruen & Groenevelt
-1986, "The greedy procedure for resource allocation problems", Operations Research 34). Vans stay in their city; those
-that belong to no depot may go anywhere.
+analysis", Management Science 13) and under limits of cities within it, which form a polymatroid (Federgruen &
+Groenevelt 1986, "The greedy procedure for resource allocation problems", Operations Research 34). Vans stay in their
+city; those that belong to no depot may go anywhere.
 """
 
 from __future__ import annotations
@@ -71,10 +71,8 @@ class Fleet:
         for day in range(placed.shape[1]):
             spare = self.home - placed[:, day]
             givers, takers = (self._one_each(np.maximum(sign * spare, 0)) for sign in (1, -1))
-            paired = [_same_city(givers, takers, self.city)] if len(givers) and len(takers) else []
-            for pairs in paired:
-                each, count = np.unique(pairs, axis=0, return_counts=True)
-                found += [Loan(day, int(a), int(b), int(n)) for (a, b), n in zip(each, count, strict=True)]
+            each, count = np.unique(_same_city(givers, takers, self.city), axis=0, return_counts=True)
+            found += [Loan(day, int(a), int(b), int(n)) for (a, b), n in zip(each, count, strict=True)]
         return tuple(found)
 
     def _one_day(self, wanted: Ints, day: int, saving: Saving) -> Ints:
@@ -101,8 +99,8 @@ class Fleet:
 
 def _same_city(givers: NDArray[np.intp], takers: NDArray[np.intp], city: NDArray[np.intp]) -> NDArray[np.intp]:
     """The k-th giver with the k-th taker of each city, (pairs, 2); both rows are city by city."""
-    there = [city[row] * (len(givers) + len(takers)) + _ranks(city[row]) for row in (givers, takers)]
-    _, left, right = np.intersect1d(*there, assume_unique=True, return_indices=True)
+    one, other = (city[row] * (len(givers) + len(takers)) + _ranks(city[row]) for row in (givers, takers))
+    _, left, right = np.intersect1d(one, other, assume_unique=True, return_indices=True)
     return np.stack([givers[left], takers[right]], axis=1)
 
 

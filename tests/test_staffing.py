@@ -87,7 +87,9 @@ def test_no_other_crew_is_expected_to_cost_less(
     shares = (np.arange(20_000) + 0.5) / 20_000
     came = np.ceil(np.interp(shares, need.levels, need.knots[:, 0, 0]))
     crews = np.arange(int(came.max()) + 2)
-    bill = np.array([short * np.clip(came - n, 0, None).mean() + idle * np.clip(n - came, 0, None).mean() for n in crews])
+    bill = np.array(
+        [short * np.clip(came - n, 0, None).mean() + idle * np.clip(n - came, 0, None).mean() for n in crews]
+    )
     least = 0.01 * (short + idle) * max(1.0, float(came.max()) / 50)  # what the steps may miss
     assert found.expected_cost.item() == pytest.approx(bill[found.drivers.item()], abs=least)
     exact = need.cost(crews.astype(np.int32)[:, None, None], money).ravel()

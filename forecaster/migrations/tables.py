@@ -111,7 +111,9 @@ published = sa.Table(
     sa.Column("open", sa.Boolean, nullable=False),
     sa.Column("quantiles", Json, nullable=False),  # orders, aligned with the publication's levels
     sa.Column("drivers", sa.Integer),
-    sa.Column("roster", Json),  # {vans, chance_short, cost, one_more, one_fewer, borrowed, lent}; money in the spec's unit
+    sa.Column(
+        "roster", Json
+    ),  # {vans, chance_short, cost, one_more, one_fewer, borrowed, lent}; money in the spec's unit
 )
 
 published_totals = sa.Table(

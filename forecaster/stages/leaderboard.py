@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from forecaster.demand import panel as panels
-from forecaster.evaluation import baselines
+from forecaster.evaluation import backtest, baselines
 from forecaster.evaluation.backtest import Predictor, cutoffs
 from forecaster.evaluation.paired import difference
 from forecaster.ledger import Ledger
+from forecaster.model.train import VALIDATION
 from forecaster.progress import Night as Progress
 from forecaster.spec import Spec
-from forecaster.stages import learn
+from forecaster.stages import learn, replay
 from forecaster.stages.know import know
 from forecaster.stages.past import Past
+from forecaster.stages.replay import Replay
 from forecaster.values import Candidate, Forecast, Panel, Scores
 
 RETRAINED = "retrained"
@@ -31,6 +33,7 @@ class Board:
     scores: tuple[Scores, ...]
     days: str
     verdict: str
+    rosters: Replay | None = None  # what rosters made of the candidate's forecasts would have cost
 
     def lines(self) -> list[str]:
         """A table for a screen."""
@@ -45,11 +48,13 @@ class Board:
         compared = [
             {"model": each.model, **{k: v if v == v else None for k, v in each.metrics.items()}} for each in self.scores
         ]
-        return {"metric": self.metric, "days": self.days, "models": compared, "verdict": self.verdict}
+        found = {"metric": self.metric, "days": self.days, "models": compared, "verdict": self.verdict}
+        return {**found, "staffing": self.rosters.to_json()} if self.rosters else found
 
 
-def board(spec: Spec, *, as_of: datetime, progress: Progress) -> Board:
+def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = False) -> Board:
     """Train a model on what lies before the held-out days, and hold it and its rivals against them; changes nothing.
+    With `staffing` also what rosters of these days would have cost.
 
     Raises MissingExtra where a declared baseline is not installed, NoUsableData where the lake holds too little.
     """
@@ -71,12 +76,19 @@ def board(spec: Spec, *, as_of: datetime, progress: Progress) -> Board:
         )
     for trouble in troubles:
         progress.say(trouble)
+    rosters = None
+    if staffing:
+        with progress.stage("rosters"):
+            first = seen(cutoffs(panel, spec.backtest.days, spec.backtest.every)[0])
+            earlier = backtest.folds(models[learn.CANDIDATE], first, cutoffs(first, VALIDATION), seen)
+            rosters = replay.replay(scores[learn.CANDIDATE].folds, earlier, panel, seen, spec)
     days = [day for fold in scores[learn.CANDIDATE].folds for day in fold.forecast.target_dates if day <= panel.cutoff]
     return Board(
         spec.gate.metric,
         tuple(ranked(scores, spec.gate.metric)),
         f"{min(days)} to {max(days)}",
         winner(scores, spec.gate.metric),
+        rosters,
     )
 
 

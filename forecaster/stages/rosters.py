@@ -36,8 +36,8 @@ def told(roster: Roster, forecast: Forecast) -> dict[tuple[int, int], PublishedR
             cost=roster.expected_cost[row, step],
             one_more=roster.one_more[row, step],
             one_fewer=roster.one_fewer[row, step],
-            borrowed=tuple(borrowed[row, step]),
-            lent=tuple(lent[row, step]),
+            borrowed=tuple(borrowed.get((row, step), ())),
+            lent=tuple(lent.get((row, step), ())),
         )
         for row, step in zip(*(axis.tolist() for axis in forecast.open.nonzero()), strict=True)
     }
