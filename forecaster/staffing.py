@@ -80,9 +80,9 @@ class Need:
             found += (high - low) * np.clip(along, 0, 1)
         return found
 
-    def idle(self, crew: Ints) -> Doubles:
+    def idle(self, crew: Ints | Doubles) -> Doubles:
         """E(crew - N)+, exactly: the sum of P(N ≤ k) over all k below the crew, piece by piece an arithmetic series."""
-        found = np.maximum(crew - np.ceil(self.knots[-1]), 0)
+        found: Doubles = np.maximum(crew - np.ceil(self.knots[-1]), 0.0)
         for left, right, low, high in self._pieces():
             first, last = np.ceil(left), np.minimum(np.ceil(right), crew)  # whole numbers from first to before last
             count = np.maximum(last - first, 0)

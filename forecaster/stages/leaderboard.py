@@ -48,7 +48,12 @@ class Board:
         compared = [
             {"model": each.model, **{k: v if v == v else None for k, v in each.metrics.items()}} for each in self.scores
         ]
-        found = {"metric": self.metric, "days": self.days, "models": compared, "verdict": self.verdict}
+        found: dict[str, object] = {
+            "metric": self.metric,
+            "days": self.days,
+            "models": compared,
+            "verdict": self.verdict,
+        }
         return {**found, "staffing": self.rosters.to_json()} if self.rosters else found
 
 
@@ -74,14 +79,9 @@ def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = F
         scores, troubles = learn.backtest(
             models, folder, panel, knowledge, spec, seen=seen, on_model=lambda name: progress.advance(0, name)
         )
+        rosters = _rosters(models[learn.CANDIDATE], scores, panel, seen, spec, progress) if staffing else None
     for trouble in troubles:
         progress.say(trouble)
-    rosters = None
-    if staffing:
-        with progress.stage("rosters"):
-            first = seen(cutoffs(panel, spec.backtest.days, spec.backtest.every)[0])
-            earlier = backtest.folds(models[learn.CANDIDATE], first, cutoffs(first, VALIDATION), seen)
-            rosters = replay.replay(scores[learn.CANDIDATE].folds, earlier, panel, seen, spec)
     days = [day for fold in scores[learn.CANDIDATE].folds for day in fold.forecast.target_dates if day <= panel.cutoff]
     return Board(
         spec.gate.metric,
@@ -90,6 +90,17 @@ def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = F
         winner(scores, spec.gate.metric),
         rosters,
     )
+
+
+def _rosters(
+    predict: Predictor, scores: Mapping[str, Scores], panel: Panel, seen: Past, spec: Spec, progress: Progress
+) -> Replay:
+    """What rosters of the held-out days would have cost; the first buffers are chosen on the days that calibrated the
+    candidate, which it was not trained on either."""
+    progress.advance(0, "rosters")
+    first = seen(cutoffs(panel, spec.backtest.days, spec.backtest.every)[0])
+    earlier = backtest.folds(predict, first, cutoffs(first, VALIDATION), seen)
+    return replay.replay(scores[learn.CANDIDATE].folds, earlier, panel, seen, spec)
 
 
 def _trained(panel: Panel, spec: Spec, seen: Past, cutoff: date | None, progress: Progress) -> Candidate:

@@ -116,12 +116,12 @@ def _with(fold: Fold, buffer: tuple[float, float], costs: Staffing) -> Doubles:
 def _last_week(fold: Fold, seen: Seen, costs: Staffing) -> Doubles:
     """What the same weekday needed when it was last known at the cutoff; 0 where it was not in eight weeks."""
     before = seen(fold.forecast.cutoff)
-    orders = np.where(before.open[:, : before.history], before.demand, np.nan)
+    orders: Doubles = np.where(before.open[:, : before.history], before.demand, np.nan)
     orders = np.pad(orders, [(0, 0), (7 * WEEKS, 0)], constant_values=np.nan)
     found = np.full(fold.actuals.shape, np.nan)
     for back in range(1, WEEKS + 1):
-        for step in range(found.shape[1]):
-            there = orders[:, step - 7 * back]
+        for step in range(before.horizon):
+            there = orders[:, orders.shape[1] - 7 * back + step]
             found[:, step] = np.where(np.isnan(found[:, step]), there, found[:, step])
     return np.nan_to_num(_needed(found, costs))
 
