@@ -29,7 +29,8 @@ from tests.benchmarks.report import ROOT, Figure, below, tell
 
 SAMPLE = "harbor_fleet"
 ORDERS = {"favorita_transactions": 150, "recruit_restaurants": 4, "rossmann": 60, "muenster_bike_counters": 300}
-SHOWN = ("harbor_fleet", "favorita_transactions", "recruit_restaurants")
+NO_LIMIT = "harbor_fleet without its vans"
+SHOWN = (SAMPLE, NO_LIMIT, "favorita_transactions", "recruit_restaurants")
 
 
 def main() -> None:
@@ -96,8 +97,11 @@ def speed(depots: int) -> list[Figure]:
 
 
 def _spec(name: str) -> tuple[Spec, datetime]:
-    if name == SAMPLE:
-        return load(ROOT / "data" / SAMPLE / "pipeline.yaml"), datetime.fromisoformat("2026-11-01T03:15:00-05:00")
+    if name in (SAMPLE, NO_LIMIT):
+        spec, now = load(ROOT / "data" / SAMPLE / "pipeline.yaml"), datetime.fromisoformat("2026-11-01T03:15:00-05:00")
+        assert spec.staffing is not None
+        costs = spec.staffing if name == SAMPLE else spec.staffing.model_copy(update={"vans": None})
+        return spec.model_copy(update={"staffing": costs}), now
     costs = Staffing(orders_per_driver=ORDERS[name], cost_short=38, cost_idle=22)
     return real.spec_of(name).model_copy(update={"staffing": costs}), datetime.now(UTC)
 
