@@ -32,11 +32,8 @@ class PublishedRoster:
     lent: tuple[tuple[str, int], ...] = ()  # own vans that stand elsewhere: where, how many
 
     def __post_init__(self) -> None:
-        _keep(self, **{name: _number(getattr(self, name)) for name in ("one_more", "one_fewer")})
-        _keep(self, chance_short=float(self.chance_short), cost=float(self.cost))
-        _keep(self, vans=None if self.vans is None else int(self.vans))
-        for name in ("borrowed", "lent"):
-            _keep(self, **{name: tuple((str(depot), int(count)) for depot, count in getattr(self, name))})
+        if self.borrowed or self.lent:  # JSON gives lists
+            _keep(self, borrowed=tuple(map(tuple, self.borrowed)), lent=tuple(map(tuple, self.lent)))
 
 
 @dataclass(frozen=True)
@@ -127,10 +124,6 @@ class Publication:
     def __post_init__(self) -> None:
         in_order = sorted(self.totals, key=lambda total: (total.city, total.target_date))
         _keep(self, levels=tuple(map(float, self.levels)), totals=tuple(in_order))
-
-
-def _number(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else float(value)
 
 
 def _keep(value: object, **fields: object) -> None:

@@ -8,7 +8,7 @@ from forecaster import staffing
 from forecaster.publication import PublishedRoster
 from forecaster.spec import Spec
 from forecaster.staffing import Roster
-from forecaster.values import Forecast, Panel
+from forecaster.values import Doubles, Forecast, Panel
 from forecaster.vans import Fleet
 
 
@@ -29,15 +29,21 @@ def told(roster: Roster, forecast: Forecast) -> dict[tuple[int, int], PublishedR
     for loan in roster.loans:
         borrowed[loan.borrower, loan.day].append((forecast.depot_ids[loan.lender], loan.vans))
         lent[loan.lender, loan.day].append((forecast.depot_ids[loan.borrower], loan.vans))
+    chance, cost = roster.chance_short.tolist(), roster.expected_cost.tolist()  # plain numbers: they end as JSON
+    more, fewer = _known(roster.one_more), _known(roster.one_fewer)
     return {
         (row, step): PublishedRoster(
             vans=None if roster.vans is None else int(roster.vans[row, step]),
-            chance_short=roster.chance_short[row, step],
-            cost=roster.expected_cost[row, step],
-            one_more=roster.one_more[row, step],
-            one_fewer=roster.one_fewer[row, step],
+            chance_short=chance[row][step],
+            cost=cost[row][step],
+            one_more=more[row][step],
+            one_fewer=fewer[row][step],
             borrowed=tuple(borrowed.get((row, step), ())),
             lent=tuple(lent.get((row, step), ())),
         )
         for row, step in zip(*(axis.tolist() for axis in forecast.open.nonzero()), strict=True)
     }
+
+
+def _known(values: Doubles) -> list[list[float | None]]:
+    return [[None if value != value else value for value in row] for row in values.tolist()]
