@@ -42,7 +42,8 @@ WITHOUT_EXTRAS := \
   /^[a-z0-9]/ { flush() } { block = block $$0 "\n" } END { flush() }
 
 .DEFAULT_GOAL := help
-.PHONY: help env run page test check format lock bench bench-accuracy bench-example bench-speed bench-growth bench-scale bench-serving bench-orchestration clean
+.PHONY: help env run page test check format lock bench bench-accuracy bench-example bench-speed bench-growth bench-scale \
+  bench-serving bench-orchestration bench-staffing clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -101,6 +102,9 @@ bench-serving: $(ENV) ## measure the inference step: size, cold start, calls aga
 
 bench-orchestration: $(ENV) ## measure what Prefect costs a night
 	@$(BIN)/python -m tests.benchmarks.orchestration
+
+bench-staffing: $(ENV) ## measure what rosters of the last eight weeks would have cost, and how fast vans are placed
+	@$(BIN)/python -m tests.benchmarks.staffing
 
 clean: ## remove what make made (.venv, .tools, caches); forecasts in var/ stay
 	rm -rf .venv .tools build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -163,6 +163,10 @@ def backtest(
     file: File,
     as_of: AsOf = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, with every metric.")] = False,
+    staffing: Annotated[
+        bool, typer.Option("--staffing", help="Also what rosters would have cost; the last 56 days by default.")
+    ] = False,
+    days: Annotated[int | None, typer.Option(min=1, help="So many last days, in the place of `backtest.days`.")] = None,
 ) -> None:
     """Compare our model and its rivals on the same past days.
 
@@ -175,17 +179,23 @@ def backtest(
 
     spec = _load(file)
     try:
+        from forecaster.stages import bills
         from forecaster.stages.leaderboard import board
     except ModuleNotFoundError as error:
         raise MissingExtra(f"{error}; this command needs: pip install 'forecaster[train]'") from error
+    if staffing or days:
+        spec = bills.of_days(spec, days, staffing=staffing)
     progress = Night()
     with progress.shown():
-        found = board(spec, as_of=_instant(as_of, spec) or datetime.now(UTC), progress=progress)
+        found = board(spec, as_of=_instant(as_of, spec) or datetime.now(UTC), progress=progress, staffing=staffing)
     if as_json:
         typer.echo(json.dumps(found.to_json(), indent=2))
         return
     for line in (f"{spec.name}, {found.days}", *found.lines(), found.verdict):
         typer.echo(line)
+    if found.rosters:
+        for line in ("", f"What rosters would have cost, {found.days}", *found.rosters.lines()):
+            typer.echo(line)
 
 
 @app.command()

@@ -20,6 +20,23 @@ PAGE_LEVELS = (0.1, 0.5, 0.9)  # the page shows the median and the 80 % band
 
 
 @dataclass(frozen=True)
+class PublishedRoster:
+    """What a day's crew is worth; money is in the unit of the declared costs."""
+
+    vans: int | None  # None = the pipeline counts no vans
+    chance_short: float  # that the day needs more drivers
+    cost: float  # expected, of missing and idle drivers
+    one_more: float | None  # expected cost with one driver more; None = the limits forbid it
+    one_fewer: float | None
+    borrowed: tuple[tuple[str, int], ...] = ()  # vans of other depots of the city that stand here: whose, how many
+    lent: tuple[tuple[str, int], ...] = ()  # own vans that stand elsewhere: where, how many
+
+    def __post_init__(self) -> None:
+        if self.borrowed or self.lent:  # JSON gives lists
+            _keep(self, borrowed=tuple(map(tuple, self.borrowed)), lent=tuple(map(tuple, self.lent)))
+
+
+@dataclass(frozen=True)
 class PublishedDay:
     """One depot's forecast for one local calendar day, in orders."""
 
@@ -28,6 +45,7 @@ class PublishedDay:
     open: bool
     quantiles: tuple[float, ...]  # aligned with the publication's levels; all 0 on a closed day
     drivers: int | None = None  # whom to roster; None = the pipeline plans no staff
+    roster: PublishedRoster | None = None  # what is said of that crew, on open days
 
     def __post_init__(self) -> None:
         # NumPy scalars are welcome here and plain numbers afterwards: they end as JSON.
@@ -169,7 +187,17 @@ def _wrong(day: PublishedDay, levels: int) -> str | None:
         return f"quantiles {list(day.quantiles)} on a closed day, wanted 0"
     if day.drivers is not None and day.drivers < 0:
         return f"{day.drivers} drivers, wanted 0 or more"
-    return None
+    return None if day.roster is None else _wrong_roster(day.roster)
+
+
+def _wrong_roster(roster: PublishedRoster) -> str | None:
+    if not 0 <= roster.chance_short <= 1:
+        return f"a chance of {roster.chance_short} to be short, wanted one from 0 to 1"
+    money = [each for each in (roster.cost, roster.one_more, roster.one_fewer) if each is not None]
+    if not all(0 <= each < math.inf for each in money):
+        return f"expected costs {money}, wanted finite amounts of 0 or more"
+    counts = [count for _, count in (*roster.borrowed, *roster.lent)] + [roster.vans or 0]
+    return f"vans {counts}, wanted 0 or more" if min(counts) < 0 else None
 
 
 def _wrong_quantiles(values: tuple[float, ...], levels: int) -> str | None:

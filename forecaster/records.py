@@ -20,6 +20,7 @@ from forecaster.publication import (
     PublishedDay,
     PublishedDepot,
     PublishedMark,
+    PublishedRoster,
     PublishedTotal,
     RecentDay,
     Tier,
@@ -188,7 +189,14 @@ def depots(connection: sa.Connection, publication_id: int, depot_id: str | None 
     days = defaultdict(list)
     for row in connection.execute(queries[1].order_by(tables.published.c.target_date)).mappings():
         days[row["depot_id"]].append(
-            PublishedDay(row["target_date"], row["horizon"], row["open"], tuple(row["quantiles"]), row["drivers"])
+            PublishedDay(
+                row["target_date"],
+                row["horizon"],
+                row["open"],
+                tuple(row["quantiles"]),
+                row["drivers"],
+                None if row["roster"] is None else PublishedRoster(**row["roster"]),
+            )
         )
     return tuple(
         PublishedDepot(

@@ -66,6 +66,7 @@ OF_BATCHES: Mapping[str, Rule] = {
     "covariate_missing": Rule("warn", "known-future covariates for the days ahead", _TOLD),
     "depot_twice": Rule("warn", "one set of attributes a depot; the last row counts", _TOLD),
     "zone_form": Rule("warn", "a time zone such as Europe/Berlin, or nothing; taken as nothing", _TOLD),
+    "vans_form": Rule("warn", "a whole number of vans, or nothing; taken as nothing", _TOLD),
     "event_form": Rule("warn", "a date such as 2024-03-05 and a kind; the row is left out", _TOLD),
     "event_place": Rule(
         "warn", "a depot, city, country or subdivision of the depots source; it concerns no depot", _TOLD

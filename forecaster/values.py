@@ -125,7 +125,7 @@ class Panel:
     statics: Ints  # (depots, static attributes), codes of `encoding`
     encoding: Encoding
     calendar_names: tuple[str, ...]
-    attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # static attribute → its word per depot
+    attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # attribute → its word per depot
     marks: Marks = field(default_factory=Marks)
 
     def __post_init__(self) -> None:

@@ -30,6 +30,7 @@ from forecaster.ledger import (
     PublishedDay,
     PublishedDepot,
     PublishedMark,
+    PublishedRoster,
     PublishedTotal,
     RecentDay,
     objections,
@@ -81,6 +82,7 @@ def publication(run_id: str = "night-1", orders: float = 100.0, depots: int = 2,
             step != 2,
             (orders - 20, orders, orders + 20) if step != 2 else (0.0, 0.0, 0.0),
             drivers=3,
+            roster=PublishedRoster(3, 0.125, 41.5, 44.0, None, (("D9", 2),)) if step == 1 else None,
         )
         for step in (1, 2, 3)
     )
@@ -169,6 +171,9 @@ def test_depot_ids_of_any_letters_are_kept(ledger: Ledger) -> None:
         (broken(quantiles=(80.0, 120.0, 100.0)), "wanted no fall"),
         (broken(open=False), "on a closed day, wanted 0"),
         (broken(drivers=-1), "-1 drivers"),
+        (broken(roster=PublishedRoster(1, 1.5, 1.0, None, None)), "a chance of 1.5 to be short"),
+        (broken(roster=PublishedRoster(1, 0.5, float("nan"), None, None)), "wanted finite amounts of 0 or more"),
+        (broken(roster=PublishedRoster(1, 0.5, 1.0, None, None, lent=(("D1", -2),))), "wanted 0 or more"),
         (broken(target_date=date(2025, 6, 25)), "wanted the 3 days after 2025-06-17"),
         (publication(totals=(total(step=4),)), "the total of the network, 2025-06-21: wanted one of the 3 days"),
         (

@@ -46,7 +46,7 @@ def build(knowledge: Knowledge, spec: Spec, encoding: Encoding | None = None) ->
         rows = _rows(knowledge, at)
         counted[:, : grid.history][business.without_demand(counted, opened, rows, spec, grid)] = 0
     if encoding is None:
-        encoding = Encoding(covariates.learn(demand, at, spec), _labels(attributes))
+        encoding = Encoding(covariates.learn(demand, at, spec), _labels(attributes, spec))
     pairs, group = _calendars(where, spec)
     return Panel(
         depot_ids=(ids := tuple(grid.depots.tolist())),
@@ -97,21 +97,21 @@ def _rows(knowledge: Knowledge, at: Cells) -> Any:
 
 
 def _attributes(depots: pd.DataFrame, spec: Spec, grid: Grid) -> dict[str, tuple[str, ...]]:
-    """Each static attribute's word per depot, "" where it is not known."""
+    """Each attribute's word per depot, "" where it is not known."""
     if spec.depots is None:
         return {}
     table = depots.set_index("depot_id").reindex(grid.depots)
     return {
         name: tuple(table[name].fillna("").astype("str").tolist()) if name in table else ("",) * len(grid.depots)
-        for name in spec.depots.static
+        for name in spec.attributes
     }
 
 
-def _labels(attributes: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+def _labels(attributes: Mapping[str, tuple[str, ...]], spec: Spec) -> dict[str, tuple[str, ...]]:
     """The most frequent words of each static attribute."""
     labels = {}
-    for name, words in attributes.items():
-        count = pd.Series(words, dtype="str").replace("", None).value_counts()
+    for name in spec.depots.static if spec.depots else ():
+        count = pd.Series(attributes[name], dtype="str").replace("", None).value_counts()
         labels[name] = tuple(sorted(covariates.most_frequent(count, MAX_LABELS)))
     return labels
 

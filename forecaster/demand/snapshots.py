@@ -25,12 +25,12 @@ _OWN = frozenset({"opened", "closed", "timezone", "retracted", "recorded_at"})
 
 
 def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
-    """The snapshot of the depots source: depot_id, opened, closed, timezone and the static attributes as words."""
+    """The snapshot of the depots source: depot_id, opened, closed, timezone and the attributes as words."""
     assert spec.depots is not None
-    source, columns, static = spec.depots.source, spec.depots.columns, spec.depots.static
-    if taken := sorted(_OWN & set(static)):
+    source, columns, kept = spec.depots.source, spec.depots.columns, spec.attributes
+    if taken := sorted(_OWN & set(kept)):
         raise SpecError(f"depots.static: the depots table has a column '{taken[0]}' of its own; rename the source's")
-    wanted = [name for name in (columns.depot_id, columns.opened, columns.closed, columns.timezone, *static) if name]
+    wanted = [name for name in (columns.depot_id, columns.opened, columns.closed, columns.timezone, *kept) if name]
     given = sources.read(source, spec, wanted)
     tell = _Tell(spec, findings)
     table = pd.DataFrame({"depot_id": text.words(given[columns.depot_id]), "row": given[sources.ROW]})
@@ -47,8 +47,12 @@ def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
         wrong = given[zone.notna() & ~known]
         tell("zone_form", wrong, columns.timezone, "a time zone such as Europe/Berlin, or nothing; taken as nothing")
         table["timezone"] = zone.where(known, None)
-    for name in static:
+    for name in kept:
         table[name] = text.words(given[name])
+    if home := spec.vans_home:
+        wrong = ~table[home].str.fullmatch(r"\d{0,6}(\.0+)?")
+        tell("vans_form", given[wrong], home, "a whole number of vans, or nothing; taken as nothing")
+        table[home] = table[home].where(~wrong, "")
     tell("depot_missing", given[table["depot_id"] == ""], columns.depot_id, "a depot id; the row is left out")
     tell("row_form", given[given[sources.FAULT] != ""], columns.depot_id, "as many fields as the header")
     misnamed = ~text.in_one_line(table["depot_id"])

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
-REVISION = "0003"
+REVISION = "0004"
 REVISION_TABLE = "forecaster_revision"  # not alembic's own name: other tools in the same database use that one
 
 
@@ -122,6 +122,9 @@ published = sa.Table(
     sa.Column("open", sa.Boolean, nullable=False),
     sa.Column("quantiles", Json, nullable=False),  # orders, aligned with the publication's levels
     sa.Column("drivers", sa.Integer),
+    sa.Column(
+        "roster", Json
+    ),  # {vans, chance_short, cost, one_more, one_fewer, borrowed, lent}; money in the spec's unit
 )
 
 published_totals = sa.Table(

@@ -10,11 +10,11 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from zoneinfo import ZoneInfo, available_timezones
 
 import yaml
-from pydantic import Field, PrivateAttr, ValidationError, field_validator
+from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from forecaster import mistakes
 from forecaster.credentials import DATASETS, ENVIRONMENT_DEFAULTS, fill
@@ -24,6 +24,7 @@ from forecaster.spec.sections import (
     Aliases,
     Backtest,
     Calendar,
+    Crew,
     Demand,
     DemandColumns,
     DemandRules,
@@ -48,6 +49,7 @@ __all__ = [
     "AnySource",
     "Backtest",
     "Calendar",
+    "Crew",
     "CsvSource",
     "DeltaSource",
     "Demand",
@@ -122,6 +124,23 @@ class Spec(Section):
             hint = mistakes.nearest(value, available_timezones())
             raise ValueError(f"found {value!r}, wanted a time zone such as Europe/Berlin{hint}")
         return value
+
+    @model_validator(mode="after")
+    def _homes_of_depots(self) -> Self:
+        if self.vans_home and self.depots is None:
+            raise ValueError("staffing.vans.home names a column of the depots source, and there is no section depots")
+        return self
+
+    @property
+    def vans_home(self) -> str | None:
+        """The column of the depots source with the vans that are at home there."""
+        return self.staffing.vans.home if self.staffing and self.staffing.vans else None
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """What is kept of each depot: its static attributes, and where vans are at home, which no model sees."""
+        static = self.depots.static if self.depots else ()
+        return tuple(dict.fromkeys((*static, *([self.vans_home] if self.vans_home else ()))))
 
     @property
     def zone(self) -> ZoneInfo:

@@ -265,9 +265,29 @@ class Gate(Section):
         return bounds
 
 
+class Crew(Section):
+    """How many drivers a depot may have on an open day."""
+
+    min: int = Field(default=1, ge=0)
+    """Fewest drivers."""
+    max: int | None = Field(default=None, ge=1)
+    """Most drivers. Left out: as many as pay."""
+
+    @model_validator(mode="after")
+    def _rising(self) -> Self:
+        if self.max is not None and self.max < self.min:
+            raise ValueError(f"found min {self.min} and max {self.max}, wanted max to be no less than min")
+        return self
+
+
 class Vans(Section):
     total: int = Field(ge=1)
-    """Vans of all depots together."""
+    """Vans of all depots together, on the road on any day."""
+    home: str | None = None
+    """Column of the depots source with the vans that are at home there. They stay in their city, and depots lend them
+    to one another; vans above the sum of homes go anywhere. Left out: all go anywhere."""
+    drivers_per_van: int = Field(default=1, ge=1)
+    """Drivers who share a van on a day, one shift after the other."""
 
 
 class Staffing(Section):
@@ -279,8 +299,10 @@ class Staffing(Section):
     """Cost of one driver too few for a shift."""
     cost_idle: float = Field(gt=0)
     """Cost of one driver too many for a shift."""
+    crew: Crew = Crew()
+    """Limits of a depot's crew on an open day."""
     vans: Vans | None = None
-    """The fleet, for whom it concerns; rosters are not limited by it."""
+    """The fleet: rosters need no more vans than there are. Left out: each driver has one."""
 
 
 class Schedule(Section):

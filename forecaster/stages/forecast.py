@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from forecaster import staffing, totals
+from forecaster import totals
 from forecaster.demand import panel as panels
 from forecaster.errors import BundleError, LakeError
 from forecaster.lake import TABLES, Lake
@@ -32,7 +32,7 @@ from forecaster.serving import keys
 from forecaster.serving.fallback import seasonal_naive
 from forecaster.serving.predict import Predictor
 from forecaster.spec import Spec
-from forecaster.stages import caveats
+from forecaster.stages import caveats, rosters
 from forecaster.stages.know import know
 from forecaster.values import Forecast, Knowledge, Panel
 
@@ -211,7 +211,8 @@ def _totals(forecast: Forecast, panel: Panel) -> tuple[PublishedTotal, ...]:
 
 def _depots(forecast: Forecast, panel: Panel, spec: Spec) -> tuple[PublishedDepot, ...]:
     """What the page shows of each depot; a depot that closed before its recent days began is left out."""
-    crews = staffing.drivers(forecast, spec.staffing) if spec.staffing else None
+    planned = rosters.plan(forecast, panel, spec)
+    told = rosters.told(planned, forecast) if planned else {}
     first = max(panel.history - RECENT, 0)
     recent_days = panel.days[first : panel.history].astype(object)
     found = []
@@ -224,7 +225,8 @@ def _depots(forecast: Forecast, panel: Panel, spec: Spec) -> tuple[PublishedDepo
                 horizon=step + 1,
                 open=bool(forecast.open[row, step]),
                 quantiles=tuple(float(q) for q in forecast.quantiles[row, step]),
-                drivers=int(crews[row, step]) if crews is not None else None,
+                drivers=int(planned.drivers[row, step]) if planned else None,
+                roster=told.get((row, step)),
             )
             for step, day in enumerate(forecast.target_dates)
         )
@@ -233,6 +235,6 @@ def _depots(forecast: Forecast, panel: Panel, spec: Spec) -> tuple[PublishedDepo
             for i, day in enumerate(recent_days)
         )
         named = tuple(PublishedMark(mark.date, mark.kind, mark.name) for mark in panel.marks.of(row))
-        attributes = {name: words[row] for name, words in panel.attributes.items()}
+        attributes = {name: panel.attributes[name][row] for name in spec.depots.static} if spec.depots else {}
         found.append(PublishedDepot(depot_id, days, recent, attributes, named))
     return tuple(found)

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from forecaster.demand import panel as panels
-from forecaster.evaluation import baselines
+from forecaster.evaluation import backtest, baselines
 from forecaster.evaluation.backtest import Predictor, cutoffs
 from forecaster.evaluation.paired import difference
 from forecaster.ledger import Ledger
+from forecaster.model.train import VALIDATION
 from forecaster.progress import Night as Progress
 from forecaster.spec import Spec
-from forecaster.stages import learn
+from forecaster.stages import bills, learn
+from forecaster.stages.bills import Bills
 from forecaster.stages.know import know
 from forecaster.stages.past import Past
 from forecaster.values import Candidate, Forecast, Panel, Scores
@@ -31,6 +33,7 @@ class Board:
     scores: tuple[Scores, ...]
     days: str
     verdict: str
+    rosters: Bills | None = None  # what rosters made of the candidate's forecasts would have cost
 
     def lines(self) -> list[str]:
         """A table for a screen."""
@@ -45,11 +48,18 @@ class Board:
         compared = [
             {"model": each.model, **{k: v if v == v else None for k, v in each.metrics.items()}} for each in self.scores
         ]
-        return {"metric": self.metric, "days": self.days, "models": compared, "verdict": self.verdict}
+        found: dict[str, object] = {
+            "metric": self.metric,
+            "days": self.days,
+            "models": compared,
+            "verdict": self.verdict,
+        }
+        return {**found, "staffing": self.rosters.to_json()} if self.rosters else found
 
 
-def board(spec: Spec, *, as_of: datetime, progress: Progress) -> Board:
+def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = False) -> Board:
     """Train a model on what lies before the held-out days, and hold it and its rivals against them; changes nothing.
+    With `staffing` also what rosters of these days would have cost.
 
     Raises MissingExtra where a declared baseline is not installed, NoUsableData where the lake holds too little.
     """
@@ -69,6 +79,7 @@ def board(spec: Spec, *, as_of: datetime, progress: Progress) -> Board:
         scores, troubles = learn.backtest(
             models, folder, panel, knowledge, spec, seen=seen, on_model=lambda name: progress.advance(0, name)
         )
+        rosters = _rosters(models[learn.CANDIDATE], scores, panel, seen, spec, progress) if staffing else None
     for trouble in troubles:
         progress.say(trouble)
     days = [day for fold in scores[learn.CANDIDATE].folds for day in fold.forecast.target_dates if day <= panel.cutoff]
@@ -77,7 +88,19 @@ def board(spec: Spec, *, as_of: datetime, progress: Progress) -> Board:
         tuple(ranked(scores, spec.gate.metric)),
         f"{min(days)} to {max(days)}",
         winner(scores, spec.gate.metric),
+        rosters,
     )
+
+
+def _rosters(
+    predict: Predictor, scores: Mapping[str, Scores], panel: Panel, seen: Past, spec: Spec, progress: Progress
+) -> Bills:
+    """What rosters of the held-out days would have cost; the first buffers are chosen on the days that calibrated the
+    candidate, which it was not trained on either."""
+    progress.advance(0, "rosters")
+    first = seen(cutoffs(panel, spec.backtest.days, spec.backtest.every)[0])
+    earlier = backtest.folds(predict, first, cutoffs(first, VALIDATION), seen)
+    return bills.replay(scores[learn.CANDIDATE].folds, earlier, panel, seen, spec)
 
 
 def _trained(panel: Panel, spec: Spec, seen: Past, cutoff: date | None, progress: Progress) -> Candidate:

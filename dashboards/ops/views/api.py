@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from dashboards.ops.views.front import Front, three
 from dashboards.ops.views.network import drivers, together
-from forecaster.ledger import Head, PublishedDay, PublishedDepot, PublishedTotal
+from forecaster.ledger import Head, PublishedDay, PublishedDepot, PublishedRoster, PublishedTotal
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,7 @@ class FullDayOut:
     open: bool
     quantiles: list[float]
     drivers: int | None
+    roster: PublishedRoster | None
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ def depot_out(head: Head, depot: PublishedDepot, front: Front) -> FullDepotOut:
         depot.depot_id,
         depot.attributes,
         list(head.levels),
-        [FullDayOut(d.target_date, d.horizon, d.open, list(d.quantiles), d.drivers) for d in depot.days],
+        [FullDayOut(d.target_date, d.horizon, d.open, list(d.quantiles), d.drivers, d.roster) for d in depot.days],
         [RecentOut(d.date, d.demand, d.open) for d in depot.recent],
         [MarkOut(m.date, m.kind, m.name) for m in depot.marks],
     )

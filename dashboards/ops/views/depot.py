@@ -9,6 +9,7 @@ from datetime import date, timedelta
 from dashboards.ops import words
 from dashboards.ops.charts import Ahead, Chart, chart
 from dashboards.ops.views.front import Front, three
+from dashboards.ops.views.roster import sentence
 from forecaster.ledger import Head, PublishedDepot, PublishedMark, RecentDay
 
 PAST_DAYS = 28
@@ -25,6 +26,7 @@ class Line:
     orders: str
     range: str
     drivers: int | None
+    roster: str  # in a sentence; may be empty
     marks: str
     meant: bool
 
@@ -69,6 +71,7 @@ def depot_page(head: Head, depot: PublishedDepot, front: Front) -> DepotPage:
                 words.orders(numbers.median),
                 words.span(numbers.low, numbers.high),
                 day.drivers,
+                sentence(day),
                 named.get(day.target_date, ""),
                 i == front.meant,
             )

@@ -1,0 +1,110 @@
+"""Measure what our rosters would have cost in the last eight weeks beside their rivals', and how fast vans are placed.
+
+python -m tests.benchmarks.staffing [--datasets harbor_fleet,favorita_transactions,…]
+
+Crews, costs and vans of the real datasets are made up: as many orders a driver as give a usual depot some ten drivers,
+and no fleet. Models are trained with `preset: quick`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from datetime import UTC, date, datetime
+
+import numpy as np
+
+from forecaster import staffing
+from forecaster.progress import Night
+from forecaster.spec import Spec, Staffing, load
+from forecaster.stages import bills
+from forecaster.stages.bills import Bills
+from forecaster.stages.ingest import ingest
+from forecaster.stages.leaderboard import board
+from forecaster.values import Forecast
+from forecaster.vans import Fleet
+from tests.benchmarks import real
+from tests.benchmarks.report import ROOT, Figure, below, tell
+
+SAMPLE = "harbor_fleet"
+ORDERS = {"favorita_transactions": 150, "recruit_restaurants": 4, "rossmann": 60, "muenster_bike_counters": 300}
+NO_LIMIT = "harbor_fleet without its vans"
+SHOWN = (SAMPLE, NO_LIMIT, "favorita_transactions", "recruit_restaurants")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--datasets", default=",".join(SHOWN))
+    figures = [figure for depots in (64, 5_000) for figure in speed(depots)]
+    for name in parser.parse_args().datasets.split(","):
+        found = replayed(name)
+        print(f"\n{name}")
+        print("\n".join(found.lines()), flush=True)
+        figures += told(name, found)
+    tell("staffing", figures)
+
+
+def replayed(name: str) -> Bills:
+    """The bills of one dataset's last eight weeks, by the way of `forecaster backtest --staffing`."""
+    spec, now = _spec(name)
+    with tempfile.TemporaryDirectory() as folder:
+        own = {
+            "state": folder,
+            "lake": f"{folder}/lake",
+            "training": spec.training.model_copy(update={"preset": "quick"}),
+        }
+        spec = bills.of_days(spec.model_copy(update=own), None, staffing=True)
+        ingest(spec, now=now)
+        progress = Night()
+        with progress.shown():
+            found = board(spec, as_of=now, progress=progress, staffing=True).rosters
+    assert found is not None
+    return found
+
+
+def told(name: str, found: Bills) -> list[Figure]:
+    """The costs, and ours over the cheapest rival's that does not know the future."""
+    costs = {bill.roster: bill.cost for bill in found.bills}
+    rivals = [cost for roster, cost in costs.items() if roster not in (bills.OURS, bills.FORESIGHT)]
+    ratio = costs[bills.OURS] / min(rivals)
+    return [
+        *(Figure(f"{name}: cost, {bill.roster}", bill.cost, "money", n=bill.days) for bill in found.bills),
+        below(f"{name}: our cost over the cheapest rival's", ratio, "ratio", 1),
+    ]
+
+
+def speed(depots: int) -> list[Figure]:
+    """Seconds for a week's rosters, alone and with two vans for three that are wanted, homes and loans."""
+    random = np.random.default_rng(0)
+    levels = tuple(tenth / 10 for tenth in range(1, 10))
+    orders = np.sort(random.gamma(4, 100, (depots, 7, len(levels))), axis=-1).astype(np.float32)
+    days = tuple(date(2026, 1, day) for day in range(2, 9))
+    said = Forecast(tuple(map(str, range(depots))), date(2026, 1, 1), days, levels, orders, np.ones((depots, 7), bool))
+    costs = Staffing(orders_per_driver=45, cost_short=38, cost_idle=22)
+    begun = time.perf_counter()
+    wanted = staffing.roster(said, costs).drivers
+    alone = time.perf_counter() - begun
+    total = int(wanted.sum(axis=0).mean() * 2 / 3)
+    home = random.multinomial(total, np.full(depots, 1 / depots)).astype(np.int32)
+    begun = time.perf_counter()
+    staffing.roster(said, costs, Fleet(total, random.integers(0, max(depots // 20, 1), depots), home))
+    placed = time.perf_counter() - begun
+    return [
+        below(f"rosters of {depots:,} depots for 7 days", alone, "s", 1),
+        below(f"the same with {total:,} vans and loans", placed, "s", 1 if depots < 100 else 30),
+    ]
+
+
+def _spec(name: str) -> tuple[Spec, datetime]:
+    if name in (SAMPLE, NO_LIMIT):
+        spec, now = load(ROOT / "data" / SAMPLE / "pipeline.yaml"), datetime.fromisoformat("2026-11-01T03:15:00-05:00")
+        assert spec.staffing is not None
+        costs = spec.staffing if name == SAMPLE else spec.staffing.model_copy(update={"vans": None})
+        return spec.model_copy(update={"staffing": costs}), now
+    costs = Staffing(orders_per_driver=ORDERS[name], cost_short=38, cost_idle=22)
+    return real.spec_of(name).model_copy(update={"staffing": costs}), datetime.now(UTC)
+
+
+if __name__ == "__main__":
+    main()
