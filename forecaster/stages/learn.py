@@ -24,7 +24,7 @@ from forecaster.serving import bundle as bundles
 from forecaster.serving.fallback import seasonal_naive
 from forecaster.serving.predict import Predictor
 from forecaster.spec import Spec
-from forecaster.stages import parity, past
+from forecaster.stages import graphs, parity, past
 from forecaster.stages.parity import Agreement
 from forecaster.values import Candidate, Forecast, Knowledge, Panel, Scores, Verdict
 
@@ -231,7 +231,7 @@ def to_bundle(
 
     Raises ExportError when they differ, BundleError when the bundle would not be believed: such a model never reigns.
     """
-    graph, weights = export.to_graph(candidate), export.weights(candidate)
+    graph, weights = graphs.graph(candidate, spec), export.weights(candidate)
     agreement = parity.agree(candidate, graph, bundles.npz(weights), export.about(candidate), panel)
     about = {
         **export.about(candidate),

@@ -55,7 +55,7 @@ def tidy(spec: Spec, *, now: datetime, keep: str) -> Tidied:
     for table in TABLES:
         lake.tidy(table, hours=24 * kept.lake)
     bundles = (each for each in (state / "bundles").glob("*") if each.name not in in_use and _is_of(spec, each))
-    caches = [*(state / "jax_cache").glob("*"), *(state / "profiles").glob("*")]
+    caches = [each for kind in ("jax_cache", "profiles", "graphs") for each in (state / kind).glob("*")]
     return Tidied(
         bundles=_remove(bundles, now - timedelta(days=kept.bundles)),
         checkpoints=_remove((state / "checkpoints").glob("*"), now - timedelta(days=kept.checkpoints)),
