@@ -4,7 +4,8 @@ Every roster keeps to the same limits and has the same vans. Ours is `staffing.r
 "Median plus buffer" adds the same share, or the same number of drivers, to what the candidate's median needs; the
 buffer is chosen anew each week as the one that would have been cheapest on all replayed days before and on the four
 weeks before these, which makes it the fairest rival. "Same as last week" rosters what the same weekday needed when it
-was last known. Perfect foresight knows what will come, and pays only for what limits and vans forbid.
+was last known. Perfect foresight knows what will come, and pays only for what limits and vans forbid, and for
+days on which a depot was expected to be closed and was not.
 """
 
 from __future__ import annotations

@@ -37,28 +37,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--datasets", default=",".join(SHOWN))
     figures = [figure for depots in (64, 5_000) for figure in speed(depots)]
-    for name in parser.parse_args().datasets.split(","):
-        found = replayed(name)
-        print(f"\n{name}")
-        print("\n".join(found.lines()), flush=True)
-        figures += told(name, found)
+    datasets = parser.parse_args().datasets.split(",")
+    with tempfile.TemporaryDirectory() as folder:
+        for name in datasets:
+            found = replayed(name, folder)
+            print(f"\n{name}")
+            print("\n".join(found.lines()), flush=True)
+            figures += told(name, found)
     tell("staffing", figures)
 
 
-def replayed(name: str) -> Bills:
+def replayed(name: str, folder: str) -> Bills:
     """The bills of one dataset's last eight weeks, by the way of `forecaster backtest --staffing`."""
     spec, now = _spec(name)
-    with tempfile.TemporaryDirectory() as folder:
-        own = {
-            "state": folder,
-            "lake": f"{folder}/lake",
-            "training": spec.training.model_copy(update={"preset": "quick"}),
-        }
-        spec = bills.of_days(spec.model_copy(update=own), None, staffing=True)
-        ingest(spec, now=now)
-        progress = Night()
-        with progress.shown():
-            found = board(spec, as_of=now, progress=progress, staffing=True).rosters
+    quick = spec.training.model_copy(update={"preset": "quick"})
+    own = {"state": folder, "lake": f"{folder}/{name}", "training": quick}
+    spec = bills.of_days(spec.model_copy(update=own), None, staffing=True)
+    ingest(spec, now=now)
+    progress = Night()
+    with progress.shown():
+        found = board(spec, as_of=now, progress=progress, staffing=True).rosters
     assert found is not None
     return found
 
