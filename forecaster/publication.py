@@ -32,8 +32,8 @@ class PublishedRoster:
     lent: tuple[tuple[str, int], ...] = ()  # own vans that stand elsewhere: where, how many
 
     def __post_init__(self) -> None:
-        if self.borrowed or self.lent:  # JSON gives lists
-            _keep(self, borrowed=tuple(map(tuple, self.borrowed)), lent=tuple(map(tuple, self.lent)))
+        # JSON gives lists.
+        _keep(self, borrowed=tuple(map(tuple, self.borrowed)), lent=tuple(map(tuple, self.lent)))
 
 
 @dataclass(frozen=True)

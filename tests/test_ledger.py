@@ -68,6 +68,12 @@ def ledger(url: str) -> Iterator[Ledger]:
         yield opened
 
 
+ROSTERS = {
+    1: PublishedRoster(3, 0.125, 41.5, 44.0, None, borrowed=(("D9", 2),)),
+    3: PublishedRoster(None, 0.0, 0.1 + 0.2, None, 44.0),  # without loans, and with a number that has many digits
+}
+
+
 def start(ledger: Ledger, run_id: str, pipeline: str = "harbor-fleet", hours: int = 0) -> None:
     at = NIGHT + timedelta(hours=hours)
     ledger.start_run(run_id, pipeline=pipeline, as_of=at, spec_digest="5pec", lake_versions={"demand": 3}, at=at)
@@ -82,7 +88,7 @@ def publication(run_id: str = "night-1", orders: float = 100.0, depots: int = 2,
             step != 2,
             (orders - 20, orders, orders + 20) if step != 2 else (0.0, 0.0, 0.0),
             drivers=3,
-            roster=PublishedRoster(3, 0.125, 41.5, 44.0, None, (("D9", 2),)) if step == 1 else None,
+            roster=ROSTERS.get(step),
         )
         for step in (1, 2, 3)
     )

@@ -13,7 +13,7 @@ import pytest
 
 from forecaster.lake import Lake
 from forecaster.ledger import Ledger
-from forecaster.serving import bundle
+from forecaster.serving import bundle, keys
 from forecaster.spec import load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,8 +57,9 @@ def test_a_night_killed_at_every_boundary_and_within_every_stage_is_finished_by_
     assert head.publication_id == 2
     assert {each.bundle_digest for each in promotions} == {head.bundle_digest}
     bundles = spec.state_folder / "bundles"
-    assert [each.name for each in bundles.iterdir()] == [head.bundle_digest]
-    assert bundle.read(bundles / str(head.bundle_digest)).manifest["pipeline"] == "tiny"
+    assert sorted(each.name for each in bundles.iterdir()) == [head.bundle_digest, f"{head.bundle_digest}.tar.zst"]
+    kept = bundle.read(bundles / str(head.bundle_digest), keys.trusted(spec.state_folder))
+    assert kept.manifest["pipeline"] == "tiny"
     assert list((spec.state_folder / "registry_waiting").iterdir()) == []
     readings = Lake(spec.lake_url).read("demand", columns=["depot_id", "date"]).to_pylist()
     assert len({(row["depot_id"], row["date"]) for row in readings}) == len(readings) == 4 * 130
