@@ -124,7 +124,7 @@ def test_depots_may_have_odd_names_in_one_line(tmp_path: Path) -> None:
     assert (found.demand == 7).all()
 
 
-@pytest.mark.parametrize("kind", [("random", "16"), ("boundaries",)], ids=lambda kind: kind[0])
+@pytest.mark.parametrize("kind", [("random", "8"), ("boundaries",)], ids=lambda kind: kind[0])
 def test_a_lake_is_whole_after_any_kill_and_the_next_run_completes_it(tmp_path: Path, kind: tuple[str, ...]) -> None:
     command = [sys.executable, "-m", "tests.stages.killed", str(tmp_path), *kind]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
