@@ -48,6 +48,7 @@ class Night:
         self.outcome: Outcome = "running"
         self.told: Mapping[str, Any] = {}  # what went out
         self.versions: dict[str, int] = {}
+        self.seen: Any = None  # `stages.past.Past`, between training and backtest
         self.findings: list[Any] = []
         self.verdict: Verdict | None = None
         self.promoted: str | None = None  # the bundle that came to reign tonight, where another did before

@@ -56,14 +56,13 @@ def panel(night: Night) -> tuple[Knowledge, Panel]:
 def train(night: Night, panel: Panel, knowledge: Knowledge) -> Candidate:
     """Fit and calibrate tonight's candidate, in a process that may die or be ended without the night."""
     from forecaster.stages import trainer
-    from forecaster.stages.past import Past
 
     with night.stage("train"):
         candidate = trainer.fit(
             panel,
             night.spec,
             night.file,
-            seen=Past(knowledge, panel, night.spec),
+            seen=_seen(night, panel, knowledge),
             profile=night.profile,
             on_epoch=lambda e: night.progress.advance(
                 e["number"] / e["of"],
@@ -82,7 +81,6 @@ def backtest(night: Night, candidate: Candidate, panel: Panel, knowledge: Knowle
     """Score candidate, champion and baselines on the same unseen days."""
     from forecaster.lake import Lake
     from forecaster.stages import learn
-    from forecaster.stages.past import Past
 
     with night.stage("backtest"):
         scores, troubles = learn.backtest(
@@ -91,13 +89,22 @@ def backtest(night: Night, candidate: Candidate, panel: Panel, knowledge: Knowle
             panel,
             knowledge,
             night.spec,
-            seen=Past(knowledge, panel, night.spec),
+            seen=_seen(night, panel, knowledge),
             on_model=lambda name: night.progress.advance(0, name),
         )
         learn.keep_scores(scores, Lake(night.spec.lake_url), run_id=night.run_id, now=datetime.now(UTC))
+    night.seen = None  # which may be large, and is not asked again
     if troubles:
         night.note(message="; ".join(troubles))
     return scores
+
+
+def _seen(night: Night, panel: Panel, knowledge: Knowledge) -> Any:
+    """The panel as it was at a cutoff; all versions are read once a night."""
+    from forecaster.stages.past import Past
+
+    night.seen = night.seen or Past(knowledge, panel, night.spec)
+    return night.seen
 
 
 def gate(night: Night, scores: Mapping[str, Scores]) -> Verdict:

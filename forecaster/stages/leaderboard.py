@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from pathlib import Path
 
 from forecaster.demand import panel as panels
 from forecaster.evaluation import backtest, baselines
@@ -14,7 +15,7 @@ from forecaster.ledger import Ledger
 from forecaster.model.train import VALIDATION
 from forecaster.progress import Night as Progress
 from forecaster.spec import Spec
-from forecaster.stages import bills, learn
+from forecaster.stages import bills, learn, trainer
 from forecaster.stages.bills import Bills
 from forecaster.stages.know import know
 from forecaster.stages.past import Past
@@ -109,9 +110,17 @@ def _trained(panel: Panel, spec: Spec, seen: Past, cutoff: date | None, progress
         spec,
         seen=seen,
         cutoff=cutoff,
+        checkpoints=_checkpoints(panel, spec, seen, cutoff),
         on_epoch=lambda e: progress.advance(e.number / e.of, f"epoch {e.number}/{e.of}  loss {e.loss:.4f}"),
         on_trouble=progress.say,
     )
+
+
+def _checkpoints(panel: Panel, spec: Spec, seen: Past, cutoff: date | None) -> Path:
+    """The night's own where its training is this one, so that nothing is trained twice; else a folder that the next
+    night does not look into."""
+    same = cutoff is None and trainer.remembered(panel, spec, seen)
+    return learn.checkpoint_folder(spec) if same else spec.state_folder / "backtest" / "checkpoints"
 
 
 def _retrained(first: Predictor, panel: Panel, spec: Spec, seen: Past, progress: Progress) -> Predictor:

@@ -24,8 +24,9 @@ from forecaster.serving import bundle as bundles
 from forecaster.serving.fallback import seasonal_naive
 from forecaster.serving.predict import Predictor
 from forecaster.spec import Spec
-from forecaster.stages import graphs, parity, past
+from forecaster.stages import graphs, parity
 from forecaster.stages.parity import Agreement
+from forecaster.stages.past import Past
 from forecaster.values import Candidate, Forecast, Knowledge, Panel, Scores, Verdict
 
 CANDIDATE, CHAMPION, NAIVE = "candidate", "champion", "seasonal_naive"
@@ -46,6 +47,7 @@ def fit(
     *,
     seen: backtests.Seen | None = None,
     cutoff: date | None = None,
+    checkpoints: Path | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
     on_trouble: Callable[[str], None] | None = None,
     profile: Path | None = None,
@@ -53,13 +55,15 @@ def fit(
     """A candidate trained and calibrated on what was known at the cutoff, by default the backtest's first one.
 
     `seen` is the panel as it was at a cutoff (`past.Past`), by default tonight's, cut off. A training that was
-    killed goes on from its checkpoint. `on_trouble` hears what else happened on the way; `profile` is a folder for a
-    trace of two epochs.
+    killed goes on from its checkpoint, in the night's folder unless `checkpoints` is another. `on_trouble` hears what
+    else happened on the way; `profile` is a folder for a trace of two epochs.
     Raises NoUsableData when the history is too short, TrainingError when the loss stops being a number.
     """
     seen = seen or panel.at
     before = seen(cutoff or first_cutoff(panel, spec))
-    candidate = train_alone(before, spec, on_epoch=on_epoch, on_trouble=on_trouble, profile=profile)
+    candidate = _together(
+        before, spec, 0, checkpoints=checkpoints, on_epoch=on_epoch, on_trouble=on_trouble, profile=profile
+    )
     held_out = backtests.folds(export.forecaster(candidate), before, backtests.cutoffs(before, VALIDATION), seen)
     factors = calibrate.factors(held_out)
     return replace(
@@ -102,6 +106,7 @@ def _together(
     spec: Spec,
     number: int,
     *,
+    checkpoints: Path | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
     on_trouble: Callable[[str], None] | None = None,
     profile: Path | None = None,
@@ -116,7 +121,7 @@ def _together(
             spec,
             on_epoch=on_epoch,
             on_trouble=on_trouble,
-            checkpoints=spec.state_folder / "checkpoints",
+            checkpoints=checkpoints or checkpoint_folder(spec),
             profile=profile,
         )
     finally:
@@ -155,7 +160,8 @@ def backtest(
     if champion is not None:
         try:
             reigning = Predictor(bundles.read(champion, keys.trusted(spec.state_folder)))
-            its_own = past.Past(knowledge, panel, spec, reigning.bundle.encoding)
+            read = seen if isinstance(seen, Past) else Past(knowledge, panel, spec)
+            its_own = read.under(reigning.bundle.encoding)
             told = {CHAMPION: _telling(CHAMPION, reigning, on_model)}
             scores |= backtests.run(told, panel, days, every=every, seen=its_own)
         except ForecasterError as error:
@@ -254,3 +260,8 @@ def to_bundle(
 
 def bundle_folder(spec: Spec) -> Path:
     return spec.state_folder / "bundles"
+
+
+def checkpoint_folder(spec: Spec) -> Path:
+    """Where the night's training keeps what it goes on from."""
+    return spec.state_folder / "checkpoints"

@@ -9,9 +9,10 @@ a day's first version where it came more than four weeks late, and the batch tha
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -32,20 +33,23 @@ _DAY = 86_400_000_000  # in µs
 class Past:
     """Tonight's depots at earlier cutoffs."""
 
-    def __init__(self, knowledge: Knowledge, panel: Panel, spec: Spec, encoding: Encoding | None = None) -> None:
-        """Reads what was known tonight, all versions; `encoding` is the panel's by default.
-
-        Raises LakeError when the lake cannot be read.
-        """
+    def __init__(self, knowledge: Knowledge, panel: Panel, spec: Spec) -> None:
+        """Reads what was known tonight, all versions. Raises LakeError when the lake cannot be read."""
         lake, tonight = Lake(spec.lake_url), knowledge.as_of
         self._spec, self._knowledge, self._panel = spec, knowledge, panel
-        self._encoding = encoding or panel.encoding
+        self._encoding = panel.encoding
         self._rows = know.every_version(lake, spec, tonight, knowledge.versions["demand"])
         self._loaded = _loaded_later(self._rows, spec)
         self._small = {
             table: know.frame(lake, table, version=knowledge.versions[table], until=tonight) for table in know.KEYS
         }
         self._refused = know.refused(lake, tonight)
+
+    def under(self, encoding: Encoding) -> Self:
+        """The same past as another model numbers it, read once for both."""
+        other = copy(self)
+        other._encoding = encoding
+        return other
 
     def __call__(self, cutoff: date) -> Panel:
         """The panel of tonight's depots at a cutoff before tonight's; a depot not known by then is never open.

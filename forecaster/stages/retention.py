@@ -56,9 +56,10 @@ def tidy(spec: Spec, *, now: datetime, keep: str) -> Tidied:
         lake.tidy(table, hours=24 * kept.lake)
     bundles = (each for each in (state / "bundles").glob("*") if each.name not in in_use and _is_of(spec, each))
     caches = [each for kind in ("jax_cache", "profiles", "graphs") for each in (state / kind).glob("*")]
+    checkpoints = [each for of in (state, state / "backtest") for each in (of / "checkpoints").glob("*")]
     return Tidied(
         bundles=_remove(bundles, now - timedelta(days=kept.bundles)),
-        checkpoints=_remove((state / "checkpoints").glob("*"), now - timedelta(days=kept.checkpoints)),
+        checkpoints=_remove(checkpoints, now - timedelta(days=kept.checkpoints)),
         caches=_remove(caches, now - timedelta(days=kept.caches)),
         leftovers=_remove(_leftovers(state), now - LEFTOVER),
         runs=runs,

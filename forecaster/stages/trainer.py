@@ -54,6 +54,7 @@ def fit(
     content = packed((seen or panel.at)(learn.first_cutoff(panel, spec)))
     if profile is None and _remembered(content, spec):  # the checkpoint has it all: nothing is left to train
         return learn.fit(panel, spec, seen=seen, on_trouble=on_trouble)
+    _done(spec).unlink(missing_ok=True)  # a training that dies leaves other checkpoints than it speaks of
     measured = _trained(content, spec, file, profile, on_epoch or (lambda _: None), on_trouble or (lambda _: None))
     with suppress(OSError):
         _done(spec).write_text(_purpose(content, spec), "ascii")

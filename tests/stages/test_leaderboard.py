@@ -1,19 +1,27 @@
-"""The leaderboard with rosters, on a small feed, as the command prints it."""
+"""The leaderboard on a small feed, with rosters as the command prints them, and what it trains for that."""
 
 from __future__ import annotations
 
 import json
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from forecaster import cli
+from forecaster.demand import panel as panels
 from forecaster.errors import SpecError
+from forecaster.model import train
+from forecaster.progress import Night
 from forecaster.spec import load
+from forecaster.stages import leaderboard, learn, trainer
 from forecaster.stages.ingest import ingest
+from forecaster.stages.know import know
+from forecaster.stages.past import Past
+from forecaster.values import Candidate, Panel
 from tests.panels import quickly
 from tests.stages.test_past import TONIGHT, days, write
 
@@ -65,3 +73,54 @@ def test_rosters_without_declared_costs_are_refused_before_anything_is_trained(t
     file = pipeline(tmp_path, "")
     with pytest.raises(SpecError, match="backtest --staffing: found no section staffing in the pipeline file"):
         CliRunner().invoke(cli.app, ["backtest", str(file), "--staffing"], catch_exceptions=False)
+
+
+def test_a_leaderboard_retrains_as_declared_and_leaves_the_nights_own_training_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = pipeline(tmp_path, "")
+    spec = load(file)
+    ingest(spec, now=TONIGHT)
+    night = learn.checkpoint_folder(spec) / trainer.DONE
+    night.parent.mkdir(parents=True)
+    night.write_text("of another panel", "ascii")
+    days_of = {"backtest": spec.backtest.model_copy(update={"days": 14, "retrain_days": 7})}
+    trained: list[date] = []
+    real = train.fit
+
+    def counted(panel: Panel, *args: object, **more: Any) -> Candidate:
+        trained.append(panel.cutoff)
+        return real(panel, *args, **more)
+
+    monkeypatch.setattr(train, "fit", counted)
+    with quickly():
+        found = leaderboard.board(spec.model_copy(update=days_of), as_of=TONIGHT, progress=Night({}))
+    assert {"candidate", "retrained", "seasonal_naive"} <= {each.model for each in found.scores}
+    assert trained == [date(2024, 2, 24), date(2024, 3, 2)]
+    first, again = ({s.model: s for s in found.scores}[name].folds for name in ("candidate", "retrained"))
+    assert np.array_equal(first[0].forecast.quantiles, again[0].forecast.quantiles)  # until a week has passed
+    assert not np.array_equal(first[1].forecast.quantiles, again[1].forecast.quantiles)
+    assert sorted(path.name for path in night.parent.iterdir()) == [trainer.DONE]
+
+
+def test_what_the_night_has_trained_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = pipeline(tmp_path, "")
+    spec = load(file)
+    ingest(spec, now=TONIGHT)
+    knowledge = know(spec, as_of=TONIGHT)
+    panel = panels.build(knowledge, spec)
+    seen, before = Past(knowledge, panel, spec), date(2024, 3, 2)
+
+    def here(*_: object) -> dict[str, Any]:  # instead of in a process of its own, which would compile for half a minute
+        learn.train_alone(seen(before), spec)
+        return {}
+
+    monkeypatch.setattr(trainer, "_trained", here)
+    said = []
+    monkeypatch.setattr(Night, "advance", lambda _, share, what: said.append(what))
+    with quickly():
+        trainer.fit(panel, spec, file, seen=seen)
+        found = leaderboard.board(spec, as_of=TONIGHT, progress=Night({}))
+    assert "candidate" in {each.model for each in found.scores}
+    assert [what for what in said if what.startswith("epoch")] == []
+    assert not (spec.state_folder / "backtest").exists()

@@ -114,6 +114,27 @@ def test_history_that_was_loaded_afterwards_counts_as_known_on_the_morning_after
     assert np.isfinite(built.demand).all()
 
 
+def test_a_covariate_that_was_declared_later_counts_as_told_in_advance(tmp_path: Path) -> None:
+    """The feed got its column `promo` on 5 March, for all days at once; from then on, what it changes is news."""
+    told, changed = date(2024, 3, 5), CUTOFF + 2 * DAY
+    write(tmp_path, "demand", "depot_id,date,demand", *[f"A,{d},{i}" for i, d in enumerate(days(last=told - DAY))])
+    before = spec_of(tmp_path, "{source: {kind: csv, path: demand.csv}}")
+    ingest(before, now=datetime(2024, 3, 4, 5, tzinfo=UTC))
+    for at, promoted in ((told, {CUTOFF + DAY}), (LAST + DAY, {CUTOFF + DAY, changed})):
+        rows = [f"A,{d},{i},{d in promoted:d}" for i, d in enumerate(days(last=at + 7 * DAY))]
+        rows = [row if i < (at - FIRST).days else row.replace(f",{i},", ",,") for i, row in enumerate(rows)]
+        write(tmp_path, "demand", "depot_id,date,demand,promo", *rows)
+        ingest(
+            spec_of(tmp_path, "{source: {kind: csv, path: demand.csv}}", "calendar: {known_future: [promo]}"),
+            now=datetime(at.year, at.month, at.day, 5, tzinfo=UTC),
+        )
+    spec = spec_of(tmp_path, "{source: {kind: csv, path: demand.csv}}", "calendar: {known_future: [promo]}")
+    built, then_at = tonight(spec)
+    then = then_at(CUTOFF)
+    assert then.covariates[0, -7:, 0].tolist() == [1, 0, 0, 0, 0, 0, 0]
+    assert built.at(CUTOFF).covariates[0, -7:, 0].tolist() == [1, 1, 0, 0, 0, 0, 0]
+
+
 def test_a_day_that_was_closed_without_notice_is_forecast_as_open(tmp_path: Path) -> None:
     surprise = CUTOFF + 2 * DAY
     rows = [

@@ -52,6 +52,7 @@ def test_only_what_is_old_and_not_in_use_is_removed(spec: Spec) -> None:
     gone = [
         bundle(spec, "never-reigned", 31),
         put(spec.state_folder / "checkpoints" / "7" / "manifest.json", 15),
+        put(spec.state_folder / "backtest" / "checkpoints" / "7" / "manifest.json", 15),
         put(spec.state_folder / "jax_cache" / "program", 31),
         put(spec.state_folder / "profiles" / "night" / "trace", 31),
         put(spec.state_folder / "registry_waiting" / "night.new" / "record.json", 2),
@@ -68,7 +69,7 @@ def test_only_what_is_old_and_not_in_use_is_removed(spec: Spec) -> None:
     done = retention.tidy(spec, now=NOW, keep="now")
     assert [path for path in gone if path.exists()] == []
     assert [path for path in kept if not path.exists()] == []
-    assert (done.bundles, done.checkpoints, done.caches, done.leftovers, done.runs) == (1, 1, 2, 2, 1)
+    assert (done.bundles, done.checkpoints, done.caches, done.leftovers, done.runs) == (1, 2, 2, 2, 1)
     with Ledger.open_reader(spec.ledger_url) as ledger:
         assert {each.run_id for each in ledger.runs()} == {"promoting", "last-year", "now"}
 
