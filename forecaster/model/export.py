@@ -13,6 +13,7 @@ import onnx
 from jax2onnx import to_onnx
 
 from forecaster.errors import ExportError
+from forecaster.model import gru_operator
 from forecaster.model.features import HOLIDAYS, LEVEL, LOOKBACK, SEASON_WEEKS, WEEKS, YEAR, Window
 from forecaster.model.network import FARTHEST_DOWN, FARTHEST_UP, Architecture, forward
 from forecaster.values import Candidate, Floats, Forecast, Panel
@@ -27,7 +28,7 @@ def architecture(candidate: Candidate) -> Architecture:
     return Architecture(**{**sizes, "levels": tuple(sizes["levels"]), "labels": tuple(sizes["labels"])})
 
 
-_compiled = jax.jit(forward, static_argnames=("shape", "differentiable"))  # one program for all candidates of a shape
+_compiled = jax.jit(forward, static_argnames="shape")  # one program for all candidates of a shape
 
 
 def forecaster(candidate: Candidate) -> Any:
@@ -74,7 +75,7 @@ def to_graph(candidate: Candidate) -> bytes:
     ]
 
     def quantiles(*arrays: Any) -> Any:
-        return forward(parameters, Window(*arrays), shape, differentiable=False)
+        return forward(parameters, Window(*arrays), shape, layer=gru_operator.layer, each_member=_one_by_one)
 
     # Says of every inner shape that it is not known; the checker below and the parity check know better.
     logging.getLogger("onnx_ir.serde").setLevel(logging.ERROR)
@@ -88,6 +89,17 @@ def to_graph(candidate: Candidate) -> bytes:
         raise ExportError(f"the model cannot be exported: {type(error).__name__}: {error}") from error
     content: bytes = proto.SerializeToString(deterministic=True)
     return content
+
+
+def _one_by_one(member: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """`jax.vmap` written out: the operator knows no batch of parameters."""
+
+    def each(members: Any) -> Any:
+        count = len(jax.tree.leaves(members)[0])
+        said = [member(jax.tree.map(lambda x, i=i: x[i], members)) for i in range(count)]
+        return jax.tree.map(lambda *x: jnp.stack(x), *said)
+
+    return each
 
 
 def weights(candidate: Candidate) -> dict[str, Floats]:

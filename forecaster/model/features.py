@@ -89,7 +89,6 @@ def make(
     are left out and else 1, `yearly` () the same for what was a year ago.
     """
     mean, spread, yearly = constants["mean"], constants["spread"], constants["yearly"]
-    window = window._replace(calendar=window.calendar * constants["calendar"][None, None])
     days = window.demand.shape[1]
     usable = jnp.isfinite(window.demand) & (window.open[:, :days] > 0)
     known = usable.astype(jnp.float32)
@@ -99,8 +98,8 @@ def make(
     recent = trailing_sum(log, LEVEL) / jnp.maximum(count, 1.0)
     year = trailing_sum(log, YEAR) / jnp.maximum(year_count, 1.0)
     level = jnp.where(count > 0, recent, jnp.where(year_count > 0, year, mean))
-    week_count = trailing_sum(known, 7)
-    week = jnp.where(week_count > 0, trailing_sum(log, 7) / jnp.maximum(week_count, 1.0), level)
+    week_count, week_sum = trailing_sum(known, 7), trailing_sum(log, 7)
+    week = jnp.where(week_count > 0, week_sum / jnp.maximum(week_count, 1.0), level)
 
     relative = jnp.clip(log - level, -4.0, 4.0) * known
     lag7 = (log - shift(log, 7)) * known * shift(known, 7)
@@ -127,47 +126,58 @@ def make(
     first = days - 1 - stride * (origins - 1)  # index of the first origin
     total = days + horizon
 
-    def extend(x: Array) -> Array:
-        return jnp.pad(x, ((0, 0), (0, total - days)))
+    def ago(x: Array, by: int) -> Array:
+        """What x was `by` days before each day that may be forecast, those after the first origin."""
+        begin, end = first + 1 - by, max(min(total - by, x.shape[1]), 0)
+        kept = x[:, max(begin, 0) : end]
+        before = min(max(-begin, 0), total - first - 1)
+        padding = [(0, 0), (before, total - first - 1 - before - kept.shape[1])] + [(0, 0)] * (x.ndim - 2)
+        return jnp.pad(kept, padding)
+
+    def calendar(by: int) -> Array:
+        return ago(window.calendar, by) * constants["calendar"][None, None]
 
     def weeks_before(x: Array, weeks: int) -> Array:
-        return shift(trailing_sum(x, weeks, every=7), 7)
+        return sum((ago(x, 7 * week) for week in range(2, weeks + 1)), ago(x, 7))
 
-    log_, known_ = extend(log), extend(known)
-    weight = weeks_before(known_, WEEKS)
-    same_weekday = weeks_before(log_, WEEKS) / jnp.maximum(weight, 1.0)
+    weight = weeks_before(known, WEEKS)
+    same_weekday = weeks_before(log, WEEKS) / jnp.maximum(weight, 1.0)
     # The habit of a weekday over a season, each week against its own level: steadier than the anchor's four.
-    habit_weight = weeks_before(known_, SEASON_WEEKS)
-    habit = weeks_before(extend(relative), SEASON_WEEKS) / jnp.maximum(habit_weight, 1.0)
+    habit_weight = weeks_before(known, SEASON_WEEKS)
+    habit = weeks_before(relative, SEASON_WEEKS) / jnp.maximum(habit_weight, 1.0)
     # What was special on the days that make the anchor: without it, last week's promotion looks like a habit.
-    special = jnp.concatenate([window.covariates, window.calendar[:, :, -HOLIDAYS:]], axis=-1) * known_[..., None]
-    at_anchor = weeks_before(special, WEEKS) / jnp.maximum(weight, 1.0)[..., None]
-    last_year_known = yearly * shift(known_, YEAR)
-    then = shift(extend(level), YEAR + 7)
-    last_year = jnp.clip(shift(log_, YEAR) - then, -4.0, 4.0) * last_year_known
+    specials = [
+        jnp.concatenate([ago(window.covariates, 7 * week), calendar(7 * week)[..., -HOLIDAYS:]], axis=-1)
+        * ago(known, 7 * week)[..., None]
+        for week in range(1, WEEKS + 1)
+    ]
+    at_anchor = sum(specials[1:], specials[0]) / jnp.maximum(weight, 1.0)[..., None]
+    last_year_known = yearly * ago(known, YEAR)
+    then = ago(level, YEAR + 7)
+    last_year = jnp.clip(ago(log, YEAR) - then, -4.0, 4.0) * last_year_known
     # Its whole week, three days before and after: one day may have been special.
-    near = shift(trailing_sum(known_, 7), YEAR - 3)
-    last_week = jnp.clip(shift(trailing_sum(log_, 7), YEAR - 3) / jnp.maximum(near, 1.0) - then, -4.0, 4.0)
+    near = ago(week_count, YEAR - 3)
+    last_week = jnp.clip(ago(week_sum, YEAR - 3) / jnp.maximum(near, 1.0) - then, -4.0, 4.0)
     last_week = yearly * last_week * (near > 0).astype(jnp.float32)
-    special_then = yearly * shift(window.calendar[:, :, -HOLIDAYS:], YEAR)
+    special_then = yearly * calendar(YEAR)[..., -HOLIDAYS:]
 
-    lags = [shift(log_, 7 * k) for k in range(1, WEEKS + 1)]
-    masks = [shift(known_, 7 * k) for k in range(1, WEEKS + 1)]
+    lags = [ago(log, 7 * k) for k in range(1, WEEKS + 1)]
+    masks = [ago(known, 7 * k) for k in range(1, WEEKS + 1)]
     single = [*lags, *masks, same_weekday, weight, habit, habit_weight / SEASON_WEEKS, last_year, last_year_known]
     single += [last_week]
     of_day = jnp.concatenate(
         [
-            jnp.stack([*single, window.open], axis=-1),
-            window.calendar,
+            jnp.stack([*single, ago(window.open, 0)], axis=-1),
+            calendar(0),
             special_then,
             at_anchor,
-            shift(window.covariates, 1),
-            window.covariates,
+            ago(window.covariates, 1),
+            ago(window.covariates, 0),
         ],
         axis=-1,
     )
     # One gather for everything: (depots, origins, horizon, …), the value on the day that is forecast.
-    day = ahead_of(of_day, first, origins, horizon, stride)
+    day = ahead_of(of_day, -1, origins, horizon, stride)
     origin_level = level[:, first::stride, None]
     lag, mask = day[..., :WEEKS], day[..., WEEKS : 2 * WEEKS]
     seasonal, certain, rest = day[..., 2 * WEEKS], day[..., 2 * WEEKS + 1], day[..., 2 * WEEKS + 2 :]

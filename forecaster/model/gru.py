@@ -28,35 +28,27 @@ from jaxtyping import Float
 
 
 def layer(
-    kernel_i: Float[Array, "features gates"],
-    bias_i: Float[Array, "*depots gates"],
+    kernel_i: Float[Array, "inputs gates"],
+    bias_i: Float[Array, " gates"],
     kernel_h: Float[Array, "hidden gates"],
     x: Float[Array, "days depots features"],
-    *,
-    differentiable: bool = True,
+    always: Float[Array, "depots unchanging"] | None = None,
 ) -> Float[Array, "days depots hidden"]:
     """The states of one GRU layer after each day, from a zero state; gates = 3 · hidden in the order r, z, n.
 
-    A depot may have a bias of its own: what never changes in it needs no column among the features of every day.
-    Parameters are taken in the precision of `x`. `differentiable=False` is the plain scan, for the exporter.
+    `always` is what never changes in a depot; the last rows of the kernel are its, after those of `x`. Parameters are
+    taken in the precision of `x`.
     """
-    states = recur if differentiable else _plain
-    bias = jnp.broadcast_to(bias_i, (x.shape[1], bias_i.shape[-1]))
-    return states(kernel_i.astype(x.dtype), bias.astype(x.dtype), kernel_h.astype(x.dtype), x)
+    kernel, of_depot = split(kernel_i, bias_i, x.shape[-1], always)
+    bias = jnp.broadcast_to(of_depot, (x.shape[1], bias_i.shape[-1]))
+    return recur(kernel.astype(x.dtype), bias.astype(x.dtype), kernel_h.astype(x.dtype), x)
 
 
-def _plain(kernel_i: Array, bias_i: Array, kernel_h: Array, x: Array) -> Array:
-    days, depots, features = x.shape
-    projected = (x.reshape(days * depots, features) @ kernel_i).reshape(days, depots, -1) + bias_i[None]
-
-    def day(h: Array, xi: Array) -> tuple[Array, Array]:
-        xr, xz, xn = jnp.split(xi, 3, axis=-1)
-        hr, hz, m = jnp.split(h @ kernel_h, 3, axis=-1)
-        n = jnp.tanh(xn + _sigmoid(xr + hr) * m)
-        new = n + _sigmoid(xz + hz) * (h - n)
-        return new, new
-
-    return lax.scan(day, jnp.zeros((depots, kernel_h.shape[0]), x.dtype), projected)[1]
+def split(
+    kernel: Float[Array, "inputs out"], bias: Float[Array, " out"], width: int, always: Float[Array, "depots _"] | None
+) -> tuple[Float[Array, "width out"], Float[Array, "#depots out"]]:
+    """The kernel for a depot's days, and a bias for the depot: what is the same on all its days is multiplied once."""
+    return kernel[:width], bias[None] if always is None else bias[None] + always @ kernel[width:]
 
 
 @jax.custom_vjp

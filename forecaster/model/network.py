@@ -8,7 +8,7 @@ are inside (`features`), so that whoever runs the graph needs raw counts and not
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -22,6 +22,8 @@ from forecaster.model import features, gru
 from forecaster.model.features import Features, Window
 
 Parameters = Mapping[str, Any]
+Layer = Callable[[Array, Array, Array, Array, Array | None], Array]  # as `gru.layer`
+EachMember = Callable[[Callable[[Parameters], Any]], Callable[[Parameters], Any]]  # as `jax.vmap`
 FARTHEST_DOWN, FARTHEST_UP = 5.0, 2.5  # log counts from the median: what was never seen may not mean millions of orders
 WIDER = 4  # times the recurrence's width: the decoder has the harder work, and costs less
 FIRST_STEP = -2.4  # softplus of it is 0.087: neighbouring quantiles start some 9 % apart
@@ -85,18 +87,6 @@ def initial(shape: Architecture, key: Array) -> dict[str, Any]:
     return tree
 
 
-def log_quantiles(
-    parameters: Parameters, constants: Parameters, window: Window, shape: Architecture, *, differentiable: bool = True
-) -> Said:
-    """What is said on the window's last day of each day of the horizon, by one member.
-
-    `constants` are what training measured and does not learn (`features.make`).
-    """
-    sizes = {"scan": shape.scan, "origins": 1, "stride": 1}
-    seen = features.make(window, constants, horizon=shape.horizon, **sizes)
-    return answer(parameters, seen, window.statics, shape, differentiable=differentiable)
-
-
 def answer(
     parameters: Parameters,
     seen: Features,
@@ -105,7 +95,7 @@ def answer(
     *,
     stride: int = 1,
     masks: Float[Array, "depots units"] | None = None,
-    differentiable: bool = True,
+    layer: Layer = gru.layer,
 ) -> Said:
     """What one member says from each origin, `stride` days apart, of each day of its horizon.
 
@@ -121,15 +111,13 @@ def answer(
     x, told = jnp.swapaxes(seen.encoder, 0, 1), embedded
     for index in range(shape.layers):
         cell = parameters["cells"][str(index)]
-        dense, recurrent = cell["dense_i"], cell["dense_h"]["kernel"]
-        kernel, bias = _split(dense["kernel"], dense["bias"], x.shape[-1], told)
-        x = gru.layer(kernel, bias, recurrent, x, differentiable=differentiable)
+        x = layer(cell["dense_i"]["kernel"], cell["dense_i"]["bias"], cell["dense_h"]["kernel"], x, told)
         if masks is not None:
             x = x * masks[None, :, index * shape.hidden : (index + 1) * shape.hidden].astype(kind)
         told = None
     state = jnp.swapaxes(x[scan - 1 - stride * (origins - 1) :: stride], 0, 1)  # (depots, origins, hidden)
 
-    kernel, of_depot = _split(
+    kernel, of_depot = gru.split(
         parameters["day"]["kernel"], parameters["state"]["bias"], seen.decoder.shape[-1], embedded
     )
     days = _linear({"kernel": kernel}, seen.decoder)
@@ -171,20 +159,28 @@ def masks(shape: Architecture, rate: Float[Array, ""], key: Array, depots: int) 
 
 
 def forward(
-    parameters: Parameters, window: Window, shape: Architecture, *, differentiable: bool = True
+    parameters: Parameters,
+    window: Window,
+    shape: Architecture,
+    *,
+    layer: Layer = gru.layer,
+    each_member: EachMember = jax.vmap,
 ) -> Float[Array, "depots horizon levels"]:
     """Quantiles of counts on the days after the window: the members' mean, calibrated, zero on closed days.
 
     `parameters` is a candidate's tree: {"members": …, "constants": …, "blend": {"members": (members,), "anchor": ()},
     "calibration": (horizon, levels)}, members stacked on the first axis. Members are averaged as logs by their weights,
     the median is drawn to the seasonal anchor by its share, and the calibration widens or narrows each level's distance
-    to the median. Never crossing, never negative.
+    to the median. Never crossing, never negative. `layer` and `each_member` are what an exporter replaces.
     """
 
-    def member(learned: Parameters) -> Said:
-        return log_quantiles(learned, parameters["constants"], window, shape, differentiable=differentiable)
+    sizes = {"horizon": shape.horizon, "scan": shape.scan, "origins": 1, "stride": 1}
+    seen = features.make(window, parameters["constants"], **sizes)
 
-    each = jax.vmap(member)(parameters["members"])
+    def member(learned: Parameters) -> Said:
+        return answer(learned, seen, window.statics, shape, layer=layer)
+
+    each = each_member(member)(parameters["members"])
     trust, share = parameters["blend"]["members"], parameters["blend"]["anchor"]
     mean = (each.quantiles[:, :, 0] * trust[:, None, None, None]).sum(axis=0)
     middle = mean[..., shape.median : shape.median + 1]
@@ -211,13 +207,6 @@ def _linear(dense: Mapping[str, Array], x: Array) -> Array:
     if "bias" in dense:
         flat = flat + dense["bias"][None, :]
     return flat.reshape(*x.shape[:-1], flat.shape[-1])
-
-
-def _split(
-    kernel: Array, bias: Array, width: int, embedded: Float[Array, "depots embedded"] | None
-) -> tuple[Array, Float[Array, "#depots out"]]:
-    """The kernel for a depot's days, and a bias for the depot: what is the same on all its days is multiplied once."""
-    return kernel[:width], bias[None] if embedded is None else bias[None] + embedded @ kernel[width:]
 
 
 def _named(tree: Any) -> Any:

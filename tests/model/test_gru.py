@@ -157,8 +157,15 @@ def test_the_values_are_the_same_without_the_gradient_rule_and_where_no_gradient
     given_ = (*weights(3, 4), inputs(8, 2, 3))
     asked = jax.vjp(gru.layer, *given_)[0]
     np.testing.assert_allclose(gru.layer(*given_), asked, rtol=1e-6, atol=1e-7)
-    np.testing.assert_allclose(gru.layer(*given_, differentiable=False), asked, rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(jax.jit(gru.layer)(*given_), asked, rtol=1e-6, atol=1e-7)
+
+
+def test_what_never_changes_in_a_depot_may_come_beside_the_days() -> None:
+    kernel_i, bias, kernel_h = weights(5, 4)
+    x, always = inputs(8, 2, 3), inputs(1, 2, 2)[0]
+    beside = jnp.concatenate([x, jnp.broadcast_to(always[None], (8, 2, 2))], axis=-1)
+    wanted = gru.layer(kernel_i, bias, kernel_h, beside)
+    np.testing.assert_allclose(gru.layer(kernel_i, bias, kernel_h, x, always), wanted, rtol=1e-5, atol=1e-6)
 
 
 def test_compiled_and_plain_say_the_same() -> None:

@@ -83,7 +83,12 @@ def test_closed_days_are_zero_and_open_ones_are_not() -> None:
 def test_members_are_averaged_as_logs_drawn_to_the_anchor_and_scaled_about_the_median() -> None:
     found = panels.candidate()
     shape, parameters = export.architecture(found), found.parameters
-    run = jax.jit(partial(network.log_quantiles, shape=shape))
+
+    @jax.jit
+    def run(member: Any, constants: Any, window: features.Window) -> network.Said:
+        seen = features.make(window, constants, scan=shape.scan, origins=1, horizon=shape.horizon)
+        return network.answer(member, seen, window.statics, shape)
+
     members = [
         run(
             jax.tree.map(lambda leaf, i=i: leaf[i], parameters["members"]),

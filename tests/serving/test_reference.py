@@ -81,7 +81,7 @@ def test_jax_taken_operation_by_operation_says_the_same_as_compiled() -> None:
     candidate, inputs = panels.candidate(), panels.panel().window(406)
     parameters: Any = jax.tree.map(jnp.asarray, dict(candidate.parameters))
     with panels.quickly():
-        said = network.forward(parameters, export.window(inputs), export.architecture(candidate), differentiable=False)
+        said = network.forward(parameters, export.window(inputs), export.architecture(candidate))
     np.testing.assert_allclose(np.asarray(said), ours()(inputs), rtol=1e-5, atol=1e-5)
 
 
