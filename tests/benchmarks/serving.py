@@ -3,9 +3,9 @@
 make bench-serving
 
 The model is of the size of the sample's (two layers of 32, two members) and not trained, which makes no difference to
-how long it takes. Onnxruntime, JAX and NumPy get the same arrays; more than 4,096 depots are cut into pieces of so many,
-as `Predictor` does. The recurrence alone is measured as ONNX's own GRU operator, which is exported, and as the Loop that
-a scan would become. torch is measured where it is installed (`tests/benchmarks/speed.py` says how).
+how long it takes. Onnxruntime, JAX and NumPy get the same arrays; more than 4,096 depots are cut into pieces of so
+many, as `Predictor` does. The recurrence alone is measured as ONNX's own GRU operator, which is exported, and as the
+Loop that a scan would become. torch is measured where it is installed (`tests/benchmarks/speed.py` says how).
 """
 
 from __future__ import annotations
