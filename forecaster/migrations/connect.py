@@ -12,18 +12,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
-from alembic.util import CommandError
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from forecaster.errors import LedgerError
 from forecaster.migrations.tables import REVISION, REVISION_TABLE
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 WAIT_SECONDS = 5  # for another writer's lock
 
@@ -45,10 +45,7 @@ def writer(url: str) -> sa.Engine:
             if connection.dialect.name == "postgresql":  # two starting writers migrate one after the other
                 connection.exec_driver_sql("select pg_advisory_xact_lock(7261130)")
             if (revision := _revision(connection)) != REVISION:
-                try:
-                    command.upgrade(config(connection), "head")
-                except CommandError as error:
-                    raise LedgerError(_other(url, revision)) from error
+                _upgrade(connection, url, revision)
         return engine
 
 
@@ -65,8 +62,20 @@ def reader(url: str) -> sa.Engine:
         return engine
 
 
+def _upgrade(connection: sa.Connection, url: str, revision: str | None) -> None:
+    from alembic import command  # whose import takes longer than all that is done with a ledger of the newest revision
+    from alembic.util import CommandError
+
+    try:
+        command.upgrade(config(connection), "head")
+    except CommandError as error:
+        raise LedgerError(_other(url, revision)) from error
+
+
 def config(connection: sa.Connection) -> Config:
     """What alembic needs to run our revisions on this connection."""
+    from alembic.config import Config
+
     settings = Config()
     settings.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
     settings.attributes["connection"] = connection
