@@ -12,6 +12,7 @@ from typing import Any
 
 from flows.night import Night
 from forecaster import credentials
+from forecaster.fan import Fan, in_turn
 from forecaster.stages import ingest as ingests
 from forecaster.stages.know import know
 from forecaster.values import Candidate, Knowledge, Panel, Scores, Verdict
@@ -78,7 +79,9 @@ def train(night: Night, panel: Panel, knowledge: Knowledge) -> Candidate:
     return candidate
 
 
-def backtest(night: Night, candidate: Candidate, panel: Panel, knowledge: Knowledge) -> dict[str, Scores]:
+def backtest(
+    night: Night, candidate: Candidate, panel: Panel, knowledge: Knowledge, *, fan: Fan = in_turn
+) -> dict[str, Scores]:
     """Score candidate, champion and baselines on the same unseen days."""
     from forecaster.lake import Lake
     from forecaster.stages import learn
@@ -93,6 +96,7 @@ def backtest(night: Night, candidate: Candidate, panel: Panel, knowledge: Knowle
             night.spec,
             seen=Past(knowledge, panel, night.spec),
             on_model=lambda name: night.progress.advance(0, name),
+            fan=fan,
         )
         learn.keep_scores(scores, Lake(night.spec.lake_url), run_id=night.run_id, now=datetime.now(UTC))
     if troubles:
