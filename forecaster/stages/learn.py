@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from forecaster.errors import ForecasterError, MissingExtra, SpecError
+from forecaster.errors import ForecasterError, SpecError
 from forecaster.evaluation import backtest as backtests
 from forecaster.evaluation import baselines, calibrate, gate
 from forecaster.fan import Fan, in_turn
@@ -145,7 +145,10 @@ def backtest(
     days, every, levels = spec.backtest.days, spec.backtest.every, tuple(spec.model.quantiles)
     seen = seen or panel.at
     before, troubles = seen(backtests.cutoffs(panel, days, every)[0]), []
-    naive = {name: _fitted(name, before, levels) for name in ALWAYS}
+    # The seasonal naive is the one that goes out as the fallback.
+    naive = {name: baselines.fit(name, before, levels) for name in ALWAYS} | {
+        NAIVE: partial(seasonal_naive, levels=levels)
+    }
     declared: list[str] = [name for name in spec.backtest.baselines if name not in ALWAYS]
     fitted = dict(zip(declared, fan(_fits(declared, before, levels, on_model)), strict=True))
     troubles += [absent for absent in fitted.values() if isinstance(absent, str)]
@@ -184,17 +187,7 @@ def _fits(
     for name in names:
         if on_model is not None:
             on_model(name)
-        yield partial(_fitted, name, before, levels)
-
-
-def _fitted(name: str, before: Panel, levels: tuple[float, ...]) -> Any:
-    """The baseline as learnt from a panel; a sentence where its package is not installed."""
-    if name == NAIVE:  # the one that goes out as the fallback
-        return partial(seasonal_naive, levels=levels)
-    try:
-        return baselines.fit(name, before, levels)
-    except MissingExtra as error:
-        return str(error)
+        yield partial(baselines.fitted, name, before, levels)
 
 
 def judge(scores: Mapping[str, Scores], spec: Spec) -> Verdict:

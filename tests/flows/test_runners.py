@@ -21,7 +21,7 @@ from tests.panels import LEVELS, panel
 
 pytestmark = pytest.mark.usefixtures("prefect")
 
-DECLARED = ("auto_ets", "prophet", "lightgbm")
+DECLARED = ("prophet", "lightgbm")
 
 
 def spec(execution: Mapping[str, Any]) -> Spec:
@@ -37,7 +37,7 @@ def spec(execution: Mapping[str, Any]) -> Spec:
 
 
 def backtested(asked: Spec, fan: Fan) -> dict[str, Scores]:
-    given: Any = panel(3, 120, 7)
+    given: Any = panel(2, 100, 7)
     ours = {learn.CANDIDATE: partial(seasonal_naive, levels=LEVELS)}
     scores, troubles = learn.backtest(ours, None, given, None, asked, fan=fan)  # type: ignore[arg-type]
     assert troubles == []
@@ -60,10 +60,6 @@ def same(found: dict[str, Scores], other: dict[str, Scores]) -> None:
             np.testing.assert_array_equal(fold.actuals, again.actuals)
 
 
-def process() -> int:
-    return os.getpid()
-
-
 def test_two_threads_say_the_same_as_one() -> None:
     from flows import runners
 
@@ -80,7 +76,7 @@ def test_two_processes_of_a_dask_cluster_say_the_same() -> None:
     asked, troubles = spec({"runner": "dask", "workers": 2}), list[str]()
     with runners.opened(asked, troubles.append) as fan:
         same(backtested(asked, fan), alone())
-        assert os.getpid() not in fan([process, process])
+        assert os.getpid() not in fan([os.getpid, os.getpid])
     assert troubles == []
 
 
@@ -91,7 +87,7 @@ def test_a_cluster_that_does_not_answer_is_told_of_and_the_work_is_done(monkeypa
 
     asked, troubles = spec({"runner": "dask", "address": "tcp://127.0.0.1:9"}), list[str]()
     with dask.config.set({"distributed.comm.timeouts.connect": "1s"}), runners.opened(asked, troubles.append) as fan:
-        assert fan([process]) == [os.getpid()]
+        assert fan([os.getpid]) == [os.getpid()]
     [trouble] = troubles
     assert trouble.startswith("dask on tcp://127.0.0.1:9 did not come up, and its work was done in turn: OSError")
 
