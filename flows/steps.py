@@ -12,6 +12,7 @@ from typing import Any
 
 from flows.night import Night
 from forecaster import credentials
+from forecaster.fan import Fan, in_turn
 from forecaster.stages import ingest as ingests
 from forecaster.stages.know import know
 from forecaster.values import Candidate, Knowledge, Panel, Scores, Verdict
@@ -77,7 +78,9 @@ def train(night: Night, panel: Panel, knowledge: Knowledge) -> Candidate:
     return candidate
 
 
-def backtest(night: Night, candidate: Candidate, panel: Panel, knowledge: Knowledge) -> dict[str, Scores]:
+def backtest(
+    night: Night, candidate: Candidate, panel: Panel, knowledge: Knowledge, *, fan: Fan = in_turn
+) -> dict[str, Scores]:
     """Score candidate, champion and baselines on the same unseen days."""
     from forecaster.lake import Lake
     from forecaster.stages import learn
@@ -91,6 +94,7 @@ def backtest(night: Night, candidate: Candidate, panel: Panel, knowledge: Knowle
             night.spec,
             seen=_seen(night, panel, knowledge),
             on_model=lambda name: night.progress.advance(0, name),
+            fan=fan,
         )
         learn.keep_scores(scores, Lake(night.spec.lake_url), run_id=night.run_id, now=datetime.now(UTC))
     night.seen = None  # which may be large, and is not asked again

@@ -15,8 +15,10 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.tasks import exponential_backoff
 
-from flows import steps
+from flows import runners, steps
+from flows.night import Night
 from forecaster.errors import MissingExtra, NoUsableData, SourceUnreachable, SpecError
+from forecaster.values import Candidate, Knowledge, Panel, Scores
 
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
@@ -57,10 +59,18 @@ def reaches_out(stage: Callable[Given, Made]) -> Task[Given, Made]:
     return policy(stage)
 
 
+_backtest = computes(steps.backtest)
+
+
+def backtest(night: Night, candidate: Candidate, panel: Panel, knowledge: Knowledge) -> dict[str, Scores]:
+    """`steps.backtest`, shared out as `execution` says."""
+    with runners.opened(night.spec, lambda trouble: night.note(message=trouble)) as fan:
+        return _backtest(night, candidate, panel, knowledge, fan=fan)
+
+
 ingest = reaches_out(steps.ingest)
 panel = computes(steps.panel)
 train = computes(steps.train)
-backtest = computes(steps.backtest)
 gate = computes(steps.gate)
 export = computes(steps.export)
 record = computes(steps.record)

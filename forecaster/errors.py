@@ -14,6 +14,7 @@
     │   └── InputError              what it is to forecast from is not what it wants
     ├── TrainingError               the loss stopped being a number, or the hosts could not join
     ├── CheckpointError             what a killed training left is damaged or does not fit
+    ├── BackupError                 a backup is not whole, or would overwrite something
     └── ExportError                 the exported model does not say what the trained one says
 
 A message says what was found, what was wanted and what to do next.
@@ -88,6 +89,10 @@ class TrainingError(ForecasterError):
 
 class CheckpointError(ForecasterError):
     """A checkpoint cannot be written, is damaged, or holds another state than the one wanted: start over without it."""
+
+
+class BackupError(ForecasterError):
+    """A backup cannot be made, is not whole, or would overwrite what is there."""
 
 
 class ExportError(ForecasterError):

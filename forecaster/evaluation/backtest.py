@@ -6,13 +6,16 @@ each model; nearer together each is forecast from several distances, and weekday
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date, timedelta
+from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from forecaster.errors import NoUsableData
 from forecaster.evaluation.metrics import measure, seasonal_scale
+from forecaster.fan import Fan, in_turn
 from forecaster.values import Fold, Forecast, Panel, Scores
 
 Predictor = Callable[[Panel], Forecast]
@@ -41,17 +44,36 @@ def folds(predict: Predictor, panel: Panel, at: Sequence[date], seen: Seen | Non
 
 
 def together(
-    predictors: Mapping[str, Predictor], panel: Panel, at: Sequence[date], seen: Seen | None = None
+    predictors: Mapping[str, Predictor],
+    panel: Panel,
+    at: Sequence[date],
+    seen: Seen | None = None,
+    *,
+    shared: Collection[str] = (),
+    fan: Fan = in_turn,
 ) -> dict[str, tuple[Fold, ...]]:
-    """The folds of several models; one panel of the past is there at a time."""
-    found: dict[str, list[Fold]] = {name: [] for name in predictors}
-    for cutoff in at:
-        before = (seen or panel.at)(cutoff)
-        scored = panel.at(cutoff).open[:, -panel.horizon :] & before.open.any(axis=1, keepdims=True)
-        actuals = np.where(scored, panel.actuals(cutoff), np.nan).astype(np.float32)
-        for name, predict in predictors.items():
-            found[name].append(Fold(predict(before), actuals))
-    return {name: tuple(those) for name, those in found.items()}
+    """The folds of several models; the `shared` ones of them by way of `fan`, the others here.
+
+    One panel of the past is there at a time, or as many as the fan takes at once.
+    """
+    actuals: list[NDArray[np.float32]] = []
+    said: dict[str, list[Forecast]] = {name: [] for name in predictors}
+
+    def calls() -> Iterator[Callable[[], Forecast]]:
+        for cutoff in at:
+            before = (seen or panel.at)(cutoff)
+            scored = panel.at(cutoff).open[:, -panel.horizon :] & before.open.any(axis=1, keepdims=True)
+            actuals.append(np.where(scored, panel.actuals(cutoff), np.nan).astype(np.float32))
+            for name, predict in predictors.items():
+                if name in shared:
+                    yield partial(predict, before)
+                else:
+                    said[name].append(predict(before))
+
+    away = [name for name in predictors if name in shared]
+    for place, forecast in enumerate(fan(calls())):
+        said[away[place % len(away)]].append(forecast)
+    return {name: tuple(map(Fold, those, actuals)) for name, those in said.items()}
 
 
 def run(
@@ -61,10 +83,12 @@ def run(
     *,
     every: int | None = None,
     seen: Seen | None = None,
+    shared: Collection[str] = (),
+    fan: Fan = in_turn,
 ) -> dict[str, Scores]:
-    """Every model's scores on the same folds over the last `days` days of the panel."""
+    """Every model's scores on the same folds over the last `days` days of the panel; `together` says what is shared."""
     at = cutoffs(panel, days, every)
     before = (seen or panel.at)(at[0])
     scale = seasonal_scale(before.demand, before.open[:, : before.history])
-    found = together(predictors, panel, at, seen)
+    found = together(predictors, panel, at, seen, shared=shared, fan=fan)
     return {name: Scores(name, those, measure(those, scale), scale) for name, those in found.items()}

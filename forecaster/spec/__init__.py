@@ -19,6 +19,7 @@ from pydantic import Field, PrivateAttr, ValidationError, field_validator, model
 from forecaster import mistakes
 from forecaster.credentials import DATASETS, ENVIRONMENT_DEFAULTS, fill
 from forecaster.errors import SpecError
+from forecaster.spec.execution import Execution
 from forecaster.spec.section import Section
 from forecaster.spec.sections import (
     Aliases,
@@ -58,6 +59,7 @@ __all__ = [
     "DepotColumns",
     "Depots",
     "Events",
+    "Execution",
     "Gate",
     "Model",
     "Notify",
@@ -102,6 +104,8 @@ class Spec(Section):
     """Whom to roster; without it, orders alone are forecast."""
     schedule: Schedule = Schedule()
     """When the night runs."""
+    execution: Execution = Execution()
+    """Where work that falls into parts is done."""
     retention: Retention = Retention()
     """How long things are kept."""
     notify: Notify = Notify()

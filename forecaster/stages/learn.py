@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from forecaster.errors import ForecasterError, MissingExtra, SpecError
+from forecaster.errors import ForecasterError, SpecError
 from forecaster.evaluation import backtest as backtests
 from forecaster.evaluation import baselines, calibrate, gate
+from forecaster.fan import Fan, in_turn
 from forecaster.lake import TABLES, Lake
 from forecaster.model import compiling, export, hosts, train
 from forecaster.model.epochs import Epoch
@@ -137,26 +139,28 @@ def backtest(
     *,
     seen: backtests.Seen | None = None,
     on_model: Callable[[str], None] | None = None,
+    fan: Fan = in_turn,
 ) -> tuple[dict[str, Scores], list[str]]:
     """The scores of the models (the candidate among them), baselines and champion on the same last days, which none of
     them trained on, each forecasting from what was known at the cutoff.
 
-    `on_model` hears each one's name before it is fitted. The second value says why a champion or a declared baseline
-    could not be compared, empty when all were.
+    `on_model` hears each one's name before it is fitted; `fan` fits the declared baselines and does their folds. The
+    second value says why a champion or a declared baseline could not be compared, empty when all were.
     """
     days, every, levels = spec.backtest.days, spec.backtest.every, tuple(spec.model.quantiles)
     seen = seen or panel.at
     before, troubles = seen(backtests.cutoffs(panel, days, every)[0]), []
-    rivals = dict(models)
-    for name in dict.fromkeys((*ALWAYS, *spec.backtest.baselines)):
-        if on_model is not None:
-            on_model(name)
-        try:
-            rivals[name] = _baseline(name, before, levels)
-        except MissingExtra as error:
-            troubles.append(str(error))
-    told = {name: _telling(name, predict, on_model) for name, predict in rivals.items()}
-    scores = backtests.run(told, panel, days, every=every, seen=seen)
+    # The seasonal naive is the one that goes out as the fallback.
+    naive = {name: baselines.fit(name, before, levels) for name in ALWAYS} | {
+        NAIVE: partial(seasonal_naive, levels=levels)
+    }
+    declared: list[str] = [name for name in spec.backtest.baselines if name not in ALWAYS]
+    fitted = dict(zip(declared, fan(_fits(declared, before, levels, on_model)), strict=True))
+    troubles += [absent for absent in fitted.values() if isinstance(absent, str)]
+    shared: dict[str, backtests.Predictor]
+    shared = {name: predict for name, predict in fitted.items() if not isinstance(predict, str)}
+    told = {name: _telling(name, predict, on_model) for name, predict in ({**models, **naive}).items()}
+    scores = backtests.run({**told, **shared}, panel, days, every=every, seen=seen, shared=shared, fan=fan)
     if champion is not None:
         try:
             reigning = Predictor(bundles.read(champion, keys.trusted(spec.state_folder)))
@@ -183,10 +187,13 @@ def _telling(name: str, predict: backtests.Predictor, on_model: Callable[[str], 
     return told
 
 
-def _baseline(name: str, before: Panel, levels: tuple[float, ...]) -> backtests.Predictor:
-    if name == NAIVE:  # the one that goes out as the fallback
-        return lambda panel: seasonal_naive(panel, levels)
-    return baselines.fit(name, before, levels)
+def _fits(
+    names: Sequence[str], before: Panel, levels: tuple[float, ...], on_model: Callable[[str], None] | None
+) -> Iterator[Callable[[], backtests.Predictor | str]]:
+    for name in names:
+        if on_model is not None:
+            on_model(name)
+        yield partial(baselines.fitted, name, before, levels)
 
 
 def judge(scores: Mapping[str, Scores], spec: Spec) -> Verdict:

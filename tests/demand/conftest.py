@@ -8,6 +8,7 @@ import pytest
 
 from forecaster.spec import Spec, load
 from tests.databases import postgres as postgres
+from tests.stores import s3 as s3
 
 
 @pytest.fixture

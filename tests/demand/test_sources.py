@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
 import sys
-import time
 import traceback
-import urllib.request
-from collections.abc import Iterator
 
 import fsspec
 import pandas as pd
@@ -110,30 +105,6 @@ def test_a_store_that_is_not_installed_or_known_says_so(spec: Spec, monkeypatch:
 
 
 SECRET = "s3cr3t/ke+y value"
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[str]:
-    """The address of an S3 of this machine's own."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    address, deadline = f"http://127.0.0.1:{port}", time.monotonic() + 60
-    try:
-        while True:
-            try:
-                urllib.request.urlopen(f"{address}/moto-api/", timeout=5).close()
-                break
-            except OSError:
-                assert server.poll() is None, "moto's server stopped"
-                assert time.monotonic() < deadline, "moto's server does not answer"
-                time.sleep(0.1)
-        yield address
-    finally:
-        server.terminate()
-        server.wait(20)
 
 
 def test_files_in_s3_are_read_with_credentials_that_nobody_sees(

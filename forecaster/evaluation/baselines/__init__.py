@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 
+from forecaster.errors import MissingExtra
 from forecaster.evaluation.backtest import Predictor
 from forecaster.evaluation.baselines.optional import needed
 from forecaster.values import Panel
@@ -33,6 +34,14 @@ def fit(name: str, panel: Panel, levels: tuple[float, ...]) -> Predictor:
     make: Callable[[Panel, tuple[float, ...]], Predictor]
     make = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     return make(panel, levels)
+
+
+def fitted(name: str, panel: Panel, levels: tuple[float, ...]) -> Predictor | str:
+    """`fit`, for a fan; a sentence where the package is not installed that the baseline needs."""
+    try:
+        return fit(name, panel, levels)
+    except MissingExtra as error:
+        return str(error)
 
 
 def ready(name: str) -> None:

@@ -7,7 +7,6 @@ later cutoff, starting from the parameters that it had. Source: Taylor & Letham 
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ import pandas as pd
 from forecaster.evaluation.backtest import Predictor
 from forecaster.evaluation.baselines.features import tells_of_holidays
 from forecaster.evaluation.baselines.naive import completed
-from forecaster.evaluation.baselines.optional import needed
+from forecaster.evaluation.baselines.optional import needed, quietly
 from forecaster.values import Doubles, Forecast, Panel
 
 HISTORY = 4 * 365 + 1  # days
@@ -100,14 +99,13 @@ def _ahead(model: Any, days: pd.DataFrame, levels: tuple[float, ...]) -> Doubles
 def _quietly() -> Iterator[None]:
     """Without the lines that it writes for each fit, and with the global random numbers as they were."""
     loggers = [logging.getLogger(name) for name in ("prophet", "prophet.plot", "cmdstanpy")]
-    before, state = [logger.disabled for logger in loggers], np.random.get_state()
-    try:
-        for logger in loggers:
-            logger.disabled = True  # their imports set their levels
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+    with quietly():
+        before, state = [logger.disabled for logger in loggers], np.random.get_state()
+        try:
+            for logger in loggers:
+                logger.disabled = True  # their imports set their levels
             yield
-    finally:
-        np.random.set_state(state)
-        for logger, disabled in zip(loggers, before, strict=True):
-            logger.disabled = disabled
+        finally:
+            np.random.set_state(state)
+            for logger, disabled in zip(loggers, before, strict=True):
+                logger.disabled = disabled

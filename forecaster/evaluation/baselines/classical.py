@@ -6,7 +6,6 @@ the smoothing (with MSTL the decomposition too) runs again over what came since.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
@@ -16,7 +15,7 @@ import numpy as np
 
 from forecaster.evaluation.backtest import Predictor
 from forecaster.evaluation.baselines.naive import SEASON, completed
-from forecaster.evaluation.baselines.optional import needed
+from forecaster.evaluation.baselines.optional import needed, quietly
 from forecaster.values import Doubles, Floats, Forecast, Panel
 
 HISTORY = 56 * SEASON  # days that a model is chosen on
@@ -53,8 +52,7 @@ def _fitted(make: Callable[[], Any], panel: Panel, levels: tuple[float, ...]) ->
 def _model(model: Any, y: Doubles) -> Any | None:
     """The fitted model; None where the method has no answer for the series."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a division where all counts are zero
+        with quietly():  # it warns of a division where all counts are zero
             return model.fit(y)
     except Exception:  # statsforecast raises bare ones
         return None
@@ -81,8 +79,7 @@ class _Classical:
         """Quantiles (horizon, levels) from the method's own intervals; NaN where it has no answer."""
         widths = sorted({_width(level) for level in self.levels} - {0})
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with quietly():
                 said = model.forward(y, horizon, level=widths)
         except Exception:
             return np.full((horizon, len(self.levels)), np.nan)

@@ -1,0 +1,99 @@
+"""Who does the parts of work that fall apart: threads of this process, or processes of a Dask or a Ray cluster.
+
+`execution` of the pipeline file says which. Each part is a task of Prefect's own task runners, and shows as such. What
+is sent to a cluster is pickled there and back, as both do: a cluster is as trusted as the machine of the night itself.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from itertools import islice
+from typing import Any
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
+
+from forecaster.errors import MissingExtra
+from forecaster.fan import Fan, in_turn
+from forecaster.spec import Spec
+from forecaster.spec.execution import Execution
+
+AHEAD = 2  # parts a worker that are handed over before the oldest is done: panels are large
+_BROUGHT_BY = {"dask": "pip install 'forecaster[cluster]'", "ray": "pip install prefect-ray"}
+
+
+@task(name="part", cache_policy=NO_CACHE, persist_result=False)
+def part(call: Callable[[], Any]) -> Any:
+    """One call of a fan."""
+    return call()
+
+
+@contextmanager
+def opened(spec: Spec, on_trouble: Callable[[str], None]) -> Iterator[Fan]:
+    """The fan that the pipeline file asks for; a cluster of its own lives as long as this.
+
+    A cluster that does not come up, or does not answer, is told of, and the work is done in turn. Raises MissingExtra
+    where the runner's package is not installed.
+    """
+    asked = spec.execution
+    if asked.runner == "threads" and asked.workers == 1:
+        yield in_turn
+        return
+    made = runner(asked)
+    with ExitStack() as stack:
+        fan = in_turn
+        try:
+            stack.enter_context(made)
+            getattr(made, "client", None)  # Dask's comes up only when it is first asked for
+            fan = _handing_to(made, asked.workers)
+        except Exception as error:  # of whatever kind a cluster may raise
+            where = asked.address or "this machine"
+            on_trouble(f"{asked.runner} on {where} did not come up, and its work was done in turn: {_short(error)}")
+        yield fan
+
+
+def runner(asked: Execution) -> TaskRunner[Any]:
+    """Prefect's task runner for a section `execution`, not started yet. Raises MissingExtra."""
+    if asked.runner == "threads":
+        return ThreadPoolTaskRunner(max_workers=asked.workers)
+    if asked.runner == "dask":
+        own = {"n_workers": asked.workers, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+        return _brought("dask", "DaskTaskRunner", asked.address, cluster_kwargs=own)
+    own = {"num_cpus": asked.workers, "include_dashboard": False, "log_to_driver": False}
+    return _brought("ray", "RayTaskRunner", asked.address, init_kwargs=own)
+
+
+def _brought(name: str, what: str, address: str | None, **own: Any) -> TaskRunner[Any]:
+    """A cluster's task runner: one that is up at an address, or one of our `own`."""
+    try:
+        if name == "ray":
+            import_module("ray")  # which its task runner asks for only later
+        made: TaskRunner[Any] = getattr(import_module(f"prefect_{name}"), what)(
+            **({"address": address} if address else own)
+        )
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            f"execution.runner is {name}, which needs {error.name}, not installed here: {_BROUGHT_BY[name]}"
+        ) from error
+    return made
+
+
+def _handing_to(made: TaskRunner[Any], workers: int) -> Fan:
+    def fan(calls: Iterable[Callable[[], Any]], /) -> list[Any]:
+        waiting, done = iter(calls), list[Any]()
+        submitted = deque(made.submit(part, {"call": call}) for call in islice(waiting, AHEAD * workers))
+        while submitted:
+            done.append(submitted.popleft().result())
+            submitted.extend(made.submit(part, {"call": call}) for call in islice(waiting, 1))
+        return done
+
+    return fan
+
+
+def _short(error: Exception) -> str:
+    said = str(error).splitlines()
+    return f"{type(error).__name__}: {said[0]}" if said else type(error).__name__

@@ -1,0 +1,111 @@
+"""A backtest says the same, whoever does its parts: this thread, further threads, or processes of a cluster."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from forecaster.errors import MissingExtra
+from forecaster.fan import Fan, in_turn
+from forecaster.serving.fallback import seasonal_naive
+from forecaster.spec import Spec
+from forecaster.stages import learn
+from forecaster.values import Scores
+from tests.panels import LEVELS, panel
+
+pytestmark = pytest.mark.usefixtures("prefect")
+
+DECLARED = ("prophet", "lightgbm")
+
+
+def spec(execution: Mapping[str, Any]) -> Spec:
+    return Spec.model_validate(
+        {
+            "name": "t",
+            "demand": {"source": {"kind": "csv", "path": "demand.csv"}},
+            "model": {"quantiles": LEVELS},
+            "backtest": {"days": 14, "baselines": DECLARED},
+            "execution": execution,
+        }
+    )
+
+
+def backtested(asked: Spec, fan: Fan) -> dict[str, Scores]:
+    given: Any = panel(2, 100, 7)
+    ours = {learn.CANDIDATE: partial(seasonal_naive, levels=LEVELS)}
+    scores, troubles = learn.backtest(ours, None, given, None, asked, fan=fan)  # type: ignore[arg-type]
+    assert troubles == []
+    return scores
+
+
+@cache
+def alone() -> dict[str, Scores]:
+    return backtested(spec({}), in_turn)
+
+
+def same(found: dict[str, Scores], other: dict[str, Scores]) -> None:
+    """To the bit, in the same order."""
+    assert list(found) == list(other)
+    assert set(DECLARED) < set(found)
+    for name, scores in found.items():
+        assert scores.metrics == other[name].metrics
+        for fold, again in zip(scores.folds, other[name].folds, strict=True):
+            assert fold.forecast.quantiles.tobytes() == again.forecast.quantiles.tobytes()
+            np.testing.assert_array_equal(fold.actuals, again.actuals)
+
+
+def test_two_threads_say_the_same_as_one() -> None:
+    from flows import runners
+
+    asked, troubles = spec({"runner": "threads", "workers": 2}), list[str]()
+    with runners.opened(asked, troubles.append) as fan:
+        same(backtested(asked, fan), alone())
+        assert fan(partial(int, number) for number in range(9)) == list(range(9))
+    assert troubles == []
+
+
+def test_two_processes_of_a_dask_cluster_say_the_same() -> None:
+    from flows import runners
+
+    asked, troubles = spec({"runner": "dask", "workers": 2}), list[str]()
+    with runners.opened(asked, troubles.append) as fan:
+        same(backtested(asked, fan), alone())
+        assert os.getpid() not in fan([os.getpid, os.getpid])
+    assert troubles == []
+
+
+def test_a_cluster_that_does_not_answer_is_told_of_and_the_work_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    import dask
+
+    from flows import runners
+
+    asked, troubles = spec({"runner": "dask", "address": "tcp://127.0.0.1:9"}), list[str]()
+    with dask.config.set({"distributed.comm.timeouts.connect": "1s"}), runners.opened(asked, troubles.append) as fan:
+        assert fan([os.getpid]) == [os.getpid()]
+    [trouble] = troubles
+    assert trouble.startswith("dask on tcp://127.0.0.1:9 did not come up, and its work was done in turn: OSError")
+
+
+def test_a_runner_that_is_not_installed_is_named_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from flows import runners
+
+    for name, module, brings in (("dask", "prefect_dask", r"forecaster\[cluster\]"), ("ray", "ray", "prefect-ray")):
+        monkeypatch.setitem(sys.modules, module, None)
+        with (
+            pytest.raises(MissingExtra, match=rf"execution\.runner is {name}, which needs .*pip install '?{brings}"),
+            runners.opened(spec({"runner": name}), str),
+        ):
+            pass
+
+
+def test_an_address_belongs_to_a_cluster() -> None:
+    with pytest.raises(ValueError, match="found address 'ray://head:10001', wanted tcp:// or tls://"):
+        spec({"runner": "dask", "address": "ray://head:10001"})
+    with pytest.raises(ValueError, match="wanted no address with runner: threads"):
+        spec({"address": "tcp://scheduler:8786"})

@@ -1,0 +1,79 @@
+"""The lake in an object store: the same tables, and writers that come at once lose nothing of one another."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from forecaster.lake import Lake
+from forecaster.ledger import Ledger
+from forecaster.spec import load
+from tests.flows.tiny import NIGHT, pipeline
+from tests.stores import s3  # noqa: F401 (a fixture)
+
+ROOT = Path(__file__).resolve().parents[1]
+EACH = 12
+WRITER = f"""
+import sys
+from datetime import UTC, datetime
+import pyarrow as pa
+from forecaster.lake import TABLES, Lake
+lake, who = Lake(sys.argv[1]), sys.argv[2]
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range({EACH}):
+    row = {{"alias": f"{{who}}{{number}}", "depot_id": who, "retracted": False, "recorded_at": datetime.now(UTC)}}
+    lake.append("aliases", pa.Table.from_pylist([row], schema=TABLES["aliases"]))
+"""
+
+
+@pytest.fixture
+def bucket(s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:  # noqa: F811
+    """A bucket of the test's own, and in the environment what leads to it."""
+    known = {"ACCESS_KEY_ID": "testing-key", "SECRET_ACCESS_KEY": "testing-secret", "ENDPOINT_URL": s3}
+    for name, value in {**known, "REGION": "us-east-1", "ALLOW_HTTP": "true"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    store = fsspec.filesystem("s3", key="testing-key", secret="testing-secret", endpoint_url=s3)
+    name = tmp_path.name.strip("_").replace("_", "-")
+    store.mkdir(name)
+    return f"s3://{name}"
+
+
+def test_of_two_processes_that_append_at_once_nothing_is_lost(bucket: str) -> None:
+    url = f"{bucket}/lake"
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, url, who], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for who in "ab"
+    ]
+    for each in writers:
+        assert each.stdout is not None
+        assert each.stdout.readline() == "ready\n"
+    for each in writers:
+        each.communicate("go\n", timeout=120)
+    assert [each.returncode for each in writers] == [0, 0]
+    found = Lake(url).read("aliases")["alias"].to_pylist()
+    assert sorted(found) == sorted(f"{who}{number}" for who in "ab" for number in range(EACH))
+    assert Lake(url).version("aliases") == 2 * EACH - 1
+
+
+def test_a_night_keeps_its_tables_there_and_its_state_here(bucket: str, tmp_path: Path) -> None:
+    file = pipeline(tmp_path, f"lake: {bucket}/nights/\n")
+    command = [sys.executable, "-m", "forecaster", "predict-only", str(file), "--as-of", NIGHT.isoformat(), "--plain"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 3, done.stderr  # no model has reigned yet: the fallback forecasts
+    spec = load(file)
+    lake = Lake(spec.lake_url)
+    assert (len(lake.read("demand")), len(lake.read("forecasts"))) == (4 * 130, 4 * 7)
+    assert not (spec.state_folder / "lake").exists()
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        head = ledger.current("tiny")
+        [run] = ledger.runs()
+    assert head is not None
+    assert head.depots == 4
+    assert (run.lake_versions["demand"], "testing-secret" in str(run)) == (0, False)
