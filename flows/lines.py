@@ -19,7 +19,7 @@ def nightly(night: Night, by: Any) -> None:
     knowledge, panel = by.panel(night)
     with night.goes_on("no model could be made tonight"):
         candidate = by.train(night, panel, knowledge)
-        scores = by.backtest(night, candidate, panel, knowledge)
+        candidate, scores = by.backtest(night, candidate, panel, knowledge)
         verdict = by.gate(night, scores)
         exported = by.export(night, candidate, panel, scores, knowledge) if verdict.admitted else None
         by.record(night, candidate, panel, scores, verdict, exported)
@@ -45,7 +45,7 @@ def backfill(night: Night, by: Any) -> None:
         knowledge, panel = by.panel(night)
         with night.goes_on("no model could be made as of that date"):
             candidate = by.train(night, panel, knowledge)
-            scores = by.backtest(night, candidate, panel, knowledge)
+            candidate, scores = by.backtest(night, candidate, panel, knowledge)
             if by.gate(night, scores).admitted:
                 exported = by.export(night, candidate, panel, scores, knowledge)
     by.archive(night, exported)

@@ -80,19 +80,21 @@ def train(night: Night, panel: Panel, knowledge: Knowledge) -> Candidate:
 
 def backtest(
     night: Night, candidate: Candidate, panel: Panel, knowledge: Knowledge, *, fan: Fan = in_turn
-) -> dict[str, Scores]:
-    """Score candidate, champion and baselines on the same unseen days."""
+) -> tuple[Candidate, dict[str, Scores]]:
+    """Score candidate, champion and baselines on the same unseen days, and calibrate the candidate on them too."""
     from forecaster.lake import Lake
     from forecaster.stages import learn
 
     with night.stage("backtest"):
+        seen = _seen(night, panel, knowledge)
+        judged = learn.rolling(candidate, panel, night.spec, seen=seen)
         scores, troubles = learn.backtest(
-            learn.models(candidate),
+            {learn.CANDIDATE: judged},
             night.champion(),
             panel,
             knowledge,
             night.spec,
-            seen=_seen(night, panel, knowledge),
+            seen=seen,
             on_model=lambda name: night.progress.advance(0, name),
             fan=fan,
         )
@@ -100,7 +102,7 @@ def backtest(
     night.seen = None  # which may be large, and is not asked again
     if troubles:
         night.note(message="; ".join(troubles))
-    return scores
+    return learn.calibrated(candidate, judged, panel), scores
 
 
 def _seen(night: Night, panel: Panel, knowledge: Knowledge) -> Any:

@@ -62,7 +62,9 @@ def reaches_out(stage: Callable[Given, Made]) -> Task[Given, Made]:
 _backtest = computes(steps.backtest)
 
 
-def backtest(night: Night, candidate: Candidate, panel: Panel, knowledge: Knowledge) -> dict[str, Scores]:
+def backtest(
+    night: Night, candidate: Candidate, panel: Panel, knowledge: Knowledge
+) -> tuple[Candidate, dict[str, Scores]]:
     """`steps.backtest`, shared out as `execution` says."""
     with runners.opened(night.spec, lambda trouble: night.note(message=trouble)) as fan:
         return _backtest(night, candidate, panel, knowledge, fan=fan)

@@ -13,15 +13,16 @@ many alike depots that is all the way; with twenty that swing together, a fracti
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from forecaster.values import Days, Doubles, Floats, Fold
+from forecaster.values import Days, Doubles, Floats, Fold, Forecast
 
 ENOUGH = 50  # depot-days; with fewer the quantiles stay as they are
 NARROWEST, WIDEST = 0.3, 5.0
-OFF = 0.05  # how far shares are usually off before they are calibrated, as a standard deviation,
+OFF = 0.1  # how far shares are usually off before they are calibrated, as a standard deviation,
 OFF_BY_STEP = 0.02  # and how far those of one day of the horizon are off from all days'
 LEAST = 1e-6  # log counts of distance to the median that can be stretched
 
@@ -38,6 +39,8 @@ def factors(folds: Sequence[Fold]) -> Floats:
     step = np.concatenate([row[1] for row in rows])
     reach, gap = np.abs(said - said[:, [middle]]), came - said[:, middle]
     found = np.ones((horizon, len(levels)))
+    if not len(gap):
+        return found.astype(np.float32)
     for place, level in enumerate(levels[:middle]):
         mirrored = next((other for other in range(middle + 1, len(levels)) if _mirror(level, levels[other])), None)
         found[:, place] = _of_horizon(
@@ -51,6 +54,18 @@ def factors(folds: Sequence[Fold]) -> Floats:
     typical = [reach[step == h].mean(axis=0) if (step == h).any() else reach.mean(axis=0) for h in range(horizon)]
     clipped = np.clip(found, NARROWEST, WIDEST)
     return np.stack([_uncrossed(f, r, middle) for f, r in zip(clipped, typical, strict=True)]).astype(np.float32)
+
+
+def stretched(forecast: Forecast, factors: Floats) -> Forecast:
+    """The forecast with each level's distance to the median, in log counts, times its factor."""
+    middle = forecast.levels.index(0.5)
+    log = np.log1p(forecast.quantiles.astype(np.float64))
+    center = log[..., [middle]]
+    counts = np.maximum(np.expm1(center + (log - center) * factors), 0.0)
+    counts[..., middle] = forecast.median
+    above = np.maximum.accumulate(counts[..., middle:], axis=-1)
+    below = np.minimum.accumulate(counts[..., middle::-1], axis=-1)[..., ::-1]
+    return replace(forecast, quantiles=np.concatenate([below, above[..., 1:]], axis=-1).astype(np.float32))
 
 
 def _mirror(one: float, other: float) -> bool:

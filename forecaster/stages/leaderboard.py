@@ -71,9 +71,10 @@ def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = F
         panel = panels.build(knowledge, spec)
     seen = Past(knowledge, panel, spec)
     with progress.stage("train"):
-        models = learn.models(_trained(panel, spec, seen, None, progress))
+        first = learn.rolling(_trained(panel, spec, seen, None, progress), panel, spec, seen=seen)
+        models: dict[str, Predictor] = {learn.CANDIDATE: first}
         if spec.backtest.retrain_days:
-            models[RETRAINED] = _retrained(models[learn.CANDIDATE], panel, spec, seen, progress)
+            models[RETRAINED] = _retrained(first, panel, spec, seen, progress)
     with progress.stage("backtest"), Ledger.open(spec.ledger_url) as ledger:
         reigning = ledger.champion(spec.name)
         folder = learn.bundle_folder(spec) / reigning.bundle_digest if reigning else None
@@ -130,8 +131,8 @@ def _retrained(first: Predictor, panel: Panel, spec: Spec, seen: Past, progress:
     for cutoff in at:
         if (cutoff - since).days >= (spec.backtest.retrain_days or 0):
             progress.say(f"           trained anew as of {cutoff}")
-            fitted = learn.models(_trained(panel, spec, seen, cutoff, progress))
-            reigns.append((cutoff, fitted[learn.CANDIDATE]))
+            fitted = _trained(panel, spec, seen, cutoff, progress)
+            reigns.append((cutoff, learn.rolling(fitted, panel, spec, seen=seen, cutoff=cutoff)))
             since = cutoff
 
     def predict(given: Panel) -> Forecast:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from forecaster.errors import ForecasterError, SpecError
 from forecaster.evaluation import backtest as backtests
 from forecaster.evaluation import baselines, calibrate, gate
+from forecaster.evaluation.rolling import Rolling
 from forecaster.fan import Fan, in_turn
 from forecaster.lake import TABLES, Lake
 from forecaster.model import compiling, export, hosts, train
@@ -29,10 +30,11 @@ from forecaster.spec import Spec
 from forecaster.stages import graphs, parity
 from forecaster.stages.parity import Agreement
 from forecaster.stages.past import Past
-from forecaster.values import Candidate, Forecast, Knowledge, Panel, Scores, Verdict
+from forecaster.values import Candidate, Floats, Forecast, Knowledge, Panel, Scores, Verdict
 
 CANDIDATE, CHAMPION, NAIVE = "candidate", "champion", "seasonal_naive"
 ALWAYS = (NAIVE, "seasonal_window_average")
+FIRST, LAST = "calibration", "last_calibration"  # in a candidate's summary: before its backtest, and after it
 
 
 @dataclass(frozen=True)
@@ -67,12 +69,7 @@ def fit(
         before, spec, 0, checkpoints=checkpoints, on_epoch=on_epoch, on_trouble=on_trouble, profile=profile
     )
     held_out = backtests.folds(export.forecaster(candidate), before, backtests.cutoffs(before, VALIDATION), seen)
-    factors = calibrate.factors(held_out)
-    return replace(
-        candidate,
-        parameters={**candidate.parameters, "calibration": factors},
-        summary={**candidate.summary, "calibration": factors.tolist()},
-    )
+    return _calibrated(candidate, calibrate.factors(held_out), FIRST)
 
 
 def first_cutoff(panel: Panel, spec: Spec) -> date:
@@ -166,16 +163,44 @@ def backtest(
             reigning = Predictor(bundles.read(champion, keys.trusted(spec.state_folder)))
             read = seen if isinstance(seen, Past) else Past(knowledge, panel, spec)
             its_own = read.under(reigning.bundle.encoding)
-            told = {CHAMPION: _telling(CHAMPION, reigning, on_model)}
+            told = {CHAMPION: _telling(CHAMPION, _as_judged(reigning), on_model)}
             scores |= backtests.run(told, panel, days, every=every, seen=its_own)
         except ForecasterError as error:
             troubles.append(f"the champion could not be compared: {error}")
     return scores, troubles
 
 
-def models(candidate: Candidate) -> dict[str, backtests.Predictor]:
-    """The candidate under its name, for `backtest`."""
-    return {CANDIDATE: export.forecaster(candidate)}
+def rolling(
+    candidate: Candidate, panel: Panel, spec: Spec, *, seen: backtests.Seen | None = None, cutoff: date | None = None
+) -> Rolling:
+    """A candidate of `fit` as it forecasts cutoff after cutoff, its intervals calibrated on all that it was not trained
+    on: from the days that calibrated it first on."""
+    predict, seen = export.forecaster(candidate), seen or panel.at
+    before = seen(cutoff or first_cutoff(panel, spec))
+    return Rolling(predict, [predict(seen(each)) for each in backtests.cutoffs(before, VALIDATION)])
+
+
+def calibrated(candidate: Candidate, judged: Rolling, panel: Panel) -> Candidate:
+    """The candidate as it forecasts from the panel's own cutoff, all held-out days being known."""
+    factors = np.asarray(candidate.parameters["calibration"]) * judged.factors(panel)
+    return _calibrated(candidate, np.clip(factors, calibrate.NARROWEST, calibrate.WIDEST), LAST)
+
+
+def _calibrated(candidate: Candidate, factors: Floats, when: str) -> Candidate:
+    return replace(
+        candidate,
+        parameters={**candidate.parameters, "calibration": factors},
+        summary={**candidate.summary, when: factors.tolist()},
+    )
+
+
+def _as_judged(reigning: Predictor) -> backtests.Predictor:
+    """A champion with the intervals from before its own backtest, whose days may be those of this one."""
+    summary = reigning.bundle.manifest["training"]
+    if FIRST not in summary or LAST not in summary:
+        return reigning
+    back = (np.asarray(summary[FIRST]) / np.asarray(summary[LAST])).astype(np.float32)
+    return lambda panel: calibrate.stretched(reigning(panel), back)
 
 
 def _telling(name: str, predict: backtests.Predictor, on_model: Callable[[str], None] | None) -> backtests.Predictor:

@@ -131,10 +131,9 @@ def _each(folds: Sequence[Fold], scale: Doubles) -> tuple[list[float | None], li
 
 def _fitted(model: str, panel: Panel, before: Panel, spec: Spec) -> Predictor:
     if model == OURS:
-        from forecaster.model import export
         from forecaster.stages import learn
 
-        return export.forecaster(learn.fit(panel, spec))
+        return learn.rolling(learn.fit(panel, spec), panel, spec)
     return baselines.fit(model, before, tuple(spec.model.quantiles))
 
 

@@ -126,9 +126,9 @@ def test_whatever_fails_between_panel_and_prediction_the_prediction_comes(
     tmp_path: Path, stage: str, error: Exception
 ) -> None:
     """The line with stages that do nothing, but for one that fails."""
-    nothing = dict.fromkeys(("ingest", "train", "backtest", "record", "register", "promote"), lambda *_: None)
+    nothing = dict.fromkeys(("ingest", "train", "record", "register", "promote"), lambda *_: None)
     made: dict[str, Any] = {"panel": lambda *_: (None, None), "export": lambda *_: "a bundle"}
-    made |= {"gate": lambda *_: SimpleNamespace(admitted=True)}
+    made |= {"gate": lambda *_: SimpleNamespace(admitted=True), "backtest": lambda *_: (None, None)}
     predicted: list[str] = []
 
     def predict(night: Night) -> None:
