@@ -267,7 +267,7 @@ def test_favorita_runs_the_whole_line(datasets: Path, tmp_path: Path) -> None:
     content = re.sub(r"(?m)^training: .*$", "", content)
     file = tmp_path / "favorita.yaml"
     file.write_text(content + "\nmodel: {hidden: 8}\ntraining: {epochs: 2, members: 1, learning_rate: 1.0e-2}\n")
-    done = forecaster("run", file, FORECASTER_DATASETS=str(datasets))
+    done = forecaster("run", file, "--plain", FORECASTER_DATASETS=str(datasets))
     assert done.code == 0, done.err
     spec = load(file)
     [shown] = published(spec)
@@ -287,7 +287,7 @@ def test_without_the_datasets_the_error_says_what_is_wanted(tmp_path: Path) -> N
     file = tmp_path / "favorita.yaml"
     content = (ROOT / "data/real/favorita_transactions.yaml").read_text("utf-8")
     file.write_text(re.sub(r"(?m)^state: .*$", "state: var", content))
-    done = forecaster("run", file, FORECASTER_DATASETS=str(tmp_path / "nowhere"))
+    done = forecaster("run", file, "--plain", FORECASTER_DATASETS=str(tmp_path / "nowhere"))
     assert done.code == 4
     for word in ("FORECASTER_DATASETS", "depot_id", "date", "demand"):
         assert word in done.err
