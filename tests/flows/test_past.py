@@ -13,7 +13,10 @@ from forecaster.errors import SpecError
 from forecaster.lake import Lake
 from forecaster.ledger import Ledger
 from forecaster.spec import load
+from forecaster.stages import trainer
+from tests.fleets import untrained
 from tests.flows.tiny import LAST, NIGHT, pipeline
+from tests.panels import quickly
 
 
 @pytest.fixture
@@ -47,6 +50,25 @@ def test_past_dates_are_forecast_oldest_first_as_they_were_known_and_only_once(f
     assert {(runs[night.run_id].kind, runs[night.run_id].tier) for night in done} == {("backfill", "fallback")}
     assert making_up.past(str(file), str(first), str(last), steps, trains=False, again=False) == []
     assert len(making_up.past(str(file), str(last), str(last), steps, trains=False, again=True)) == 1
+
+
+def test_with_training_a_past_date_has_a_model_of_its_own_which_never_reigns(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trainer, "fit", lambda panel, *_, **__: untrained(panel))
+    with quickly():
+        [night] = making_up.past(str(file), str(LAST), str(LAST), steps, trains=True, again=False)
+    spec = load(file)
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        head, run = ledger.current("tiny"), next(run for run in ledger.runs() if run.run_id == night.run_id)
+        assert ledger.promotions("tiny") == ()
+    assert head is not None
+    assert (head.publication_id, head.tier) == (1, "fallback")
+    assert (run.outcome, run.tier, run.kind) == ("published", "fresh", "backfill")
+    rows = Lake(spec.lake_url).read("forecasts", columns=["run_id", "bundle", "tier"]).to_pylist()
+    assert {(row["bundle"], row["tier"]) for row in rows if row["run_id"] == night.run_id} == {
+        (run.bundle_digest, "fresh")
+    }
 
 
 def test_a_past_date_from_before_the_data_is_told_and_the_others_go_on(file: Path) -> None:

@@ -22,6 +22,7 @@ from tests.flows.tiny import NIGHT, pipeline
 
 pytestmark = pytest.mark.usefixtures("prefect")
 
+NEW = ("first", "second")
 BLOCKS = "notify: {blocks: [custom-webhook/on-call, forecaster-email/on-call]}\n"
 
 
@@ -156,7 +157,7 @@ def test_only_declared_occasions_are_told_of_and_a_block_that_is_not_there_is_na
         notify.send(spec, "late", "nothing came")
 
 
-def test_a_new_champion_is_told_of_and_the_first_one_and_the_same_one_are_not(tmp_path: Path, told: Told) -> None:
+def test_a_new_champion_is_told_of_and_one_that_reigns_already_is_not(tmp_path: Path, told: Told) -> None:
     from flows import notify
     from flows.night import Night
 
@@ -164,14 +165,13 @@ def test_a_new_champion_is_told_of_and_the_first_one_and_the_same_one_are_not(tm
     night = Night.begin(str(file), NIGHT)
     night.outcome, night.verdict = "published", Verdict(admitted=True, objections=(), compared={})
     found = []
-    for bundle in ("first", "second", "second"):
+    for bundle in (*NEW, NEW[-1]):
         night.promote(bundle, None)
         found.append(notify.occasions(night))
     night.outcome = "running"
     night.abandon(KeyboardInterrupt())
-    assert found[0] == found[2] == {}
-    sentence = f"tiny, run {night.run_id}: bundle second is champion now. It was {night.verdict.sentence()}."
-    assert found[1] == {"promotion": sentence}
+    first, sentence = (f"tiny, run {night.run_id}: bundle {name} is champion now. It was admitted." for name in NEW)
+    assert found == [{"promotion": first}, {"promotion": sentence}, {}]
     assert notify.send(load(file), "promotion", sentence) == 2
     assert told.mail()[0] == "tiny: promotion"
 
