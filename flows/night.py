@@ -51,7 +51,7 @@ class Night:
         self.seen: Any = None  # `stages.past.Past`, between training and backtest
         self.findings: list[Any] = []
         self.verdict: Verdict | None = None
-        self.promoted: str | None = None  # the bundle that came to reign tonight, where another did before
+        self.promoted: str | None = None  # the bundle that came to reign tonight and did not before
         self.progress = Progress(ledger.expected_timings(spec.name), run_id=self.run_id)
         self._ledger = ledger
         self._troubles: list[str] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 import threading
 from collections.abc import Callable
 from datetime import date, datetime
@@ -63,15 +64,29 @@ def backfill(
     """Forecast past dates into the archive, the oldest first; the exit code is the gravest of them."""
     _need(NEEDED[1:] if trains else ())
     given = {"first": first.isoformat(), "last": last.isoformat(), "trains": trains, "again": again}
-    if plain:
-        done = making_up.past(str(file), by=_steps(), **given)  # type: ignore[arg-type]
-        return max((night.exit_code for night in done), default=PUBLISHED)
+    if not plain:
+        _need(("prefect",))
+        embedded.prepare(spec.state_folder)
+        with server.running(up.address(spec)) as ready:
+            flow, seen = _flow("backfill")
+            try:
+                ready()
+            except ForecasterError as error:
+                sys.stderr.write(f"Prefect did not come up, and the dates are forecast without it: {error}\n")
+            else:
+                return int(seen.exit_code(flow(str(file), **given, return_state=True)))
+    done = making_up.past(str(file), by=_steps(), **given)  # type: ignore[arg-type]
+    return max((night.exit_code for night in done), default=PUBLISHED)
+
+
+def told(spec: Spec, occasion: str, sentence: str) -> int:
+    """Tell the blocks of `notify` what a command has done; how many were told. Raises SpecError as `send` does."""
     _need(("prefect",))
     embedded.prepare(spec.state_folder)
     with server.running(up.address(spec)) as ready:
-        flow, seen = _flow("backfill")
+        notify = importlib.import_module("flows.notify")
         ready()
-        return int(seen.exit_code(flow(str(file), **given, return_state=True)))
+        return int(notify.send(spec, occasion, sentence))
 
 
 def _run(

@@ -21,6 +21,7 @@ from forecaster.stages import evidence
 from forecaster.stages.evidence import Evidence
 from forecaster.stages.ingest import Ingested, ingest
 from forecaster.stages.know import know
+from forecaster.stages.past import Past
 from forecaster.stages.profile import Profile, profile
 
 TRIED = tuple(table for table in TABLES if table not in ("forecasts", "scores"))  # what ingesting reads and adds to
@@ -47,10 +48,12 @@ class Trial:
     profile: Profile | None = None
     evidence: Evidence | None = None
     fault: str | None = None
+    seen: Past | None = None  # the panel at earlier cutoffs, where it was asked for
 
 
-def check(spec: Spec, *, now: datetime) -> Trial:
-    """Reach every source, try the readings against the contract and build the panel as of `now`.
+def check(spec: Spec, *, now: datetime, past: bool = False) -> Trial:
+    """Reach every source, try the readings against the contract and build the panel as of `now`; with `past` also what
+    a backtest would see of it.
 
     Data that cannot be used is no error here but the trial's `fault`. Raises SpecError when a source does not fit the
     pipeline file, LakeError when the lake cannot be read.
@@ -65,11 +68,13 @@ def check(spec: Spec, *, now: datetime) -> Trial:
         try:
             ingested = ingest(copy, now=now)
             reached = (*reached[:-1], replace(reached[-1], rows=ingested.read))
-            panel = panels.build(know(copy, as_of=now), copy)
+            knowledge = know(copy, as_of=now)
+            panel = panels.build(knowledge, copy)
         except NoUsableData as error:
             return Trial(spec, reached, ingested, fault=_why_not(ingested) or str(error))
         found = evidence.collect(panel, ingested.batch, spec, Lake(folder))
-    return Trial(spec, reached, ingested, profile(panel), found)
+        seen = Past(knowledge, panel, copy) if past else None
+    return Trial(spec, reached, ingested, profile(panel), found, seen=seen)
 
 
 def _why_not(done: Ingested | None) -> str | None:

@@ -18,6 +18,7 @@ from forecaster.errors import ForecasterError, LedgerError, SpecError
 from forecaster.ledger import Head, Ledger, PublishedDepot
 from forecaster.spec import Spec
 from forecaster.stages import check as trials
+from forecaster.stages.past import Past
 from forecaster.telemetry import STAGES
 from forecaster.values import Panel
 
@@ -124,7 +125,7 @@ def _changes(spec: Spec, before: Before) -> Iterator[str]:
 
 def _data(spec: Spec, before: Before, now: datetime) -> Iterator[str]:
     try:
-        trial = trials.check(spec, now=now)
+        trial = trials.check(spec, now=now, past=True)
     except ForecasterError as error:
         yield f"sources: {error}"
         return
@@ -137,7 +138,7 @@ def _data(spec: Spec, before: Before, now: datetime) -> Iterator[str]:
         yield f"no model can be made tonight: {trial.fault}; the champion or the fallback forecasts"
         return
     panel = trial.evidence.panel
-    yield f"training: {_reused(spec, panel)}"
+    yield f"training: {_reused(spec, panel, trial.seen)}"
     if before.head is not None:
         yield from _compared(panel, before)
 
@@ -163,11 +164,12 @@ def _new_and_gone(what: str, new: set[str], gone: set[str]) -> Iterator[str]:
         yield f"{what}: {len(gone)} gone: {_some(sorted(gone))}"
 
 
-def _reused(spec: Spec, panel: Panel) -> str:
+def _reused(spec: Spec, panel: Panel, seen: Past | None) -> str:
     try:
         from forecaster.stages import trainer
 
-        return "remembered from an earlier run" if trainer.remembered(panel, spec) else "anew, as data or file differ"
+        known = trainer.remembered(panel, spec, seen)
+        return "remembered from an earlier run" if known else "anew, as data or file differ"
     except ModuleNotFoundError as error:
         return f"not on this machine: {error}"
 

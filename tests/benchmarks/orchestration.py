@@ -25,7 +25,7 @@ from pathlib import Path
 from types import SimpleNamespace
 begun = time.monotonic()
 from flows import steps
-nothing = lambda *_: None
+nothing = lambda *_, **__: None
 for name in ("ingest", "train", "backtest", "export", "record", "register", "promote", "archive", "tidy"):
     setattr(steps, name, nothing)
 steps.panel = lambda *_: (None, None)

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,12 +27,9 @@ from forecaster.lake import Lake
 from forecaster.ledger import Ledger
 from forecaster.stages import alone, learn, trainer  # noqa: F401
 from tests.flows.tiny import NIGHT, pipeline
+from tests.forked import child, die
 
 STAGES = ("ingest", "panel", "train", "backtest", "gate", "export", "record", "register", "promote", "predict")
-
-
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def before(owner: Any, name: str, when: Callable[..., bool] = lambda *_, **__: True) -> Callable[[], None]:
@@ -128,21 +123,6 @@ POINTS: dict[str, Callable[[], None]] = {
     "within predict": within_prediction,
     "after predict": at_boundary("predict", ended=True),
 }
-
-
-def child(work: Callable[[], object]) -> int:
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            work()
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stderr.flush()
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def night(file: Path, trained: Path) -> int:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from flows import lines, making_up, steps
 from flows.night import Night
-from forecaster.errors import SpecError
+from forecaster.errors import SpecError, TrainingError
 from forecaster.lake import Lake
 from forecaster.ledger import Ledger
 from forecaster.spec import load
@@ -47,6 +49,32 @@ def test_past_dates_are_forecast_oldest_first_as_they_were_known_and_only_once(f
     assert {(runs[night.run_id].kind, runs[night.run_id].tier) for night in done} == {("backfill", "fallback")}
     assert making_up.past(str(file), str(first), str(last), steps, trains=False, again=False) == []
     assert len(making_up.past(str(file), str(last), str(last), steps, trains=False, again=True)) == 1
+
+
+@pytest.mark.parametrize("admitted", [True, False, None])
+def test_with_training_a_past_date_is_forecast_by_a_model_of_its_own_where_the_gate_lets_it(
+    tmp_path: Path, admitted: bool | None
+) -> None:
+    """The line with stages that do nothing; there is none to promote with. None: no model could be made."""
+
+    def train(*_: Any) -> str:
+        if admitted is None:
+            raise TrainingError("it diverged")
+        return "candidate"
+
+    def archive(night: Night, exported: Any) -> None:
+        archived.append((night.as_of.date(), exported))
+        night.exit_code = 0
+
+    archived: list[tuple[date, Any]] = []
+    made = {"panel": lambda *_: (None, None), "backtest": lambda *_: {}, "export": lambda *_: "a bundle"}
+    gate = {"gate": lambda *_: SimpleNamespace(admitted=admitted)}
+    by = SimpleNamespace(**made, **gate, train=train, archive=archive)
+    first = LAST - timedelta(days=1)
+    done = making_up.past(str(pipeline(tmp_path)), str(first), str(LAST), by, trains=True, again=False)
+    assert archived == [(day, "a bundle" if admitted else None) for day in (first, LAST)]
+    told = "no model could be made as of that date: it diverged" if admitted is None else None
+    assert [night.message for night in done] == [told, told]
 
 
 def test_a_past_date_from_before_the_data_is_told_and_the_others_go_on(file: Path) -> None:

@@ -16,11 +16,13 @@ import pytest
 from forecaster.errors import SpecError
 from forecaster.ledger import Ledger
 from forecaster.spec import Spec, load
+from forecaster.values import Verdict
 from tests.flows.receivers import mailbox, webhook
 from tests.flows.tiny import NIGHT, pipeline
 
 pytestmark = pytest.mark.usefixtures("prefect")
 
+NEW = ("first", "second")
 BLOCKS = "notify: {blocks: [custom-webhook/on-call, forecaster-email/on-call]}\n"
 
 
@@ -153,3 +155,62 @@ def test_only_declared_occasions_are_told_of_and_a_block_that_is_not_there_is_na
     assert notify.send(spec, "promotion", "a new champion") == 0
     with pytest.raises(SpecError, match="Prefect has no block 'custom-webhook/nobody-made-it'"):
         notify.send(spec, "late", "nothing came")
+
+
+def test_a_new_champion_is_told_of_and_one_that_reigns_already_is_not(tmp_path: Path, told: Told) -> None:
+    from flows import notify
+    from flows.night import Night
+
+    file = pipeline(tmp_path, BLOCKS)
+    night = Night.begin(str(file), NIGHT)
+    night.outcome, night.verdict = "published", Verdict(admitted=True, objections=(), compared={})
+    found = []
+    for bundle in (*NEW, NEW[-1]):
+        night.promote(bundle, None)
+        found.append(notify.occasions(night))
+    night.outcome = "running"
+    night.abandon(KeyboardInterrupt())
+    first, sentence = (f"tiny, run {night.run_id}: bundle {name} is champion now. It was admitted." for name in NEW)
+    assert found == [{"promotion": first}, {"promotion": sentence}, {}]
+    assert notify.send(load(file), "promotion", sentence) == 2
+    assert told.mail()[0] == "tiny: promotion"
+
+
+def test_a_step_back_is_told_of_by_the_command_that_takes_it(
+    tmp_path: Path, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from prefect.settings import PREFECT_API_URL
+
+    from flows import server, start
+
+    monkeypatch.setenv(server.URL, PREFECT_API_URL.value())
+    start.told(load(pipeline(tmp_path, BLOCKS)), "rollback", "tiny: rolled back. bundle first reigns")
+    subject, text = told.mail()
+    assert (subject, "bundle first reigns" in text) == ("tiny: rollback", True)
+    assert len(told.posted) == 1
+
+
+def test_old_flow_runs_are_forgotten_and_younger_ones_stay(tmp_path: Path) -> None:
+    from prefect import flow
+    from prefect.client.orchestration import get_client
+    from prefect.exceptions import ObjectNotFound
+
+    from flows import seen
+    from flows.night import Night
+
+    @flow(name="some-flow", persist_result=False)
+    def some_flow() -> None:
+        return None
+
+    number = some_flow(return_state=True).state_details.flow_run_id
+    night = Night.begin(str(pipeline(tmp_path, "retention: {caches: 30}\n")), kind="maintain")
+    ended = night.begun
+    with get_client(sync_client=True) as client:
+        night.begun = ended + timedelta(days=29)
+        seen.forget_flow_runs(night)
+        assert client.read_flow_run(number).name
+        night.begun = ended + timedelta(days=31)
+        seen.forget_flow_runs(night)
+        with pytest.raises(ObjectNotFound):
+            client.read_flow_run(number)
+    night.abandon(KeyboardInterrupt())

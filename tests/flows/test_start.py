@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import signal
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,13 @@ def test_a_missing_part_is_named_with_what_installs_it(monkeypatch: pytest.Monke
     spec = Spec.model_validate({"name": "x", "demand": {"source": {"kind": "csv", "path": "x.csv"}}})
     with pytest.raises(MissingExtra, match=r"a night needs prefect, .*forecaster\[train,flows\]"):
         start.nightly(Path("x.yaml"), spec)
+
+
+def test_whatever_the_package_may_call_is_there() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]
+    for place in declared["forecaster.lines"].values():
+        module, _, name = place.partition(":")
+        assert callable(getattr(importlib.import_module(module), name)), place
 
 
 def test_a_server_of_ones_own_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,12 +5,10 @@ Called by tests as a program of its own: children are forked from it before any 
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -22,6 +20,7 @@ from forecaster.lake import Lake
 from forecaster.spec import Spec, load
 from forecaster.stages.ingest import ingest
 from forecaster.stages.know import know
+from tests.forked import child, die
 
 FIRST, DEPOTS, NOW = date(2024, 1, 1), 5, datetime(2024, 1, 2, 3, tzinfo=UTC)
 PIPELINE = """
@@ -48,25 +47,6 @@ def night(folder: Path, number: int) -> Spec:
     return load(folder / "pipeline.yaml")
 
 
-def child(work: Callable[[], object], after: float | None = None) -> int:
-    """Do some work in a forked process, which may be killed after some seconds; how it ended."""
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            work()
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stderr.flush()
-            os._exit(code)
-    if after is not None:
-        time.sleep(after)
-        os.kill(pid, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
 def dies_at(append: int, *, written: bool) -> Callable[[], object]:
     """Make an ingest die at its n-th append, before or after the commit."""
     count, real = [0], Lake.append
@@ -74,10 +54,10 @@ def dies_at(append: int, *, written: bool) -> Callable[[], object]:
     def dying(self: Lake, table: str, rows: pa.Table) -> int:
         count[0] += 1
         if count[0] == append and not written:
-            os.kill(os.getpid(), signal.SIGKILL)
+            die()
         done = real(self, table, rows)
         if count[0] == append:
-            os.kill(os.getpid(), signal.SIGKILL)
+            die()
         return done
 
     return lambda: setattr(Lake, "append", dying)

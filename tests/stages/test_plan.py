@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from forecaster.demand import panel as panels
 from forecaster.errors import SpecError
+from forecaster.model.hosts import packed
 from forecaster.spec import load
+from forecaster.stages import learn, trainer
 from forecaster.stages import plan as plans
 from forecaster.stages.alone import predict_alone
 from forecaster.stages.ingest import ingest
+from forecaster.stages.know import know
+from forecaster.stages.past import Past
 from tests.flows.tiny import NIGHT, pipeline
 
 NOW = datetime(2026, 5, 11, 9, 0, tzinfo=UTC)
@@ -57,6 +63,26 @@ def test_what_has_changed_since_the_last_night_is_told_key_by_key(tmp_path: Path
     assert "calendar: 1 new: 2026-05-12 May sale" in lines
     assert "training: anew, as data or file differ" in lines
     assert any(line.startswith("expected duration: ") for line in lines)
+
+
+def test_a_training_is_remembered_though_a_day_that_it_knew_was_restated_since(tmp_path: Path) -> None:
+    """What the training was given is the panel as it was at its cutoff, not tonight's cut off there."""
+    file = pipeline(tmp_path)
+    spec = load(file)
+    ingest(spec, now=NIGHT)
+    rows = (tmp_path / "demand.csv").read_text("utf-8").splitlines()
+    (tmp_path / "demand.csv").write_text("\n".join([*rows[:-40], "D0,2026-05-01,47", *rows[-39:]]) + "\n", "utf-8")
+    night = NOW - timedelta(minutes=1)
+    ingest(spec, now=night)
+    assert "training: anew, as data or file differ" in planned(file)
+    knowledge = know(spec, as_of=night)
+    panel = panels.build(knowledge, spec)
+    seen = Past(knowledge, panel, spec)
+    told = seen(learn.first_cutoff(panel, spec))
+    assert not np.array_equal(told.demand, panel.at(told.cutoff).demand)  # the restated day
+    trainer._done(spec).parent.mkdir(parents=True)
+    trainer._done(spec).write_text(trainer._purpose(packed(told), spec), "ascii")
+    assert "training: remembered from an earlier run" in planned(file)
 
 
 def test_a_source_that_cannot_be_read_is_a_line_of_the_plan(tmp_path: Path) -> None:

@@ -1,0 +1,90 @@
+"""The work pools for Kubernetes are what Prefect takes and what Kubernetes understands."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+pytestmark = pytest.mark.usefixtures("prefect")
+
+POOLS = Path(__file__).resolve().parents[2] / "flows" / "pools"
+NAMES = ("kubernetes", "kubernetes-gpu")
+KNOWN = "1.33"
+
+
+def template(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((POOLS / f"{name}.json").read_text("utf-8"))
+    return found
+
+
+def prefects_own() -> dict[str, Any]:
+    """The template that Prefect ships for its Kubernetes worker."""
+    found_at = importlib.util.find_spec("prefect")  # which must not be imported before the tests have prepared it
+    assert found_at is not None
+    package = Path(str(found_at.origin)).parent
+    file = package / "server" / "api" / "collections_data" / "views" / "aggregate-worker-metadata.json"
+    worker = json.loads(file.read_text("utf-8"))["prefect-kubernetes"]["kubernetes"]
+    found: dict[str, Any] = worker["default_base_job_configuration"]
+    return found
+
+
+def job(name: str) -> dict[str, Any]:
+    """The job of a run, as the worker makes it of the defaults."""
+    from prefect.utilities.templating import apply_values
+
+    pool = template(name)
+    values = {key: each["default"] for key, each in pool["variables"]["properties"].items() if "default" in each}
+    given = {"name": "nightly", "env": [{"name": "PREFECT_API_URL", "value": "http://prefect:4200/api"}]}
+    values |= {**given, "labels": {"app": "forecaster"}, "command": ["prefect", "flow-run", "execute"]}
+    made: dict[str, Any] = apply_values(pool["job_configuration"]["job_manifest"], values)
+    return made
+
+
+def strictly(manifest: dict[str, Any]) -> None:
+    kubernetes_validate.validate(manifest, KNOWN, strict=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_prefect_takes_the_template_and_its_worker_finds_what_it_reads(name: str) -> None:
+    from prefect.client.schemas.actions import WorkPoolCreate
+
+    WorkPoolCreate(name="forecaster", type="kubernetes", base_job_template=template(name))
+    ours, theirs = template(name), prefects_own()
+    assert ours["job_configuration"].keys() == theirs["job_configuration"].keys()
+    assert ours["variables"]["properties"].keys() >= theirs["variables"]["properties"].keys()
+    for key, each in theirs["variables"]["properties"].items():
+        assert ours["variables"]["properties"][key].get("type") == each.get("type")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_job_of_a_run_is_one_that_kubernetes_understands(name: str) -> None:
+    made = job(name)
+    strictly(made)
+    [container] = made["spec"]["template"]["spec"]["containers"]
+    assert container["resources"]["limits"].get("nvidia.com/gpu") == ("1" if "gpu" in name else None)
+    assert made["spec"]["backoffLimit"] == 0  # the ledger decides whether a night is run again
+
+
+def test_what_stands_beside_the_pool_is_understood_too() -> None:
+    found = list(yaml.safe_load_all((POOLS / "worker.yaml").read_text("utf-8")))
+    for manifest in found:
+        strictly(manifest)
+    [claim] = [each["metadata"]["name"] for each in found if each["kind"] == "PersistentVolumeClaim"]
+    accounts = {each["metadata"]["name"] for each in found if each["kind"] == "ServiceAccount"}
+    for name in NAMES:
+        pod = job(name)["spec"]["template"]["spec"]
+        assert pod["volumes"][0]["persistentVolumeClaim"]["claimName"] == claim
+        assert pod["serviceAccountName"] in accounts
+
+
+def test_a_key_that_kubernetes_does_not_know_is_found() -> None:
+    wrong = job("kubernetes")
+    wrong["spec"]["template"]["spec"]["parallelism"] = 1
+    with pytest.raises(kubernetes_validate.ValidationError):
+        strictly(wrong)

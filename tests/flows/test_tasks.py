@@ -1,0 +1,47 @@
+"""What is not done twice is known by what it was done from, and Prefect keeps no second account of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from forecaster.model.hosts import packed
+from forecaster.spec import Spec
+from forecaster.stages import trainer
+from tests.panels import panel
+
+GIVEN: dict[str, Any] = {"name": "t", "demand": {"source": {"kind": "csv", "path": "demand.csv"}}}
+
+
+def purpose(more: dict[str, Any], demand: float = 40.0) -> str:
+    counts = panel(2, 40).demand.copy()
+    counts[0, 0] = demand
+    return trainer._purpose(packed(replace(panel(2, 40), demand=counts)), Spec.model_validate({**GIVEN, **more}))
+
+
+def test_a_training_is_known_by_its_data_and_by_what_the_file_and_the_version_say_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = purpose({})
+    assert purpose({}) == before
+    assert purpose({}, demand=41.0) != before
+    for more in ({"model": {"hidden": 8}}, {"training": {"seed": 1}}, {"backtest": {"days": 14}}, {"horizon": 6}):
+        assert purpose(more) != before
+    for more in ({"gate": {"margin": 0.1}}, {"execution": {"runner": "dask"}}, {"schedule": {"deadline": "06:00"}}):
+        assert purpose(more) == before
+    monkeypatch.setattr(trainer, "__version__", "another")
+    assert purpose({}) != before
+
+
+@pytest.mark.usefixtures("prefect")
+def test_no_stage_is_cached_by_prefect_and_none_leaves_its_result_there() -> None:
+    from prefect import Task
+    from prefect.cache_policies import NO_CACHE
+
+    from flows import runners, tasks
+
+    found = [each for module in (tasks, runners) for each in vars(module).values() if isinstance(each, Task)]
+    assert len(found) >= 12
+    assert all(each.cache_policy == NO_CACHE and each.persist_result is False for each in found)
