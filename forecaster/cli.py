@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from forecaster import reigns, reviews, safekeeping
+from forecaster import links, reigns, reviews, safekeeping
 from forecaster.errors import DEGRADED, NO_DATA, OUR_FAULT, PUBLISHED, ForecasterError, MissingExtra, SpecError
 
 if TYPE_CHECKING:
@@ -329,8 +329,10 @@ def status(file: File) -> None:
 
 app.add_typer(reviews.quarantine, name="quarantine")
 app.command()(reviews.history)
-for command in (reigns.champions, reigns.promote, reigns.rollback, safekeeping.backup, safekeeping.restore):
+for command in (reigns.champions, reigns.promote, reigns.rollback, links.link, links.links, links.audit):
     app.command()(command)
+app.command()(safekeeping.backup)
+app.command()(safekeeping.restore)
 
 
 @app.command()

@@ -225,8 +225,8 @@ class Ledger:
 
     # publications
 
-    def publish(self, publication: Publication) -> int:
-        """Show this publication, and keep the last 8; returns its id.
+    def publish(self, publication: Publication, *, keep: int = records.KEPT) -> int:
+        """Show this publication, and keep the last `keep`; returns its id.
 
         Publishing what is shown already, of the same run, changes nothing and returns the shown id. Raises LedgerError
         when the publication is not whole, or the run was never started or was closed as dead; then nothing has changed.
@@ -242,11 +242,12 @@ class Ledger:
                 if replace(shown, published_at=publication.published_at) == publication:
                     return head.publication_id
             number = records.stage(connection, publication)
-            records.flip(connection, publication.pipeline, number, head.publication_id if head else None)
+            previous = head.publication_id if head else None
+            records.flip(connection, publication.pipeline, number, previous, publication.published_at)
             staged = records.head(connection, publication.pipeline)
             if staged is None or records.whole(connection, staged) != publication:
                 raise LedgerError("not published: the database does not give back what was written; check its disk")
-            records.prune(connection, publication.pipeline)
+            records.prune(connection, publication.pipeline, keep)
         return number
 
     def current(self, pipeline: str | None = None) -> Head | None:
@@ -283,6 +284,16 @@ class Ledger:
         """What the network (first, without a city) and each city have together, by day; empty when not published."""
         with self._transaction() as connection:
             return records.totals(connection, publication_id)
+
+    def publications(self, pipeline: str) -> tuple[Head, ...]:
+        """The heads of all publications that are still kept, the newest first."""
+        with self._transaction() as connection:
+            return records.kept(connection, pipeline)
+
+    def shown_at(self, pipeline: str, at: datetime) -> int | None:
+        """The id of what was up at an instant, whether or not it is still kept; None before the first publication."""
+        with self._transaction() as connection:
+            return records.shown_at(connection, pipeline, at)
 
     def rollback(self, pipeline: str) -> Head:
         """Show the publication before the shown one again; a second call undoes the first."""

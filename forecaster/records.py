@@ -114,6 +114,27 @@ def head(connection: sa.Connection, pipeline: str) -> Head | None:
     return None if row is None else Head(**{**row, "levels": tuple(row["levels"])})
 
 
+def kept(connection: sa.Connection, pipeline: str) -> tuple[Head, ...]:
+    """Every publication that is still kept, the newest first; of those that are not shown, `previous_id` is None and
+    `flipped_at` the instant at which they were published."""
+    shown = head(connection, pipeline)
+    query = sa.select(tables.publications).where(tables.publications.c.pipeline == pipeline)
+    rows = connection.execute(query.order_by(tables.publications.c.publication_id.desc())).mappings()
+    heads = (
+        Head(**{**row, "levels": tuple(row["levels"])}, previous_id=None, flipped_at=row["published_at"])
+        for row in rows
+    )
+    return tuple(shown if shown and each.publication_id == shown.publication_id else each for each in heads)
+
+
+def shown_at(connection: sa.Connection, pipeline: str, at: datetime) -> int | None:
+    """The id of the publication that was up at an instant; it may be kept no longer. None before the first."""
+    row = tables.shown.c
+    query = sa.select(row.publication_id).where(row.pipeline == pipeline, row.at <= at)
+    found: int | None = connection.execute(query.order_by(row.id.desc()).limit(1)).scalar()
+    return found
+
+
 def whole(connection: sa.Connection, shown: Head) -> Publication:
     """A publication with its depots, as it was given to `stage`."""
     own = {name: getattr(shown, name) for name in OWN}
@@ -210,19 +231,23 @@ def depots(connection: sa.Connection, publication_id: int, depot_id: str | None 
     )
 
 
-def flip(connection: sa.Connection, pipeline: str, publication_id: int, previous_id: int | None) -> None:
-    """Show another publication; `previous_id` is where a rollback leads."""
+def flip(
+    connection: sa.Connection, pipeline: str, publication_id: int, previous_id: int | None, at: datetime | None = None
+) -> None:
+    """Show another publication, from an instant on (now by default); `previous_id` is where a rollback leads."""
     values = {"publication_id": publication_id, "previous_id": previous_id, "flipped_at": datetime.now(UTC)}
     changed = connection.execute(tables.slot.update().where(tables.slot.c.pipeline == pipeline).values(**values))
     if changed.rowcount == 0:
         connection.execute(tables.slot.insert().values(pipeline=pipeline, **values))
+    row = {"pipeline": pipeline, "publication_id": publication_id, "at": at or values["flipped_at"]}
+    connection.execute(tables.shown.insert().values(**row))
 
 
-def prune(connection: sa.Connection, pipeline: str) -> None:
-    """Drop all but the last publications, and never one that the slot names."""
+def prune(connection: sa.Connection, pipeline: str, keep: int = KEPT) -> None:
+    """Drop all but the last `keep` publications, and never one that the slot names."""
     numbers, slot = tables.publications.c.publication_id, tables.slot.c
     own = tables.publications.c.pipeline == pipeline
-    kept = set(connection.execute(sa.select(numbers).where(own).order_by(numbers.desc()).limit(KEPT)).scalars())
+    kept = set(connection.execute(sa.select(numbers).where(own).order_by(numbers.desc()).limit(keep)).scalars())
     for named in connection.execute(sa.select(slot.publication_id, slot.previous_id).where(slot.pipeline == pipeline)):
         kept |= {number for number in named if number is not None}
     connection.execute(tables.publications.delete().where(own, numbers.not_in(kept)))

@@ -465,3 +465,20 @@ def test_a_writer_killed_while_publishing_leaves_one_whole_publication(url: str)
         reader.join()
     assert torn == []
     assert len(seen) > 1
+
+
+def test_what_was_up_at_an_instant_is_known_also_after_a_step_back(ledger: Ledger) -> None:
+    first = publication()
+    days = [first.published_at + timedelta(days=i) for i in range(2)]
+    numbers = [ledger.publish(replace(first, published_at=day, note=str(day))) for day in days]
+    ledger.rollback(first.pipeline)
+    assert ledger.shown_at(first.pipeline, days[0] - timedelta(seconds=1)) is None
+    assert [ledger.shown_at(first.pipeline, day) for day in days] == numbers
+    assert ledger.shown_at(first.pipeline, datetime.now(UTC)) == numbers[0]
+    assert [head.publication_id for head in ledger.publications(first.pipeline)] == numbers[::-1]
+
+
+def test_as_many_publications_are_kept_as_were_asked_for(ledger: Ledger) -> None:
+    for i in range(5):
+        ledger.publish(replace(publication(), note=str(i)), keep=3)
+    assert [head.note for head in ledger.publications("harbor-fleet")] == ["4", "3", "2"]

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
-REVISION = "0004"
+REVISION = "0006"
 REVISION_TABLE = "forecaster_revision"  # not alembic's own name: other tools in the same database use that one
 
 
@@ -157,5 +157,44 @@ promotions = sa.Table(
     sa.Column("previous_digest", sa.Text),
     sa.Column("by", sa.Text, nullable=False),
     sa.Column("reason", sa.Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+shown = sa.Table(
+    "shown",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("at", Instant, nullable=False),
+    sa.Column("pipeline", sa.Text, nullable=False, index=True),
+    sa.Column("publication_id", sa.Integer, nullable=False),  # which may be kept no longer
+    sqlite_autoincrement=True,
+)
+
+links = sa.Table(
+    "links",
+    metadata,
+    sa.Column("link_id", sa.Text, primary_key=True),
+    sa.Column("pipeline", sa.Text, nullable=False, index=True),
+    sa.Column("view", sa.Text, nullable=False),
+    sa.Column("city", sa.Text),  # null: all
+    sa.Column("made_at", Instant, nullable=False),
+    sa.Column("made_by", sa.Text, nullable=False),
+    sa.Column("expires_at", Instant, nullable=False),
+    sa.Column("revoked_at", Instant),
+    sa.Column("revoked_by", sa.Text),
+)
+
+audit = sa.Table(
+    "audit",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("at", Instant, nullable=False),
+    sa.Column("pipeline", sa.Text, nullable=False, index=True),
+    sa.Column("who", sa.Text, nullable=False),
+    sa.Column("role", sa.Text, nullable=False),
+    sa.Column("address", sa.Text, nullable=False),
+    sa.Column("method", sa.Text, nullable=False),
+    sa.Column("path", sa.Text, nullable=False),
+    sa.Column("what", sa.Text, nullable=False),
     sqlite_autoincrement=True,
 )

@@ -20,6 +20,7 @@ from forecaster import mistakes
 from forecaster.credentials import DATASETS, ENVIRONMENT_DEFAULTS, fill
 from forecaster.errors import SpecError
 from forecaster.spec.execution import Execution
+from forecaster.spec.page import Access, Page
 from forecaster.spec.section import Section
 from forecaster.spec.sections import (
     Aliases,
@@ -46,6 +47,7 @@ from forecaster.spec.sources import AnySource, CsvSource, DeltaSource, ParquetSo
 __all__ = [
     "DATASETS",
     "ENVIRONMENT_DEFAULTS",
+    "Access",
     "Aliases",
     "AnySource",
     "Backtest",
@@ -63,6 +65,7 @@ __all__ = [
     "Gate",
     "Model",
     "Notify",
+    "Page",
     "ParquetSource",
     "Retention",
     "Schedule",
@@ -110,6 +113,8 @@ class Spec(Section):
     """How long things are kept."""
     notify: Notify = Notify()
     """Who is told of what a night did."""
+    page: Page = Page()
+    """Who may see the page."""
     state: str = "var"
     """Folder for everything the nights keep, relative to the pipeline file."""
     lake: str | None = None

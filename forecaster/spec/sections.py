@@ -361,6 +361,8 @@ class Retention(Section):
     """Compiled programs, traces of training, and Prefect's flow runs."""
     lake: int = Field(default=7, ge=1)
     """Files of the lake that were put together, for whoever reads an older version."""
+    publications: int = Field(default=8, ge=2)
+    """How many publications the page can look back at; not days."""
 
 
 Occasion = Literal["late", "degraded", "stop", "failed", "promotion", "rollback"]

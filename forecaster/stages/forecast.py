@@ -175,7 +175,8 @@ def publish(
                 totals=_totals(made.forecast, panel),
                 bundle_digest=digest,
                 note=note,
-            )
+            ),
+            keep=spec.retention.publications,
         )
     return Published(number, choice.tier, choice.model, digest, cutoff, depots, note, made.forecast, trouble)
 

@@ -17,11 +17,15 @@ from dashboards.ops.server import serve
 from forecaster.errors import SpecError
 from forecaster.ledger import Ledger
 from forecaster.migrations import connect
+from forecaster.spec import Page
 from tests.dashboards.seed import NOON, fill, publication
 from tests.dashboards.visitor import Balanced, Get, text, visitor
 
 ROOT = Path(__file__).parents[2]
-CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'"
+CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
 
 
 def test_every_answer_carries_the_headers_that_keep_it_to_itself(get: Get, url: str, tmp_path: Path) -> None:
@@ -172,7 +176,7 @@ def test_the_page_runs_without_jax_prefect_mlflow_or_pandas() -> None:
 
 
 def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
-    spec = SimpleNamespace(name="harbor-fleet", ledger_url=f"sqlite:///{tmp_path / 'ledger.db'}")
+    spec = SimpleNamespace(name="harbor-fleet", ledger_url=f"sqlite:///{tmp_path / 'ledger.db'}", page=Page())
     with (
         socket.create_server(("127.0.0.1", 0)) as taken,
         pytest.raises(SpecError, match=r"cannot listen on 127\.0\.0\.1"),

@@ -24,7 +24,7 @@ def visitor(url: str, now: datetime = NOON, pipeline: str | None = None, **optio
     def get(path: str, method: str = "GET", **headers: str) -> httpx.Response:
         async def ask() -> httpx.Response:
             transport = httpx.ASGITransport(app, **options)  # type: ignore[arg-type]
-            async with httpx.AsyncClient(transport=transport, base_url="http://page") as client:
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
                 return await client.request(method, path, headers={k.replace("_", "-"): v for k, v in headers.items()})
 
         return asyncio.run(ask())

@@ -42,7 +42,8 @@ SERVED = """
 import sys
 from types import SimpleNamespace
 from dashboards.ops.server import serve
-serve(SimpleNamespace(name="harbor-fleet", ledger_url=sys.argv[1]), port=0)
+from forecaster.spec import Page
+serve(SimpleNamespace(name="harbor-fleet", ledger_url=sys.argv[1], page=Page()), port=0)
 """
 
 pytestmark = [

@@ -241,7 +241,7 @@ def test_the_page_shows_what_the_night_published(nights: Nights) -> None:
 
     async def get() -> httpx.Response:
         transport = httpx.ASGITransport(app=app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://page") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
             return await client.get("/depot/NYC-01")
 
     page = asyncio.run(get())

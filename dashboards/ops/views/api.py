@@ -59,6 +59,7 @@ class AboutOut:
     tier: str
     meaning: str
     stale: str | None
+    fruitless: str | None
     model: str
     bundle_digest: str | None
     timezone: str
@@ -116,18 +117,25 @@ def publication_out(
     made = [
         DepotOut(depot.depot_id, depot.attributes, [_day(day, head.levels) for day in depot.days]) for depot in depots
     ]
+    return PublicationOut(about(head, front), totals_out(head, depots, front, totals), made)
+
+
+def totals_out(
+    head: Head, depots: tuple[PublishedDepot, ...], front: Front, totals: tuple[PublishedTotal, ...]
+) -> list[TotalOut]:
+    """The network first, then by city; by day."""
     summed = []
     for city, days in together(totals, head.levels).items():
         own = [depot for depot in depots if not city or depot.attributes.get("city") == city]
         for i, (day, each) in enumerate(zip(front.target_dates, days, strict=True)):
             summed.append(TotalOut(city or None, day, each.low, each.median, each.high, drivers(own, i)))
-    return PublicationOut(_about(head, front), summed, made)
+    return summed
 
 
 def depot_out(head: Head, depot: PublishedDepot, front: Front) -> FullDepotOut:
     """One depot with all its quantiles, readings and named days."""
     return FullDepotOut(
-        _about(head, front),
+        about(head, front),
         depot.depot_id,
         depot.attributes,
         list(head.levels),
@@ -146,7 +154,7 @@ def _day(day: PublishedDay, levels: tuple[float, ...]) -> DayOut:
     return DayOut(day.target_date, day.open, numbers.low, numbers.median, numbers.high, day.drivers)
 
 
-def _about(head: Head, front: Front) -> AboutOut:
+def about(head: Head, front: Front) -> AboutOut:
     return AboutOut(
         head.publication_id,
         head.pipeline,
@@ -157,6 +165,7 @@ def _about(head: Head, front: Front) -> AboutOut:
         head.tier,
         front.meaning,
         front.stale,
+        front.fruitless,
         head.model,
         head.bundle_digest,
         head.timezone,

@@ -32,6 +32,7 @@ class Front:
     targets: str
     note: str | None
     stale: str | None
+    fruitless: str | None  # the last night published nothing, and when it began
     replayed: bool  # made for a past instant on purpose, which is no cause for alarm
     target_dates: tuple[date, ...]
     meant: int  # which target day is the one in front
@@ -45,8 +46,8 @@ class Front:
         return f"{self.near}, {text}" if self.near else text
 
 
-def front(head: Head, now: datetime) -> Front:
-    """The front of a publication as seen at an instant.
+def front(head: Head, now: datetime, fruitless: datetime | None = None) -> Front:
+    """The front of a publication as seen at an instant; `fruitless`: a night began after it, and published nothing.
 
     In front stands tomorrow in the pipeline's zone; when it is not among the target days, today; else the first.
     """
@@ -65,6 +66,7 @@ def front(head: Head, now: datetime) -> Front:
         targets=words.days(targets),
         note=head.note,
         stale=stale(targets, head.cutoff, today),
+        fruitless=None if fruitless is None else without_fruit(head, fruitless, zone),
         replayed=head.published_at - head.as_of > REPLAY,
         target_dates=targets,
         meant=meant,
@@ -79,6 +81,14 @@ def stale(targets: tuple[date, ...], cutoff: date, today: date) -> str | None:
     if targets[-1] >= today and age <= STALE_DAYS:
         return None
     return f"Forecasts made for {words.days(targets)}; newest reading is {words.count(age, 'day')} old."
+
+
+def without_fruit(head: Head, began: datetime, zone: ZoneInfo) -> str:
+    """What is said when the last night failed: whose numbers these are instead."""
+    return (
+        f"What began {words.instant(began, zone)} published nothing. These forecasts were published "
+        f"{words.instant(head.published_at, zone)}."
+    )
 
 
 @dataclass(frozen=True)

@@ -116,6 +116,13 @@ def notice(run: Run | None) -> str | None:
     return f"The last night kept {words.count(rows, 'row')} aside." if rows else None
 
 
+def fruitless(run: Run | None, head: Head) -> datetime | None:
+    """When the last night that ended began, if it published nothing and what is shown is older."""
+    if run is None or run.outcome not in ("failed", "no_data") or run.started_at < head.published_at:
+        return None
+    return run.started_at
+
+
 def by_severity(findings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The gravest first; of one severity, the most frequent."""
     order = list(SEVERITIES)

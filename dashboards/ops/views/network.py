@@ -68,11 +68,13 @@ def network(
     has any planned."""
     medians = {depot.depot_id: [three(day, head.levels).median for day in depot.days] for depot in depots}
     told = together(totals, head.levels)
-    whole = told.get("", ())
-    sums = [each.median for each in whole] or [sum(m[i] for m in medians.values()) for i in range(head.horizon)]
     by_city: dict[str, list[PublishedDepot]] = {}
     for depot in depots:
         by_city.setdefault(depot.attributes.get("city", ""), []).append(depot)
+    whole = told.get("", ())
+    if not whole and len(by_city) == 1:  # all that somebody sees is one city, whose total is theirs
+        whole = told.get(next(iter(by_city)), ())
+    sums = [each.median for each in whole] or [sum(m[i] for m in medians.values()) for i in range(head.horizon)]
     cities = []
     for number, (name, own) in enumerate(sorted(by_city.items()), 1):
         total = whole[front.meant] if whole and len(by_city) == 1 else told[name][front.meant] if name in told else None

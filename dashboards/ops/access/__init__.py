@@ -1,0 +1,15 @@
+"""Who may see what and who may write: everything a route has to know stands here.
+
+A route that writes takes `person = Depends(require("planner"))`, which refuses others and requests from foreign pages,
+and calls `audit(request, what, connection)` in the transaction of what it writes. What a route shows is narrowed by
+`person(request).cities`.
+"""
+
+from __future__ import annotations
+
+from dashboards.ops.access.audits import audit
+from dashboards.ops.access.csrf import csrf_token
+from dashboards.ops.access.roles import Role, require
+from dashboards.ops.access.who import Person, person
+
+__all__ = ["Person", "Role", "audit", "csrf_token", "person", "require"]

@@ -1,0 +1,54 @@
+"""Where a request comes from, and whether a declared proxy brings it."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Sequence
+
+from starlette.requests import Request
+
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")  # what proxies add
+
+
+def parsed(text: str) -> IPAddress | None:
+    try:
+        found = ipaddress.ip_address(text.strip().strip("[]").partition("%")[0])
+    except ValueError:
+        return None
+    return (found.ipv4_mapped or found) if isinstance(found, ipaddress.IPv6Address) else found
+
+
+def peer(request: Request) -> IPAddress | None:
+    """Who is at the other end of the connection, whatever the headers say."""
+    return parsed(request.client.host) if request.client else None
+
+
+def is_proxy(address: IPAddress | None, declared: Sequence[str]) -> bool:
+    if address is None:
+        return False
+    return any(address in ipaddress.ip_network(each) for each in declared)
+
+
+def origin(request: Request, declared: Sequence[str]) -> str:
+    """The address that asks: what a declared proxy says last, else the other end of the connection."""
+    own = peer(request)
+    if is_proxy(own, declared):
+        said = ",".join(request.headers.getlist("x-forwarded-for")).split(",")[-1]
+        return str(parsed(said) or own)
+    return str(own)
+
+
+def names_this_machine(request: Request) -> bool:
+    """Whether the browser knows this page by a name that no other site can have point here.
+
+    The header as it came: the framework reads a name that it finds odd as the address at which it listens.
+    """
+    return re.fullmatch(r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?", request.headers.get("host", "").lower()) is not None
+
+
+def is_local(name: str) -> bool:
+    """Whether a page that listens here is heard on this machine alone."""
+    address = parsed(name)
+    return name.lower() == "localhost" or (address is not None and address.is_loopback)

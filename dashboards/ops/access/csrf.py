@@ -1,0 +1,69 @@
+"""Tell a write from a page of ours from one that a foreign page made a browser send.
+
+Every write carries a token that only our pages can read: in the header `X-CSRF-Token`, or as the field `csrf` of a
+form. A browser that says where a request comes from is believed as well.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
+
+from itsdangerous import BadSignature, URLSafeTimedSerializer
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from dashboards.ops.access.door import Door, door
+from dashboards.ops.access.who import Person, person
+
+HEADER, FIELD = "X-CSRF-Token", "csrf"
+HOURS = 12  # that a page may stay open before it is sent
+FORM = "application/x-www-form-urlencoded"
+LARGEST = 1_000_000  # bytes of a form
+
+
+def csrf_token(request: Request) -> str:
+    """The token of whoever asks, for a form or a script of ours."""
+    token = _signer(door(request)).dumps(_whose(person(request)))
+    assert isinstance(token, str)
+    return token
+
+
+async def check(request: Request) -> None:
+    """Raises HTTPException where the write did not come from one of our pages."""
+    if is_foreign(request, door(request)):
+        raise HTTPException(403, "this came from another site; wanted a page of ours")
+    try:
+        whose = _signer(door(request)).loads(await _token(request), max_age=HOURS * 3600)
+    except BadSignature:
+        raise HTTPException(403, "the page was open for too long, or is not ours; load it again") from None
+    if whose != _whose(person(request)):
+        raise HTTPException(403, "the page was made for somebody else; load it again")
+
+
+def is_foreign(request: Request, door: Door) -> bool:
+    """Whether the browser says that another site's page asks."""
+    if (site := request.headers.get("sec-fetch-site")) is not None and site not in ("same-origin", "none"):
+        return True
+    if (origin := request.headers.get("origin")) is None:
+        return False
+    own = door.access.url or f"{request.url.scheme}://{request.headers.get('host', '')}"
+    return urlsplit(origin)[:2] != urlsplit(own)[:2]
+
+
+async def _token(request: Request) -> str:
+    if given := request.headers.get(HEADER):
+        return given
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
+        return ""
+    if int(request.headers.get("content-length") or 0) > LARGEST:
+        raise HTTPException(413, f"found more than {LARGEST:,} bytes, wanted a form")
+    body = await request.body()  # Starlette keeps it for the route
+    return parse_qs(body.decode("utf-8", "replace")).get(FIELD, [""])[0]
+
+
+def _whose(person: Person) -> list[str]:
+    return [person.via, person.name]
+
+
+def _signer(door: Door) -> URLSafeTimedSerializer:
+    return URLSafeTimedSerializer(door.key, salt="csrf")

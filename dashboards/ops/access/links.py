@@ -1,0 +1,105 @@
+"""Read-only links for wall screens: a signature that the page trusts, and a row of the ledger that can be revoked."""
+
+from __future__ import annotations
+
+import socket
+from datetime import datetime, timedelta
+
+from itsdangerous import BadSignature, URLSafeSerializer
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from dashboards.ops.access.door import Door, signing_key
+from dashboards.ops.access.who import Person
+from forecaster import visits
+from forecaster.errors import SpecError
+from forecaster.ledger import Ledger
+from forecaster.spec import Spec
+
+COOKIE = "link"
+
+
+class DeadLink(LookupError):
+    """A link that opens nothing: not ours, expired or revoked."""
+
+
+def visitor(door: Door, token: str) -> Person | None:
+    """The screen that holds this token, while its link is good."""
+    try:
+        found = opened(door, token)
+    except DeadLink:
+        return None
+    paths = frozenset(door.views.get(found.view, ()))
+    cities = None if found.city is None else frozenset({found.city})
+    return Person(f"link {found.link_id}", "viewer", "link", cities, paths)
+
+
+def opened(door: Door, token: str) -> visits.Link:
+    """The link of a token. Raises DeadLink, and LedgerError when the ledger cannot be read."""
+    try:
+        link_id = _signer(door.key).loads(token)
+    except BadSignature:
+        raise DeadLink from None
+    with door.shelf.reader().transaction() as connection:
+        found = visits.link(connection, str(link_id))
+    if found is None or not found.opens(door.clock()) or found.pipeline != (door.pipeline or found.pipeline):
+        raise DeadLink
+    return found
+
+
+def enter(request: Request, door: Door, token: str) -> Response:
+    """Give a screen its cookie, and send it to its view. Raises DeadLink."""
+    found = opened(door, token)
+    left = found.expires_at - door.clock()
+    answer = RedirectResponse(door.views[found.view][0], 303)
+    answer.set_cookie(
+        door.cookie(COOKIE), token, max_age=int(left.total_seconds()), secure=door.secure, httponly=True, samesite="lax"
+    )
+    return answer
+
+
+def new(view: str, city: str | None, days: int, *, pipeline: str, by: str, now: datetime) -> visits.Link:
+    return visits.Link(visits.new_link_id(), pipeline, view, city, now, by, now + timedelta(days=days))
+
+
+def address(key: str, base: str, link: visits.Link) -> str:
+    return f"{base}/link/{_signer(key).dumps(link.link_id)}"
+
+
+def made(spec: Spec, view: str, city: str | None, days: int, *, by: str, now: datetime) -> tuple[visits.Link, str]:
+    """Make a link from the command line; returns it with its address. Raises SpecError where it could open nothing."""
+    from dashboards.ops.views.catalogue import linkable
+
+    access = spec.page.access
+    key = signing_key(access)
+    if key is None or access.url is None or access.sign_in == "none":
+        raise SpecError("a link needs page.access with sign_in, url and secret: without them nobody else comes in")
+    if days > visits.MOST_DAYS:
+        raise SpecError(f"--days: found {days}, wanted {visits.MOST_DAYS} at most")
+    if view not in linkable():
+        raise SpecError(f"--view: found {view!r}, wanted one of {', '.join(linkable())}")
+    with Ledger.open(spec.ledger_url) as ledger:
+        head = ledger.current(spec.name)
+        there = {each.attributes.get("city") for each in ledger.depots(head.publication_id)} if head else set()
+        if city is not None and city not in there:
+            named = ", ".join(sorted(filter(None, there))) or "none"
+            raise SpecError(f"--city: found {city!r}, wanted a city of what is published: {named}")
+        link = new(view, city, days, pipeline=spec.name, by=by, now=now)
+        with ledger.transaction() as connection:
+            visits.make_link(connection, link)
+            visits.note(connection, by_command(spec, by, now, "link", described(link)))
+    return link, address(key, access.url, link)
+
+
+def by_command(spec: Spec, by: str, now: datetime, command: str, what: str) -> visits.Entry:
+    """The row of the audit for something done on the command line."""
+    return visits.Entry(now, spec.name, by, "command", socket.gethostname(), "-", command, what)
+
+
+def described(link: visits.Link) -> str:
+    where = f", {link.city} alone" if link.city else ""
+    return f"link {link.link_id} to {link.view}{where}, until {link.expires_at:%Y-%m-%d %H:%M} UTC"
+
+
+def _signer(key: str) -> URLSafeSerializer:
+    return URLSafeSerializer(key, salt="link")

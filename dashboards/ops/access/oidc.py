@@ -1,0 +1,124 @@
+"""Sign people in at an OpenID provider: authorization code with PKCE; the session is a signed cookie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import httpx2
+from authlib.common.errors import AuthlibBaseError
+from authlib.integrations.starlette_client import OAuth, StarletteOAuth2App
+from fastapi import APIRouter
+from joserfc.errors import JoseError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from dashboards.ops.access.csrf import is_foreign
+from dashboards.ops.access.door import Door
+from forecaster.credentials import fill
+from forecaster.spec.page import Oidc
+
+PATIENCE = 10  # seconds for the provider
+
+
+def router(door: Door) -> APIRouter:
+    """The routes by which people come and go."""
+    declared = door.access.oidc
+    assert declared is not None
+    routes, provider = APIRouter(include_in_schema=False), client(declared)
+
+    @routes.get("/sign-in")
+    async def sign_in(request: Request, next: str = "/") -> Response:
+        request.session.clear()
+        request.session["next"] = next if is_ours(next) else "/"
+        try:
+            await _trusted(provider, declared)
+            answer = await provider.authorize_redirect(request, f"{door.access.url}/sign-in/back")
+        except (AuthlibBaseError, httpx2.HTTPError, RuntimeError, ValueError) as error:
+            raise HTTPException(
+                503, f"the provider {declared.issuer} cannot be asked who you are: {_why(error)}"
+            ) from error
+        assert isinstance(answer, Response)
+        return answer
+
+    @routes.get("/sign-in/back")
+    async def back(request: Request) -> Response:
+        wanted = request.session.get("next", "/")
+        try:
+            await _trusted(provider, declared)
+            told = await _told(provider, declared, request)
+        except (AuthlibBaseError, JoseError, httpx2.HTTPError, RuntimeError, ValueError) as error:
+            request.session.clear()
+            raise HTTPException(401, f"the provider {declared.issuer} did not sign you in: {_why(error)}") from error
+        request.session.clear()
+        until = door.clock().timestamp() + door.access.session_hours * 3600
+        request.session["person"] = {**told, "until": until}
+        return RedirectResponse(wanted, 303)
+
+    @routes.post("/sign-out")
+    async def sign_out(request: Request) -> Response:
+        if is_foreign(request, door):
+            raise HTTPException(403, "this came from another site; wanted a page of ours")
+        request.session.clear()
+        request.state.audited = True  # nothing was written
+        return RedirectResponse("/", 303)
+
+    return routes
+
+
+def client(declared: Oidc) -> StarletteOAuth2App:
+    """Raises SpecError when the secret is named and not there."""
+    secret = None if declared.client_secret is None else fill(declared.client_secret, credential=True)
+    return OAuth().register(
+        "page",
+        client_id=declared.client_id,
+        client_secret=secret,
+        server_metadata_url=f"{declared.issuer.rstrip('/')}/.well-known/openid-configuration",
+        client_kwargs={
+            "scope": " ".join(declared.scopes),
+            "code_challenge_method": "S256",
+            "token_endpoint_auth_method": "client_secret_basic" if secret else "none",
+            "timeout": PATIENCE,
+        },
+    )
+
+
+def is_ours(path: str) -> bool:
+    """Whether a place to go to after signing in is on this page: no other host, however it is spelt."""
+    return path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
+
+
+async def _trusted(provider: StarletteOAuth2App, declared: Oidc) -> None:
+    said = (await provider.load_server_metadata()).get("issuer")
+    if said != declared.issuer:
+        raise ValueError(f"it calls itself {said!r}")
+
+
+async def _told(provider: StarletteOAuth2App, declared: Oidc, request: Request) -> dict[str, Any]:
+    """Name and groups, as the id token has them, else as the provider tells of the same person."""
+    wanted = {name: {"essential": True, "values": [value]} for name, value in _expected(declared).items()}
+    token = await provider.authorize_access_token(request, claims_options=wanted)
+    claims: Mapping[str, Any] | None = token.get("userinfo")
+    if claims is None:
+        raise ValueError("it sent no id token")
+    if declared.name not in claims and "userinfo_endpoint" in provider.server_metadata:
+        more = await provider.userinfo(token=token)
+        if more.get("sub") != claims["sub"]:
+            raise ValueError("it tells of two people at once")
+        claims = {**more, **claims}
+    name = claims.get(declared.name)
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise ValueError(f"it did not tell your {declared.name}")
+    if declared.name == "email" and claims.get("email_verified") is False:
+        raise ValueError(f"it has not verified that {name} is yours")
+    groups = claims.get(declared.groups) or []
+    return {"name": name.strip(), "groups": [groups] if isinstance(groups, str) else [str(each) for each in groups]}
+
+
+def _expected(declared: Oidc) -> dict[str, str]:
+    return {"iss": declared.issuer, "aud": declared.client_id}
+
+
+def _why(error: Exception) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,143 @@
+"""Every view of the API, one declaration each: its name, what it answers, its rows, and the page it belongs to.
+
+A view answers at /api/v1/NAME as JSON, and as CSV with `format=csv`; one of a publication takes `as_of` and
+`publication` too. Whoever adds a page adds its view here; a test looks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dashboards.ops.sheet import Sheet, sheet
+from dashboards.ops.shelf import Edition, Logbook
+from dashboards.ops.views import lists
+from dashboards.ops.views.api import FullDepotOut, PublicationOut, TotalOut, publication_out
+from dashboards.ops.views.nights import RunOut, RunsOut, runs_out
+
+DEPOT_PAGE = "/depot/{depot_id:path}"  # whose view, /api/v1/depots/ID, has a route of its own
+
+
+@dataclass(frozen=True)
+class View:
+    """`make` gets an Edition where the view is of a publication, else a Logbook; `sheet` gets what `make` made."""
+
+    name: str
+    says: str
+    out: type
+    make: Callable[[Any], Any]
+    sheet: Callable[[Any], Sheet]
+    page: str | None = None
+    of_publication: bool = True
+
+
+def listed(
+    name: str,
+    says: str,
+    out: type,
+    make: Callable[[Any], Any],
+    row: type,
+    *,
+    page: str | None = None,
+    of_publication: bool = True,
+) -> View:
+    """A view whose answer has its rows in `rows`."""
+    return View(name, says, out, make, lambda made: sheet(row, made.rows), page, of_publication)
+
+
+def _publication(edition: Edition) -> PublicationOut:
+    return publication_out(edition.head, edition.depots(), edition.front, edition.totals())
+
+
+def _publication_sheet(made: PublicationOut) -> Sheet:
+    rows = [
+        lists.DepotDayRow(
+            depot.depot_id,
+            depot.attributes.get("city"),
+            day.target_date,
+            day.open,
+            day.low,
+            day.median,
+            day.high,
+            day.drivers,
+        )
+        for depot in made.depots
+        for day in depot.days
+    ]
+    return sheet(lists.DepotDayRow, rows)
+
+
+def _runs(book: Logbook) -> RunsOut:
+    return runs_out(book.runs)
+
+
+VIEWS: tuple[View, ...] = (
+    View(
+        "publication",
+        "The forecast of the network, of each city and of each depot: the median and the 80 % range, in orders.",
+        PublicationOut,
+        _publication,
+        _publication_sheet,
+        page="/",
+    ),
+    listed(
+        "network",
+        "What each depot has to expect on the day in front, tomorrow as a rule.",
+        lists.NetworkOut,
+        lists.network,
+        lists.DepotDayRow,
+        page="/",
+    ),
+    listed("depots", "What each depot has to expect on each day.", lists.DepotsOut, lists.depots, lists.DepotDayRow),
+    listed(
+        "totals",
+        "What the network (no city) and each city have to expect together. Who does not see every city gets theirs.",
+        lists.TotalsOut,
+        lists.totals,
+        TotalOut,
+    ),
+    listed("rosters", "Whom each depot rosters on each day.", lists.RostersOut, lists.rosters, lists.RosterRow),
+    listed(
+        "publications",
+        "The publications that `publication` and `as_of` can ask for.",
+        lists.PublicationsOut,
+        lists.publications,
+        lists.PublicationRow,
+        of_publication=False,
+    ),
+    View(
+        "runs",
+        "The last nights: outcome, findings, seconds by stage.",
+        RunsOut,
+        _runs,
+        lambda made: sheet(RunOut, made.runs),
+        page="/health",
+        of_publication=False,
+    ),
+    listed(
+        "champions",
+        "Which model became champion when, and why.",
+        lists.ChampionsOut,
+        lists.champions,
+        lists.ChampionRow,
+        of_publication=False,
+    ),
+)
+
+
+def depot_sheet(made: FullDepotOut) -> Sheet:
+    """The days ahead, with a column for each quantile."""
+    levels = tuple(f"q{level:g}" for level in made.levels)
+    rows = [[day.target_date, day.horizon, day.open, *day.quantiles, day.drivers] for day in made.days]
+    return Sheet(("target_date", "horizon", "open", *levels, "drivers"), rows)
+
+
+def linkable() -> dict[str, tuple[str, ...]]:
+    """What a link for a wall screen may open: the name of a page's view → the page and the paths of its API."""
+    found: dict[str, tuple[str, ...]] = {}
+    for view in VIEWS:
+        if view.page:
+            own = tuple(f"/api/v1/{each.name}" for each in VIEWS if each.page == view.page)
+            found[view.name] = (view.page, *own)
+    return found

@@ -1,0 +1,81 @@
+"""People who ask a page that declares who may come in, for its tests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import httpx
+from fastapi import FastAPI
+
+from dashboards.ops.access import links
+from dashboards.ops.server import create_app
+from forecaster import visits
+from forecaster.ledger import Ledger
+from forecaster.spec import Access
+from tests.dashboards.seed import NOON
+
+PROXY = "10.0.0.5"
+SECRET = "for the tests alone, and long enough"
+HOME = "https://depots.example"
+
+
+def declared(**changes: Any) -> Access:
+    """Behind a proxy: Ada is admin, planners plan, bos-team sees Boston alone, everyone else looks at everything."""
+    said: dict[str, Any] = {
+        "sign_in": "header",
+        "url": HOME,
+        "proxies": [f"{PROXY}/32"],
+        "secret": "${PAGE_SECRET}",
+        "roles": {"admin": ["ada"], "planner": ["group:planners"]},
+        "cities": {"*": [], "vic": ["*"], "group:planners": ["*"], "bob": ["Boston"]},
+    }
+    return Access.model_validate(said | changes)
+
+
+@dataclass
+class Guest:
+    """Asks one app, and keeps the cookies that it gets, as a browser does."""
+
+    app: FastAPI
+    headers: Mapping[str, str] = field(default_factory=dict)
+    address: str = PROXY
+    base: str = HOME
+    cookies: httpx.Cookies = field(default_factory=httpx.Cookies)
+
+    def __call__(self, path: str, method: str = "GET", **asked: Any) -> httpx.Response:
+        headers = {**self.headers, **asked.pop("headers", {})}
+
+        async def ask() -> httpx.Response:
+            transport = httpx.ASGITransport(self.app, raise_app_exceptions=False, client=(self.address, 4711))
+            async with httpx.AsyncClient(transport=transport, base_url=self.base, cookies=self.cookies) as client:
+                answer = await client.request(method, path, headers=headers, **asked)
+                self.cookies = client.cookies
+                return answer
+
+        return asyncio.run(ask())
+
+    def writes(self, path: str, method: str = "POST", **asked: Any) -> httpx.Response:
+        """With the token that a page of ours would send."""
+        token = self("/api/v1/me").json().get("csrf", "")
+        return self(path, method, headers={"X-CSRF-Token": token, **asked.pop("headers", {})}, **asked)
+
+
+def signed_in(app: FastAPI, name: str, groups: str = "") -> Guest:
+    """Somebody whom the proxy has signed in."""
+    return Guest(app, {"X-Forwarded-User": name} | ({"X-Forwarded-Groups": groups} if groups else {}))
+
+
+def house(url: str, access: Access, now: datetime = NOON) -> FastAPI:
+    return create_app(url, pipeline="harbor-fleet", clock=lambda: now, access=access)
+
+
+def hang_up(url: str, now: datetime = NOON, view: str = "network", city: str | None = None) -> tuple[visits.Link, str]:
+    """Make a link of 90 days; returns it with its address."""
+    link = links.new(view, city, 90, pipeline="harbor-fleet", by="ada", now=now)
+    with Ledger.open(url) as ledger, ledger.transaction() as connection:
+        visits.make_link(connection, link)
+    return link, links.address(SECRET, HOME, link)
