@@ -17,12 +17,11 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.staticfiles import StaticFiles
 
-from dashboards.ops.answers import HEADERS, KeepToItself, tagged, unchanged
-from dashboards.ops.shelf import Edition, Logbook, NoSuchDepot, Shelf
+from dashboards.ops import readers, words
+from dashboards.ops.answers import HEADERS, KeepToItself, tagged, unchanged, zipped
+from dashboards.ops.pages import HTML, Desk, Make, pages
+from dashboards.ops.shelf import Logbook, NoSuchDepot, Shelf
 from dashboards.ops.views.api import FullDepotOut, PublicationOut, depot_out, publication_out, to_json
-from dashboards.ops.views.depot import depot_page
-from dashboards.ops.views.health import health
-from dashboards.ops.views.network import network
 from dashboards.ops.views.nights import RunsOut, runs_out
 from forecaster import __version__
 from forecaster.errors import LedgerError, SpecError
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
     from forecaster.spec import Spec
 
 HERE = Path(__file__).parent
-HTML, JSON = "text/html; charset=utf-8", "application/json"
-Make = Callable[[Edition], bytes]
+STATIC = {"style": "style.css", "icon": "icon.svg", "script": "page.js"}
+JSON = "application/json"
 
 
 def now() -> datetime:
@@ -50,19 +49,22 @@ def create_app(ledger_url: str, *, pipeline: str | None = None, clock: Callable[
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.globals.update(style=f"/static/style.css?v={build}", icon=f"/static/icon.svg?v={build}")
+    templates.filters["number"] = words.number
+    templates.globals.update({name: f"/static/{file}?v={build}" for name, file in STATIC.items()})
 
     def page(name: str, **values: Any) -> bytes:
         return templates.get_template(name).render(**values).encode()
 
-    def answer(request: Request, media_type: str, make: Make) -> Response:
-        edition = shelf.edition()
-        tag = shelf.tag(edition, request.url.path)
-        body = shelf.answer(edition, tag, lambda: make(edition))  # first, as it may be that there is no such page
-        return unchanged(request, tag) or tagged(body, media_type, tag)
+    def answer(request: Request, media_type: str, make: Make, asked: object = None) -> Response:
+        edition, marks = shelf.edition(), readers.marks(request.headers.get("accept-language", ""))
+        tag = shelf.tag(edition, request.url.path, asked, marks)
+        with readers.written(marks):  # made first, as it may be that there is no such page
+            found = shelf.answer(edition, tag, lambda: make(edition))
+        return unchanged(request, tag) or zipped(request, found.body, found.zipped, media_type, tag)
 
     def of_nights(request: Request, media_type: str, make: Callable[[Logbook], bytes]) -> Response:
-        body = make(shelf.logbook())  # made each time: it changes with every stage of a night, and few ask
+        with readers.written(readers.marks(request.headers.get("accept-language", ""))):
+            body = make(shelf.logbook())  # made each time: it changes with every stage of a night, and few ask
         tag = shelf.named(request.url.path, body)
         return unchanged(request, tag) or tagged(body, media_type, tag)
 
@@ -84,25 +86,7 @@ def create_app(ledger_url: str, *, pipeline: str | None = None, clock: Callable[
     app.add_middleware(KeepToItself)
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
 
-    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
-    def network_page(request: Request) -> Response:
-        def make(edition: Edition) -> bytes:
-            view = network(edition.head, edition.depots(), edition.front, edition.totals())
-            return page("network.html", front=edition.front, network=view, notice=edition.notice)
-
-        return answer(request, HTML, make)
-
-    @app.api_route("/depot/{depot_id:path}", methods=["GET", "HEAD"], include_in_schema=False)
-    def one_depot(request: Request, depot_id: str) -> Response:
-        def make(edition: Edition) -> bytes:
-            view = depot_page(edition.head, edition.depot(depot_id), edition.front)
-            return page("depot.html", front=edition.front, depot=view)
-
-        return answer(request, HTML, make)
-
-    @app.api_route("/health", methods=["GET", "HEAD"], include_in_schema=False)
-    def health_page(request: Request) -> Response:
-        return of_nights(request, HTML, lambda b: page("health.html", health=health(b.runs, b.head, b.now)))
+    app.include_router(pages(Desk(page, answer, of_nights)))
 
     @app.get("/api/v1/runs", response_model=RunsOut, tags=["nights"])
     def runs(request: Request) -> Response:
@@ -173,7 +157,7 @@ def serve(spec: Spec, *, host: str = "127.0.0.1", port: int = 8000) -> None:
 
 def _build() -> str:
     """Names what the pages are made with, so that a browser forgets those made with something else."""
-    files = sorted(path for path in HERE.rglob("*") if path.suffix in {".html", ".css", ".svg", ".py"})
+    files = sorted(path for path in HERE.rglob("*") if path.suffix in {".html", ".css", ".svg", ".js", ".py"})
     return sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 

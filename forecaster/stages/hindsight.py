@@ -192,4 +192,6 @@ def _worst(panel: Panel, sums: NDArray[np.float64]) -> Iterator[Tally]:
 
 def _tally(week: date, model: str, part: str, label: str, sums: NDArray[np.float64]) -> Tally:
     days, actual, error, absolute, covered = sums.tolist()
-    return Tally(week, model, part, label, int(days), actual, error, absolute, int(covered) if model == FORECAST else None)
+    return Tally(
+        week, model, part, label, int(days), actual, error, absolute, int(covered) if model == FORECAST else None
+    )

@@ -50,7 +50,7 @@ def lake(tmp_path: Path) -> Lake:
 
 @pytest.fixture
 def panel() -> Panel:
-    """Depots A, B from Monday 1 January 2024 on, 21 days known: every day 100 at A, 10 at B; in the last week 110 at A."""
+    """Depots A, B from Monday 1 January 2024 on, 21 days known: 100 a day at A, 10 at B, at last 110 at A."""
     demand = np.tile(np.array([[100.0], [10.0]], np.float32), (1, 21))
     demand[0, 14:] = 110.0
     return replace(bare(demand), depot_ids=("A", "B"), attributes={"city": ("Town", "Port")})
