@@ -39,7 +39,9 @@ def test_every_answer_carries_the_headers_that_keep_it_to_itself(get: Get, url: 
 def test_pages_need_no_inline_style_or_script_and_no_other_host(get: Get) -> None:
     for path in (*PAGES, "/depot/none"):
         page = get(path).text
-        assert not re.search(r"<script(?! src=\"/static/page.js\?v=\w+\" defer></script>)|<style|\sstyle=|\son\w+=|javascript:", page)
+        assert not re.search(
+            r"<script(?! src=\"/static/page.js\?v=\w+\" defer></script>)|<style|\sstyle=|\son\w+=|javascript:", page
+        )
         assert {link[:1] for link in re.findall(r'(?:href|src)="([^"]*)"', page)} <= {"/", "#"}
 
 

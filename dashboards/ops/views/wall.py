@@ -13,7 +13,8 @@ from dashboards.ops.views.network import Network, Total, drivers
 from forecaster.ledger import Head, PublishedDepot
 
 REFRESH = 60  # seconds
-MOST = 12  # tiles, and depots to look at
+MOST = 12  # tiles
+LOOK = 8  # depots to look at
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,8 @@ def wall(
         () if chosen else network.week,
         tuple(tiles[:MOST]),
         max(len(tiles) - MOST, 0),
-        tuple((depot, "; ".join(why)) for depot, why in look[:MOST]),
-        max(len(look) - MOST, 0),
+        tuple((depot, "; ".join(why)) for depot, why in look[:LOOK]),
+        max(len(look) - LOOK, 0),
         REFRESH,
     )
 
