@@ -29,7 +29,7 @@ FLAGS = [
     "--disable-sync",
 ]
 AXE = ROOT / "tests" / "vendor" / "axe-core" / "axe.min.js"
-PAGES = ["", "depot/NYC-01", "roster", "accuracy", "champion", "health", "wall", "nowhere"]
+PAGES = ["", "depot/NYC-01", "roster", "accuracy", "champion", "health", "wall"]
 SCREENS = {"desktop": (1280, 800), "phone": (390, 844)}
 AT_NOON = """
 import socket, sys, uvicorn
@@ -245,6 +245,20 @@ def test_without_a_server_pages_seen_before_are_shown_and_say_so(browser: Browse
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(244, 246, 248)"
         page.goto(found)
         assert page.get_by_role("heading", level=1).inner_text().startswith("Orders expected tomorrow")
+
+
+def test_a_wall_screen_takes_up_what_is_new_by_itself(browser: Browser, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    fill(url, publication())
+    with running(AT_NOON, url, NOON.isoformat()) as found, browser.new_context() as context:
+        page = context.new_page()
+        page.clock.install()
+        page.goto(found + "wall")
+        assert page.locator(".tier").inner_text() == "fresh"
+        fill(url, publication(tier="champion"))
+        page.clock.fast_forward(61_000)
+        page.get_by_text("champion", exact=True).wait_for()
+        assert page.locator(".big").count() == 1
 
 
 def test_a_printed_roster_has_a_page_for_each_city(browser: Browser, address: str) -> None:

@@ -19,3 +19,19 @@ for (const form of document.querySelectorAll("form[data-filter]")) {
     if (event.target.tagName === "SELECT") form.requestSubmit();
   });
 }
+
+// A screen on a wall: what is new takes the place of what is shown, and a line tells where that cannot be had.
+const sky = document.querySelector("[data-refresh]");
+if (sky) setInterval(renew, 1000 * Number(sky.dataset.refresh));
+
+async function renew() {
+  const main = document.getElementById("main");
+  try {
+    const answered = await fetch(location.href, { cache: "no-cache" });
+    const made = new DOMParser().parseFromString(await answered.text(), "text/html");
+    main.replaceWith(made.getElementById("main"));
+    document.title = made.title;
+  } catch (error) {
+    main.querySelector("[data-offline]").hidden = false;
+  }
+}

@@ -34,7 +34,7 @@ async function answer(asked, address, event) {
     const kept = await caches.open(KEPT);
     const found = await kept.match(asked) || (asked.mode === "navigate" && await kept.match(address.pathname));
     if (!found) throw error;
-    return asked.mode === "navigate" ? marked(found) : found;
+    return /^text\/html/.test(found.headers.get("Content-Type")) ? marked(found) : found;
   }
 }
 
