@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from hashlib import sha256
+from time import monotonic
 
 from dashboards.ops.views.front import Front, front
 from dashboards.ops.views.health import NIGHTS, notice
@@ -17,6 +18,7 @@ from forecaster.hindsight import Tally
 from forecaster.ledger import Head, Ledger, Promotion, PublishedDay, PublishedDepot, PublishedTotal, Run
 
 KEPT_ANSWERS = 512
+AGAIN = 1.0  # seconds after which the ledger is read in any case
 
 
 class NothingPublished(LedgerError):
@@ -141,6 +143,17 @@ class Logbook:
             return hindsight.kept(connection, self.pipeline) if self.pipeline else ()
 
 
+@dataclass(frozen=True)
+class Seen:
+    """What the ledger said when its files were as `stamp` tells; `at` is of the monotonic clock."""
+
+    stamp: object | None
+    at: float
+    ledger: Ledger
+    head: Head | None
+    last: Run | None
+
+
 class Shelf:
     """Hands out editions, and keeps the answers made from the newest one. Threads may share it."""
 
@@ -150,15 +163,15 @@ class Shelf:
         self._ledger: Ledger | None = None
         self._kept: dict[str, Answer] = {}
         self._outlines = Outlines()
+        self._seen: Seen | None = None
         self._kept_for: object = None
 
     def edition(self) -> Edition:
         """Raises LedgerError when there is no ledger to read, and NothingPublished when it is empty."""
-        ledger, head = self._head()
+        ledger, head, last = self._now()
         if head is None:
             whose = f" for {self._pipeline}" if self._pipeline else ""
             raise NothingPublished(f"nothing has been published{whose} yet; the first `forecaster run` does it")
-        last = next(iter(ledger.runs(head.pipeline, limit=1, ended=True, nights=True)), None)
         return Edition(head, front(head, self._clock()), notice(last), ledger, self._outlines)
 
     def logbook(self) -> Logbook:
@@ -178,6 +191,17 @@ class Shelf:
     def named(self, *parts: object) -> str:
         """The tag of an answer that depends on these parts and on what the pages are made with."""
         return f'W/"{sha256("|".join(map(str, (*parts, self._build))).encode()).hexdigest()[:32]}"'
+
+    def _now(self) -> tuple[Ledger, Head | None, Run | None]:
+        """What is published and the last night, read again when the ledger's files have changed, or after a second."""
+        stamp = self._ledger.stamp() if self._ledger else None
+        seen = self._seen
+        if seen is not None and stamp is not None and seen.stamp == stamp and monotonic() - seen.at < AGAIN:
+            return seen.ledger, seen.head, seen.last
+        ledger, head = self._head()
+        last = next(iter(ledger.runs(head.pipeline, limit=1, ended=True, nights=True)), None) if head else None
+        self._seen = Seen(stamp, monotonic(), ledger, head, last)
+        return ledger, head, last
 
     def _head(self) -> tuple[Ledger, Head | None]:
         ledger = self._ledger or Ledger.open_reader(self._url)
