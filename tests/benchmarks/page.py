@@ -134,7 +134,8 @@ def measure(depots: int, folder: Path) -> list[Figure]:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        tell("page", [figure for depots in (64, 5000) for figure in measure(depots, Path(folder))])
+        for depots in (64, 5000):
+            tell(f"page_{depots}", measure(depots, Path(folder)))
 
 
 if __name__ == "__main__":
