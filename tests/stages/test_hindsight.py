@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +16,7 @@ from forecaster import hindsight
 from forecaster.hindsight import ALL, DEPOT, FORECAST, HORIZON, NAIVE, WEEKDAY, Tally, together
 from forecaster.lake import TABLES, Lake
 from forecaster.ledger import Ledger
-from forecaster.stages.hindsight import tallies
+from forecaster.stages.hindsight import look_back, tallies
 from forecaster.values import Panel
 from tests.panels import bare
 
@@ -94,6 +96,26 @@ def test_depots_are_told_the_worst_first_where_there_is_enough_to_compare(panel:
     archive(lake, ("n9", "B", date(2024, 1, 15), 1, 12.0))
     told = [each.label for each in tallies(panel, lake, [MONDAY]) if each.part == DEPOT and each.model == FORECAST]
     assert told == ["A", "B"]
+
+
+def test_a_publication_writes_what_came_of_earlier_ones_and_a_past_date_leaves_later_weeks(
+    panel: Panel, lake: Lake, tmp_path: Path
+) -> None:
+    spec: Any = SimpleNamespace(name="p", ledger_url=f"sqlite:///{tmp_path / 'ledger.db'}", lake_url=lake.url)
+    archive(lake, ("n1", "A", date(2024, 1, 14), 1, 111.0), ("n0", "A", date(2024, 1, 7), 1, 90.0))
+
+    def told() -> list[tuple[date, float]]:
+        with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
+            kept = hindsight.kept(connection, "p")
+        return [(each.week, each.absolute) for each in kept if (each.model, each.part) == (FORECAST, ALL)]
+
+    for _ in range(2):
+        look_back(spec, panel)
+        assert told() == [(date(2024, 1, 8), 10.0), (MONDAY, 1.0)]
+    past = replace(panel, days=panel.days[:20], demand=panel.demand[:, :13], open=panel.open[:, :20])
+    past = replace(past, covariates=panel.covariates[:, :20], calendar=panel.calendar[:, :20])
+    look_back(spec, past)
+    assert told() == [(date(2024, 1, 8), 10.0), (MONDAY, 1.0)]
 
 
 def test_nothing_in_the_archive_is_nothing_to_tell(panel: Panel, lake: Lake) -> None:
