@@ -112,8 +112,7 @@ def test_a_publication_writes_what_came_of_earlier_ones_and_a_past_date_leaves_l
     for _ in range(2):
         look_back(spec, panel)
         assert told() == [(date(2024, 1, 8), 10.0), (MONDAY, 1.0)]
-    past = replace(panel, days=panel.days[:20], demand=panel.demand[:, :13], open=panel.open[:, :20])
-    past = replace(past, covariates=panel.covariates[:, :20], calendar=panel.calendar[:, :20])
+    past = replace(bare(panel.demand[:, :13]), depot_ids=("A", "B"))
     look_back(spec, past)
     assert told() == [(date(2024, 1, 8), 10.0), (MONDAY, 1.0)]
 
