@@ -43,7 +43,7 @@ WITHOUT_EXTRAS := \
 
 .DEFAULT_GOAL := help
 .PHONY: help env run page test check format lock bench bench-accuracy bench-example bench-speed bench-growth bench-scale \
-  bench-serving bench-orchestration bench-staffing clean
+  bench-serving bench-orchestration bench-staffing bench-page clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -102,6 +102,9 @@ bench-serving: $(ENV) ## measure the inference step: size, cold start, calls aga
 
 bench-orchestration: $(ENV) ## measure what Prefect costs a night
 	@$(BIN)/python -m tests.benchmarks.orchestration
+
+bench-page: $(ENV) ## measure the page: start, memory, bytes, and its answers under load while publications arrive
+	@$(BIN)/python -m tests.benchmarks.page
 
 bench-staffing: $(ENV) ## measure what rosters of the last eight weeks would have cost, and how fast vans are placed
 	@$(BIN)/python -m tests.benchmarks.staffing

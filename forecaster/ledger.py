@@ -345,6 +345,10 @@ class Ledger:
             rows = connection.execute(query.order_by(tables.promotions.c.id)).mappings().all()
         return tuple(Promotion(**row) for row in rows)
 
+    def stamp(self) -> object | None:
+        """Another value after each change; None where only a look into the ledger can tell."""
+        return connect.stamp(self._url)
+
     @contextmanager
     def transaction(self) -> Iterator[sa.Connection]:
         """A connection for what must happen together; the statements of `lease` and `records` work on one."""

@@ -84,6 +84,8 @@ class PublishedDepot:
     recent: tuple[RecentDay, ...] = ()  # oldest first, up to the cutoff
     attributes: Mapping[str, str] = field(default_factory=dict)
     marks: tuple[PublishedMark, ...] = ()
+    timezone: str | None = None  # whose calendar days are its own; None = the publication's
+    tier: Tier | None = None  # None = the publication's
 
     def __post_init__(self) -> None:
         _keep(self, attributes={name: str(word) for name, word in self.attributes.items()})
@@ -146,7 +148,8 @@ def _objections(publication: Publication) -> Iterator[str]:
     levels, horizon = publication.levels, publication.horizon
     if publication.tier not in TIERS:
         yield f"tier is {publication.tier!r}, wanted one of {', '.join(TIERS)}"
-    if publication.timezone not in available_timezones():
+    zones = available_timezones()
+    if publication.timezone not in zones:
         yield f"timezone is {publication.timezone!r}, wanted a zone such as Europe/Berlin"
     if list(levels) != sorted(set(levels)) or not set(PAGE_LEVELS) <= set(levels):
         yield f"levels are {list(levels)}, wanted rising quantile levels with 0.1, 0.5 and 0.9 among them"
@@ -159,6 +162,8 @@ def _objections(publication: Publication) -> Iterator[str]:
         yield f"depot {twice!r} stands in it twice"
     wanted = [(step, publication.cutoff + timedelta(days=step)) for step in range(1, horizon + 1)]
     for depot in publication.depots:
+        if depot.timezone is not None and depot.timezone not in zones:
+            yield f"depot {depot.depot_id!r} has timezone {depot.timezone!r}, wanted a zone such as Europe/Berlin"
         if [(day.horizon, day.target_date) for day in depot.days] != wanted:
             days = ", ".join(str(day.target_date) for day in depot.days) or "no day"
             yield f"depot {depot.depot_id!r} has {days}, wanted the {horizon} days after {publication.cutoff}"

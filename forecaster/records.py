@@ -171,6 +171,8 @@ def stage(connection: sa.Connection, publication: Publication) -> int:
                 "attributes": dict(depot.attributes),
                 "recent": [[day.date.isoformat(), day.demand, day.open] for day in depot.recent],
                 "marks": [[mark.date.isoformat(), mark.kind, mark.name] for mark in depot.marks],
+                "timezone": depot.timezone,
+                "tier": depot.tier,
             }
             for position, depot in enumerate(publication.depots)
         ],
@@ -226,6 +228,8 @@ def depots(connection: sa.Connection, publication_id: int, depot_id: str | None 
             tuple(RecentDay(date.fromisoformat(day), demand, is_open) for day, demand, is_open in row["recent"]),
             row["attributes"],
             tuple(PublishedMark(date.fromisoformat(day), kind, name) for day, kind, name in row["marks"]),
+            row["timezone"],
+            row["tier"],
         )
         for row in connection.execute(queries[0].order_by(tables.published_depots.c.position)).mappings()
     )

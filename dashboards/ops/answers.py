@@ -18,6 +18,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+KEPT = {"Cache-Control": "no-cache", "Vary": "Accept-Language, Accept-Encoding"}
 FOREVER = "public, max-age=31536000, immutable"
 
 
@@ -45,12 +46,19 @@ class KeepToItself:
 
 def tagged(body: bytes, media_type: str, tag: str) -> Response:
     """An answer that a browser keeps, and asks about again each time."""
-    return Response(body, media_type=media_type, headers={"ETag": tag, "Cache-Control": "no-cache"})
+    return Response(body, media_type=media_type, headers={"ETag": tag, **KEPT})
+
+
+def zipped(request: Request, body: bytes, compressed: bytes, media_type: str, tag: str) -> Response:
+    """The same, compressed beforehand for a browser that can read that."""
+    if "gzip" not in request.headers.get("accept-encoding", ""):
+        return tagged(body, media_type, tag)
+    return Response(compressed, media_type=media_type, headers={"ETag": tag, "Content-Encoding": "gzip", **KEPT})
 
 
 def unchanged(request: Request, tag: str) -> Response | None:
     """304 when the browser has this very answer already."""
     known = [part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")]
     if tag.removeprefix("W/") in known or "*" in known:
-        return Response(status_code=304, headers={"ETag": tag, "Cache-Control": "no-cache"})
+        return Response(status_code=304, headers={"ETag": tag, **KEPT})
     return None

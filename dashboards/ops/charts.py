@@ -9,9 +9,11 @@ from itertools import groupby
 from math import floor, log10
 from typing import TypeVar
 
+from dashboards.ops import words
 from forecaster.ledger import RecentDay
 
 Point = tuple[float, float]
+LETTER = 10.0  # pixels that a weekday's letter needs
 T = TypeVar("T")
 
 
@@ -44,11 +46,10 @@ class Chart:
     top: float
     bottom: float
     border: float  # x between what came and what is expected
-    step: float  # width of a day
     rows: tuple[Tick, ...]  # grid lines, orders
     weekdays: tuple[Tick, ...]
     weeks: tuple[Tick, ...]  # the dates of Mondays
-    closed: tuple[float, ...]  # left edges of closed days
+    closed: tuple[tuple[float, float], ...]  # closed days: left edge, width
     came: tuple[str, ...]  # polylines, broken where a day is closed or not known
     dots: tuple[Point, ...]
     bands: tuple[str, ...]
@@ -65,21 +66,28 @@ def chart(
     width: float,
     height: float,
     past_days: int,
+    stretch: float = 1.0,
 ) -> Chart:
     """The last `past_days` days and the days ahead, side by side on one scale that starts at 0.
 
+    A day ahead is `stretch` times as wide as one behind. Where days are narrow only those ahead have their letter.
     `marks` are numbered from 1 in their order; those outside the picture are left out of it, and keep their number.
     """
     left, right, top, bottom = 44.0, width - 8, 34.0, height - 42
     first = ahead[0].date - timedelta(days=past_days)
     past = [day for day in past if day.date >= first]
     total = past_days + len(ahead)
-    step = (right - left) / total
+    step = (right - left) / (past_days + len(ahead) * stretch)
+    border = left + past_days * step
     highest = max([day.demand or 0 for day in past] + [day.high for day in ahead], default=0)
     ticks = nice(highest)
 
     def x(day: date) -> float:
-        return left + ((day - first).days + 0.5) * step
+        place = (day - first).days - past_days
+        return border + (place + 0.5) * (step if place < 0 else step * stretch)
+
+    def wide(day: date) -> float:
+        return step if (day - first).days < past_days else step * stretch
 
     def y(value: float) -> float:
         return bottom - value / ticks[-1] * (bottom - top)
@@ -90,7 +98,7 @@ def chart(
     days = _runs((day.date, day) for day in ahead if day.open)
     bands = []
     for run in days:
-        edge = 0.0 if len(run) > 1 else step * 0.3  # a lone day gets a body
+        edge = 0.0 if len(run) > 1 else step * stretch * 0.3  # a lone day gets a body
         upper = [(x(day.date), y(day.high)) for day in run]
         lower = [(x(day.date), y(day.low)) for day in reversed(run)]
         upper = [(upper[0][0] - edge, upper[0][1]), *upper[1:-1], (upper[-1][0] + edge, upper[-1][1])]
@@ -104,14 +112,15 @@ def chart(
         right,
         top,
         bottom,
-        border=round(left + past_days * step, 1),
-        step=round(step, 2),
-        rows=tuple(Tick(round(y(tick), 1), f"{tick:,}") for tick in ticks),
-        weekdays=tuple(Tick(round(x(day), 1), f"{day:%a}"[0], day.weekday() >= 5) for day in shown),
+        border=round(border, 1),
+        rows=tuple(Tick(round(y(tick), 1), words.number(tick)) for tick in ticks),
+        weekdays=tuple(
+            Tick(round(x(day), 1), f"{day:%a}"[0], day.weekday() >= 5) for day in shown if wide(day) >= LETTER
+        ),
         weeks=tuple(
             Tick(round(min(x(day), width - 20), 1), f"{day.day} {day:%b}") for day in shown if day.weekday() == 0
         ),
-        closed=tuple(round(x(day) - step / 2, 1) for day in shut),
+        closed=tuple((round(x(day) - wide(day) / 2, 1), round(wide(day), 2)) for day in shut),
         came=tuple(_path(run) for run in known if len(run) > 1),
         dots=_round(point for run in known for point in run),
         bands=tuple(bands),
@@ -144,6 +153,58 @@ def bars(values: Sequence[float], meant: int | None, *, width: int = 84, height:
         drawn.append(f"M{i * step + 1:.4g} {height}v-{tall}h{step - 2:.4g}v{tall}z")
     chosen = drawn.pop(meant) if meant is not None else ""
     return Bars(width, height, "".join(drawn), chosen)
+
+
+@dataclass(frozen=True)
+class Trend:
+    """Two rates over the weeks, ours in front."""
+
+    width: int
+    height: int
+    left: float
+    right: float
+    rows: tuple[Tick, ...]  # grid lines, percent
+    weeks: tuple[Tick, ...]
+    ours: str
+    rival: str
+    points: tuple[Point, ...]
+
+
+def trend(
+    names: Sequence[str],
+    ours: Sequence[float | None],
+    rival: Sequence[float | None],
+    *,
+    width: int = 360,
+    height: int = 200,
+) -> Trend:
+    """Shares from 0, with a name below each week; every second one, or fewer, where they would touch."""
+    left, right, top, bottom = 44.0, width - 22.0, 10.0, height - 26.0
+    known = [share for share in (*ours, *rival) if share is not None]
+    ticks = nice(100 * max([*known, 0.01]), 4)
+    step = (right - left) / max(len(names) - 1, 1)
+    every = -(-len(names) * 46 // int(right - left))
+
+    def points(shares: Sequence[float | None]) -> list[Point]:
+        return [
+            (left + i * step, bottom - 100 * share / ticks[-1] * (bottom - top))
+            for i, share in enumerate(shares)
+            if share is not None
+        ]
+
+    return Trend(
+        width,
+        height,
+        left,
+        right,
+        tuple(Tick(round(bottom - tick / ticks[-1] * (bottom - top), 1), f"{words.number(tick)} %") for tick in ticks),
+        tuple(
+            Tick(round(left + i * step, 1), name) for i, name in enumerate(names) if (len(names) - 1 - i) % every == 0
+        ),
+        _path(points(ours)),
+        _path(points(rival)),
+        _round(points(ours)),
+    )
 
 
 def nice(highest: float, most: int = 5) -> tuple[int, ...]:

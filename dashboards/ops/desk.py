@@ -9,8 +9,9 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from dashboards.ops import readers
 from dashboards.ops.access import person
-from dashboards.ops.answers import tagged, unchanged
+from dashboards.ops.answers import tagged, unchanged, zipped
 from dashboards.ops.sheet import MEDIA_TYPE, Sheet
 from dashboards.ops.shelf import Edition, Logbook, Shelf
 from dashboards.ops.views.api import to_json
@@ -24,16 +25,21 @@ class Desk:
 
     shelf: Shelf
 
-    def answer(self, request: Request, media_type: str, make: Callable[[Edition], bytes], **asked: Any) -> Response:
-        """What a publication says; `asked` may name a past one, as `Shelf.edition` takes it."""
-        edition = self.shelf.edition(person(request).cities, **asked)
-        tag = self.shelf.tag(edition, f"{request.url.path} {media_type}")
-        body = self.shelf.answer(edition, tag, lambda: make(edition))  # first, as it may be that there is no such page
-        return unchanged(request, tag) or tagged(body, media_type, tag)
+    def answer(
+        self, request: Request, media_type: str, make: Callable[[Edition], bytes], of: object = None, **asked: Any
+    ) -> Response:
+        """What a publication says; `of` is whatever the answer depends on besides it and the path; `asked` may name a
+        past one, as `Shelf.edition` takes it."""
+        edition, marks = self.shelf.edition(person(request).cities, **asked), _marks(request)
+        tag = self.shelf.tag(edition, request.url.path, media_type, of, marks)
+        with readers.written(marks):  # made first, as it may be that there is no such page
+            found = self.shelf.answer(edition, tag, lambda: make(edition))
+        return unchanged(request, tag) or zipped(request, found.body, found.zipped, media_type, tag)
 
     def of_nights(self, request: Request, media_type: str, make: Callable[[Logbook], bytes]) -> Response:
         """What the last nights say; made each time: it changes with every stage of a night, and few ask."""
-        body = make(self.shelf.logbook(person(request).cities))
+        with readers.written(_marks(request)):
+            body = make(self.shelf.logbook(person(request).cities))
         tag = self.shelf.named(request.url.path, body)
         return unchanged(request, tag) or tagged(body, media_type, tag)
 
@@ -62,3 +68,7 @@ class Desk:
         if form == "csv":
             answer.headers["Content-Disposition"] = f'attachment; filename="{file}.csv"'
         return answer
+
+
+def _marks(request: Request) -> readers.Marks:
+    return readers.marks(request.headers.get("accept-language", ""))

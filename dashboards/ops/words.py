@@ -6,10 +6,36 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
+from dashboards.ops import readers
+
 
 def orders(value: float) -> str:
     """A number of orders, whole, with thousands apart: 2431.4 is "2,431"."""
-    return f"{round(value):,}"
+    return number(value, 0)
+
+
+def number(value: float, places: int = 0) -> str:
+    """A number with thousands apart, in the way of the reader: "2,431.4" or "2.431,4"."""
+    marks = readers.current()
+    said = f"{value:,.{places}f}" if places else f"{round(value):,}"
+    return said.translate({ord(","): marks.group, ord("."): marks.decimal})
+
+
+def percent(share: float, places: int = 1) -> str:
+    """A share: 0.0912 is "9.1 %"."""
+    return f"{number(100 * share, places)} %"
+
+
+def signed(value: float) -> str:
+    """A change in orders: "+12", "−7", "0"."""
+    whole = round(value)
+    return number(whole) if whole == 0 else f"{'+' if whole > 0 else '−'}{number(abs(whole))}"
+
+
+def signed_percent(share: float) -> str:
+    """A share with its sign: "+1.2 %", "−0.4 %"."""
+    sign = "" if round(abs(share), 3) == 0 else "+" if share > 0 else "−"
+    return sign + percent(abs(share))
 
 
 def span(low: float, high: float) -> str:
@@ -45,4 +71,4 @@ def instant(value: datetime, zone: ZoneInfo) -> str:
 
 def count(number: int, one: str) -> str:
     """ "1 depot", "64 depots"."""
-    return f"{number:,} {one}" if number == 1 else f"{number:,} {one}s"
+    return f"{orders(number)} {one}" if number == 1 else f"{orders(number)} {one}s"

@@ -72,6 +72,23 @@ def _upgrade(connection: sa.Connection, url: str, revision: str | None) -> None:
         raise LedgerError(_other(url, revision)) from error
 
 
+def stamp(url: str) -> object | None:
+    """What differs as soon as an SQLite ledger's files do; None for a database that cannot be told this cheaply."""
+    with ours(url):
+        path = _sqlite_file(url)
+    if path is None:
+        return None
+    found: list[tuple[int, int, int] | None] = []
+    for file in (path, path.with_name(f"{path.name}-wal")):
+        try:
+            state = file.stat()
+        except OSError:
+            found.append(None)
+        else:
+            found.append((state.st_ino, state.st_size, state.st_mtime_ns))
+    return tuple(found)
+
+
 def config(connection: sa.Connection) -> Config:
     """What alembic needs to run our revisions on this connection."""
     from alembic.config import Config

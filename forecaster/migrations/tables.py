@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
-REVISION = "0006"
+REVISION = "0007"
 REVISION_TABLE = "forecaster_revision"  # not alembic's own name: other tools in the same database use that one
 
 
@@ -110,6 +110,8 @@ published_depots = sa.Table(
     sa.Column("attributes", Json, nullable=False),
     sa.Column("recent", Json, nullable=False),  # list of [ISO date, orders or null, open]
     sa.Column("marks", Json, nullable=False),  # list of [ISO date, kind, name]
+    sa.Column("timezone", sa.Text),  # null: the publication's
+    sa.Column("tier", sa.Text),  # null: the publication's
 )
 
 published = sa.Table(
@@ -134,6 +136,22 @@ published_totals = sa.Table(
     sa.Column("city", sa.Text, primary_key=True),  # empty: the network
     sa.Column("target_date", sa.Date, primary_key=True),
     sa.Column("quantiles", Json, nullable=False),  # orders, aligned with the publication's levels
+)
+
+# Sums, so that weeks can be put together; what is a row is told in `forecaster.hindsight`.
+hindsight = sa.Table(
+    "hindsight",
+    metadata,
+    sa.Column("pipeline", sa.Text, primary_key=True),
+    sa.Column("week", sa.Date, primary_key=True),  # its Monday
+    sa.Column("model", sa.Text, primary_key=True),
+    sa.Column("part", sa.Text, primary_key=True),
+    sa.Column("label", sa.Text, primary_key=True),
+    sa.Column("days", sa.Integer, nullable=False),
+    sa.Column("actual", sa.Float, nullable=False),
+    sa.Column("error", sa.Float, nullable=False),
+    sa.Column("absolute", sa.Float, nullable=False),
+    sa.Column("covered", sa.Integer),
 )
 
 slot = sa.Table(

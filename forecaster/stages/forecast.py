@@ -6,16 +6,18 @@ There is always a forecast: with no bundle that can be used, the seasonal-naive 
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
 
 from forecaster import totals
 from forecaster.demand import panel as panels
-from forecaster.errors import BundleError, LakeError
+from forecaster.errors import BundleError, ForecasterError, LakeError
 from forecaster.lake import TABLES, Lake
 from forecaster.ledger import Ledger
 from forecaster.publication import (
@@ -33,6 +35,7 @@ from forecaster.serving.fallback import seasonal_naive
 from forecaster.serving.predict import Predictor
 from forecaster.spec import Spec
 from forecaster.stages import caveats, rosters
+from forecaster.stages.hindsight import look_back
 from forecaster.stages.know import know
 from forecaster.values import Forecast, Knowledge, Panel
 
@@ -58,6 +61,7 @@ class Made:
     choice: Choice  # the fallback where the chosen bundle could not be used
     digest: str | None
     told: list[str]
+    strangers: tuple[str, ...] = ()  # depots that got the seasonal naive, though a bundle made the others'
 
 
 @dataclass(frozen=True)
@@ -120,16 +124,17 @@ def forecast(spec: Spec, choice: Choice, knowledge: Knowledge) -> Made:
         panel = panels.build(knowledge, spec, predictor.bundle.encoding)
         new = caveats.newcomers(panel, predictor.bundle)
         said, digest, told = predictor(panel), predictor.bundle.name, new.sentences()
+        strangers = new.strangers
         if new.strangers:
             naive = seasonal_naive(panel, said.levels).quantiles
             said = replace(said, quantiles=np.where(new.rows[:, None, None], naive, said.quantiles))
     except BundleError as error:
-        told, digest = [f"Seasonal-naive fallback: {error}."], None
+        told, digest, strangers = [f"Seasonal-naive fallback: {error}."], None, ()
         choice = Choice(None, NAIVE, "fallback")
         panel = panels.build(knowledge, spec)
         said = seasonal_naive(panel, spec.model.quantiles)
     caveats.refuse_stale(panel, spec, knowledge.as_of)
-    return Made(said, panel, choice, digest, [*told, *caveats.silent(panel, spec)])
+    return Made(said, panel, choice, digest, [*told, *caveats.silent(panel, spec)], strangers)
 
 
 def publish(
@@ -171,13 +176,17 @@ def publish(
                 model=choice.model,
                 timezone=spec.timezone,
                 levels=made.forecast.levels,
-                depots=_depots(made.forecast, panel, spec),
+                depots=_depots(made.forecast, panel, spec, _zones(knowledge), made.strangers),
                 totals=_totals(made.forecast, panel),
                 bundle_digest=digest,
                 note=note,
             ),
             keep=spec.retention.publications,
         )
+    try:
+        look_back(spec, panel)
+    except ForecasterError as error:
+        trouble = f"what came of earlier forecasts is not told: {error}"
     return Published(number, choice.tier, choice.model, digest, cutoff, depots, note, made.forecast, trouble)
 
 
@@ -210,7 +219,22 @@ def _totals(forecast: Forecast, panel: Panel) -> tuple[PublishedTotal, ...]:
     )
 
 
-def _depots(forecast: Forecast, panel: Panel, spec: Spec) -> tuple[PublishedDepot, ...]:
+def _zones(knowledge: Knowledge) -> dict[str, str]:
+    """The time zones of depots that have one of their own."""
+    depots = knowledge.depots
+    if "timezone" not in depots:
+        return {}
+    own = depots[depots["timezone"].notna()]
+    return dict(zip(own["depot_id"], own["timezone"], strict=True))
+
+
+def _depots(
+    forecast: Forecast,
+    panel: Panel,
+    spec: Spec,
+    zones: Mapping[str, str] = MappingProxyType({}),
+    strange: Collection[str] = (),
+) -> tuple[PublishedDepot, ...]:
     """What the page shows of each depot; a depot that closed before its recent days began is left out."""
     planned = rosters.plan(forecast, panel, spec)
     told = rosters.told(planned, forecast) if planned else {}
@@ -237,5 +261,6 @@ def _depots(forecast: Forecast, panel: Panel, spec: Spec) -> tuple[PublishedDepo
         )
         named = tuple(PublishedMark(mark.date, mark.kind, mark.name) for mark in panel.marks.of(row))
         attributes = {name: panel.attributes[name][row] for name in spec.depots.static} if spec.depots else {}
-        found.append(PublishedDepot(depot_id, days, recent, attributes, named))
+        tier: Tier | None = "fallback" if depot_id in strange else None
+        found.append(PublishedDepot(depot_id, days, recent, attributes, named, zones.get(depot_id), tier))
     return tuple(found)

@@ -7,6 +7,8 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+from forecaster import hindsight
+from forecaster.hindsight import Tally
 from forecaster.ledger import Ledger, Publication, PublishedDay, PublishedDepot, PublishedMark, RecentDay
 
 CUTOFF = date(2025, 6, 16)  # a Monday
@@ -77,3 +79,49 @@ def fill(url: str, *publications: Publication) -> None:
                 ledger.start_run(each.run_id, pipeline=each.pipeline, as_of=each.as_of, spec_digest="5pec")
                 begun.add(each.run_id)
             ledger.publish(each)
+
+
+def earlier(factor: float = 0.8, days: int = 1) -> Publication:
+    """What was published some days before, when `factor` of it was expected."""
+    now = publication(run_id="night-0", published_at=PUBLISHED - timedelta(days=days))
+    then = []
+    for each in now.depots:
+        said = [
+            replace(day, target_date=day.target_date - timedelta(days=days), quantiles=tuple(factor * q for q in qs))
+            for day, qs in zip(each.days, (day.quantiles for day in each.days), strict=True)
+        ]
+        recent = tuple(day for day in each.recent if day.date <= CUTOFF - timedelta(days=days))
+        then.append(replace(each, days=tuple(said), recent=recent))
+    return replace(now, as_of=now.published_at, cutoff=CUTOFF - timedelta(days=days), depots=tuple(then))
+
+
+def remember(url: str) -> None:
+    """Write down what came of forecasts of three weeks, and who reigns by which verdict."""
+    weeks = [date(2025, 5, 26), date(2025, 6, 2), date(2025, 6, 9)]
+    parts = [(hindsight.ALL, "")]
+    parts += [(hindsight.HORIZON, f"{ahead:02d}") for ahead in (1, 2, 7)]
+    parts += [(hindsight.WEEKDAY, day) for day in ("Mon", "Tue", "Sun")] + [(hindsight.CITY, city) for city in CITIES]
+    tallies = [
+        Tally(week, model, part, label, 40, 4000.0, error, size, 32 if model == hindsight.FORECAST else None)
+        for week in weeks
+        for model, error, size in ((hindsight.FORECAST, -60.0, 400.0), (hindsight.NAIVE, 100.0, 640.0))
+        for part, label in parts
+    ]
+    tallies += [
+        Tally(weeks[-1], model, hindsight.DEPOT, "BOS-01", 28, 2000.0, 20.0, size, None)
+        for model, size in ((hindsight.FORECAST, 500.0), (hindsight.NAIVE, 450.0))
+    ]
+    verdict = {"admitted": False, "objections": ["WAPE 12.0 % is not below the champion's 9.0 %"]}
+    verdict |= {
+        "compared": {name: {"wape": 0.091, "bias": -0.004, "coverage": 0.81} for name in ("candidate", "champion")}
+    }
+    with Ledger.open(url) as ledger:
+        with ledger.transaction() as connection:
+            hindsight.keep(connection, "harbor-fleet", weeks, tallies)
+        ledger.note("night-1", verdict=verdict, timings={"ingest": 2.0, "train": 64.0, "night": 70.0})
+        ledger.finish_run("night-1", "published", 0, tier="fresh")
+        for digest, version in (("aa11", "1"), ("bb22", "2")):
+            reason = "admitted: it misses less than the champion did"
+            ledger.promote(
+                "harbor-fleet", run_id="night-1", bundle_digest=digest, by="gate", reason=reason, model_version=version
+            )

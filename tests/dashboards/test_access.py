@@ -19,7 +19,7 @@ from forecaster.ledger import Ledger
 from forecaster.spec import Page
 from forecaster.values import Finding
 from tests.dashboards.guests import PROXY, SECRET, Guest, declared, hang_up, house, signed_in
-from tests.dashboards.seed import CITIES, depot, fill, publication
+from tests.dashboards.seed import CITIES, depot, fill, publication, remember
 from tests.dashboards.test_health import night
 from tests.dashboards.test_page import totals
 from tests.dashboards.visitor import text, visitor
@@ -40,6 +40,11 @@ TABLE: Mapping[tuple[str, str], tuple[str, tuple[int, ...]]] = {
     ("GET", "/"): ("/", A_LINK_TOO),
     ("GET", "/depot/{depot_id:path}"): (NYC[0], (401, 200, 200, 200, 403, 404)),
     ("GET", "/health"): ("/health", SIGNED_IN),
+    ("GET", "/roster"): ("/roster", SIGNED_IN),
+    ("GET", "/wall"): ("/wall", SIGNED_IN),
+    ("GET", "/accuracy"): ("/accuracy", SIGNED_IN),
+    ("GET", "/champion"): ("/champion", SIGNED_IN),
+    ("GET", "/worker.js"): ("/worker.js", EVERYONE),
     ("GET", "/api/v1/openapi.json"): ("/api/v1/openapi.json", SIGNED_IN),
     ("GET", "/api/v1/publication"): ("/api/v1/publication", A_LINK_TOO),
     ("GET", "/api/v1/network"): ("/api/v1/network", A_LINK_TOO),
@@ -50,6 +55,8 @@ TABLE: Mapping[tuple[str, str], tuple[str, tuple[int, ...]]] = {
     ("GET", "/api/v1/publications"): ("/api/v1/publications", SIGNED_IN),
     ("GET", "/api/v1/runs"): ("/api/v1/runs", SIGNED_IN),
     ("GET", "/api/v1/champions"): ("/api/v1/champions", SIGNED_IN),
+    ("GET", "/api/v1/wall"): ("/api/v1/wall", SIGNED_IN),
+    ("GET", "/api/v1/accuracy"): ("/api/v1/accuracy", SIGNED_IN),
     ("GET", "/api/v1/me"): ("/api/v1/me", SIGNED_IN),
     ("GET", "/api/v1/links"): ("/api/v1/links", ADMINS),
     ("POST", "/api/v1/links"): ("/api/v1/links", (401, 403, 403, 201, 403, 403)),
@@ -72,6 +79,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     made = f"sqlite:///{tmp_path_factory.mktemp('access') / 'ledger.db'}"
     fill(made, publication(totals=totals(*CITIES), note="NYC-01 is new"))
     night(made, "night-0", Finding("late", "warn", 40, "demand.csv:9: depot NYC-01: 9 days late"), message="PHL-01")
+    remember(made)
     return made
 
 
@@ -177,9 +185,16 @@ def test_whoever_sees_one_city_finds_no_other_in_any_view(guests: dict[str, Gues
     for path in [*asked, *csvs]:
         told = foreign(path).text.replace("America/New_York", "")
         assert [word for word in hidden if word in told] == [], path
-    for path in ("/", "/health", "/api/v1/publication", "/api/v1/runs"):
+    for path in ("/", "/roster", "/api/v1/publication", "/api/v1/runs"):
         assert "NYC-01" in admin(path).text
     assert "BOS-01" in foreign("/").text
+
+
+def test_whoever_sees_one_city_is_told_how_its_forecasts_fared_and_no_others(guests: dict[str, Guest]) -> None:
+    rows = guests["foreign"]("/api/v1/accuracy").json()["rows"]
+    assert {(row["part"], row["label"]) for row in rows} == {("city", "Boston"), ("depot", "BOS-01")}
+    assert {"all", "horizon"} <= {row["part"] for row in guests["viewer"]("/api/v1/accuracy").json()["rows"]}
+    assert "10.0 %" in text(guests["foreign"]("/accuracy"))  # 400 of 4,000 orders
 
 
 def test_whoever_sees_one_city_is_told_its_total_and_not_the_networks(guests: dict[str, Guest]) -> None:

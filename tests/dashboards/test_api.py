@@ -7,7 +7,7 @@ import io
 import json
 import sqlite3
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
@@ -25,6 +25,8 @@ from schemathesis.specs.openapi.checks import (
 
 from dashboards.ops.server import create_app
 from dashboards.ops.views.catalogue import DEPOT_PAGE, VIEWS
+from forecaster import hindsight
+from forecaster.hindsight import ALL, FORECAST, NAIVE, Tally
 from forecaster.ledger import Ledger, PublishedRoster
 from tests.dashboards.seed import CITIES, NOON, ODD_ID, PUBLISHED, depot, fill, publication
 from tests.dashboards.test_health import THIN, night
@@ -61,6 +63,12 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
         fill(made, replace(first, depots=depots, model=f"v{number}"))
     with Ledger.open(made) as ledger:
         ledger.promote("harbor-fleet", run_id="night-3", bundle_digest="b1", by="gate", reason="better", at=PUBLISHED)
+        with ledger.transaction() as connection:
+            tallies = [
+                Tally(date(2025, 6, 2), FORECAST, ALL, "", 40, 4000.0, -60.0, 400.0, 32),
+                Tally(date(2025, 6, 2), NAIVE, ALL, "", 40, 0.0, 100.0, 640.0, None),
+            ]
+            hindsight.keep(connection, "harbor-fleet", [date(2025, 6, 2)], tallies)
     return made
 
 

@@ -135,7 +135,10 @@ def test_the_command_makes_lists_and_revokes_links(call: Call, file: Path, app: 
     ("arguments", "said"),
     [
         (["--days", "401"], "--days: found 401, wanted 400 at most"),
-        (["--view", "nets"], "--view: found 'nets', wanted one of publication, network, runs"),
+        (
+            ["--view", "nets"],
+            "--view: found 'nets', wanted one of publication, network, wall, rosters, runs, champions, accuracy",
+        ),
         (
             ["--city", "Bostn"],
             "--city: found 'Bostn', wanted a city of what is published: Boston, New York, Philadelphia",

@@ -81,4 +81,4 @@ def test_a_lender_with_markup_in_its_name_does_no_harm(url: str) -> None:
     evil = day(borrowed=(("<script>alert(1)</script>", 2),))
     first = depot(0)
     fill(url, replace(publication(), depots=(replace(first, days=(first.days[0], evil, *first.days[2:])),)))
-    assert "<script" not in visitor(url)("/depot/BOS-01").text
+    assert "<script>" not in visitor(url)("/depot/BOS-01").text

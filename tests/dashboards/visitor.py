@@ -49,7 +49,7 @@ class Balanced(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.ids += [str(value) for name, value in attrs if name == "id"]
-        if tag not in {"meta", "link"}:
+        if tag not in {"meta", "link", "input"}:
             self.stack.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.dashboards.seed import NOON, ODD_ID, depot, fill, publication
+from tests.dashboards.seed import NOON, ODD_ID, depot, earlier, fill, publication, remember
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = Path("/usr/bin/chromium")
@@ -28,6 +28,8 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+AXE = ROOT / "tests" / "vendor" / "axe-core" / "axe.min.js"
+PAGES = ["", "depot/NYC-01", "roster", "accuracy", "champion", "health", "wall"]
 SCREENS = {"desktop": (1280, 800), "phone": (390, 844)}
 AT_NOON = """
 import socket, sys, uvicorn
@@ -71,7 +73,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where six depots and one with an odd id are shown, at noon of the day they were published."""
     url = f"sqlite:///{tmp_path_factory.mktemp('page') / 'ledger.db'}"
     first = publication()
-    fill(url, replace(first, depots=(*first.depots, depot(7, ODD_ID))))
+    fill(url, earlier(), replace(first, depots=(*first.depots, depot(7, ODD_ID))))
+    remember(url)
     with running(AT_NOON, url, NOON.isoformat()) as found:
         yield found
 
@@ -131,17 +134,35 @@ def overlapping(page: Page) -> list[str]:
     return found
 
 
+def faults(page: Page, *rules: str) -> list[str]:
+    """What axe finds wrong, by these rules or by all."""
+    page.evaluate(AXE.read_text("utf-8") + "; 0")
+    options = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else {}
+    found: list[str] = page.evaluate(
+        """options => axe.run(document, options).then(found => found.violations.flatMap(
+          each => each.nodes.map(node => each.id + ': ' + node.html + ' ' + node.failureSummary)))""",
+        options,
+    )
+    return found
+
+
+def names(page: Page) -> list[str]:
+    """The depots whose rows are shown."""
+    return page.locator(".depots tbody th a").all_inner_texts()
+
+
 def test_a_depots_numbers_are_found_from_the_network_page(page: Page, screen: str, address: str) -> None:
     page.goto(address)
     assert page.get_by_role("heading", level=1).inner_text().startswith("Orders expected tomorrow, Wed 18 Jun")
     assert not too_wide(page)
     shot(page, f"network-{screen}")
     row = page.get_by_role("row").filter(has_text="NYC-01")
-    cells = row.get_by_role("cell").all_inner_texts()
+    shown = " ".join(row.get_by_role("cell").all_inner_texts()).split()
     row.get_by_role("link").click()
     assert page.get_by_role("heading", level=1).inner_text() == "NYC-01"
     tomorrow = page.get_by_role("row").filter(has_text="tomorrow")
-    assert tomorrow.get_by_role("cell").all_inner_texts() == cells[:3]  # orders, range, drivers
+    said = tomorrow.get_by_role("cell").all_inner_texts()  # orders, range, drivers
+    assert said == [cell for cell in shown if cell in said]
     pictures = page.get_by_role("img", name=re.compile("Orders a day"))
     assert pictures.count() == 1  # the one drawn for this screen
     assert not too_wide(page)
@@ -162,6 +183,92 @@ def test_a_depot_with_an_odd_id_is_one_click_away(page: Page, address: str) -> N
     page.get_by_role("link", name=ODD_ID).click()
     assert page.get_by_role("heading", level=1).inner_text() == ODD_ID
     assert not too_wide(page)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_page_is_readable_by_all(page: Page, screen: str, address: str, path: str) -> None:
+    page.goto(address + path)
+    assert not too_wide(page)
+    assert faults(page) == []
+    shot(page, f"{path.partition('?')[0].partition('/')[0] or 'network'}-{screen}")
+    page.emulate_media(color_scheme="dark")
+    assert faults(page, "color-contrast") == []
+
+
+def test_rows_are_chosen_by_city_and_searched_and_sorted(page: Page, address: str) -> None:
+    page.goto(address)
+    page.get_by_label("City").select_option("New York")  # which is enough
+    page.wait_for_url(re.compile("city=New"))
+    assert names(page) == ["NYC-01", "NYC-02", ODD_ID]
+    page.get_by_role("link", name="Tomorrow").click()
+    assert page.locator("th[aria-sort]").inner_text().startswith("Tomorrow")
+    orders = [int(text.replace(",", "")) for text in page.locator(".depots tbody b").all_inner_texts()]
+    assert orders == sorted(orders, reverse=True)
+    page.get_by_role("searchbox").fill("nyc-02")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("q=nyc-02"))
+    assert names(page) == ["NYC-02"]
+
+
+def test_the_form_works_without_a_script(browser: Browser, address: str) -> None:
+    with browser.new_context(java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto(address)
+        page.get_by_label("City").select_option("Boston")
+        page.get_by_role("button", name="Show").click()
+        assert names(page) == ["BOS-01", "BOS-02"]
+
+
+def test_the_first_key_leads_past_the_head_of_the_page(page: Page, address: str) -> None:
+    page.goto(address)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the numbers"
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.getElementById('main').contains(document.activeElement)")
+
+
+def test_without_a_server_pages_seen_before_are_shown_and_say_so(browser: Browser, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    fill(url, publication())
+    with browser.new_context() as context:
+        page = context.new_page()
+        with running(AT_NOON, url, NOON.isoformat()) as found:
+            page.goto(found)
+            page.evaluate("navigator.serviceWorker.ready.then(() => true)")
+            page.wait_for_function("navigator.serviceWorker.controller !== null")
+            page.goto(found + "depot/NYC-01")
+            assert page.get_by_text("No connection.").is_hidden()
+            kept = page.locator(".big").inner_text()
+        page.reload()
+        assert page.locator(".big").inner_text() == kept
+        assert page.get_by_text("No connection.").is_visible()
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(244, 246, 248)"
+        page.goto(found)
+        assert page.get_by_role("heading", level=1).inner_text().startswith("Orders expected tomorrow")
+
+
+def test_a_wall_screen_takes_up_what_is_new_by_itself(browser: Browser, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    fill(url, publication())
+    with running(AT_NOON, url, NOON.isoformat()) as found, browser.new_context() as context:
+        page = context.new_page()
+        page.clock.install()
+        page.goto(found + "wall")
+        assert page.locator(".tier").inner_text() == "fresh"
+        fill(url, publication(tier="champion"))
+        page.clock.fast_forward(61_000)
+        page.get_by_text("champion", exact=True).wait_for()
+        assert page.locator(".big").count() == 1
+
+
+def test_a_printed_roster_has_a_page_for_each_city(browser: Browser, address: str) -> None:
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto(address + "roster")
+        assert len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4"))) == 3
+        page.goto(address + "roster?city=Boston")
+        assert len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4"))) == 1
 
 
 def test_the_style_is_applied_in_light_and_in_dark(page: Page, address: str) -> None:

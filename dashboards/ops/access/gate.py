@@ -20,7 +20,7 @@ from dashboards.ops.access.roles import SAFE
 from dashboards.ops.access.who import Person
 from forecaster.errors import LedgerError
 
-FREE = ("/static/", "/healthz")  # for everyone, as often as they like
+FREE = ("/static/", "/healthz", "/worker.js")  # for everyone, as often as they like
 OPEN = ("/readyz", "/sign-in", "/sign-in/back")  # for everyone, in measure; links are, too
 Refuse = Callable[[Request, int, str], Response]
 

@@ -1,19 +1,23 @@
-"""One depot: four weeks behind, the days ahead, and the same numbers as a table."""
+"""One depot: sixty days behind, the days ahead, what the last forecasts were worth, and the numbers as tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
+from types import MappingProxyType
+from zoneinfo import ZoneInfo
 
 from dashboards.ops import words
 from dashboards.ops.charts import Ahead, Chart, chart
 from dashboards.ops.views.front import Front, three
 from dashboards.ops.views.roster import sentence
-from forecaster.ledger import Head, PublishedDepot, PublishedMark, RecentDay
+from forecaster.ledger import Head, PublishedDay, PublishedDepot, PublishedMark, RecentDay
 
-PAST_DAYS = 28
-PAST_DAYS_PHONE = 14
+PAST_DAYS = 60
+PAST_DAYS_PHONE = 21
+STRETCH = 2.5  # width of a day ahead, in days behind
+COMPARED = 7  # days that are held against what was said of them
 
 
 @dataclass(frozen=True)
@@ -41,12 +45,27 @@ class Before:
 
 
 @dataclass(frozen=True)
+class Came:
+    """A day that is over beside what was said of it last, before it came."""
+
+    day: str
+    said: str
+    range: str
+    came: str
+    off: str  # what was said minus what came: "+12" is too much
+    inside: bool | None  # of the range; None where what came is not known
+
+
+@dataclass(frozen=True)
 class DepotPage:
     depot_id: str
     place: str
     lines: tuple[Line, ...]
     meant: Line
     before: tuple[Before, ...]  # newest first
+    came: tuple[Came, ...]  # newest first
+    published: str  # on the depot's own clocks
+    tier: str
     marks: tuple[str, ...]  # in the order of their numbers in the pictures
     staffed: bool
     wide: Chart
@@ -54,8 +73,10 @@ class DepotPage:
     said: str  # the picture in words
 
 
-def depot_page(head: Head, depot: PublishedDepot, front: Front) -> DepotPage:
-    """Everything the depot's page shows."""
+def depot_page(
+    head: Head, depot: PublishedDepot, front: Front, said_before: Mapping[date, PublishedDay] = MappingProxyType({})
+) -> DepotPage:
+    """Everything the depot's page shows; `said_before` is what the publications before said of days that are over."""
     first = head.cutoff - timedelta(days=PAST_DAYS - 1)
     past = [day for day in depot.recent if day.date >= first]
     named = _named(mark for mark in depot.marks if first <= mark.date <= front.target_dates[-1])
@@ -83,10 +104,15 @@ def depot_page(head: Head, depot: PublishedDepot, front: Front) -> DepotPage:
         tuple(lines),
         lines[front.meant],
         tuple(Before(words.day(day.date), _came(day), named.get(day.date, "")) for day in reversed(past)),
+        tuple(_compared(day, said_before[day.date], head) for day in reversed(past) if day.date in said_before)[
+            :COMPARED
+        ],
+        words.instant(head.published_at, ZoneInfo(depot.timezone or head.timezone)),
+        depot.tier or head.tier,
         tuple(f"{words.day(day)}: {text}" for day, text in marked),
         any(day.drivers is not None for day in depot.days),
-        chart(past, ahead, marked, width=760, height=340, past_days=PAST_DAYS),
-        chart(past, ahead, marked, width=360, height=270, past_days=PAST_DAYS_PHONE),
+        chart(past, ahead, marked, width=760, height=340, past_days=PAST_DAYS, stretch=STRETCH),
+        chart(past, ahead, marked, width=360, height=270, past_days=PAST_DAYS_PHONE, stretch=STRETCH),
         _said(past, lines),
     )
 
@@ -100,6 +126,19 @@ def _named(marks: Iterable[PublishedMark]) -> dict[date, str]:
         if text not in own:
             own.append(text)
     return {day: ", ".join(texts) for day, texts in found.items()}
+
+
+def _compared(day: RecentDay, said: PublishedDay, head: Head) -> Came:
+    numbers = three(said, head.levels)
+    known = day.demand if day.open and said.open else None
+    return Came(
+        words.day(day.date),
+        words.orders(numbers.median) if said.open else "closed",
+        words.span(numbers.low, numbers.high) if said.open else "",
+        _came(day),
+        "–" if known is None else words.signed(numbers.median - known),
+        None if known is None else numbers.low <= known <= numbers.high,
+    )
 
 
 def _came(day: RecentDay) -> str:

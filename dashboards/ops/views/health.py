@@ -132,7 +132,7 @@ def by_severity(findings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]
 def duration(seconds: float) -> str:
     """ "0.4 s", "38 s", "12 min 5 s", "1 h 2 min"."""
     if seconds < 9.95:
-        return f"{seconds:.1f} s"
+        return f"{words.number(seconds, 1)} s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes >= 60:
         return f"{minutes // 60} h {minutes % 60} min"
@@ -159,7 +159,7 @@ def _night(run: Run, zone: ZoneInfo, now: datetime) -> NightLine:
 def _finding(finding: Mapping[str, Any]) -> FindingLine:
     severity = finding["severity"]
     what, _ = SEVERITIES[severity]
-    return FindingLine(finding["rule"], severity, what, f"{finding['count']:,}", finding["message"])
+    return FindingLine(finding["rule"], severity, what, words.number(finding["count"]), finding["message"])
 
 
 def _stages(last: Run, runs: Sequence[Run]) -> tuple[StageLine, ...]:

@@ -106,6 +106,32 @@ class ChampionsOut:
     rows: list[ChampionRow]
 
 
+@dataclass(frozen=True)
+class AccuracyRow:
+    """Sums over the `days` depot-days of a week that are known, in orders; `error` is forecast minus actual, `covered`
+    how many lay inside the 80 % range. `part` is all, horizon, city, weekday or depot, and `label` which."""
+
+    week: date  # its Monday
+    model: str
+    part: str
+    label: str
+    days: int
+    actual: float
+    error: float
+    absolute: float
+    covered: int | None
+    wape: float | None
+    bias: float | None
+    coverage: float | None
+
+
+@dataclass(frozen=True)
+class AccuracyOut:
+    """What came of earlier forecasts, the oldest week first. Who does not see every city gets theirs."""
+
+    rows: list[AccuracyRow]
+
+
 def depots(edition: Edition) -> DepotsOut:
     return DepotsOut(about(edition.head, edition.front), _days(edition))
 
@@ -162,6 +188,11 @@ def champions(book: Logbook) -> ChampionsOut:
     names = tuple(ChampionRow.__dataclass_fields__)
     found = book.ledger.promotions(book.head.pipeline)[::-1] if book.head else ()
     return ChampionsOut([ChampionRow(**{name: getattr(each, name) for name in names}) for each in found])
+
+
+def accuracy(book: Logbook) -> AccuracyOut:
+    names = tuple(AccuracyRow.__dataclass_fields__)
+    return AccuracyOut([AccuracyRow(**{name: getattr(each, name) for name in names}) for each in book.tallies()])
 
 
 def _days(edition: Edition) -> list[DepotDayRow]:

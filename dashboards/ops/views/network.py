@@ -1,4 +1,4 @@
-"""The whole network on one page: tomorrow's orders in all, by city, and depot by depot."""
+"""What the network and each city expect in all, on the day in front and over the days ahead."""
 
 from __future__ import annotations
 
@@ -7,29 +7,14 @@ from datetime import date
 
 from dashboards.ops import words
 from dashboards.ops.charts import Bars, bars
-from dashboards.ops.views.front import Front, Range, href, three
+from dashboards.ops.views.front import Front, Range, three
 from forecaster.ledger import Head, PublishedDepot, PublishedTotal
-
-
-@dataclass(frozen=True)
-class Row:
-    """A depot on the day in front."""
-
-    depot_id: str
-    href: str
-    open: bool
-    orders: str
-    range: str
-    drivers: int | None
-    week: Bars
-    week_text: str
 
 
 @dataclass(frozen=True)
 class City:
     name: str  # empty where depots have no city
-    anchor: str
-    rows: tuple[Row, ...]
+    depots: int
     orders: str
     range: str | None
     share: Bars
@@ -76,14 +61,13 @@ def network(
         whole = told.get(next(iter(by_city)), ())
     sums = [each.median for each in whole] or [sum(m[i] for m in medians.values()) for i in range(head.horizon)]
     cities = []
-    for number, (name, own) in enumerate(sorted(by_city.items()), 1):
+    for name, own in sorted(by_city.items()):
         total = whole[front.meant] if whole and len(by_city) == 1 else told[name][front.meant] if name in told else None
         orders = total.median if total else sum(medians[depot.depot_id][front.meant] for depot in own)
         cities.append(
             City(
                 name or ("" if len(by_city) == 1 else "Without a city"),
-                f"city-{number}",
-                tuple(_row(head, depot, medians[depot.depot_id], front) for depot in own),
+                len(own),
                 words.orders(orders),
                 words.span(total.low, total.high) if total else None,
                 bars([orders, sums[front.meant]], 0),
@@ -133,22 +117,3 @@ def drivers(depots: tuple[PublishedDepot, ...] | list[PublishedDepot], day: int)
 def _against(value: float, highest: float) -> Bars:
     tall = max(round(value / highest * 40), 1) if highest else 1
     return Bars(10, 40, f"M0 40v-{tall}h10v{tall}z", "")
-
-
-def _row(head: Head, depot: PublishedDepot, medians: list[float], front: Front) -> Row:
-    day = depot.days[front.meant]
-    numbers = three(day, head.levels)
-    said = (
-        f"{at.target_date:%a} {words.orders(value) if at.open else 'closed'}"
-        for at, value in zip(depot.days, medians, strict=True)
-    )
-    return Row(
-        depot.depot_id,
-        href(depot.depot_id),
-        day.open,
-        words.orders(numbers.median),
-        words.span(numbers.low, numbers.high),
-        day.drivers,
-        bars(medians, front.meant),
-        ", ".join(said),
-    )

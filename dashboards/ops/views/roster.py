@@ -27,8 +27,8 @@ def chance(share: float) -> str:
 
 
 def _loans(roster: PublishedRoster) -> str:
-    told = [f"{count:,} lent by {depot}" for depot, count in roster.borrowed]
-    told += [f"{count:,} lent to {depot}" for depot, count in roster.lent]
+    told = [f"{words.number(count)} lent by {depot}" for depot, count in roster.borrowed]
+    told += [f"{words.number(count)} lent to {depot}" for depot, count in roster.lent]
     return f" ({', '.join(told)})" if told else ""
 
 
@@ -47,4 +47,4 @@ def _beside(day: PublishedDay) -> str:
 def _costs(difference: int) -> str:
     if difference == 0:
         return "cost as much"
-    return f"cost {difference:,} more" if difference > 0 else f"save {-difference:,}"
+    return f"cost {words.number(difference)} more" if difference > 0 else f"save {words.number(-difference)}"

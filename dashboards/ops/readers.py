@@ -1,0 +1,68 @@
+"""Settle how numbers look to a reader: what stands between thousands and before decimals in their language."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache
+
+
+@dataclass(frozen=True)
+class Marks:
+    group: str = ","
+    decimal: str = "."
+
+
+ENGLISH = Marks()
+MOST = 8  # languages of a header that are looked at
+_current: ContextVar[Marks] = ContextVar("marks", default=ENGLISH)
+
+
+def current() -> Marks:
+    """The marks of the reader for whom a page is being made."""
+    return _current.get()
+
+
+@contextmanager
+def written(marks: Marks) -> Iterator[None]:
+    """Inside, numbers are written with these marks."""
+    token = _current.set(marks)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def marks(accept_language: str) -> Marks:
+    """Of the first language that is known; English where none is: "de-AT,de;q=0.9" writes 1.234,5."""
+    for tag in _wanted(accept_language[:200])[:MOST]:
+        if (found := _of(tag)) is not None:
+            return found
+    return ENGLISH
+
+
+def _wanted(header: str) -> list[str]:
+    """The language tags, the most wanted first."""
+    found = []
+    for part in header.split(","):
+        tag, _, weight = part.strip().partition(";q=")
+        try:
+            found.append((-float(weight or 1), tag.strip()))
+        except ValueError:
+            continue
+    return [tag for weight, tag in sorted(found, key=lambda each: each[0]) if tag and weight < 0]
+
+
+@lru_cache(maxsize=256)
+def _of(tag: str) -> Marks | None:
+    if tag.lower() in ("en", "en-us", "en-gb", "*"):
+        return ENGLISH  # so that most servers never load the tables of all languages
+    from babel import Locale, UnknownLocaleError
+
+    try:
+        symbols = Locale.parse(tag, sep="-").number_symbols["latn"]
+    except (UnknownLocaleError, ValueError, TypeError, KeyError):
+        return None
+    return Marks(symbols["group"], symbols["decimal"])

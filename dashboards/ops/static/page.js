@@ -1,0 +1,37 @@
+// What a page does beyond what it says: it can be read again without a connection, it says so, and filters as one types.
+"use strict";
+
+if ("serviceWorker" in navigator) {
+  navigator.serviceWorker.register("/worker.js").catch(() => {}); // a page that may not have one works without
+}
+
+function connection() {
+  for (const line of document.querySelectorAll("[data-offline]")) {
+    if (!navigator.onLine) line.hidden = false;
+  }
+}
+addEventListener("offline", connection);
+addEventListener("online", () => location.reload());
+connection();
+
+for (const form of document.querySelectorAll("form[data-filter]")) {
+  form.addEventListener("change", (event) => {
+    if (event.target.tagName === "SELECT") form.requestSubmit();
+  });
+}
+
+// A screen on a wall: what is new takes the place of what is shown, and a line tells where that cannot be had.
+const sky = document.querySelector("[data-refresh]");
+if (sky) setInterval(renew, 1000 * Number(sky.dataset.refresh));
+
+async function renew() {
+  const main = document.getElementById("main");
+  try {
+    const answered = await fetch(location.href, { cache: "no-cache" });
+    const made = new DOMParser().parseFromString(await answered.text(), "text/html");
+    main.replaceWith(made.getElementById("main"));
+    document.title = made.title;
+  } catch (error) {
+    main.querySelector("[data-offline]").hidden = false;
+  }
+}

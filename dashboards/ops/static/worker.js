@@ -1,0 +1,60 @@
+// Keeps the last answer of each page, and shows it when the server cannot be reached.
+"use strict";
+
+const KEPT = "pages-1";
+const MOST = 200; // answers
+const WAIT = 8000; // milliseconds for a server before what is kept is shown
+
+self.addEventListener("install", (event) => {
+  event.waitUntil(caches.open(KEPT).then((kept) => kept.add("/")).catch(() => {}).then(() => self.skipWaiting()));
+});
+
+self.addEventListener("activate", (event) => {
+  event.waitUntil(
+    caches.keys()
+      .then((names) => Promise.all(names.filter((name) => name !== KEPT).map((name) => caches.delete(name))))
+      .then(() => self.clients.claim()),
+  );
+});
+
+self.addEventListener("fetch", (event) => {
+  const asked = event.request;
+  const address = new URL(asked.url);
+  if (asked.method !== "GET" || address.origin !== location.origin || address.pathname.startsWith("/api/")) return;
+  event.respondWith(answer(asked, address, event));
+});
+
+async function answer(asked, address, event) {
+  try {
+    const fresh = await reached(asked);
+    const mayBeKept = fresh.ok && !fresh.redirected && !/no-store/.test(fresh.headers.get("Cache-Control") || "");
+    if (mayBeKept) event.waitUntil(keep(asked, fresh.clone()));
+    return fresh;
+  } catch (error) {
+    const kept = await caches.open(KEPT);
+    const found = await kept.match(asked) || (asked.mode === "navigate" && await kept.match(address.pathname));
+    if (!found) throw error;
+    return /^text\/html/.test(found.headers.get("Content-Type")) ? marked(found) : found;
+  }
+}
+
+function reached(asked) {
+  const limit = new Promise((_, fail) => setTimeout(() => fail(new Error("the server does not answer")), WAIT));
+  return Promise.race([fetch(asked), limit]);
+}
+
+async function keep(asked, answered) {
+  const kept = await caches.open(KEPT);
+  await kept.put(asked, answered);
+  const all = await kept.keys();
+  await Promise.all(all.slice(0, Math.max(all.length - MOST, 0)).map((each) => kept.delete(each)));
+}
+
+// The page brings the sentence along, hidden.
+async function marked(found) {
+  const text = (await found.text()).replace(" hidden data-offline", " data-offline");
+  const headers = new Headers(found.headers);
+  headers.delete("Content-Encoding");
+  headers.delete("Content-Length");
+  return new Response(text, { status: found.status, headers });
+}

@@ -1,0 +1,152 @@
+"""How far earlier forecasts were from what came, over the last weeks and part by part, beside their rivals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dashboards.ops import words
+from dashboards.ops.charts import Trend, trend
+from dashboards.ops.views.front import href
+from forecaster.hindsight import ALL, CITY, DEPOT, FORECAST, HORIZON, LEGACY, NAIVE, WEEKDAY, Tally, together
+from forecaster.ledger import Run
+
+SPANS = (4, 13, 26)  # weeks
+WORST = 10
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+PARTS = ((HORIZON, "By days ahead"), (WEEKDAY, "By weekday"), (CITY, "By city"))
+
+COMPARED = {"candidate": "that night’s model", "champion": "the champion", "seasonal_naive": NAIVE}
+
+
+@dataclass(frozen=True)
+class Line:
+    """Rates of one part; a dash where nothing can be said."""
+
+    name: str
+    href: str | None
+    wape: str
+    naive: str
+    legacy: str
+    bias: str
+    coverage: str
+    days: str
+    better: bool  # than the seasonal naive
+
+
+@dataclass(frozen=True)
+class Part:
+    heading: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Held:
+    """A model on the held-out days of the last judged night."""
+
+    name: str
+    wape: str
+    bias: str
+    coverage: str
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    span: int
+    spans: tuple[int, ...]
+    whole: Line | None  # None: nothing came true yet
+    weeks: tuple[Line, ...]  # newest first
+    picture: Trend | None
+    said: str  # the picture in words
+    parts: tuple[Part, ...]
+    worst: tuple[Line, ...]
+    legacy: bool
+    held: tuple[Held, ...]
+    judged: str  # the night of `held`
+
+
+def accuracy(tallies: Sequence[Tally], runs: Sequence[Run], span: int) -> Accuracy:
+    """The last `span` weeks that something is known of; depots over four weeks at most.
+
+    Where nothing is told of all depots together, their cities together are: those that the reader sees.
+    """
+    if not any(each.part == ALL for each in tallies):
+        tallies = [*tallies, *(replace(each, part=ALL, label="") for each in tallies if each.part == CITY)]
+    mondays = sorted({each.week for each in tallies if each.part == ALL})[-span:]
+    recent = [each for each in tallies if each.part != DEPOT and each.week in set(mondays)]
+    weeks = [_line(words.short_day(week), [t for t in recent if t.week == week and t.part == ALL]) for week in mondays]
+    worst = [each.label for each in sorted(_of(tallies, DEPOT, FORECAST), key=lambda each: -(each.wape or 0.0))][:WORST]
+    depots = [_line(depot, [t for t in tallies if t.part == DEPOT and t.label == depot], depot) for depot in worst]
+    judged = next((run for run in runs if run.verdict and run.verdict.get("compared")), None)
+    rates = {model: [_rate(recent, model, week) for week in mondays] for model in (FORECAST, NAIVE)}
+    return Accuracy(
+        span,
+        SPANS,
+        _line("All", [each for each in recent if each.part == ALL]) if mondays else None,
+        tuple(reversed(weeks)),
+        trend([words.short_day(week) for week in mondays], rates[FORECAST], rates[NAIVE]) if len(mondays) > 1 else None,
+        ", ".join(f"week of {each.name}: {each.wape}, seasonal naive {each.naive}" for each in weeks),
+        tuple(part for part in (Part(heading, _lines(recent, name)) for name, heading in PARTS) if len(part.lines) > 1),
+        tuple(depots),
+        any(each.model == LEGACY for each in tallies),
+        tuple(_held(name, judged.verdict["compared"]) for name in COMPARED if name in judged.verdict["compared"])
+        if judged is not None and judged.verdict is not None
+        else (),
+        judged.run_id if judged is not None else "",
+    )
+
+
+def _lines(tallies: Sequence[Tally], part: str) -> tuple[Line, ...]:
+    labels = sorted({each.label for each in tallies if each.part == part})
+    if part == WEEKDAY:
+        labels = [day for day in WEEKDAYS if day in labels]
+    return tuple(
+        _line(_name(part, label), [t for t in tallies if t.part == part and t.label == label]) for label in labels
+    )
+
+
+def _name(part: str, label: str) -> str:
+    if part == HORIZON:
+        return words.count(int(label), "day")
+    return label or "Without a city"
+
+
+def _line(name: str, tallies: Sequence[Tally], depot: str | None = None) -> Line:
+    ours, naive, legacy = (together([t for t in tallies if t.model == model]) for model in (FORECAST, NAIVE, LEGACY))
+    wape, rival = (None if each is None else each.wape for each in (ours, naive))
+    return Line(
+        name,
+        href(depot) if depot is not None else None,
+        _percent(wape),
+        _percent(rival),
+        _percent(legacy.wape if legacy else None),
+        "–" if ours is None or ours.bias is None else words.signed_percent(ours.bias),
+        _percent(ours.coverage if ours else None, 0),
+        words.number(ours.days) if ours else "0",
+        wape is not None and rival is not None and wape <= rival,
+    )
+
+
+def _of(tallies: Sequence[Tally], part: str, model: str) -> list[Tally]:
+    return [each for each in tallies if each.part == part and each.model == model]
+
+
+def _rate(tallies: Sequence[Tally], model: str, week: object) -> float | None:
+    found = together([t for t in _of(tallies, ALL, model) if t.week == week])
+    return None if found is None else found.wape
+
+
+def _percent(share: float | None, places: int = 1) -> str:
+    return "–" if share is None else words.percent(share, places)
+
+
+def _held(name: str, compared: Mapping[str, Any]) -> Held:
+    metrics = compared[name]
+    bias = metrics.get("bias")
+    return Held(
+        COMPARED[name],
+        _percent(metrics.get("wape")),
+        "–" if bias is None else words.signed_percent(bias),
+        _percent(metrics.get("coverage"), 0),
+    )

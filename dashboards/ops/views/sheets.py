@@ -1,0 +1,83 @@
+"""Whom to roster in each city over the days ahead: a sheet of paper for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dashboards.ops import words
+from dashboards.ops.views.board import city_of
+from dashboards.ops.views.front import Front, href, three
+from forecaster.ledger import Head, PublishedDay, PublishedDepot
+
+
+@dataclass(frozen=True)
+class Place:
+    """A depot on one day."""
+
+    open: bool
+    drivers: str
+    vans: str  # empty where the pipeline counts none
+    orders: str
+
+
+@dataclass(frozen=True)
+class Crew:
+    depot_id: str
+    href: str
+    days: tuple[Place, ...]
+
+
+@dataclass(frozen=True)
+class Sheet:
+    city: str
+    anchor: str
+    crews: tuple[Crew, ...]
+    sums: tuple[str, ...]  # drivers of each day
+
+
+@dataclass(frozen=True)
+class Roster:
+    days: tuple[tuple[str, str, bool], ...]  # weekday, date, is it the day in front
+    sheets: tuple[Sheet, ...]
+    cities: tuple[str, ...]
+    city: str  # the one that is asked for; empty: all
+    staffed: bool
+    vans: bool
+
+
+def roster(head: Head, depots: Sequence[PublishedDepot], front: Front, city: str = "") -> Roster:
+    """The sheets of all cities, or of the one that is asked for."""
+    by_city: dict[str, list[PublishedDepot]] = {}
+    for depot in depots:
+        by_city.setdefault(city_of(depot), []).append(depot)
+    wanted = sorted(name for name in by_city if not city or name == city)
+    return Roster(
+        tuple(
+            (f"{day:%a}", words.short_day(day), place == front.meant) for place, day in enumerate(front.target_dates)
+        ),
+        tuple(_sheet(number, name, by_city[name], head) for number, name in enumerate(wanted, 1)),
+        tuple(sorted(set(by_city) - {""})),
+        city,
+        any(day.drivers is not None for each in depots for day in each.days),
+        any(day.roster is not None and day.roster.vans is not None for each in depots for day in each.days),
+    )
+
+
+def _sheet(number: int, city: str, depots: Sequence[PublishedDepot], head: Head) -> Sheet:
+    crews = tuple(
+        Crew(depot.depot_id, href(depot.depot_id), tuple(_place(day, head) for day in depot.days)) for depot in depots
+    )
+    days = zip(*(depot.days for depot in depots), strict=True)
+    sums = tuple(words.number(sum(each.drivers or 0 for each in column if each.open)) for column in days)
+    return Sheet(city, f"sheet-{number}", crews, sums)
+
+
+def _place(day: PublishedDay, head: Head) -> Place:
+    vans = day.roster.vans if day.roster is not None else None
+    return Place(
+        day.open,
+        "–" if day.drivers is None else words.number(day.drivers),
+        "" if vans is None else words.number(vans),
+        words.orders(three(day, head.levels).median),
+    )

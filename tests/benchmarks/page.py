@@ -1,0 +1,142 @@
+"""What the page costs: start, memory, bytes, and how fast it answers under load while publications arrive.
+
+The load is open: requests go out at their time whatever became of those before, so that waiting counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import numpy as np
+
+from tests.benchmarks.report import ROOT, Figure, below, tell
+from tests.dashboards.seed import NOON, fill, publication
+
+RATE = 500  # requests a second
+SECONDS = 30
+CONNECTIONS = 32
+EVERY = 10  # seconds between publications
+PATHS = ("/", "/", "/", "/depot/BOS-01", "/?city=Boston", "/roster?city=Boston", "/wall", "/api/v1/depots/NYC-01")
+SERVER = """
+import sys, socket, uvicorn
+from datetime import datetime
+from dashboards.ops.server import create_app, quick
+quick()
+app = create_app(sys.argv[1], clock=lambda: datetime.fromisoformat(sys.argv[2]))
+listener = socket.create_server(("127.0.0.1", 0))
+print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
+uvicorn.Server(uvicorn.Config(app, log_level="warning", server_header=False)).run(sockets=[listener])
+"""
+PUBLISHER = """
+import sys, time
+from tests.dashboards.seed import fill, publication
+depots, every, count = map(int, sys.argv[2:])
+ready = [publication(depots, run_id=f"later-{i}") for i in range(count)]
+print("ready", flush=True)
+for each in ready:
+    time.sleep(every)
+    fill(sys.argv[1], each)
+"""
+
+
+@contextmanager
+def child(code: str, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A process and the first line that it says."""
+    command = [sys.executable, "-c", code, *arguments]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.terminate()
+
+
+async def load(port: int) -> np.ndarray:
+    """Milliseconds from when each request should have gone out until its answer was whole."""
+    free: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
+    for _ in range(CONNECTIONS):
+        free.put_nowait(await asyncio.open_connection("127.0.0.1", port))
+    begun, found = time.perf_counter(), []
+
+    async def one(number: int) -> None:
+        due = begun + number / RATE
+        await asyncio.sleep(max(due - time.perf_counter(), 0))
+        reader, writer = await free.get()
+        path = PATHS[number % len(PATHS)]
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: page\r\nAccept-Encoding: gzip\r\n\r\n".encode())
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200"), head
+        length = re.search(rb"content-length: (\d+)", head)
+        assert length is not None
+        await reader.readexactly(int(length[1]))
+        free.put_nowait((reader, writer))
+        found.append(1000 * (time.perf_counter() - due))
+
+    await asyncio.gather(*(one(number) for number in range(RATE * SECONDS)))
+    return np.array(found) if time.perf_counter() - begun else np.zeros(0)
+
+
+def memory(pid: int) -> float:
+    """Megabytes that a process holds now."""
+    said = Path(f"/proc/{pid}/status").read_text("utf-8")
+    found = re.search(r"VmRSS:\s+(\d+) kB", said)
+    assert found is not None
+    return int(found[1]) / 1024
+
+
+def sent(address: str) -> float:
+    """Kilobytes of a first view: the page and what it brings, compressed."""
+    page = httpx.get(address + "/", headers={"Accept-Encoding": "gzip"})
+    beside = set(re.findall(r'"(/static/[^"]+)"', page.text))
+    return (
+        int(page.headers["content-length"]) + sum(len(gzip.compress(httpx.get(address + b).content)) for b in beside)
+    ) / 1000
+
+
+def measure(depots: int, folder: Path) -> list[Figure]:
+    """All figures for so many depots."""
+    url = f"sqlite:///{folder / f'{depots}.db'}"
+    fill(url, publication(depots))
+    named = f"{depots:,} depots"
+    begun = time.perf_counter()
+    with child(SERVER, url, NOON.isoformat()) as (server, address):
+        httpx.get(address + "/", timeout=60).raise_for_status()
+        start = time.perf_counter() - begun
+        figures = [
+            Figure(f"{named}: cold start to the first page", start, "s"),
+            below(f"{named}: first view, compressed", sent(address), "kB", 50),
+            below(f"{named}: memory after it", memory(server.pid), "MB", 60),
+        ]
+        with child(PUBLISHER, url, str(depots), str(EVERY), str(SECONDS // EVERY - 1)):
+            took = time.perf_counter()
+            waited = asyncio.run(load(int(address.rsplit(":", 1)[1])))
+            took = time.perf_counter() - took
+        p50, p95, p99 = np.percentile(waited, [50, 95, 99])
+        return [
+            *figures,
+            Figure(f"{named}: answered", len(waited) / took, "requests/s", n=len(waited)),
+            Figure(f"{named}: p50", p50, "ms", n=len(waited)),
+            Figure(f"{named}: p95", p95, "ms", n=len(waited)),
+            below(f"{named}: p99 at {RATE} requests/s", p99, "ms", 25),
+            below(f"{named}: memory after the load", memory(server.pid), "MB", 60),
+        ]
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for depots in (64, 5000):
+            tell(f"page_{depots}", measure(depots, Path(folder)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,19 @@
+"""What others wrote and lies here is what they published, byte for byte."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "vendor"
+
+
+def test_vendored_files_are_those_of_the_lock_with_their_licence() -> None:
+    lock = json.loads((FOLDER / "lock.json").read_text("utf-8"))
+    assert sorted(each.name for each in FOLDER.iterdir() if each.is_dir()) == sorted(lock)
+    for name, package in lock.items():
+        here = {file.name: sha256(file.read_bytes()).hexdigest() for file in (FOLDER / name).iterdir()}
+        assert here == package["files"]
+        assert "LICENSE" in here
+        assert package["integrity"].startswith("sha512-")
