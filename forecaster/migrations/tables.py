@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
-REVISION = "0004"
+REVISION = "0005"
 REVISION_TABLE = "forecaster_revision"  # not alembic's own name: other tools in the same database use that one
 
 
@@ -88,6 +88,7 @@ publications = sa.Table(
     sa.Column("levels", Json, nullable=False),
     sa.Column("title", sa.Text),
     sa.Column("note", sa.Text),
+    sa.Column("desk", sa.Text),  # the file of what it was made from
     sqlite_autoincrement=True,  # an id is never given twice: caches are keyed by it
 )
 
@@ -125,6 +126,8 @@ published = sa.Table(
     sa.Column(
         "roster", Json
     ),  # {vans, chance_short, cost, one_more, one_fewer, borrowed, lent}; money in the spec's unit
+    sa.Column("override", Json),  # {id, orders, quantiles, reason, note, by, at, until}; the quantiles are the model's
+    sa.Column("change", Json),  # {since, before, parts: list of [name, orders]}
 )
 
 published_totals = sa.Table(
@@ -158,4 +161,37 @@ promotions = sa.Table(
     sa.Column("by", sa.Text, nullable=False),
     sa.Column("reason", sa.Text, nullable=False),
     sqlite_autoincrement=True,
+)
+
+overrides = sa.Table(
+    "overrides",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("at", Instant, nullable=False),
+    sa.Column("pipeline", sa.Text, nullable=False, index=True),
+    sa.Column("depot_id", sa.Text, nullable=False),
+    sa.Column("target_date", sa.Date, nullable=False),
+    sa.Column("orders", sa.Integer, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("note", sa.Text, nullable=False),
+    sa.Column("by", sa.Text, nullable=False),
+    sa.Column("until", sa.Date, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+withdrawals = sa.Table(
+    "withdrawals",
+    metadata,
+    sa.Column("override_id", sa.Integer, sa.ForeignKey("overrides.id"), primary_key=True),
+    sa.Column("at", Instant, nullable=False),
+    sa.Column("by", sa.Text, nullable=False),
+    sa.Column("note", sa.Text, nullable=False),
+)
+
+override_results = sa.Table(
+    "override_results",
+    metadata,
+    sa.Column("override_id", sa.Integer, sa.ForeignKey("overrides.id"), primary_key=True),
+    sa.Column("model_orders", sa.Float, nullable=False),  # the model's median in the last publication before the day
+    sa.Column("actual", sa.Float),  # null = not known yet, or the depot was closed
 )

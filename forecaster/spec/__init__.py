@@ -34,6 +34,7 @@ from forecaster.spec.sections import (
     Gate,
     Model,
     Notify,
+    Overrides,
     Retention,
     Schedule,
     Staffing,
@@ -61,6 +62,7 @@ __all__ = [
     "Gate",
     "Model",
     "Notify",
+    "Overrides",
     "ParquetSource",
     "Retention",
     "Schedule",
@@ -100,6 +102,8 @@ class Spec(Section):
     """What lets a new model replace the champion."""
     staffing: Staffing | None = None
     """Whom to roster; without it, orders alone are forecast."""
+    overrides: Overrides = Overrides()
+    """Why planners may change a number, and when what that was worth is told by name."""
     schedule: Schedule = Schedule()
     """When the night runs."""
     retention: Retention = Retention()
