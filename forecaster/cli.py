@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from forecaster import reigns, reviews
+from forecaster import planners, reigns, reviews
 from forecaster.errors import DEGRADED, NO_DATA, OUR_FAULT, PUBLISHED, ForecasterError, MissingExtra, SpecError
 
 if TYPE_CHECKING:
@@ -329,7 +329,7 @@ def status(file: File) -> None:
 
 app.add_typer(reviews.quarantine, name="quarantine")
 app.command()(reviews.history)
-for command in (reigns.champions, reigns.promote, reigns.rollback):
+for command in (reigns.champions, reigns.promote, reigns.rollback, *planners.COMMANDS):
     app.command()(command)
 
 

@@ -278,6 +278,11 @@ class Ledger:
         with self._transaction() as connection:
             return records.before(connection, pipeline, instant)
 
+    def whole(self, head: Head) -> Publication:
+        """What is shown, with all its depots."""
+        with self._transaction() as connection:
+            return records.whole(connection, head)
+
     def desks(self) -> frozenset[str]:
         """The names of what kept publications were made from, of all pipelines."""
         query = sa.select(tables.publications.c.desk).where(tables.publications.c.desk.is_not(None))

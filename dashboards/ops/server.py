@@ -39,8 +39,17 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def create_app(ledger_url: str, *, pipeline: str | None = None, clock: Callable[[], datetime] = now) -> FastAPI:
-    """The page as an ASGI application. It starts without a ledger too, and answers 503 until there is one."""
+def create_app(
+    ledger_url: str,
+    *,
+    pipeline: str | None = None,
+    clock: Callable[[], datetime] = now,
+    spec: Spec | None = None,
+) -> FastAPI:
+    """The page as an ASGI application. It starts without a ledger too, and answers 503 until there is one.
+
+    With a pipeline file planners can ask what-if and override days; without one the page is for reading.
+    """
     build = _build()
     shelf = Shelf(ledger_url, pipeline, clock, build)
     templates = Environment(
@@ -96,13 +105,18 @@ def create_app(ledger_url: str, *, pipeline: str | None = None, clock: Callable[
     def one_depot(request: Request, depot_id: str) -> Response:
         def make(edition: Edition) -> bytes:
             view = depot_page(edition.head, edition.depot(depot_id), edition.front)
-            return page("depot.html", front=edition.front, depot=view)
+            return page("depot.html", front=edition.front, depot=view, plans=spec is not None)
 
         return answer(request, HTML, make)
 
     @app.api_route("/health", methods=["GET", "HEAD"], include_in_schema=False)
     def health_page(request: Request) -> Response:
         return of_nights(request, HTML, lambda b: page("health.html", health=health(b.runs, b.head, b.now)))
+
+    if spec is not None:
+        from dashboards.ops.routes_planning import router  # which loads what forecasts
+
+        app.include_router(router(spec, shelf, page, trouble))
 
     @app.get("/api/v1/runs", response_model=RunsOut, tags=["nights"])
     def runs(request: Request) -> Response:
@@ -167,7 +181,7 @@ def serve(spec: Spec, *, host: str = "127.0.0.1", port: int = 8000) -> None:
     with listener:
         shown = f"[{host}]" if ":" in host else host
         print(f"{spec.name}: http://{shown}:{listener.getsockname()[1]}/", flush=True)
-        app = create_app(spec.ledger_url, pipeline=spec.name)
+        app = create_app(spec.ledger_url, pipeline=spec.name, spec=spec)
         uvicorn.Server(uvicorn.Config(app, log_level="warning", server_header=False)).run(sockets=[listener])
 
 

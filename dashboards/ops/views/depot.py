@@ -9,7 +9,9 @@ from datetime import date, timedelta
 from dashboards.ops import words
 from dashboards.ops.charts import Ahead, Chart, chart
 from dashboards.ops.views.front import Front, three
+from dashboards.ops.views.planning import standing
 from dashboards.ops.views.roster import sentence
+from dashboards.ops.views.why import NONE_BEFORE, Why, why
 from forecaster.ledger import Head, PublishedDepot, PublishedMark, RecentDay
 
 PAST_DAYS = 28
@@ -27,6 +29,7 @@ class Line:
     range: str
     drivers: int | None
     roster: str  # in a sentence; may be empty
+    override: str  # likewise: whose number this is, and what the model says
     marks: str
     meant: bool
 
@@ -52,6 +55,9 @@ class DepotPage:
     wide: Chart
     narrow: Chart
     said: str  # the picture in words
+    why: tuple[Why, ...]
+    unheard: str  # said where no day was forecast the day before
+    days: tuple[tuple[str, str], ...]  # of the days ahead: ISO date, name
 
 
 def depot_page(head: Head, depot: PublishedDepot, front: Front) -> DepotPage:
@@ -72,6 +78,7 @@ def depot_page(head: Head, depot: PublishedDepot, front: Front) -> DepotPage:
                 words.span(numbers.low, numbers.high),
                 day.drivers,
                 sentence(day),
+                standing(day.override, head.levels),
                 named.get(day.target_date, ""),
                 i == front.meant,
             )
@@ -88,6 +95,9 @@ def depot_page(head: Head, depot: PublishedDepot, front: Front) -> DepotPage:
         chart(past, ahead, marked, width=760, height=340, past_days=PAST_DAYS),
         chart(past, ahead, marked, width=360, height=270, past_days=PAST_DAYS_PHONE),
         _said(past, lines),
+        tuple(map(why, depot.days)),
+        "" if any(day.change for day in depot.days) else NONE_BEFORE.replace("this day", "these days"),
+        tuple((day.target_date.isoformat(), words.day(day.target_date)) for day in depot.days),
     )
 
 

@@ -1,0 +1,220 @@
+"""The addresses of planners: what-if, overrides and what they were worth, as pages and as JSON.
+
+Whoever may read may ask what-if, which keeps nothing; only who `planner` lets through may save or withdraw.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Annotated, Any
+from urllib.parse import parse_qs
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import RedirectResponse, Response
+from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.concurrency import run_in_threadpool
+
+from dashboards.ops.planner import NotAllowed, planner
+from dashboards.ops.questions import Kept
+from dashboards.ops.shelf import Shelf
+from dashboards.ops.views.api import to_json
+from dashboards.ops.views.front import href
+from dashboards.ops.views.planning import book, plan_page
+from forecaster import planning, revise
+from forecaster.errors import BundleError, DeskError, OverrideError
+from forecaster.overrides import Override, Wish
+from forecaster.spec import Spec
+from forecaster.value_added import Account
+from forecaster.whatif import Answer, Supposition
+
+HTML, JSON = "text/html; charset=utf-8", "application/json"
+LARGEST = 16_384  # bytes of a form
+Trouble = Callable[[Request, int, str, str], Response]
+Page = Callable[..., bytes]
+
+
+class WishIn(BaseModel):
+    """An override to be saved; `until` is the last day whose publication takes it up, the day itself by default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    depot_id: str
+    target_date: date
+    orders: int
+    reason: str
+    note: str = ""
+    until: date | None = None
+    by: str = ""
+
+
+class WithdrawalIn(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    by: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class SavedOut:
+    """What was written down; `said` is a sentence about it and about what the page shows."""
+
+    override: Override
+    said: str
+
+
+@dataclass(frozen=True)
+class OverridesOut:
+    overrides: list[Override]
+
+
+async def form(request: Request) -> Mapping[str, str]:
+    """The fields of a form. Raises OverrideError for one that is too large or no text."""
+    content = b""
+    async for part in request.stream():
+        content += part
+        if len(content) > LARGEST:
+            raise OverrideError(f"found more than {LARGEST:,} bytes, wanted a form")
+    try:
+        if request.headers.get("content-type", "").startswith(JSON):
+            said = json.loads(content or b"{}")
+            return said if isinstance(said, dict) else {}
+        fields = parse_qs(content.decode("ascii"), keep_blank_values=True, max_num_fields=50)
+    except ValueError as error:
+        raise OverrideError("found something else, wanted the fields of a form") from error
+    return {name: values[0] for name, values in fields.items()}
+
+
+Fields = Annotated[Mapping[str, str], Depends(form)]
+
+
+def router(spec: Spec, shelf: Shelf, page: Page, trouble: Trouble) -> APIRouter:
+    """The planners' routes for a pipeline; `page` renders a template, `trouble` answers with a plain sentence."""
+    found, kept = APIRouter(), Kept(spec.state_folder)
+
+    def told(request: Request, make: Callable[[], Response]) -> Response:
+        """The answer, or a sentence about what is wrong with the question."""
+        try:
+            return make()
+        except NotAllowed as error:
+            return trouble(request, 403, "Not from here", str(error))
+        except (OverrideError, ValidationError) as error:
+            return trouble(request, 422, "That cannot be done", _mistake(error))
+        except (DeskError, BundleError) as error:
+            return trouble(request, 409, "No what-if at present", str(error))
+
+    def plan(request: Request, depot: str, day: date | None, kind: str, value: float) -> Response:
+        edition = shelf.edition()
+        one = edition.depot(depot)
+        wanted = day or edition.front.target_dates[edition.front.meant]
+        shown = next((each for each in one.days if each.target_date == wanted), None)
+        if shown is None:
+            raise OverrideError(f"found {wanted}, wanted a published day")
+        kinds, missing, answer = kept.asked(edition, Supposition(depot, wanted, kind, value) if kind else None)
+        view = plan_page(one, shown, edition.head.levels, kinds, missing, answer, spec.overrides.reasons)
+        return Response(page("plan.html", front=edition.front, plan=view, href=href(depot)), media_type=HTML)
+
+    @found.get("/plan", include_in_schema=False)
+    def plan_of_day(
+        request: Request, depot: str, day: date | None = None, kind: str = "", value: float = 1.0
+    ) -> Response:
+        return told(request, lambda: plan(request, depot, day, kind, value))
+
+    @found.get("/overrides", include_in_schema=False)
+    def book_page(request: Request) -> Response:
+        edition = shelf.edition()
+        written = planning.written(edition.ledger, edition.head.pipeline)
+        account = planning.worth(edition.ledger, edition.head.pipeline, spec.overrides.min_days)
+        view = book(written, account, revise.as_of_day(edition.head))
+        return Response(page("overrides.html", front=edition.front, book=view), media_type=HTML)
+
+    @found.post("/overrides", include_in_schema=False)
+    async def save_form(request: Request, fields: Fields) -> Response:
+        return await run_in_threadpool(told, request, lambda: after(_saved(request, spec, _blank(fields))))
+
+    @found.post("/overrides/{number}/withdrawal", include_in_schema=False)
+    async def withdraw_form(request: Request, number: int, fields: Fields) -> Response:
+        return await run_in_threadpool(told, request, lambda: after(_taken(request, spec, number, fields)))
+
+    @found.get("/api/v1/what-if", response_model=Answer, tags=["planning"])
+    def what_if(
+        request: Request,
+        depot: str,
+        day: Annotated[date, Query(alias="date")],
+        kind: str,
+        value: float = 1.0,
+    ) -> Response:
+        """A depot's day if one thing were otherwise: `orders`, `closed`, `open`, or a covariate such as `promo`."""
+
+        def make() -> Response:
+            _, _, answer = kept.asked(shelf.edition(), Supposition(depot, day, kind, value))
+            return Response(to_json(answer), media_type=JSON)
+
+        return told(request, make)
+
+    @found.get("/api/v1/overrides", response_model=OverridesOut, tags=["planning"])
+    def overrides(request: Request) -> Response:
+        """Every override, withdrawn ones too, the oldest first."""
+        edition = shelf.edition()
+        written = planning.written(edition.ledger, edition.head.pipeline)
+        return Response(to_json(OverridesOut(list(written))), media_type=JSON)
+
+    @found.get("/api/v1/overrides/worth", response_model=Account, tags=["planning"])
+    def worth(request: Request) -> Response:
+        """What overrides were worth: orders of error of the model less those of planners."""
+        edition = shelf.edition()
+        account = planning.worth(edition.ledger, edition.head.pipeline, spec.overrides.min_days)
+        return Response(to_json(account), media_type=JSON)
+
+    @found.post("/api/v1/overrides", response_model=SavedOut, status_code=201, tags=["planning"])
+    async def save(request: Request, fields: Fields) -> Response:
+        """Save an override: depot_id, target_date, orders, reason, note, until, by."""
+        return await run_in_threadpool(told, request, lambda: _json(_saved(request, spec, fields), 201))
+
+    @found.post("/api/v1/overrides/{number}/withdrawal", response_model=SavedOut, tags=["planning"])
+    async def withdraw(request: Request, number: int, fields: Fields) -> Response:
+        """Withdraw an override: by, note."""
+        return await run_in_threadpool(told, request, lambda: _json(_taken(request, spec, number, fields), 200))
+
+    def after(what: planning.Done) -> Response:
+        return RedirectResponse(href(what.override.depot_id), 303)
+
+    return found
+
+
+def _wish(request: Request, fields: Mapping[str, Any]) -> Wish:
+    asked = WishIn.model_validate(fields)
+    return Wish(
+        asked.depot_id,
+        asked.target_date,
+        asked.orders,
+        asked.reason,
+        planner(request, asked.by),
+        asked.note.strip(),
+        asked.until,
+    )
+
+
+def _saved(request: Request, spec: Spec, fields: Mapping[str, Any]) -> planning.Done:
+    return planning.save(spec, _wish(request, fields))
+
+
+def _taken(request: Request, spec: Spec, number: int, fields: Mapping[str, Any]) -> planning.Done:
+    asked = WithdrawalIn.model_validate(fields)
+    return planning.withdraw(spec, number, by=planner(request, asked.by), note=asked.note.strip())
+
+
+def _blank(fields: Mapping[str, str]) -> dict[str, str]:
+    """A form's fields without those left empty."""
+    return {name: value for name, value in fields.items() if value != ""}
+
+
+def _json(what: planning.Done, status: int) -> Response:
+    return Response(to_json(SavedOut(what.override, what.sentence())), status, media_type=JSON)
+
+
+def _mistake(error: OverrideError | ValidationError) -> str:
+    if isinstance(error, OverrideError):
+        return str(error)
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc']))}: found {first['input']!r}, {first['msg'][:1].lower()}{first['msg'][1:]}"
