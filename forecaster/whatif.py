@@ -73,6 +73,7 @@ class Questions:
     def __init__(self, shown: Publication, desk: Desk, predictor: Predictor | None, missing: str | None) -> None:
         self._shown, self._desk, self._predictor, self._missing = shown, desk, predictor, missing
         self._model = revise.of_model(shown, desk.panel)
+        self._before: dict[int, Roster | None] = {}  # of each day that was asked about, as it is published
         days = {depot.depot_id: depot.days for depot in shown.depots}
         self._at = {
             (row, step): day.override
@@ -97,7 +98,9 @@ class Questions:
         from forecaster.serving.predict import Predictor
 
         try:
-            predictor = Predictor(bundles.read(state / "bundles" / desk.bundle, keys.trusted(state)))
+            predictor = Predictor(
+                bundles.read(state / "bundles" / desk.bundle, keys.trusted(state)), threads=1
+            )  # of one depot
         except BundleError as error:
             return cls(shown, desk, None, str(error))
         return cls(shown, desk, predictor, None)
@@ -128,8 +131,11 @@ class Questions:
         after = _with(model, {cell: n for cell, n in supposing.items() if model.open[cell]})
         days = zip(before.target_dates, before.median[row].tolist(), after.median[row].tolist(), strict=True)
         kept = self._at.get((row, step)) if supposed.kind != ORDERS else None
-        standing = kept.id if kept else None
-        return Answer(supposed, self._side(before, row, step), self._side(after, row, step), tuple(days), standing)
+        if step not in self._before:
+            self._before[step] = self._staffed(before, step)
+        one = _side(before, self._before[step], row, step)
+        other = _side(after, self._staffed(after, step), row, step)
+        return Answer(supposed, one, other, tuple(days), kept.id if kept else None)
 
     def _place(self, supposed: Supposition) -> tuple[int, int]:
         panel = self._desk.panel
@@ -171,18 +177,6 @@ class Questions:
         open_[row] = window["open"][0, lookback:] > 0
         return replace(self._model, quantiles=quantiles, open=open_)
 
-    def _side(self, forecast: Forecast, row: int, step: int) -> Side:
-        low, orders, high = (float(forecast.quantiles[row, step, forecast.levels.index(q)]) for q in (0.1, 0.5, 0.9))
-        planned = self._staffed(forecast, step)
-        opened = bool(forecast.open[row, step])
-        if planned is None:
-            return Side(opened, low, orders, high, None, None, None, None)
-        vans = None if planned.vans is None else int(planned.vans[row, 0])
-        costs = planned.expected_cost
-        return Side(
-            opened, low, orders, high, int(planned.drivers[row, 0]), vans, float(costs[row, 0]), float(costs.sum())
-        )
-
     def _staffed(self, forecast: Forecast, step: int) -> Roster | None:
         """The roster of one day."""
         day = slice(step, step + 1)
@@ -193,6 +187,17 @@ class Questions:
             open=forecast.open[:, day],
         )
         return rosters.staffed(one, self._desk.panel, self._desk.staffing)
+
+
+def _side(forecast: Forecast, planned: Roster | None, row: int, step: int) -> Side:
+    """A depot's day; `planned` is the roster of this day alone."""
+    low, orders, high = (float(forecast.quantiles[row, step, forecast.levels.index(q)]) for q in (0.1, 0.5, 0.9))
+    opened = bool(forecast.open[row, step])
+    if planned is None:
+        return Side(opened, low, orders, high, None, None, None, None)
+    vans = None if planned.vans is None else int(planned.vans[row, 0])
+    drivers, costs = int(planned.drivers[row, 0]), planned.expected_cost
+    return Side(opened, low, orders, high, drivers, vans, float(costs[row, 0]), float(costs.sum()))
 
 
 def _with(model: Forecast, numbers: Mapping[tuple[int, int], int]) -> Forecast:

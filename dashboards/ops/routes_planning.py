@@ -68,24 +68,33 @@ class OverridesOut:
     overrides: list[Override]
 
 
-async def form(request: Request) -> Mapping[str, str]:
-    """The fields of a form. Raises OverrideError for one that is too large or no text."""
+async def sent(request: Request) -> bytes:
+    """What was sent, as far as a form may go, and one part more."""
     content = b""
     async for part in request.stream():
         content += part
         if len(content) > LARGEST:
-            raise OverrideError(f"found more than {LARGEST:,} bytes, wanted a form")
+            break
+    return content
+
+
+Sent = Annotated[bytes, Depends(sent)]
+
+
+def fields(request: Request, content: bytes) -> Mapping[str, Any]:
+    """The fields of a form or of a JSON object. Raises OverrideError for one that is too large or no text."""
+    if len(content) > LARGEST:
+        raise OverrideError(f"found more than {LARGEST:,} bytes, wanted a form")
     try:
         if request.headers.get("content-type", "").startswith(JSON):
             said = json.loads(content or b"{}")
-            return said if isinstance(said, dict) else {}
-        fields = parse_qs(content.decode("ascii"), keep_blank_values=True, max_num_fields=50)
+            if not isinstance(said, dict):
+                raise ValueError
+            return said
+        found = parse_qs(content.decode("ascii"), keep_blank_values=True, max_num_fields=50)
     except ValueError as error:
-        raise OverrideError("found something else, wanted the fields of a form") from error
-    return {name: values[0] for name, values in fields.items()}
-
-
-Fields = Annotated[Mapping[str, str], Depends(form)]
+        raise OverrideError("found something else, wanted the fields of a form, or a JSON object") from error
+    return {name: values[0] for name, values in found.items() if values[0] != ""}  # what was left empty was not said
 
 
 def router(spec: Spec, shelf: Shelf, page: Page, trouble: Trouble) -> APIRouter:
@@ -129,12 +138,12 @@ def router(spec: Spec, shelf: Shelf, page: Page, trouble: Trouble) -> APIRouter:
         return Response(page("overrides.html", front=edition.front, book=view), media_type=HTML)
 
     @found.post("/overrides", include_in_schema=False)
-    async def save_form(request: Request, fields: Fields) -> Response:
-        return await run_in_threadpool(told, request, lambda: after(_saved(request, spec, _blank(fields))))
+    async def save_form(request: Request, content: Sent) -> Response:
+        return await run_in_threadpool(told, request, lambda: after(_saved(request, spec, content)))
 
     @found.post("/overrides/{number}/withdrawal", include_in_schema=False)
-    async def withdraw_form(request: Request, number: int, fields: Fields) -> Response:
-        return await run_in_threadpool(told, request, lambda: after(_taken(request, spec, number, fields)))
+    async def withdraw_form(request: Request, number: int, content: Sent) -> Response:
+        return await run_in_threadpool(told, request, lambda: after(_taken(request, spec, number, content)))
 
     @found.get("/api/v1/what-if", response_model=Answer, tags=["planning"])
     def what_if(
@@ -167,14 +176,14 @@ def router(spec: Spec, shelf: Shelf, page: Page, trouble: Trouble) -> APIRouter:
         return Response(to_json(account), media_type=JSON)
 
     @found.post("/api/v1/overrides", response_model=SavedOut, status_code=201, tags=["planning"])
-    async def save(request: Request, fields: Fields) -> Response:
+    async def save(request: Request, content: Sent) -> Response:
         """Save an override: depot_id, target_date, orders, reason, note, until, by."""
-        return await run_in_threadpool(told, request, lambda: _json(_saved(request, spec, fields), 201))
+        return await run_in_threadpool(told, request, lambda: _json(_saved(request, spec, content), 201))
 
     @found.post("/api/v1/overrides/{number}/withdrawal", response_model=SavedOut, tags=["planning"])
-    async def withdraw(request: Request, number: int, fields: Fields) -> Response:
+    async def withdraw(request: Request, number: int, content: Sent) -> Response:
         """Withdraw an override: by, note."""
-        return await run_in_threadpool(told, request, lambda: _json(_taken(request, spec, number, fields), 200))
+        return await run_in_threadpool(told, request, lambda: _json(_taken(request, spec, number, content), 200))
 
     def after(what: planning.Done) -> Response:
         return RedirectResponse(href(what.override.depot_id), 303)
@@ -182,8 +191,8 @@ def router(spec: Spec, shelf: Shelf, page: Page, trouble: Trouble) -> APIRouter:
     return found
 
 
-def _wish(request: Request, fields: Mapping[str, Any]) -> Wish:
-    asked = WishIn.model_validate(fields)
+def _wish(request: Request, said: Mapping[str, Any]) -> Wish:
+    asked = WishIn.model_validate(said)
     return Wish(
         asked.depot_id,
         asked.target_date,
@@ -195,18 +204,13 @@ def _wish(request: Request, fields: Mapping[str, Any]) -> Wish:
     )
 
 
-def _saved(request: Request, spec: Spec, fields: Mapping[str, Any]) -> planning.Done:
-    return planning.save(spec, _wish(request, fields))
+def _saved(request: Request, spec: Spec, content: bytes) -> planning.Done:
+    return planning.save(spec, _wish(request, fields(request, content)))
 
 
-def _taken(request: Request, spec: Spec, number: int, fields: Mapping[str, Any]) -> planning.Done:
-    asked = WithdrawalIn.model_validate(fields)
+def _taken(request: Request, spec: Spec, number: int, content: bytes) -> planning.Done:
+    asked = WithdrawalIn.model_validate(fields(request, content))
     return planning.withdraw(spec, number, by=planner(request, asked.by), note=asked.note.strip())
-
-
-def _blank(fields: Mapping[str, str]) -> dict[str, str]:
-    """A form's fields without those left empty."""
-    return {name: value for name, value in fields.items() if value != ""}
 
 
 def _json(what: planning.Done, status: int) -> Response:

@@ -21,11 +21,11 @@ CHUNK = 4096  # depots a call, which bounds memory
 class Predictor:
     """A bundle that is ready to forecast; call it with a panel."""
 
-    def __init__(self, bundle: Bundle) -> None:
-        """Raises BundleError when onnxruntime refuses the model."""
+    def __init__(self, bundle: Bundle, *, threads: int = 0) -> None:
+        """`threads` of a call; 0 = one a core. Raises BundleError when onnxruntime refuses the model."""
         self.bundle = bundle
         try:
-            self._session = session(bundle.model)
+            self._session = session(bundle.model, threads)
         except Exception as error:  # onnxruntime raises a class of its own for every fault
             raise BundleError(f"bundle {bundle.digest[:16]}: onnxruntime refuses the model: {error}") from error
         self._wanted = Wanted.of(bundle)
@@ -73,9 +73,10 @@ def _meaning(encoding: Encoding) -> tuple[Any, ...]:
     return encoding.covariates, tuple(encoding.statics.items())
 
 
-def session(model: bytes) -> onnxruntime.InferenceSession:
+def session(model: bytes, threads: int = 0) -> onnxruntime.InferenceSession:
     """A graph ready to run on a CPU, from memory; whoever asks has looked into it (`graph.inspect`)."""
     options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
     options.log_severity_level = 3  # the exporter leaves unused constants behind, which onnxruntime removes aloud
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
