@@ -25,9 +25,12 @@ def planner(request: Request, named: str = "") -> str:
     if not _loopback(client) or any(name in request.headers for name in PASSED_ON):
         raise NotAllowed("overrides are saved from the machine that serves the page, and this one asks from elsewhere")
     asked = request.headers.get("host", "")
-    origin = request.headers.get("origin")
-    ours = urlsplit(f"//{asked}").hostname in LOCAL and (origin is None or urlsplit(origin).netloc == asked)
-    if not ours or request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+    origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+    if origin == "null":  # what browsers say of forms on pages that send no referrer, as ours do
+        ours = site == "same-origin"
+    else:
+        ours = (origin is None or urlsplit(origin).netloc == asked) and site in (None, "same-origin", "none")
+    if not ours or urlsplit(f"//{asked}").hostname not in LOCAL:
         raise NotAllowed("this was not asked by a page of ours under a name of this machine, such as localhost")
     return named.strip()
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 
 from dashboards.ops.shelf import Edition
 from forecaster.errors import DeskError
+from forecaster.spec import Spec
 from forecaster.whatif import ORDERS, Answer, Questions, Supposition
 
 
 class Kept:
     """The questions of the newest publication; threads may share it."""
 
-    def __init__(self, state: Path) -> None:
-        self._state = state
+    def __init__(self, spec: Spec) -> None:
+        self._spec = spec
         self._lock = threading.Lock()
         self._of: object = None
         self._questions: Questions | None = None
@@ -39,6 +39,6 @@ class Kept:
         wanted = (head.publication_id, head.flipped_at)
         with self._lock:
             if self._questions is None or self._of != wanted:
-                self._questions = Questions.of(self._state, edition.ledger.whole(head))
+                self._questions = Questions.of(self._spec.state_folder, edition.ledger.whole(head))
                 self._of = wanted
             return self._questions

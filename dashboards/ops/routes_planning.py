@@ -99,7 +99,7 @@ def fields(request: Request, content: bytes) -> Mapping[str, Any]:
 
 def router(spec: Spec, shelf: Shelf, page: Page, trouble: Trouble) -> APIRouter:
     """The planners' routes for a pipeline; `page` renders a template, `trouble` answers with a plain sentence."""
-    found, kept = APIRouter(), Kept(spec.state_folder)
+    found, kept = APIRouter(), Kept(spec)
 
     def told(request: Request, make: Callable[[], Response]) -> Response:
         """The answer, or a sentence about what is wrong with the question."""

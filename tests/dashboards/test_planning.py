@@ -54,7 +54,7 @@ def app(url: str, spec: Spec) -> FastAPI:
 
 
 def test_a_change_is_one_sentence_and_a_bar_about_nought() -> None:
-    said = why(replace(DAY, change=CHANGE))
+    [said] = why([replace(DAY, change=CHANGE)])
     assert (said.moved, said.day) == ("+12", "Wed 18 Jun")
     moved = "corrected counts −3, orders that came since +9, another model +6."
     assert said.sentence == f"{WHOLE - 12:,} on Mon 16 Jun, {WHOLE:,} now: {moved}"
@@ -68,9 +68,17 @@ def test_a_change_is_one_sentence_and_a_bar_about_nought() -> None:
 
 def test_a_day_that_did_not_change_and_one_without_a_day_before_say_so() -> None:
     still = PublishedChange(date(2025, 6, 16), WHOLE, tuple((name, 0) for name, _ in CHANGE.parts))
-    assert why(replace(DAY, change=still)).sentence == f"{WHOLE:,} on Mon 16 Jun, and the same now."
-    assert why(replace(DAY, change=still)).pieces == ()
-    assert why(DAY).sentence == "No forecast of this day was published the day before."
+    same, new = why([replace(DAY, change=still), DAY])
+    assert same.sentence == f"{WHOLE:,} on Mon 16 Jun, and the same now."
+    assert same.pieces == ()
+    assert new.sentence == "No forecast of this day was published the day before."
+
+
+def test_the_bars_of_a_depot_share_one_scale() -> None:
+    half = PublishedChange(date(2025, 6, 16), WHOLE, (("actuals", -3), ("model", 15)))
+    one, other = why([replace(DAY, change=CHANGE), replace(DAY, change=half)])
+    assert one.middle == other.middle == 14
+    assert [piece.width for piece in other.pieces] == [14, 70]
 
 
 def test_the_depots_page_tells_why_and_the_api_the_parts(url: str, get: Get) -> None:
@@ -87,6 +95,12 @@ def test_a_page_without_a_pipeline_file_is_for_reading(get: Get) -> None:
     assert "What if" not in get("/depot/BOS-01").text
     assert get("/overrides").status_code == 404
     assert get("/api/v1/overrides", "POST").status_code in (404, 405)
+
+
+def test_a_browsers_form_on_a_page_of_ours_is_let_through(app: FastAPI) -> None:
+    headers = {"origin": "null", "sec-fetch-site": "same-origin"}
+    answer = asked(app, "POST", "/overrides", data=WISH, headers=headers)
+    assert (answer.status_code, answer.headers.get("location")) == (303, "/depot/BOS-01")
 
 
 def test_an_override_is_written_down_though_the_page_cannot_show_it_yet(app: FastAPI, url: str) -> None:
@@ -109,6 +123,7 @@ def test_an_override_is_written_down_though_the_page_cannot_show_it_yet(app: Fas
         ({"origin": "http://evil.example"}, "not asked by a page of ours"),
         ({"host": "evil.example:8000"}, "not asked by a page of ours"),
         ({"sec-fetch-site": "cross-site"}, "not asked by a page of ours"),
+        ({"origin": "null"}, "not asked by a page of ours"),
         ({"x-forwarded-for": "192.0.2.1"}, "this one asks from elsewhere"),
     ],
 )

@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
+from playwright.sync_api import sync_playwright
 
 from dashboards.ops.server import create_app
 from forecaster import planning
@@ -32,6 +33,7 @@ from forecaster.stages.replay import replay
 from forecaster.whatif import Questions, Supposition
 from tests import fleets, graphs
 from tests.dashboards.visitor import asked
+from tests.e2e.test_browser import CHROMIUM, FLAGS, running
 from tests.fleets import AS_OF, Fleet
 
 STAFFING = "staffing: {orders_per_driver: 10, cost_short: 38, cost_idle: 22, vans: {total: 30}}\n"
@@ -335,3 +337,39 @@ def test_the_page_answers_shows_and_saves(fleet: Fleet) -> None:
     assert "1: Ana, weather" in get("/overrides").text
     taken = asked(app, "POST", "/api/v1/overrides/1/withdrawal", json={"by": "Ben"})
     assert taken.json()["said"] == "override 1 withdrawn: A on 2024-04-11 shows the model's number again"
+
+
+SERVED = """
+import sys, uvicorn, socket
+from datetime import datetime
+from dashboards.ops.server import create_app
+from forecaster.spec import load
+spec = load(sys.argv[1])
+app = create_app(spec.ledger_url, pipeline=spec.name, spec=spec, clock=lambda: datetime.fromisoformat(sys.argv[2]))
+listener = socket.create_server(("127.0.0.1", 0))
+print(f"http://127.0.0.1:{listener.getsockname()[1]}/", flush=True)
+uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])
+"""
+
+
+@pytest.mark.skipif(not CHROMIUM.exists(), reason="there is no /usr/bin/chromium on this machine")
+def test_a_planner_asks_saves_and_withdraws_in_a_browser_without_scripts(fleet: Fleet) -> None:
+    with running(SERVED, str(fleet.file), AS_OF.isoformat()) as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = browser.new_page(java_script_enabled=False, viewport={"width": 390, "height": 844})
+        page.set_default_timeout(60_000)
+        page.goto(f"{address}depot/A")
+        page.get_by_role("button", name="What if, or override").click()
+        page.get_by_label("Suppose").select_option("orders")
+        page.get_by_label("Number").fill("90")
+        page.get_by_role("button", name="Ask").click()
+        assert "If 90 orders" in page.locator("main").inner_text()
+        page.get_by_label("Your name").fill("Ana")
+        page.get_by_role("button", name="Save").click()
+        assert "90 orders by Ana (local event)" in page.locator("main").inner_text()
+        page.goto(f"{address}overrides")
+        page.get_by_label("Your name").fill("Ben")
+        page.get_by_role("button", name="Withdraw override 1").click()
+        assert "90 orders by Ana" not in page.locator("main").inner_text()
+        browser.close()
+    assert day(shown(fleet.spec), on=THURSDAY).override is None

@@ -95,7 +95,7 @@ def depot_page(head: Head, depot: PublishedDepot, front: Front) -> DepotPage:
         chart(past, ahead, marked, width=760, height=340, past_days=PAST_DAYS),
         chart(past, ahead, marked, width=360, height=270, past_days=PAST_DAYS_PHONE),
         _said(past, lines),
-        tuple(map(why, depot.days)),
+        why(depot.days),
         "" if any(day.change for day in depot.days) else NONE_BEFORE.replace("this day", "these days"),
         tuple((day.target_date.isoformat(), words.day(day.target_date)) for day in depot.days),
     )

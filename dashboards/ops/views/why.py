@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dashboards.ops import words
@@ -39,8 +40,16 @@ class Why:
     pieces: tuple[Piece, ...]
 
 
-def why(day: PublishedDay) -> Why:
-    """A day's change. What made it more lies right of the bar's 0, what made it less left of it."""
+def why(days: Sequence[PublishedDay]) -> tuple[Why, ...]:
+    """The changes of some days, their bars on one scale: what made a day more lies right of 0, what made it less left
+    of it."""
+    changes = [day.change.parts for day in days if day.change]
+    less = max((_sum(parts, -1) for parts in changes), default=0)
+    more = max((_sum(parts, 1) for parts in changes), default=0)
+    return tuple(_one(day, less, WIDTH / ((less + more) or 1)) for day in days)
+
+
+def _one(day: PublishedDay, less: int, scale: float) -> Why:
     change = day.change
     if change is None:
         return Why(words.day(day.target_date), "", NONE_BEFORE, 0, ())
@@ -50,7 +59,10 @@ def why(day: PublishedDay) -> Why:
         sentence = f"{before}, {words.orders(change.before + change.total)} now: {', '.join(said)}."
     else:
         sentence = f"{before}, and the same now."
-    return Why(words.day(day.target_date), signed(change.total), sentence, *_bar(change.parts))
+    middle = round(less * scale, 2)
+    return Why(
+        words.day(day.target_date), signed(change.total), sentence, middle, _pieces(change.parts, less * scale, scale)
+    )
 
 
 def signed(orders: int) -> str:
@@ -58,13 +70,12 @@ def signed(orders: int) -> str:
     return f"+{orders:,}" if orders > 0 else f"−{-orders:,}" if orders else "0"
 
 
-def _bar(parts: tuple[tuple[str, int], ...]) -> tuple[float, tuple[Piece, ...]]:
-    less = -sum(orders for _, orders in parts if orders < 0)
-    more = sum(orders for _, orders in parts if orders > 0)
-    if not less + more:
-        return 0, ()
-    scale = WIDTH / (less + more)
-    middle = left = right = less * scale
+def _sum(parts: Iterable[tuple[str, int]], sign: int) -> int:
+    return sum(abs(orders) for _, orders in parts if orders * sign > 0)
+
+
+def _pieces(parts: Iterable[tuple[str, int]], middle: float, scale: float) -> tuple[Piece, ...]:
+    left = right = middle
     pieces = []
     for name, orders in parts:
         width = abs(orders) * scale
@@ -74,4 +85,4 @@ def _bar(parts: tuple[tuple[str, int], ...]) -> tuple[float, tuple[Piece, ...]]:
             pieces.append(Piece(round(left if orders < 0 else right, 2), round(width, 2), name))
         if orders > 0:
             right += width
-    return round(middle, 2), tuple(pieces)
+    return tuple(pieces)
