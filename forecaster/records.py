@@ -78,6 +78,7 @@ class Head:
     title: str | None
     note: str | None
     desk: str | None = None
+    revised_at: datetime | None = None  # when planners last changed a day of it
 
 
 @dataclass(frozen=True)

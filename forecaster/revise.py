@@ -3,7 +3,7 @@
 Saving an override changes the rows of the publication that is shown, rather than what readers make of them: the
 network's page, the depot's, the API and whatever else reads the ledger then say the same, and none of them needs to
 know of overrides. Rosters, since vans are shared, and totals are computed anew for the days that moved. It happens in
-one transaction, which also renews the instant by which readers know that something else is shown.
+one transaction, which also writes down the instant, by which readers know that something else is shown.
 """
 
 from __future__ import annotations
@@ -158,8 +158,9 @@ def _write(connection: sa.Connection, head: Head, before: Publication, after: Pu
             query = sums.update().where(sums.c.publication_id == head.publication_id, *place)
             connection.execute(query.values(quantiles=list(other.quantiles)))
     if changed:
-        slot = tables.slot
-        connection.execute(slot.update().where(slot.c.pipeline == head.pipeline).values(flipped_at=datetime.now(UTC)))
+        shown = tables.publications
+        here = shown.c.publication_id == head.publication_id
+        connection.execute(shown.update().where(here).values(revised_at=datetime.now(UTC)))
     return changed
 
 

@@ -36,7 +36,7 @@ class Kept:
 
     def _ready(self, edition: Edition) -> Questions:
         head = edition.head
-        wanted = (head.publication_id, head.flipped_at)
+        wanted = (head.publication_id, head.revised_at)
         with self._lock:
             if self._questions is None or self._of != wanted:
                 self._questions = Questions.of(self._spec.state_folder, edition.ledger.whole(head))

@@ -87,7 +87,7 @@ class Shelf:
     def tag(self, edition: Edition, path: str) -> str:
         """Names one answer: another publication, day, notice, template or path has another tag."""
         head = edition.head
-        when = (head.published_at, head.flipped_at, edition.front.today)
+        when = (head.published_at, head.revised_at, edition.front.today)
         return self.named(head.publication_id, head.pipeline, *when, edition.notice, path)
 
     def named(self, *parts: object) -> str:

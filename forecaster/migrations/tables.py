@@ -89,6 +89,7 @@ publications = sa.Table(
     sa.Column("title", sa.Text),
     sa.Column("note", sa.Text),
     sa.Column("desk", sa.Text),  # the file of what it was made from
+    sa.Column("revised_at", Instant),  # when planners last changed a day of it
     sqlite_autoincrement=True,  # an id is never given twice: caches are keyed by it
 )
 

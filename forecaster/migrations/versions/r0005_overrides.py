@@ -11,6 +11,7 @@ down_revision = "0004"
 
 def upgrade() -> None:
     op.add_column("publications", sa.Column("desk", sa.Text))
+    op.add_column("publications", sa.Column("revised_at", sa.String(32)))
     op.add_column("published", sa.Column("override", sa.JSON))
     op.add_column("published", sa.Column("change", sa.JSON))
     op.create_table(
