@@ -159,8 +159,8 @@ def _write(connection: sa.Connection, head: Head, before: Publication, after: Pu
             connection.execute(query.values(quantiles=list(other.quantiles)))
     if changed:
         shown = tables.publications
-        here = shown.c.publication_id == head.publication_id
-        connection.execute(shown.update().where(here).values(revised_at=datetime.now(UTC)))
+        own = shown.c.publication_id == head.publication_id
+        connection.execute(shown.update().where(own).values(revised_at=datetime.now(UTC)))
     return changed
 
 
