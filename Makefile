@@ -43,10 +43,10 @@ WITHOUT_EXTRAS := \
 
 .DEFAULT_GOAL := help
 .PHONY: help env run page test check format lock bench bench-accuracy bench-example bench-speed bench-growth bench-scale \
-  bench-serving bench-orchestration bench-staffing bench-page clean
+  bench-serving bench-orchestration bench-staffing bench-page bench-what-if clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
 
 env: $(ENV) ## make .venv from the lock (the others do this by themselves)
 
@@ -108,6 +108,9 @@ bench-page: $(ENV) ## measure the page: start, memory, bytes, and its answers un
 
 bench-staffing: $(ENV) ## measure what rosters of the last eight weeks would have cost, and how fast vans are placed
 	@$(BIN)/python -m tests.benchmarks.staffing
+
+bench-what-if: $(ENV) ## measure how long a what-if takes on the page; after `make run`
+	@$(BIN)/python -m tests.benchmarks.whatif
 
 clean: ## remove what make made (.venv, .tools, caches); forecasts in var/ stay
 	rm -rf .venv .tools build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from forecaster import links, reigns, reviews, safekeeping
+from forecaster import links, planners, reigns, reviews, safekeeping
 from forecaster.errors import DEGRADED, NO_DATA, OUR_FAULT, PUBLISHED, ForecasterError, MissingExtra, SpecError
 
 if TYPE_CHECKING:
@@ -331,6 +331,8 @@ app.add_typer(reviews.quarantine, name="quarantine")
 app.command()(reviews.history)
 for command in (reigns.champions, reigns.promote, reigns.rollback, links.link, links.links, links.audit):
     app.command()(command)
+for each in planners.COMMANDS:
+    app.command()(each)
 app.command()(safekeeping.backup)
 app.command()(safekeeping.restore)
 

@@ -6,10 +6,12 @@
     │   ├── StaleHistory            the last reading is older than declared            exit code 4
     │   └── SourceError             a declared source could not be read                exit code 4
     │       └── SourceUnreachable   it is not there now; another try may find it       exit code 4
+    ├── OverrideError               a planner's number cannot be meant                 exit code 2
     ├── MissingExtra                the command needs a part that is not installed     exit code 2
     ├── Busy                        another run is at work on the pipeline             exit code 5
     ├── LakeError                   a table is missing, damaged or of another version  exit code 1
     ├── LedgerError                 the ledger is missing, locked or of another version
+    ├── DeskError                   what a publication was made from is not at hand
     ├── BundleError                 a bundle is damaged, foreign or does not fit
     │   └── InputError              what it is to forecast from is not what it wants
     ├── TrainingError               the loss stopped being a number, or the hosts could not join
@@ -33,6 +35,12 @@ class ForecasterError(Exception):
 
 class SpecError(ForecasterError):
     """The pipeline file or the command line says something that cannot be done."""
+
+    exit_code = WRONG_SPEC
+
+
+class OverrideError(ForecasterError):
+    """A planner asks for a number, a day or a reason that cannot be meant."""
 
     exit_code = WRONG_SPEC
 
@@ -73,6 +81,10 @@ class LakeError(ForecasterError):
 
 class LedgerError(ForecasterError):
     """The ledger cannot be opened, is busy, or belongs to another version."""
+
+
+class DeskError(ForecasterError):
+    """What a publication was made from was not kept, is not on this machine, or is damaged."""
 
 
 class BundleError(ForecasterError):

@@ -127,6 +127,7 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
                 ("horizon", pa.int32()),
                 ("levels", _LEVELS),
                 ("quantiles", _QUANTILES),
+                ("override", pa.int64()),
             ]
         ),
         "scores": pa.schema(
@@ -146,6 +147,7 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
     }
 )
 GROWING = frozenset({"demand", "depots"})  # tables that take further columns from the sources
+GREW = frozenset({"forecasts"})  # tables that once had fewer columns
 YEAR = "year"  # of the day; demand is partitioned by it
 TIDIED = 32  # commits of a table after which its small files are put together
 KEPT_HOURS = 7 * 24  # for which files that were put together stay, for whoever reads an older version
@@ -182,7 +184,7 @@ class Lake:
         if first is None:
             return self.version(table)
         stream = pa.RecordBatchReader.from_batches(first.schema, _batches(table, first, parts))
-        merge = {"schema_mode": "merge"} if table in GROWING else {}
+        merge = {"schema_mode": "merge"} if table in GROWING | GREW else {}
         divided = {"partition_by": [YEAR]} if table == "demand" else {}
         try:
             write_deltalake(  # type: ignore[call-overload]

@@ -22,9 +22,11 @@ from forecaster.errors import LedgerError
 from forecaster.migrations import connect, tables
 from forecaster.publication import (
     Publication,
+    PublishedChange,
     PublishedDay,
     PublishedDepot,
     PublishedMark,
+    PublishedOverride,
     PublishedRoster,
     PublishedTotal,
     RecentDay,
@@ -40,9 +42,11 @@ __all__ = [
     "Outcome",
     "Promotion",
     "Publication",
+    "PublishedChange",
     "PublishedDay",
     "PublishedDepot",
     "PublishedMark",
+    "PublishedOverride",
     "PublishedRoster",
     "PublishedTotal",
     "RecentDay",
@@ -269,6 +273,22 @@ class Ledger:
         """The last publication of a run that is still kept."""
         with self._transaction() as connection:
             return records.of_run(connection, run_id)
+
+    def published_before(self, pipeline: str, instant: datetime) -> Publication | None:
+        """The last kept publication that was made as of an instant before this one."""
+        with self._transaction() as connection:
+            return records.before(connection, pipeline, instant)
+
+    def whole(self, head: Head) -> Publication:
+        """What is shown, with all its depots."""
+        with self._transaction() as connection:
+            return records.whole(connection, head)
+
+    def desks(self) -> frozenset[str]:
+        """The names of what kept publications were made from, of all pipelines."""
+        query = sa.select(tables.publications.c.desk).where(tables.publications.c.desk.is_not(None))
+        with self._transaction() as connection:
+            return frozenset(connection.execute(query).scalars())
 
     def depots(self, publication_id: int) -> tuple[PublishedDepot, ...]:
         """The depots of a publication in their order; empty when it is kept no longer."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import date, datetime, timedelta
 from itertools import pairwise
-from typing import Literal, get_args
+from typing import Any, Literal, Self, get_args
 from zoneinfo import available_timezones
 
 Tier = Literal["fresh", "champion", "fallback"]
@@ -37,6 +37,53 @@ class PublishedRoster:
 
 
 @dataclass(frozen=True)
+class PublishedOverride:
+    """A planner's number in the place of the model's, which stays beside it."""
+
+    id: int
+    orders: int
+    quantiles: tuple[float, ...]  # the model's, aligned with the publication's levels
+    reason: str
+    note: str
+    by: str
+    at: datetime
+    until: date  # the last day as of which a publication takes it up
+
+    def __post_init__(self) -> None:
+        _keep(self, quantiles=tuple(map(float, self.quantiles)))
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> Self:
+        return cls(**{**said, "at": datetime.fromisoformat(said["at"]), "until": date.fromisoformat(said["until"])})
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self) | {"at": self.at.isoformat(), "until": self.until.isoformat()}
+
+
+@dataclass(frozen=True)
+class PublishedChange:
+    """How the median of a day moved since an earlier publication, in whole orders; the parts add up exactly."""
+
+    since: date  # the local day as of which the earlier one was made
+    before: int
+    parts: tuple[tuple[str, int], ...]  # in the order in which inputs were swapped: what, by how much
+
+    def __post_init__(self) -> None:
+        _keep(self, parts=tuple((name, int(orders)) for name, orders in self.parts))
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> Self:
+        return cls(date.fromisoformat(said["since"]), said["before"], tuple(map(tuple, said["parts"])))
+
+    @property
+    def total(self) -> int:
+        return sum(orders for _, orders in self.parts)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"since": self.since.isoformat(), "before": self.before, "parts": [list(part) for part in self.parts]}
+
+
+@dataclass(frozen=True)
 class PublishedDay:
     """One depot's forecast for one local calendar day, in orders."""
 
@@ -46,6 +93,8 @@ class PublishedDay:
     quantiles: tuple[float, ...]  # aligned with the publication's levels; all 0 on a closed day
     drivers: int | None = None  # whom to roster; None = the pipeline plans no staff
     roster: PublishedRoster | None = None  # what is said of that crew, on open days
+    override: PublishedOverride | None = None  # whose number this is; None = the model's
+    change: PublishedChange | None = None  # None = the day before published nothing of this day
 
     def __post_init__(self) -> None:
         # NumPy scalars are welcome here and plain numbers afterwards: they end as JSON.
@@ -122,6 +171,7 @@ class Publication:
     title: str | None = None
     note: str | None = None  # a sentence for the page, as in why tonight's model was not admitted
     totals: tuple[PublishedTotal, ...] = ()  # of the network and of each city, by city and day
+    desk: str | None = None  # names the file of what it was made from (`desk`)
 
     def __post_init__(self) -> None:
         in_order = sorted(self.totals, key=lambda total: (total.city, total.target_date))
@@ -168,7 +218,7 @@ def _objections(publication: Publication) -> Iterator[str]:
             days = ", ".join(str(day.target_date) for day in depot.days) or "no day"
             yield f"depot {depot.depot_id!r} has {days}, wanted the {horizon} days after {publication.cutoff}"
         for day in depot.days:
-            if wrong := _wrong(day, len(levels)):
+            if wrong := _wrong(day, levels):
                 yield f"depot {depot.depot_id!r}, {day.target_date}: {wrong}"
         for past in depot.recent:
             if past.date > publication.cutoff or (past.demand is not None and not 0 <= past.demand < math.inf):
@@ -184,15 +234,30 @@ def _objections(publication: Publication) -> Iterator[str]:
             yield f"{whose}: {wrong}"
 
 
-def _wrong(day: PublishedDay, levels: int) -> str | None:
+def _wrong(day: PublishedDay, levels: tuple[float, ...]) -> str | None:
     """What cannot be true of one day's forecast."""
-    if wrong := _wrong_quantiles(day.quantiles, levels):
+    if wrong := _wrong_quantiles(day.quantiles, len(levels)):
+        return wrong
+    if 0.5 in levels and (wrong := _wrong_planning(day, day.quantiles[levels.index(0.5)])):
         return wrong
     if not day.open and any(day.quantiles):
         return f"quantiles {list(day.quantiles)} on a closed day, wanted 0"
     if day.drivers is not None and day.drivers < 0:
         return f"{day.drivers} drivers, wanted 0 or more"
     return None if day.roster is None else _wrong_roster(day.roster)
+
+
+def _wrong_planning(day: PublishedDay, median: float) -> str | None:
+    """What cannot be true of an override, and of what is said of a change."""
+    if day.override is not None:
+        if wrong := _wrong_quantiles(day.override.quantiles, len(day.quantiles)):
+            return f"the model's {wrong}"
+        if median != day.override.orders:
+            return f"an override of {day.override.orders} and a median of {median}, wanted the same number"
+    if day.change is not None and day.change.before + day.change.total != round(median):
+        parts = " + ".join(str(orders) for _, orders in day.change.parts)
+        return f"a change of {day.change.before} + {parts}, wanted the sum to be {round(median)}"
+    return None
 
 
 def _wrong_roster(roster: PublishedRoster) -> str | None:

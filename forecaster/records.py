@@ -17,9 +17,11 @@ import sqlalchemy as sa
 from forecaster.migrations import tables
 from forecaster.publication import (
     Publication,
+    PublishedChange,
     PublishedDay,
     PublishedDepot,
     PublishedMark,
+    PublishedOverride,
     PublishedRoster,
     PublishedTotal,
     RecentDay,
@@ -75,6 +77,8 @@ class Head:
     bundle_digest: str | None
     title: str | None
     note: str | None
+    desk: str | None = None
+    revised_at: datetime | None = None  # when planners last changed a day of it
 
 
 @dataclass(frozen=True)
@@ -144,10 +148,19 @@ def whole(connection: sa.Connection, shown: Head) -> Publication:
 
 def of_run(connection: sa.Connection, run_id: str) -> Publication | None:
     """The last kept publication of a run, as it was given to `stage`."""
+    return _kept(connection, tables.publications.c.run_id == run_id)
+
+
+def before(connection: sa.Connection, pipeline: str, instant: datetime) -> Publication | None:
+    """The last kept publication of a pipeline made as of an instant before this one."""
+    columns = tables.publications.c
+    return _kept(connection, columns.pipeline == pipeline, columns.as_of < instant)
+
+
+def _kept(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> Publication | None:
     own = [tables.publications.c[name] for name in OWN]
     number = tables.publications.c.publication_id
-    query = sa.select(number, *own).where(tables.publications.c.run_id == run_id)
-    row = one(connection, query.order_by(number.desc()).limit(1))
+    row = one(connection, sa.select(number, *own).where(*where).order_by(number.desc()).limit(1))
     if row is None:
         return None
     said = {**row, "levels": tuple(row["levels"])}
@@ -180,7 +193,7 @@ def stage(connection: sa.Connection, publication: Publication) -> int:
     connection.execute(
         tables.published.insert(),
         [
-            {"publication_id": number, "depot_id": depot.depot_id, **asdict(day), "quantiles": list(day.quantiles)}
+            {"publication_id": number, "depot_id": depot.depot_id, **of_day(day)}
             for depot in publication.depots
             for day in depot.days
         ],
@@ -191,6 +204,15 @@ def stage(connection: sa.Connection, publication: Publication) -> int:
     if rows:
         connection.execute(tables.published_totals.insert(), rows)
     return number
+
+
+def of_day(day: PublishedDay) -> dict[str, Any]:
+    """A day as a row of its publication and depot."""
+    planned = {
+        "override": None if day.override is None else day.override.to_json(),
+        "change": None if day.change is None else day.change.to_json(),
+    }
+    return asdict(day) | {"quantiles": list(day.quantiles)} | planned
 
 
 def totals(connection: sa.Connection, publication_id: int) -> tuple[PublishedTotal, ...]:
@@ -219,6 +241,8 @@ def depots(connection: sa.Connection, publication_id: int, depot_id: str | None 
                 tuple(row["quantiles"]),
                 row["drivers"],
                 None if row["roster"] is None else PublishedRoster(**row["roster"]),
+                None if row["override"] is None else PublishedOverride.from_json(row["override"]),
+                None if row["change"] is None else PublishedChange.from_json(row["change"]),
             )
         )
     return tuple(

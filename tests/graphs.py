@@ -39,3 +39,45 @@ def small(operation: str = "Abs") -> bytes:
     made = proto(operation)
     onnx.checker.check_model(made)
     return bytes(made.SerializeToString())
+
+
+def plain(factor: float, lookback: int, horizon: int) -> bytes:
+    """A model that anyone can follow, for one covariate and three levels: the median of an open day is `factor` times
+    the mean of the last ten days, 1.3 times where the covariate is 1; the others are 0.8 and 1.25 of it."""
+
+    def numbers(name: str, values: list[int]) -> onnx.TensorProto:
+        return helper.make_tensor(name, TensorProto.INT64, [len(values)], values)
+
+    def floats(name: str, *values: float) -> onnx.TensorProto:
+        return helper.make_tensor(name, TensorProto.FLOAT, [len(values)], values)
+
+    days = lookback + horizon
+    shapes = {"demand": ["depots", lookback], "open": ["depots", days], "covariates": ["depots", days, 1]}
+    graph = helper.make_graph(
+        [
+            helper.make_node("Slice", ["demand", "first", "last", "one"], ["recent"]),
+            helper.make_node("ReduceMean", ["recent", "one"], ["mean"], keepdims=1),
+            helper.make_node("Unsqueeze", ["mean", "two"], ["base"]),
+            helper.make_node("Slice", ["covariates", "last", "end", "one"], ["ahead"]),
+            helper.make_node("Mul", ["ahead", "rise"], ["risen"]),
+            helper.make_node("Add", ["risen", "whole"], ["times"]),
+            helper.make_node("Slice", ["open", "last", "end", "one"], ["opened"]),
+            helper.make_node("Unsqueeze", ["opened", "two"], ["gate"]),
+            helper.make_node("Mul", ["base", "times"], ["x"]),
+            helper.make_node("Mul", ["x", "gate"], ["y"]),
+            helper.make_node("Mul", ["y", "shares"], ["quantiles"]),
+        ],
+        "plain",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()],
+        [helper.make_tensor_value_info("quantiles", TensorProto.FLOAT, ["depots", horizon, 3])],
+        [
+            *(numbers(name, [value]) for name, value in (("first", lookback - 10), ("last", lookback), ("end", days))),
+            *(numbers(name, [value]) for name, value in (("one", 1), ("two", 2))),
+            floats("rise", 0.3),
+            floats("whole", 1),
+            floats("shares", 0.8 * factor, factor, 1.25 * factor),
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    onnx.checker.check_model(model)
+    return bytes(model.SerializeToString())

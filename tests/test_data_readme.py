@@ -66,7 +66,7 @@ def of_arrow(kind: pa.DataType) -> str:
 def of_sql(column: sa.Column[object]) -> str:
     """The word for a type of the ledger, and whether it may be unknown."""
     kinds = {tables.Instant: "instant", sa.JSON: "json", sa.Boolean: "boolean", sa.Integer: "integer", sa.Date: "date"}
-    kinds |= {sa.Float: "float"}
+    kinds |= {sa.Float: "number"}
     word = next((word for kind, word in kinds.items() if isinstance(column.type, kind)), "text")
     return f"{word}, null" if column.nullable else word
 

@@ -7,6 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from deltalake import write_deltalake
 
 from forecaster.errors import LakeError
 from forecaster.lake import TABLES, Lake
@@ -61,10 +62,20 @@ def test_rows_come_back_as_they_were_written(tmp_path: Path) -> None:
         "horizon": 1,
         "levels": [0.1, 0.5],
         "quantiles": [1.0, 2.5],
+        "override": 3,
     }
     lake.append("forecasts", pa.Table.from_pylist([written], schema=TABLES["forecasts"]))
     lake.append("forecasts", pd.DataFrame([written]))
     assert lake.read("forecasts").to_pylist() == [written, written]
+
+
+def test_an_archive_from_before_overrides_takes_them_up(tmp_path: Path) -> None:
+    old = TABLES["forecasts"].remove(TABLES["forecasts"].get_field_index("override"))
+    row = {"run_id": "r1", "recorded_at": NOON, "levels": [0.5], "quantiles": [2.5]}
+    write_deltalake(str(tmp_path / "forecasts"), pa.Table.from_pylist([row], schema=old))
+    lake = Lake(str(tmp_path))
+    lake.append("forecasts", pa.Table.from_pylist([row | {"override": 3}], schema=TABLES["forecasts"]))
+    assert sorted(lake.read("forecasts")["override"].to_pylist(), key=str) == [3, None]
 
 
 def test_a_new_covariate_is_a_new_column_and_unknown_in_older_rows(tmp_path: Path) -> None:

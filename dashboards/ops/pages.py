@@ -30,10 +30,11 @@ class Page(Protocol):
     def __call__(self, name: str, **values: object) -> bytes: ...
 
 
-def pages(desk: Desk, page: Page) -> APIRouter:
-    """The routes of all pages. Each has its view in `views.catalogue`."""
+def pages(desk: Desk, page: Page, *, plans: bool = False) -> APIRouter:
+    """The routes of all pages that are for reading; `plans` says whether there are those for planners too. Each has its
+    view in `views.catalogue`."""
     router = APIRouter(include_in_schema=False)
-    _of_the_publication(router, desk, page)
+    _of_the_publication(router, desk, page, plans)
     _of_the_past(router, desk, page)
 
     @router.get("/worker.js")
@@ -44,7 +45,7 @@ def pages(desk: Desk, page: Page) -> APIRouter:
     return router
 
 
-def _of_the_publication(router: APIRouter, desk: Desk, page: Page) -> None:
+def _of_the_publication(router: APIRouter, desk: Desk, page: Page, plans: bool) -> None:
     @router.api_route("/", methods=GET)
     def network_page(request: Request) -> Response:
         asked = Asked.of(request.query_params)
@@ -62,7 +63,7 @@ def _of_the_publication(router: APIRouter, desk: Desk, page: Page) -> None:
     def one_depot(request: Request, depot_id: str) -> Response:
         def make(edition: Edition) -> bytes:
             view = depot_page(edition.head, edition.depot(depot_id), edition.front, edition.said_before(depot_id))
-            return page("depot.html", front=edition.front, depot=view)
+            return page("depot.html", front=edition.front, depot=view, plans=plans)
 
         return desk.answer(request, HTML, make)
 

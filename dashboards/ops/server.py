@@ -50,10 +50,12 @@ def create_app(
     pipeline: str | None = None,
     clock: Callable[[], datetime] = now,
     access: Access | None = None,
+    spec: Spec | None = None,
 ) -> FastAPI:
     """The page as an ASGI application. It starts without a ledger too, and answers 503 until there is one.
 
-    Without a declared access it serves its own machine alone. Raises SpecError when a declared secret is not there.
+    Without a declared access it serves its own machine alone. With a pipeline file planners can ask what-if and
+    override days; without one the page is for reading. Raises SpecError when a declared secret is not there.
     """
     access, build = access or Access(), _build()
     shelf = Shelf(ledger_url, pipeline, clock, build)
@@ -85,8 +87,13 @@ def create_app(
     app.add_middleware(KeepToItself)
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
     desk = Desk(shelf)
-    for routes in (pages(desk, page), _health(shelf), _links(door), api.router(desk), admin.router(door)):
+    read = pages(desk, page, plans=spec is not None)
+    for routes in (read, _health(shelf), _links(door), api.router(desk), admin.router(door)):
         app.include_router(routes)
+    if spec is not None:
+        from dashboards.ops.routes_planning import router  # which loads what forecasts
+
+        app.include_router(router(spec, shelf, page, refuse))
     trouble.handle(app, refuse)
     return app
 
@@ -157,7 +164,7 @@ def serve(spec: Spec, *, host: str = "127.0.0.1", port: int = 8000) -> None:
             f"--host: found {host}, which others can reach, and page.access.sign_in says how nobody signs in; wanted "
             "127.0.0.1, or sign_in: header or oidc in the pipeline file"
         )
-    app = create_app(spec.ledger_url, pipeline=spec.name, access=access)
+    app = create_app(spec.ledger_url, pipeline=spec.name, access=access, spec=spec)
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.create_server((host, port), family=family)

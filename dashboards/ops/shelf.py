@@ -56,18 +56,16 @@ class Outlines:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._found: dict[int, Outline] = {}
-
-    def ready(self, publication_id: int) -> bool:
-        return publication_id in self._found
+        self._found: dict[object, Outline] = {}
 
     def of(self, head: Head, ledger: Ledger) -> Outline:
         """Raises NothingPublished when it is kept no longer."""
+        named = head.publication_id, head.revised_at
         with self._lock:
-            if (found := self._found.get(head.publication_id)) is None:
+            if (found := self._found.get(named)) is None:
                 found = _outline(head, ledger)
                 newest = list(self._found.items())[-1:]
-                self._found = {**dict(newest), head.publication_id: found}
+                self._found = {**dict(newest), named: found}
         return found
 
 
@@ -227,7 +225,7 @@ class Shelf:
         """Names one answer: another publication, day, notice or template, other cities, and whatever else is asked,
         have another tag."""
         head, said = edition.head, edition.front
-        when = (head.published_at, said.today, said.fruitless)
+        when = (head.published_at, head.revised_at, said.today, said.fruitless)
         seen = None if edition.cities is None else sorted(edition.cities)
         return self.named(head.publication_id, head.pipeline, *when, edition.notice, seen, *asked)
 

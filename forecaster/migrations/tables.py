@@ -88,6 +88,8 @@ publications = sa.Table(
     sa.Column("levels", Json, nullable=False),
     sa.Column("title", sa.Text),
     sa.Column("note", sa.Text),
+    sa.Column("desk", sa.Text),  # the file of what it was made from
+    sa.Column("revised_at", Instant),  # when planners last changed a day of it
     sqlite_autoincrement=True,  # an id is never given twice: caches are keyed by it
 )
 
@@ -127,6 +129,8 @@ published = sa.Table(
     sa.Column(
         "roster", Json
     ),  # {vans, chance_short, cost, one_more, one_fewer, borrowed, lent}; money in the spec's unit
+    sa.Column("override", Json),  # {id, orders, quantiles, reason, note, by, at, until}; the quantiles are the model's
+    sa.Column("change", Json),  # {since, before, parts: list of [name, orders]}
 )
 
 published_totals = sa.Table(
@@ -215,4 +219,37 @@ audit = sa.Table(
     sa.Column("path", sa.Text, nullable=False),
     sa.Column("what", sa.Text, nullable=False),
     sqlite_autoincrement=True,
+)
+
+overrides = sa.Table(
+    "overrides",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("at", Instant, nullable=False),
+    sa.Column("pipeline", sa.Text, nullable=False, index=True),
+    sa.Column("depot_id", sa.Text, nullable=False),
+    sa.Column("target_date", sa.Date, nullable=False),
+    sa.Column("orders", sa.Integer, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("note", sa.Text, nullable=False),
+    sa.Column("by", sa.Text, nullable=False),
+    sa.Column("until", sa.Date, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+withdrawals = sa.Table(
+    "withdrawals",
+    metadata,
+    sa.Column("override_id", sa.Integer, sa.ForeignKey("overrides.id"), primary_key=True),
+    sa.Column("at", Instant, nullable=False),
+    sa.Column("by", sa.Text, nullable=False),
+    sa.Column("note", sa.Text, nullable=False),
+)
+
+override_results = sa.Table(
+    "override_results",
+    metadata,
+    sa.Column("override_id", sa.Integer, sa.ForeignKey("overrides.id"), primary_key=True),
+    sa.Column("model_orders", sa.Float, nullable=False),  # the model's median in the last publication before the day
+    sa.Column("actual", sa.Float),  # null = not known yet, or the depot was closed
 )

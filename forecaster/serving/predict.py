@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from forecaster.errors import BundleError, InputError
 from forecaster.serving import inputs
 from forecaster.serving.bundle import Bundle
 from forecaster.serving.inputs import Wanted
-from forecaster.values import Encoding, Floats, Forecast, Panel
+from forecaster.values import Encoding, Floats, Forecast, Ints, Panel
 
 CHUNK = 4096  # depots a call, which bounds memory
 
@@ -20,11 +21,11 @@ CHUNK = 4096  # depots a call, which bounds memory
 class Predictor:
     """A bundle that is ready to forecast; call it with a panel."""
 
-    def __init__(self, bundle: Bundle) -> None:
-        """Raises BundleError when onnxruntime refuses the model."""
+    def __init__(self, bundle: Bundle, *, threads: int = 0) -> None:
+        """`threads` of a call; 0 = one a core. Raises BundleError when onnxruntime refuses the model."""
         self.bundle = bundle
         try:
-            self._session = session(bundle.model)
+            self._session = session(bundle.model, threads)
         except Exception as error:  # onnxruntime raises a class of its own for every fault
             raise BundleError(f"bundle {bundle.digest[:16]}: onnxruntime refuses the model: {error}") from error
         self._wanted = Wanted.of(bundle)
@@ -56,11 +57,14 @@ class Predictor:
         parts = []
         for start in range(0, len(panel.depot_ids), CHUNK):
             rows = slice(start, start + CHUNK)
-            window = panel.window(self.bundle.lookback, rows)
-            inputs.check(window, self._wanted, panel.depot_ids[rows], panel.cutoff)
-            parts.append(run(self._session, window))
+            parts.append(self.of(panel.window(self.bundle.lookback, rows), panel.depot_ids[rows], panel.cutoff))
+        return np.concatenate(parts)
+
+    def of(self, window: Mapping[str, Floats | Ints], depot_ids: Sequence[str], cutoff: date) -> Floats:
+        """Quantiles (depots, horizon, levels) from raw inputs as `Panel.window` gives them. Raises InputError."""
+        inputs.check(window, self._wanted, depot_ids, cutoff)
         # Rounding may cross neighbours in the last bit, and calibration those that lie close together.
-        quantiles: Floats = np.maximum.accumulate(np.concatenate(parts), axis=-1).astype(np.float32)
+        quantiles: Floats = np.maximum.accumulate(run(self._session, window), axis=-1).astype(np.float32)
         return quantiles
 
 
@@ -69,9 +73,10 @@ def _meaning(encoding: Encoding) -> tuple[Any, ...]:
     return encoding.covariates, tuple(encoding.statics.items())
 
 
-def session(model: bytes) -> onnxruntime.InferenceSession:
+def session(model: bytes, threads: int = 0) -> onnxruntime.InferenceSession:
     """A graph ready to run on a CPU, from memory; whoever asks has looked into it (`graph.inspect`)."""
     options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
     options.log_severity_level = 3  # the exporter leaves unused constants behind, which onnxruntime removes aloud
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 

@@ -36,6 +36,7 @@ from forecaster.spec.sections import (
     Gate,
     Model,
     Notify,
+    Overrides,
     Retention,
     Schedule,
     Staffing,
@@ -65,6 +66,7 @@ __all__ = [
     "Gate",
     "Model",
     "Notify",
+    "Overrides",
     "Page",
     "ParquetSource",
     "Retention",
@@ -105,6 +107,8 @@ class Spec(Section):
     """What lets a new model replace the champion."""
     staffing: Staffing | None = None
     """Whom to roster; without it, orders alone are forecast."""
+    overrides: Overrides = Overrides()
+    """Why planners may change a number, and when what that was worth is told by name."""
     schedule: Schedule = Schedule()
     """When the night runs."""
     execution: Execution = Execution()

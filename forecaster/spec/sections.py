@@ -365,6 +365,20 @@ class Retention(Section):
     """How many publications the page can look back at; not days."""
 
 
+class Overrides(Section):
+    reasons: tuple[str, ...] = ("local event", "weather", "marketing", "customer told us", "data was wrong", "other")
+    """What planners may give as the reason of an override; a sentence of their own goes with it."""
+    min_days: int = Field(default=5, ge=1)
+    """Days that a planner must have changed before what their numbers were worth is told by name."""
+
+    @field_validator("reasons")
+    @classmethod
+    def _told_apart(cls, reasons: tuple[str, ...]) -> tuple[str, ...]:
+        if not reasons or len(set(reasons)) < len(reasons) or not all(each.strip() for each in reasons):
+            raise ValueError(f"found {list(reasons)}, wanted one reason or more, each once and none of them empty")
+        return reasons
+
+
 Occasion = Literal["late", "degraded", "stop", "failed", "promotion", "rollback"]
 
 

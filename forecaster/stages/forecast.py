@@ -15,16 +15,20 @@ from types import MappingProxyType
 import numpy as np
 import pyarrow as pa
 
-from forecaster import totals
+from forecaster import desk, overrides, planning, revise, totals
 from forecaster.demand import panel as panels
-from forecaster.errors import BundleError, ForecasterError, LakeError
+from forecaster.desk import Desk
+from forecaster.errors import BundleError, DeskError, ForecasterError, LakeError
 from forecaster.lake import TABLES, Lake
 from forecaster.ledger import Ledger
+from forecaster.overrides import Override
 from forecaster.publication import (
     Publication,
+    PublishedChange,
     PublishedDay,
     PublishedDepot,
     PublishedMark,
+    PublishedOverride,
     PublishedTotal,
     RecentDay,
     Tier,
@@ -34,7 +38,7 @@ from forecaster.serving import keys
 from forecaster.serving.fallback import seasonal_naive
 from forecaster.serving.predict import Predictor
 from forecaster.spec import Spec
-from forecaster.stages import caveats, rosters
+from forecaster.stages import caveats, rosters, why
 from forecaster.stages.hindsight import look_back
 from forecaster.stages.know import know
 from forecaster.values import Forecast, Knowledge, Panel
@@ -61,7 +65,8 @@ class Made:
     choice: Choice  # the fallback where the chosen bundle could not be used
     digest: str | None
     told: list[str]
-    strangers: tuple[str, ...] = ()  # depots that got the seasonal naive, though a bundle made the others'
+    lookback: int | None = None  # days that the bundle looks back
+    strangers: frozenset[str] = frozenset()  # depots that got the seasonal naive, though a bundle made the others'
 
 
 @dataclass(frozen=True)
@@ -117,6 +122,7 @@ def forecast(spec: Spec, choice: Choice, knowledge: Knowledge) -> Made:
 
     Raises NoUsableData when there is nothing to start from, StaleHistory when that is too old.
     """
+    lookback, strangers = None, frozenset[str]()
     try:
         if choice.bundle is None:
             raise BundleError("no model was ever admitted")
@@ -124,17 +130,17 @@ def forecast(spec: Spec, choice: Choice, knowledge: Knowledge) -> Made:
         panel = panels.build(knowledge, spec, predictor.bundle.encoding)
         new = caveats.newcomers(panel, predictor.bundle)
         said, digest, told = predictor(panel), predictor.bundle.name, new.sentences()
-        strangers = new.strangers
+        lookback, strangers = predictor.bundle.lookback, frozenset(new.strangers)
         if new.strangers:
             naive = seasonal_naive(panel, said.levels).quantiles
             said = replace(said, quantiles=np.where(new.rows[:, None, None], naive, said.quantiles))
     except BundleError as error:
-        told, digest, strangers = [f"Seasonal-naive fallback: {error}."], None, ()
+        told, digest, strangers = [f"Seasonal-naive fallback: {error}."], None, frozenset()
         choice = Choice(None, NAIVE, "fallback")
         panel = panels.build(knowledge, spec)
         said = seasonal_naive(panel, spec.model.quantiles)
     caveats.refuse_stale(panel, spec, knowledge.as_of)
-    return Made(said, panel, choice, digest, [*told, *caveats.silent(panel, spec)], strangers)
+    return Made(said, panel, choice, digest, [*told, *caveats.silent(panel, spec)], lookback, strangers)
 
 
 def publish(
@@ -153,8 +159,9 @@ def publish(
     note = " ".join([*([note] if note else []), *made.told]) or None
     now = datetime.now(UTC)
     trouble = None
+    planned = planned_on(made.forecast, spec, as_of) if show else {}
     try:
-        Lake(spec.lake_url).append("forecasts", _archive_rows(made, run_id, now))
+        Lake(spec.lake_url).append("forecasts", _archive_rows(made, planned, run_id, now))
     except LakeError as error:
         if not show:
             raise
@@ -162,7 +169,14 @@ def publish(
     cutoff, depots = panel.cutoff.isoformat(), len(panel.depot_ids)
     if not show:
         return Published(None, choice.tier, choice.model, digest, cutoff, depots, note, made.forecast)
+    try:
+        kept = desk.write(spec.state_folder / desk.FOLDER, _desk(made, spec))
+    except DeskError as error:
+        kept, trouble = None, "; ".join(each for each in (trouble, str(error)) if each)
+    said = overrides.applied(made.forecast, planned)
+    replaced = {cell: each.shown(made.forecast.quantiles[cell].tolist()) for cell, each in planned.items()}
     with Ledger.open(spec.ledger_url) as ledger:
+        changes = why.changes(ledger, spec, knowledge, made, said, as_of)
         ledger.note(run_id, lake_versions=knowledge.versions)
         number = ledger.publish(
             Publication(
@@ -176,21 +190,38 @@ def publish(
                 model=choice.model,
                 timezone=spec.timezone,
                 levels=made.forecast.levels,
-                depots=_depots(made.forecast, panel, spec, _zones(knowledge), made.strangers),
-                totals=_totals(made.forecast, panel),
+                depots=_depots(said, panel, spec, replaced, changes, _zones(knowledge), made.strangers),
+                totals=_totals(said, panel),
                 bundle_digest=digest,
                 note=note,
+                desk=kept,
             ),
             keep=spec.retention.publications,
         )
+        revise.refresh(ledger, spec.name, spec.state_folder / desk.FOLDER)  # what was overridden since we looked
+        desk.prune(spec.state_folder / desk.FOLDER, ledger.desks())
     try:
         look_back(spec, panel)
     except ForecasterError as error:
-        trouble = f"what came of earlier forecasts is not told: {error}"
+        untold = f"what came of earlier forecasts is not told: {error}"
+        trouble = "; ".join(each for each in (trouble, untold) if each)
     return Published(number, choice.tier, choice.model, digest, cutoff, depots, note, made.forecast, trouble)
 
 
-def _archive_rows(made: Made, run_id: str, now: datetime) -> pa.Table:
+def planned_on(forecast: Forecast, spec: Spec, as_of: datetime) -> dict[tuple[int, int], Override]:
+    """The planners' overrides that hold as of an instant's local day, by the positions of depot and day."""
+    with Ledger.open(spec.ledger_url) as ledger:
+        held = overrides.holding(planning.written(ledger, spec.name), as_of.astimezone(spec.zone).date())
+    return overrides.placed(forecast, held)
+
+
+def _desk(made: Made, spec: Spec) -> Desk:
+    lookback = made.lookback or desk.LOOKBACK
+    return Desk(desk.kept(made.panel, lookback), made.digest, made.strangers, spec.staffing)
+
+
+def _archive_rows(made: Made, planned: Mapping[tuple[int, int], Override], run_id: str, now: datetime) -> pa.Table:
+    """The model's forecast, and beside it the numbers of planners."""
     forecast = made.forecast
     depots, horizon, levels = forecast.quantiles.shape
     count = depots * horizon
@@ -207,8 +238,16 @@ def _archive_rows(made: Made, run_id: str, now: datetime) -> pa.Table:
         "horizon": pa.array(np.tile(np.arange(1, horizon + 1, dtype=np.int32), depots)),
         "levels": pa.ListArray.from_arrays(offsets, pa.array(np.tile(np.asarray(forecast.levels, np.float64), count))),
         "quantiles": pa.ListArray.from_arrays(offsets, pa.array(forecast.quantiles.ravel())),
+        "override": pa.array(_numbers(planned, depots, horizon), pa.int64()),
     }
     return pa.table(columns).select(schema.names).cast(schema)
+
+
+def _numbers(planned: Mapping[tuple[int, int], Override], depots: int, horizon: int) -> list[int | None]:
+    found: list[int | None] = [None] * (depots * horizon)
+    for (row, step), override in planned.items():
+        found[row * horizon + step] = override.orders
+    return found
 
 
 def _totals(forecast: Forecast, panel: Panel) -> tuple[PublishedTotal, ...]:
@@ -232,6 +271,8 @@ def _depots(
     forecast: Forecast,
     panel: Panel,
     spec: Spec,
+    replaced: Mapping[tuple[int, int], PublishedOverride] = MappingProxyType({}),
+    changes: Mapping[tuple[int, int], PublishedChange] = MappingProxyType({}),
     zones: Mapping[str, str] = MappingProxyType({}),
     strange: Collection[str] = (),
 ) -> tuple[PublishedDepot, ...]:
@@ -252,6 +293,8 @@ def _depots(
                 quantiles=tuple(float(q) for q in forecast.quantiles[row, step]),
                 drivers=int(planned.drivers[row, step]) if planned else None,
                 roster=told.get((row, step)),
+                override=replaced.get((row, step)),
+                change=changes.get((row, step)),
             )
             for step, day in enumerate(forecast.target_dates)
         )

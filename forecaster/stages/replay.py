@@ -113,4 +113,9 @@ def _values(made: Forecast) -> Values:
 
 
 def _shown(publication: Publication) -> Values:
-    return {(depot.depot_id, str(day.target_date)): day.quantiles for depot in publication.depots for day in depot.days}
+    """What the model said of each day: planners' numbers are not made again."""
+    return {
+        (depot.depot_id, str(day.target_date)): day.override.quantiles if day.override else day.quantiles
+        for depot in publication.depots
+        for day in depot.days
+    }

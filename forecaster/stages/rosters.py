@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from forecaster import staffing
+from forecaster import staffing as costs
 from forecaster.publication import PublishedRoster
-from forecaster.spec import Spec
+from forecaster.spec import Spec, Staffing
 from forecaster.staffing import Roster
 from forecaster.values import Doubles, Forecast, Panel
 from forecaster.vans import Fleet
@@ -14,13 +14,21 @@ from forecaster.vans import Fleet
 
 def plan(forecast: Forecast, panel: Panel, spec: Spec) -> Roster | None:
     """The cheapest roster of the panel's depots; None where the pipeline plans no staff."""
-    return staffing.roster(forecast, spec.staffing, fleet(panel, spec)) if spec.staffing else None
+    return staffed(forecast, panel, spec.staffing)
+
+
+def staffed(forecast: Forecast, panel: Panel, staffing: Staffing | None) -> Roster | None:
+    """The same, for what is declared of the staff."""
+    return costs.roster(forecast, staffing, _fleet(panel, staffing)) if staffing else None
 
 
 def fleet(panel: Panel, spec: Spec) -> Fleet | None:
     """The vans of the panel's depots; None where the pipeline counts none."""
-    declared = spec.staffing.vans if spec.staffing else None
-    return Fleet.of(declared, panel.attributes, len(panel.depot_ids)) if declared else None
+    return _fleet(panel, spec.staffing) if spec.staffing else None
+
+
+def _fleet(panel: Panel, staffing: Staffing) -> Fleet | None:
+    return Fleet.of(staffing.vans, panel.attributes, len(panel.depot_ids)) if staffing.vans else None
 
 
 def told(roster: Roster, forecast: Forecast) -> dict[tuple[int, int], PublishedRoster]:

@@ -15,7 +15,7 @@ from dashboards.ops.access import links
 from dashboards.ops.server import create_app
 from forecaster import visits
 from forecaster.ledger import Ledger
-from forecaster.spec import Access
+from forecaster.spec import Access, Spec
 from tests.dashboards.seed import NOON
 
 PROXY = "10.0.0.5"
@@ -69,8 +69,8 @@ def signed_in(app: FastAPI, name: str, groups: str = "") -> Guest:
     return Guest(app, {"X-Forwarded-User": name} | ({"X-Forwarded-Groups": groups} if groups else {}))
 
 
-def house(url: str, access: Access, now: datetime = NOON) -> FastAPI:
-    return create_app(url, pipeline="harbor-fleet", clock=lambda: now, access=access)
+def house(url: str, access: Access, now: datetime = NOON, spec: Spec | None = None) -> FastAPI:
+    return create_app(url, pipeline="harbor-fleet", clock=lambda: now, access=access, spec=spec)
 
 
 def hang_up(url: str, now: datetime = NOON, view: str = "network", city: str | None = None) -> tuple[visits.Link, str]:

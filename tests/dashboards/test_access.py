@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import quote
 
@@ -16,7 +17,7 @@ from dashboards.ops.server import serve
 from forecaster import visits
 from forecaster.errors import SpecError
 from forecaster.ledger import Ledger
-from forecaster.spec import Page
+from forecaster.spec import Page, Spec, load
 from forecaster.values import Finding
 from tests.dashboards.guests import PROXY, SECRET, Guest, declared, hang_up, house, signed_in
 from tests.dashboards.seed import CITIES, depot, fill, publication, remember
@@ -30,6 +31,8 @@ SIGNED_IN = (401, 200, 200, 200, 403, 200)
 A_LINK_TOO = (401, 200, 200, 200, 200, 200)
 ADMINS = (401, 403, 403, 200, 403, 403)
 NYC = "/depot/NYC-01", "/api/v1/depots/NYC-01"
+ASKED = "depot=NYC-01&date=2025-06-18&day=2025-06-18"
+WISH = {"depot_id": "NYC-01", "target_date": "2025-06-18", "orders": 200, "reason": "weather"}
 
 # route → what a row asks, and what each of WHO gets
 TABLE: Mapping[tuple[str, str], tuple[str, tuple[int, ...]]] = {
@@ -45,6 +48,18 @@ TABLE: Mapping[tuple[str, str], tuple[str, tuple[int, ...]]] = {
     ("GET", "/accuracy"): ("/accuracy", SIGNED_IN),
     ("GET", "/champion"): ("/champion", SIGNED_IN),
     ("GET", "/worker.js"): ("/worker.js", EVERYONE),
+    ("GET", "/plan"): (f"/plan?{ASKED}", (401, 200, 200, 200, 403, 404)),
+    ("GET", "/overrides"): ("/overrides", SIGNED_IN),
+    ("POST", "/overrides"): ("/overrides", (401, 403, 303, 303, 403, 403)),
+    ("POST", "/overrides/{number}/withdrawal"): ("/overrides/999/withdrawal", (401, 403, 422, 422, 403, 403)),
+    ("GET", "/api/v1/what-if"): (f"/api/v1/what-if?{ASKED}&kind=orders", (401, 409, 409, 409, 403, 404)),
+    ("GET", "/api/v1/overrides"): ("/api/v1/overrides", SIGNED_IN),
+    ("GET", "/api/v1/overrides/worth"): ("/api/v1/overrides/worth", SIGNED_IN),
+    ("POST", "/api/v1/overrides"): ("/api/v1/overrides", (401, 403, 201, 201, 403, 403)),
+    ("POST", "/api/v1/overrides/{number}/withdrawal"): (
+        "/api/v1/overrides/999/withdrawal",
+        (401, 403, 422, 422, 403, 403),
+    ),
     ("GET", "/api/v1/openapi.json"): ("/api/v1/openapi.json", SIGNED_IN),
     ("GET", "/api/v1/publication"): ("/api/v1/publication", A_LINK_TOO),
     ("GET", "/api/v1/network"): ("/api/v1/network", A_LINK_TOO),
@@ -63,7 +78,13 @@ TABLE: Mapping[tuple[str, str], tuple[str, tuple[int, ...]]] = {
     ("DELETE", "/api/v1/links/{link_id}"): ("/api/v1/links/none", (401, 403, 403, 404, 403, 403)),
     ("GET", "/api/v1/audit"): ("/api/v1/audit", ADMINS),
 }
-BODIES = {("POST", "/api/v1/links"): {"view": "network"}}
+BODIES: Mapping[tuple[str, str], Mapping[str, object]] = {
+    ("POST", "/api/v1/links"): {"view": "network"},
+    ("POST", "/overrides"): WISH,
+    ("POST", "/api/v1/overrides"): WISH,
+    ("POST", "/overrides/{number}/withdrawal"): {},
+    ("POST", "/api/v1/overrides/{number}/withdrawal"): {},
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -84,8 +105,17 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def app(url: str) -> FastAPI:
-    return house(url, declared())
+def planned(url: str) -> Spec:
+    file = Path(url.removeprefix("sqlite:///")).parent / "pipeline.yaml"
+    file.write_text(
+        f"name: harbor-fleet\ndemand: {{source: {{kind: csv, path: demand.csv}}}}\nstate: .\nledger: {url}\n", "utf-8"
+    )
+    return load(file)
+
+
+@pytest.fixture(scope="module")
+def app(url: str, planned: Spec) -> FastAPI:
+    return house(url, declared(limits={"writes": "1000/minute"}), spec=planned)
 
 
 @pytest.fixture(scope="module")
@@ -129,13 +159,13 @@ def test_a_write_without_a_token_or_from_another_site_is_refused(
 ) -> None:
     (method, _), (path, _), admin = route, TABLE[route], guests["admin"]
     asked = {"method": method, "json": BODIES.get(route)}
-    assert "load it again" in admin(path, **asked).json()["detail"]
+    assert "load it again" in admin(path, **asked).text
     token = {"X-CSRF-Token": admin("/api/v1/me").json()["csrf"]}
     for foreign in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "null"}):
         answer = admin(path, headers=token | foreign, **asked)
         assert (answer.status_code, "another site" in answer.text) == (403, True)
     borrowed = {"X-CSRF-Token": guests["viewer"]("/api/v1/me").json()["csrf"]}
-    assert "somebody else" in admin(path, headers=borrowed, **asked).json()["detail"]
+    assert "somebody else" in admin(path, headers=borrowed, **asked).text
 
 
 def test_each_write_leaves_one_row_that_says_who_did_what_from_where(app: FastAPI, url: str) -> None:
@@ -195,6 +225,19 @@ def test_whoever_sees_one_city_is_told_how_its_forecasts_fared_and_no_others(gue
     assert {(row["part"], row["label"]) for row in rows} == {("city", "Boston"), ("depot", "BOS-01")}
     assert {"all", "horizon"} <= {row["part"] for row in guests["viewer"]("/api/v1/accuracy").json()["rows"]}
     assert "10.0 %" in text(guests["foreign"]("/accuracy"))  # 400 of 4,000 orders
+
+
+def test_a_planner_of_one_city_writes_there_and_nowhere_else_under_their_own_name(url: str, planned: Spec) -> None:
+    access = declared(roles={"planner": ["paula"]}, cities={"paula": ["Boston"]})
+    paula = signed_in(house(url, access, spec=planned), "paula")
+    made = paula.writes("/api/v1/overrides", json={**WISH, "depot_id": "BOS-01", "by": "somebody else"})
+    assert (made.status_code, made.json()["override"]["by"]) == (201, "paula")
+    assert paula.writes("/api/v1/overrides", json=WISH).status_code == 404  # as if there were no such depot
+    admin = signed_in(house(url, declared(), spec=planned), "ada")
+    other = admin.writes("/api/v1/overrides", json=WISH).json()["override"]["id"]
+    assert paula.writes(f"/api/v1/overrides/{other}/withdrawal", json={}).status_code == 422
+    assert {each["depot_id"] for each in paula("/api/v1/overrides").json()["overrides"]} == {"BOS-01"}
+    assert admin("/api/v1/audit").json()["rows"][0]["what"].startswith(f"override {other}: NYC-01 on 2025-06-18 is 200")
 
 
 def test_whoever_sees_one_city_is_told_its_total_and_not_the_networks(guests: dict[str, Guest]) -> None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from datetime import datetime
 from html.parser import HTMLParser
+from typing import Any
 
 import httpx
 
@@ -30,6 +31,20 @@ def visitor(url: str, now: datetime = NOON, pipeline: str | None = None, **optio
         return asyncio.run(ask())
 
     return get
+
+
+def asked(app: Any, method: str, path: str, **what: Any) -> httpx.Response:
+    """Asks a page on this machine, as a browser on it would; `what` are options of httpx, such as `data`. A write has
+    the token of a page of ours."""
+
+    async def ask() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost:8000") as client:
+            headers = dict(what.pop("headers", {}))
+            if method != "GET":
+                headers["X-CSRF-Token"] = (await client.get("/api/v1/me")).json()["csrf"]
+            return await client.request(method, path, headers=headers, **what)
+
+    return asyncio.run(ask())
 
 
 def text(answer: httpx.Response) -> str:

@@ -11,7 +11,15 @@ from pydantic import TypeAdapter
 
 from dashboards.ops.views.front import Front, three
 from dashboards.ops.views.network import drivers, together
-from forecaster.ledger import Head, PublishedDay, PublishedDepot, PublishedRoster, PublishedTotal
+from forecaster.ledger import (
+    Head,
+    PublishedChange,
+    PublishedDay,
+    PublishedDepot,
+    PublishedOverride,
+    PublishedRoster,
+    PublishedTotal,
+)
 
 
 @dataclass(frozen=True)
@@ -83,6 +91,8 @@ class FullDayOut:
     quantiles: list[float]
     drivers: int | None
     roster: PublishedRoster | None
+    override: PublishedOverride | None  # whose numbers these are, and the model's
+    change: PublishedChange | None  # of the median since the forecast of the day before
 
 
 @dataclass(frozen=True)
@@ -139,7 +149,7 @@ def depot_out(head: Head, depot: PublishedDepot, front: Front) -> FullDepotOut:
         depot.depot_id,
         depot.attributes,
         list(head.levels),
-        [FullDayOut(d.target_date, d.horizon, d.open, list(d.quantiles), d.drivers, d.roster) for d in depot.days],
+        [_full(day) for day in depot.days],
         [RecentOut(d.date, d.demand, d.open) for d in depot.recent],
         [MarkOut(m.date, m.kind, m.name) for m in depot.marks],
     )
@@ -152,6 +162,11 @@ def to_json(value: Any) -> bytes:
 def _day(day: PublishedDay, levels: tuple[float, ...]) -> DayOut:
     numbers = three(day, levels)
     return DayOut(day.target_date, day.open, numbers.low, numbers.median, numbers.high, day.drivers)
+
+
+def _full(day: PublishedDay) -> FullDayOut:
+    shown = (day.target_date, day.horizon, day.open, list(day.quantiles), day.drivers)
+    return FullDayOut(*shown, day.roster, day.override, day.change)
 
 
 def about(head: Head, front: Front) -> AboutOut:

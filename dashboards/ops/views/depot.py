@@ -11,7 +11,9 @@ from zoneinfo import ZoneInfo
 from dashboards.ops import words
 from dashboards.ops.charts import Ahead, Chart, chart
 from dashboards.ops.views.front import Front, three
+from dashboards.ops.views.planning import standing
 from dashboards.ops.views.roster import sentence
+from dashboards.ops.views.why import NONE_BEFORE, Why, why
 from forecaster.ledger import Head, PublishedDay, PublishedDepot, PublishedMark, RecentDay
 
 PAST_DAYS = 60
@@ -31,6 +33,7 @@ class Line:
     range: str
     drivers: int | None
     roster: str  # in a sentence; may be empty
+    override: str  # likewise: whose number this is, and what the model says
     marks: str
     meant: bool
 
@@ -71,6 +74,9 @@ class DepotPage:
     wide: Chart
     narrow: Chart
     said: str  # the picture in words
+    why: tuple[Why, ...]
+    unheard: str  # said where no day was forecast the day before
+    days: tuple[tuple[str, str], ...]  # of the days ahead: ISO date, name
 
 
 def depot_page(
@@ -93,6 +99,7 @@ def depot_page(
                 words.span(numbers.low, numbers.high),
                 day.drivers,
                 sentence(day),
+                standing(day.override, head.levels),
                 named.get(day.target_date, ""),
                 i == front.meant,
             )
@@ -114,6 +121,9 @@ def depot_page(
         chart(past, ahead, marked, width=760, height=340, past_days=PAST_DAYS, stretch=STRETCH),
         chart(past, ahead, marked, width=360, height=270, past_days=PAST_DAYS_PHONE, stretch=STRETCH),
         _said(past, lines),
+        why(depot.days),
+        "" if any(day.change for day in depot.days) else NONE_BEFORE.replace("this day", "these days"),
+        tuple((day.target_date.isoformat(), words.day(day.target_date)) for day in depot.days),
     )
 
 

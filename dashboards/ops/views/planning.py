@@ -1,0 +1,224 @@
+"""What the planners' pages show: the answer to a what-if, a day's override, the book, and what overrides were worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+
+from dashboards.ops import words
+from dashboards.ops.views.why import signed
+from forecaster.ledger import PublishedDay, PublishedDepot, PublishedOverride
+from forecaster.overrides import Override
+from forecaster.value_added import Account, Added
+from forecaster.whatif import CLOSED, OPEN, ORDERS, Answer, Side
+
+KINDS = {ORDERS: "this many orders", CLOSED: "the depot is closed", OPEN: "the depot is open"}
+
+
+@dataclass(frozen=True)
+class Choice:
+    value: str
+    text: str
+    chosen: bool
+
+
+@dataclass(frozen=True)
+class Row:
+    """A number before and after, and by how much it moves."""
+
+    name: str
+    before: str
+    after: str
+    moved: str
+
+
+@dataclass(frozen=True)
+class PlanPage:
+    """A depot's day as planners see it; `answer` is empty where nothing was supposed."""
+
+    depot_id: str
+    day: str
+    iso: str
+    days: tuple[Choice, ...]
+    kinds: tuple[Choice, ...]
+    value: str
+    missing: str | None
+    supposed: str
+    answer: tuple[Row, ...]
+    remark: str
+    open: bool
+    suggested: int
+    standing: str
+    standing_id: int | None
+    reasons: tuple[str, ...]
+
+
+def plan_page(
+    depot: PublishedDepot,
+    day: PublishedDay,
+    levels: tuple[float, ...],
+    kinds: tuple[str, ...],
+    missing: str | None,
+    answer: Answer | None,
+    reasons: tuple[str, ...],
+) -> PlanPage:
+    """Everything the page says."""
+    median = day.quantiles[levels.index(0.5)]
+    kind = answer.supposed.kind if answer else ""
+    return PlanPage(
+        depot.depot_id,
+        words.day(day.target_date),
+        day.target_date.isoformat(),
+        tuple(_day(each.target_date, day.target_date) for each in depot.days),
+        tuple(Choice(each, KINDS.get(each, each.replace("=", ": ")), each == kind) for each in kinds),
+        f"{answer.supposed.value:g}" if answer else "1",
+        missing,
+        supposed(answer) if answer else "",
+        rows(answer) if answer else (),
+        remark(answer, levels, day) if answer else "",
+        day.open,
+        round(answer.after.orders if answer and answer.after.open else median),
+        standing(day.override, levels),
+        day.override.id if day.override else None,
+        reasons,
+    )
+
+
+def supposed(answer: Answer) -> str:
+    """ "promo is 1", "the depot is closed", "300 orders"."""
+    kind, value = answer.supposed.kind, answer.supposed.value
+    if kind == ORDERS:
+        return f"{words.orders(value)} orders"
+    return KINDS.get(kind) or f"{kind.replace('=', ': ')} is {value:g}"
+
+
+def rows(answer: Answer) -> tuple[Row, ...]:
+    """Orders, drivers, vans and money, those that the pipeline counts."""
+    one, other = answer.before, answer.after
+    found = [
+        Row("Orders", _orders(one), _orders(other), _moved(_median(one), _median(other))),
+        Row("80 % range", _range(one), _range(other), ""),
+    ]
+    for name, before, after in (
+        ("Drivers", one.drivers, other.drivers),
+        ("Vans", one.vans, other.vans),
+        ("Expected cost of too few and too many", one.cost, other.cost),
+        ("The same, of all depots that day", one.cost_of_all, other.cost_of_all),
+    ):
+        if before is not None and after is not None:
+            found.append(Row(name, words.orders(before), words.orders(after), _moved(before, after)))
+    return tuple(found)
+
+
+def remark(answer: Answer, levels: tuple[float, ...], day: PublishedDay) -> str:
+    """What else is to be known: an override that hides the model, other days that move."""
+    told = []
+    if answer.overridden is not None and day.override is not None:
+        told.append(f"An override holds on this day: {standing(day.override, levels)}")
+    others = [
+        f"{words.day(each)} {words.orders(before)} → {words.orders(after)}"
+        for each, before, after in answer.week
+        if each != answer.supposed.target_date and round(before) != round(after)
+    ]
+    if others:
+        told.append(f"Other days move with it: {', '.join(others)}.")
+    return " ".join(told)
+
+
+def standing(override: PublishedOverride | None, levels: tuple[float, ...]) -> str:
+    """ "140 orders by Ana (weather: storm), until Tue 24 Jun; the model says 120."; empty without an override."""
+    if override is None:
+        return ""
+    why = f"{override.reason}: {override.note}" if override.note else override.reason
+    model = words.orders(override.quantiles[levels.index(0.5)])
+    whose = f"{override.orders:,} orders by {override.by} ({why}), until {words.day(override.until)}"
+    return f"{whose}; the model says {model}."
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the book."""
+
+    number: int
+    depot_id: str
+    day: str
+    orders: str
+    why: str
+    by: str
+    state: str
+    withdrawable: bool
+
+
+@dataclass(frozen=True)
+class Worth:
+    of: str
+    days: str
+    helped: str
+    saved: str
+
+
+@dataclass(frozen=True)
+class Book:
+    entries: tuple[Entry, ...]  # the newest first
+    everyone: Worth | None
+    reasons: tuple[Worth, ...]
+    planners: tuple[Worth, ...]
+    unnamed: str
+
+
+def book(written: tuple[Override, ...], account: Account, as_of: date, most: int = 200) -> Book:
+    """The newest overrides, and what those of past days were worth."""
+    unnamed = ""
+    if account.unnamed:
+        unnamed = f"{words.count(account.unnamed, 'planner')} with fewer than {account.min_days} days not named."
+    return Book(
+        tuple(_entry(each, as_of) for each in reversed(written[-most:])),
+        _worth(account.everyone) if account.everyone.days else None,
+        tuple(map(_worth, account.reasons)),
+        tuple(map(_worth, account.planners)),
+        unnamed,
+    )
+
+
+def _entry(each: Override, as_of: date) -> Entry:
+    over = each.target_date < as_of
+    state = f"until {words.day(each.until)}"
+    if each.withdrawn is not None:
+        state = f"withdrawn on {words.day(each.withdrawn.date())}"
+    elif over or not each.holds(as_of):
+        state = "over"
+    return Entry(
+        each.id,
+        each.depot_id,
+        words.day(each.target_date),
+        f"{each.orders:,}",
+        f"{each.reason}: {each.note}" if each.note else each.reason,
+        each.by,
+        state,
+        each.withdrawn is None and not over,
+    )
+
+
+def _worth(added: Added) -> Worth:
+    saved = "–" if added.per_hundred != added.per_hundred else f"{added.per_hundred:+.1f}".replace("-", "−")
+    return Worth(added.of, f"{added.days:,}", f"{added.helped:,}", saved)
+
+
+def _day(day: date, chosen: date) -> Choice:
+    return Choice(day.isoformat(), words.day(day), day == chosen)
+
+
+def _median(side: Side) -> float:
+    return side.orders if side.open else 0.0
+
+
+def _orders(side: Side) -> str:
+    return words.orders(side.orders) if side.open else "closed"
+
+
+def _range(side: Side) -> str:
+    return words.span(side.low, side.high) if side.open else "–"
+
+
+def _moved(before: float, after: float) -> str:
+    return signed(round(after) - round(before))

@@ -1,0 +1,122 @@
+"""Say what an override is, which of them hold, and how one moves a day's forecast.
+
+A planner's number takes the place of the median. The other quantiles are scaled with it, since a day twice as large is
+about twice as uncertain in orders; where the model expects less than one order, there is no share to scale, and they
+are shifted. Rosters and totals are then computed from these quantiles as from any others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+
+import numpy as np
+
+from forecaster.errors import OverrideError
+from forecaster.publication import PublishedOverride
+from forecaster.values import Floats, Forecast
+
+MOST_ORDERS = 10_000_000  # which float32 still tells apart
+LONGEST = 500  # letters of a note
+
+Cell = tuple[str, date]  # a depot and a day
+
+
+@dataclass(frozen=True)
+class Override:
+    """A planner's number for a depot's day, as it was written down; `withdrawn` says whether it was taken back."""
+
+    id: int
+    at: datetime
+    pipeline: str
+    depot_id: str
+    target_date: date
+    orders: int
+    reason: str
+    note: str
+    by: str
+    until: date
+    withdrawn: datetime | None = None
+
+    def holds(self, day: date) -> bool:
+        """Does it hold for a publication as of a local day?"""
+        return self.withdrawn is None and day <= self.until
+
+    def shown(self, quantiles: Sequence[float]) -> PublishedOverride:
+        """As it is published beside the model's quantiles."""
+        return PublishedOverride(
+            self.id, self.orders, tuple(quantiles), self.reason, self.note, self.by, self.at, self.until
+        )
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A number that a planner asks for; what cannot be meant is refused when it is made."""
+
+    depot_id: str
+    target_date: date
+    orders: int
+    reason: str
+    by: str
+    note: str = ""
+    until: date | None = None  # None: up to the day itself
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.orders <= MOST_ORDERS:
+            raise OverrideError(f"orders: found {self.orders}, wanted a whole number from 0 to {MOST_ORDERS:,}")
+        if not self.by.strip():
+            raise OverrideError("by: found nothing, wanted the name of who decides")
+        if len(self.note) > LONGEST or len(self.by) > LONGEST:
+            raise OverrideError(f"note: found more than {LONGEST} letters, wanted a sentence or two")
+
+    @property
+    def last(self) -> date:
+        return self.until or self.target_date
+
+    def check(self, reasons: Sequence[str], as_of: date) -> None:
+        """Raises OverrideError for a reason that was not declared, and for what is over already."""
+        if self.reason not in reasons:
+            raise OverrideError(f"reason: found {self.reason!r}, wanted one of {', '.join(reasons)}")
+        if self.target_date < as_of:
+            raise OverrideError(f"date: found {self.target_date}, which is over; wanted {as_of} or a later day")
+        if self.last < as_of:
+            raise OverrideError(f"until: found {self.last}, which is over; wanted {as_of} or a later day")
+
+
+def holding(overrides: Iterable[Override], day: date) -> dict[Cell, Override]:
+    """What holds for a publication as of a local day: of each depot and day the newest override, or none where that
+    one has expired or was withdrawn; an older one never comes back."""
+    newest: dict[Cell, Override] = {}
+    for each in sorted(overrides, key=lambda override: override.id):
+        newest[each.depot_id, each.target_date] = each
+    return {cell: each for cell, each in newest.items() if each.holds(day)}
+
+
+def moved(quantiles: Floats, levels: Sequence[float], orders: float) -> Floats:
+    """Quantiles (…, levels) around a planner's number, which becomes the median."""
+    middle = levels.index(0.5)
+    median = quantiles[..., [middle]].astype(float)
+    scaled = np.where(
+        median < 1, np.maximum(quantiles - median + orders, 0), quantiles / np.maximum(median, 1) * orders
+    )
+    scaled[..., middle] = orders
+    found: Floats = scaled.astype(np.float32)
+    return found
+
+
+def placed(forecast: Forecast, held: Mapping[Cell, Override]) -> dict[tuple[int, int], Override]:
+    """The overrides that hold on open days of a forecast, by the positions of depot and day; a closed day stays
+    closed."""
+    rows = {depot: row for row, depot in enumerate(forecast.depot_ids)}
+    steps = {day: step for step, day in enumerate(forecast.target_dates)}
+    cells = {(rows.get(depot, -1), steps.get(day, -1)): each for (depot, day), each in held.items()}
+    return {(row, step): o for (row, step), o in cells.items() if min(row, step) >= 0 and forecast.open[row, step]}
+
+
+def applied(forecast: Forecast, at: Mapping[tuple[int, int], Override]) -> Forecast:
+    """The forecast with the planners' numbers in it."""
+    quantiles = forecast.quantiles.copy()
+    for (row, step), override in at.items():
+        quantiles[row, step] = moved(quantiles[row, step], forecast.levels, override.orders)
+    return replace(forecast, quantiles=quantiles)

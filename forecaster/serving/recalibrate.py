@@ -1,0 +1,43 @@
+"""What a bundle's medians would have been with another bundle's calibration.
+
+On a candidate's last days before the held-out ones two things are fitted that are not weights of the network: how wide
+the intervals are, which leaves medians alone, and how far a median is drawn to the seasonal anchor. That share can be
+taken from another bundle, since the anchor follows from the inputs; how members are weighed cannot, as it is about
+these members.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from forecaster.errors import BundleError
+from forecaster.serving.bundle import Bundle
+from forecaster.serving.reference import LARGEST, Reference
+from forecaster.values import Doubles, Floats, Panel
+
+CHUNK = 4096  # depots at a time, which bounds memory
+
+
+def medians(said: Floats, panel: Panel, bundle: Bundle, other: Bundle) -> Doubles:
+    """The medians `said` (depots, horizon) by a bundle of a panel, as they were with the other's anchor share.
+
+    Raises BundleError where a bundle has no such share, or draws its medians to the anchor wholly.
+    """
+    own, theirs = (Reference(each.weights, each.manifest) for each in (bundle, other))
+    try:
+        share, wanted = (float(each.weights["blend.anchor"]) for each in (own, theirs))
+    except KeyError as error:
+        raise BundleError(f"bundle {bundle.name}: found no {error}, wanted the share of the anchor") from error
+    if share == wanted:
+        return said.astype(float)
+    if not share < 1:
+        raise BundleError(f"bundle {bundle.name}: its medians are the anchor's, which says nothing of its weights")
+    parts = []
+    for start in range(0, len(panel.depot_ids), CHUNK):
+        rows = slice(start, start + CHUNK)
+        anchor = own.features(panel.window(bundle.lookback, rows))[2]
+        log = np.log1p(said[rows].astype(float))
+        middle = (log - share * anchor) / (1 - share)
+        drawn = np.clip(middle + wanted * (anchor - middle), 0, LARGEST)
+        parts.append(np.where(panel.open[rows, panel.history :], np.expm1(drawn), 0.0))
+    return np.concatenate(parts)

@@ -1,0 +1,61 @@
+"""What a publication was made from is kept under the digest of its content, and read back as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from forecaster import desk
+from forecaster.desk import Desk
+from forecaster.errors import DeskError
+from forecaster.spec import Staffing
+from tests.panels import panel
+
+STAFF = Staffing(orders_per_driver=90, cost_short=38, cost_idle=22)
+
+
+def kept(lookback: int = 60) -> Desk:
+    return Desk(desk.kept(panel(), lookback), "5f0c", frozenset({"D2"}), STAFF)
+
+
+def test_it_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    written = kept()
+    found = desk.read(tmp_path, desk.write(tmp_path, written))
+    assert (found.bundle, found.strangers, found.staffing) == ("5f0c", {"D2"}, STAFF)
+    assert found.panel.encoding.to_json() == written.panel.encoding.to_json()
+    for name, array in written.panel.window(60).items():
+        np.testing.assert_array_equal(found.panel.window(60)[name], array)
+
+
+def test_it_holds_what_the_model_reads_of_the_whole_panel() -> None:
+    whole = panel()
+    for lookback in (60, 406):
+        for name, array in whole.window(lookback).items():
+            np.testing.assert_array_equal(desk.kept(whole, lookback).window(lookback)[name], array)
+
+
+def test_the_same_inputs_have_the_same_name(tmp_path: Path) -> None:
+    assert desk.write(tmp_path, kept()) == desk.write(tmp_path, kept())
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_one_that_is_damaged_gone_or_was_never_kept_is_told(tmp_path: Path) -> None:
+    name = desk.write(tmp_path, kept())
+    file = tmp_path / f"{name}.npz"
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(DeskError, match="is not what the night wrote"):
+        desk.read(tmp_path, name)
+    desk.prune(tmp_path, {"another"})
+    with pytest.raises(DeskError, match="cannot be read on this machine"):
+        desk.read(tmp_path, name)
+    with pytest.raises(DeskError, match="did not keep what it was made from"):
+        desk.read(tmp_path, None)
+
+
+def test_one_that_no_page_could_hold_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk, "LARGEST", 1000)
+    with pytest.raises(DeskError, match="more than a page may hold"):
+        desk.write(tmp_path, kept())
+    assert not list(tmp_path.iterdir())
