@@ -58,7 +58,12 @@ def zipped(request: Request, body: bytes, compressed: bytes, media_type: str, ta
 
 def unchanged(request: Request, tag: str) -> Response | None:
     """304 when the browser has this very answer already."""
-    known = [part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")]
-    if tag.removeprefix("W/") in known or "*" in known:
+    if same(request.headers.get("if-none-match", ""), tag):
         return Response(status_code=304, headers={"ETag": tag, **KEPT})
     return None
+
+
+def same(if_none_match: str, tag: str) -> bool:
+    """Whether the header names the tag."""
+    known = [part.strip().removeprefix("W/") for part in if_none_match.split(",")]
+    return tag.removeprefix("W/") in known or "*" in known

@@ -23,6 +23,7 @@ from dashboards.ops.access import links
 from dashboards.ops.access.addresses import is_local
 from dashboards.ops.access.door import Door, signing_key
 from dashboards.ops.access.gate import Gate
+from dashboards.ops.again import Again
 from dashboards.ops.answers import KeepToItself
 from dashboards.ops.desk import Desk
 from dashboards.ops.pages import Page, pages
@@ -71,6 +72,7 @@ def create_app(
         openapi_url=f"{api.PREFIX}/openapi.json",
     )
     app.state.door = door
+    app.add_middleware(Again, shelf=shelf)
     app.add_middleware(Gate, door=door, refuse=refuse)
     if access.sign_in == "oidc":
         app.add_middleware(

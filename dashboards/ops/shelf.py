@@ -233,9 +233,13 @@ class Shelf:
         """The tag of an answer that depends on these parts and on what the pages are made with."""
         return f'W/"{sha256("|".join(map(str, (*parts, self._build))).encode()).hexdigest()[:32]}"'
 
+    def stamp(self) -> object | None:
+        """What differs as soon as the ledger's files do; None before it was read, and for what is no file."""
+        return self._ledger.stamp() if self._ledger else None
+
     def _now(self) -> tuple[Ledger, Head | None, Run | None]:
         """What is published and the last night, read again when the ledger's files have changed, or after a second."""
-        stamp = self._ledger.stamp() if self._ledger else None
+        stamp = self.stamp()
         seen = self._seen
         if seen is not None and stamp is not None and seen.stamp == stamp and monotonic() - seen.at < AGAIN:
             return seen.ledger, seen.head, seen.last

@@ -73,7 +73,7 @@ async def load(port: int) -> np.ndarray:
         await asyncio.sleep(max(due - time.perf_counter(), 0))
         reader, writer = await free.get()
         path = PATHS[number % len(PATHS)]
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: page\r\nAccept-Encoding: gzip\r\n\r\n".encode())
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept-Encoding: gzip\r\n\r\n".encode())
         head = await reader.readuntil(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200"), head
         length = re.search(rb"content-length: (\d+)", head)
