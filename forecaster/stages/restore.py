@@ -111,8 +111,9 @@ def _rows(read: sa.Connection, write: sa.Connection) -> None:
     for table in reversed(tables.metadata.sorted_tables):
         write.execute(table.delete())
     backup.copy_rows(read, write)
-    for table, leap in ((tables.publications, LEAP), (tables.promotions, 0)):
-        _count_on(write, table, leap)
+    for table in tables.metadata.sorted_tables:
+        if table.dialect_options["sqlite"]["autoincrement"]:
+            _count_on(write, table, LEAP if table is tables.publications else 0)
 
 
 def _count_on(write: sa.Connection, table: sa.Table, leap: int) -> None:

@@ -67,7 +67,7 @@ def test_with_training_a_past_date_is_forecast_by_a_model_of_its_own_where_the_g
         night.exit_code = 0
 
     archived: list[tuple[date, Any]] = []
-    made = {"panel": lambda *_: (None, None), "backtest": lambda *_: {}, "export": lambda *_: "a bundle"}
+    made = {"panel": lambda *_: (None, None), "backtest": lambda *_: ("candidate", {}), "export": lambda *_: "a bundle"}
     gate = {"gate": lambda *_: SimpleNamespace(admitted=admitted)}
     by = SimpleNamespace(**made, **gate, train=train, archive=archive)
     first = LAST - timedelta(days=1)

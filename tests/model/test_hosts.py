@@ -18,7 +18,7 @@ from forecaster.model import hosts
 from forecaster.model.hosts import Hosts
 from forecaster.stages import learn
 from tests import cpus
-from tests.panels import panel, spec
+from tests.panels import panel, quickly, spec
 
 ROOT = Path(__file__).parents[2]
 
@@ -95,7 +95,8 @@ def test_two_hosts_train_what_one_trains_alone_and_leave_its_checkpoint(tmp_path
     said = [host.communicate(timeout=500)[0] for host in both]
     assert [host.returncode for host in both] == [0, 0]
     told = spec(epochs=3, members=2, batch_depots=16).model_copy(update={"state": str(tmp_path / "one")})
-    alone = learn.fit(panel(20), told).summary
+    with quickly():
+        alone = learn.fit(panel(20), told).summary
     history, trust, calibration = json.loads(said[0].splitlines()[-1])
     np.testing.assert_allclose(history, [value for row in alone["history"] for value in row.values()], rtol=1e-4)
     np.testing.assert_allclose(trust, alone["trust"], atol=0.06)
