@@ -65,7 +65,7 @@ def shrink(file: Path) -> None:
 
 @dataclass(frozen=True)
 class Nights:
-    """The same night of the sample, run twice."""
+    """The same night of the sample, run twice: by Prefect, and without it."""
 
     file: Path
     spec: Spec
@@ -83,7 +83,7 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
     spec = load(file)
     first = forecaster("run", file, "--as-of", "2026-11-01")
     before = Lake(spec.lake_url).versions()
-    second = forecaster("run", file, "--as-of", "2026-11-01")
+    second = forecaster("run", file, "--plain", "--as-of", "2026-11-01")
     return Nights(file, spec, first, second, (before, Lake(spec.lake_url).versions()))
 
 
@@ -252,7 +252,7 @@ def test_the_page_shows_what_the_night_published(nights: Nights) -> None:
 def test_a_night_without_any_source_is_told_in_a_sentence(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.yaml"
     file.write_text("name: empty\ndemand: {source: {kind: csv, path: nothing.csv}}\n")
-    done = forecaster("run", file)
+    done = forecaster("run", file, "--plain")
     assert done.code == 4
     assert "nothing.csv" in done.err
     assert "Traceback" not in done.err
