@@ -184,11 +184,11 @@ def archive(night: Night, exported: Any = None) -> None:
 
     What forecasts is the model given, else the champion of that date, since a later one has seen what came after.
     """
-    from forecaster.stages import forecast
+    from forecaster.stages import forecast, publish
 
     with night.stage("predict"):
         choice = forecast.of_the_time(night.spec, night.as_of, exported.folder if exported else None)
-        done = forecast.publish(night.spec, choice, as_of=night.as_of, run_id=night.run_id, show=False)
+        done = publish.publish(night.spec, choice, as_of=night.as_of, run_id=night.run_id, show=False)
     night.published(json.loads(done.to_json()))
 
 

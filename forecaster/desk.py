@@ -71,15 +71,21 @@ def kept(panel: Panel, lookback: int = LOOKBACK) -> Settled:
     )
 
 
+def too_large(desk: Desk) -> str | None:
+    """What a page cannot do with as many depots, or None where it can hold the desk."""
+    size = sum(np.asarray(getattr(desk.panel, name)).nbytes for name in _ARRAYS)
+    if size <= LARGEST:
+        return None
+    return (
+        f"The night's inputs have {size:,} bytes, more than a page may hold ({LARGEST:,}): what-if and overrides "
+        "at once are left out"
+    )
+
+
 def write(folder: Path, desk: Desk) -> str:
-    """Keep a desk; returns its name. Raises DeskError when it is too large or cannot be written."""
+    """Keep a desk; returns its name. Raises DeskError when it cannot be written."""
     panel = desk.panel
     arrays = {name: np.asarray(getattr(panel, name)) for name in _ARRAYS}
-    if (size := sum(each.nbytes for each in arrays.values())) > LARGEST:
-        raise DeskError(
-            f"the night's inputs have {size:,} bytes, more than a page may hold ({LARGEST:,}): what-if and overrides "
-            "at once are left out"
-        )
     arrays["days"] = arrays["days"].astype(np.int64)
     says = {
         "depot_ids": panel.depot_ids,

@@ -10,7 +10,8 @@ from forecaster import work
 from forecaster.errors import DEGRADED, PUBLISHED, Busy, ForecasterError
 from forecaster.ledger import Ledger
 from forecaster.spec import Spec
-from forecaster.stages.forecast import Choice, Published, choose, publish
+from forecaster.stages.forecast import Choice, choose
+from forecaster.stages.publish import Published, publish
 
 
 def predict_alone(

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from forecaster.stages.forecast import Published
+from forecaster.stages.publish import Published
 
 Format = Literal["csv", "parquet", "json"]
 

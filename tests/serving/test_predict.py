@@ -99,7 +99,7 @@ def test_what_cannot_be_is_refused_with_its_depot_and_day_and_the_bundle(predict
 
 def test_serving_imports_nothing_that_trains_or_orchestrates() -> None:
     code = (
-        "import sys, forecaster.serving.predict, forecaster.stages.forecast\n"
+        "import sys, forecaster.serving.predict, forecaster.stages.publish\n"
         "print(sorted({'jax', 'flax', 'optax', 'onnx', 'prefect', 'mlflow'} & set(sys.modules)))"
     )
     root = Path(__file__).parents[2]

@@ -27,8 +27,8 @@ from forecaster.serving.predict import Predictor
 from forecaster.serving.reference import Reference
 from forecaster.spec import Spec, load
 from forecaster.stages.alone import predict_alone
-from forecaster.stages.forecast import Published
 from forecaster.stages.know import know
+from forecaster.stages.publish import Published
 from forecaster.stages.replay import replay
 from forecaster.whatif import Questions, Supposition
 from tests import fleets, graphs

@@ -7,18 +7,15 @@ from typing import Any
 
 import pytest
 
-from forecaster.demand import panel as panels
 from forecaster.demand import snapshots
 from forecaster.errors import SpecError
 from forecaster.publication import PublishedRoster
-from forecaster.serving.fallback import seasonal_naive
 from forecaster.spec import Spec, load
-from forecaster.stages import rosters
-from forecaster.stages.forecast import _depots
+from forecaster.stages import rosters, showing
+from forecaster.stages.forecast import Choice, forecast
 from forecaster.stages.ingest import ingest
 from forecaster.stages.know import know
 from forecaster.values import Finding
-from tests.panels import LEVELS
 from tests.stages.test_past import FIRST, LAST, TONIGHT, days, write
 
 COSTS = "staffing: {orders_per_driver: 10, cost_short: 30, cost_idle: 10, vans: {total: 6, home: vans}}"
@@ -43,8 +40,9 @@ def published(folder: Path, more: str = DEPOTS + COSTS) -> Any:
     write(folder, "depots", "depot_id,city,vans", "A,Ulm,3", "B,Ulm,3")
     spec = spec_of(folder, more)
     ingest(spec, now=TONIGHT)
-    panel = panels.build(know(spec, as_of=TONIGHT), spec)
-    return panel, _depots(seasonal_naive(panel, LEVELS), panel, spec)
+    knowledge = know(spec, as_of=TONIGHT)
+    made = forecast(spec, Choice(None, "seasonal naive", "fallback"), knowledge)
+    return made.panel, showing.depots(made.forecast, made, spec, knowledge)
 
 
 def test_the_published_day_tells_crew_vans_loans_and_cost(tmp_path: Path) -> None:

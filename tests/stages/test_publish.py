@@ -1,0 +1,73 @@
+"""Publishing: what only explains, looks back or tidies up never holds up a forecast."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from forecaster import desk
+from forecaster.ledger import Ledger
+from forecaster.spec import Spec
+from forecaster.stages.forecast import Choice
+from forecaster.stages.ingest import ingest
+from forecaster.stages.publish import Published, publish
+from tests.stages.test_past import FIRST, LAST, TONIGHT, days, write
+from tests.stages.test_rosters import DEPOTS, spec_of
+
+FALLBACK = Choice(None, "seasonal naive", "fallback")
+
+
+def one_day_later(spec: Spec) -> Published:
+    return publish(spec, FALLBACK, as_of=TONIGHT + timedelta(days=1), run_id="second")
+
+
+def published(folder: Path) -> Spec:
+    """A pipeline of two depots that was published once."""
+    rows = (f"{depot},{day},{count}" for depot, count in (("A", 40), ("B", 10)) for day in days(FIRST, LAST))
+    write(folder, "demand", "depot_id,date,orders", *rows)
+    write(folder, "depots", "depot_id,city,vans", "A,Ulm,3", "B,Ulm,3")
+    spec = spec_of(folder, DEPOTS)
+    ingest(spec, now=TONIGHT)
+    assert publish(spec, FALLBACK, as_of=TONIGHT, run_id="first").trouble is None
+    return spec
+
+
+def test_a_forecast_goes_out_though_nobody_can_say_why_it_moved(tmp_path: Path) -> None:
+    spec = published(tmp_path)
+    folder = spec.state_folder / desk.FOLDER
+    with Ledger.open(spec.ledger_url) as ledger:
+        kept = desk.read(folder, *ledger.desks())
+        # What the night before was made from covers other years than tonight's history.
+        elsewhere = replace(kept.panel, days=kept.panel.days - np.timedelta64(9999, "D"))
+        name = desk.write(folder, replace(kept, panel=elsewhere))
+        with ledger.transaction() as connection:
+            connection.execute(sa.text("UPDATE publications SET desk = :name"), {"name": name})
+    done = one_day_later(spec)
+    assert done.publication_id == 2
+    assert done.trouble is not None
+    assert done.trouble.startswith("why the numbers moved is not told: ")
+
+
+def test_a_forecast_goes_out_though_old_inputs_cannot_be_removed(tmp_path: Path) -> None:
+    spec = published(tmp_path)
+    (spec.state_folder / desk.FOLDER / "in_the_way.npz").mkdir()
+    done = one_day_later(spec)
+    assert done.publication_id == 2
+    assert done.trouble is not None
+    assert done.trouble.startswith("inputs of earlier nights were not removed: ")
+
+
+def test_a_fleet_too_large_for_the_pages_memory_is_a_note_and_no_trouble(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = published(tmp_path)
+    monkeypatch.setattr(desk, "LARGEST", 1000)
+    done = one_day_later(spec)
+    assert (done.publication_id, done.trouble) == (2, None)
+    assert done.note is not None
+    assert "more than a page may hold (1,000): what-if and overrides at once are left out." in done.note
