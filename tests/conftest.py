@@ -38,6 +38,8 @@ HOME = Path(tempfile.mkdtemp(prefix="forecaster-tests-"))
 for name in [n for n in os.environ if n.startswith(FOREIGN) and n != KEPT]:
     del os.environ[name]
 os.environ.update(STRICT, HOME=str(HOME))
+if "PYTEST_XDIST_WORKER" not in os.environ:  # the workers and all nights share what one of them has compiled
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(HOME / "jax-cache")
 os.environ.setdefault(KEPT, str((ROOT / ENVIRONMENT_DEFAULTS[KEPT]).resolve()))
 
 install_import_hook("forecaster.model", "beartype.beartype")

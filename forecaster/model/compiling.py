@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,8 +20,10 @@ _MISS = "/jax/compilation_cache/cache_misses"
 def configure(cache: Path) -> None:
     """Keep compiled programs in a folder, so that the second night compiles nothing.
 
-    JAX's own default keeps only what took over a second to compile, which is almost nothing here.
+    Pipelines may share one folder, which JAX's own variable `JAX_COMPILATION_CACHE_DIR` names. JAX's own default keeps
+    only what took over a second to compile, which is almost nothing here.
     """
+    cache = Path(os.environ.get("JAX_COMPILATION_CACHE_DIR") or cache)
     cache.mkdir(parents=True, exist_ok=True)
     update: Any = jax.config.update  # which has no types
     update("jax_compilation_cache_dir", str(cache))

@@ -7,6 +7,7 @@ import os
 import pickle
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -20,7 +21,6 @@ import pytest
 
 from forecaster.errors import CheckpointError
 from forecaster.model.checkpoints import Checkpoints
-from tests import cpus
 
 ROOT = Path(__file__).parents[2]
 HISTORY = [{"number": 1, "loss": 0.1 + 0.2, "seconds": 1e-9}, {"number": 2, "loss": float("inf"), "seconds": 2.0}]
@@ -202,76 +202,85 @@ import sys
 import jax, jax.numpy as jnp
 from pathlib import Path
 from forecaster.model.checkpoints import Checkpoints
+from tests import forked
 
 def state(number):
     return {"w": jnp.full((50, 100), float(number)), "key": jax.random.key(number)}
 
-checkpoints = Checkpoints(Path(sys.argv[1]), "p")
-saved = checkpoints.latest(state(0))
-number = saved.number if saved else 0
-print("goes on after", number, flush=True)
-while True:
-    number += 1
-    checkpoints.save(number, state(number), [{"number": n} for n in range(1, number + 1)])
-    print("saved", number, flush=True)
+def save_for_ever():
+    checkpoints = Checkpoints(Path(sys.argv[1]), "p")
+    saved = checkpoints.latest(state(0))
+    number = saved.number if saved else 0
+    print("goes on after", number, flush=True)
+    while True:
+        number += 1
+        checkpoints.save(number, state(number), [{"number": n} for n in range(1, number + 1)])
+        print("saved", number, flush=True)
+
+for _ in sys.stdin:
+    print(forked.end(forked.start(save_for_ever, on_fork=lambda pid: print(pid, flush=True))), flush=True)
 """
 
 
 def test_a_training_killed_while_saving_goes_on_from_the_last_complete_checkpoint(tmp_path: Path) -> None:
-    dice, told, last = random.Random(3), "", 0
-    for _ in range(8):
-        process = subprocess.Popen(
-            [sys.executable, "-c", LOOP, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
-        )
-        assert process.stdout is not None
-        assert process.stdout.readline() == f"goes on after {last}\n"
-        assert process.stdout.readline() == f"saved {last + 1}\n"
-        time.sleep(dice.uniform(0, 0.6))
-        process.kill()
-        told, _ = process.communicate()
-        said = int(told.split()[-1]) if told else last + 1
-        like = {"w": jnp.zeros((50, 100)), "key": jax.random.key(0)}
-        saved = Checkpoints(tmp_path, "p").latest(like)
-        assert saved is not None
-        assert saved.number in (said, said + 1), "killed after the manifest and before the word"
-        assert bits(saved.state) == bits(
-            {"w": jnp.full((50, 100), float(saved.number)), "key": jax.random.key(saved.number)}
-        )
-        assert len(saved.history) == saved.number
-        last = saved.number
+    dice, last = random.Random(3), 0
+    command = [sys.executable, "-c", LOOP, str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as forks:
+        assert forks.stdin is not None
+        assert forks.stdout is not None
+        for _ in range(8):
+            forks.stdin.write("again\n")
+            forks.stdin.flush()
+            training = int(forks.stdout.readline())
+            assert forks.stdout.readline() == f"goes on after {last}\n"
+            assert forks.stdout.readline() == f"saved {last + 1}\n"
+            time.sleep(dice.uniform(0, 0.6))
+            os.kill(training, signal.SIGKILL)
+            said = last + 1
+            while (line := forks.stdout.readline()).startswith("saved"):
+                said = int(line.split()[-1])
+            assert line == f"{-signal.SIGKILL}\n"
+            like = {"w": jnp.zeros((50, 100)), "key": jax.random.key(0)}
+            saved = Checkpoints(tmp_path, "p").latest(like)
+            assert saved is not None
+            assert saved.number in (said, said + 1), "killed after the manifest and before the word"
+            assert bits(saved.state) == bits(
+                {"w": jnp.full((50, 100), float(saved.number)), "key": jax.random.key(saved.number)}
+            )
+            assert len(saved.history) == saved.number
+            last = saved.number
+        forks.stdin.close()
 
 
 SHARDED = """
-import sys
+import os, sys
 import jax, jax.numpy as jnp, numpy as np
 from pathlib import Path
 from forecaster.model import devices
 from forecaster.model.checkpoints import Checkpoints
+from tests import cpus, forked
 
-rows = jnp.arange(64.0).reshape(16, 4)
-fresh = {"rows": devices.deal(jnp.zeros((16, 4)), 16), "key": devices.replicate(jax.random.key(1))}
-checkpoints = Checkpoints(Path(sys.argv[1]), "p")
-saved = checkpoints.latest(fresh)
-if saved is None:
-    checkpoints.save(1, {"rows": devices.deal(rows, 16), "key": devices.replicate(jax.random.key(9))}, [])
-else:
-    assert saved.state["rows"].sharding == fresh["rows"].sharding, saved.state["rows"].sharding
-    assert saved.state["key"].sharding == fresh["key"].sharding, saved.state["key"].sharding
-    np.testing.assert_array_equal(saved.state["rows"], rows)
-    assert jnp.array_equal(jax.random.key_data(saved.state["key"]), jax.random.key_data(jax.random.key(9)))
-print(jax.device_count(), saved is not None)
+def come_back(count):
+    os.environ.update(cpus.environment(os.environ, count))
+    rows = jnp.arange(64.0).reshape(16, 4)
+    fresh = {"rows": devices.deal(jnp.zeros((16, 4)), 16), "key": devices.replicate(jax.random.key(1))}
+    checkpoints = Checkpoints(Path(sys.argv[1]), "p")
+    saved = checkpoints.latest(fresh)
+    if saved is None:
+        checkpoints.save(1, {"rows": devices.deal(rows, 16), "key": devices.replicate(jax.random.key(9))}, [])
+    else:
+        assert saved.state["rows"].sharding == fresh["rows"].sharding, saved.state["rows"].sharding
+        assert saved.state["key"].sharding == fresh["key"].sharding, saved.state["key"].sharding
+        np.testing.assert_array_equal(saved.state["rows"], rows)
+        assert jnp.array_equal(jax.random.key_data(saved.state["key"]), jax.random.key_data(jax.random.key(9)))
+    print(jax.device_count(), saved is not None, flush=True)
+
+for count in (8, 8, 2):
+    assert forked.child(lambda: come_back(count)) == 0
 """
 
 
 def test_sharded_arrays_come_back_on_as_many_devices_as_there_are_now(tmp_path: Path) -> None:
-    def on(count: int) -> str:
-        return subprocess.run(
-            [sys.executable, "-c", SHARDED, str(tmp_path)],
-            cwd=ROOT,
-            env=cpus.environment(os.environ, count),
-            check=True,
-            stdout=subprocess.PIPE,
-            text=True,
-        ).stdout
-
-    assert [on(8), on(8), on(2)] == ["8 False\n", "8 True\n", "2 True\n"]
+    command = [sys.executable, "-c", SHARDED, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    assert done.stdout.splitlines() == ["8 False", "8 True", "2 True"]

@@ -17,21 +17,9 @@ from forecaster.errors import SpecError, TrainingError
 from forecaster.model import hosts
 from forecaster.model.hosts import Hosts
 from forecaster.stages import learn
-from tests import cpus
 from tests.panels import panel, quickly, spec
 
 ROOT = Path(__file__).parents[2]
-
-
-def start(script: str, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", script, *arguments],
-        cwd=ROOT,
-        env=cpus.environment(os.environ, 1),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 def free_address() -> str:
@@ -72,32 +60,48 @@ def test_a_panel_travels_whole() -> None:
 
 
 TRAINED = """
-import json, sys
+import json, os, sys
+from pathlib import Path
 from forecaster.stages import learn
+from tests import cpus, forked
 from tests.panels import panel, quickly, spec
 
-address, index, state, seed = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
-told = spec(epochs=3, members=2, batch_depots=16, seed=seed, hosts={"coordinator": address, "count": 2})
-told = told.model_copy(update={"state": state})
-with quickly():
-    if index:
-        learn.assist(told, index)
-    else:
-        summary = learn.fit(panel(20), told).summary
-        history = [value for row in summary["history"] for value in row.values()]
-        print(json.dumps([history, summary["trust"], summary["calibration"]]))
+address, folder, *seeds = sys.argv[1:]
+
+def train(index):
+    os.environ.update(cpus.environment(os.environ, 1))
+    os.dup2(os.open(Path(folder) / f"complaint-{index}", os.O_CREAT | os.O_WRONLY), 2)
+    hosts = {"coordinator": address, "count": 2}
+    told = spec(epochs=3, members=2, batch_depots=16, seed=int(seeds[index]), hosts=hosts)
+    told = told.model_copy(update={"state": str(Path(folder) / "two")})
+    with quickly():
+        if index:
+            learn.assist(told, index)
+        else:
+            summary = learn.fit(panel(20), told).summary
+            history = [value for row in summary["history"] for value in row.values()]
+            said = [history, summary["trust"], summary["calibration"]]
+            (Path(folder) / "said.json").write_text(json.dumps(said))
+
+both = [forked.start(lambda: train(index)) for index in range(2)]
+print(json.dumps([forked.end(each) for each in both]))
 """
 
 
+def trained(folder: Path, *seeds: int) -> list[int]:
+    """Let two hosts train who are told these seeds; how they ended."""
+    command = [sys.executable, "-c", TRAINED, free_address(), str(folder), *map(str, seeds)]
+    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True, timeout=500)
+    codes: list[int] = json.loads(done.stdout.splitlines()[-1])
+    return codes
+
+
 def test_two_hosts_train_what_one_trains_alone_and_leave_its_checkpoint(tmp_path: Path) -> None:
-    address = free_address()
-    both = [start(TRAINED, address, str(index), str(tmp_path / "two"), "0") for index in range(2)]
-    said = [host.communicate(timeout=500)[0] for host in both]
-    assert [host.returncode for host in both] == [0, 0]
+    assert trained(tmp_path, 0, 0) == [0, 0]
+    history, trust, calibration = json.loads((tmp_path / "said.json").read_text())
     told = spec(epochs=3, members=2, batch_depots=16).model_copy(update={"state": str(tmp_path / "one")})
     with quickly():
         alone = learn.fit(panel(20), told).summary
-    history, trust, calibration = json.loads(said[0].splitlines()[-1])
     np.testing.assert_allclose(history, [value for row in alone["history"] for value in row.values()], rtol=1e-4)
     np.testing.assert_allclose(trust, alone["trust"], atol=0.06)
     np.testing.assert_allclose(calibration, alone["calibration"], rtol=0.05)
@@ -105,10 +109,8 @@ def test_two_hosts_train_what_one_trains_alone_and_leave_its_checkpoint(tmp_path
 
 
 def test_hosts_that_were_told_different_things_do_not_train(tmp_path: Path) -> None:
-    address = free_address()
-    both = [start(TRAINED, address, str(index), str(tmp_path), str(index)) for index in range(2)]
-    complaints = [host.communicate(timeout=300)[1] for host in both]
-    assert [host.returncode for host in both] == [1, 1]
+    assert trained(tmp_path, 0, 1) == [1, 1]
+    complaints = [(tmp_path / f"complaint-{index}").read_text() for index in range(2)]
     assert all("on hosts [1] `model`, `training`, `horizon`" in each for each in complaints)
 
 
