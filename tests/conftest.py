@@ -20,9 +20,11 @@ from jaxtyping import install_import_hook
 
 from forecaster.spec import DATASETS as KEPT
 from forecaster.spec import ENVIRONMENT_DEFAULTS
+from tests import cpus
 
 STRICT = {
     "JAX_PLATFORMS": "cpu",
+    "XLA_FLAGS": cpus.QUICK,
     "JAX_NUMPY_DTYPE_PROMOTION": "strict",
     "JAX_NUMPY_RANK_PROMOTION": "raise",
     "MPLBACKEND": "agg",
