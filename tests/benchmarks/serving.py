@@ -5,8 +5,9 @@ make bench-serving
 The model is of the size of the sample's (two layers of 32, two members) and not trained, which makes no difference to
 how long it takes. Onnxruntime, JAX and NumPy get the same arrays; onnxruntime gets them as `Predictor` cuts them, JAX
 in pieces of 4,096 depots. A cold start is that of an installation that has been used: its modules are compiled, which
-the run before the measured ones sees to. The recurrence alone is measured as ONNX's own GRU operator, which is exported, and as the
-Loop that a scan would become. torch is measured where it is installed (`tests/benchmarks/speed.py` says how).
+the run before the measured ones sees to. The recurrence alone is measured as ONNX's own GRU operator, which is
+exported, and as the Loop that a scan would become. torch is measured where it is installed
+(`tests/benchmarks/speed.py` says how).
 """
 
 from __future__ import annotations
