@@ -69,22 +69,16 @@ def holiday_names(days: Days, country: str | None, subdivision: str | None) -> d
 
 @lru_cache(maxsize=4096)
 def _year(country: str, subdivision: str | None, year: int) -> tuple[tuple[date, str], ...]:
-    try:
-        if not country.isupper():  # the library also takes the names of its classes
-            raise NotImplementedError
-        spoken = holidays.country_holidays(country).supported_languages
-    except NotImplementedError:
-        # Asked only now, as it imports the holidays of every country there is.
-        countries = holidays.list_supported_countries(include_aliases=True)
-        raise SpecError(
-            f"no holidays are known for country {country!r}{_nearest(country, countries)}; wanted ISO 3166"
-        ) from None
+    countries = holidays.list_supported_countries(include_aliases=True)
+    if country not in countries:
+        raise SpecError(f"no holidays are known for country {country!r}{_nearest(country, countries)}; wanted ISO 3166")
     # the language is named, or the machine's locale would choose it
+    spoken = holidays.country_holidays(country).supported_languages
     language = next((code for code in ("en_US", "en_GB", "en") if code in spoken), None)
     try:
         found = holidays.country_holidays(country, subdiv=subdivision, years=[year], language=language)
     except NotImplementedError:
-        known = holidays.list_supported_countries(include_aliases=True)[country]
+        known = countries[country]
         wanted = f"wanted one of {', '.join(known)}" if known else "it has none"
         hint = _nearest(str(subdivision), known)
         raise SpecError(f"no holidays are known for subdivision {subdivision!r} of {country}{hint}; {wanted}") from None
