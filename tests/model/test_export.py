@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import subprocess
 import sys
 from dataclasses import replace
@@ -99,17 +98,16 @@ def test_the_same_candidate_gives_the_same_bytes() -> None:
     assert export.to_graph(plain()) == plain_graph()
 
 
-def test_the_first_graph_of_a_process_is_the_same_and_takes_no_more_of_the_exporter_than_it_needs() -> None:
+def test_the_first_graph_of_a_process_is_like_the_next_and_takes_no_more_of_the_exporter_than_it_needs() -> None:
     code = (
-        "import hashlib, sys; from tests.model import test_export\n"
-        "print(hashlib.sha256(test_export.plain_graph()).hexdigest(), 'jax2onnx.plugins.examples' in sys.modules)"
+        "import sys; from tests.model import test_export as tests\n"
+        "print(tests.export.to_graph(tests.plain()) == tests.plain_graph(), 'jax2onnx.plugins.examples' in sys.modules)"
     )
     root = Path(__file__).parents[2]
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=300, check=False
     )
-    later = hashlib.sha256(export.to_graph(plain())).hexdigest()
-    assert done.stdout.split() == [later, "False"], done.stderr
+    assert done.stdout.split() == ["True", "False"], done.stderr
 
 
 def test_a_pipeline_without_covariates_and_statics_exports_as_well() -> None:
