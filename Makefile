@@ -16,6 +16,9 @@ ifeq ($(UV),)
 UV := .tools/bin/uv
 endif
 export UV_PYTHON_DOWNLOADS := never
+# uv leaves it to Python to compile what it installed. Where that may not keep its bytecode, every process compiles all
+# that it imports, which takes a forecast longer than everything else together.
+unexport PYTHONDONTWRITEBYTECODE
 
 SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))
 

@@ -237,14 +237,14 @@ def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Sign]:
 
 
 def _champion(spec: Spec, ledger: Ledger) -> Sign:
-    from forecaster.serving import bundle, keys
+    from forecaster.serving import bundle
 
     reigning = ledger.champion(spec.name)
     if reigning is None:
         return Sign("warn", "champion", "none yet: seasonal naive forecasts until the gate admits a model")
     text = f"{reigning.bundle_digest}, since {_when(reigning.at, spec)}: {reigning.reason}"
     try:
-        bundle.read(spec.state_folder / "bundles" / reigning.bundle_digest, keys.trusted(spec.state_folder))
+        bundle.of(spec.state_folder / "bundles" / reigning.bundle_digest, spec.state_folder)
     except BundleError as error:
         return Sign(
             "warn", "champion", f"{text}; seasonal naive forecasts instead, as its bundle is of no use: {error}"

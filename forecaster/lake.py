@@ -172,6 +172,7 @@ class Lake:
                 f"lake {url!r}: found % in the path of a folder, which Delta decodes; wanted a path without"
             )
         self.url = url.rstrip("/")
+        self._read: dict[tuple[str, int, bool], ds.Dataset] = {}  # by table and version, which stays what it is
 
     def append(self, table: str, rows: pa.Table | pd.DataFrame | Iterable[pa.Table]) -> int:
         """Add rows in one atomic commit; the table's version afterwards. No rows, no commit.
@@ -279,6 +280,13 @@ class Lake:
             raise LakeError(f"lake table '{table}' at {self.url} cannot be opened: {_short(error)}") from error
 
     def _dataset(self, table: str, version: int | None, codes: bool) -> ds.Dataset:
+        if version is None:
+            return self._opened(table, None, codes)
+        if (found := self._read.get((table, version, codes))) is None:
+            found = self._read[table, version, codes] = self._opened(table, version, codes)
+        return found
+
+    def _opened(self, table: str, version: int | None, codes: bool) -> ds.Dataset:
         options = ds.ParquetReadOptions(dictionary_columns=set(REPEATING) if codes else set())
         return DeltaTable(self._place(table), version=version).to_pyarrow_dataset(parquet_read_options=options)
 

@@ -21,6 +21,8 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param
 from mlflow.models import ModelSignature
 from mlflow.types import Schema, TensorSpec
 
+from forecaster.serving.encryption import locked
+
 if TYPE_CHECKING:
     from forecaster.stages.remember import Record
 
@@ -69,10 +71,17 @@ class Registry:
             if bundle is None:
                 return None
             mlflow.log_artifacts(str(bundle), "bundle")
-            return self.version_of(bundle.name) or self._register(bundle, run_id)
+            return self.version_of(bundle.name) or self._register(bundle, run_id, str(run.info.artifact_uri))
 
-    def _register(self, bundle: Path, run_id: str) -> str:
-        model = onnx.load_model_from_string((bundle / "model.onnx").read_bytes())
+    def _register(self, bundle: Path, run_id: str, artifacts: str) -> str:
+        content = (bundle / "model.onnx").read_bytes()
+        if not self._client.search_registered_models(f"name = '{self._pipeline}'"):
+            self._client.create_registered_model(self._pipeline)
+        tags = {"bundle": bundle.name}
+        if locked(content):  # the registry gets it as it lies, and no model that anyone could load
+            kept = self._client.create_model_version(self._pipeline, f"{artifacts}/bundle", run_id, tags=tags)
+            return str(kept.version)
+        model = onnx.load_model_from_string(content)
         logged = mlflow.onnx.log_model(
             model,
             name="model",
@@ -80,10 +89,8 @@ class Registry:
             pip_requirements=["onnxruntime", "numpy"],
             save_as_external_data=False,
         )
-        if not self._client.search_registered_models(f"name = '{self._pipeline}'"):
-            self._client.create_registered_model(self._pipeline)
         made = self._client.create_model_version(
-            self._pipeline, logged.model_uri, run_id, tags={"bundle": bundle.name}, model_id=logged.model_id
+            self._pipeline, logged.model_uri, run_id, tags=tags, model_id=logged.model_id
         )
         return str(made.version)
 

@@ -91,16 +91,12 @@ class Questions:
         desk = desks.read(state / desks.FOLDER, shown.desk)
         if desk.bundle is None:
             return cls(shown, desk, None, "no model forecasts at present, the seasonal naive does")
-        from forecaster.serving import (
-            bundle as bundles,
-        )  # with onnxruntime, which a page that nobody asks can do without
-        from forecaster.serving import keys
+        # With onnxruntime, which a page that nobody asks can do without.
+        from forecaster.serving import bundle as bundles
         from forecaster.serving.predict import Predictor
 
         try:
-            predictor = Predictor(
-                bundles.read(state / "bundles" / desk.bundle, keys.trusted(state)), threads=1
-            )  # of one depot
+            predictor = Predictor(bundles.of(state / "bundles" / desk.bundle, state), threads=1)  # of one depot
         except BundleError as error:
             return cls(shown, desk, None, str(error))
         return cls(shown, desk, predictor, None)

@@ -12,11 +12,13 @@ from forecaster.ledger import Ledger
 from forecaster.model import export
 from forecaster.registry import CHALLENGER, CHAMPION, PREVIOUS, Registry
 from forecaster.serving import bundle, keys
+from forecaster.serving.encryption import Cipher
 from forecaster.spec import Spec, load
 from forecaster.stages import remember
 from forecaster.stages.remember import Record
 from tests import panels
 from tests.calls import Call, caller
+from tests.graphs import small as tiny
 
 
 @pytest.fixture
@@ -188,3 +190,19 @@ def test_a_run_that_was_half_told_is_told_whole_and_no_more_than_once(spec: Spec
         remember.write_down(record("night-1"), {}, spec)
         remember.tell(spec)
     assert len(registry(spec)._client.search_runs(["1"])) == 1
+
+
+def test_the_registry_gets_an_encrypted_model_as_it_lies(spec: Spec) -> None:
+    small, about = tiny(), {"encoding": {"covariates": [], "statics": []}, "levels": [0.5], "lookback": 3}
+    locked = bundle.write(
+        spec.state_folder / "bundles", small, {}, about, keys.signer(spec.state_folder), Cipher(bytes(32))
+    )
+    remember.write_down(record("night-1", locked.name), {"a.png": b"a picture"}, spec)
+    version = remember.tell(spec)["night-1"]
+    told = registry(spec)
+    assert told.version_of(locked.name) == version == "1"
+    told.crown(version)
+    assert told.alias(CHAMPION) == "1"
+    kept = [each for each in spec.state_folder.rglob("model.onnx") if each.is_file()]
+    assert len(kept) == 2  # the bundle's own and the registry's copy
+    assert all(small not in each.read_bytes() for each in spec.state_folder.rglob("*") if each.is_file())

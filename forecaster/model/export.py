@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
+import pkgutil
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import jax
@@ -11,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 import onnx
 from jax2onnx import to_onnx
+from jax2onnx.plugins import jax as of_jax
+from jax2onnx.plugins import plugin_system
 
 from forecaster.errors import ExportError
 from forecaster.model import gru_operator
@@ -57,8 +62,6 @@ def window(arrays: Mapping[str, Any]) -> Window:
 def to_graph(candidate: Candidate) -> bytes:
     """The whole forward pass as one ONNX file, depots a dynamic axis; inputs are those of `Panel.window` by name.
 
-    It is exported twice and the second is taken: the first graph that a process exports folds other constants than all
-    later ones do, whatever caches are cleared, and the same candidate shall give the same bytes.
     Raises ExportError when the exporter or the ONNX checker objects.
     """
     shape = architecture(candidate)
@@ -80,10 +83,10 @@ def to_graph(candidate: Candidate) -> bytes:
     # Says of every inner shape that it is not known; the checker below and the parity check know better.
     logging.getLogger("onnx_ir.serde").setLevel(logging.ERROR)
     try:
-        for _ in range(2):
-            proto = to_onnx(
-                quantiles, inputs, model_name="forecaster", opset=OPSET, input_names=list(INPUTS), output_names=[OUTPUT]
-            )
+        _load_plugins()
+        proto = to_onnx(
+            quantiles, inputs, model_name="forecaster", opset=OPSET, input_names=list(INPUTS), output_names=[OUTPUT]
+        )
         onnx.checker.check_model(proto, full_check=True)
     except Exception as error:  # the exporter raises whatever its plugins raise
         raise ExportError(f"the model cannot be exported: {type(error).__name__}: {error}") from error
@@ -91,12 +94,26 @@ def to_graph(candidate: Candidate) -> bytes:
     return content
 
 
+@cache
+def _load_plugins() -> None:
+    """What lowers JAX's own operations, and nothing else: left to itself the exporter imports all that it has, of which
+    the parts for Equinox, Flax and its examples build models and compile them while they are imported, for ten seconds.
+    """
+    for found in pkgutil.walk_packages(of_jax.__path__, f"{of_jax.__name__}."):
+        importlib.import_module(found.name)
+    plugin_system._already_imported_plugins = True
+
+
 def _one_by_one(member: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """`jax.vmap` written out: the operator knows no batch of parameters."""
 
     def each(members: Any) -> Any:
         count = len(jax.tree.leaves(members)[0])
-        said = [member(jax.tree.map(lambda x, i=i: x[i], members)) for i in range(count)]
+        said = []
+        for i in range(count):
+            with jax.ensure_compile_time_eval():  # so that taking one of them is not a node of the graph
+                one = jax.tree.map(lambda x, i=i: jnp.asarray(np.asarray(x)[i]), members)
+            said.append(member(one))
         return jax.tree.map(lambda *x: jnp.stack(x), *said)
 
     return each

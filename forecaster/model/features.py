@@ -46,28 +46,39 @@ def trailing_sum(
     """Sum over `length` days, each `every` days before the next, up to each day: by doubling, so that a year takes
     eight shifts, and made of shifts alone, which are exact and export.
     """
-    total, done, power, block = jnp.zeros_like(x), 0, 1, x
+    total, done, power, block = None, 0, 1, x
     while power <= length:
         if length & power:
-            total = total + shift(block, every * done)
+            moved = shift(block, every * done)
+            total = moved if total is None else total + moved
             done += power
         power *= 2
         if power <= length:
             block = block + shift(block, every * power // 2)
+    assert total is not None  # as a length is one at least
     return total
 
 
 def shift(x: Float[Array, "depots days *more"], days: int) -> Float[Array, "depots days *more"]:
     """x as it was `days` earlier; zero before the window."""
-    if days == 0:
-        return x
-    kept = x[:, : max(x.shape[1] - days, 0)]
-    padding = [(0, 0), (min(days, x.shape[1]), 0)] + [(0, 0)] * (x.ndim - 2)
-    return jnp.pad(kept, padding)
+    return _between(x, -days, x.shape[1] - days)
+
+
+def _between(x: Array, first: int, end: int) -> Array:
+    """The days from `first` until before `end`, zero outside of the window."""
+    days = x.shape[1]
+    kept = x[:, max(first, 0) : max(min(end, days), 0)]
+    before = min(max(-first, 0), end - first)
+    after = end - first - before - kept.shape[1]
+    if before == after == 0:
+        return kept
+    return jnp.pad(kept, [(0, 0), (before, after)] + [(0, 0)] * (x.ndim - 2))
 
 
 def ahead_of(x: Array, first: int, origins: int, horizon: int, stride: int) -> Array:
     """(depots, days, …) → (depots, origins, horizon, …): the value on each day that is forecast from each origin."""
+    if origins == 1:
+        return x[:, None, first + 1 : first + 1 + horizon]
     span = stride * (origins - 1) + 1
     return jnp.stack([x[:, first + h : first + h + span : stride] for h in range(1, horizon + 1)], axis=2)
 
@@ -94,20 +105,20 @@ def make(
     known = usable.astype(jnp.float32)
     log = jnp.where(usable, jnp.log1p(jnp.where(usable, window.demand, 0.0)), 0.0)
 
-    count, year_count = trailing_sum(known, LEVEL), trailing_sum(known, YEAR)
-    recent = trailing_sum(log, LEVEL) / jnp.maximum(count, 1.0)
-    year = trailing_sum(log, YEAR) / jnp.maximum(year_count, 1.0)
-    level = jnp.where(count > 0, recent, jnp.where(year_count > 0, year, mean))
+    # Level and year are made of whole weeks, whose sums are there already.
     week_count, week_sum = trailing_sum(known, 7), trailing_sum(log, 7)
+    count, year_count = (trailing_sum(week_count, length // 7, every=7) for length in (LEVEL, YEAR))
+    recent = trailing_sum(week_sum, LEVEL // 7, every=7) / jnp.maximum(count, 1.0)
+    year = trailing_sum(week_sum, YEAR // 7, every=7) / jnp.maximum(year_count, 1.0)
+    level = jnp.where(count > 0, recent, jnp.where(year_count > 0, year, mean))
     week = jnp.where(week_count > 0, week_sum / jnp.maximum(week_count, 1.0), level)
 
     relative = jnp.clip(log - level, -4.0, 4.0) * known
     lag7 = (log - shift(log, 7)) * known * shift(known, 7)
     # What the anchor missed: the network is asked for that of the days to come.
-    expected = shift(trailing_sum(log, WEEKS, every=7), 7) / jnp.maximum(
-        shift(trailing_sum(known, WEEKS, every=7), 7), 1.0
-    )
-    surprising = known * (shift(trailing_sum(known, WEEKS, every=7), 7) > 0).astype(jnp.float32)
+    told = shift(trailing_sum(known, WEEKS, every=7), 7)
+    expected = shift(trailing_sum(log, WEEKS, every=7), 7) / jnp.maximum(told, 1.0)
+    surprising = known * (told > 0).astype(jnp.float32)
     surprise = jnp.clip(log - expected, -4.0, 4.0) * surprising
     of_week = trailing_sum(surprise, 7) / jnp.maximum(trailing_sum(surprising, 7), 1.0)
     size = (level - mean) / spread
@@ -128,17 +139,19 @@ def make(
 
     def ago(x: Array, by: int) -> Array:
         """What x was `by` days before each day that may be forecast, those after the first origin."""
-        begin, end = first + 1 - by, max(min(total - by, x.shape[1]), 0)
-        kept = x[:, max(begin, 0) : end]
-        before = min(max(-begin, 0), total - first - 1)
-        padding = [(0, 0), (before, total - first - 1 - before - kept.shape[1])] + [(0, 0)] * (x.ndim - 2)
-        return jnp.pad(kept, padding)
+        return _between(x, first + 1 - by, total - by)
 
-    def calendar(by: int) -> Array:
-        return ago(window.calendar, by) * constants["calendar"][None, None]
+    calendar = window.calendar * constants["calendar"][None, None]
+
+    def lately(x: Array, weeks: int) -> Array:
+        """What x was in the weeks before each day that may be forecast, the last of them a week before it."""
+        return _between(x, first + 1 - 7 * weeks, total - 7)
+
+    def summed(recent: Array, weeks: int) -> Array:
+        return trailing_sum(recent, weeks, every=7)[:, 7 * (weeks - 1) :]
 
     def weeks_before(x: Array, weeks: int) -> Array:
-        return sum((ago(x, 7 * week) for week in range(2, weeks + 1)), ago(x, 7))
+        return summed(lately(x, weeks), weeks)
 
     weight = weeks_before(known, WEEKS)
     same_weekday = weeks_before(log, WEEKS) / jnp.maximum(weight, 1.0)
@@ -146,12 +159,9 @@ def make(
     habit_weight = weeks_before(known, SEASON_WEEKS)
     habit = weeks_before(relative, SEASON_WEEKS) / jnp.maximum(habit_weight, 1.0)
     # What was special on the days that make the anchor: without it, last week's promotion looks like a habit.
-    specials = [
-        jnp.concatenate([ago(window.covariates, 7 * week), calendar(7 * week)[..., -HOLIDAYS:]], axis=-1)
-        * ago(known, 7 * week)[..., None]
-        for week in range(1, WEEKS + 1)
-    ]
-    at_anchor = sum(specials[1:], specials[0]) / jnp.maximum(weight, 1.0)[..., None]
+    holidays = calendar[..., -HOLIDAYS:]
+    special = jnp.concatenate([lately(window.covariates, WEEKS), lately(holidays, WEEKS)], axis=-1)
+    at_anchor = summed(special * lately(known, WEEKS)[..., None], WEEKS) / jnp.maximum(weight, 1.0)[..., None]
     last_year_known = yearly * ago(known, YEAR)
     then = ago(level, YEAR + 7)
     last_year = jnp.clip(ago(log, YEAR) - then, -4.0, 4.0) * last_year_known
@@ -159,7 +169,7 @@ def make(
     near = ago(week_count, YEAR - 3)
     last_week = jnp.clip(ago(week_sum, YEAR - 3) / jnp.maximum(near, 1.0) - then, -4.0, 4.0)
     last_week = yearly * last_week * (near > 0).astype(jnp.float32)
-    special_then = yearly * calendar(YEAR)[..., -HOLIDAYS:]
+    special_then = yearly * ago(holidays, YEAR)
 
     lags = [ago(log, 7 * k) for k in range(1, WEEKS + 1)]
     masks = [ago(known, 7 * k) for k in range(1, WEEKS + 1)]
@@ -168,7 +178,7 @@ def make(
     of_day = jnp.concatenate(
         [
             jnp.stack([*single, ago(window.open, 0)], axis=-1),
-            calendar(0),
+            ago(calendar, 0),
             special_then,
             at_anchor,
             ago(window.covariates, 1),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import jax
@@ -103,7 +104,9 @@ def answer(
     """
     scan, origins = seen.encoder.shape[1], seen.decoder.shape[1]
     kind = seen.encoder.dtype
-    parameters = jax.tree.map(lambda x: jnp.asarray(x, kind), parameters)
+    parameters = jax.tree.map(
+        lambda x: x if isinstance(x, Array) and x.dtype == kind else jnp.asarray(x, kind), parameters
+    )
     tables = (parameters["embeddings"][str(i)]["embedding"] for i in range(len(shape.labels)))
     each = [jnp.take(table, statics[:, i], axis=0) for i, table in enumerate(tables)]
     embedded = jnp.concatenate(each, axis=-1) if each else None
@@ -133,19 +136,15 @@ def answer(
 
     middle = shape.median
     center = seen.anchor[..., None] + out[..., middle : middle + 1]
-    down = _reached([out[..., i : i + 1] for i in reversed(range(middle))], FARTHEST_DOWN)
-    up = _reached([out[..., i : i + 1] for i in range(middle + 1, len(shape.levels))], FARTHEST_UP)
-    lower, upper = [center - reach for reach in reversed(down)], [center + reach for reach in up]
-    return Said(jnp.concatenate([*lower, center, *upper], axis=-1), seen.anchor)
+    steps = jax.nn.softplus(out)
+    down = _reached([steps[..., i : i + 1] for i in reversed(range(middle))], FARTHEST_DOWN)
+    up = _reached([steps[..., i : i + 1] for i in range(middle + 1, len(shape.levels))], FARTHEST_UP)
+    return Said(jnp.concatenate([center - down[..., ::-1], center, center + up], axis=-1), seen.anchor)
 
 
-def _reached(steps: list[Array], farthest: float) -> list[Array]:
+def _reached(steps: list[Array], farthest: float) -> Array:
     """How far from the median each level lies, the nearest first; never as far as `farthest`."""
-    reached, total = [], jnp.float32(0)
-    for step in steps:
-        total = total + jax.nn.softplus(step)
-        reached.append(farthest * jnp.tanh(total / farthest))
-    return reached
+    return farthest * jnp.tanh(jnp.concatenate(list(accumulate(steps, jnp.add)), axis=-1) / farthest)
 
 
 def masks(shape: Architecture, rate: Float[Array, ""], key: Array, depots: int) -> Float[Array, "depots units"]:
@@ -184,7 +183,7 @@ def forward(
     trust, share = parameters["blend"]["members"], parameters["blend"]["anchor"]
     mean = (each.quantiles[:, :, 0] * trust[:, None, None, None]).sum(axis=0)
     middle = mean[..., shape.median : shape.median + 1]
-    center = middle + share * (each.anchor[0, :, 0, :, None] - middle)
+    center = middle + share * (seen.anchor[:, 0, :, None] - middle)
     said = center + (mean - middle) * parameters["calibration"][None]
     log = _in_order(said, shape.median)
     open_ = window.open[:, -shape.horizon :, None]

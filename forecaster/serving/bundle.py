@@ -9,6 +9,7 @@ The digest of a bundle is the sha256 of its manifest, and its folder is named af
 place and then renamed into it, so that a half-written one is never seen. What is read is believed in this order: the
 files are exactly these; the seal fits the manifest, whose bytes nobody has parsed so far; the manifest vouches for the
 other files; the graph keeps to itself (`graph`). All of it is one look at each file, whose bytes are then used.
+Model and weights may be encrypted (`encryption`), which changes neither digest nor seal.
 """
 
 from __future__ import annotations
@@ -21,20 +22,23 @@ import shutil
 import stat
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from forecaster.errors import BundleError
-from forecaster.serving import archive, graph, keys
+from forecaster.serving import archive, encryption, graph, keys
+from forecaster.serving.encryption import Cipher
 from forecaster.serving.keys import Signer, Trusted
 from forecaster.values import Encoding
 
 MODEL, WEIGHTS, MANIFEST, SEAL = "model.onnx", "weights.npz", "manifest.json", "manifest.sig"
 FILES = frozenset({MODEL, WEIGHTS, MANIFEST, SEAL})
+SECRET = (MODEL, WEIGHTS)  # what may be encrypted
 FORMAT = 2
 LARGEST = 1 << 30  # bytes of a file
 
@@ -76,10 +80,12 @@ def write(
     weights: Mapping[str, np.ndarray[Any, Any]],
     about: Mapping[str, Any],
     signer: Signer,
+    cipher: Cipher | None = None,
 ) -> Path:
     """Write a bundle into `parent`, in a folder named after its digest; the same content gives the same bytes.
 
-    One that is there already is sealed anew where another key had signed it.
+    With a `cipher` model and weights are encrypted, with a new nonce each time. One that is there already is sealed
+    anew where another key had signed it, and is encrypted or opened where it would be so now.
     Raises BundleError for a graph that would be refused, or when what is there already is damaged.
     """
     graph.inspect(model)
@@ -92,6 +98,8 @@ def write(
     files[MANIFEST] = (json.dumps(manifest, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
     files[SEAL] = signer.seal(files[MANIFEST])
     target = parent / hashlib.sha256(files[MANIFEST]).hexdigest()[:16]
+    if cipher is not None:
+        files |= {name: cipher.lock(files[name], target.name, name) for name in SECRET}
     parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=".bundle-", dir=parent))
     try:
@@ -101,8 +109,9 @@ def write(
                 out.flush()
                 os.fsync(out.fileno())
         if target.exists():
-            (beside / SEAL).replace(target / SEAL)
-            read(target, (signer.public,))
+            for name in (SEAL, *_otherwise_locked(target, cipher)):
+                (beside / name).replace(target / name)
+            read(target, (signer.public,), cipher)
         else:
             beside.chmod(0o755)
             beside.rename(target)
@@ -111,9 +120,15 @@ def write(
     return target
 
 
-def read(path: Path, trusted: Trusted) -> Bundle:
+def of(path: Path, state: Path) -> Bundle:
+    """`read` with the keys of this machine, in the environment or in a state folder."""
+    return read(path, keys.trusted(state), partial(encryption.to_read, state))
+
+
+def read(path: Path, trusted: Trusted, cipher: Cipher | Callable[[], Cipher] | None = None) -> Bundle:
     """The bundle of a folder or of a packed file, verified with one of the `trusted` keys before it is parsed.
 
+    `cipher`, or what finds it, is asked where the bundle is encrypted; what it decrypts stays in memory.
     Raises BundleError naming the file, what was found and what was wanted.
     """
     name, content = archive.unpack(path) if path.is_file() else (path.name, _content(path))
@@ -131,6 +146,7 @@ def read(path: Path, trusted: Trusted) -> Bundle:
     except BundleError as error:
         raise BundleError(f"bundle {path}: {SEAL}: {error}") from error
     manifest = _manifest(path, content[MANIFEST])
+    content |= _unlocked(path, name, content, cipher)
     for each in (MODEL, WEIGHTS):
         found, wanted = hashlib.sha256(content[each]).hexdigest(), str(manifest["files"].get(each))
         if found != wanted:
@@ -140,6 +156,32 @@ def read(path: Path, trusted: Trusted) -> Bundle:
     except BundleError as error:
         raise BundleError(f"bundle {path}: {MODEL}: {error}") from error
     return Bundle(digest, content[MODEL], manifest, content[WEIGHTS])
+
+
+def _unlocked(
+    path: Path, name: str, content: Mapping[str, bytes], cipher: Cipher | Callable[[], Cipher] | None
+) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for each in SECRET:
+        if not encryption.locked(content[each]):
+            continue
+        try:
+            if cipher is None:
+                raise BundleError("encrypted, and there is no key to decrypt it with")
+            cipher = cipher if isinstance(cipher, Cipher) else cipher()
+            found[each] = cipher.unlock(content[each], name, each)
+        except BundleError as error:
+            raise BundleError(f"bundle {path}: {each}: {error}") from error
+    return found
+
+
+def _otherwise_locked(folder: Path, cipher: Cipher | None) -> Iterator[str]:
+    """The files that lie open and shall not, or are locked and shall not be so."""
+    wanted = encryption.MAGIC + cipher.name if cipher is not None else None
+    for name in SECRET:
+        content = _plain(folder / name)
+        if not content.startswith(wanted) if wanted else encryption.locked(content):
+            yield name
 
 
 def _content(folder: Path) -> dict[str, bytes]:

@@ -96,20 +96,20 @@ def _make(file: Path) -> None:
     """A new key and its public half; where two processes make one at once, the first one's stays."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     key = Ed25519PrivateKey.generate()
-    _place(
+    place(
         file,
         key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
     )
     public = _kept(file).public_key()
     half = file.with_name(file.stem + PUBLIC)
-    _place(
+    place(
         half,
         public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo),
     )
     half.chmod(0o644)
 
 
-def _place(file: Path, content: bytes) -> None:
+def place(file: Path, content: bytes) -> None:
     """Write a file that only its owner may read, whole or not at all; one that is there stays."""
     handle, name = tempfile.mkstemp(prefix=".key-", dir=file.parent)  # with mode 0600
     beside = Path(name)

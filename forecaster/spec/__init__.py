@@ -119,6 +119,8 @@ class Spec(Section):
     """Who is told of what a night did."""
     page: Page = Page()
     """Who may see the page."""
+    encrypt_bundles: bool = False
+    """Encrypt the model in each bundle, with the key of FORECASTER_ENCRYPTION_KEY or of `state/keys`."""
     state: str = "var"
     """Folder for everything the nights keep, relative to the pipeline file."""
     lake: str | None = None
@@ -209,7 +211,9 @@ class Spec(Section):
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of the pipeline file, for editors."""
-    schema = Spec.model_json_schema()
+    from forecaster.spec.described import described
+
+    schema = described(Spec.model_json_schema(), Spec)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "forecaster pipeline file"}
 
 

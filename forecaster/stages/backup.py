@@ -20,10 +20,12 @@ import sqlalchemy as sa
 from forecaster.errors import BackupError, LakeError
 from forecaster.lake import TABLES, Lake
 from forecaster.migrations import connect, tables
+from forecaster.serving import encryption
 from forecaster.serving.keys import FOLDER, PRIVATE, PUBLIC
 from forecaster.spec import Spec
 
 MANIFEST, LEDGER, LAKE, STATE = "backup.json", "ledger.db", "lake", "state"
+SECRETS = (PRIVATE, encryption.FILE)  # in the folder of keys
 KEPT = ("bundles", "specs", "registry_waiting")  # folders of `state`
 LOG = "_delta_log"
 HINT = "_last_checkpoint"  # of a log: Delta does without, and it may name a checkpoint younger than what was copied
@@ -114,7 +116,7 @@ def _everything(spec: Spec, *, private_key: bool) -> Iterator[tuple[Any, str, st
     disk, state = fsspec.filesystem("file"), spec.state_folder
     found = [file for kind in KEPT for file in sorted((state / kind).rglob("*")) if file.is_file()]
     found += sorted((state / FOLDER).glob(f"*{PUBLIC}"))
-    found += [file for file in [state / FOLDER / PRIVATE] if private_key and file.exists()]
+    found += [file for name in SECRETS if (file := state / FOLDER / name).exists() and private_key]
     for file in found:
         if not any(part.startswith(".") or part.endswith(".new") for part in file.relative_to(state).parts):
             yield disk, str(file), f"{STATE}/{file.relative_to(state).as_posix()}"

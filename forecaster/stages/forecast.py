@@ -16,7 +16,6 @@ from forecaster.errors import BundleError
 from forecaster.ledger import Ledger
 from forecaster.publication import Tier
 from forecaster.serving import bundle as bundles
-from forecaster.serving import keys
 from forecaster.serving.fallback import seasonal_naive
 from forecaster.serving.predict import Predictor
 from forecaster.spec import Spec
@@ -81,7 +80,7 @@ def forecast(spec: Spec, choice: Choice, knowledge: Knowledge) -> Made:
     try:
         if choice.bundle is None:
             raise BundleError("no model was ever admitted")
-        predictor = Predictor(bundles.read(choice.bundle, keys.trusted(spec.state_folder)))
+        predictor = Predictor(bundles.of(choice.bundle, spec.state_folder))
         panel = panels.build(knowledge, spec, predictor.bundle.encoding)
         new = caveats.newcomers(panel, predictor.bundle)
         said, digest, told = predictor(panel), predictor.bundle.name, new.sentences()

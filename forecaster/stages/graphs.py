@@ -21,8 +21,10 @@ from forecaster.values import Candidate
 def graph(candidate: Candidate, spec: Spec) -> bytes:
     """The graph of `export.to_graph`, from `state/graphs` where it has been made before.
 
-    Raises ExportError when it cannot be made.
+    Where bundles are encrypted no graph is kept beside them. Raises ExportError when it cannot be made.
     """
+    if spec.encrypt_bundles:
+        return export.to_graph(candidate)
     file = folder(spec) / f"{_digest(candidate)}.onnx"
     try:
         content = file.read_bytes()

@@ -68,8 +68,9 @@ def look_back(spec: Spec, panel: Panel) -> None:
 def tallies(panel: Panel, lake: Lake, weeks: Iterable[date]) -> Iterator[Tally]:
     """The tallies of these weeks, and of the depots over the last four."""
     depots = np.zeros((len(panel.depot_ids), 2, 5))
+    version = lake.version("forecasts")  # of which the table is opened once
     for week in weeks:
-        said = _said(panel, lake, week, panel.cutoff)
+        said = _said(panel, lake, version, week)
         if not len(said):
             continue
         for part, labels, of_row in _parts(panel, said):
@@ -87,11 +88,11 @@ def _weeks(known: date | None, last: date) -> list[date]:
     return [first + timedelta(weeks=i) for i in range((last - first).days // 7 + 1)]
 
 
-def _said(panel: Panel, lake: Lake, week: date, cutoff: date) -> Said:
+def _said(panel: Panel, lake: Lake, version: int, week: date) -> Said:
     """What was forecast of a week's days up to the cutoff, where what came is known."""
-    end = min(week + timedelta(days=SEASON - 1), cutoff)
+    end = min(week + timedelta(days=SEASON - 1), panel.cutoff)
     wanted = (pc.field("target_date") >= pa.scalar(week)) & (pc.field("target_date") <= pa.scalar(end))
-    table = lake.read("forecasts", where=wanted, columns=_READ)
+    table = lake.read("forecasts", where=wanted, version=version, columns=_READ)
     place = {depot: row for row, depot in enumerate(panel.depot_ids)}
     row = np.array([place.get(depot, -1) for depot in table["depot_id"].to_pylist()], np.intp)
     day = (table["target_date"].to_numpy().astype("datetime64[D]") - panel.days[0]).astype(np.intp)

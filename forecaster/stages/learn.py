@@ -22,7 +22,7 @@ from forecaster.lake import TABLES, Lake
 from forecaster.model import compiling, export, hosts, train
 from forecaster.model.epochs import Epoch
 from forecaster.model.train import VALIDATION
-from forecaster.serving import archive, keys
+from forecaster.serving import archive, encryption, keys
 from forecaster.serving import bundle as bundles
 from forecaster.serving.fallback import seasonal_naive
 from forecaster.serving.predict import Predictor
@@ -160,7 +160,7 @@ def backtest(
     scores = backtests.run({**told, **shared}, panel, days, every=every, seen=seen, shared=shared, fan=fan)
     if champion is not None:
         try:
-            reigning = Predictor(bundles.read(champion, keys.trusted(spec.state_folder)))
+            reigning = Predictor(bundles.of(champion, spec.state_folder))
             read = seen if isinstance(seen, Past) else Past(knowledge, panel, spec)
             its_own = read.under(reigning.bundle.encoding)
             told = {CHAMPION: _telling(CHAMPION, _as_judged(reigning), on_model)}
@@ -284,9 +284,10 @@ def to_bundle(
             if name != CHAMPION
         },
     }
-    folder = bundles.write(bundle_folder(spec), graph, weights, about, keys.signer(spec.state_folder))
-    bundles.read(archive.pack(folder), keys.trusted(spec.state_folder))
-    bundles.read(folder, keys.trusted(spec.state_folder))
+    cipher = encryption.to_write(spec.state_folder) if spec.encrypt_bundles else None
+    folder = bundles.write(bundle_folder(spec), graph, weights, about, keys.signer(spec.state_folder), cipher)
+    bundles.of(archive.pack(folder), spec.state_folder)
+    bundles.of(folder, spec.state_folder)
     return Exported(folder, agreement)
 
 

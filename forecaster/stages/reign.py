@@ -9,7 +9,6 @@ from forecaster.errors import BundleError, LedgerError, SpecError
 from forecaster.ledger import Ledger, Promotion
 from forecaster.records import before_champion
 from forecaster.serving import bundle as bundles
-from forecaster.serving import keys
 from forecaster.spec import Spec
 from forecaster.stages import remember
 
@@ -64,7 +63,7 @@ def _crown(
     spec: Spec, ledger: Ledger, digest: str, run_id: str, version: str | None, *, by: str, reason: str, now: datetime
 ) -> Change:
     try:
-        bundles.read(spec.state_folder / "bundles" / digest, keys.trusted(spec.state_folder))
+        bundles.of(spec.state_folder / "bundles" / digest, spec.state_folder)
     except BundleError as error:
         raise BundleError(f"not promoted: {error}") from error
     done = ledger.promote(

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from forecaster import lease
 from forecaster.errors import BackupError, Busy
 from forecaster.migrations import connect, tables
+from forecaster.serving import encryption
 from forecaster.serving.keys import FOLDER, PRIVATE, PUBLIC
 from forecaster.spec import Spec
 from forecaster.stages import backup
@@ -94,7 +95,10 @@ def _files(spec: Spec, folder: Path, found: Manifest) -> None:
 
 
 def _place(file: Path, to: Path, *, whole_key: bool) -> None:
-    if to.parent.name == FOLDER:
+    if to.parent.name == FOLDER and to.name == encryption.FILE:
+        if to.exists():
+            return  # this machine goes on encrypting with its own
+    elif to.parent.name == FOLDER:
         own = to.parent / PRIVATE
         if (not whole_key or own.exists()) and to.name.endswith(PUBLIC):
             to = to.with_name(BROUGHT)
@@ -103,7 +107,7 @@ def _place(file: Path, to: Path, *, whole_key: bool) -> None:
         to.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     to.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(file, to)
-    if to.name == PRIVATE:
+    if to.name in backup.SECRETS:
         to.chmod(0o600)
 
 

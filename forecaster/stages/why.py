@@ -18,7 +18,7 @@ from forecaster.errors import BundleError, DeskError, NoUsableData
 from forecaster.ledger import Ledger
 from forecaster.publication import Publication, PublishedChange
 from forecaster.serving import bundle as bundles
-from forecaster.serving import keys, recalibrate
+from forecaster.serving import recalibrate
 from forecaster.serving.bundle import Bundle
 from forecaster.serving.fallback import seasonal_naive
 from forecaster.serving.predict import Predictor
@@ -80,7 +80,7 @@ def _earlier(spec: Spec, shown: Publication) -> Earlier:
     bundle = predictor = None
     if shown.bundle_digest is not None:
         folder = spec.state_folder / "bundles" / shown.bundle_digest
-        bundle = bundles.read(folder, keys.trusted(spec.state_folder))
+        bundle = bundles.of(folder, spec.state_folder)
         predictor = Predictor(bundle)
     return Earlier(shown, shown.as_of.astimezone(spec.zone).date(), desk, bundle, predictor)
 
@@ -118,7 +118,7 @@ def _weights(earlier: Earlier, spec: Spec, made: Made) -> Doubles:
     if earlier.bundle is None or made.digest is None:
         return tonight.astype(float)
     assert made.choice.bundle is not None  # since it has a digest
-    bundle = bundles.read(made.choice.bundle, keys.trusted(spec.state_folder))
+    bundle = bundles.of(made.choice.bundle, spec.state_folder)
     found = recalibrate.medians(tonight, made.panel, bundle, earlier.bundle)
     strange = np.array([depot in made.strangers for depot in made.panel.depot_ids], bool)
     return np.where(strange[:, None], tonight.astype(float), found)

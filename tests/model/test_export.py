@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -93,6 +96,18 @@ def test_the_graph_names_its_inputs_and_leaves_the_number_of_depots_open() -> No
 
 def test_the_same_candidate_gives_the_same_bytes() -> None:
     assert export.to_graph(plain()) == plain_graph()
+
+
+def test_the_first_graph_of_a_process_is_like_the_next_and_takes_no_more_of_the_exporter_than_it_needs() -> None:
+    code = (
+        "import sys; from tests.model import test_export as tests\n"
+        "print(tests.export.to_graph(tests.plain()) == tests.plain_graph(), 'jax2onnx.plugins.examples' in sys.modules)"
+    )
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.stdout.split() == ["True", "False"], done.stderr
 
 
 def test_a_pipeline_without_covariates_and_statics_exports_as_well() -> None:

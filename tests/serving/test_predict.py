@@ -50,6 +50,18 @@ def test_depots_in_chunks_are_depots_at_once(predictor: Predictor, monkeypatch: 
         np.testing.assert_allclose(predictor(given).quantiles, at_once, rtol=1e-6)
 
 
+def test_pieces_that_run_beside_one_another_come_back_in_their_order(
+    predictor: Predictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = panels.panel(7)
+    at_once = predictor(given).quantiles
+    monkeypatch.setattr(predict, "ALONE", 1)
+    monkeypatch.setattr(predict, "PIECE", 2)
+    for threads in (1, 2, 5):
+        said = Predictor(predictor.bundle, threads=threads)(given).quantiles
+        np.testing.assert_allclose(said, at_once, rtol=1e-6)
+
+
 def test_a_panel_that_was_made_for_something_else_is_refused(predictor: Predictor) -> None:
     given = panels.panel()
     words = given.encoding

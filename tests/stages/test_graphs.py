@@ -34,3 +34,9 @@ def test_the_same_model_is_exported_once_and_another_one_anew(spec: Spec, monkey
     ]  # fmt: skip
     assert len(made) == 2
     assert sorted(file.suffix for file in graphs.folder(spec).iterdir()) == [".onnx", ".onnx"]
+
+
+def test_no_open_graph_is_kept_where_bundles_are_encrypted(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export, "to_graph", lambda _: b"graph")
+    assert graphs.graph(panels.candidate(), spec.model_copy(update={"encrypt_bundles": True})) == b"graph"
+    assert not graphs.folder(spec).exists()

@@ -1,0 +1,109 @@
+"""Let only who has the key read a bundle's model: AES-256-GCM over `model.onnx` and `weights.npz`.
+
+A bundle is signed first and then encrypted: what the signature and the digest speak of is the model itself, so that a
+bundle keeps its name and its seal whether or not, and with which key, it is encrypted. `manifest.json` stays open; it
+says whose the bundle is, and nothing can be made of it. Nothing that was decrypted is written.
+
+The key is that of FORECASTER_ENCRYPTION_KEY, 32 bytes as base64 or the path of a file that holds them so, else
+`keys/encryption.key` in the state folder, which is made on first use and belongs to its owner alone.
+
+An encrypted file is MAGIC, 8 bytes that name the key, a nonce of 12 bytes, and what AES-GCM makes of the content.
+Bundle and file name are authenticated with it: a file of another bundle or name is refused like a changed one.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import os
+import secrets
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from forecaster.errors import BundleError
+from forecaster.serving import keys
+
+VARIABLE, FILE = "FORECASTER_ENCRYPTION_KEY", "encryption.key"
+MAGIC = b"forecaster-aes1\0"
+BYTES, NAMED, NONCE = 32, 8, 12
+WANTED = f"wanted {BYTES} bytes as base64"
+
+
+@dataclass(frozen=True)
+class Cipher:
+    """Whoever has it can read and write encrypted bundles."""
+
+    key: bytes = field(repr=False)
+
+    @property
+    def name(self) -> bytes:
+        """Tells one key from another and nothing about it."""
+        return hashlib.sha256(b"forecaster encryption key\0" + self.key).digest()[:NAMED]
+
+    def lock(self, content: bytes, bundle: str, file: str) -> bytes:
+        nonce = secrets.token_bytes(NONCE)
+        return MAGIC + self.name + nonce + AESGCM(self.key).encrypt(nonce, content, _place(bundle, file))
+
+    def unlock(self, content: bytes, bundle: str, file: str) -> bytes:
+        """Raises BundleError, without the name of any file, for another key's work and for a changed byte."""
+        name, nonce, rest = (content[len(MAGIC) :][part] for part in _PARTS)
+        if name != self.name:
+            raise BundleError(f"encrypted with the key {name.hex()}, found the key {self.name.hex()}")
+        try:
+            return AESGCM(self.key).decrypt(nonce, rest, _place(bundle, file))
+        except (InvalidTag, ValueError):
+            raise BundleError("what was encrypted has been changed since, or belongs to another bundle") from None
+
+
+_PARTS = (slice(NAMED), slice(NAMED, NAMED + NONCE), slice(NAMED + NONCE, None))
+
+
+def locked(content: bytes) -> bool:
+    """Whether a file's content is encrypted."""
+    return content.startswith(MAGIC)
+
+
+def to_write(state: Path) -> Cipher:
+    """The key that encrypts bundles, made where there is none. Raises BundleError as `to_read` does."""
+    if not os.environ.get(VARIABLE):
+        file = state / keys.FOLDER / FILE
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not file.exists():
+            keys.place(file, base64.b64encode(secrets.token_bytes(BYTES)) + b"\n")
+    return to_read(state)
+
+
+def to_read(state: Path) -> Cipher:
+    """The key of this machine. Raises BundleError where there is none, others may read it, or it is no key."""
+    declared = os.environ.get(VARIABLE)
+    if declared and (key := _key(declared.encode())) is not None:
+        return Cipher(key)
+    file = Path(declared) if declared else state / keys.FOLDER / FILE
+    try:
+        mode, content = stat.S_IMODE(file.stat().st_mode), file.read_bytes()
+    except (OSError, ValueError) as error:
+        if declared:  # which may be half a key: so it is not repeated
+            raise BundleError(f"{VARIABLE}: found neither a key nor the path of one, {WANTED}, or a path") from error
+        raise BundleError(f"no key to decrypt with: found none in {file}, wanted it there or in {VARIABLE}") from error
+    if mode & 0o077:
+        raise BundleError(f"encryption key {file} has mode {mode:04o}, wanted 0600: others may read it")
+    if (key := _key(content)) is None:
+        raise BundleError(f"encryption key {file}: found something else, {WANTED}")
+    return Cipher(key)
+
+
+def _key(text: bytes) -> bytes | None:
+    try:
+        key = base64.b64decode(text.strip(), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return key if len(key) == BYTES else None
+
+
+def _place(bundle: str, file: str) -> bytes:
+    return f"{bundle}/{file}".encode()
