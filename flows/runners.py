@@ -1,7 +1,7 @@
-"""Who does the parts of work that fall apart: threads of this process, or processes of a Dask or a Ray cluster.
+"""Who does the parts of work that fall apart: threads of this process, or processes of a Dask cluster.
 
 `execution` of the pipeline file says which. Each part is a task of Prefect's own task runners, and shows as such. What
-is sent to a cluster is pickled there and back, as both do: a cluster is as trusted as the machine of the night itself.
+is sent to a cluster is pickled there and back: a cluster is as trusted as the machine of the night itself.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from importlib import import_module
 from itertools import islice
 from typing import Any
 
@@ -23,7 +22,6 @@ from forecaster.spec import Spec
 from forecaster.spec.execution import Execution
 
 AHEAD = 2  # parts a worker that are handed over before the oldest is done: panels are large
-_BROUGHT_BY = {"dask": "pip install 'forecaster[cluster]'", "ray": "pip install prefect-ray"}
 
 
 @task(name="part", cache_policy=NO_CACHE, persist_result=False)
@@ -60,26 +58,14 @@ def runner(asked: Execution) -> TaskRunner[Any]:
     """Prefect's task runner for a section `execution`, not started yet. Raises MissingExtra."""
     if asked.runner == "threads":
         return ThreadPoolTaskRunner(max_workers=asked.workers)
-    if asked.runner == "dask":
-        own = {"n_workers": asked.workers, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
-        return _brought("dask", "DaskTaskRunner", asked.address, cluster_kwargs=own)
-    own = {"num_cpus": asked.workers, "include_dashboard": False, "log_to_driver": False}
-    return _brought("ray", "RayTaskRunner", asked.address, init_kwargs=own)
-
-
-def _brought(name: str, what: str, address: str | None, **own: Any) -> TaskRunner[Any]:
-    """A cluster's task runner: one that is up at an address, or one of our `own`."""
     try:
-        if name == "ray":
-            import_module("ray")  # which its task runner asks for only later
-        made: TaskRunner[Any] = getattr(import_module(f"prefect_{name}"), what)(
-            **({"address": address} if address else own)
-        )
+        from prefect_dask.task_runners import DaskTaskRunner
     except ModuleNotFoundError as error:
         raise MissingExtra(
-            f"execution.runner is {name}, which needs {error.name}, not installed here: {_BROUGHT_BY[name]}"
+            f"execution.runner is dask, which needs {error.name}, not installed here: pip install 'forecaster[cluster]'"
         ) from error
-    return made
+    own = {"n_workers": asked.workers, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    return DaskTaskRunner(**({"address": asked.address} if asked.address else {"cluster_kwargs": own}))
 
 
 def _handing_to(made: TaskRunner[Any], workers: int) -> Fan:

@@ -42,6 +42,9 @@ for name in [n for n in os.environ if n.startswith(FOREIGN) and n != KEPT]:
 os.environ.update(STRICT, HOME=str(HOME))
 if "PYTEST_XDIST_WORKER" not in os.environ:  # the workers and all nights share what one of them has compiled
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(HOME / "jax-cache")
+# Tests start some hundred processes: without kept bytecode each would compile anew whatever it imports, for seconds.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 os.environ.setdefault(KEPT, str((ROOT / ENVIRONMENT_DEFAULTS[KEPT]).resolve()))
 
 install_import_hook("forecaster.model", "beartype.beartype")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import fsspec
@@ -12,6 +13,9 @@ import pytest
 from forecaster.lake import Lake
 from forecaster.ledger import Ledger
 from forecaster.spec import load
+from forecaster.stages.backup import backup
+from forecaster.stages.ingest import ingest
+from forecaster.stages.restore import restore
 from tests.flows.tiny import NIGHT, pipeline
 from tests.stores import s3  # noqa: F401 (a fixture)
 
@@ -77,3 +81,21 @@ def test_a_night_keeps_its_tables_there_and_its_state_here(bucket: str, tmp_path
     assert head is not None
     assert (head.run_id, head.tier, run.lake_versions["demand"]) == (run.run_id, "fallback", 0)
     assert "testing-secret" not in done.stderr + str(run)
+
+
+def test_a_lake_there_is_backed_up_into_a_folder_and_brought_back_into_its_bucket(bucket: str, tmp_path: Path) -> None:
+    file = pipeline(tmp_path, f"lake: {bucket}/kept\n", days=20)
+    spec = load(file)
+    Ledger.open(spec.ledger_url).close()
+    ingest(spec, now=NIGHT)
+    lake = Lake(spec.lake_url)
+    before, versions = lake.read("demand").sort_by("row"), lake.versions()
+    made = backup(spec, tmp_path / "copy")
+    assert made.lake_versions == versions
+    later = tmp_path / "demand.csv"
+    later.write_text(later.read_text("utf-8").replace("D0,2026-01-20,", "D0,2026-01-20,1"), "utf-8")
+    ingest(spec, now=NIGHT + timedelta(days=1))
+    assert lake.versions()["demand"] == versions["demand"] + 1  # which the backup does not know
+    restore(spec, tmp_path / "copy", replace=True)
+    assert (lake.versions(), lake.read("demand").sort_by("row")) == (versions, before)
+    assert ingest(spec, now=NIGHT + timedelta(days=1)).accepted == 1

@@ -6,17 +6,17 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from forecaster.ledger import Ledger
-from forecaster.model import export
 from forecaster.registry import CHALLENGER, CHAMPION, PREVIOUS, Registry
 from forecaster.serving import bundle, keys
 from forecaster.serving.encryption import Cipher
 from forecaster.spec import Spec, load
 from forecaster.stages import remember
 from forecaster.stages.remember import Record
-from tests import panels
+from tests import graphs
 from tests.calls import Call, caller
 from tests.graphs import small as tiny
 
@@ -42,17 +42,9 @@ def spec(file: Path) -> Spec:
 
 def bundles(spec: Spec, count: int) -> list[str]:
     """So many bundles that differ in what they say about themselves."""
-    found = panels.candidate()
-    about = export.about(found)
-    weights = export.weights(found)
+    folder, signer, weights = spec.state_folder / "bundles", keys.signer(spec.state_folder), {"one": np.ones(1)}
     return [
-        bundle.write(
-            spec.state_folder / "bundles",
-            panels.graph(),
-            weights,
-            {**about, "cutoff": f"2026-11-0{n}"},
-            keys.signer(spec.state_folder),
-        ).name
+        bundle.write(folder, graphs.small(), weights, {"cutoff": f"2026-11-0{n}"}, signer).name
         for n in range(1, count + 1)
     ]
 

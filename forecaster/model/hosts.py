@@ -22,6 +22,7 @@ from forecaster.errors import SpecError, TrainingError
 from forecaster.spec import Spec
 from forecaster.values import Encoding, Panel
 
+SILENT = 100  # seconds after which a host that says nothing counts as dead
 _ARRAYS = ("days", "demand", "open", "covariates", "calendar", "calendar_group", "statics")
 
 
@@ -53,6 +54,7 @@ def join(hosts: Hosts | None, *, patience: int = 300) -> None:
             hosts.count,
             hosts.index,
             initialization_timeout=patience,
+            heartbeat_timeout_seconds=SILENT,
             cluster_detection_method="deactivate",
         )
     except RuntimeError as error:

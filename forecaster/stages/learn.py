@@ -68,7 +68,13 @@ def fit(
     candidate = _together(
         before, spec, 0, checkpoints=checkpoints, on_epoch=on_epoch, on_trouble=on_trouble, profile=profile
     )
-    held_out = backtests.folds(export.forecaster(candidate), before, backtests.cutoffs(before, VALIDATION), seen)
+    return first_calibrated(candidate, before, seen)
+
+
+def first_calibrated(candidate: Candidate, before: Panel, seen: backtests.Seen | None = None) -> Candidate:
+    """The candidate calibrated on the days before the backtest that it was not trained on."""
+    cutoffs = backtests.cutoffs(before, VALIDATION)
+    held_out = backtests.folds(export.forecaster(candidate), before, cutoffs, seen or before.at)
     return _calibrated(candidate, calibrate.factors(held_out), FIRST)
 
 
@@ -115,7 +121,7 @@ def _together(
     compiling.configure(spec.state_folder / "jax_cache")
     hosts.join(hosts.Hosts(declared.coordinator, declared.count, number) if declared else None)
     try:
-        return train.fit(
+        found = train.fit(
             hosts.agreed(panel, spec),
             spec,
             on_epoch=on_epoch,
@@ -123,8 +129,11 @@ def _together(
             checkpoints=checkpoints or checkpoint_folder(spec),
             profile=profile,
         )
-    finally:
+    except ForecasterError:  # which the others raise too; where one of them died, there is no parting
         hosts.part()
+        raise
+    hosts.part()
+    return found
 
 
 def backtest(

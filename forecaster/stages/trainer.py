@@ -1,18 +1,20 @@
 """Train in a process of its own: one that hangs, or that the kernel ends for want of memory, costs no night.
 
-The process leaves its last checkpoint, from which the night picks the model up, so that nothing else has to travel
-back; the panel goes in on its standard input. With `training.hosts` the night's own process trains, since it has
-joined the others.
+The panel goes in on its standard input. The process leaves its last checkpoint, from which the night picks the model
+up, so that nothing else has to travel back; but for a model that several hosts trained, whose checkpoint is theirs
+together: that one is told as the process ends. Where one host dies, JAX ends the processes of all; the night is none.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -45,21 +47,24 @@ def fit(
     Raises NoUsableData as that does, TrainingError also where the process was killed or took longer than
     `schedule.max_training_hours`; the next training then goes on from its last checkpoint.
     """
+    from forecaster.model import travel
     from forecaster.model.hosts import packed
     from forecaster.stages import learn
 
-    if spec.training.hosts is not None:
-        told = (lambda epoch: on_epoch(_told(epoch))) if on_epoch else None
-        return learn.fit(panel, spec, seen=seen, on_epoch=told, on_trouble=on_trouble, profile=profile)
-    content = packed((seen or panel.at)(learn.first_cutoff(panel, spec)))
-    if profile is None and _remembered(content, spec):  # the checkpoint has it all: nothing is left to train
+    before = (seen or panel.at)(learn.first_cutoff(panel, spec))
+    content, several = packed(before), spec.training.hosts is not None
+    if (
+        profile is None and not several and _remembered(content, spec)
+    ):  # the checkpoint has it all: nothing is left to train
         return learn.fit(panel, spec, seen=seen, on_trouble=on_trouble)
     _done(spec).unlink(missing_ok=True)  # a training that dies leaves other checkpoints than it speaks of
-    measured = _trained(content, spec, file, profile, on_epoch or (lambda _: None), on_trouble or (lambda _: None))
+    told = _trained(content, spec, file, profile, on_epoch or (lambda _: None), on_trouble or (lambda _: None))
+    if several:
+        return learn.first_calibrated(travel.unpacked(base64.b64decode(told["candidate"])), before, seen)
     with suppress(OSError):
         _done(spec).write_text(_purpose(content, spec), "ascii")
     candidate = learn.fit(panel, spec, seen=seen)
-    return replace(candidate, summary={**candidate.summary, **measured})
+    return replace(candidate, summary={**candidate.summary, **told["measured"]})
 
 
 def remembered(panel: Panel, spec: Spec, seen: Callable[[date], Panel] | None = None) -> bool:
@@ -89,7 +94,7 @@ def _done(spec: Spec) -> Path:
 def _trained(
     panel: bytes, spec: Spec, file: Path, profile: Path | None, on_epoch: OnEpoch, on_trouble: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Let a process train, and hear what it tells; returns what it measured."""
+    """Let a process train, and hear what it tells; returns that by its kind."""
     command = [sys.executable, "-m", "forecaster.stages.trainer", str(file), *([str(profile)] if profile else [])]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdin is not None
@@ -107,7 +112,7 @@ def _trained(
     sending = threading.Thread(target=_send, args=(process.stdin, panel), daemon=True)
     for thread in (limit, listening, sending):
         thread.start()
-    measured: dict[str, Any] = {}
+    told: dict[str, Any] = {}
     fault: ForecasterError | None = None
     try:
         with process.stdout:
@@ -120,7 +125,7 @@ def _trained(
                 elif kind == "fault":
                     fault = (NoUsableData if value[0] == NoUsableData.__name__ else TrainingError)(value[1])
                 else:
-                    measured = value
+                    told[kind] = value
     finally:
         limit.cancel()
         if sys.exc_info()[0] is not None:
@@ -136,11 +141,16 @@ def _trained(
     if fault is not None:
         raise fault
     if code:
-        raise TrainingError(_died(code, b"".join(complaints)))
-    return measured
+        raise TrainingError(_died(code, b"".join(complaints), several=spec.training.hosts is not None))
+    return told
 
 
-def _died(code: int, complaints: bytes) -> str:
+def _died(code: int, complaints: bytes, *, several: bool) -> str:
+    if several:
+        return (
+            f"another of training.hosts died or did not come: the training process ended with {code}; start "
+            "`forecaster assist` on each of them, and the next training goes on from the last checkpoint"
+        )
     if code < 0:
         return (
             f"the training process was killed (signal {-code}), as the system does when memory runs out; fewer "
@@ -174,10 +184,12 @@ def _told(epoch: Any) -> dict[str, Any]:
 
 def main() -> None:
     """Usage: trainer FILE [PROFILE], with a panel on standard input; a line of JSON for each thing to tell."""
+    from forecaster.model import travel
     from forecaster.model.hosts import unpacked
     from forecaster.stages import learn
 
     _goes_with_the_night()
+    spec = load(sys.argv[1])
     out = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)  # whatever else is printed must not stand between the lines
 
@@ -187,7 +199,7 @@ def main() -> None:
     try:
         candidate = learn.train_alone(
             unpacked(sys.stdin.buffer.read()),
-            load(sys.argv[1]),
+            spec,
             profile=Path(sys.argv[2]) if len(sys.argv) > 2 else None,
             on_epoch=lambda epoch: tell("epoch", _told(epoch)),
             on_trouble=lambda sentence: tell("trouble", sentence),
@@ -195,6 +207,13 @@ def main() -> None:
     except ForecasterError as error:
         tell("fault", [type(error).__name__, str(error)])
         return
+    except Exception:
+        if spec.training.hosts is None:
+            raise
+        traceback.print_exc()
+        os._exit(1)  # JAX would first wait for the host that is gone
+    if spec.training.hosts is not None:
+        tell("candidate", base64.b64encode(travel.packed(candidate)).decode())
     tell("measured", {name: candidate.summary[name] for name in OWN})
 
 

@@ -94,11 +94,16 @@ def test_a_run_is_named_and_reported_and_a_degraded_one_told_of(tmp_path: Path, 
     assert sentence in posted
 
 
-def test_a_failed_run_fails_in_prefect_too(tmp_path: Path, told: Told) -> None:
-    state = refreshed(pipeline(tmp_path, BLOCKS, days=0))
+def test_a_failed_run_fails_in_prefect_too_and_a_batch_that_was_stopped_is_told_of(tmp_path: Path, told: Told) -> None:
+    file = pipeline(tmp_path, BLOCKS, days=129)
+    rows = (tmp_path / "demand.csv").read_text("utf-8")
+    (tmp_path / "demand.csv").write_text(rows + "D0,2026-05-10,30\n", "utf-8")  # one depot of four, on the newest day
+    state = refreshed(file)
     assert state.type.value == "FAILED"
     assert "holds no demand" in str(state.message)
-    assert told.mail()[0] == "tiny: failed"
+    subjects = [str(email.message_from_string(each, policy=policy.default)["Subject"]) for each in told.mailed]
+    assert subjects == ["tiny: failed", "tiny: stop"]
+    assert "a batch was stopped. thin_feed: " in told.posted[1]
 
 
 def test_who_comes_second_completes_as_busy(tmp_path: Path) -> None:
@@ -133,6 +138,7 @@ def done(file: Path, as_of: datetime) -> Spec:
 
 def test_a_missed_deadline_is_told_of_and_a_kept_one_is_not(tmp_path: Path, told: Told) -> None:
     from flows import notify
+    from flows.deadline import deadline
 
     file = pipeline(tmp_path, BLOCKS)
     yesterday = datetime(2026, 6, 19, 3, 20, tzinfo=UTC)
@@ -142,7 +148,8 @@ def test_a_missed_deadline_is_told_of_and_a_kept_one_is_not(tmp_path: Path, told
     assert notify.late(str(file), yesterday + timedelta(hours=3)) is None
     sentence = notify.late(str(file), after)
     assert sentence == "tiny: not published by 05:30 on 2026-06-20; the last run, night-19, is published"
-    assert notify.send(load(file), "late", sentence) == 2
+    state = deadline(str(file), return_state=True)
+    assert (state.type.value, "; the last run, night-19, is published" in str(state.message)) == ("FAILED", True)
     assert told.mail()[0] == "tiny: late"
     done(file, datetime(2026, 6, 20, 3, 40, tzinfo=UTC))
     assert notify.late(str(file), after) is None

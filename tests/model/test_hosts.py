@@ -62,6 +62,7 @@ def test_a_panel_travels_whole() -> None:
 TRAINED = """
 import json, os, sys
 from pathlib import Path
+from forecaster.model import travel
 from forecaster.stages import learn
 from tests import cpus, forked
 from tests.panels import panel, quickly, spec
@@ -78,7 +79,9 @@ def train(index):
         if index:
             learn.assist(told, index)
         else:
-            summary = learn.fit(panel(20), told).summary
+            before = panel(20).at(learn.first_cutoff(panel(20), told))
+            came = travel.unpacked(travel.packed(learn.train_alone(before, told)))
+            summary = learn.first_calibrated(came, before).summary
             history = [value for row in summary["history"] for value in row.values()]
             said = [history, summary["trust"], summary["calibration"]]
             (Path(folder) / "said.json").write_text(json.dumps(said))

@@ -1,0 +1,60 @@
+"""A machine that trains beside the night may die: it takes the training with it, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from forecaster.ledger import Ledger
+from forecaster.spec import load
+from tests import cpus
+from tests.flows.test_degraded import interpreter, nightly
+from tests.flows.tiny import pipeline
+
+ROOT = Path(__file__).resolve().parents[2]
+OTHER = """
+import os, signal, sys
+from forecaster.model.hosts import Hosts, join
+join(Hosts(sys.argv[1], 2, 1))
+print("joined", flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+# The training's process as the night starts it, but for how long it waits for a host that says nothing.
+IMPATIENT = (
+    "from forecaster.model import hosts; hosts.SILENT = 10; from forecaster.stages import trainer; trainer.main()"
+)
+
+
+def test_another_host_that_dies_costs_the_night_its_model_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    file = pipeline(tmp_path)
+    declared = file.read_text("utf-8").replace(
+        "training: {", f"training: {{hosts: {{coordinator: '{address}', count: 2}}, "
+    )
+    file.write_text(declared, "utf-8")
+    command = [sys.executable, "-c", OTHER, address]
+    other = subprocess.Popen(command, cwd=ROOT, env=cpus.environment(os.environ, 1), stdout=subprocess.PIPE, text=True)
+    begun = time.monotonic()
+    monkeypatch.setattr(sys, "executable", interpreter(tmp_path, f'exec {sys.executable} -c "{IMPATIENT}" "$3"'))
+    night = nightly(file)
+    assert other.communicate()[0] == "joined\n"
+    assert other.returncode == -signal.SIGKILL
+    assert time.monotonic() - begun < 200
+    told = "no model could be made tonight: another of training.hosts died or did not come: the training process ended"
+    assert str(night.message).startswith(told)
+    with Ledger.open_reader(load(file).ledger_url) as ledger:
+        head, [run] = ledger.current("tiny"), ledger.runs()
+    assert head is not None
+    assert (run.outcome, run.exit_code, head.run_id, head.tier) == ("degraded", 3, night.run_id, "fallback")
