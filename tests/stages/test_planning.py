@@ -30,7 +30,8 @@ from forecaster.stages.alone import predict_alone
 from forecaster.stages.know import know
 from forecaster.stages.publish import Published
 from forecaster.stages.replay import replay
-from forecaster.whatif import Questions, Supposition
+from forecaster.supposed import Supposition
+from forecaster.whatif import Questions
 from tests import fleets, graphs
 from tests.dashboards.visitor import asked
 from tests.e2e.test_browser import CHROMIUM, FLAGS, running
@@ -322,6 +323,9 @@ def test_the_page_answers_shows_and_saves(fleet: Fleet) -> None:
     answer = get("/api/v1/what-if?depot=A&date=2024-04-11&kind=promo&value=1")
     assert answer.status_code == 200
     assert answer.json()["after"]["drivers"] >= 0
+    table = get("/api/v1/what-if?depot=A&date=2024-04-11&kind=orders&value=90&format=csv")
+    assert table.headers["content-disposition"] == 'attachment; filename="what-if.csv"'
+    assert "\r\nA,2024-04-11,orders,90.0,2024-04-11,orders," in table.text
     plan = get("/plan?depot=A&day=2024-04-11&kind=closed").text
     assert "If the depot is closed" in plan
     fields = {"depot_id": "A", "target_date": "2024-04-11", "orders": "90", "reason": "weather", "by": "Ana"}
