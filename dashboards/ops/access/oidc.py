@@ -20,6 +20,7 @@ from forecaster.credentials import fill
 from forecaster.spec.page import Oidc
 
 PATIENCE = 10  # seconds for the provider
+EMPTIED = '"cache", "storage"'  # what a browser forgets when somebody signs out: pages kept for the way included
 
 
 def router(door: Door) -> APIRouter:
@@ -62,7 +63,7 @@ def router(door: Door) -> APIRouter:
             raise HTTPException(403, "this came from another site; wanted a page of ours")
         request.session.clear()
         request.state.audited = True  # nothing was written
-        return RedirectResponse("/", 303)
+        return RedirectResponse("/", 303, {"Clear-Site-Data": EMPTIED})
 
     return routes
 
