@@ -88,7 +88,7 @@ def create_app(
         )
         from dashboards.ops.access import oidc  # a second of imports that other pages do without
 
-        app.include_router(oidc.router(door))
+        app.include_router(oidc.router(door, page))
     app.add_middleware(GZipMiddleware, minimum_size=800)
     app.add_middleware(KeepToItself)
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")

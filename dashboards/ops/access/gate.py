@@ -21,7 +21,7 @@ from dashboards.ops.access.who import Person
 from forecaster.errors import LedgerError
 
 FREE = ("/static/", "/healthz", "/worker.js")  # for everyone, as often as they like
-OPEN = ("/readyz", "/sign-in", "/sign-in/back")  # for everyone, in measure; links are, too
+OPEN = ("/readyz", "/sign-in", "/sign-in/back", "/sign-out")  # for everyone, in measure; links are, too
 Refuse = Callable[[Request, int, str], Response]
 
 
