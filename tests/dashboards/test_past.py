@@ -25,7 +25,7 @@ def test_accuracy_is_told_beside_the_naive_part_by_part(url: str) -> None:
     assert "Boston 10.0 % 16.0 %" in page
     assert "BOS-01 25.0 % 22.5 % +1.0 % – 28" in page
     assert "that night’s model 9.1 % −0.4 % 81 %" in page
-    assert "10,0 %" in visitor(url)("/accuracy", accept_language="de").text
+    assert "10,0 %" in text(visitor(url)("/accuracy", accept_language="de"))
 
 
 def test_another_system_stands_beside_ours_on_the_days_of_which_it_spoke(url: str) -> None:

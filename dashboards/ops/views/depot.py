@@ -80,6 +80,7 @@ class DepotPage:
     tier: str
     marks: tuple[Mark, ...]
     staffed: bool
+    behind: int  # days behind in the wide picture; a young depot has few
     wide: Chart
     narrow: Chart
     said: str  # the pictures in words
@@ -115,6 +116,7 @@ def depot_page(
             )
         )
     marked = list(named.items())
+    behind = max((head.cutoff - past[0].date).days + 1, PAST_DAYS_PHONE) if past else PAST_DAYS_PHONE
     narrow_from = front.target_dates[0] - timedelta(days=PAST_DAYS_PHONE)
     return DepotPage(
         depot.depot_id,
@@ -129,7 +131,8 @@ def depot_page(
         depot.tier or head.tier,
         tuple(Mark(i, f"{words.day(day)}: {text}", day < narrow_from) for i, (day, text) in enumerate(marked, 1)),
         any(day.drivers is not None for day in depot.days),
-        chart(past, ahead, marked, width=760, height=340, past_days=PAST_DAYS, stretch=STRETCH),
+        behind,
+        chart(past, ahead, marked, width=760, height=340, past_days=behind, stretch=STRETCH),
         chart(past, ahead, marked, width=360, height=270, past_days=PAST_DAYS_PHONE, stretch=STRETCH),
         _said(past, lines),
         _said([day for day in past if day.date >= narrow_from], lines),

@@ -33,6 +33,7 @@ class Total:
     weekday: str
     day: str
     orders: str  # empty where cities are told apart
+    short: str  # the same where there is little room
     drivers: int | None
     open: bool  # any depot
     meant: bool
@@ -93,6 +94,7 @@ def network(
             f"{day:%a}",
             words.short_day(day),
             "" if apart else words.orders(sums[i]),
+            "" if apart else words.short(sums[i]),
             drivers(depots, i),
             any(depot.days[i].open for depot in depots),
             i == front.meant,

@@ -88,10 +88,9 @@ def _verdict(run: Run, zone: ZoneInfo) -> VerdictLine:
     verdict = run.verdict or {}
     objections = [str(each) for each in verdict.get("objections", ())]
     admitted = bool(verdict.get("admitted"))
-    return VerdictLine(
-        words.instant(run.started_at, zone), admitted, "; ".join(objections) or ("No objection." if admitted else "–")
-    )
+    sentence = words.in_one_line("; ".join(objections)) or ("No objection." if admitted else "–")
+    return VerdictLine(words.instant(run.started_at, zone), admitted, sentence)
 
 
 def _said(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    return words.in_one_line(text[:1].upper() + text[1:])
