@@ -48,6 +48,7 @@ class Again:
     def __init__(self, app: ASGIApp, shelf: Shelf) -> None:
         self.app, self._shelf = app, shelf
         self._kept: dict[object, Kept] = {}
+        self._asked: dict[object, asyncio.Event] = {}  # what is being answered for the first time
         self._writes = 0
         self._anew = Anew(self._made)
 
@@ -57,13 +58,24 @@ class Again:
             return
         headers = Headers(scope=scope)
         question = _question(scope, headers)
+        if question not in self._kept and (first := self._asked.get(question)) is not None:
+            await first.wait()
         found = self._kept.get(question)
         if found is not None and not self._holds(found):
             found = await self._newer(question, scope, found)
         if found is None:
-            await self.app(scope, receive, self._keeping(question, send))
+            await self._first(question, scope, receive, send)
         else:
             await _sent(found, headers.get("if-none-match", ""), send)
+
+    async def _first(self, question: object, scope: Scope, receive: Receive, send: Send) -> None:
+        """Ask the app; who asks the same meanwhile waits for that."""
+        answered = self._asked.setdefault(question, asyncio.Event())
+        try:
+            await self.app(scope, receive, self._keeping(question, send))
+        finally:
+            answered.set()
+            self._asked.pop(question, None)
 
     def _holds(self, kept: Kept) -> bool:
         new = kept.stamp == self._shelf.stamp() and kept.writes == self._writes

@@ -166,6 +166,17 @@ def quick() -> None:
     sys.setswitchinterval(SWITCH)
 
 
+def config(app: FastAPI) -> uvicorn.Config:
+    """How the page is served."""
+    return uvicorn.Config(
+        app,
+        log_level="warning",
+        server_header=False,
+        proxy_headers=False,  # whose headers are believed is declared, and looked at by the gate
+        ws="none",  # nothing here speaks it, and its library takes memory
+    )
+
+
 def serve(spec: Spec, *, host: str = "127.0.0.1", port: int = 8000) -> None:
     """Serve the pipeline's page until interrupted; port 0 takes a free one.
 
@@ -187,13 +198,7 @@ def serve(spec: Spec, *, host: str = "127.0.0.1", port: int = 8000) -> None:
         shown = f"[{host}]" if ":" in host else host
         print(f"{spec.name}: http://{shown}:{listener.getsockname()[1]}/", flush=True)
         quick()
-        config = uvicorn.Config(
-            app,
-            log_level="warning",
-            server_header=False,
-            proxy_headers=False,  # whose headers are believed is declared, and looked at by the gate
-        )
-        uvicorn.Server(config).run(sockets=[listener])
+        uvicorn.Server(config(app)).run(sockets=[listener])
 
 
 def _build() -> str:
