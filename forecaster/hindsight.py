@@ -1,7 +1,8 @@
 """What came of earlier forecasts: sums by week and part that the ledger keeps, and the rates made from them.
 
-A tally is of one model, one week of target days and one part of the depot-days: all of them, those of a horizon (days
-ahead), of a city, of a weekday, of a depot. Sums are kept and not rates, so that weeks can be put together.
+A tally is of one model (ours, the seasonal naive, or the system that the section `legacy` declares), one week of target
+days and one part of the depot-days: all of them, those of a horizon (days ahead), of a city, of a weekday, of a depot.
+Sums are kept and not rates, so that weeks can be put together.
 """
 
 from __future__ import annotations
@@ -77,6 +78,13 @@ def newest(connection: sa.Connection, pipeline: str) -> date | None:
         sa.select(sa.func.max(table.week, type_=sa.Date)).where(table.pipeline == pipeline)
     ).scalar()
     return found
+
+
+def tells_of(connection: sa.Connection, pipeline: str, model: str) -> bool:
+    """Whether anything is told of a model."""
+    table = tables.hindsight.c
+    query = sa.select(table.week).where(table.pipeline == pipeline, table.model == model).limit(1)
+    return connection.execute(query).first() is not None
 
 
 def keep(connection: sa.Connection, pipeline: str, weeks: Iterable[date], tallies: Sequence[Tally]) -> None:

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from forecaster import desk, revise
 from forecaster import override_book as book
 from forecaster.errors import OverrideError
 from forecaster.ledger import Head, Ledger
-from forecaster.overrides import Override, Wish
-from forecaster.revise import Revised
+from forecaster.overrides import Override, Wish, as_of_day
 from forecaster.spec import Spec
 from forecaster.value_added import Account, account
+
+if TYPE_CHECKING:
+    from forecaster.revise import Revised
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,11 @@ def save(spec: Spec, wish: Wish, *, now: datetime | None = None) -> Done:
         head = ledger.current(spec.name)
         if head is None:
             raise OverrideError("nothing has been published yet; wanted a published day to override")
-        wish.check(spec.overrides.reasons, revise.as_of_day(head))
+        wish.check(spec.overrides.reasons, as_of_day(head))
         _refuse(ledger, head, wish)
         with ledger.transaction() as connection:
             written = book.write(connection, spec.name, wish, now or datetime.now(UTC))
-        return Done(written, revise.refresh(ledger, spec.name, spec.state_folder / desk.FOLDER))
+        return Done(written, _shown(spec, ledger))
 
 
 def withdraw(spec: Spec, override_id: int, *, by: str, note: str = "", now: datetime | None = None) -> Done:
@@ -60,7 +62,7 @@ def withdraw(spec: Spec, override_id: int, *, by: str, note: str = "", now: date
     with Ledger.open(spec.ledger_url) as ledger:
         with ledger.transaction() as connection:
             taken = book.withdraw(connection, spec.name, override_id, by=by, note=note, at=now or datetime.now(UTC))
-        return Done(taken, revise.refresh(ledger, spec.name, spec.state_folder / desk.FOLDER))
+        return Done(taken, _shown(spec, ledger))
 
 
 def written(ledger: Ledger, pipeline: str) -> tuple[Override, ...]:
@@ -88,3 +90,10 @@ def _refuse(ledger: Ledger, head: Head, wish: Wish) -> None:
         raise OverrideError(
             f"{wish.depot_id} is closed on {wish.target_date}; wanted an open day, or another word from its source"
         )
+
+
+def _shown(spec: Spec, ledger: Ledger) -> Revised:
+    """The shown publication, brought into line."""
+    from forecaster import desk, revise  # which count with NumPy, as those who only read need not
+
+    return revise.refresh(ledger, spec.name, spec.state_folder / desk.FOLDER)

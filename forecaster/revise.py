@@ -10,21 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import sqlalchemy as sa
 
 from forecaster import desk as desks
 from forecaster import override_book as book
-from forecaster import overrides, records, totals
+from forecaster import placing, records, totals
 from forecaster.desk import Desk
 from forecaster.errors import DeskError
 from forecaster.ledger import Head, Ledger
 from forecaster.migrations import tables
-from forecaster.overrides import Cell, Override
+from forecaster.overrides import Cell, Override, as_of_day, holding
 from forecaster.publication import Publication, PublishedChange, PublishedDay, PublishedDepot
 from forecaster.stages import rosters
 from forecaster.values import Forecast, Panel
@@ -50,7 +49,7 @@ def refresh(ledger: Ledger, pipeline: str, folder: Path) -> Revised:
         if head is None:
             return Revised(0)
         shown = records.whole(connection, head)
-        held = overrides.holding(book.overrides(connection, pipeline, shown.cutoff), as_of_day(shown))
+        held = holding(book.overrides(connection, pipeline, shown.cutoff), as_of_day(shown))
         trouble, revised = None, shown
         if _standing(shown) != _wanted(shown, held):
             try:
@@ -62,16 +61,11 @@ def refresh(ledger: Ledger, pipeline: str, folder: Path) -> Revised:
         return Revised(changed, trouble)
 
 
-def as_of_day(shown: Publication | Head) -> date:
-    """The local day as of which a publication was made."""
-    return shown.as_of.astimezone(ZoneInfo(shown.timezone)).date()
-
-
 def with_overrides(shown: Publication, held: Mapping[Cell, Override], desk: Desk) -> Publication:
     """The publication as it would have gone out with these overrides and no others."""
     model = of_model(shown, desk.panel)
-    at = overrides.placed(model, held)
-    said = overrides.applied(model, at)
+    at = placing.placed(model, held)
+    said = placing.applied(model, at)
     planned = rosters.staffed(said, desk.panel, desk.staffing)
     told = rosters.told(planned, said) if planned else {}
     wanted, standing = _wanted(shown, held), _standing(shown)

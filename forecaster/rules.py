@@ -72,6 +72,8 @@ OF_BATCHES: Mapping[str, Rule] = {
         "warn", "a depot, city, country or subdivision of the depots source; it concerns no depot", _TOLD
     ),
     "alias_form": Rule("warn", "an old and a new depot id; the row is left out", _TOLD),
+    "legacy_form": Rule("warn", "a date such as 2024-03-05 and a number of 0 or more; the row is left out", ("warn",)),
+    "legacy_depot": Rule("warn", "a depot that counts; the row is left out", ("warn",)),
 }
 """Asked of a batch, of what its depots were told of, or of the sources beside it."""
 

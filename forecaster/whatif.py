@@ -8,63 +8,25 @@ on both sides, but for the one that is supposed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from datetime import date
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from forecaster import desk as desks
-from forecaster import overrides, revise
+from forecaster import placing, revise
 from forecaster.desk import Desk
 from forecaster.errors import BundleError, OverrideError
+from forecaster.overrides import Wish
 from forecaster.publication import Publication
 from forecaster.staffing import Roster
 from forecaster.stages import rosters
+from forecaster.supposed import CLOSED, OPEN, ORDERS, OWN, Answer, Side, Supposition
 from forecaster.values import Forecast
 
 if TYPE_CHECKING:
     from forecaster.serving.predict import Predictor
-
-ORDERS, CLOSED, OPEN = "orders", "closed", "open"
-OWN = (ORDERS, CLOSED, OPEN)  # every other kind is a covariate of the model: a promotion, an event
-
-
-@dataclass(frozen=True)
-class Supposition:
-    """One thing that may be otherwise on a depot's day; `value` is a number of orders, or of a covariate, mostly 1."""
-
-    depot_id: str
-    target_date: date
-    kind: str
-    value: float = 1.0
-
-
-@dataclass(frozen=True)
-class Side:
-    """A depot's day, as it is published or would be; money is what the crew is expected to cost in missing and idle
-    drivers, of this depot and of all that day."""
-
-    open: bool
-    low: float
-    orders: float
-    high: float
-    drivers: int | None
-    vans: int | None
-    cost: float | None
-    cost_of_all: float | None
-
-
-@dataclass(frozen=True)
-class Answer:
-    """`week` are the depot's orders on all days ahead, before and after, since one day may move another."""
-
-    supposed: Supposition
-    before: Side
-    after: Side
-    week: tuple[tuple[date, float, float], ...]
-    overridden: int | None  # an override that holds on this day on both sides
 
 
 class Questions:
@@ -117,7 +79,7 @@ class Questions:
         model, numbers = self._model, {cell: each.orders for cell, each in self._at.items()}
         before, supposing = _with(model, numbers), dict(numbers)
         if supposed.kind == ORDERS:
-            supposing[row, step] = overrides.Wish(
+            supposing[row, step] = Wish(
                 supposed.depot_id, supposed.target_date, _whole(supposed.value), "", "what-if"
             ).orders
         elif supposed.kind == CLOSED and self._predictor is None:
@@ -199,7 +161,7 @@ def _side(forecast: Forecast, planned: Roster | None, row: int, step: int) -> Si
 def _with(model: Forecast, numbers: Mapping[tuple[int, int], int]) -> Forecast:
     quantiles = model.quantiles.copy()
     for cell, orders in numbers.items():
-        quantiles[cell] = overrides.moved(quantiles[cell], model.levels, orders)
+        quantiles[cell] = placing.moved(quantiles[cell], model.levels, orders)
     return replace(model, quantiles=quantiles)
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from forecaster.errors import OverrideError
-from forecaster.overrides import Override, Wish, applied, holding, moved, placed
+from forecaster.overrides import Override, Wish, holding
+from forecaster.placing import applied, moved, placed
 from tests.panels import LEVELS, forecast
 
 DAY = date(2024, 1, 2)

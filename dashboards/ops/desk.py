@@ -66,8 +66,17 @@ class Desk:
         else:
             answer = self.of_nights(request, media_type, write)
         if form == "csv":
-            answer.headers["Content-Disposition"] = f'attachment; filename="{file}.csv"'
+            answer.headers["Content-Disposition"] = _as_file(file)
         return answer
+
+
+def attached(csv: bytes, file: str) -> Response:
+    """A CSV that is made for one person: a file, and no browser's cache keeps it."""
+    return Response(csv, media_type=MEDIA_TYPE, headers={"Content-Disposition": _as_file(file)})
+
+
+def _as_file(name: str) -> str:
+    return f'attachment; filename="{name}.csv"'
 
 
 def _marks(request: Request) -> readers.Marks:

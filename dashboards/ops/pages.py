@@ -52,7 +52,7 @@ def _of_the_publication(router: APIRouter, desk: Desk, page: Page, plans: bool) 
 
         def make(edition: Edition) -> bytes:
             depots = edition.outline()
-            view = network(edition.head, depots, edition.front, edition.totals())
+            view = network(edition.head, depots, edition.front, edition.totals(), edition.cities is not None)
             rows = board(edition.head, depots, edition.front, edition.before(), asked)
             said = {"network": view, "board": rows, "sorts": SORTS, "notice": edition.notice}
             return page("network.html", front=edition.front, **said)
@@ -83,7 +83,7 @@ def _of_the_publication(router: APIRouter, desk: Desk, page: Page, plans: bool) 
 
         def make(edition: Edition) -> bytes:
             depots = edition.outline()
-            whole = network(edition.head, depots, edition.front, edition.totals())
+            whole = network(edition.head, depots, edition.front, edition.totals(), edition.cities is not None)
             view = wall(edition.head, depots, edition.front, whole, edition.before(), city)
             return page("wall.html", front=edition.front, wall=view)
 
@@ -105,7 +105,7 @@ def _of_the_past(router: APIRouter, desk: Desk, page: Page) -> None:
     @router.api_route("/champion", methods=GET)
     def champion_page(request: Request) -> Response:
         def make(book: Logbook) -> bytes:
-            return page("champion.html", champion=champion(book.head, book.promotions(), book.runs))
+            return page("champion.html", champion=champion(book.head, book.promotions(), book.runs, book.tallies()))
 
         return desk.of_nights(request, HTML, make)
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING
 
 from dashboards.ops.shelf import Edition
 from forecaster.errors import DeskError
 from forecaster.spec import Spec
-from forecaster.whatif import ORDERS, Answer, Questions, Supposition
+from forecaster.supposed import ORDERS, Answer, Supposition
+
+if TYPE_CHECKING:
+    from forecaster.whatif import Questions
 
 
 class Kept:
@@ -35,6 +39,8 @@ class Kept:
         return questions.kinds, questions.missing, questions.ask(supposed) if supposed else None
 
     def _ready(self, edition: Edition) -> Questions:
+        from forecaster.whatif import Questions  # with what forecasts, which a page that nobody asks does without
+
         head = edition.head
         wanted = (head.publication_id, head.revised_at)
         with self._lock:

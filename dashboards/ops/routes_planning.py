@@ -21,21 +21,24 @@ from starlette.concurrency import run_in_threadpool
 from dashboards.ops import planner
 from dashboards.ops.access import Person, audit, csrf_token, person, require
 from dashboards.ops.access.csrf import FIELD
-from dashboards.ops.api import LARGEST_ID
+from dashboards.ops.api import AS_CSV, GONE, LARGEST_ID, TROUBLE, Format, sorry
+from dashboards.ops.desk import JSON, attached
 from dashboards.ops.questions import Kept
+from dashboards.ops.sheet import sheet
 from dashboards.ops.shelf import Edition, Shelf
 from dashboards.ops.views.api import to_json
 from dashboards.ops.views.front import href
-from dashboards.ops.views.planning import book, plan_page
-from forecaster import planning, revise
+from dashboards.ops.views.planning import answer_sheet, book, plan_page, worth_sheet
+from forecaster import planning
 from forecaster.errors import BundleError, DeskError, OverrideError
-from forecaster.overrides import Override, Wish
+from forecaster.overrides import Override, Wish, as_of_day
 from forecaster.spec import Spec
+from forecaster.supposed import Answer, Supposition
 from forecaster.value_added import Account, account
-from forecaster.whatif import Answer, Supposition
 
-HTML, JSON = "text/html; charset=utf-8", "application/json"
+HTML = "text/html; charset=utf-8"
 LARGEST = 16_384  # bytes of a form
+UNANSWERED: dict[int | str, dict[str, Any]] = {409: sorry("What the night kept, or its model, cannot answer this")}
 Trouble = Callable[[Request, int, str], Response]
 Planner = Annotated[Person, Depends(require("planner"))]
 Page = Callable[..., bytes]
@@ -105,7 +108,7 @@ def fields(request: Request, content: bytes) -> Mapping[str, Any]:
 
 def router(spec: Spec, shelf: Shelf, page: Page, trouble: Trouble) -> APIRouter:
     """The planners' routes for a pipeline; `page` renders a template, `trouble` answers with a plain sentence."""
-    found, kept = APIRouter(), Kept(spec)
+    found, kept = APIRouter(responses=TROUBLE | GONE | UNANSWERED), Kept(spec)
 
     def told(request: Request, make: Callable[[], Response]) -> Response:
         """The answer, or a sentence about what is wrong with the question."""
@@ -153,7 +156,7 @@ def router(spec: Spec, shelf: Shelf, page: Page, trouble: Trouble) -> APIRouter:
     @found.get("/overrides", include_in_schema=False)
     def book_page(request: Request) -> Response:
         edition = edition_for(request)
-        view = book(listed(edition), valued(edition), revise.as_of_day(edition.head))
+        view = book(listed(edition), valued(edition), as_of_day(edition.head))
         return Response(page("overrides.html", front=edition.front, book=view, who=who(request)), media_type=HTML)
 
     @found.post("/overrides", include_in_schema=False)
@@ -164,34 +167,45 @@ def router(spec: Spec, shelf: Shelf, page: Page, trouble: Trouble) -> APIRouter:
     async def withdraw_form(request: Request, number: Number, by: Planner, content: Sent) -> Response:
         return await run_in_threadpool(told, request, lambda: after(taken(request, by, number, content)))
 
-    @found.get("/api/v1/what-if", response_model=Answer, tags=["planning"])
+    @found.get("/api/v1/what-if", response_model=Answer, responses=AS_CSV, tags=["planning"])
     def what_if(
         request: Request,
         depot: str,
         day: Annotated[date, Query(alias="date")],
         kind: str,
         value: float = 1.0,
+        format: Format = "json",
     ) -> Response:
-        """A depot's day if one thing were otherwise: `orders`, `closed`, `open`, or a covariate such as `promo`."""
-
+        """A depot's day if one thing were otherwise: `orders`, `closed`, `open`, or a covariate such as `promo`; as
+        CSV a row for each number, before and after."""
         edition = edition_for(request)
         edition.depot(depot)
 
         def make() -> Response:
             _, _, answer = kept.asked(edition, Supposition(depot, day, kind, value))
+            assert answer is not None
+            if format == "csv":
+                return attached(answer_sheet(answer).csv(), "what-if")
             return Response(to_json(answer), media_type=JSON)
 
         return told(request, make)
 
-    @found.get("/api/v1/overrides", response_model=OverridesOut, tags=["planning"])
-    def overrides(request: Request) -> Response:
+    @found.get("/api/v1/overrides", response_model=OverridesOut, responses=AS_CSV, tags=["planning"])
+    def overrides(request: Request, format: Format = "json") -> Response:
         """Every override, withdrawn ones too, the oldest first."""
-        return Response(to_json(OverridesOut(list(listed(edition_for(request))))), media_type=JSON)
+        rows = listed(edition_for(request))
+        if format == "csv":
+            return attached(sheet(Override, rows).csv(), "overrides")
+        return Response(to_json(OverridesOut(list(rows))), media_type=JSON)
 
-    @found.get("/api/v1/overrides/worth", response_model=Account, tags=["planning"])
-    def worth(request: Request) -> Response:
-        """What overrides were worth: orders of error of the model less those of planners; of all cities or of none."""
-        return Response(to_json(valued(edition_for(request))), media_type=JSON)
+    @found.get("/api/v1/overrides/worth", response_model=Account, responses=AS_CSV, tags=["planning"])
+    def worth(request: Request, format: Format = "json") -> Response:
+        """What overrides were worth: orders of error of the model less those of planners; of all cities or of none. As
+        CSV all, then by reason, then by planner."""
+        told = valued(edition_for(request))
+        if format == "csv":
+            return attached(worth_sheet(told).csv(), "overrides-worth")
+        return Response(to_json(told), media_type=JSON)
 
     @found.post("/api/v1/overrides", response_model=SavedOut, status_code=201, tags=["planning"])
     async def save(request: Request, by: Planner, content: Sent) -> Response:

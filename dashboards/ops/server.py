@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
+from anyio import to_thread
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import PlainTextResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -38,7 +40,8 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 STATIC = {"style": "style.css", "icon": "icon.svg", "script": "page.js"}
-SWITCH = 0.001  # seconds, where Python takes 5 ms: each request changes threads several times
+SWITCH = 0.0002  # seconds, where Python takes 5 ms: each request changes threads several times
+THREADS = 8  # that answer at once; each has memory of its own
 
 
 def now() -> datetime:
@@ -62,7 +65,7 @@ def create_app(
     shelf = Shelf(ledger_url, pipeline, clock, build)
     key = signing_key(access)
     door = Door(access, ledger_url, pipeline, shelf, clock, linkable(), **({"key": key} if key else {}))
-    page = _pages(build)
+    page = _pages(build, signs_out=access.sign_in == "oidc")
     refuse = trouble.refusing(page)
     app = FastAPI(
         title="Depot forecasts",
@@ -70,6 +73,7 @@ def create_app(
         docs_url=None,  # those pages load their scripts from elsewhere
         redoc_url=None,
         openapi_url=f"{api.PREFIX}/openapi.json",
+        lifespan=_few_threads,
     )
     app.state.door = door
     app.add_middleware(Again, shelf=shelf)
@@ -84,7 +88,7 @@ def create_app(
         )
         from dashboards.ops.access import oidc  # a second of imports that other pages do without
 
-        app.include_router(oidc.router(door))
+        app.include_router(oidc.router(door, page))
     app.add_middleware(GZipMiddleware, minimum_size=800)
     app.add_middleware(KeepToItself)
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
@@ -100,8 +104,14 @@ def create_app(
     return app
 
 
-def _pages(build: str) -> Page:
-    """Fills in a template."""
+@asynccontextmanager
+async def _few_threads(_: FastAPI) -> AsyncIterator[None]:
+    to_thread.current_default_thread_limiter().total_tokens = THREADS
+    yield
+
+
+def _pages(build: str, *, signs_out: bool) -> Page:
+    """Fills in a template; `signs_out` says whether people sign in here, and can sign out."""
     templates = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,
@@ -110,6 +120,7 @@ def _pages(build: str) -> Page:
         lstrip_blocks=True,
     )
     templates.filters["number"] = words.number
+    templates.globals["signs_out"] = signs_out
     templates.globals.update({name: f"/static/{file}?v={build}" for name, file in STATIC.items()})
 
     def page(name: str, **values: Any) -> bytes:
@@ -155,6 +166,17 @@ def quick() -> None:
     sys.setswitchinterval(SWITCH)
 
 
+def config(app: FastAPI) -> uvicorn.Config:
+    """How the page is served."""
+    return uvicorn.Config(
+        app,
+        log_level="warning",
+        server_header=False,
+        proxy_headers=False,  # whose headers are believed is declared, and looked at by the gate
+        ws="none",  # nothing here speaks it, and its library takes memory
+    )
+
+
 def serve(spec: Spec, *, host: str = "127.0.0.1", port: int = 8000) -> None:
     """Serve the pipeline's page until interrupted; port 0 takes a free one.
 
@@ -176,13 +198,7 @@ def serve(spec: Spec, *, host: str = "127.0.0.1", port: int = 8000) -> None:
         shown = f"[{host}]" if ":" in host else host
         print(f"{spec.name}: http://{shown}:{listener.getsockname()[1]}/", flush=True)
         quick()
-        config = uvicorn.Config(
-            app,
-            log_level="warning",
-            server_header=False,
-            proxy_headers=False,  # whose headers are believed is declared, and looked at by the gate
-        )
-        uvicorn.Server(config).run(sockets=[listener])
+        uvicorn.Server(config(app)).run(sockets=[listener])
 
 
 def _build() -> str:

@@ -177,7 +177,7 @@ class Shelf:
 
     def __init__(self, url: str, pipeline: str | None, clock: Callable[[], datetime], build: str) -> None:
         self._url, self._pipeline, self._clock, self._build = url, pipeline, clock, build
-        self._lock = threading.Lock()
+        self._lock, self._reading = threading.Lock(), threading.Lock()
         self._ledger: Ledger | None = None
         self._kept: dict[str, Answer] = {}
         self._outlines = Outlines()
@@ -239,13 +239,14 @@ class Shelf:
 
     def _now(self) -> tuple[Ledger, Head | None, Run | None]:
         """What is published and the last night, read again when the ledger's files have changed, or after a second."""
-        stamp = self.stamp()
-        seen = self._seen
-        if seen is not None and stamp is not None and seen.stamp == stamp and monotonic() - seen.at < AGAIN:
-            return seen.ledger, seen.head, seen.last
-        ledger, head = self._head()
-        last = next(iter(ledger.runs(head.pipeline, limit=1, ended=True, nights=True)), None) if head else None
-        self._seen = Seen(stamp, monotonic(), ledger, head, last)
+        with self._reading:  # one reads for all who come meanwhile
+            stamp = self.stamp()
+            seen = self._seen
+            if seen is not None and stamp is not None and seen.stamp == stamp and monotonic() - seen.at < AGAIN:
+                return seen.ledger, seen.head, seen.last
+            ledger, head = self._head()
+            last = next(iter(ledger.runs(head.pipeline, limit=1, ended=True, nights=True)), None) if head else None
+            self._seen = Seen(stamp, monotonic(), ledger, head, last)
         return ledger, head, last
 
     def _head(self) -> tuple[Ledger, Head | None]:
@@ -262,7 +263,8 @@ class Shelf:
         """The answer of this tag, made and compressed once for an edition."""
         if edition.past:
             return Answer.of(make())
-        shown = (edition.head, edition.front, edition.notice)
+        head, said = edition.head, edition.front
+        shown = (head.publication_id, head.published_at, head.revised_at, said.today, said.fruitless, edition.notice)
         with self._lock:
             if self._kept_for != shown or len(self._kept) >= KEPT_ANSWERS:
                 self._kept, self._kept_for = {}, shown

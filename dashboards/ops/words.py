@@ -21,9 +21,19 @@ def number(value: float, places: int = 0) -> str:
     return said.translate({ord(","): marks.group, ord("."): marks.decimal})
 
 
+def short(value: float) -> str:
+    """A number of orders where there is little room: from 100,000 on in thousands, "445k"."""
+    return f"{number(value / 1000)}k" if round(value) >= 100_000 else orders(value)
+
+
 def percent(share: float, places: int = 1) -> str:
-    """A share: 0.0912 is "9.1 %"."""
-    return f"{number(100 * share, places)} %"
+    """A share: 0.0912 is "9.1 %", in one line."""
+    return f"{number(100 * share, places)}\N{NO-BREAK SPACE}%"
+
+
+def in_one_line(sentence: str) -> str:
+    """A sentence of others, in which no % stands alone on a line."""
+    return sentence.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def signed(value: float) -> str:

@@ -32,7 +32,7 @@ def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
         raise SpecError(f"depots.static: the depots table has a column '{taken[0]}' of its own; rename the source's")
     wanted = [name for name in (columns.depot_id, columns.opened, columns.closed, columns.timezone, *kept) if name]
     given = sources.read(source, spec, wanted)
-    tell = _Tell(spec, findings)
+    tell = Tell(spec, findings)
     table = pd.DataFrame({"depot_id": text.words(given[columns.depot_id]), "row": given[sources.ROW]})
     for name, column in (("opened", columns.opened), ("closed", columns.closed)):
         table[name] = text.days(given[column], spec.zone) if column else pd.NaT
@@ -75,7 +75,7 @@ def aliases(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
     assert spec.depots.aliases is not None
     source = spec.depots.aliases.source
     given = sources.read(source, spec, ALIAS)
-    tell = _Tell(spec, findings)
+    tell = Tell(spec, findings)
     table = pd.DataFrame({name: text.words(given[name]) for name in ALIAS})
     unfit = (table == "").any(axis=1) | (given[sources.FAULT] != "") | (table["alias"] == table["depot_id"])
     tell("alias_form", given[unfit], "alias", "an old and a new depot id, not the same; the row is left out")
@@ -98,7 +98,7 @@ def events(
     assert spec.calendar.events is not None
     source = spec.calendar.events.source
     given = sources.read(source, spec, ["date", "kind", "name"], ["until", *ADDRESS])
-    tell = _Tell(spec, findings)
+    tell = Tell(spec, findings)
     table = pd.DataFrame({"date": text.days(given["date"], spec.zone)})
     for name in EVENT[1:]:
         table[name] = (
@@ -131,7 +131,7 @@ def _each_day(table: pd.DataFrame, days: pd.Series[int]) -> pd.DataFrame:
 
 
 def _strays(
-    table: pd.DataFrame, given: pd.DataFrame, known: pd.DataFrame, former: Collection[str], spec: Spec, tell: _Tell
+    table: pd.DataFrame, given: pd.DataFrame, known: pd.DataFrame, former: Collection[str], spec: Spec, tell: Tell
 ) -> None:
     """Tell of events whose address no depot fits, by the first part of it that no depot fits alone."""
     where, address = places(known, spec), addresses(table)
@@ -153,7 +153,7 @@ def _culprit(address: tuple[str, ...], where: Places) -> str:
     return next((name for name, one in given if not len(where.rows(one))), given[0][0])
 
 
-class _Tell:
+class Tell:
     """Turns rows that break a rule into a finding that names the first of them."""
 
     def __init__(self, spec: Spec, findings: list[Finding]) -> None:

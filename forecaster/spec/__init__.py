@@ -20,6 +20,7 @@ from forecaster import mistakes
 from forecaster.credentials import DATASETS, ENVIRONMENT_DEFAULTS, fill
 from forecaster.errors import SpecError
 from forecaster.spec.execution import Execution
+from forecaster.spec.legacy import Legacy, LegacyColumns
 from forecaster.spec.page import Access, Page
 from forecaster.spec.section import Section
 from forecaster.spec.sections import (
@@ -64,6 +65,8 @@ __all__ = [
     "Events",
     "Execution",
     "Gate",
+    "Legacy",
+    "LegacyColumns",
     "Model",
     "Notify",
     "Overrides",
@@ -105,6 +108,8 @@ class Spec(Section):
     """How models are compared."""
     gate: Gate = Gate()
     """What lets a new model replace the champion."""
+    legacy: Legacy | None = None
+    """What another system forecasts, which ours is compared with in hindsight."""
     staffing: Staffing | None = None
     """Whom to roster; without it, orders alone are forecast."""
     overrides: Overrides = Overrides()

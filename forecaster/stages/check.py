@@ -12,17 +12,18 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from forecaster.demand import legacy, sources
 from forecaster.demand import panel as panels
-from forecaster.demand import sources
 from forecaster.errors import LakeError, NoUsableData, SourceError
 from forecaster.lake import TABLES, Lake
 from forecaster.spec import AnySource, Spec
 from forecaster.stages import evidence
 from forecaster.stages.evidence import Evidence
 from forecaster.stages.ingest import Ingested, ingest
-from forecaster.stages.know import know
+from forecaster.stages.know import former_ids, know
 from forecaster.stages.past import Past
 from forecaster.stages.profile import Profile, profile
+from forecaster.values import Finding, Panel
 
 TRIED = tuple(table for table in TABLES if table not in ("forecasts", "scores"))  # what ingesting reads and adds to
 _LOG = "_delta_log"
@@ -70,11 +71,19 @@ def check(spec: Spec, *, now: datetime, past: bool = False) -> Trial:
             reached = (*reached[:-1], replace(reached[-1], rows=ingested.read))
             knowledge = know(copy, as_of=now)
             panel = panels.build(knowledge, copy)
+            ingested = replace(ingested, findings=(*ingested.findings, *_of_legacy(copy, panel)))
         except NoUsableData as error:
             return Trial(spec, reached, ingested, fault=_why_not(ingested) or str(error))
         found = evidence.collect(panel, ingested.batch, spec, Lake(folder))
         seen = Past(knowledge, panel, copy) if past else None
     return Trial(spec, reached, ingested, profile(panel), found, seen=seen)
+
+
+def _of_legacy(spec: Spec, panel: Panel) -> list[Finding]:
+    """What is wrong with the other system's forecasts."""
+    findings: list[Finding] = []
+    legacy.said(spec, panel, former_ids(spec), findings)
+    return findings
 
 
 def _why_not(done: Ingested | None) -> str | None:
@@ -92,6 +101,10 @@ def _declared(spec: Spec) -> Iterator[tuple[str, AnySource, tuple[str, ...]]]:
             yield "depots.aliases.source", spec.depots.aliases.source, ("alias", "depot_id")
     if spec.calendar.events is not None:
         yield "calendar.events.source", spec.calendar.events.source, ("date", "kind", "name")
+    if spec.legacy is not None:
+        said = spec.legacy.columns
+        wanted = (said.depot_id, said.date, said.forecast, said.made_on)
+        yield "legacy.source", spec.legacy.source, tuple(name for name in wanted if name)
     columns = spec.demand.columns
     counted = () if spec.demand.aggregate == "count" else (columns.demand,)
     yield "demand.source", spec.demand.source, (columns.depot_id, columns.date, *counted)

@@ -1,4 +1,4 @@
-"""Hold earlier forecasts against what came since, and beside them what the seasonal naive would have said.
+"""Hold earlier forecasts against what came since, beside what the seasonal naive would have said, and another system.
 
 Of a night that was run again, its last word counts. Weeks are made anew while late counts may still come, and later
 ones are added; so a night reads few weeks of the archive, whatever its length.
@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from forecaster import hindsight
-from forecaster.hindsight import ALL, CITY, DEPOT, FORECAST, HORIZON, NAIVE, WEEKDAY, Tally, monday
+from forecaster.demand import legacy
+from forecaster.hindsight import ALL, CITY, DEPOT, FORECAST, HORIZON, LEGACY, MODELS, WEEKDAY, Tally, monday
 from forecaster.lake import Lake
 from forecaster.ledger import Ledger
 from forecaster.spec import Spec
@@ -45,32 +46,34 @@ class Said:
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     naive: NDArray[np.float64]
+    legacy: NDArray[np.float64]  # NaN where the other system said nothing
 
     def __len__(self) -> int:
         return len(self.depot)
 
 
-def look_back(spec: Spec, panel: Panel) -> None:
-    """Write into the ledger what came of earlier forecasts. Raises LakeError and LedgerError; a past date run again
-    leaves what is known of later weeks."""
+def look_back(spec: Spec, panel: Panel, rival: legacy.Said | None = None) -> None:
+    """Write into the ledger what came of earlier forecasts, and of those of a `rival`. Raises LakeError and
+    LedgerError; a past date run again leaves what is known of later weeks."""
     last = monday(panel.cutoff)
     with Ledger.open(spec.ledger_url) as ledger:
         with ledger.transaction() as connection:
             known = hindsight.newest(connection, spec.name)
+            met = rival is None or hindsight.tells_of(connection, spec.name, LEGACY)
         if known is not None and known > last:
             return
-        weeks = _weeks(known, last)
-        found = list(tallies(panel, Lake(spec.lake_url), weeks))
+        weeks = _weeks(known if met else None, last)  # a rival that was just declared is compared from the start
+        found = list(tallies(panel, Lake(spec.lake_url), weeks, rival))
         with ledger.transaction() as connection:
             hindsight.keep(connection, spec.name, weeks, found)
 
 
-def tallies(panel: Panel, lake: Lake, weeks: Iterable[date]) -> Iterator[Tally]:
+def tallies(panel: Panel, lake: Lake, weeks: Iterable[date], rival: legacy.Said | None = None) -> Iterator[Tally]:
     """The tallies of these weeks, and of the depots over the last four."""
-    depots = np.zeros((len(panel.depot_ids), 2, 5))
+    depots = np.zeros((len(panel.depot_ids), len(MODELS), 5))
     version = lake.version("forecasts")  # of which the table is opened once
     for week in weeks:
-        said = _said(panel, lake, version, week)
+        said = _said(panel, lake, version, week, rival)
         if not len(said):
             continue
         for part, labels, of_row in _parts(panel, said):
@@ -88,7 +91,7 @@ def _weeks(known: date | None, last: date) -> list[date]:
     return [first + timedelta(weeks=i) for i in range((last - first).days // 7 + 1)]
 
 
-def _said(panel: Panel, lake: Lake, version: int, week: date) -> Said:
+def _said(panel: Panel, lake: Lake, version: int, week: date, rival: legacy.Said | None) -> Said:
     """What was forecast of a week's days up to the cutoff, where what came is known."""
     end = min(week + timedelta(days=SEASON - 1), panel.cutoff)
     wanted = (pc.field("target_date") >= pa.scalar(week)) & (pc.field("target_date") <= pa.scalar(end))
@@ -104,7 +107,10 @@ def _said(panel: Panel, lake: Lake, version: int, week: date) -> Said:
     actual, naive = counts[row, day], _naive(counts, row, day, ahead)
     both = np.isfinite(actual) & np.isfinite(naive) & np.isfinite(three).all(axis=1)
     low, median, high = three[both].T
-    return Said(row[both], day[both], ahead[both], actual[both], median, low, high, naive[both])
+    row, day, ahead = row[both], day[both], ahead[both]
+    morning = panel.days[0].astype("datetime64[D]").astype(np.int64) + day - ahead + 1
+    other = np.full(len(row), np.nan) if rival is None else rival.by(row, day, morning)
+    return Said(row, day, ahead, actual[both], median, low, high, naive[both], other)
 
 
 def _three(table: pa.Table) -> NDArray[np.float64]:
@@ -160,14 +166,17 @@ def _parts(panel: Panel, said: Said) -> Iterator[tuple[str, list[str], NDArray[n
         yield CITY, names, np.array([place[city] for city in cities], np.intp)[said.depot]
 
 
-def _each(said: Said) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """What is summed up, (5, rows): days, orders, error, its size, inside the range; of the forecast and the naive."""
+def _each(said: Said) -> NDArray[np.float64]:
+    """What is summed up, (models, 5, rows): days, orders, error, its size, inside the range; 0 where nothing was
+    said."""
     inside = (said.low <= said.actual) & (said.actual <= said.high)
+    nowhere = np.zeros(len(said), np.bool_)
     found = []
-    for point, covered in ((said.median, inside), (said.naive, np.zeros(len(said), np.bool_))):
-        error = point - said.actual
-        found.append(np.stack([np.ones(len(said)), said.actual, error, np.abs(error), covered.astype(float)]))
-    return found[0], found[1]
+    for point, covered in ((said.median, inside), (said.naive, nowhere), (said.legacy, nowhere)):
+        told = np.isfinite(point)
+        error = np.where(told, point - said.actual, 0.0)
+        found.append(np.stack([told, np.where(told, said.actual, 0.0), error, np.abs(error), covered]).astype(float))
+    return np.stack(found)
 
 
 def _added(values: NDArray[np.float64], of_row: NDArray[np.intp], labels: int) -> NDArray[np.float64]:
@@ -176,7 +185,7 @@ def _added(values: NDArray[np.float64], of_row: NDArray[np.intp], labels: int) -
 
 
 def _sums(week: date, part: str, labels: list[str], of_row: NDArray[np.intp], said: Said) -> Iterator[Tally]:
-    for model, values in zip((FORECAST, NAIVE), _each(said), strict=True):
+    for model, values in zip(MODELS, _each(said), strict=True):
         for label, sums in zip(labels, _added(values, of_row, len(labels)), strict=True):
             if sums[0]:
                 yield _tally(week, model, part, label, sums)
@@ -187,8 +196,9 @@ def _worst(panel: Panel, sums: NDArray[np.float64]) -> Iterator[Tally]:
     ours = sums[:, 0]
     enough = np.flatnonzero((ours[:, 0] >= ENOUGH) & (ours[:, 1] > 0))
     for row in enough[np.argsort(-ours[enough, 3] / ours[enough, 1], kind="stable")][:WORST]:
-        for place, model in enumerate((FORECAST, NAIVE)):
-            yield _tally(monday(panel.cutoff), model, DEPOT, panel.depot_ids[row], sums[row, place])
+        for place, model in enumerate(MODELS):
+            if sums[row, place, 0]:
+                yield _tally(monday(panel.cutoff), model, DEPOT, panel.depot_ids[row], sums[row, place])
 
 
 def _tally(week: date, model: str, part: str, label: str, sums: NDArray[np.float64]) -> Tally:

@@ -55,6 +55,11 @@ def assembled(
     return Knowledge(as_of, told, depots, events, versions, rows)
 
 
+def former_ids(spec: Spec) -> pd.DataFrame:
+    """The aliases that stand now: alias and depot_id."""
+    return stands(frame(Lake(spec.lake_url), "aliases"), KEYS["aliases"])
+
+
 def frame(lake: Lake, table: str, *, version: int | None = None, until: datetime | None = None) -> pd.DataFrame:
     """A small table as a frame, with what was recorded by an instant."""
     where = None if until is None else ds.field("recorded_at") <= pa.scalar(until, pa.timestamp("us", tz="UTC"))

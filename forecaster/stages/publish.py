@@ -11,19 +11,20 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 
-from forecaster import desk, overrides, planning, revise
+from forecaster import desk, placing, planning, revise
+from forecaster.demand import legacy
 from forecaster.desk import Desk
 from forecaster.errors import DeskError, ForecasterError, LakeError
 from forecaster.lake import Lake
 from forecaster.ledger import Ledger
-from forecaster.overrides import Override
+from forecaster.overrides import Override, holding
 from forecaster.publication import Publication, PublishedChange, Tier
 from forecaster.spec import Spec
 from forecaster.stages import archive, showing, why
 from forecaster.stages.forecast import Choice, Made, forecast
 from forecaster.stages.hindsight import look_back
-from forecaster.stages.know import know
-from forecaster.values import Forecast, Knowledge, Panel
+from forecaster.stages.know import former_ids, know
+from forecaster.values import Finding, Forecast, Knowledge, Panel
 
 
 class Troubles:
@@ -91,7 +92,7 @@ def publish(
     if show:
         kept, unkept = _kept(made, spec, troubles)
         notes.append(unkept)
-        said = overrides.applied(made.forecast, planned)
+        said = placing.applied(made.forecast, planned)
         changes = _changes(spec, knowledge, made, said, as_of, troubles)
         shown = Publication(
             pipeline=spec.name,
@@ -113,7 +114,7 @@ def publish(
         with Ledger.open(spec.ledger_url) as ledger:
             ledger.note(run_id, lake_versions=knowledge.versions)
             number = ledger.publish(shown, keep=spec.retention.publications)
-        _settle(spec, made.panel, troubles)
+        _settle(spec, made.panel, run_id, troubles)
     cutoff, depots = made.panel.cutoff.isoformat(), len(made.panel.depot_ids)
     tier, model, digest = made.choice.tier, made.choice.model, made.digest
     return Published(number, tier, model, digest, cutoff, depots, _joined(notes), made.forecast, troubles.told)
@@ -141,7 +142,7 @@ def _changes(
     return found
 
 
-def _settle(spec: Spec, panel: Panel, troubles: Troubles) -> None:
+def _settle(spec: Spec, panel: Panel, run_id: str, troubles: Troubles) -> None:
     """What follows a publication: the overrides saved while it was made, files that nothing names, looking back."""
     folder = spec.state_folder / desk.FOLDER
     with Ledger.open(spec.ledger_url) as ledger:
@@ -149,15 +150,21 @@ def _settle(spec: Spec, panel: Panel, troubles: Troubles) -> None:
             revise.refresh(ledger, spec.name, folder)
         with troubles.instead_of((ForecasterError, OSError), "inputs of earlier nights were not removed"):
             desk.prune(folder, ledger.desks())
+    rival, findings = None, list[Finding]()
+    if spec.legacy is not None:
+        with troubles.instead_of(ForecasterError, "the legacy system is not compared"):
+            rival = legacy.said(spec, panel, former_ids(spec), findings)
+        with Ledger.open(spec.ledger_url) as ledger:
+            ledger.note(run_id, findings=findings)
     with troubles.instead_of(ForecasterError, "what came of earlier forecasts is not told"):
-        look_back(spec, panel)
+        look_back(spec, panel, rival)
 
 
 def planned_on(forecast: Forecast, spec: Spec, as_of: datetime) -> dict[tuple[int, int], Override]:
     """The planners' overrides that hold as of an instant's local day, by the positions of depot and day."""
     with Ledger.open(spec.ledger_url) as ledger:
-        held = overrides.holding(planning.written(ledger, spec.name), as_of.astimezone(spec.zone).date())
-    return overrides.placed(forecast, held)
+        held = holding(planning.written(ledger, spec.name), as_of.astimezone(spec.zone).date())
+    return placing.placed(forecast, held)
 
 
 def _joined(notes: Sequence[str | None]) -> str | None:

@@ -1,6 +1,7 @@
 """What the page costs: start, memory, bytes, and how fast it answers under load while publications arrive.
 
-The load is open: requests go out at their time whatever became of those before, so that waiting counts.
+The load is open: requests go out at their time whatever became of those before, so that waiting counts. Each page was
+asked for once before it: what a first answer takes is a figure of its own.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 
+from dashboards.ops.again import SOON
 from tests.benchmarks.report import ROOT, Figure, below, tell
 from tests.dashboards.seed import NOON, fill, publication
 
@@ -30,12 +32,12 @@ PATHS = ("/", "/", "/", "/depot/BOS-01", "/?city=Boston", "/roster?city=Boston",
 SERVER = """
 import sys, socket, uvicorn
 from datetime import datetime
-from dashboards.ops.server import create_app, quick
+from dashboards.ops.server import config, create_app, quick
 quick()
 app = create_app(sys.argv[1], clock=lambda: datetime.fromisoformat(sys.argv[2]))
 listener = socket.create_server(("127.0.0.1", 0))
 print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
-uvicorn.Server(uvicorn.Config(app, log_level="warning", server_header=False)).run(sockets=[listener])
+uvicorn.Server(config(app)).run(sockets=[listener])
 """
 PUBLISHER = """
 import sys, time
@@ -103,6 +105,22 @@ def sent(address: str) -> float:
     ) / 1000
 
 
+def first_answer(address: str, path: str) -> float:
+    """Milliseconds of a page that nobody has asked for before."""
+    begun = time.perf_counter()
+    httpx.get(address + path, timeout=60).raise_for_status()
+    return 1000 * (time.perf_counter() - begun)
+
+
+def shown_after(url: str, address: str, depots: int) -> float:
+    """Seconds from a publication until a reader of the page sees it."""
+    fill(url, publication(depots, run_id="last", model="the last one"))
+    published = time.perf_counter()
+    while "the last one" not in httpx.get(address + "/", timeout=60).text:
+        time.sleep(0.02)
+    return time.perf_counter() - published
+
+
 def measure(depots: int, folder: Path) -> list[Figure]:
     """All figures for so many depots."""
     url = f"sqlite:///{folder / f'{depots}.db'}"
@@ -117,18 +135,22 @@ def measure(depots: int, folder: Path) -> list[Figure]:
             below(f"{named}: first view, compressed", sent(address), "kB", 50),
             below(f"{named}: memory after it", memory(server.pid), "MB", 60),
         ]
+        firsts = [first_answer(address, path) for path in sorted(set(PATHS))]
         with child(PUBLISHER, url, str(depots), str(EVERY), str(SECONDS // EVERY - 1)):
             took = time.perf_counter()
             waited = asyncio.run(load(int(address.rsplit(":", 1)[1])))
             took = time.perf_counter() - took
+        held = memory(server.pid)
         p50, p95, p99 = np.percentile(waited, [50, 95, 99])
         return [
             *figures,
+            Figure(f"{named}: the slowest first answer of a page", max(firsts), "ms", n=len(firsts)),
             Figure(f"{named}: answered", len(waited) / took, "requests/s", n=len(waited)),
             Figure(f"{named}: p50", p50, "ms", n=len(waited)),
             Figure(f"{named}: p95", p95, "ms", n=len(waited)),
             below(f"{named}: p99 at {RATE} requests/s", p99, "ms", 25),
-            below(f"{named}: memory after the load", memory(server.pid), "MB", 60),
+            below(f"{named}: memory after the load", held, "MB", 60),
+            below(f"{named}: a publication is shown after", shown_after(url, address, depots), "s", SOON),
         ]
 
 

@@ -6,8 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from dashboards.ops import again
 from tests.dashboards.seed import fill, publication
 from tests.dashboards.visitor import Get, visitor
+
+
+@pytest.fixture(autouse=True)
+def _newest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers are the newest, where readers would for a moment still get the one before: `test_again` has those."""
+    monkeypatch.setattr(again, "SOON", 0.0)
+    monkeypatch.setattr(again, "LATEST", 0.0)
 
 
 @pytest.fixture

@@ -69,8 +69,10 @@ def signed_in(app: FastAPI, name: str, groups: str = "") -> Guest:
     return Guest(app, {"X-Forwarded-User": name} | ({"X-Forwarded-Groups": groups} if groups else {}))
 
 
-def house(url: str, access: Access, now: datetime = NOON, spec: Spec | None = None) -> FastAPI:
-    return create_app(url, pipeline="harbor-fleet", clock=lambda: now, access=access, spec=spec)
+def house(
+    url: str, access: Access, now: datetime = NOON, spec: Spec | None = None, pipeline: str = "harbor-fleet"
+) -> FastAPI:
+    return create_app(url, pipeline=pipeline, clock=lambda: now, access=access, spec=spec)
 
 
 def hang_up(url: str, now: datetime = NOON, view: str = "network", city: str | None = None) -> tuple[visits.Link, str]:

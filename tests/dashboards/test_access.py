@@ -250,6 +250,19 @@ def test_whoever_sees_one_city_is_told_its_total_and_not_the_networks(guests: di
     assert "1,345" not in page
 
 
+def test_whoever_sees_some_cities_is_told_of_each_and_of_no_sum(app: FastAPI, guests: dict[str, Guest]) -> None:
+    two = app.state.door.access.model_copy(update={"cities": {"ann": ("Boston", "New York")}})
+    ann = signed_in(house(app.state.door.url, two), "ann")
+    page = text(ann("/"))
+    assert "Orders expected tomorrow, Wed 18 Jun Boston 500 New York 500" in page
+    assert "What your cities have together is not told" in page
+    assert "Orders of each city, the median City Tue 17 Jun" in page
+    assert "1,000" not in page
+    assert "Philadelphia" not in page
+    assert "1,000" not in text(ann("/wall"))
+    assert "Boston 500 450–550" in text(ann("/wall"))
+
+
 def test_a_page_that_one_saw_is_not_kept_for_another(guests: dict[str, Guest]) -> None:
     whole = guests["admin"]("/").headers["etag"]
     answer = guests["foreign"]("/", headers={"If-None-Match": whole})

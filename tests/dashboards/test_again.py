@@ -1,15 +1,20 @@
-"""An answer is sent again within a second, to those who ask the same and see the same, until something is published."""
+"""An answer is sent again to those who ask the same and see the same, and until a newer one is there."""
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import httpx
 import pytest
 from fastapi import FastAPI
 
 from dashboards.ops import again
+from dashboards.ops.anew import Anew
+from dashboards.ops.server import create_app
 from dashboards.ops.shelf import Shelf
 from tests.dashboards.guests import SECRET, declared, house, signed_in
 from tests.dashboards.seed import fill, publication
@@ -64,7 +69,7 @@ def test_another_question_another_language_and_other_cities_have_answers_of_thei
         assert signed_in(app, "")("/").status_code == 401
 
 
-def test_what_is_published_is_shown_at_once(app: FastAPI, url: str) -> None:
+def test_what_was_kept_too_long_ago_is_not_sent(app: FastAPI, url: str) -> None:
     ada = signed_in(app, "ada")
     assert "v9" not in ada("/").text
     fill(url, replace(publication(run_id="night-2"), model="harbor-fleet v9"))
@@ -78,7 +83,92 @@ def test_what_was_made_for_one_person_is_never_kept(app: FastAPI) -> None:
 
 
 def test_without_a_ledger_there_is_nothing_to_send_again(tmp_path: Any) -> None:
-    from dashboards.ops.server import create_app
-
     app = create_app(f"sqlite:///{tmp_path / 'none.db'}")
     assert [asked(app, "GET", "/").status_code for _ in range(2)] == [503, 503]
+
+
+def test_readers_get_what_was_there_while_one_makes_the_newer_answer(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(again, "SOON", 3600.0)
+    monkeypatch.setattr(again, "LATEST", 3600.0)
+    fill(url, publication())
+    app, go, made = create_app(url), threading.Event(), []
+    real = Shelf.answer
+
+    def answer(self: Shelf, *of: Any) -> Any:
+        made.append(of)
+        go.wait(30)
+        return real(self, *of)
+
+    async def reading() -> None:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8000") as client:
+            await client.get("/healthz")
+            go.set()
+            [await client.get("/") for _ in range(2)]  # the first opens the ledger
+            await asyncio.to_thread(fill, url, replace(publication(run_id="night-2"), model="harbor-fleet v9"))
+            go.clear()
+            made.clear()
+            before = await asyncio.gather(*(client.get("/") for _ in range(8)))
+            assert not any("v9" in each.text for each in before)
+            assert len({(each.text, each.headers["etag"]) for each in before}) == 1
+            go.set()
+            while "v9" not in (now := await client.get("/")).text:
+                await asyncio.sleep(0.01)
+            assert now.headers["etag"] != before[0].headers["etag"]
+        assert len(made) == 1
+
+    monkeypatch.setattr(Shelf, "answer", answer)
+    asyncio.run(asyncio.wait_for(reading(), 60))
+
+
+def test_who_has_written_finds_it_on_the_next_page(app: FastAPI, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(again, "SOON", 3600.0)
+    ada = signed_in(app, "ada")
+    [ada("/") for _ in range(2)]
+    fill(url, replace(publication(run_id="night-2"), model="harbor-fleet v9"))
+    assert "v9" not in ada("/").text
+    assert ada.writes("/api/v1/links", json={"view": "network"}).status_code == 201
+    assert "v9" in ada("/").text
+
+
+def test_first_is_made_what_somebody_waits_for_and_then_what_most_ask_for() -> None:
+    made: list[object] = []
+
+    async def make(question: object, _: object) -> None:
+        made.append(question)
+
+    async def asking() -> None:
+        line = Anew(make)
+        scope = {"path": "/", "headers": []}
+        once, *_, waited = [line.due(question, scope) for question in ("once", *["thrice"] * 3, "waited")]
+        await waited.wait()
+        await once.wait()
+
+    asyncio.run(asking())
+    assert made == ["waited", "thrice", "once"]
+
+
+def test_an_answer_that_cannot_be_made_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    made: list[object] = []
+
+    async def make(question: object, _: object) -> None:
+        if question == "broken":
+            raise ValueError("no ink")
+        made.append(question)
+
+    async def asking() -> None:
+        line = Anew(make)
+        jobs = [line.due(question, {"path": "/x", "headers": []}) for question in ("broken", "whole")]
+        for job in jobs:
+            await job.wait()
+
+    asyncio.run(asking())
+    assert made == ["whole"]
+    assert "an answer could not be made anew: /x" in caplog.text
+
+
+def test_a_page_that_is_gone_is_not_sent_again(app: FastAPI, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ada = signed_in(app, "ada")
+    [ada("/depot/NYC-01") for _ in range(2)]
+    fill(url, publication(1, run_id="night-2"))
+    assert [ada("/depot/NYC-01").status_code for _ in range(2)] == [404, 404]

@@ -28,6 +28,7 @@ from dashboards.ops.views.catalogue import DEPOT_PAGE, VIEWS
 from forecaster import hindsight
 from forecaster.hindsight import ALL, FORECAST, NAIVE, Tally
 from forecaster.ledger import Ledger, PublishedRoster
+from forecaster.spec import load
 from tests.dashboards.seed import CITIES, NOON, ODD_ID, PUBLISHED, depot, fill, publication
 from tests.dashboards.test_health import THIN, night
 from tests.dashboards.test_page import totals
@@ -73,8 +74,10 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def app(url: str) -> FastAPI:
-    return create_app(url, pipeline="harbor-fleet", clock=lambda: NOON)
+def app(url: str, tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
+    file = tmp_path_factory.mktemp("spec") / "pipeline.yaml"
+    file.write_text(f"name: harbor-fleet\ndemand: {{source: {{kind: csv, path: d.csv}}}}\nledger: {url}\n", "utf-8")
+    return create_app(url, pipeline="harbor-fleet", clock=lambda: NOON, spec=load(file))
 
 
 @pytest.fixture(scope="module")
@@ -308,4 +311,4 @@ def test_whatever_is_asked_the_api_answers_as_its_schema_says(api: Any) -> None:
 
         hold()
         asked.append(operation.path)
-    assert {f"/api/v1/{name}" for name in NAMES} < set(asked)
+    assert {f"/api/v1/{name}" for name in (*NAMES, "what-if", "overrides", "overrides/worth")} < set(asked)

@@ -89,7 +89,7 @@ def test_the_page_asks_with_pkce_a_state_and_a_nonce(guest: Guest) -> None:
 def test_signing_in_adds_three_routes_to_those_of_the_page(guest: Guest, url: str) -> None:
     """Who may enter by those that both have is held in test_access.py."""
     added = set(routes(guest.app)) - set(routes(house(url, declared())))
-    assert added == {("GET", "/sign-in"), ("GET", "/sign-in/back"), ("POST", "/sign-out")}
+    assert added == {("GET", "/sign-in"), ("GET", "/sign-in/back"), ("POST", "/sign-out"), ("GET", "/sign-out")}
 
 
 def test_groups_give_roles(guest: Guest, provider: Provider) -> None:
@@ -147,7 +147,10 @@ def test_who_signs_out_is_nobody_again(guest: Guest) -> None:
     sent(guest)
     assert guest("/sign-out", "POST", headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
     assert guest("/api/v1/me").status_code == 200
-    assert guest("/sign-out", "POST").status_code == 303
+    gone = guest("/sign-out", "POST")
+    assert (gone.status_code, gone.headers["location"]) == (303, "/sign-out")
+    assert gone.headers["clear-site-data"] == '"cache", "storage"'
+    assert "You have signed out" in guest("/sign-out").text
     assert guest("/api/v1/me").status_code == 401
 
 

@@ -67,6 +67,12 @@ def test_totals_have_a_range_of_their_own_where_they_were_published(url: str) ->
     assert [(each["city"], each["drivers"]) for each in told[7::7]] == [("Boston", 30), ("York", 1)]
 
 
+def test_totals_of_six_digits_have_a_short_form_for_phones(url: str) -> None:
+    fill(url, replace(publication(), depots=(simple("A1", 445_129), simple("A2", 99))))
+    page = visitor(url)("/").text
+    assert '<b class="roomy">445,228</b><b class="tight">445k</b>' in page
+
+
 def test_one_citys_total_is_the_networks(url: str) -> None:
     fill(url, replace(publication(), depots=(simple("A1", 1200), simple("A2", 100)), totals=totals()))
     assert "Orders expected tomorrow, Wed 18 Jun 1,345" in text(visitor(url)("/wall?city=Boston"))
@@ -103,7 +109,7 @@ def test_a_depots_page_tells_the_same_numbers_as_its_table_and_the_network_page(
 def test_a_depots_picture_says_in_words_what_it_shows_and_names_the_days_to_know(get: Get) -> None:
     answer = get("/depot/BOS-01")
     assert answer.text.count('role="img"') == 2
-    assert '<title id="wide-t">Orders a day: sixty days behind, 7 days ahead</title>' in answer.text
+    assert '<title id="wide-t">Orders a day: 35 days behind, 7 days ahead</title>' in answer.text
     assert "Thu 19 Jun closed" in answer.text
     page = text(answer)
     assert "Thu 19 Jun: Juneteenth National Independence Day (holiday)" in page

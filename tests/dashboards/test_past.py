@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import date
+
+from forecaster import hindsight
+from forecaster.hindsight import ALL, CITY, LEGACY, Tally
+from forecaster.ledger import Ledger
 from tests.dashboards.seed import depot, earlier, fill, publication, remember
 from tests.dashboards.visitor import text, visitor
 
@@ -13,14 +18,32 @@ def test_accuracy_is_told_beside_the_naive_part_by_part(url: str) -> None:
     assert "Of the orders that came in 3 weeks, forecasts missed 10.0 %" in page
     assert "The seasonal naive missed 16.0 % on the same days." in page
     assert "Bias −1.5 %, above zero is too much Inside 80 % 80 % of depot-days" in page
-    assert "No forecasts of a system before this one are declared" in page
+    assert "No other system is declared to compare with" in page
     assert "9 Jun 10.0 % 16.0 % −1.5 % 80 % 40 2 Jun 10.0 %" in page
     assert "By days ahead The weeks above together Days ahead WAPE Naive Bias Inside 80 % Days 1 day 10.0 %" in page
     assert page.index("Mon 10.0 %") < page.index("Tue 10.0 %") < page.index("Sun 10.0 %")
     assert "Boston 10.0 % 16.0 %" in page
     assert "BOS-01 25.0 % 22.5 % +1.0 % – 28" in page
     assert "that night’s model 9.1 % −0.4 % 81 %" in page
-    assert "10,0 %" in visitor(url)("/accuracy", accept_language="de").text
+    assert "10,0 %" in text(visitor(url)("/accuracy", accept_language="de"))
+
+
+def test_another_system_stands_beside_ours_on_the_days_of_which_it_spoke(url: str) -> None:
+    fill(url, publication())
+    remember(url)
+    week = date(2025, 6, 9)
+    parts = ((ALL, ""), (CITY, "Boston"))
+    legacy = [Tally(week, LEGACY, part, label, 30, 3000.0, 0.0, 360.0, None) for part, label in parts]
+    with Ledger.open(url) as ledger, ledger.transaction() as connection:
+        own = [each for each in hindsight.kept(connection, "harbor-fleet") if each.week == week]
+        hindsight.keep(connection, "harbor-fleet", [week], [*own, *legacy])
+    get = visitor(url)
+    page = text(get("/accuracy"))
+    said = "the legacy system 12.0 % (on the 30 of 120 depot-days of which it said something)."
+    assert said in page
+    assert "Boston 10.0 % 16.0 % 12.0 %" in page
+    assert said in text(get("/champion"))
+    assert '"model":"legacy"' in get("/api/v1/accuracy").text
 
 
 def test_weeks_can_be_chosen(url: str) -> None:

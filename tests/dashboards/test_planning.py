@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -160,6 +162,18 @@ def test_a_what_if_without_the_nights_inputs_says_so(app: FastAPI) -> None:
     page = asked(app, "GET", "/plan?depot=BOS-01&day=2025-06-18")
     assert (page.status_code, "This publication did not keep" in page.text) == (200, True)
     assert asked(app, "GET", "/plan?depot=Nowhere").status_code == 404
+
+
+def test_overrides_and_their_worth_are_files_in_which_nothing_runs(app: FastAPI, url: str) -> None:
+    saved = asked(app, "POST", "/api/v1/overrides", json=WISH | {"by": "=1+1", "note": "@storm"})
+    assert saved.status_code == 201
+    [row] = csv.DictReader(io.StringIO(asked(app, "GET", "/api/v1/overrides?format=csv").text))
+    assert (row["depot_id"], row["orders"], row["by"], row["note"]) == ("BOS-01", "200", "'=1+1", "'@storm")
+    assert row["withdrawn"] == ""
+    worth = asked(app, "GET", "/api/v1/overrides/worth?format=csv")
+    assert worth.headers["content-disposition"] == 'attachment; filename="overrides-worth.csv"'
+    assert worth.text.splitlines()[0] == "part,of,days,helped,actual,model_error,override_error"
+    assert worth.text.splitlines()[1].startswith("all,")
 
 
 def test_a_form_that_is_no_form_is_refused(app: FastAPI) -> None:

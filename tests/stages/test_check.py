@@ -156,3 +156,14 @@ def test_a_missing_environment_variable_is_a_mistake_of_the_file(spec: Spec) -> 
     file.write_text("name: t\ndemand: {source: {kind: csv, path: '${NOT_SET_ANYWHERE}/demand.csv'}}\n", "utf-8")
     with pytest.raises(SpecError, match="environment variable NOT_SET_ANYWHERE, which is not set"):
         check(load(file), now=NOW)
+
+
+def test_another_systems_rows_are_tried_too(spec: Spec) -> None:
+    (spec.folder / "pipeline.yaml").write_text(SPEC + "legacy: {source: {kind: csv, path: old.csv}}\n", "utf-8")
+    (spec.folder / "old.csv").write_text("depot_id,date,forecast\nA,2024-03-04,5\nA,04.03.,5\n", "utf-8")
+    trial = check(load(spec.folder / "pipeline.yaml"), now=NOW)
+    assert ("legacy.source", 2) in [(each.place, each.rows) for each in trial.reached]
+    assert trial.ingested is not None
+    assert [each.message for each in trial.ingested.findings if each.rule == "legacy_form"] == [
+        "old.csv:3: column 'date': found '04.03.', wanted a date such as 2024-03-05; the row is left out"
+    ]

@@ -9,15 +9,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 from forecaster import hindsight
-from forecaster.hindsight import ALL, DEPOT, FORECAST, HORIZON, NAIVE, WEEKDAY, Tally, together
+from forecaster.demand import legacy
+from forecaster.hindsight import ALL, DEPOT, FORECAST, HORIZON, LEGACY, NAIVE, WEEKDAY, Tally, together
 from forecaster.lake import TABLES, Lake
 from forecaster.ledger import Ledger
+from forecaster.spec import load
 from forecaster.stages.hindsight import look_back, tallies
-from forecaster.values import Panel
+from forecaster.values import Finding, Panel
 from tests.panels import bare
 
 MONDAY = date(2024, 1, 15)
@@ -115,6 +118,72 @@ def test_a_publication_writes_what_came_of_earlier_ones_and_a_past_date_leaves_l
     past = replace(bare(panel.demand[:, :13]), depot_ids=("A", "B"))
     look_back(spec, past)
     assert told() == [(date(2024, 1, 8), 10.0), (MONDAY, 1.0)]
+
+
+NO_ALIASES = pd.DataFrame({"alias": [], "depot_id": []}, dtype="str")
+
+
+def other_system(tmp_path: Path, panel: Panel, text: str, columns: str = "") -> tuple[legacy.Said, list[Finding]]:
+    """What a declared file of another system says of a panel."""
+    (tmp_path / "old.csv").write_text(text, "utf-8")
+    file, findings = tmp_path / "pipeline.yaml", list[Finding]()
+    source = f"legacy: {{source: {{kind: csv, path: old.csv}}{columns}}}"
+    file.write_text(f"name: p\ndemand: {{source: {{kind: csv, path: d.csv}}}}\n{source}\n", "utf-8")
+    said = legacy.said(load(file), panel, NO_ALIASES, findings)
+    assert said is not None
+    return said, findings
+
+
+def test_another_system_is_compared_on_the_days_of_which_it_said_something(
+    panel: Panel, lake: Lake, tmp_path: Path
+) -> None:
+    cutoff = date(2024, 1, 14)
+    archive(lake, ("n1", "A", cutoff, 1, 111.0), ("n1", "A", cutoff, 2, 113.0), ("n1", "B", cutoff, 1, 9.0))
+    rival, findings = other_system(
+        tmp_path, panel, "depot_id,date,forecast\nA,2024-01-15,100\nA,2024-01-15,104\nB,2024-01-15,13\nA,2024-02-01,1\n"
+    )
+    said = {(each.model, each.part, each.label): each for each in tallies(panel, lake, [MONDAY], rival)}
+    assert said[LEGACY, ALL, ""] == Tally(MONDAY, LEGACY, ALL, "", 2, 120.0, -3.0, 9.0, None)
+    assert said[FORECAST, ALL, ""].days == 3
+    assert (LEGACY, HORIZON, "02") not in said
+    assert findings == []
+
+
+def test_of_another_system_counts_what_it_had_said_by_the_morning_of_our_forecast(
+    panel: Panel, lake: Lake, tmp_path: Path
+) -> None:
+    archive(lake, *(("n1", "A", date(2024, 1, 16 - ahead), ahead, 110.0) for ahead in (1, 2, 3)))
+    rows = "A,2024-01-16,112,2024-01-15\nA,2024-01-16,109,2024-01-16\nA,2024-01-16,110,2024-01-17\n"
+    text = f"depot_id,date,forecast,said\n{rows}"
+    rival, _ = other_system(tmp_path, panel, text, ", columns: {made_on: said}")
+    said = {(each.part, each.label): each for each in tallies(panel, lake, [MONDAY], rival) if each.model == LEGACY}
+    assert (said[HORIZON, "01"].error, said[HORIZON, "02"].error) == (-1.0, 2.0)
+    assert (HORIZON, "03") not in said
+
+
+def test_rows_of_another_system_that_cannot_be_read_are_told_and_left_out(panel: Panel, tmp_path: Path) -> None:
+    rival, findings = other_system(
+        tmp_path, panel, "depot_id,date,forecast\nA,15.1.2024,1\nA,2024-01-15,many\nA,2024-01-15,-3\nC,2024-01-15,1\n"
+    )
+    assert not len(rival.key)
+    assert [(each.rule, each.severity, each.count, each.message) for each in findings] == [
+        ("legacy_form", "warn", 1, "old.csv:2: column 'date': found '15.1.2024', wanted a date such as 2024-03-05; "
+         "the row is left out"),
+        ("legacy_form", "warn", 2, "old.csv:3: column 'forecast': found 'many', wanted a number of 0 or more; "
+         "the row is left out"),
+        ("legacy_depot", "warn", 1, "old.csv:5: column 'depot_id': found 'C', wanted a depot that counts; "
+         "the row is left out"),
+    ]  # fmt: skip
+
+
+def test_a_system_that_was_just_declared_is_compared_from_the_start(panel: Panel, lake: Lake, tmp_path: Path) -> None:
+    spec: Any = SimpleNamespace(name="p", ledger_url=f"sqlite:///{tmp_path / 'ledger.db'}", lake_url=lake.url)
+    archive(lake, ("n1", "A", date(2024, 1, 14), 1, 111.0))
+    look_back(spec, panel)
+    look_back(spec, panel, other_system(tmp_path, panel, "depot_id,date,forecast\nA,2024-01-15,100\n")[0])
+    with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        told = {each.model for each in hindsight.kept(connection, "p")}
+    assert told == {FORECAST, NAIVE, LEGACY}
 
 
 def test_nothing_in_the_archive_is_nothing_to_tell(panel: Panel, lake: Lake) -> None:

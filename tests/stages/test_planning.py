@@ -30,10 +30,12 @@ from forecaster.stages.alone import predict_alone
 from forecaster.stages.know import know
 from forecaster.stages.publish import Published
 from forecaster.stages.replay import replay
-from forecaster.whatif import Questions, Supposition
+from forecaster.supposed import Supposition
+from forecaster.whatif import Questions
 from tests import fleets, graphs
+from tests.dashboards.signing_in import signing_in
 from tests.dashboards.visitor import asked
-from tests.e2e.test_browser import CHROMIUM, FLAGS, running
+from tests.e2e.test_browser import CHROMIUM, FLAGS
 from tests.fleets import AS_OF, Fleet
 
 STAFFING = "staffing: {orders_per_driver: 10, cost_short: 38, cost_idle: 22, vans: {total: 30}}\n"
@@ -322,6 +324,9 @@ def test_the_page_answers_shows_and_saves(fleet: Fleet) -> None:
     answer = get("/api/v1/what-if?depot=A&date=2024-04-11&kind=promo&value=1")
     assert answer.status_code == 200
     assert answer.json()["after"]["drivers"] >= 0
+    table = get("/api/v1/what-if?depot=A&date=2024-04-11&kind=orders&value=90&format=csv")
+    assert table.headers["content-disposition"] == 'attachment; filename="what-if.csv"'
+    assert "\r\nA,2024-04-11,orders,90.0,2024-04-11,orders," in table.text
     plan = get("/plan?depot=A&day=2024-04-11&kind=closed").text
     assert "If the depot is closed" in plan
     fields = {"depot_id": "A", "target_date": "2024-04-11", "orders": "90", "reason": "weather", "by": "Ana"}
@@ -339,37 +344,41 @@ def test_the_page_answers_shows_and_saves(fleet: Fleet) -> None:
     assert taken.json()["said"] == "override 1 withdrawn: A on 2024-04-11 shows the model's number again"
 
 
-SERVED = """
-import sys, uvicorn, socket
-from datetime import datetime
-from dashboards.ops.server import create_app
-from forecaster.spec import load
-spec = load(sys.argv[1])
-app = create_app(spec.ledger_url, pipeline=spec.name, spec=spec, clock=lambda: datetime.fromisoformat(sys.argv[2]))
-listener = socket.create_server(("127.0.0.1", 0))
-print(f"http://127.0.0.1:{listener.getsockname()[1]}/", flush=True)
-uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])
-"""
-
-
 @pytest.mark.skipif(not CHROMIUM.exists(), reason="there is no /usr/bin/chromium on this machine")
-def test_a_planner_asks_saves_and_withdraws_in_a_browser_without_scripts(fleet: Fleet) -> None:
-    with running(SERVED, str(fleet.file), AS_OF.isoformat()) as address, sync_playwright() as playwright:
+def test_who_signed_in_as_planner_saves_and_withdraws_in_a_browser_without_scripts_and_a_viewer_may_not(
+    fleet: Fleet,
+) -> None:
+    with signing_in(fleet.spec.ledger_url, AS_OF, fleet.spec) as (address, provider), sync_playwright() as playwright:
+        provider.signs_in = {"email": "ana@example.com"}
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         page = browser.new_page(java_script_enabled=False, viewport={"width": 390, "height": 844})
         page.set_default_timeout(60_000)
+        said = page.locator("main")
         page.goto(f"{address}depot/A")
         page.get_by_role("button", name="What if, or override").click()
         page.get_by_label("Suppose").select_option("orders")
         page.get_by_label("Number").fill("90")
         page.get_by_role("button", name="Ask").click()
-        assert "If 90 orders" in page.locator("main").inner_text()
-        page.get_by_label("Your name").fill("Ana")
+        assert "If 90 orders" in said.inner_text()
+        assert page.get_by_label("Your name").count() == 0
         page.get_by_role("button", name="Save").click()
-        assert "90 orders by Ana (local event)" in page.locator("main").inner_text()
+        assert "90 orders by ana@example.com (local event)" in said.inner_text()
+
+        provider.signs_in = {"email": "vic@example.com"}
+        page.get_by_role("button", name="Sign out").click()
+        page.get_by_role("heading", name="You have signed out").wait_for()
         page.goto(f"{address}overrides")
-        page.get_by_label("Your name").fill("Ben")
+        assert "1: ana@example.com, local event" in said.inner_text()
+        assert page.get_by_role("button", name="Withdraw").count() == 0
+        page.goto(f"{address}plan?depot=A&day={THURSDAY}")
+        assert "Planners save overrides; you are here to read." in said.inner_text()
+        written = page.request.post(f"{address}overrides", form={"depot_id": "A"})
+        assert (written.status, "here as viewer" in written.text()) == (403, True)
+
+        provider.signs_in = {"email": "ana@example.com"}
+        page.get_by_role("button", name="Sign out").click()
+        page.get_by_role("heading", name="You have signed out").wait_for()
+        page.goto(f"{address}overrides")
         page.get_by_role("button", name="Withdraw override 1").click()
-        assert "90 orders by Ana" not in page.locator("main").inner_text()
+        assert "90 orders by" not in said.inner_text()
         browser.close()
-    assert day(shown(fleet.spec), on=THURSDAY).override is None

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from forecaster import desk
+from forecaster import desk, hindsight
+from forecaster.hindsight import ALL, LEGACY
 from forecaster.ledger import Ledger
-from forecaster.spec import Spec
+from forecaster.spec import Legacy, Spec
 from forecaster.stages.forecast import Choice
 from forecaster.stages.ingest import ingest
 from forecaster.stages.publish import Published, publish
@@ -29,10 +30,14 @@ def one_day_later(spec: Spec) -> Published:
 def published(folder: Path) -> Spec:
     """A pipeline of two depots that was published once."""
     rows = (f"{depot},{day},{count}" for depot, count in (("A", 40), ("B", 10)) for day in days(FIRST, LAST))
-    write(folder, "demand", "depot_id,date,orders", *rows)
+    write(folder, "demand", "depot_id,date,demand", *rows)
     write(folder, "depots", "depot_id,city,vans", "A,Ulm,3", "B,Ulm,3")
     spec = spec_of(folder, DEPOTS)
     ingest(spec, now=TONIGHT)
+    with Ledger.open(spec.ledger_url) as ledger:
+        for day, run in enumerate(("first", "second")):
+            as_of = TONIGHT + timedelta(days=day)
+            ledger.start_run(run, pipeline=spec.name, as_of=as_of, spec_digest=spec.digest)
     assert publish(spec, FALLBACK, as_of=TONIGHT, run_id="first").trouble is None
     return spec
 
@@ -71,3 +76,23 @@ def test_a_fleet_too_large_for_the_pages_memory_is_a_note_and_no_trouble(
     assert (done.publication_id, done.trouble) == (2, None)
     assert done.note is not None
     assert "more than a page may hold (1,000): what-if and overrides at once are left out." in done.note
+
+
+def test_a_night_compares_another_system_and_goes_out_without_it(tmp_path: Path) -> None:
+    spec = published(tmp_path)
+    legacy = Legacy.model_validate({"source": {"kind": "csv", "path": "old.csv"}, "columns": {"date": "day"}})
+    spec = spec.model_copy(update={"legacy": legacy})
+    write(tmp_path, "demand", "depot_id,date,demand", "A,2024-03-11,44", "B,2024-03-11,12")
+    ingest(spec, now=TONIGHT + timedelta(days=1))
+    done = one_day_later(spec)
+    assert done.publication_id == 2
+    assert done.trouble is not None
+    assert done.trouble.startswith("the legacy system is not compared: ")
+    assert "old.csv: no such file" in done.trouble
+    write(tmp_path, "old", "depot_id,day,forecast", "A,2024-03-11,50", "B,2024-03-11,lots")
+    assert one_day_later(spec).trouble is None
+    with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        [whole] = [each for each in hindsight.kept(connection, spec.name) if (each.model, each.part) == (LEGACY, ALL)]
+        [told] = [each for each in ledger.run("second").findings if each["rule"] == "legacy_form"]
+    assert (whole.days, whole.actual, whole.error) == (1, 44.0, 6.0)
+    assert told["message"].startswith("old.csv:3: column 'forecast': found 'lots'")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import httpx2
@@ -20,10 +20,12 @@ from forecaster.credentials import fill
 from forecaster.spec.page import Oidc
 
 PATIENCE = 10  # seconds for the provider
+GONE = "You have signed out"
+EMPTIED = '"cache", "storage"'  # what a browser forgets when somebody signs out: pages kept for the way included
 
 
-def router(door: Door) -> APIRouter:
-    """The routes by which people come and go."""
+def router(door: Door, page: Callable[..., bytes]) -> APIRouter:
+    """The routes by which people come and go; `page` renders a template."""
     declared = door.access.oidc
     assert declared is not None
     routes, provider = APIRouter(include_in_schema=False), client(declared)
@@ -62,7 +64,15 @@ def router(door: Door) -> APIRouter:
             raise HTTPException(403, "this came from another site; wanted a page of ours")
         request.session.clear()
         request.state.audited = True  # nothing was written
-        return RedirectResponse("/", 303)
+        return RedirectResponse("/sign-out", 303, {"Clear-Site-Data": EMPTIED})
+
+    @routes.get("/sign-out")
+    async def signed_out() -> Response:
+        # A page of ours, from which nothing leads to the provider by itself: that would sign people in again at once,
+        # and browsers let no form of ours lead to another site.
+        said = {"title": GONE, "heading": GONE, "sentence": "This device has forgotten what the pages showed."}
+        body = page("trouble.html", **said)
+        return Response(body, media_type="text/html; charset=utf-8", headers={"Cache-Control": "no-store"})
 
     return routes
 

@@ -1,4 +1,5 @@
-// Keeps the last answer of each page, and shows it when the server cannot be reached.
+// Keeps the last answer of each page, and shows it when the server cannot be reached. What somebody saw who had signed in
+// is forgotten as soon as they sign out, or the server says that nobody is signed in.
 "use strict";
 
 const KEPT = "pages-1";
@@ -20,6 +21,7 @@ self.addEventListener("activate", (event) => {
 self.addEventListener("fetch", (event) => {
   const asked = event.request;
   const address = new URL(asked.url);
+  if (asked.method === "POST" && address.pathname === "/sign-out") event.waitUntil(caches.delete(KEPT));
   if (asked.method !== "GET" || address.origin !== location.origin || address.pathname.startsWith("/api/")) return;
   event.respondWith(answer(asked, address, event));
 });
@@ -27,6 +29,7 @@ self.addEventListener("fetch", (event) => {
 async function answer(asked, address, event) {
   try {
     const fresh = await reached(asked);
+    if (isNobody(fresh, address)) await caches.delete(KEPT);
     const mayBeKept = fresh.ok && !fresh.redirected && !/no-store/.test(fresh.headers.get("Cache-Control") || "");
     if (mayBeKept) event.waitUntil(keep(asked, fresh.clone()));
     return fresh;
@@ -36,6 +39,12 @@ async function answer(asked, address, event) {
     if (!found) throw error;
     return /^text\/html/.test(found.headers.get("Content-Type")) ? marked(found) : found;
   }
+}
+
+// A page that leads elsewhere leads to where one signs in; the ways in themselves lead on to the page.
+function isNobody(fresh, address) {
+  const elsewhere = fresh.type === "opaqueredirect" && !/^\/(sign-in|link)\b/.test(address.pathname);
+  return fresh.status === 401 || elsewhere;
 }
 
 function reached(asked) {

@@ -62,6 +62,7 @@ class Accuracy:
     parts: tuple[Part, ...]
     worst: tuple[Line, ...]
     legacy: bool
+    legacy_days: str  # on how many depot-days the legacy system said something, where not on all; else empty
     held: tuple[Held, ...]
     judged: str  # the night of `held`
 
@@ -90,11 +91,31 @@ def accuracy(tallies: Sequence[Tally], runs: Sequence[Run], span: int) -> Accura
         tuple(part for part in (Part(heading, _lines(recent, name)) for name, heading in PARTS) if len(part.lines) > 1),
         tuple(depots),
         any(each.model == LEGACY for each in tallies),
+        _days_of_legacy([each for each in recent if each.part == ALL]),
         tuple(_held(name, judged.verdict["compared"]) for name in COMPARED if name in judged.verdict["compared"])
         if judged is not None and judged.verdict is not None
         else (),
         judged.run_id if judged is not None else "",
     )
+
+
+def worth(tallies: Sequence[Tally], weeks: int = SPANS[0]) -> str:
+    """What forecasts missed of the orders of the last weeks beside their rivals, as one sentence; empty before any came
+    true."""
+    told = accuracy(tallies, (), weeks)
+    if told.whole is None:
+        return ""
+    rivals = f"the seasonal naive {told.whole.naive}"
+    rivals += f", the legacy system {told.whole.legacy}{told.legacy_days}" if told.legacy else ""
+    span = words.count(len(told.weeks), "week")
+    return f"In the last {span} forecasts missed {told.whole.wape} of the orders; {rivals}."
+
+
+def _days_of_legacy(whole: Sequence[Tally]) -> str:
+    ours, legacy = (sum(each.days for each in whole if each.model == model) for model in (FORECAST, LEGACY))
+    if not 0 < legacy < ours:
+        return ""
+    return f" (on the {words.number(legacy)} of {words.number(ours)} depot-days of which it said something)"
 
 
 def _lines(tallies: Sequence[Tally], part: str) -> tuple[Line, ...]:

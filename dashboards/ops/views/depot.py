@@ -60,6 +60,15 @@ class Came:
 
 
 @dataclass(frozen=True)
+class Mark:
+    """A named day, by its number in the pictures."""
+
+    number: int
+    text: str
+    older: bool  # than the picture for phones begins
+
+
+@dataclass(frozen=True)
 class DepotPage:
     depot_id: str
     place: str
@@ -69,11 +78,13 @@ class DepotPage:
     came: tuple[Came, ...]  # newest first
     published: str  # on the depot's own clocks
     tier: str
-    marks: tuple[str, ...]  # in the order of their numbers in the pictures
+    marks: tuple[Mark, ...]
     staffed: bool
+    behind: int  # days behind in the wide picture; a young depot has few
     wide: Chart
     narrow: Chart
-    said: str  # the picture in words
+    said: str  # the pictures in words
+    said_narrow: str
     why: tuple[Why, ...]
     unheard: str  # said where no day was forecast the day before
     days: tuple[tuple[str, str], ...]  # of the days ahead: ISO date, name
@@ -105,6 +116,8 @@ def depot_page(
             )
         )
     marked = list(named.items())
+    behind = max((head.cutoff - past[0].date).days + 1, PAST_DAYS_PHONE) if past else PAST_DAYS_PHONE
+    narrow_from = front.target_dates[0] - timedelta(days=PAST_DAYS_PHONE)
     return DepotPage(
         depot.depot_id,
         " · ".join(word for word in depot.attributes.values() if word),
@@ -116,11 +129,13 @@ def depot_page(
         ],
         words.instant(head.published_at, ZoneInfo(depot.timezone or head.timezone)),
         depot.tier or head.tier,
-        tuple(f"{words.day(day)}: {text}" for day, text in marked),
+        tuple(Mark(i, f"{words.day(day)}: {text}", day < narrow_from) for i, (day, text) in enumerate(marked, 1)),
         any(day.drivers is not None for day in depot.days),
-        chart(past, ahead, marked, width=760, height=340, past_days=PAST_DAYS, stretch=STRETCH),
+        behind,
+        chart(past, ahead, marked, width=760, height=340, past_days=behind, stretch=STRETCH),
         chart(past, ahead, marked, width=360, height=270, past_days=PAST_DAYS_PHONE, stretch=STRETCH),
         _said(past, lines),
+        _said([day for day in past if day.date >= narrow_from], lines),
         why(depot.days),
         "" if any(day.change for day in depot.days) else NONE_BEFORE.replace("this day", "these days"),
         tuple((day.target_date.isoformat(), words.day(day.target_date)) for day in depot.days),

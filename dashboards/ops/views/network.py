@@ -1,4 +1,7 @@
-"""What the network and each city expect in all, on the day in front and over the days ahead."""
+"""What the network and each city expect in all, on the day in front and over the days ahead.
+
+Who sees some cities and not all is told of each: what those have together was not published, and is no sum of medians.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ class City:
     range: str | None
     share: Bars
     drivers: int | None
+    week: tuple[str, ...]  # orders of each day ahead
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,8 @@ class Total:
     date: date
     weekday: str
     day: str
-    orders: str
+    orders: str  # empty where cities are told apart
+    short: str  # the same where there is little room
     drivers: int | None
     open: bool  # any depot
     meant: bool
@@ -36,7 +41,7 @@ class Total:
 
 @dataclass(frozen=True)
 class Network:
-    orders: str
+    orders: str  # empty where cities are told apart
     range: str | None  # None where only the depots' medians were published
     drivers: int | None
     closed: int  # depots closed on the day in front
@@ -47,10 +52,14 @@ class Network:
 
 
 def network(
-    head: Head, depots: tuple[PublishedDepot, ...], front: Front, totals: tuple[PublishedTotal, ...] = ()
+    head: Head,
+    depots: tuple[PublishedDepot, ...],
+    front: Front,
+    totals: tuple[PublishedTotal, ...] = (),
+    some: bool = False,
 ) -> Network:
-    """Totals as published, with a range of their own; sums of medians where none were. Drivers are None where no depot
-    has any planned."""
+    """Totals as published, with a range of their own; sums of medians where none were. `some` says that there may be
+    other cities, which the reader does not see. Drivers are None where no depot has any planned."""
     medians = {depot.depot_id: [three(day, head.levels).median for day in depot.days] for depot in depots}
     told = together(totals, head.levels)
     by_city: dict[str, list[PublishedDepot]] = {}
@@ -62,8 +71,11 @@ def network(
     sums = [each.median for each in whole] or [sum(m[i] for m in medians.values()) for i in range(head.horizon)]
     cities = []
     for name, own in sorted(by_city.items()):
-        total = whole[front.meant] if whole and len(by_city) == 1 else told[name][front.meant] if name in told else None
-        orders = total.median if total else sum(medians[depot.depot_id][front.meant] for depot in own)
+        joint = whole if whole and len(by_city) == 1 else told.get(name, ())
+        days = [each.median for each in joint] or [
+            sum(medians[d.depot_id][i] for d in own) for i in range(head.horizon)
+        ]
+        total, orders = joint[front.meant] if joint else None, days[front.meant]
         cities.append(
             City(
                 name or ("" if len(by_city) == 1 else "Without a city"),
@@ -72,14 +84,17 @@ def network(
                 words.span(total.low, total.high) if total else None,
                 bars([orders, sums[front.meant]], 0),
                 drivers(own, front.meant),
+                tuple(map(words.orders, days)),
             )
         )
+    apart = some and len(by_city) > 1
     week = tuple(
         Total(
             day,
             f"{day:%a}",
             words.short_day(day),
-            words.orders(sums[i]),
+            "" if apart else words.orders(sums[i]),
+            "" if apart else words.short(sums[i]),
             drivers(depots, i),
             any(depot.days[i].open for depot in depots),
             i == front.meant,
@@ -88,7 +103,7 @@ def network(
     )
     highest = max(sums)
     return Network(
-        orders=words.orders(sums[front.meant]),
+        orders="" if apart else words.orders(sums[front.meant]),
         range=words.span(whole[front.meant].low, whole[front.meant].high) if whole else None,
         drivers=drivers(depots, front.meant),
         closed=sum(not depot.days[front.meant].open for depot in depots),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import date
 
 from dashboards.ops import words
+from dashboards.ops.sheet import Sheet
 from dashboards.ops.views.why import signed
 from forecaster.ledger import PublishedDay, PublishedDepot, PublishedOverride
 from forecaster.overrides import Override
+from forecaster.supposed import CLOSED, OPEN, ORDERS, Answer, Side
 from forecaster.value_added import Account, Added
-from forecaster.whatif import CLOSED, OPEN, ORDERS, Answer, Side
 
 KINDS = {ORDERS: "this many orders", CLOSED: "the depot is closed", OPEN: "the depot is open"}
 
@@ -90,6 +91,25 @@ def supposed(answer: Answer) -> str:
     if kind == ORDERS:
         return f"{words.orders(value)} orders"
     return KINDS.get(kind) or f"{kind.replace('=', ': ')} is {value:g}"
+
+
+def answer_sheet(answer: Answer) -> Sheet:
+    """A row for each number of the day, and one for the orders of each other day."""
+    asked, before, after = answer.supposed, asdict(answer.before), asdict(answer.after)
+    numbers = [(asked.target_date, name, before[name], after[name]) for name in before]
+    others = [(day, ORDERS, one, other) for day, one, other in answer.week if day != asked.target_date]
+    supposed = (asked.depot_id, asked.target_date, asked.kind, asked.value)
+    columns = ("depot_id", "supposed_for", "kind", "value", "target_date", "number", "before", "after")
+    return Sheet(columns, [(*supposed, *row) for row in (*numbers, *others)])
+
+
+def worth_sheet(account: Account) -> Sheet:
+    """A row for all, for each reason, and for each planner who is told of."""
+    names = tuple(each.name for each in fields(Added))
+    parts = [("all", account.everyone), *(("reason", each) for each in account.reasons)]
+    parts += [("planner", each) for each in account.planners]
+    rows = [(part, *(getattr(each, name) for name in names)) for part, each in parts]
+    return Sheet(("part", *names), rows)
 
 
 def rows(answer: Answer) -> tuple[Row, ...]:

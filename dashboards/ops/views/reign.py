@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
 from dashboards.ops import words
+from dashboards.ops.views.accuracy import worth
+from forecaster.hindsight import Tally
 from forecaster.ledger import Head, Promotion, Run
 from forecaster.records import before_champion
 
@@ -43,9 +45,12 @@ class Champion:
     verdicts: tuple[VerdictLine, ...]  # newest first
     command: str | None  # None: there is nobody to go back to
     back_to: Reign | None
+    worth: str  # what forecasts missed lately, beside their rivals
 
 
-def champion(head: Head | None, promotions: Sequence[Promotion], runs: Sequence[Run]) -> Champion:
+def champion(
+    head: Head | None, promotions: Sequence[Promotion], runs: Sequence[Run], tallies: Sequence[Tally] = ()
+) -> Champion:
     """Promotions are oldest first, runs newest first. Instants are in the publication's zone, else in UTC."""
     zone = ZoneInfo(head.timezone if head else "UTC")
     last = promotions[-1] if promotions else None
@@ -60,6 +65,7 @@ def champion(head: Head | None, promotions: Sequence[Promotion], runs: Sequence[
         tuple(_verdict(run, zone) for run in runs if run.verdict is not None),
         COMMAND if previous else None,
         _reign(previous, zone) if previous else None,
+        worth(tallies),
     )
 
 
@@ -82,10 +88,9 @@ def _verdict(run: Run, zone: ZoneInfo) -> VerdictLine:
     verdict = run.verdict or {}
     objections = [str(each) for each in verdict.get("objections", ())]
     admitted = bool(verdict.get("admitted"))
-    return VerdictLine(
-        words.instant(run.started_at, zone), admitted, "; ".join(objections) or ("No objection." if admitted else "–")
-    )
+    sentence = words.in_one_line("; ".join(objections)) or ("No objection." if admitted else "–")
+    return VerdictLine(words.instant(run.started_at, zone), admitted, sentence)
 
 
 def _said(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    return words.in_one_line(text[:1].upper() + text[1:])

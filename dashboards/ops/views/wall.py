@@ -29,7 +29,7 @@ class Tile:
 @dataclass(frozen=True)
 class Wall:
     heading: str
-    orders: str
+    orders: str  # empty where cities are told apart
     range: str | None
     drivers: str
     week: tuple[Total, ...]
@@ -61,7 +61,7 @@ def wall(
         chosen.orders if chosen else network.orders,
         chosen.range if chosen else network.range,
         _number(chosen.drivers if chosen else network.drivers),
-        () if chosen else network.week,
+        network.week if network.orders and not chosen else (),
         tuple(tiles[:MOST]),
         max(len(tiles) - MOST, 0),
         tuple((depot, "; ".join(why)) for depot, why in look[:LOOK]),
