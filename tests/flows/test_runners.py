@@ -95,8 +95,8 @@ def test_a_cluster_that_does_not_answer_is_told_of_and_the_work_is_done(monkeypa
 def test_a_runner_that_is_not_installed_is_named_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     from flows import runners
 
-    monkeypatch.setitem(sys.modules, "prefect_dask", None)
-    wanted = r"execution\.runner is dask, which needs prefect_dask, .*pip install 'forecaster\[cluster\]'"
+    monkeypatch.setitem(sys.modules, "prefect_dask.task_runners", None)
+    wanted = r"execution\.runner is dask, which needs prefect_dask.*, .*pip install 'forecaster\[cluster\]'"
     with pytest.raises(MissingExtra, match=wanted), runners.opened(spec({"runner": "dask"}), str):
         pass
 
