@@ -17,7 +17,7 @@ from forecaster.errors import PUBLISHED, ForecasterError, MissingExtra
 from forecaster.spec import Spec
 
 NEEDED = ("prefect", "jax", "flax", "optax", "jax2onnx", "mlflow", "matplotlib")
-HEAVY = ("forecaster.stages.learn", "forecaster.registry", "forecaster.pictures")  # JAX, MLflow and Matplotlib
+HEAVY = ("forecaster.stages.bundling", "forecaster.registry", "forecaster.pictures")  # JAX, MLflow and Matplotlib
 
 
 def nightly(

@@ -83,13 +83,13 @@ def backtest(
 ) -> tuple[Candidate, dict[str, Scores]]:
     """Score candidate, champion and baselines on the same unseen days, and calibrate the candidate on them too."""
     from forecaster.lake import Lake
-    from forecaster.stages import learn
+    from forecaster.stages import judging, learn, score_rows
 
     with night.stage("backtest"):
         seen = _seen(night, panel, knowledge)
         judged = learn.rolling(candidate, panel, night.spec, seen=seen)
-        scores, troubles = learn.backtest(
-            {learn.CANDIDATE: judged},
+        scores, troubles = judging.backtest(
+            {judging.CANDIDATE: judged},
             night.champion(),
             panel,
             knowledge,
@@ -98,7 +98,7 @@ def backtest(
             on_model=lambda name: night.progress.advance(0, name),
             fan=fan,
         )
-        learn.keep_scores(scores, Lake(night.spec.lake_url), run_id=night.run_id, now=datetime.now(UTC))
+        score_rows.keep(scores, Lake(night.spec.lake_url), run_id=night.run_id, now=datetime.now(UTC))
     night.seen = None  # which may be large, and is not asked again
     if troubles:
         night.note(message="; ".join(troubles))
@@ -115,20 +115,20 @@ def _seen(night: Night, panel: Panel, knowledge: Knowledge) -> Any:
 
 def gate(night: Night, scores: Mapping[str, Scores]) -> Verdict:
     """May the candidate go out?"""
-    from forecaster.stages import learn
+    from forecaster.stages import judging
 
     with night.stage("gate"):
-        verdict = learn.judge(scores, night.spec)
+        verdict = judging.judge(scores, night.spec)
     night.judged(verdict)
     return verdict
 
 
 def export(night: Night, candidate: Candidate, panel: Panel, scores: Mapping[str, Scores], knowledge: Knowledge) -> Any:
     """ONNX, compared with NumPy and JAX before anything may be promoted."""
-    from forecaster.stages import learn
+    from forecaster.stages import bundling
 
     with night.stage("export"):
-        exported = learn.to_bundle(candidate, panel, scores, knowledge, night.spec)
+        exported = bundling.to_bundle(candidate, panel, scores, knowledge, night.spec)
     night.progress.say(
         f"           bundle {exported.folder.name}, within {exported.parity.largest:.1e} of JAX and NumPy"
     )

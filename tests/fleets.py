@@ -77,7 +77,7 @@ def untrained(panel: Panel) -> Candidate:
 
 def found(folder: Path) -> Fleet:
     """Make the whole of it in a folder."""
-    from forecaster.stages import learn
+    from forecaster.stages import bundling
 
     (folder / "pipeline.yaml").write_text(PIPELINE, "utf-8")
     spec = load(folder / "pipeline.yaml")
@@ -85,7 +85,7 @@ def found(folder: Path) -> Fleet:
     knowledge = know(spec, as_of=AS_OF)
     panel = panels.build(knowledge, spec)
     with quickly():
-        bundle = learn.to_bundle(untrained(panel), panel, {}, knowledge, spec).folder
+        bundle = bundling.to_bundle(untrained(panel), panel, {}, knowledge, spec).folder
     with Ledger.open(spec.ledger_url) as ledger:
         ledger.start_run("first", pipeline=spec.name, as_of=AS_OF, spec_digest=spec.digest)
         ledger.promote(spec.name, run_id="first", bundle_digest=bundle.name, by="test", reason="the first")

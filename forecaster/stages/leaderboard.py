@@ -15,7 +15,7 @@ from forecaster.ledger import Ledger
 from forecaster.model.train import VALIDATION
 from forecaster.progress import Night as Progress
 from forecaster.spec import Spec
-from forecaster.stages import bills, learn, trainer
+from forecaster.stages import bills, bundling, judging, learn, trainer
 from forecaster.stages.bills import Bills
 from forecaster.stages.know import know
 from forecaster.stages.past import Past
@@ -72,19 +72,21 @@ def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = F
     seen = Past(knowledge, panel, spec)
     with progress.stage("train"):
         first = learn.rolling(_trained(panel, spec, seen, None, progress), panel, spec, seen=seen)
-        models: dict[str, Predictor] = {learn.CANDIDATE: first}
+        models: dict[str, Predictor] = {judging.CANDIDATE: first}
         if spec.backtest.retrain_days:
             models[RETRAINED] = _retrained(first, panel, spec, seen, progress)
     with progress.stage("backtest"), Ledger.open(spec.ledger_url) as ledger:
         reigning = ledger.champion(spec.name)
-        folder = learn.bundle_folder(spec) / reigning.bundle_digest if reigning else None
-        scores, troubles = learn.backtest(
+        folder = bundling.bundle_folder(spec) / reigning.bundle_digest if reigning else None
+        scores, troubles = judging.backtest(
             models, folder, panel, knowledge, spec, seen=seen, on_model=lambda name: progress.advance(0, name)
         )
-        rosters = _rosters(models[learn.CANDIDATE], scores, panel, seen, spec, progress) if staffing else None
+        rosters = _rosters(models[judging.CANDIDATE], scores, panel, seen, spec, progress) if staffing else None
     for trouble in troubles:
         progress.say(trouble)
-    days = [day for fold in scores[learn.CANDIDATE].folds for day in fold.forecast.target_dates if day <= panel.cutoff]
+    days = [
+        day for fold in scores[judging.CANDIDATE].folds for day in fold.forecast.target_dates if day <= panel.cutoff
+    ]
     return Board(
         spec.gate.metric,
         tuple(ranked(scores, spec.gate.metric)),
@@ -102,7 +104,7 @@ def _rosters(
     progress.advance(0, "rosters")
     first = seen(cutoffs(panel, spec.backtest.days, spec.backtest.every)[0])
     earlier = backtest.folds(predict, first, cutoffs(first, VALIDATION), seen)
-    return bills.replay(scores[learn.CANDIDATE].folds, earlier, panel, seen, spec)
+    return bills.replay(scores[judging.CANDIDATE].folds, earlier, panel, seen, spec)
 
 
 def _trained(panel: Panel, spec: Spec, seen: Past, cutoff: date | None, progress: Progress) -> Candidate:

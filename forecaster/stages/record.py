@@ -11,8 +11,9 @@ from forecaster import pictures, totals
 from forecaster.evaluation import groups
 from forecaster.spec import Spec
 from forecaster.stages import remember, report
+from forecaster.stages.bundling import Exported
 from forecaster.stages.html_page import put
-from forecaster.stages.learn import CANDIDATE, CHAMPION, NAIVE, Exported
+from forecaster.stages.judging import CANDIDATE, CHAMPION, NAIVE
 from forecaster.values import Candidate, Panel, Scores, Verdict
 
 BY_PART = ("wape", "bias", "coverage", "days")  # what the registry is told of each part; the files hold all metrics

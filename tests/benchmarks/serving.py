@@ -81,7 +81,7 @@ def _cold(folder: Path) -> Iterator[Figure]:
 
     from forecaster.demand import panel as panels
     from forecaster.spec import load
-    from forecaster.stages import learn
+    from forecaster.stages import bundling
     from forecaster.stages.ingest import ingest
     from forecaster.stages.know import know
 
@@ -95,7 +95,7 @@ def _cold(folder: Path) -> Iterator[Figure]:
     panel = panels.build(knowledge, spec)
     candidate = _untrained(panel)
     begun = time.perf_counter()
-    exported = learn.to_bundle(candidate, panel, {}, knowledge, spec)
+    exported = bundling.to_bundle(candidate, panel, {}, knowledge, spec)
     yield Figure("export and parity, three ways and eight cases, all of it", time.perf_counter() - begun, "s")
     yield below("largest difference of ONNX, NumPy and JAX", exported.parity.largest, "relative", 1e-4)
     # Else every start would compile all that it imports.

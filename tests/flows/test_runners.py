@@ -15,7 +15,7 @@ from forecaster.errors import MissingExtra
 from forecaster.fan import Fan, in_turn
 from forecaster.serving.fallback import seasonal_naive
 from forecaster.spec import Spec
-from forecaster.stages import learn
+from forecaster.stages import judging
 from forecaster.values import Scores
 from tests.panels import LEVELS, panel
 
@@ -38,8 +38,8 @@ def spec(execution: Mapping[str, Any]) -> Spec:
 
 def backtested(asked: Spec, fan: Fan) -> dict[str, Scores]:
     given: Any = panel(2, 100, 7)
-    ours = {learn.CANDIDATE: partial(seasonal_naive, levels=LEVELS)}
-    scores, troubles = learn.backtest(ours, None, given, None, asked, fan=fan)  # type: ignore[arg-type]
+    ours = {judging.CANDIDATE: partial(seasonal_naive, levels=LEVELS)}
+    scores, troubles = judging.backtest(ours, None, given, None, asked, fan=fan)  # type: ignore[arg-type]
     assert troubles == []
     return scores
 

@@ -25,7 +25,7 @@ from forecaster.ledger import Ledger
 from forecaster.serving import bundle, keys
 from forecaster.serving.bundle import MANIFEST, MODEL, SEAL, WEIGHTS
 from forecaster.spec import load
-from forecaster.stages import learn
+from forecaster.stages import bundling
 from forecaster.stages.know import know
 from tests import fleets
 from tests.calls import Call, caller
@@ -73,7 +73,7 @@ def test_the_same_candidate_gives_the_same_bytes_as_folder_and_as_file(fleet: Fl
     other._folder = tmp_path / "elsewhere"
     shutil.copytree(fleet.spec.state_folder / "keys", other.state_folder / "keys")
     with quickly():
-        again = learn.to_bundle(fleets.untrained(panel), panel, {}, knowledge, other).folder
+        again = bundling.to_bundle(fleets.untrained(panel), panel, {}, knowledge, other).folder
     for name in sorted(bundle.FILES):
         assert (again / name).read_bytes() == (fleet.bundle / name).read_bytes(), name
     packed = f"{again.name}.tar.zst"
