@@ -1,8 +1,8 @@
 """Train in a process of its own: one that hangs, or that the kernel ends for want of memory, costs no night.
 
-The panel goes in on its standard input. The process leaves its last checkpoint, from which the night picks the model
-up, so that nothing else has to travel back; but for a model that several hosts trained, whose checkpoint is theirs
-together: that one is told as the process ends. Where one host dies, JAX ends the processes of all; the night is none.
+The panel goes in on its standard input, and the model comes back as bytes. They are kept beside the checkpoints, so that
+a night with the same panel and pipeline file trains nothing. With `training.hosts` the process is one of several; where
+one of them dies, JAX ends all, and the night is none of them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import subprocess
 import sys
 import threading
 import traceback
+import zipfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 from typing import IO, Any
@@ -27,8 +28,7 @@ from forecaster.errors import ForecasterError, NoUsableData, TrainingError
 from forecaster.spec import Spec, load
 from forecaster.values import Candidate, Panel
 
-OWN = ("seconds", "compile_seconds", "compile_misses")  # of a training, which picking it up does not take
-DONE = "done.sha256"  # beside the checkpoints: of what they are the end of
+TRAINED = "trained-"  # begins the name of the file with the model that the checkpoints ended in
 OnEpoch = Callable[[Mapping[str, Any]], None]
 
 
@@ -47,24 +47,23 @@ def fit(
     Raises NoUsableData as that does, TrainingError also where the process was killed or took longer than
     `schedule.max_training_hours`; the next training then goes on from its last checkpoint.
     """
-    from forecaster.model import travel
+    from forecaster.model import compiling, travel
     from forecaster.model.hosts import packed
     from forecaster.stages import learn
 
+    compiling.configure(spec.state_folder / "jax_cache")
     before = (seen or panel.at)(learn.first_cutoff(panel, spec))
-    content, several = packed(before), spec.training.hosts is not None
-    if (
-        profile is None and not several and _remembered(content, spec)
-    ):  # the checkpoint has it all: nothing is left to train
-        return learn.fit(panel, spec, seen=seen, on_trouble=on_trouble)
-    _done(spec).unlink(missing_ok=True)  # a training that dies leaves other checkpoints than it speaks of
-    told = _trained(content, spec, file, profile, on_epoch or (lambda _: None), on_trouble or (lambda _: None))
-    if several:
-        return learn.first_calibrated(travel.unpacked(base64.b64decode(told["candidate"])), before, seen)
+    content = packed(before)
+    place = kept(content, spec)
+    if profile is None and (found := _read(place)) is not None:
+        return learn.first_calibrated(found, before, seen)
+    for other in place.parent.glob(f"{TRAINED}*"):  # a training that dies leaves other checkpoints than it speaks of
+        other.unlink(missing_ok=True)
+    model = _trained(content, spec, file, profile, on_epoch or (lambda _: None), on_trouble or (lambda _: None))
     with suppress(OSError):
-        _done(spec).write_text(_purpose(content, spec), "ascii")
-    candidate = learn.fit(panel, spec, seen=seen)
-    return replace(candidate, summary={**candidate.summary, **told["measured"]})
+        place.with_suffix(".new").write_bytes(model)
+        place.with_suffix(".new").rename(place)
+    return learn.first_calibrated(travel.unpacked(model), before, seen)
 
 
 def remembered(panel: Panel, spec: Spec, seen: Callable[[date], Panel] | None = None) -> bool:
@@ -72,29 +71,29 @@ def remembered(panel: Panel, spec: Spec, seen: Callable[[date], Panel] | None = 
     from forecaster.model.hosts import packed
     from forecaster.stages import learn
 
-    return _remembered(packed((seen or panel.at)(learn.first_cutoff(panel, spec))), spec)
+    return kept(packed((seen or panel.at)(learn.first_cutoff(panel, spec))), spec).exists()
 
 
-def _remembered(content: bytes, spec: Spec) -> bool:
+def _read(place: Path) -> Candidate | None:
+    """The model that was kept; None where there is none, or none that can be read."""
+    from forecaster.model import travel
+
     try:
-        return _done(spec).read_text("ascii") == _purpose(content, spec)
-    except (OSError, ValueError):
-        return False
+        return travel.unpacked(place.read_bytes())
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        return None
 
 
-def _purpose(panel: bytes, spec: Spec) -> str:
+def kept(panel: bytes, spec: Spec) -> Path:
+    """Where the model is kept that is trained on a panel, by this version and what the file says of training."""
     told = repr((__version__, spec.model, spec.training, spec.backtest.days, spec.horizon)).encode()
-    return hashlib.sha256(told + panel).hexdigest()
-
-
-def _done(spec: Spec) -> Path:
-    return spec.state_folder / "checkpoints" / DONE
+    return spec.state_folder / "checkpoints" / f"{TRAINED}{hashlib.sha256(told + panel).hexdigest()[:32]}.npz"
 
 
 def _trained(
     panel: bytes, spec: Spec, file: Path, profile: Path | None, on_epoch: OnEpoch, on_trouble: Callable[[str], None]
-) -> dict[str, Any]:
-    """Let a process train, and hear what it tells; returns that by its kind."""
+) -> bytes:
+    """Let a process train, and hear what it tells; returns the model."""
     command = [sys.executable, "-m", "forecaster.stages.trainer", str(file), *([str(profile)] if profile else [])]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdin is not None
@@ -112,7 +111,7 @@ def _trained(
     sending = threading.Thread(target=_send, args=(process.stdin, panel), daemon=True)
     for thread in (limit, listening, sending):
         thread.start()
-    told: dict[str, Any] = {}
+    model = b""
     fault: ForecasterError | None = None
     try:
         with process.stdout:
@@ -125,7 +124,7 @@ def _trained(
                 elif kind == "fault":
                     fault = (NoUsableData if value[0] == NoUsableData.__name__ else TrainingError)(value[1])
                 else:
-                    told[kind] = value
+                    model = base64.b64decode(value)
     finally:
         limit.cancel()
         if sys.exc_info()[0] is not None:
@@ -142,7 +141,7 @@ def _trained(
         raise fault
     if code:
         raise TrainingError(_died(code, b"".join(complaints), several=spec.training.hosts is not None))
-    return told
+    return model
 
 
 def _died(code: int, complaints: bytes, *, several: bool) -> str:
@@ -212,9 +211,7 @@ def main() -> None:
             raise
         traceback.print_exc()
         os._exit(1)  # JAX would first wait for the host that is gone
-    if spec.training.hosts is not None:
-        tell("candidate", base64.b64encode(travel.packed(candidate)).decode())
-    tell("measured", {name: candidate.summary[name] for name in OWN})
+    tell("model", base64.b64encode(travel.packed(candidate)).decode())
 
 
 def _goes_with_the_night() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,24 +16,24 @@ from tests.panels import panel
 GIVEN: dict[str, Any] = {"name": "t", "demand": {"source": {"kind": "csv", "path": "demand.csv"}}}
 
 
-def purpose(more: dict[str, Any], demand: float = 40.0) -> str:
+def place(more: dict[str, Any], demand: float = 40.0) -> Path:
     counts = panel(2, 40).demand.copy()
     counts[0, 0] = demand
-    return trainer._purpose(packed(replace(panel(2, 40), demand=counts)), Spec.model_validate({**GIVEN, **more}))
+    return trainer.kept(packed(replace(panel(2, 40), demand=counts)), Spec.model_validate({**GIVEN, **more}))
 
 
 def test_a_training_is_known_by_its_data_and_by_what_the_file_and_the_version_say_of_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    before = purpose({})
-    assert purpose({}) == before
-    assert purpose({}, demand=41.0) != before
+    before = place({})
+    assert place({}) == before
+    assert place({}, demand=41.0) != before
     for more in ({"model": {"hidden": 8}}, {"training": {"seed": 1}}, {"backtest": {"days": 14}}, {"horizon": 6}):
-        assert purpose(more) != before
+        assert place(more) != before
     for more in ({"gate": {"margin": 0.1}}, {"execution": {"runner": "dask"}}, {"schedule": {"deadline": "06:00"}}):
-        assert purpose(more) == before
+        assert place(more) == before
     monkeypatch.setattr(trainer, "__version__", "another")
-    assert purpose({}) != before
+    assert place({}) != before
 
 
 @pytest.mark.usefixtures("prefect")

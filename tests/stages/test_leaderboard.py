@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from forecaster import cli
 from forecaster.demand import panel as panels
 from forecaster.errors import SpecError
-from forecaster.model import train
+from forecaster.model import train, travel
 from forecaster.progress import Night
 from forecaster.spec import load
 from forecaster.stages import leaderboard, learn, trainer
@@ -81,9 +81,9 @@ def test_a_leaderboard_retrains_as_declared_and_leaves_the_nights_own_training_a
     file = pipeline(tmp_path, "")
     spec = load(file)
     ingest(spec, now=TONIGHT)
-    night = learn.checkpoint_folder(spec) / trainer.DONE
+    night = learn.checkpoint_folder(spec) / f"{trainer.TRAINED}of-another-panel.npz"
     night.parent.mkdir(parents=True)
-    night.write_text("of another panel", "ascii")
+    night.touch()
     days_of = {"backtest": spec.backtest.model_copy(update={"days": 14, "retrain_days": 7})}
     trained: list[date] = []
     real = train.fit
@@ -100,7 +100,7 @@ def test_a_leaderboard_retrains_as_declared_and_leaves_the_nights_own_training_a
     first, again = ({s.model: s for s in found.scores}[name].folds for name in ("candidate", "retrained"))
     assert np.array_equal(first[0].forecast.quantiles, again[0].forecast.quantiles)  # until a week has passed
     assert not np.array_equal(first[1].forecast.quantiles, again[1].forecast.quantiles)
-    assert sorted(path.name for path in night.parent.iterdir()) == [trainer.DONE]
+    assert sorted(path.name for path in night.parent.iterdir()) == [night.name]
 
 
 def test_what_the_night_has_trained_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,9 +111,8 @@ def test_what_the_night_has_trained_is_not_trained_again(tmp_path: Path, monkeyp
     panel = panels.build(knowledge, spec)
     seen, before = Past(knowledge, panel, spec), date(2024, 3, 2)
 
-    def here(*_: object) -> dict[str, Any]:  # instead of in a process of its own, which would compile for half a minute
-        learn.train_alone(seen(before), spec)
-        return {}
+    def here(*_: object) -> bytes:  # instead of in a process of its own, which would compile for half a minute
+        return travel.packed(learn.train_alone(seen(before), spec))
 
     monkeypatch.setattr(trainer, "_trained", here)
     said = []

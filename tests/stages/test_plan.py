@@ -80,8 +80,9 @@ def test_a_training_is_remembered_though_a_day_that_it_knew_was_restated_since(t
     seen = Past(knowledge, panel, spec)
     told = seen(learn.first_cutoff(panel, spec))
     assert not np.array_equal(told.demand, panel.at(told.cutoff).demand)  # the restated day
-    trainer._done(spec).parent.mkdir(parents=True)
-    trainer._done(spec).write_text(trainer._purpose(packed(told), spec), "ascii")
+    kept = trainer.kept(packed(told), spec)
+    kept.parent.mkdir(parents=True)
+    kept.touch()
     assert "training: remembered from an earlier run" in planned(file)
 
 
