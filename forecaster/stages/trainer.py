@@ -1,7 +1,7 @@
 """Train in a process of its own: one that hangs, or that the kernel ends for want of memory, costs no night.
 
-The panel goes in on its standard input, and the model comes back as bytes. They are kept beside the checkpoints, so that
-a night with the same panel and pipeline file trains nothing. With `training.hosts` the process is one of several; where
+The panel goes in on its standard input, and the model comes back as bytes, which are kept beside the checkpoints: a
+night with the same panel and pipeline file trains nothing. With `training.hosts` the process is one of several; where
 one of them dies, JAX ends all, and the night is none of them.
 """
 
