@@ -54,8 +54,7 @@ def test_one_that_is_damaged_gone_or_was_never_kept_is_told(tmp_path: Path) -> N
         desk.read(tmp_path, None)
 
 
-def test_one_that_no_page_could_hold_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_no_page_could_hold_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert desk.too_large(kept()) is None
     monkeypatch.setattr(desk, "LARGEST", 1000)
-    with pytest.raises(DeskError, match="more than a page may hold"):
-        desk.write(tmp_path, kept())
-    assert not list(tmp_path.iterdir())
+    assert "more than a page may hold (1,000)" in str(desk.too_large(kept()))
