@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import jax
@@ -136,15 +135,22 @@ def answer(
 
     middle = shape.median
     center = seen.anchor[..., None] + out[..., middle : middle + 1]
-    steps = jax.nn.softplus(out)
-    down = _reached([steps[..., i : i + 1] for i in reversed(range(middle))], FARTHEST_DOWN)
-    up = _reached([steps[..., i : i + 1] for i in range(middle + 1, len(shape.levels))], FARTHEST_UP)
-    return Said(jnp.concatenate([center - down[..., ::-1], center, center + up], axis=-1), seen.anchor)
+    down = _reached([out[..., i : i + 1] for i in reversed(range(middle))], FARTHEST_DOWN)
+    up = _reached([out[..., i : i + 1] for i in range(middle + 1, len(shape.levels))], FARTHEST_UP)
+    lower, upper = [center - reach for reach in reversed(down)], [center + reach for reach in up]
+    return Said(jnp.concatenate([*lower, center, *upper], axis=-1), seen.anchor)
 
 
-def _reached(steps: list[Array], farthest: float) -> Array:
-    """How far from the median each level lies, the nearest first; never as far as `farthest`."""
-    return farthest * jnp.tanh(jnp.concatenate(list(accumulate(steps, jnp.add)), axis=-1) / farthest)
+def _reached(steps: list[Array], farthest: float) -> list[Array]:
+    """How far from the median each level lies, the nearest first; never as far as `farthest`.
+
+    Level by level: as one array of all levels the graph is smaller, and an epoch takes 5 to 10 % longer.
+    """
+    reached, total = [], jnp.float32(0)
+    for step in steps:
+        total = total + jax.nn.softplus(step)
+        reached.append(farthest * jnp.tanh(total / farthest))
+    return reached
 
 
 def masks(shape: Architecture, rate: Float[Array, ""], key: Array, depots: int) -> Float[Array, "depots units"]:
