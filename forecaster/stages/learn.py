@@ -69,7 +69,7 @@ def train_alone(
     profile: Path | None = None,
 ) -> Candidate:
     """The candidate of `fit`, not yet calibrated, of a panel that ends at the cutoff. Its last checkpoint stays, from
-    which `fit` picks it up."""
+    which a leaderboard's `fit` picks it up."""
     return _together(before, spec, 0, on_epoch=on_epoch, on_trouble=on_trouble, profile=profile)
 
 
