@@ -25,6 +25,7 @@ from tests import cpus
 STRICT = {
     "JAX_PLATFORMS": "cpu",
     "XLA_FLAGS": cpus.QUICK,
+    "JAX_NUM_CPU_DEVICES": "1",  # whatever a test before it in the same process has asked for
     "JAX_NUMPY_DTYPE_PROMOTION": "strict",
     "JAX_NUMPY_RANK_PROMOTION": "raise",
     "MPLBACKEND": "agg",

@@ -10,5 +10,5 @@ QUICK = "--xla_cpu_use_fusion_emitters=false"  # the older emitters compile twic
 def environment(given: Mapping[str, str], devices: int) -> dict[str, str]:
     """`given` with so many devices of one thread each: with XLA's own threads, a product may wait for a core that waits
     for the product's device, for ever."""
-    flags = f"{QUICK} --xla_force_host_platform_device_count={devices} --xla_cpu_multi_thread_eigen=false"
-    return {**given, "XLA_FLAGS": flags}
+    flags = f"{QUICK} --xla_cpu_multi_thread_eigen=false"
+    return {**given, "XLA_FLAGS": flags, "JAX_NUM_CPU_DEVICES": str(devices)}

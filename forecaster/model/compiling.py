@@ -35,10 +35,14 @@ def effort(level: int) -> dict[str, bool | int | str] | None:
     """`compiler_options` of `jax.jit`: how hard LLVM tries on a CPU, 0 to 3.
 
     Measured on 2 cores: at 1 an epoch of training compiles in two thirds of the time that 3, the default, takes, and
-    runs as fast; at 0 it runs four times slower, but what runs once is there six times sooner.
+    runs as fast; at 0 it runs four times slower, but what runs once is there six times sooner. Where the cores are
+    devices, a program has one thread on each: with XLA's own threads beside them, a product may wait for a core that
+    waits for the product's device, for ever.
     """
-    told_otherwise = jax.config.values["jax_disable_most_optimizations"]
-    return None if told_otherwise or jax.default_backend() != "cpu" else {"xla_backend_optimization_level": level}
+    if jax.config.values["jax_disable_most_optimizations"] or jax.default_backend() != "cpu":
+        return None
+    alone = {"xla_cpu_multi_thread_eigen": False} if jax.local_device_count() > 1 else {}
+    return {"xla_backend_optimization_level": level, **alone}
 
 
 @dataclass

@@ -8,7 +8,9 @@ The number of depots is padded to one of few sizes, so that a new depot does not
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -22,7 +24,23 @@ MEMBERS, DEPOTS = "members", "depots"
 STEP = 64  # sizes are multiples of this,
 GROWTH = 1.25  # each about this many times the one before
 
+CORES = 8  # that train, at most: of a batch, each of more would have too few crops to be worth its while
+_TOLD_OF_CORES = "xla_force_host_platform_device_count"
 _WORDS_OF_FULL_MEMORY = ("RESOURCE_EXHAUSTED", "OUT_OF_MEMORY", "out of memory")
+
+
+def spread() -> None:
+    """Make each core of the processor a device of its own, `CORES` at most; call it before anything else of JAX.
+
+    Whoever has told JAX how many devices a processor is, by JAX_NUM_CPU_DEVICES or XLA_FLAGS, is heard; once JAX has
+    started, its devices stay what they are.
+    """
+    told = jax.config.values["jax_num_cpu_devices"] > 0 or _TOLD_OF_CORES in os.environ.get("XLA_FLAGS", "")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not told:
+        update: Any = jax.config.update
+        with suppress(RuntimeError):  # JAX has started
+            update("jax_num_cpu_devices", min(cores, CORES))
 
 
 @cache

@@ -122,7 +122,7 @@ def fit(
             "compile_hits": compiled.hits,
             "compile_misses": compiled.misses,
             "depot_days_a_second": history[-1].depot_days_a_second,
-            "device": jax.devices()[0].device_kind,
+            "device": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
         },
     )
 

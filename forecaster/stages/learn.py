@@ -13,7 +13,7 @@ from forecaster.errors import ForecasterError, SpecError
 from forecaster.evaluation import backtest as backtests
 from forecaster.evaluation import calibrate
 from forecaster.evaluation.rolling import Rolling
-from forecaster.model import compiling, export, hosts, train
+from forecaster.model import compiling, devices, export, hosts, train
 from forecaster.model.epochs import Epoch
 from forecaster.model.train import VALIDATION
 from forecaster.spec import Spec
@@ -96,6 +96,8 @@ def _together(
     """Train as host `number`, with the others where there are any; each ends with the same candidate."""
     declared = spec.training.hosts
     compiling.configure(spec.state_folder / "jax_cache")
+    if declared is None:
+        devices.spread()
     hosts.join(hosts.Hosts(declared.coordinator, declared.count, number) if declared else None)
     try:
         found = train.fit(

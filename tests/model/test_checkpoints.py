@@ -253,15 +253,15 @@ def test_a_training_killed_while_saving_goes_on_from_the_last_complete_checkpoin
 
 
 SHARDED = """
-import os, sys
+import sys
 import jax, jax.numpy as jnp, numpy as np
 from pathlib import Path
 from forecaster.model import devices
 from forecaster.model.checkpoints import Checkpoints
-from tests import cpus, forked
+from tests import forked
 
 def come_back(count):
-    os.environ.update(cpus.environment(os.environ, count))
+    jax.config.update("jax_num_cpu_devices", count)
     rows = jnp.arange(64.0).reshape(16, 4)
     fresh = {"rows": devices.deal(jnp.zeros((16, 4)), 16), "key": devices.replicate(jax.random.key(1))}
     checkpoints = Checkpoints(Path(sys.argv[1]), "p")

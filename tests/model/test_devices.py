@@ -65,6 +65,26 @@ def test_depots_are_dealt_over_the_devices_and_the_rest_lies_on_each() -> None:
     assert process.returncode == 0
 
 
+FORCED = "--xla_force_host_platform_device_count=3"
+SPREAD = """
+import jax
+from forecaster.model import devices
+
+devices.spread()
+count = jax.device_count()
+devices.spread()
+assert jax.device_count() == count
+print(count)
+"""
+
+
+@pytest.mark.parametrize("told", [{}, {"JAX_NUM_CPU_DEVICES": "3"}, {"XLA_FLAGS": FORCED}])
+def test_each_core_is_a_device_where_nobody_has_said_otherwise(told: dict[str, str]) -> None:
+    given = {name: value for name, value in os.environ.items() if name != "JAX_NUM_CPU_DEVICES"}
+    count = subprocess.check_output([sys.executable, "-c", SPREAD], cwd=ROOT, env={**given, **told}, text=True)
+    assert int(count) == (3 if told else min(len(os.sched_getaffinity(0)), devices.CORES))
+
+
 def test_on_one_device_a_tree_stays_what_it_is() -> None:
     demand = np.array([[1.0, np.nan], [2.0, 3.0]], np.float32)
     np.testing.assert_array_equal(devices.replicate(demand), demand)

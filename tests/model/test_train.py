@@ -21,7 +21,7 @@ from forecaster.model.compiling import counted
 from forecaster.model.epochs import Epoch
 from forecaster.model.programs import Sizes, State
 from forecaster.values import Candidate
-from tests import cpus, panels
+from tests import panels
 from tests.panels import NAN, bare, panel, spec
 
 
@@ -226,7 +226,7 @@ def test_on_eight_devices_training_says_what_it_says_on_one_to_rounding() -> Non
     done = subprocess.run(
         [sys.executable, "-c", SHARED],
         cwd=Path(__file__).parents[2],
-        env=cpus.environment(os.environ, 8),
+        env={**os.environ, "JAX_NUM_CPU_DEVICES": "8"},
         stdout=subprocess.PIPE,
         text=True,
         check=True,
