@@ -3,8 +3,9 @@
 make bench-speed
 
 All repetitions are paired and interleaved (ours, theirs, ours, theirs, …), and a ratio is the median of the pairs'
-ratios, so that other work on the machine weighs on both. torch is not among the locked packages; the rows that need it
-are left out without it. To have them, install it beside the environment and name that folder:
+ratios, so that other work on the machine weighs on both. Ours runs as in training: several steps compiled as one, on
+all cores. torch is not among the locked packages; the rows that need it are left out without it. To have them, install
+it beside the environment and name that folder:
 
     python -m pip install --target FOLDER torch==2.13.0
     PYTHONPATH=FOLDER make bench-speed
@@ -17,6 +18,7 @@ import time
 from collections.abc import Sequence
 from statistics import median
 
+from forecaster.model import devices
 from tests.benchmarks.report import Figure, tell
 
 SIZES = {(64, 168): (3.5, 21), (64, 540): (3.0, 11), (512, 540): (2.0, 5)}  # depots, days: aim, pairs
@@ -30,11 +32,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=float, default=1.0, help="times the usual number of repetitions")
     pairs = parser.parse_args().pairs
+    devices.spread()
     tell("speed", [*_torch(pairs), *_cells(pairs), *_floor(pairs), *_ladder(pairs)])
 
 
 def _torch(pairs: float) -> list[Figure]:
-    from tests.benchmarks.speed_steps import Size, in_jax, in_torch, with_our_layers
+    from tests.benchmarks.speed_steps import STEPS, Size, as_trained, in_torch
 
     figures = []
     for (depots, days), (aim, count) in SIZES.items():
@@ -46,29 +49,30 @@ def _torch(pairs: float) -> list[Figure]:
                 f"torch is left out: {error}; the head of {__name__ if __name__ != '__main__' else __file__} says how"
             )
             return []
-        took = _interleaved([in_jax(with_our_layers, size), theirs], count * pairs)
-        figures += _compared(f"{size}: torch nn.GRU eager", f"{size}: ours", took, aim)
+        took = _interleaved([as_trained(size), theirs], count * pairs)
+        figures += _compared(f"{size}: torch nn.GRU eager", f"{size}: ours", took, STEPS, aim)
     return figures
 
 
 def _cells(pairs: float) -> list[Figure]:
-    from tests.benchmarks.speed_steps import Size, in_jax, with_flax_cells, with_our_layers
+    from tests.benchmarks.speed_steps import STEPS, Size, as_trained, in_jax, with_flax_cells
 
     size = Size(*CROP)
-    took = _interleaved([in_jax(with_our_layers, size), in_jax(with_flax_cells, size)], 11 * pairs)
-    return _compared(f"{size}: vmap of a scan over flax cells", f"{size}: ours beside it", took, 2.0)
+    took = _interleaved([as_trained(size), in_jax(with_flax_cells, size)], 11 * pairs)
+    return _compared(f"{size}: vmap of a scan over flax cells", f"{size}: ours beside it", took, STEPS, 2.0)
 
 
 def _floor(pairs: float) -> list[Figure]:
     from tests.benchmarks.speed_parts import parts, product
-    from tests.benchmarks.speed_steps import Size, in_jax, with_our_layers
+    from tests.benchmarks.speed_steps import STEPS, Size, as_trained
 
     figures = []
     for (depots, days), (_, count) in SIZES.items():
         size = Size(depots, days)
-        ours, square = _interleaved([in_jax(with_our_layers, size), product(SIDE)], max(count, 9) * pairs)
+        ours, square = _interleaved([as_trained(size), product(SIDE)], max(count, 9) * pairs)
         shares = [
-            100 * (size.operations / (2 * SIDE**3)) * fast / slow for slow, fast in zip(ours, square, strict=True)
+            100 * (STEPS * size.operations / (2 * SIDE**3)) * fast / slow
+            for slow, fast in zip(ours, square, strict=True)
         ]
         figures.append(_above(f"{size}: share of the floor", shares, "%", 40))
     figures.append(_seen(f"rate of a {SIDE}^3 product", [2e-6 * SIDE**3 / ms for ms in square], "GFLOP/s"))
@@ -110,10 +114,11 @@ def _less(whole: list[float], *contained: list[float]) -> list[float]:
     return [one - sum(others) for one, *others in zip(whole, *contained, strict=True)]
 
 
-def _compared(theirs: str, ours: str, took: list[list[float]], aim: float) -> list[Figure]:
+def _compared(theirs: str, ours: str, took: list[list[float]], steps: int, aim: float) -> list[Figure]:
     ratios = [slow / fast for fast, slow in zip(*took, strict=True)]
+    fast, slow = ([ms / steps for ms in each] for each in took)
     figure = _above(f"{theirs} over ours", ratios, "times", aim)
-    return [figure, _seen(ours, took[0], "ms a step"), _seen(theirs, took[1], "ms a step")]
+    return [figure, _seen(ours, fast, "ms a step"), _seen(theirs, slow, "ms a step")]
 
 
 def _above(figure: str, values: list[float], unit: str, limit: float) -> Figure:

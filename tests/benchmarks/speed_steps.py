@@ -1,4 +1,4 @@
-"""One training step of the same model three ways: with our recurrence, with flax's cells, with torch.
+"""Training steps of the same model three ways: with our recurrence, with flax's cells, with torch.
 
 Two GRU layers, hidden 64, 16 inputs, a linear head, Huber loss, AdamW.
 """
@@ -16,12 +16,14 @@ import optax
 from flax import nnx
 from jax import Array, lax
 
-from forecaster.model import gru
+from forecaster.model import devices, gru
+from forecaster.model.compiling import effort
 
 FEATURES, HIDDEN, LAYERS = 16, 64, 2
 OPTIMIZER = optax.adamw(1e-3)
 
-Step = Callable[[], None]  # trains one step, and comes back when it is done
+STEPS = 4  # of gradient, that one call of ours and of our rivals makes
+Step = Callable[[], None]  # comes back when all is done
 Forward = Callable[[Any, Array], Array]
 
 
@@ -118,15 +120,42 @@ def fresh() -> tuple[Any, Any]:
 
 
 def in_jax(forward: Forward, size: Size) -> Step:
-    x, y = batch(size)
+    """One step after another, on one device with as many threads as XLA chooses."""
     compiled = jax.jit(lambda state, x, y: train(forward, state, x, y), donate_argnums=0)
-    state = fresh()
+    state, (x, y) = fresh(), batch(size)
 
-    def step() -> None:
+    def steps() -> None:
+        nonlocal state
+        for _ in range(STEPS):
+            state, _ = compiled(state, x, y)
+        jax.block_until_ready(state)
+
+    return steps
+
+
+def as_trained(size: Size) -> Step:
+    """As in training: with our layers, all steps compiled as one, depots dealt over the cores as devices."""
+
+    def run(state: tuple[Any, Any], x: Array, y: Array) -> tuple[tuple[Any, Any], Array]:
+        part = devices.share((x, y), axis=1)
+
+        def step(state: tuple[Any, Any], _: Array) -> tuple[tuple[Any, Any], Array]:
+            total = devices.total(jax.value_and_grad(lambda learned: loss(with_our_layers, learned, *part))(state[0]))
+            value, gradient = jax.tree.map(lambda of_all: of_all / jax.device_count(), total)
+            return update(*state, gradient), value
+
+        return lax.scan(step, state, jnp.arange(STEPS))
+
+    whole = devices.whole()
+    program = devices.on_each(run, 1, (whole,) * 3, (whole,) * 2)
+    compiled = jax.jit(program, donate_argnums=0, compiler_options=effort(1))
+    state, x, y = devices.replicate((fresh(), *batch(size)))
+
+    def steps() -> None:
         nonlocal state
         state, _ = jax.block_until_ready(compiled(state, x, y))
 
-    return step
+    return steps
 
 
 def in_torch(size: Size) -> Step:
@@ -138,11 +167,12 @@ def in_torch(size: Size) -> Step:
     optimizer = torch.optim.AdamW([*network.parameters(), *head.parameters()], lr=1e-3)
     x, y = torch.randn(size.days, size.depots, FEATURES), torch.randn(size.days, size.depots)
 
-    def step() -> None:
-        optimizer.zero_grad()
-        value = huber(head(network(x)[0])[..., 0], y)
-        value.backward()
-        optimizer.step()
-        value.item()
+    def steps() -> None:
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            value = huber(head(network(x)[0])[..., 0], y)
+            value.backward()
+            optimizer.step()
+            value.item()
 
-    return step
+    return steps
