@@ -56,13 +56,14 @@ def _in_its_own_process(depots: int) -> dict[str, float]:
 
 
 def _trained(depots: int) -> dict[str, float]:
-    from forecaster.model import train
+    from forecaster.model import devices, train
     from forecaster.model.recipe import Recipe, recipe
     from forecaster.spec import Spec
 
     def fixed(*arguments: Any) -> Recipe:
         return replace(recipe(*arguments), epochs=EPOCHS, steps=STEPS)
 
+    devices.spread()
     given = panel_of(depots)
     spec = Spec.model_validate(
         {
