@@ -10,13 +10,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from forecaster.demand import aliases, history, readings, snapshots
+from forecaster.demand import aliases, history, readings
+from forecaster.demand.announced import EVENT
 from forecaster.errors import NoUsableData
 from forecaster.lake import Lake
 from forecaster.spec import Spec
 from forecaster.values import Knowledge
 
-KEYS: Mapping[str, list[str]] = {"depots": ["depot_id"], "events": snapshots.EVENT, "aliases": ["alias"]}
+KEYS: Mapping[str, list[str]] = {"depots": ["depot_id"], "events": EVENT, "aliases": ["alias"]}
 READ = ("demand", *KEYS)
 
 
