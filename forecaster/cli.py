@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DEBUG = "FORECASTER_DEBUG"
 INTERRUPTED = 130
 YEARS = range(1970, 2200)
-SELDOM = 100_000  # objects, after which a prediction looks for garbage: it imports twice as many, and all of them stay
+SELDOM = 500_000  # objects, after which a prediction looks for garbage: it imports half as many, and all of them stay
 
 app = typer.Typer(
     help="Forecast daily demand for every depot, from one pipeline file.",
