@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
 import traceback
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 DEBUG = "FORECASTER_DEBUG"
 INTERRUPTED = 130
 YEARS = range(1970, 2200)
+SELDOM = 500_000  # objects, after which a prediction looks for garbage: it imports half as many, and all of them stay
 
 app = typer.Typer(
     help="Forecast daily demand for every depot, from one pipeline file.",
@@ -236,6 +239,7 @@ def predict(
 
     Without a bundle that can be used, the seasonal naive goes out, and the command exits with 3.
     """
+    gc.set_threshold(SELDOM)
     from forecaster.stages.alone import predict_alone
 
     if out is not None and json:
@@ -366,6 +370,7 @@ def doctor(file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="T
 
 def main() -> None:
     """Run a command; what a user can cause is told in sentences, and a traceback is shown only to those who ask."""
+    atexit.register(gc.freeze)  # else Python looks through all that is there, several times, before it ends
     try:
         app()
     except KeyboardInterrupt:

@@ -172,7 +172,9 @@ class Lake:
                 f"lake {url!r}: found % in the path of a folder, which Delta decodes; wanted a path without"
             )
         self.url = url.rstrip("/")
-        self._read: dict[tuple[str, int, bool], ds.Dataset] = {}  # by table and version, which stays what it is
+        # by table and version, which stays what it is
+        self._tables: dict[tuple[str, int], DeltaTable] = {}
+        self._read: dict[tuple[str, int, bool], ds.Dataset] = {}
 
     def append(self, table: str, rows: pa.Table | pd.DataFrame | Iterable[pa.Table]) -> int:
         """Add rows in one atomic commit; the table's version afterwards. No rows, no commit.
@@ -236,10 +238,12 @@ class Lake:
                 "backup, or move it aside and ingest again"
             ) from error
 
-    def covariates(self, table: str = "demand") -> dict[str, pa.DataType]:
+    def covariates(self, table: str = "demand", *, version: int | None = None) -> dict[str, pa.DataType]:
         """The columns that a table has beyond its own, with their types. Raises LakeError when it cannot be read."""
+        if version == NOT_THERE:
+            return {}
         try:
-            schema = pa.schema(DeltaTable(self._place(table)).schema().to_arrow())
+            schema = pa.schema(self._table(table, version).schema().to_arrow())
         except TableNotFoundError:
             return {}
         except _FAULTS as error:
@@ -266,14 +270,14 @@ class Lake:
         """How many data files all tables have. Raises LakeError for a damaged one."""
         return sum(len(DeltaTable(self._place(table)).file_uris()) for table, v in self.versions().items() if v >= 0)
 
-    def versions(self) -> dict[str, int]:
-        """Each table's Delta version; -1 for one that is not there yet."""
-        return {table: self.version(table) for table in TABLES}
+    def versions(self, tables: Iterable[str] = tuple(TABLES)) -> dict[str, int]:
+        """The Delta version of each of these tables; -1 for one that is not there yet."""
+        return {table: self.version(table) for table in tables}
 
     def version(self, table: str) -> int:
         """A table's Delta version; NOT_THERE for one that is not there yet. Raises LakeError for a damaged one."""
         try:
-            return DeltaTable(self._place(table)).version()
+            return self._table(table, None).version()
         except TableNotFoundError:
             return NOT_THERE
         except _FAULTS as error:
@@ -288,7 +292,14 @@ class Lake:
 
     def _opened(self, table: str, version: int | None, codes: bool) -> ds.Dataset:
         options = ds.ParquetReadOptions(dictionary_columns=set(REPEATING) if codes else set())
-        return DeltaTable(self._place(table), version=version).to_pyarrow_dataset(parquet_read_options=options)
+        return self._table(table, version).to_pyarrow_dataset(parquet_read_options=options)
+
+    def _table(self, table: str, version: int | None) -> DeltaTable:
+        """The table as of a commit, which is looked up once; without one the newest, which is looked up each time."""
+        if version is not None and (found := self._tables.get((table, version))) is not None:
+            return found
+        found = DeltaTable(self._place(table), version=version)
+        return self._tables.setdefault((table, found.version()), found)
 
     def _place(self, table: str) -> str:
         return f"{self.url}/{table}"

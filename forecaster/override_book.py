@@ -46,6 +46,12 @@ def overrides(connection: sa.Connection, pipeline: str, since: date | None = Non
     return tuple(Override(**row) for row in connection.execute(query.order_by(tables.overrides.c.id)).mappings())
 
 
+def begun(connection: sa.Connection, pipeline: str) -> bool:
+    """Whether there ever was an override."""
+    query = sa.select(tables.overrides.c.id).where(tables.overrides.c.pipeline == pipeline).limit(1)
+    return connection.execute(query).first() is not None
+
+
 def keep_results(connection: sa.Connection, pipeline: str, ahead: Collection[date], model: Mapping[int, float]) -> None:
     """Note what the model says in the place of each published override, and forget overrides of these days that no
     longer are: `model` is override → the model's median."""

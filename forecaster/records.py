@@ -208,11 +208,13 @@ def stage(connection: sa.Connection, publication: Publication) -> int:
 
 def of_day(day: PublishedDay) -> dict[str, Any]:
     """A day as a row of its publication and depot."""
-    planned = {
+    besides = {
+        "quantiles": list(day.quantiles),
+        "roster": None if day.roster is None else asdict(day.roster),
         "override": None if day.override is None else day.override.to_json(),
         "change": None if day.change is None else day.change.to_json(),
     }
-    return asdict(day) | {"quantiles": list(day.quantiles)} | planned
+    return vars(day) | besides
 
 
 def totals(connection: sa.Connection, publication_id: int) -> tuple[PublishedTotal, ...]:

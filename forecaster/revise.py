@@ -40,13 +40,14 @@ class Revised:
 
 
 def refresh(ledger: Ledger, pipeline: str, folder: Path) -> Revised:
-    """Bring what is shown into line; `folder` is where desks are kept. Nothing happens where nothing is shown.
+    """Bring what is shown into line; `folder` is where desks are kept. Nothing happens where nothing is shown, or where
+    there never was an override.
 
     Raises LedgerError when the ledger cannot be written.
     """
     with ledger.transaction() as connection:
         head = records.head(connection, pipeline)
-        if head is None:
+        if head is None or not book.begun(connection, pipeline):
             return Revised(0)
         shown = records.whole(connection, head)
         held = holding(book.overrides(connection, pipeline, shown.cutoff), as_of_day(shown))

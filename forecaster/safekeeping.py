@@ -14,7 +14,10 @@ def backup(
     file: File,
     to: Annotated[Path, typer.Option("--to", metavar="DIR", help="A new or empty folder.")],
     keys: Annotated[
-        bool, typer.Option("--keys", help="Also the private key that signs bundles: keep such a copy as you keep it.")
+        bool,
+        typer.Option(
+            "--keys", help="Also the keys that sign and that decrypt bundles: keep such a copy as you keep them."
+        ),
     ] = False,
 ) -> None:
     """Copy ledger, lake and bundles into a folder.
@@ -24,7 +27,7 @@ def backup(
     from forecaster.spec import load
     from forecaster.stages import backup as backups
 
-    typer.echo(backups.backup(load(file), to, private_key=keys).sentence())
+    typer.echo(backups.backup(load(file), to, secret_keys=keys).sentence())
 
 
 def restore(

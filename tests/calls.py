@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 
@@ -17,8 +18,10 @@ def caller(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
 
     def forecaster(*arguments: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["forecaster", *map(str, arguments)])
+        before = gc.get_threshold()
         with pytest.raises(SystemExit) as ended:
             cli.main()
+        gc.set_threshold(*before)  # which a command sets for its own process
         return int(ended.value.code or 0), *capsys.readouterr()
 
     return forecaster

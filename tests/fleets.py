@@ -75,11 +75,11 @@ def untrained(panel: Panel) -> Candidate:
     return Candidate(parameters, shape.to_json(), panel.encoding, panel.calendar_names, LEVELS, panel.horizon, summary)
 
 
-def found(folder: Path) -> Fleet:
-    """Make the whole of it in a folder."""
+def found(folder: Path, more: str = "") -> Fleet:
+    """Make the whole of it in a folder; `more` are further lines of the pipeline file."""
     from forecaster.stages import bundling
 
-    (folder / "pipeline.yaml").write_text(PIPELINE, "utf-8")
+    (folder / "pipeline.yaml").write_text(PIPELINE + more, "utf-8")
     spec = load(folder / "pipeline.yaml")
     fill(spec, counts("ABCD"), CITIES)
     knowledge = know(spec, as_of=AS_OF)

@@ -15,6 +15,9 @@ from forecaster.demand.grid import Grid
 from forecaster.demand.places import ADDRESS, Places, addresses
 from forecaster.values import EVERYONE, Ints, Mark
 
+EVENT = ["date", "kind", "name", *ADDRESS]
+"""What makes an event the same event."""
+
 
 @dataclass(frozen=True)
 class Announced:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from zoneinfo import available_timezones
 
 import numpy as np
 import pandas as pd
 
-from forecaster import rules
+from forecaster import rules, zones
 from forecaster.demand import sources, text
 from forecaster.demand.aliases import resolve
+from forecaster.demand.announced import EVENT
 from forecaster.demand.places import ADDRESS, Places, addresses, places
 from forecaster.errors import SpecError
 from forecaster.spec import Spec
 from forecaster.values import Finding
 
-EVENT = ["date", "kind", "name", *ADDRESS]
-"""What makes an event the same event."""
 ALIAS = ["alias", "depot_id"]
 LONGEST = 400  # days of an event
 
@@ -43,7 +41,7 @@ def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
     table["timezone"] = pd.Series(None, given.index, "str")
     if columns.timezone:
         zone = text.words(given[columns.timezone]).replace("", None)
-        known = zone.isin(available_timezones())
+        known = zone.isin([each for each in zone.dropna().unique() if zones.known(each)])
         wrong = given[zone.notna() & ~known]
         tell("zone_form", wrong, columns.timezone, "a time zone such as Europe/Berlin, or nothing; taken as nothing")
         table["timezone"] = zone.where(known, None)

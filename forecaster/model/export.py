@@ -18,7 +18,7 @@ from jax2onnx.plugins import jax as of_jax
 from jax2onnx.plugins import plugin_system
 
 from forecaster.errors import ExportError
-from forecaster.model import gru_operator
+from forecaster.model import folding, gru_operator
 from forecaster.model.features import HOLIDAYS, LEVEL, LOOKBACK, SEASON_WEEKS, WEEKS, YEAR, Window
 from forecaster.model.network import FARTHEST_DOWN, FARTHEST_UP, Architecture, forward
 from forecaster.values import Candidate, Floats, Forecast, Panel
@@ -62,7 +62,7 @@ def window(arrays: Mapping[str, Any]) -> Window:
 def to_graph(candidate: Candidate) -> bytes:
     """The whole forward pass as one ONNX file, depots a dynamic axis; inputs are those of `Panel.window` by name.
 
-    Raises ExportError when the exporter or the ONNX checker objects.
+    Raises ExportError when the exporter, onnxruntime or the ONNX checker objects.
     """
     shape = architecture(candidate)
     parameters = jax.tree.map(jnp.asarray, dict(candidate.parameters))
@@ -87,8 +87,9 @@ def to_graph(candidate: Candidate) -> bytes:
         proto = to_onnx(
             quantiles, inputs, model_name="forecaster", opset=OPSET, input_names=list(INPUTS), output_names=[OUTPUT]
         )
+        proto = folding.folded(proto)
         onnx.checker.check_model(proto, full_check=True)
-    except Exception as error:  # the exporter raises whatever its plugins raise
+    except Exception as error:  # exporter and runtime raise whatever their parts raise
         raise ExportError(f"the model cannot be exported: {type(error).__name__}: {error}") from error
     content: bytes = proto.SerializeToString(deterministic=True)
     return content

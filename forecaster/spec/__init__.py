@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo, available_timezones
 import yaml
 from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 
-from forecaster import mistakes
+from forecaster import mistakes, zones
 from forecaster.credentials import DATASETS, ENVIRONMENT_DEFAULTS, fill
 from forecaster.errors import SpecError
 from forecaster.spec.execution import Execution
@@ -140,7 +140,7 @@ class Spec(Section):
     @field_validator("timezone")
     @classmethod
     def _zone(cls, value: str) -> str:
-        if value not in available_timezones():
+        if not zones.known(value):
             hint = mistakes.nearest(value, available_timezones())
             raise ValueError(f"found {value!r}, wanted a time zone such as Europe/Berlin{hint}")
         return value

@@ -1,5 +1,7 @@
 """Copy what a pipeline keeps into a folder: ledger, lake, bundles and the public key that they are verified with.
 
+The secret keys, of which one signs bundles and one decrypts them, come along only where that is wanted.
+
 The ledger is copied first, in one transaction, and what it names after it, so that a backup taken beside a night fits
 together. Whatever database the ledger is in, its copy is an SQLite file: a restore brings it into SQLite or PostgreSQL.
 """
@@ -44,12 +46,13 @@ class Manifest:
     files: dict[str, str]  # path in the backup → sha256
 
     def sentence(self) -> str:
-        key = "with the private key" if self.private_key else "without the private key"
-        return f"{self.pipeline} as of {self.at}: {self.runs:,} runs, {len(self.files):,} files, {key}"
+        secret = [name for name in SECRETS if f"{STATE}/{FOLDER}/{name}" in self.files]
+        keys = f"with {' and '.join(secret)}" if secret else "without secret keys"
+        return f"{self.pipeline} as of {self.at}: {self.runs:,} runs, {len(self.files):,} files, {keys}"
 
 
-def backup(spec: Spec, to: Path, *, private_key: bool = False) -> Manifest:
-    """Copy everything into a new or empty folder; a night may run meanwhile.
+def backup(spec: Spec, to: Path, *, secret_keys: bool = False) -> Manifest:
+    """Copy everything into a new or empty folder, with `secret_keys` those too; a night may run meanwhile.
 
     Raises BackupError where the folder holds something or a file cannot be copied, LedgerError and LakeError where
     there is nothing to copy.
@@ -61,8 +64,8 @@ def backup(spec: Spec, to: Path, *, private_key: bool = False) -> Manifest:
         runs = _ledger(spec.ledger_url, to / LEDGER)
         versions = Lake(spec.lake_url).versions()
         digests = {LEDGER: digest_of(to / LEDGER)}
-        digests |= {name: _copied(fs, path, to / name) for fs, path, name in _everything(spec, private_key=private_key)}
-        known = private_key and f"{STATE}/{FOLDER}/{PRIVATE}" in digests
+        digests |= {name: _copied(fs, path, to / name) for fs, path, name in _everything(spec, secret_keys=secret_keys)}
+        known = f"{STATE}/{FOLDER}/{PRIVATE}" in digests
         made = Manifest(spec.name, f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", versions, runs, known, digests)
         (to / MANIFEST).write_text(json.dumps(asdict(made), indent=1, sort_keys=True), "utf-8")
         return made
@@ -106,7 +109,7 @@ def copy_rows(read: sa.Connection, write: sa.Connection) -> None:
             write.execute(table.insert(), [dict(row) for row in rows])
 
 
-def _everything(spec: Spec, *, private_key: bool) -> Iterator[tuple[Any, str, str]]:
+def _everything(spec: Spec, *, secret_keys: bool) -> Iterator[tuple[Any, str, str]]:
     """File system, path there, and name in the backup, of each file; of a table its log before what the log names."""
     store, root = store_of(spec.lake_url)
     for table in TABLES:
@@ -116,7 +119,7 @@ def _everything(spec: Spec, *, private_key: bool) -> Iterator[tuple[Any, str, st
     disk, state = fsspec.filesystem("file"), spec.state_folder
     found = [file for kind in KEPT for file in sorted((state / kind).rglob("*")) if file.is_file()]
     found += sorted((state / FOLDER).glob(f"*{PUBLIC}"))
-    found += [file for name in SECRETS if (file := state / FOLDER / name).exists() and private_key]
+    found += [file for name in SECRETS if secret_keys and (file := state / FOLDER / name).exists()]
     for file in found:
         if not any(part.startswith(".") or part.endswith(".new") for part in file.relative_to(state).parts):
             yield disk, str(file), f"{STATE}/{file.relative_to(state).as_posix()}"

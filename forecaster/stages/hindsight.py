@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +17,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from forecaster import hindsight
-from forecaster.demand import legacy
 from forecaster.hindsight import ALL, CITY, DEPOT, FORECAST, HORIZON, LEGACY, MODELS, WEEKDAY, Tally, monday
 from forecaster.lake import Lake
 from forecaster.ledger import Ledger
 from forecaster.spec import Spec
 from forecaster.values import Panel
+
+if TYPE_CHECKING:
+    from forecaster.demand import legacy
 
 SEASON = 7
 BACK = 8  # weeks that the last known same weekday may lie back

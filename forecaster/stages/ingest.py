@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from forecaster import rules
 from forecaster.demand import batch as batches
 from forecaster.demand import beside, readings, snapshots, sources
+from forecaster.demand.announced import EVENT
 from forecaster.demand.contract import Contract
 from forecaster.demand.known import Known
 from forecaster.demand.text import Kind
@@ -36,7 +37,7 @@ CHUNK = 1_000_000  # rows that are made ready for the lake at once
 PLACES = 50  # depots and days that a finding names
 _MICROSECOND = pd.Timedelta(microseconds=1)
 _DAY = np.timedelta64(1, "D")
-KEYS = {"depots": ["depot_id"], "aliases": ["alias"], "events": snapshots.EVENT}  # what makes a row the same one
+KEYS = {"depots": ["depot_id"], "aliases": ["alias"], "events": EVENT}  # what makes a row the same one
 Progress = Callable[[int], None]
 
 

@@ -10,13 +10,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from forecaster.demand import aliases, history, readings, snapshots
+from forecaster.demand import aliases, history, readings
+from forecaster.demand.announced import EVENT
 from forecaster.errors import NoUsableData
 from forecaster.lake import Lake
 from forecaster.spec import Spec
 from forecaster.values import Knowledge
 
-KEYS: Mapping[str, list[str]] = {"depots": ["depot_id"], "events": snapshots.EVENT, "aliases": ["alias"]}
+KEYS: Mapping[str, list[str]] = {"depots": ["depot_id"], "events": EVENT, "aliases": ["alias"]}
 READ = ("demand", *KEYS)
 
 
@@ -29,7 +30,7 @@ def know(spec: Spec, *, as_of: datetime, versions: Mapping[str, int] | None = No
     Raises NoUsableData when no demand was known by then, LakeError when the lake cannot be read.
     """
     lake = Lake(spec.lake_url)
-    newest = {table: version for table, version in lake.versions().items() if table in READ}
+    newest = lake.versions(READ)
     versions = {table: (versions or newest).get(table, newest[table]) for table in READ}
     demand = history.latest(every_version(lake, spec, as_of, versions["demand"]))
     small = {table: frame(lake, table, version=versions[table], until=as_of) for table in KEYS}
@@ -89,7 +90,7 @@ def every_version(lake: Lake, spec: Spec, as_of: datetime, version: int) -> pd.D
     Raises NoUsableData when none of them has a count."""
     limit = pa.scalar(as_of.astimezone(UTC), pa.timestamp("us", tz="UTC"))
     wanted = ["depot_id", "date", "demand", "open", "recorded_at", "row"]
-    wanted += [name for name in spec.calendar.known_future if name in lake.covariates()]
+    wanted += [name for name in spec.calendar.known_future if name in lake.covariates(version=version)]
     by_then = _readings(lake, wanted, ds.field("recorded_at") <= limit, version)
     counted = ~np.isnan(by_then["demand"].to_numpy())
     if not counted.any():

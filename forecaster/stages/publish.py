@@ -12,7 +12,6 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 
 from forecaster import desk, placing, planning, revise
-from forecaster.demand import legacy
 from forecaster.desk import Desk
 from forecaster.errors import DeskError, ForecasterError, LakeError
 from forecaster.lake import Lake
@@ -152,6 +151,8 @@ def _settle(spec: Spec, panel: Panel, run_id: str, troubles: Troubles) -> None:
             desk.prune(folder, ledger.desks())
     rival, findings = None, list[Finding]()
     if spec.legacy is not None:
+        from forecaster.demand import legacy  # which brings all that reads sources
+
         with troubles.instead_of(ForecasterError, "the legacy system is not compared"):
             rival = legacy.said(spec, panel, former_ids(spec), findings)
         with Ledger.open(spec.ledger_url) as ledger:

@@ -17,15 +17,15 @@ import sqlalchemy as sa
 from forecaster import lease
 from forecaster.errors import BackupError, Busy
 from forecaster.migrations import connect, tables
-from forecaster.serving import encryption
-from forecaster.serving.keys import FOLDER, PRIVATE, PUBLIC
+from forecaster.serving import keys
+from forecaster.serving.keys import FOLDER, PUBLIC
 from forecaster.spec import Spec
 from forecaster.stages import backup
 from forecaster.stages.backup import KEPT, LAKE, LEDGER, STATE, Manifest
 
 LEAP = 10_000
 """Numbers of publications that are left out: those given since the backup may still be in some browser's cache."""
-BROUGHT = f"restored{PUBLIC}"  # the public key of a backup without the private one: beside a new key of this machine
+BROUGHT = f"restored-{{}}{PUBLIC}"  # a public key of a backup, by its digest: beside those of this machine
 
 
 def restore(spec: Spec, folder: Path, *, replace: bool = False) -> Manifest:
@@ -91,24 +91,19 @@ def _files(spec: Spec, folder: Path, found: Manifest) -> None:
             with (folder / name).open("rb") as given, store.open(f"{root}/{rest}", "wb") as into:
                 backup.poured(given, into)
         elif top == STATE:
-            _place(folder / name, spec.state_folder / rest, whole_key=found.private_key)
+            _place(folder / name, spec.state_folder / rest)
 
 
-def _place(file: Path, to: Path, *, whole_key: bool) -> None:
-    if to.parent.name == FOLDER and to.name == encryption.FILE:
-        if to.exists():
-            return  # this machine goes on encrypting with its own
-    elif to.parent.name == FOLDER:
-        own = to.parent / PRIVATE
-        if (not whole_key or own.exists()) and to.name.endswith(PUBLIC):
-            to = to.with_name(BROUGHT)
-        elif own.exists():
-            return  # this machine goes on signing with its own
-        to.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    to.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(file, to)
+def _place(file: Path, to: Path) -> None:
+    if to.parent.name != FOLDER:
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, to)
+        return
+    to.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if to.name in backup.SECRETS:
-        to.chmod(0o600)
+        keys.place(to, file.read_bytes())  # a machine that has one goes on with its own
+    else:
+        shutil.copyfile(file, to.with_name(BROUGHT.format(backup.digest_of(file)[:8])))
 
 
 def _rows(read: sa.Connection, write: sa.Connection) -> None:

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from forecaster.demand import snapshots
+from forecaster.demand.announced import EVENT
 from forecaster.errors import SpecError
 from forecaster.spec import Spec, load
 from forecaster.values import Finding
@@ -36,7 +37,7 @@ def events(folder: Path, *lines: str, known: pd.DataFrame | None = None, **other
 
 def test_an_event_of_one_row_and_old_columns_is_an_event_of_one_day(tmp_path: Path) -> None:
     found, findings = events(tmp_path, "date,kind,name", "2024-03-05,promo,sale")
-    assert list(found.columns) == snapshots.EVENT
+    assert list(found.columns) == EVENT
     assert found["date"].tolist() == [pd.Timestamp("2024-03-05")]
     assert found[["depot_id", "city", "subdivision", "country"]].isna().all(axis=None)
     assert not findings

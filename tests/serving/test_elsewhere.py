@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -22,6 +23,8 @@ SECTION = README.split("## Use the bundle from another language")[1].split("\n##
 def test_the_script_of_the_readme_says_what_we_say(tmp_path: Path) -> None:
     [script] = re.findall(r"```python\n(.*?)```", SECTION, re.S)
     (tmp_path / "script.py").write_text(script, "utf-8")
+    asked = {name.name for line in ast.walk(ast.parse(script)) if isinstance(line, ast.Import) for name in line.names}
+    assert asked == {"json", "sys", "numpy", "onnxruntime"}
     candidate = panels.candidate()
     folder = bundle.write(tmp_path, panels.graph(), export.weights(candidate), export.about(candidate), signer())
     done = subprocess.run(

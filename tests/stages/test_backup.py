@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from datetime import timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from flows.night import Night
 from forecaster.errors import BackupError, Busy
 from forecaster.lake import Lake
 from forecaster.ledger import Head, Ledger, PublishedDepot
-from forecaster.serving import keys
+from forecaster.serving import bundle, encryption, keys
 from forecaster.spec import Spec, load
 from forecaster.stages.alone import predict_alone
 from forecaster.stages.backup import backup
 from forecaster.stages.ingest import ingest
+from forecaster.stages.publish import Published
 from forecaster.stages.restore import LEAP, restore
+from tests import fleets
 from tests.databases import Postgres, postgres  # noqa: F401 (a fixture)
+from tests.fleets import AS_OF, Fleet
 from tests.flows.tiny import DAYS, NIGHT, pipeline
 
 
@@ -88,7 +93,7 @@ def test_a_new_machine_trusts_the_bundles_of_the_old_one_and_signs_with_a_key_of
 def test_with_the_private_key_the_new_machine_signs_as_the_old_one_did(tmp_path: Path, spec: Spec) -> None:
     kept = spec.state_folder / keys.FOLDER / keys.PRIVATE
     private = kept.read_bytes()
-    assert backup(spec, tmp_path / "copy", private_key=True).private_key
+    assert backup(spec, tmp_path / "copy", secret_keys=True).private_key
     shutil.rmtree(spec.state_folder)
     restore(spec, tmp_path / "copy")
     assert kept.read_bytes() == private
@@ -128,3 +133,60 @@ def test_while_a_run_is_at_work_nothing_is_restored(tmp_path: Path, spec: Spec) 
     Night.begin(str(spec.folder / "pipeline.yaml"))
     with pytest.raises(Busy, match="is at work since"):
         restore(spec, tmp_path / "copy", replace=True)
+
+
+@pytest.fixture
+def locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fleet:
+    """A pipeline whose champion is encrypted with a key of its own."""
+    monkeypatch.delenv(encryption.VARIABLE, raising=False)
+    (tmp_path / "locked").mkdir()
+    fleet = fleets.found(tmp_path / "locked", "encrypt_bundles: true\n")
+    assert encryption.locked((fleet.bundle / bundle.MODEL).read_bytes())
+    return fleet
+
+
+def forecast(fleet: Fleet) -> Published:
+    return predict_alone(fleet.spec, as_of=AS_OF, bundle=None, run_id=None, note=None)
+
+
+def test_an_encrypted_champion_forecasts_again_where_the_keys_came_along(tmp_path: Path, locked: Fleet) -> None:
+    before = forecast(locked)
+    made = backup(locked.spec, tmp_path / "copy", secret_keys=True)
+    assert made.sentence().endswith(", with signing.pem and encryption.key")
+    shutil.rmtree(locked.spec.state_folder)
+    restore(locked.spec, tmp_path / "copy")
+    folder = locked.spec.state_folder / keys.FOLDER
+    assert {each.stat().st_mode & 0o077 for each in (folder, folder / encryption.FILE, folder / keys.PRIVATE)} == {0}
+    after = forecast(locked)
+    assert (after.tier, after.bundle_digest) == ("champion", locked.bundle.name)
+    np.testing.assert_array_equal(after.forecast.quantiles, before.forecast.quantiles)
+
+
+def test_without_its_key_an_encrypted_champion_is_missed_by_name(tmp_path: Path, locked: Fleet) -> None:
+    key = (locked.spec.state_folder / keys.FOLDER / encryption.FILE).read_bytes()
+    made = backup(locked.spec, tmp_path / "copy")
+    assert made.sentence().endswith(", without secret keys")
+    assert not any(key.strip() in each.read_bytes() for each in (tmp_path / "copy").rglob("*") if each.is_file())
+    shutil.rmtree(locked.spec.state_folder)
+    restore(locked.spec, tmp_path / "copy")
+    missed = forecast(locked)
+    assert missed.tier == "fallback"
+    wanted = r"model\.onnx: no key to decrypt with: found none in .*encryption\.key, wanted it there or in FORECASTER_"
+    assert re.search(wanted, missed.note or "")
+    keys.place(locked.spec.state_folder / keys.FOLDER / encryption.FILE, key)
+    assert forecast(locked).tier == "champion"
+
+
+def test_a_machine_goes_on_with_its_own_keys_and_trusts_those_of_every_backup_before(
+    tmp_path: Path, spec: Spec
+) -> None:
+    known = [keys.trusted(spec.state_folder)]
+    for turn in ("once", "twice"):
+        backup(spec, tmp_path / turn)
+        shutil.rmtree(spec.state_folder)
+        keys.signer(spec.state_folder)
+        known.append(keys.trusted(spec.state_folder))
+        restore(spec, tmp_path / turn)
+    raw = {each.public_bytes_raw() for each in keys.trusted(spec.state_folder)}
+    assert raw == {each.public_bytes_raw() for some in known for each in some}
+    assert len(raw) == 3

@@ -319,17 +319,18 @@ finally:
 """
 EXTRAS = {"jax", "jaxlib", "flax", "optax", "orbax", "jax2onnx", "onnx", "jaxtyping", "mlflow", "prefect", "matplotlib"}
 EXTRAS |= {"fastapi", "uvicorn", "jinja2", "lightgbm", "prophet", "statsforecast", "scipy", "sklearn", "torch", "moto"}
+SOURCES = {"fsspec", "pandera"}  # of the base install, where a source is read
 
 
 def test_a_machine_with_bundle_lake_and_base_install_predicts(fleet: Fleet, tmp_path: Path) -> None:
-    """Neither the sources nor the signing key are there, nor anything that trains or orchestrates."""
+    """Neither the sources nor the signing key are there, nor anything that trains, orchestrates or reads sources."""
     packed = shutil.move(fleet.bundle.with_name(f"{fleet.bundle.name}.tar.zst"), tmp_path)
     public = shutil.move(fleet.spec.state_folder / "keys" / "signing.pub.pem", tmp_path)
     shutil.rmtree(fleet.bundle.parent)
     shutil.rmtree(fleet.spec.state_folder / "keys")
     (fleet.spec.state_folder / "ledger.db").unlink()
     (fleet.spec.folder / "demand.csv").unlink()
-    code = f"NOT_THERE = {EXTRAS!r}\n{BASE_ONLY}"
+    code = f"NOT_THERE = {EXTRAS | SOURCES!r}\n{BASE_ONLY}"
     done = subprocess.run(
         [sys.executable, "-c", code, "predict", fleet.file, "--bundle", packed, "--as-of", AS_OF.isoformat()],
         cwd=ROOT,
