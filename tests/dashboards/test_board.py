@@ -102,7 +102,11 @@ def test_addresses_of_rows_keep_what_was_asked() -> None:
     assert Asked().to() == "/#depots"
 
 
-def test_an_outline_is_the_publication_without_its_longer_past(url: str) -> None:
+@pytest.mark.parametrize("at_once", [1, 2, glances.AT_ONCE])
+def test_an_outline_is_the_publication_without_its_longer_past(
+    url: str, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(glances, "AT_ONCE", at_once)
     fill(url, replace(publication(), depots=(odd(depot(0)), depot(1), replace(depot(2), recent=()))))
     with Ledger.open_reader(url) as ledger, ledger.transaction() as connection:
         whole = ledger.depots(1)
