@@ -96,6 +96,12 @@ def test_a_depot_that_the_model_does_not_know_has_a_tier_of_its_own(url: str) ->
     assert "Published Tue 17 Jun, 16:24 JST" in text(get("/depot/BOS-01"))
 
 
+def test_a_depot_that_closes_where_orders_were_expected_needs_a_look(url: str) -> None:
+    fill(url, earlier(), publication(depots=1))
+    page = text(visitor(url, NOON + timedelta(days=1))("/"))  # tomorrow is the holiday
+    assert re.search(r"closed; \d+ orders were said before", page)
+
+
 def test_addresses_of_rows_keep_what_was_asked() -> None:
     asked = Asked.of({"city": "São Paulo", "q": " a&b ", "page": "3", "sort": "change"})
     assert asked.to(page=4) == "/?sort=change&city=S%C3%A3o+Paulo&q=a%26b&page=4#depots"
