@@ -96,13 +96,23 @@ def test_a_depot_that_the_model_does_not_know_has_a_tier_of_its_own(url: str) ->
     assert "Published Tue 17 Jun, 16:24 JST" in text(get("/depot/BOS-01"))
 
 
+def test_a_depot_that_closes_where_orders_were_expected_needs_a_look(url: str) -> None:
+    fill(url, earlier(), publication(depots=1))
+    page = text(visitor(url, NOON + timedelta(days=1))("/"))  # tomorrow is the holiday
+    assert re.search(r"closed; \d+ orders were said before", page)
+
+
 def test_addresses_of_rows_keep_what_was_asked() -> None:
     asked = Asked.of({"city": "São Paulo", "q": " a&b ", "page": "3", "sort": "change"})
     assert asked.to(page=4) == "/?sort=change&city=S%C3%A3o+Paulo&q=a%26b&page=4#depots"
     assert Asked().to() == "/#depots"
 
 
-def test_an_outline_is_the_publication_without_its_longer_past(url: str) -> None:
+@pytest.mark.parametrize("at_once", [1, 2, glances.AT_ONCE])
+def test_an_outline_is_the_publication_without_its_longer_past(
+    url: str, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(glances, "AT_ONCE", at_once)
     fill(url, replace(publication(), depots=(odd(depot(0)), depot(1), replace(depot(2), recent=()))))
     with Ledger.open_reader(url) as ledger, ledger.transaction() as connection:
         whole = ledger.depots(1)

@@ -67,6 +67,26 @@ def test_totals_have_a_range_of_their_own_where_they_were_published(url: str) ->
     assert [(each["city"], each["drivers"]) for each in told[7::7]] == [("Boston", 30), ("York", 1)]
 
 
+def test_a_day_on_which_no_depot_opens_is_closed_and_no_day_of_0_orders(url: str) -> None:
+    depots = (simple("A1", 1200, drivers=27), simple("B1", 31, "York", drivers=1))
+    fill(url, replace(publication(), depots=depots, totals=totals("Boston", "York")))
+    get = visitor(url, NOON + timedelta(days=1))  # tomorrow is the closed third day
+    page, wall = text(get("/")), text(get("/wall"))
+    assert "Orders expected tomorrow, Thu 19 Jun closed No depot is open; next Fri 20 Jun, 1,347 orders" in page
+    assert "Boston closed 1 depot" in page
+    assert "Orders expected tomorrow, Thu 19 Jun closed fresh" in wall
+    assert "Boston closed York closed" in wall
+
+
+def test_a_wall_says_how_many_depots_found_no_place(url: str) -> None:
+    def tiles(depots: int) -> int:
+        fill(url, replace(publication(run_id=f"{depots}"), depots=tuple(simple(f"A{i}", 100) for i in range(depots))))
+        return visitor(url)("/wall?city=Boston").text.partition('class="tiles"')[2].partition("</ul>")[0].count("<li>")
+
+    assert (tiles(11), tiles(12), tiles(13)) == (11, 12, 12)
+    assert "and 2 more" in text(visitor(url)("/wall?city=Boston"))
+
+
 def test_totals_of_six_digits_have_a_short_form_for_phones(url: str) -> None:
     fill(url, replace(publication(), depots=(simple("A1", 445_129), simple("A2", 99))))
     page = visitor(url)("/").text

@@ -313,6 +313,22 @@ def test_a_wall_screen_takes_up_what_is_new_by_itself(browser: Browser, tmp_path
         assert page.locator(".big").count() == 1
 
 
+def test_a_wall_screen_shows_all_at_once_and_fills_a_finer_screen_as_well(browser: Browser, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    fill(url, earlier(), publication(64))
+    with running(AT_NOON, url, NOON.isoformat()) as found:
+        letters = []
+        for width, height in ((1920, 1080), (3840, 2160)):
+            with browser.new_context(viewport={"width": width, "height": height}) as context:
+                page = context.new_page()
+                for city in ("", "?city=Boston"):
+                    page.goto(f"{found}wall{city}")
+                    assert page.evaluate("document.documentElement.scrollHeight") <= height
+                    shot(page, f"wall-{height}{'-boston' if city else ''}")
+                letters.append(page.evaluate("parseFloat(getComputedStyle(document.querySelector('.wall')).fontSize)"))
+        assert letters[1] == pytest.approx(2 * letters[0])
+
+
 def test_a_printed_roster_has_a_page_for_each_city(browser: Browser, address: str) -> None:
     with browser.new_context() as context:
         page = context.new_page()

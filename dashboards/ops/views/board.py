@@ -127,7 +127,9 @@ def reasons(depot: PublishedDepot, head: Head, front: Front, before: Before) -> 
     if day.roster is not None and day.open and day.roster.chance_short >= SHORT:
         found.append(f"{chance(day.roster.chance_short)} of being short")
     change, was = change_of(depot, day, head, before)
-    if change is not None and abs(change) >= max(MOVED_LEAST, MOVED * was):
+    if not day.open and was >= MOVED_LEAST:
+        found.append(f"closed; {words.orders(was)} orders were said before")
+    elif change is not None and abs(change) >= max(MOVED_LEAST, MOVED * was):
         share = f" ({words.percent(abs(change) / was, 0)})" if was > 0 else ""
         found.append(f"{words.orders(abs(change))}{share} {'more' if change > 0 else 'fewer'} than was said before")
     if depot.tier is not None and depot.tier != head.tier:

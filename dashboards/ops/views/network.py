@@ -17,6 +17,7 @@ from forecaster.ledger import Head, PublishedDepot, PublishedTotal
 @dataclass(frozen=True)
 class City:
     name: str  # empty where depots have no city
+    open: bool  # any of its depots, on the day in front
     depots: int
     orders: str
     range: str | None
@@ -46,6 +47,7 @@ class Network:
     drivers: int | None
     closed: int  # depots closed on the day in front
     depots: int
+    opens: Total | None  # the next day on which any is open, where all are closed on the day in front
     week: tuple[Total, ...]
     week_bars: tuple[Bars, ...]
     cities: tuple[City, ...]
@@ -79,6 +81,7 @@ def network(
         cities.append(
             City(
                 name or ("" if len(by_city) == 1 else "Without a city"),
+                any(depot.days[front.meant].open for depot in own),
                 len(own),
                 words.orders(orders),
                 words.span(total.low, total.high) if total else None,
@@ -102,12 +105,14 @@ def network(
         for i, day in enumerate(front.target_dates)
     )
     highest = max(sums)
+    later = week[front.meant + 1 :]
     return Network(
         orders="" if apart else words.orders(sums[front.meant]),
         range=words.span(whole[front.meant].low, whole[front.meant].high) if whole else None,
         drivers=drivers(depots, front.meant),
         closed=sum(not depot.days[front.meant].open for depot in depots),
         depots=len(depots),
+        opens=None if week[front.meant].open else next((total for total in later if total.open), None),
         week=week,
         week_bars=tuple(_against(value, highest) for value in sums),
         cities=tuple(cities),

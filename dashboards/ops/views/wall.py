@@ -13,7 +13,7 @@ from dashboards.ops.views.network import Network, Total, drivers
 from forecaster.ledger import Head, PublishedDepot
 
 REFRESH = 60  # seconds
-MOST = 12  # tiles
+MOST = 12  # tiles, with the one that says how many found no place
 LOOK = 8  # depots to look at
 
 
@@ -29,6 +29,7 @@ class Tile:
 @dataclass(frozen=True)
 class Wall:
     heading: str
+    open: bool  # any of its depots, on the day in front
     orders: str  # empty where cities are told apart
     range: str | None
     drivers: str
@@ -52,18 +53,20 @@ def wall(
     chosen = next((each for each in network.cities if each.name == city), None) if city else None
     own = [each for each in depots if city_of(each) == city] if chosen else list(depots)
     tiles = _depots(own, head, front) if chosen else [
-        Tile(each.name, True, each.orders, each.range or "", _number(each.drivers)) for each in network.cities
+        Tile(each.name, each.open, each.orders, each.range or "", _number(each.drivers)) for each in network.cities
     ]  # fmt: skip
+    shown = len(tiles) if len(tiles) <= MOST else MOST - 1
     told = [(each.depot_id, reasons(each, head, front, before)) for each in own]
     look = sorted(((depot, why) for depot, why in told if why), key=lambda each: -len(each[1]))
     return Wall(
         chosen.name if chosen else front.title,
+        any(each.days[front.meant].open for each in own),
         chosen.orders if chosen else network.orders,
         chosen.range if chosen else network.range,
         _number(chosen.drivers if chosen else network.drivers),
         network.week if network.orders and not chosen else (),
-        tuple(tiles[:MOST]),
-        max(len(tiles) - MOST, 0),
+        tuple(tiles[:shown]),
+        len(tiles) - shown,
         tuple((depot, "; ".join(why)) for depot, why in look[:LOOK]),
         max(len(look) - LOOK, 0),
         REFRESH,
