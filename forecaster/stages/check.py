@@ -100,7 +100,7 @@ def _declared(spec: Spec) -> Iterator[tuple[str, AnySource, tuple[str, ...]]]:
         if spec.depots.aliases is not None:
             yield "depots.aliases.source", spec.depots.aliases.source, ("alias", "depot_id")
     if spec.calendar.events is not None:
-        yield "calendar.events.source", spec.calendar.events.source, ("date", "kind", "name")
+        yield "calendar.events.source", spec.calendar.events.source, spec.calendar.events.columns.needed
     if spec.legacy is not None:
         said = spec.legacy.columns
         wanted = (said.depot_id, said.date, said.forecast, said.made_on)
