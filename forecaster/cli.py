@@ -185,7 +185,7 @@ def backtest(
         raise MissingExtra(f"{error}; this command needs: pip install 'forecaster[train]'") from error
     if staffing or days:
         spec = bills.of_days(spec, days, staffing=staffing)
-    progress = Night()
+    progress = Night(stages=("panel", "train", "backtest"))
     with progress.shown():
         found = board(spec, as_of=_instant(as_of, spec) or datetime.now(UTC), progress=progress, staffing=staffing)
     if as_json:

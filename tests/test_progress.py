@@ -119,6 +119,13 @@ def test_without_earlier_nights_the_table_of_stages_guesses() -> None:
     assert Night({"train": 9.0}, found.console).expected["export"] == STAGES["export"].seconds
 
 
+def test_only_the_stages_that_come_are_waited_for() -> None:
+    found = Night({"train": 9.0, "predict": 4.0}, stages=("ingest", "predict"))
+    assert found.remaining == STAGES["ingest"].seconds + 4.0
+    with found.stage("ingest"), found.stage("tidy"):
+        assert found.remaining <= STAGES["ingest"].seconds + 4.0
+
+
 def redraw(found: Night) -> None:
     """What the bar does ten times a second by itself."""
     assert found._bar is not None
