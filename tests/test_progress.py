@@ -48,7 +48,7 @@ def test_without_a_terminal_there_are_plain_lines(clock: Clock) -> None:
             pass
         found.say("published [all]")
     assert out.getvalue().splitlines() == [
-        "00:00 elapsed, about 02:00 left  train     fit the GRU and calibrate it",
+        f"00:00 elapsed, about 02:00 left  train     {STAGES['train'].meaning}",
         "01:05 elapsed, about 00:55 left  train     epoch 15 of 30 [loss 0.01]",
         "01:05 elapsed, about 00:20 left  export    ONNX, and its parity with JAX",
         "published [all]",
