@@ -32,6 +32,8 @@ from forecaster.values import Verdict
 
 OUTCOMES: dict[int, Outcome] = {PUBLISHED: "published", DEGRADED: "degraded", NO_DATA: "no_data", OUR_FAULT: "failed"}
 PREDICTION = 3600  # seconds after which a prediction hangs
+WITHOUT_TRAINING: Mapping[Kind, tuple[str, ...]] = {"refresh": ("ingest", "predict"), "maintain": ("tidy",)}
+"""The stages of the kinds of runs that never train."""
 _begun: dict[str, Night] = {}  # of this process, until their line is run
 
 
@@ -52,7 +54,9 @@ class Night:
         self.findings: list[Any] = []
         self.verdict: Verdict | None = None
         self.promoted: str | None = None  # the bundle that came to reign tonight and did not before
-        self.progress = Progress(ledger.expected_timings(spec.name), run_id=self.run_id)
+        self.progress = Progress(
+            ledger.expected_timings(spec.name), run_id=self.run_id, stages=WITHOUT_TRAINING.get(kind)
+        )
         self._ledger = ledger
         self._troubles: list[str] = []
 
@@ -249,16 +253,20 @@ class Night:
     def published(self, what: Mapping[str, Any]) -> None:
         """Settle tier and exit code."""
         self.told = what
+        handed, troubled = self._note_for_the_page() or "", bool(self._troubles)
+        found = (what["note"] or "").removeprefix(handed).strip()  # what the prediction itself has to say
         if what["trouble"]:
             self._troubles.append(what["trouble"])
         self.exit_code = DEGRADED if what["tier"] == "fallback" or self._troubles else PUBLISHED
         self._ledger.note(self.run_id, tier=what["tier"], bundle_digest=what["bundle_digest"])
         if what["tier"] == "fallback" and what["note"]:
-            self._troubles.append(what["note"])
+            self._troubles.append(found if troubled else what["note"])
         self.progress.say(
             f"           {what['depots']:,} depots from {what['model']}, tier {what['tier']}, "
             + (f"as publication {what['publication_id']}" if what["publication_id"] else "in the archive")
         )
+        if found and what["tier"] != "fallback":
+            self.progress.say(f"           {found}")
 
     def _note_for_the_page(self) -> str | None:
         if self._troubles:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from flows import up
 from forecaster import due
+from forecaster.doctor import KILLED
 from forecaster.errors import LedgerError
 from forecaster.ledger import Ledger, Run
 from forecaster.spec import Spec
@@ -28,10 +29,11 @@ def status(spec: Spec, now: datetime) -> Iterator[str]:
             last = next(iter(ledger.runs(spec.name, limit=1, nights=True)), None)
             missing = due.missing(spec, ledger, now)
             head = ledger.current(spec.name)
+            killed = last is not None and ledger.seems_killed(last, now)
     except LedgerError as error:
         yield f"last run   none: {error}"
         return
-    yield f"last run   {_run(last, spec) if last else 'none'}"
+    yield f"last run   {_run(last, spec) + (KILLED if killed else '') if last else 'none'}"
     if head is None:
         yield "published  nothing"
     else:

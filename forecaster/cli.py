@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import shutil
 import sys
 import traceback
 from datetime import UTC, datetime, time
@@ -122,8 +123,8 @@ def run(
     code = int(_line("nightly")(file, spec, _instant(as_of, spec), profile=profile, plain=plain, due=due))
     if code in (PUBLISHED, DEGRADED):
         typer.echo(
-            f"The page: forecaster serve {file}   then open http://127.0.0.1:8000\n"
-            f"The run:  mlflow ui --backend-store-uri {spec.registry_url}"
+            f"The page: {_called('forecaster')} serve {file}   then open http://127.0.0.1:8000\n"
+            f"The run:  {_called('mlflow')} ui --backend-store-uri {spec.registry_url}"
         )
     raise typer.Exit(code)
 
@@ -188,7 +189,7 @@ def backtest(
         raise MissingExtra(f"{error}; this command needs: pip install 'forecaster[train]'") from error
     if staffing or days:
         spec = bills.of_days(spec, days, staffing=staffing)
-    progress = Night()
+    progress = Night(stages=("panel", "train", "backtest"))
     with progress.shown():
         found = board(spec, as_of=_instant(as_of, spec) or datetime.now(UTC), progress=progress, staffing=staffing)
     if as_json:
@@ -392,6 +393,12 @@ def _fail(sentence: str, code: int) -> NoReturn:
 def _tell(lines: Any) -> None:
     for line in lines:
         typer.echo(str(line))
+
+
+def _called(command: str) -> str:
+    """How this shell calls a command that is installed beside ours."""
+    beside = Path(sys.argv[0]).with_name(command)
+    return str(beside) if shutil.which(command) is None and beside.is_file() else command
 
 
 def _load(file: Path) -> Spec:

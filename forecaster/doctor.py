@@ -35,6 +35,7 @@ GIB = 2**30
 LITTLE_MEMORY, LITTLE_DISK = 4, 2  # GiB
 DEVICE_SECONDS = 60
 STALE = timedelta(hours=36)
+KILLED = ", but it was killed, or its machine went down; the next run closes it"
 _DEVICES = "import jax; print(*dict.fromkeys(f'{d.platform} {d.device_kind}' for d in jax.devices()), sep=', ')"
 
 
@@ -218,8 +219,8 @@ def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Sign]:
     for run in ledger.runs(spec.name, limit=1, nights=True):
         text = f"{run.run_id}, begun {_when(run.started_at, spec)}: {run.outcome}"
         text += f" (exit code {run.exit_code})" if run.exit_code is not None else ""
-        lost = run.outcome == "running" and now - run.started_at > STALE
-        text += ", but it seems to have been killed" if lost else ""
+        lost = ledger.seems_killed(run, now)
+        text += KILLED if lost else ""
         good = run.outcome in ("running", "published") and not lost
         yield Sign("ok" if good else "warn", "last run", text + (f"; {run.message}" if run.message else ""))
     head = ledger.current(spec.name)

@@ -55,10 +55,10 @@ def is_gone(holder: str) -> bool | None:
     return boot != _boot() or _started(int(pid)) != started
 
 
-def held(connection: sa.Connection, pipeline: str) -> Lease | None:
-    """The lease as it was last written, whether or not its holder lives."""
-    query = sa.select(tables.lease).where(tables.lease.c.pipeline == pipeline).with_for_update()
-    row = connection.execute(query).mappings().one_or_none()
+def held(connection: sa.Connection, pipeline: str, *, to_read: bool = False) -> Lease | None:
+    """The lease as last written, whether or not its holder lives; locked, unless it is wanted `to_read` alone."""
+    query = sa.select(tables.lease).where(tables.lease.c.pipeline == pipeline)
+    row = connection.execute(query if to_read else query.with_for_update()).mappings().one_or_none()
     return None if row is None else Lease(**row)
 
 
@@ -71,6 +71,12 @@ def take(connection: sa.Connection, pipeline: str, run_id: str, now: datetime) -
     row = {"pipeline": pipeline, "run_id": run_id, "holder": this_process()}
     connection.execute(tables.lease.insert().values(**row, taken_at=now, expires_at=now + LASTS))
     return None
+
+
+def lives(connection: sa.Connection, pipeline: str, run_id: str, now: datetime) -> bool:
+    """Whether a run holds the lease and, as far as anyone can tell, is at work."""
+    standing = held(connection, pipeline, to_read=True)
+    return standing is not None and standing.run_id == run_id and not _over(standing, now)
 
 
 def renew(connection: sa.Connection, run_id: str, now: datetime) -> bool:

@@ -214,6 +214,13 @@ class Ledger:
             found: datetime | None = connection.execute(query).scalar()
         return found
 
+    def seems_killed(self, run: Run, now: datetime) -> bool:
+        """Whether a run has not ended, and nobody is at work on it any more; the next run will close it."""
+        if run.outcome != "running":
+            return False
+        with self._transaction() as connection:
+            return not lease.lives(connection, run.pipeline, run.run_id, now)
+
     def expected_timings(self, pipeline: str) -> dict[str, float]:
         """Stage → seconds: the median over the last 14 finished nights that had the stage."""
         finished, kind = tables.runs.c.finished_at, tables.runs.c.kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
@@ -21,14 +21,24 @@ LOG = "FORECASTER_LOG"
 class Night:
     """Times stages and tells of them on standard error.
 
-    `expected` maps stages to the seconds they took on earlier nights; without one, `telemetry.STAGES` guesses.
+    `expected` maps stages to the seconds they took on earlier nights; without one, `telemetry.STAGES` guesses. `stages`
+    are those that come, all where nothing is said.
     """
 
     def __init__(
-        self, expected: Mapping[str, float] | None = None, console: Console | None = None, *, run_id: str | None = None
+        self,
+        expected: Mapping[str, float] | None = None,
+        console: Console | None = None,
+        *,
+        run_id: str | None = None,
+        stages: Collection[str] | None = None,
     ) -> None:
         known = expected or {}
-        self.expected = {stage: known.get(stage, about.seconds) for stage, about in STAGES.items()}
+        self.expected = {
+            stage: known.get(stage, about.seconds)
+            for stage, about in STAGES.items()
+            if stages is None or stage in stages
+        }
         self.timings: dict[str, float] = {}
         self._run_id = run_id
         self._as_json = os.environ.get(LOG) == "json"
@@ -86,7 +96,7 @@ class Night:
             # From its first sign of progress on: what comes before that is compiling, and does not come again.
             share, since = self._first
             return rest + (now - since) * (1 - self._share) / (self._share - share)
-        return rest + max(self.expected[self._stage] - (now - self._stage_begun), 0.0)
+        return rest + max(self.expected.get(self._stage, 0.0) - (now - self._stage_begun), 0.0)
 
     @contextmanager
     def shown(self) -> Iterator[None]:

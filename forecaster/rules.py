@@ -31,7 +31,7 @@ OF_ROWS: Mapping[str, Rule] = {
     "depot_form": Rule(
         "quarantine", "a depot id in one line, of at most {longest} characters, and not '.' or '..'", _FORM
     ),
-    "date_form": Rule("quarantine", "a date such as 2024-03-05, not before 1970", _FORM),
+    "date_form": Rule("quarantine", "a date such as {day}, not before 1970 (demand.source.date_format)", _FORM),
     "count_form": Rule("quarantine", "a number, or nothing where the count is not known", _FORM),
     "count_negative": Rule("quarantine", "0 or more", _FORM),
     "count_too_large": Rule("quarantine", "at most {max_demand:g} (demand.rules.max_demand)", _FORM, releasable=True),

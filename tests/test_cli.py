@@ -141,6 +141,19 @@ def test_a_degraded_night_exits_with_3_and_tells_where_to_look(call: Call, file:
     assert nights == [None]
 
 
+def test_commands_beside_ours_are_named_so_that_the_shell_finds_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside = tmp_path / "mlflow"
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "forecaster")])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert cli._called("mlflow") == "mlflow"
+    beside.touch(mode=0o755)
+    assert cli._called("mlflow") == "mlflow"
+    monkeypatch.setenv("PATH", "")
+    assert cli._called("mlflow") == str(beside)
+
+
 @pytest.mark.parametrize(("error", "code"), [(LedgerError("found a, wanted b"), 1), (NoUsableData("no rows"), 4)])
 def test_an_error_of_ours_is_a_sentence_with_its_own_exit_code(
     call: Call, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from forecaster import doctor
+from forecaster import doctor, lease
 from forecaster.ledger import Ledger
 from forecaster.publication import Publication, PublishedDay, PublishedDepot
 from forecaster.spec import Spec, load
@@ -87,9 +87,13 @@ def test_lake_tables_are_told_with_rows_and_versions(spec: Spec) -> None:
 
 
 def test_a_run_is_told_with_its_outcome(spec: Spec, ledger: Ledger) -> None:
-    assert told(spec, "last run") == ("ok", "n1, begun 2024-03-06 12:00: running")
-    state, text = told(spec, "last run", NOW + timedelta(days=2))
-    assert (state, "seems to have been killed" in text) == ("warn", True)
+    with ledger.transaction() as connection:
+        lease.take(connection, "t", "n1", NOW)
+    assert told(spec, "last run", NOW + timedelta(days=2)) == ("ok", "n1, begun 2024-03-06 12:00: running")
+    with ledger.transaction() as connection:
+        lease.give_back(connection, "n1")
+    state, text = told(spec, "last run")
+    assert (state, "it was killed, or its machine went down" in text) == ("warn", True)
     ledger.finish_run("n1", "failed", 1, "the loss stopped being a number", at=NOW)
     assert told(spec, "last run") == (
         "warn",

@@ -61,6 +61,12 @@ def outcomes(ledger: Ledger) -> dict[str, str]:
     return {run.run_id: run.outcome for run in ledger.runs()}
 
 
+def seems_killed(url: str, run_id: str) -> bool:
+    with Ledger.open_reader(url) as reader:
+        [run] = [run for run in reader.runs() if run.run_id == run_id]
+        return reader.seems_killed(run, NOW)
+
+
 def test_who_comes_second_is_told_who_is_at_work_and_ends_as_busy(ledger: Ledger) -> None:
     assert begin(ledger, "first").rival is None
     rival = begin(ledger, "second", NOW + timedelta(minutes=1)).rival
@@ -93,7 +99,10 @@ def test_a_run_that_was_killed_here_is_found_at_once_and_closed(ledger: Ledger, 
         assert process.stdout is not None
         assert process.stdout.readline() == "at work\n"
         assert begin(ledger, "meanwhile").rival is not None
+        assert seems_killed(url, "killed") is False
         process.send_signal(signal.SIGKILL)
+    assert seems_killed(url, "killed") is True
+    assert seems_killed(url, "meanwhile") is False  # it has ended, as busy
     begun = begin(ledger, "next")
     assert (begun.rival, begun.dead) == (None, ("killed",))
     [killed] = [run for run in ledger.runs() if run.run_id == "killed"]

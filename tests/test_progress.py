@@ -48,7 +48,7 @@ def test_without_a_terminal_there_are_plain_lines(clock: Clock) -> None:
             pass
         found.say("published [all]")
     assert out.getvalue().splitlines() == [
-        "00:00 elapsed, about 02:00 left  train     fit the GRU and calibrate it",
+        f"00:00 elapsed, about 02:00 left  train     {STAGES['train'].meaning}",
         "01:05 elapsed, about 00:55 left  train     epoch 15 of 30 [loss 0.01]",
         "01:05 elapsed, about 00:20 left  export    ONNX, and its parity with JAX",
         "published [all]",
@@ -117,6 +117,13 @@ def test_without_earlier_nights_the_table_of_stages_guesses() -> None:
     assert found.expected == {name: about.seconds for name, about in STAGES.items()}
     assert Night({"train": 9.0}, found.console).expected["train"] == 9.0
     assert Night({"train": 9.0}, found.console).expected["export"] == STAGES["export"].seconds
+
+
+def test_only_the_stages_that_come_are_waited_for() -> None:
+    found = Night({"train": 9.0, "predict": 4.0}, stages=("ingest", "predict"))
+    assert found.remaining == STAGES["ingest"].seconds + 4.0
+    with found.stage("ingest"), found.stage("tidy"):
+        assert found.remaining <= STAGES["ingest"].seconds + 4.0
 
 
 def redraw(found: Night) -> None:

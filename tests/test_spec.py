@@ -60,6 +60,16 @@ def test_a_short_file_is_enough(read: Read) -> None:
             "timezone: Europe/Berln",
             "timezone: found 'Europe/Berln', wanted a time zone such as Europe/Berlin; did you mean 'Europe/Berlin'?",
         ),
+        (
+            "legacy: {source: {kind: csv, path: a, date_format: DD.MM.YYYY}}",
+            "legacy.source.date_format: found 'DD.MM.YYYY', wanted day, month and year as signs, as in '%d.%m.%Y' for "
+            "05.03.2024",
+        ),
+        (
+            "legacy: {source: {kind: csv, path: a, date_format: '%d.%m.'}}",
+            "legacy.source.date_format: found '%d.%m.', wanted day, month and year as signs, as in '%d.%m.%Y' for "
+            "05.03.2024",
+        ),
         ("lake: 2024-01-01", "lake: found 2024-01-01, wanted text; put it in quotes"),
         (
             "training:",

@@ -71,7 +71,8 @@ def holiday_names(days: Days, country: str | None, subdivision: str | None) -> d
 def _year(country: str, subdivision: str | None, year: int) -> tuple[tuple[date, str], ...]:
     countries = holidays.list_supported_countries(include_aliases=True)
     if country not in countries:
-        raise SpecError(f"no holidays are known for country {country!r}{_nearest(country, countries)}; wanted ISO 3166")
+        hint = _nearest(country, countries)
+        raise SpecError(f"no holidays are known for country {country!r}{hint}; wanted its code in ISO 3166, as in DE")
     # the language is named, or the machine's locale would choose it
     spoken = holidays.country_holidays(country).supported_languages
     language = next((code for code in ("en_US", "en_GB", "en") if code in spoken), None)

@@ -29,6 +29,7 @@ from forecaster.demand.text import (
     Column,
     Ids,
     Kind,
+    Notation,
     days,
     each_day,
     in_one_line,
@@ -42,7 +43,7 @@ from forecaster.demand.text import (
 from forecaster.errors import SpecError
 from forecaster.lake import TABLES, YEAR
 from forecaster.rules import OF_ROWS
-from forecaster.spec import CsvSource, Spec
+from forecaster.spec import Spec
 
 FIRST_DAY = pd.Timestamp("1970-01-01")
 _OWN = frozenset({*TABLES["demand"].names, YEAR, "day", "rows"})
@@ -81,6 +82,7 @@ class Contract:
         self.spec, self.now, self.known_depots = spec, now, known_depots
         self.zones, self.kinds, self.waived = dict(zones or {}), dict(kinds or {}), dict(waived or {})
         self._depots = pd.Index(sorted(known_depots or ()), dtype="str")
+        self._notation = Notation.of(spec.demand.source)
         self.arrival = pd.Timestamp(now).tz_convert("UTC").as_unit("us")
         self._ids, self._asked = Ids(), dict[str, tuple[Any, Any]]()  # rule → distinct depots, and which of them pass
 
@@ -91,7 +93,7 @@ class Contract:
         """
         block = block.reset_index(drop=True)
         names = covariates(self.spec, block)
-        self.kinds |= {name: kind_of(block[name]) for name in names if name not in self.kinds}
+        self.kinds |= {name: kind_of(block[name], self._notation) for name in names if name not in self.kinds}
         kinds = {name: self.kinds[name] for name in names}
         typed = self._typed(block, kinds)
         broken = self._broken(block, typed, kinds)
@@ -123,14 +125,12 @@ class Contract:
 
     def _typed_in(self, zone: ZoneInfo, block: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
         spec, columns = self.spec, self.spec.demand.columns
-        marks: tuple[str | None, str] = (None, ".")
-        if isinstance(spec.demand.source, CsvSource):
-            marks = spec.demand.source.thousands, spec.demand.source.decimal
-        typed: Any = pd.DataFrame({"date": days(block[columns.date], zone)})
-        typed["demand"] = numbers(block[columns.demand], *marks) if spec.demand.aggregate != "count" else 1.0
+        notation = self._notation
+        typed: Any = pd.DataFrame({"date": days(block[columns.date], zone, notation)})
+        typed["demand"] = numbers(block[columns.demand], notation) if spec.demand.aggregate != "count" else 1.0
         typed["open"] = yes(block[columns.open]) if columns.open else np.nan
         for name, kind in kinds.items():
-            typed[name] = numbers(block[name], *marks) if kind == "double" else words(block[name]).replace("", None)
+            typed[name] = numbers(block[name], notation) if kind == "double" else words(block[name]).replace("", None)
         typed["recorded_at"] = self._recorded(block, typed["date"], zone)
         over = each_day(typed["date"], lambda date: _midnight(date, zone))
         age = np.minimum(np.asarray(typed["recorded_at"], "datetime64[us]"), self._stamp) - over
@@ -261,7 +261,8 @@ class Contract:
 
     def _wanted(self, rule: str) -> str:
         limit, zone = self.spec.demand.rules.max_demand, self.spec.timezone
-        return OF_ROWS[rule].wanted.format(max_demand=limit, now=self.now.isoformat(), timezone=zone, longest=LONGEST)
+        now, day = self.now.isoformat(), self._notation.day
+        return OF_ROWS[rule].wanted.format(max_demand=limit, now=now, timezone=zone, longest=LONGEST, day=day)
 
     @cached_property
     def _nearest(self) -> Callable[[str], str]:

@@ -49,15 +49,20 @@ def said(spec: Spec, panel: Panel, former: pd.DataFrame, findings: list[Finding]
     wanted = [name for name in (columns.depot_id, columns.date, columns.forecast, columns.made_on) if name]
     given = sources.read(source, spec, wanted)
     depot_id = aliases.current(text.words(given[columns.depot_id]), former)
-    date, orders = text.days(given[columns.date], spec.zone), _numbers(given[columns.forecast], spec)
-    made = text.days(given[columns.made_on], spec.zone) if columns.made_on else None
+    notation = text.Notation.of(source)
+    date, orders = text.days(given[columns.date], spec.zone, notation), text.numbers(given[columns.forecast], notation)
+    made = text.days(given[columns.made_on], spec.zone, notation) if columns.made_on else None
     tell, whole = Tell(spec, findings), given[sources.FAULT] == ""
     tell("row_form", given[~whole], columns.depot_id, "as many fields as the header; the row is left out")
     good = whole
     for column, fits, form in (
-        (columns.date, date.notna(), "a date such as 2024-03-05"),
+        (columns.date, date.notna(), f"a date such as {notation.day}"),
         (columns.forecast, np.isfinite(orders) & (orders >= 0), "a number of 0 or more"),
-        (columns.made_on, pd.Series(True, given.index) if made is None else made.notna(), "a date such as 2024-03-05"),
+        (
+            columns.made_on,
+            pd.Series(True, given.index) if made is None else made.notna(),
+            f"a date such as {notation.day}",
+        ),
     ):
         tell("legacy_form", given[good & ~fits], column or "", f"{form}; the row is left out")
         good = good & fits
@@ -73,11 +78,3 @@ def said(spec: Spec, panel: Panel, former: pd.DataFrame, findings: list[Finding]
 
 def _key(depot: NDArray[np.int64], day: NDArray[np.int64], made: NDArray[np.int64], history: int) -> NDArray[np.int64]:
     return (depot * history + day) * FOREVER + np.clip(made, UNDATED, FOREVER - 1)
-
-
-def _numbers(column: pd.Series[str], spec: Spec) -> pd.Series[float]:
-    """With the marks that the source declares."""
-    assert spec.legacy is not None
-    source = spec.legacy.source
-    found: pd.Series[float] = text.numbers(column, getattr(source, "thousands", None), getattr(source, "decimal", "."))
-    return found

@@ -15,6 +15,7 @@ import pandas as pd
 
 from forecaster.demand import readings
 from forecaster.demand.sources import FAULT, FILE, ROW
+from forecaster.demand.text import Notation
 from forecaster.lake import TABLES
 from forecaster.spec import Spec
 
@@ -54,7 +55,7 @@ def retold(taken: pd.DataFrame, spec: Spec) -> Column:
     columns = spec.demand.columns
     told = {
         columns.depot_id: taken["depot_id"].astype("str"),
-        columns.date: _day(taken),
+        columns.date: readings.dates(taken).dt.strftime(Notation.of(spec.demand.source).date_format or "%Y-%m-%d"),
         columns.demand: taken["demand"],
     }
     if columns.open:
@@ -79,7 +80,3 @@ def place(rows: pd.DataFrame) -> Column:
     depot = rows["depot_id"].astype("str")
     depot = depot.where(depot.str.len() <= _NAME, depot.str.slice(0, _NAME - 1) + "…").where(depot != "", "?")
     return rows["source"].astype("str") + ":" + rows["row"].astype("str") + ": depot " + depot
-
-
-def _day(taken: pd.DataFrame) -> Column:
-    return readings.dates(taken).dt.strftime("%Y-%m-%d")

@@ -30,13 +30,13 @@ def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
         raise SpecError(f"depots.static: the depots table has a column '{taken[0]}' of its own; rename the source's")
     wanted = [name for name in (columns.depot_id, columns.opened, columns.closed, columns.timezone, *kept) if name]
     given = sources.read(source, spec, wanted)
-    tell = Tell(spec, findings)
+    tell, notation = Tell(spec, findings), text.Notation.of(source)
     table = pd.DataFrame({"depot_id": text.words(given[columns.depot_id]), "row": given[sources.ROW]})
     for name, column in (("opened", columns.opened), ("closed", columns.closed)):
-        table[name] = text.days(given[column], spec.zone) if column else pd.NaT
+        table[name] = text.days(given[column], spec.zone, notation) if column else pd.NaT
         if column:
             unread = given[table[name].isna() & (text.words(given[column]) != "")]
-            tell("date_form", unread, column, "a date such as 2024-03-05, or nothing; taken as nothing")
+            tell("date_form", unread, column, f"a date such as {notation.day}, or nothing; taken as nothing")
         table[name] = table[name].astype("datetime64[s]")
     table["timezone"] = pd.Series(None, given.index, "str")
     if columns.timezone:
@@ -94,24 +94,25 @@ def events(
     A row with `until` stands for every day from its date to that day, at most `LONGEST`.
     """
     assert spec.calendar.events is not None
-    source = spec.calendar.events.source
-    given = sources.read(source, spec, ["date", "kind", "name"], ["until", *ADDRESS])
-    tell = Tell(spec, findings)
-    table = pd.DataFrame({"date": text.days(given["date"], spec.zone)})
+    source, columns = spec.calendar.events.source, spec.calendar.events.columns
+    given = sources.read(source, spec, columns.needed, [columns.until, *(getattr(columns, name) for name in ADDRESS)])
+    tell, notation = Tell(spec, findings), text.Notation.of(source)
+    table = pd.DataFrame({"date": text.days(given[columns.date], spec.zone, notation)})
     for name in EVENT[1:]:
+        column = getattr(columns, name)
         table[name] = (
-            text.words(given[name]).replace("", None) if name in given else pd.Series(None, given.index, "str")
+            text.words(given[column]).replace("", None) if column in given else pd.Series(None, given.index, "str")
         )
     fits = table["date"].notna() & table["kind"].notna() & (given[sources.FAULT] == "")
-    tell("event_form", given[~fits], "date", "a date such as 2024-03-05 and a kind; the row is left out")
+    tell("event_form", given[~fits], columns.date, f"a date such as {notation.day} and a kind; the row is left out")
     days = pd.Series(1, given.index)
-    if "until" in given:
-        until = text.days(given["until"], spec.zone)
+    if columns.until in given:
+        until = text.days(given[columns.until], spec.zone, notation)
         days = (until - table["date"]).dt.days + 1
-        days = days.where(text.words(given["until"]) != "", 1)
+        days = days.where(text.words(given[columns.until]) != "", 1)
         ends = days.between(1, LONGEST)
         wanted = f"a last day on or after its date, at most {LONGEST} days in all; the row is left out"
-        tell("event_form", given[fits & ~ends], "until", wanted)
+        tell("event_form", given[fits & ~ends], columns.until, wanted)
         fits &= ends
     if known is not None:
         _strays(table, given, known, former, spec, tell)
@@ -132,14 +133,15 @@ def _strays(
     table: pd.DataFrame, given: pd.DataFrame, known: pd.DataFrame, former: Collection[str], spec: Spec, tell: Tell
 ) -> None:
     """Tell of events whose address no depot fits, by the first part of it that no depot fits alone."""
-    where, address = places(known, spec), addresses(table)
+    assert spec.calendar.events is not None
+    columns, where, address = spec.calendar.events.columns, places(known, spec), addresses(table)
     address["depot_id"] = address["depot_id"].where(~address["depot_id"].isin(list(former)), "")
     group = address.groupby(list(ADDRESS), sort=False).ngroup()
     culprits = [_culprit(place, where) for place in address.drop_duplicates().itertuples(index=False, name=None)]
     culprit = group.map(dict(enumerate(culprits)))
     for name in ADDRESS:
         stray = given[culprit == name]
-        tell("event_place", stray, name, f"a {name} of the depots source; it concerns no depot")
+        tell("event_place", stray, getattr(columns, name), f"a {name} of the depots source; it concerns no depot")
 
 
 def _culprit(address: tuple[str, ...], where: Places) -> str:

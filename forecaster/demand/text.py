@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+
+from forecaster.spec import AnySource, CsvSource
 
 Kind = Literal["double", "string"]
 Column = Any  # a pandas Series
@@ -23,7 +27,31 @@ _ENDS = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31, in days since 1970
 _PARTS_OF_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
-def kind_of(column: Column) -> Kind:
+@dataclass(frozen=True)
+class Notation:
+    """How a source writes numbers and days as text."""
+
+    thousands: str | None = None
+    decimal: str = "."
+    date_format: str | None = None  # as strftime has it; None: ISO 8601
+
+    @classmethod
+    def of(cls, source: AnySource) -> Notation:
+        """As the source declares it; only what is text has a notation of its own."""
+        if not isinstance(source, CsvSource):
+            return cls()
+        return cls(source.thousands, source.decimal, source.date_format)
+
+    @property
+    def day(self) -> str:
+        """A day in this notation, for messages."""
+        return date(2024, 3, 5).strftime(self.date_format or "%Y-%m-%d")
+
+
+PLAIN = Notation()
+
+
+def kind_of(column: Column, notation: Notation = PLAIN) -> Kind:
     """Numbers or words? Text is numbers when more than half of its distinct values are."""
     if pd.api.types.is_numeric_dtype(column):
         return "double"
@@ -33,7 +61,7 @@ def kind_of(column: Column) -> Kind:
     if isinstance(column.dtype, pd.CategoricalDtype):
         return "string"
     distinct = pd.Series(words(given).unique(), dtype="str").replace("", None).dropna()
-    return "string" if len(distinct) and np.isinf(numbers(distinct)).mean() >= 0.5 else "double"
+    return "string" if len(distinct) and np.isinf(numbers(distinct, notation)).mean() >= 0.5 else "double"
 
 
 def in_one_line(ids: Column) -> Column:
@@ -97,14 +125,15 @@ def _identical(one: Any, other: Any) -> bool:
     return one is other or bool(one.equals(other))
 
 
-def numbers(column: Column, thousands: str | None = None, decimal: str = ".") -> Column:
+def numbers(column: Column, notation: Notation = PLAIN) -> Column:
     """Doubles: NaN where nothing is given, infinite where it is not a number.
 
-    In text, `thousands` may stand between groups of digits, and `decimal` before the decimals.
+    In text, `thousands` of the notation may stand between groups of digits, and `decimal` before the decimals.
     """
     if pd.api.types.is_numeric_dtype(column):
         found = column.astype("float64")
         return found.abs().where(np.isinf(found), found)
+    thousands, decimal = notation.thousands, notation.decimal
     mark, point = re.escape(thousands or ""), re.escape(decimal)
     whole = rf"(\d+|\d{{1,3}}({mark}\d{{2,3}})*{mark}\d{{3}})" if thousands else r"\d+"
     form = rf"[+-]?({whole}{point}?\d*|{point}\d+)([eE][+-]?\d+)?"
@@ -121,10 +150,11 @@ def numbers(column: Column, thousands: str | None = None, decimal: str = ".") ->
     return each_value(column, parse, np.nan).astype("float64")
 
 
-def days(column: Column, zone: ZoneInfo) -> Column:
-    """Calendar days, NaT where nothing or no ISO date is given; a timestamp falls on its local day, short or long.
+def days(column: Column, zone: ZoneInfo, notation: Notation = PLAIN) -> Column:
+    """Calendar days, NaT where nothing or no date is given; a timestamp falls on its local day, short or long.
 
-    A timestamp with an offset is taken to the zone first, one without is local already.
+    Text is ISO 8601, or what the notation declares in its place. A timestamp with an offset is taken to the zone first,
+    one without is local already.
     """
     if pd.api.types.is_datetime64_any_dtype(column):
         local = column.dt.tz_convert(zone).dt.tz_localize(None) if column.dt.tz is not None else column
@@ -137,6 +167,9 @@ def days(column: Column, zone: ZoneInfo) -> Column:
 
     def parse(values: Column) -> Column:
         text = values.astype("str").str.strip()
+        if notation.date_format is not None:
+            local = pd.to_datetime(text.where(text != "", None), format=notation.date_format, errors="coerce")
+            return local.dt.normalize().astype("datetime64[s]")
         date = text.str.fullmatch(r"\d{4}-\d{2}-\d{2}").astype(bool)
         found = pd.to_datetime(text.where(date, None), format="%Y-%m-%d", errors="coerce").astype("datetime64[s]")
         rest = ~date & (text != "")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
+import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ import jax
 _COMPILE = "/jax/core/compile/backend_compile_duration"
 _HIT = "/jax/compilation_cache/cache_hits"
 _MISS = "/jax/compilation_cache/cache_misses"
+_CHECKED = "checked"  # a file, as old as the last look at the programs beside it
+_ZLIB = b"\x78"
 
 
 def configure(cache: Path) -> None:
@@ -25,10 +28,35 @@ def configure(cache: Path) -> None:
     """
     cache = Path(os.environ.get("JAX_COMPILATION_CACHE_DIR") or cache)
     cache.mkdir(parents=True, exist_ok=True)
+    _sift(cache)
     update: Any = jax.config.update  # which has no types
     update("jax_compilation_cache_dir", str(cache))
     update("jax_persistent_cache_min_compile_time_secs", 0.0)
     update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+def _sift(cache: Path) -> None:
+    """Drop programs that a killed process left half written: JAX warns of each whenever it is wanted, compiles it, and
+    never writes it anew. What was whole the last time is not looked at again."""
+    checked = cache / _CHECKED
+    since = checked.stat().st_mtime_ns if checked.exists() else 0
+    checked.touch()  # before looking: what is written meanwhile is for the next time
+    for program in cache.glob("*-cache"):
+        with suppress(OSError):  # another process may tidy too
+            if program.stat().st_mtime_ns >= since and not _whole(program.read_bytes()):
+                program.unlink()
+
+
+def _whole(content: bytes) -> bool:
+    """Whether a program ends where its writer meant it to; what is packed in another way than zlib's is believed."""
+    if content[:1] != _ZLIB:
+        return bool(content)
+    stream = zlib.decompressobj()
+    try:
+        stream.decompress(content)
+    except zlib.error:
+        return False
+    return stream.eof
 
 
 def effort(level: int) -> dict[str, bool | int | str] | None:

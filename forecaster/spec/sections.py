@@ -123,9 +123,36 @@ class Depots(Section):
         return _snapshot(source)
 
 
+class EventColumns(Section):
+    date: str = "date"
+    """Column with the day, or the first of several."""
+    kind: str = "kind"
+    """Column with what it is; `closure` closes."""
+    name: str = "name"
+    """Column with what it is called; may be the same as another."""
+    until: str = "until"
+    """Column with the last day, where there is one; empty: the first."""
+    depot_id: str = "depot_id"
+    """Column with the depot it concerns, where there is one; empty: see the next ones; all empty: every depot."""
+    city: str = "city"
+    """Column with the city it concerns, where there is one."""
+    subdivision: str = "subdivision"
+    """Column with the subdivision it concerns, where there is one."""
+    country: str = "country"
+    """Column with the country it concerns, where there is one."""
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Columns that the source must have: those of every event, and what the file declares."""
+        must = {"date", "kind", "name", *self.model_fields_set}
+        return tuple(getattr(self, key) for key in type(self).model_fields if key in must)
+
+
 class Events(Section):
     source: Source
     """One row an event and day, or an event from `date` to `until`."""
+    columns: EventColumns = EventColumns()
+    """What the source calls its columns."""
 
     @field_validator("source")
     @classmethod
@@ -148,8 +175,7 @@ class Calendar(Section):
     subdivision: str | None = None
     """Subdivision code for depots without a `subdivision` attribute."""
     events: Events | None = None
-    """Source with columns date, kind, name, and, where wanted, until (the last day) and whom it concerns: depot_id,
-    city, subdivision, country (all empty: every depot). Kind `closure` closes."""
+    """Source with promotions, closures and the like: when, of which kind, and whom they concern."""
     known_future: tuple[str, ...] = ()
     """Covariates known for the horizon: columns of the demand source or kinds of events."""
 

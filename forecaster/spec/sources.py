@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
@@ -70,6 +71,20 @@ class CsvSource(Stored):
     """The character between thousands, as in 1,234."""
     decimal: str = Field(default=".", min_length=1, max_length=1)
     """The character before decimals."""
+    date_format: str | None = None
+    """How days and local times are written where not as in 2024-03-05: `%d.%m.%Y` reads 05.03.2024, and %Y, %y, %m, %b,
+    %d, %H, %M and %S are the signs."""
+
+    @field_validator("date_format")
+    @classmethod
+    def _names_a_day(cls, form: str | None) -> str | None:
+        day = datetime(2024, 3, 5)
+        try:
+            if form is None or datetime.strptime(day.strftime(form), form) == day:
+                return form
+        except ValueError:
+            pass
+        raise ValueError(f"found {form!r}, wanted day, month and year as signs, as in '%d.%m.%Y' for 05.03.2024")
 
     @model_validator(mode="after")
     def _marks_differ(self) -> Self:

@@ -49,14 +49,25 @@ def newcomers(panel: Panel, bundle: Bundle) -> Newcomers:
 
 def refuse_stale(panel: Panel, spec: Spec, as_of: datetime) -> None:
     """Raises StaleHistory when the newest reading of all is older than `demand.rules.max_age_days` allows."""
-    limit = spec.demand.rules.max_age_days
-    age = (as_of.astimezone(spec.zone).date() - timedelta(days=1) - panel.cutoff).days
+    limit, age = spec.demand.rules.max_age_days, _age(panel, spec, as_of)
     if limit is not None and age > limit:
         last = int(np.argmax(np.isfinite(panel.demand[:, -1])))
         raise StaleHistory(
             f"the last reading is that of depot {panel.depot_ids[last]!r} on {panel.cutoff}, {age} days before "
             f"the last day that was over; wanted at most {limit} (demand.rules.max_age_days)"
         )
+
+
+def old(panel: Panel, spec: Spec, as_of: datetime) -> list[str]:
+    """A sentence about a feed that has stopped: its newest reading is older than readings are expected to come late."""
+    age, limit = _age(panel, spec, as_of), spec.demand.rules.late_days
+    if age <= limit:
+        return []
+    over = " All days that are forecast are over." if age >= panel.horizon else ""
+    return [
+        f"No reading is newer than {panel.cutoff}, {age:,} days before the last day that was over; wanted at most "
+        f"{limit} (demand.rules.late_days).{over}"
+    ]
 
 
 def silent(panel: Panel, spec: Spec) -> list[str]:
@@ -72,6 +83,11 @@ def silent(panel: Panel, spec: Spec) -> list[str]:
     told = [f"{panel.depot_ids[row]} ({_last(panel, row)})" for row in late[:NAMED]]
     more = f" and {len(late) - NAMED:,} more" if len(late) > NAMED else ""
     return [f"{', '.join(told)}{more}: the last reading is more than {limit} days older than the cutoff."]
+
+
+def _age(panel: Panel, spec: Spec, as_of: datetime) -> int:
+    """Days from the cutoff to the last day that was over."""
+    return (as_of.astimezone(spec.zone).date() - timedelta(days=1) - panel.cutoff).days
 
 
 def _last(panel: Panel, row: int) -> str:

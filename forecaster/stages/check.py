@@ -14,10 +14,10 @@ from pathlib import Path
 
 from forecaster.demand import legacy, sources
 from forecaster.demand import panel as panels
-from forecaster.errors import LakeError, NoUsableData, SourceError
+from forecaster.errors import LakeError, NoUsableData, SourceError, StaleHistory
 from forecaster.lake import TABLES, Lake
 from forecaster.spec import AnySource, Spec
-from forecaster.stages import evidence
+from forecaster.stages import caveats, evidence
 from forecaster.stages.evidence import Evidence
 from forecaster.stages.ingest import Ingested, ingest
 from forecaster.stages.know import former_ids, know
@@ -50,6 +50,7 @@ class Trial:
     evidence: Evidence | None = None
     fault: str | None = None
     seen: Past | None = None  # the panel at earlier cutoffs, where it was asked for
+    caveats: tuple[str, ...] = ()  # what has to be said of a forecast that starts from it
 
 
 def check(spec: Spec, *, now: datetime, past: bool = False) -> Trial:
@@ -76,7 +77,17 @@ def check(spec: Spec, *, now: datetime, past: bool = False) -> Trial:
             return Trial(spec, reached, ingested, fault=_why_not(ingested) or str(error))
         found = evidence.collect(panel, ingested.batch, spec, Lake(folder))
         seen = Past(knowledge, panel, copy) if past else None
-    return Trial(spec, reached, ingested, profile(panel), found, seen=seen)
+    told = tuple(caveats.old(panel, spec, now))
+    return Trial(spec, reached, ingested, profile(panel), found, _too_old(panel, spec, now), seen, told)
+
+
+def _too_old(panel: Panel, spec: Spec, now: datetime) -> str | None:
+    """Why the night would refuse a history of this age, None where it would not."""
+    try:
+        caveats.refuse_stale(panel, spec, now)
+    except StaleHistory as error:
+        return str(error)
+    return None
 
 
 def _of_legacy(spec: Spec, panel: Panel) -> list[Finding]:
@@ -100,7 +111,7 @@ def _declared(spec: Spec) -> Iterator[tuple[str, AnySource, tuple[str, ...]]]:
         if spec.depots.aliases is not None:
             yield "depots.aliases.source", spec.depots.aliases.source, ("alias", "depot_id")
     if spec.calendar.events is not None:
-        yield "calendar.events.source", spec.calendar.events.source, ("date", "kind", "name")
+        yield "calendar.events.source", spec.calendar.events.source, spec.calendar.events.columns.needed
     if spec.legacy is not None:
         said = spec.legacy.columns
         wanted = (said.depot_id, said.date, said.forecast, said.made_on)

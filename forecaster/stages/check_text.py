@@ -46,6 +46,8 @@ def told(trial: Trial, *, tables: bool, width: int = WIDTH, ascii_only: bool = F
         yield from _findings(done, tables, width)
     if trial.profile is not None:
         yield from (shown(line, WIDTH) for line in _profile(trial.profile, ascii_only))
+    for sentence in trial.caveats:
+        yield f"caveat    {sentence}"
 
 
 def verdict(trial: Trial) -> str:

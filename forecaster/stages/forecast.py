@@ -94,4 +94,12 @@ def forecast(spec: Spec, choice: Choice, knowledge: Knowledge) -> Made:
         panel = panels.build(knowledge, spec)
         said = seasonal_naive(panel, spec.model.quantiles)
     caveats.refuse_stale(panel, spec, knowledge.as_of)
-    return Made(said, panel, choice, digest, [*told, *caveats.silent(panel, spec)], lookback, strangers)
+    return Made(
+        said,
+        panel,
+        choice,
+        digest,
+        [*told, *caveats.old(panel, spec, knowledge.as_of), *caveats.silent(panel, spec)],
+        lookback,
+        strangers,
+    )

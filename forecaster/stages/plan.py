@@ -139,6 +139,8 @@ def _data(spec: Spec, before: Before, now: datetime) -> Iterator[str]:
         return
     panel = trial.evidence.panel
     yield f"training: {_reused(spec, panel, trial.seen)}"
+    for sentence in filter(None, (trial.fault, *trial.caveats)):
+        yield f"forecast: {sentence}"
     if before.head is not None:
         yield from _compared(panel, before)
 

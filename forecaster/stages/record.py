@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 
-from forecaster import pictures, totals
+from forecaster import __version__, pictures, totals
 from forecaster.evaluation import groups
 from forecaster.spec import Spec
 from forecaster.stages import remember, report
@@ -17,6 +17,7 @@ from forecaster.stages.judging import CANDIDATE, CHAMPION, NAIVE
 from forecaster.values import Candidate, Panel, Scores, Verdict
 
 BY_PART = ("wape", "bias", "coverage", "days")  # what the registry is told of each part; the files hold all metrics
+TRAINED = ("epochs", "steps_an_epoch", "batch", "members")  # what it came to, where the pipeline file leaves it open
 LABELS = 50  # of a part that are told, the largest; beyond, the files
 
 
@@ -43,6 +44,7 @@ def record(
         metrics["parity"] = exported.parity.largest
         metrics |= {f"parity/{case}".replace(",", ""): v for case, v in exported.parity.cases.items()}
     parameters = {f"{part}.{key}": str(v) for part in ("model", "training") for key, v in getattr(spec, part)}
+    parameters |= {f"trained.{key}": summary[key] for key in TRAINED if key in summary}
     told = remember.Record(
         run_id=run_id,
         parameters={**parameters, "as_of": as_of.isoformat(), "cutoff": panel.cutoff, "depots": len(panel.depot_ids)},
@@ -53,6 +55,7 @@ def record(
             "lake_versions": str(dict(versions)),
             "verdict": verdict.sentence()[:4000],
             "device": str(summary["device"]),
+            "forecaster": __version__,
         },
         inputs=dict(versions),
         bundle=exported.folder.name if exported else None,
@@ -63,6 +66,7 @@ def record(
     put(spec.state_folder / "report.html", page)  # the latest one, for whoever has no registry at hand
     files = {
         "report.html": page.encode(errors="replace"),
+        "spec.json": _json(spec.model_dump(mode="json")),
         "parts.json": _json(parts),
         "depots.json": _json(groups.depots(mine, panel)),
     }

@@ -88,7 +88,8 @@ def align(spec: Spec, ledger: Ledger) -> str | None:
             return f"it has no model of bundle {promotions[-1].bundle_digest} yet"
         registry.crown(version, registry.version_of(previous.bundle_digest) if previous else None)
     except Exception as error:  # of whatever kind a client may raise
-        return f"{type(error).__name__}: {str(error)[:500]}"
+        told = str(error).partition("\n")[0]  # a database's error goes on with its statement
+        return f"{type(error).__name__}: {told[:500]}"
     return None
 
 

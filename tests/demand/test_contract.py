@@ -102,6 +102,16 @@ def test_unknown_and_zero_and_closed_are_three_things(tmp_path: Path) -> None:
     assert found.accepted["open"].tolist() == [None, True, False]
 
 
+def test_a_day_in_another_form_than_the_declared_one_is_told_with_that_form(tmp_path: Path) -> None:
+    german = PLAIN.replace("path: demand.csv", "path: demand.csv, date_format: '%d.%m.%Y'")
+    found = checked(tmp_path, "depot,day,orders\nD1,05.03.2024,7\nD1,2024-03-04,8\n", german)
+    assert found.accepted["date"].tolist() == [pd.Timestamp("2024-03-05")]
+    [message] = found.messages
+    assert message.endswith(
+        "found '2024-03-04', wanted a date such as 05.03.2024, not before 1970 (demand.source.date_format)"
+    )
+
+
 def test_each_broken_rule_is_named(tmp_path: Path) -> None:
     lines = {
         "D1,2024-03-01,7,2024-03-02T03:00:00-05:00,1": "",

@@ -10,7 +10,7 @@ import pytest
 
 from forecaster.demand import snapshots
 from forecaster.demand.announced import EVENT
-from forecaster.errors import SpecError
+from forecaster.errors import SourceError, SpecError
 from forecaster.spec import Spec, load
 from forecaster.values import Finding
 
@@ -41,6 +41,40 @@ def test_an_event_of_one_row_and_old_columns_is_an_event_of_one_day(tmp_path: Pa
     assert found["date"].tolist() == [pd.Timestamp("2024-03-05")]
     assert found[["depot_id", "city", "subdivision", "country"]].isna().all(axis=None)
     assert not findings
+
+
+def test_events_and_depots_are_read_as_their_sources_write_them(tmp_path: Path) -> None:
+    german = "source: {kind: csv, path: %s.csv, delimiter: ;, date_format: '%%d.%%m.%%Y'}"
+    columns = "columns: {date: von, until: bis, kind: Aktion, name: Aktion, depot_id: Filiale}"
+    (tmp_path / "pipeline.yaml").write_text(
+        "name: t\ndemand: {source: {kind: csv, path: demand.csv}}\n"
+        f"depots: {{{german % 'depots'}, columns: {{depot_id: Filiale, opened: seit}}}}\n"
+        f"calendar: {{events: {{{german % 'events'}, {columns}}}}}\n",
+        "utf-8",
+    )
+    spec, findings = load(tmp_path / "pipeline.yaml"), list[Finding]()
+    write(tmp_path, "depots", "Filiale;seit", "A;05.03.2024", "B;", "C;2024-03-05")
+    write(tmp_path, "events", "von;bis;Aktion;Filiale", "28.02.2024;01.03.2024;Prospekt;A", "02.03.2024;;Prospekt;X")
+    depots = snapshots.depots(spec, findings)
+    assert depots["opened"].tolist() == [pd.Timestamp("2024-03-05"), pd.NaT, pd.NaT]
+    found = snapshots.events(spec, depots, findings)
+    assert [str(day.date()) for day in found["date"]] == ["2024-02-28", "2024-02-29", "2024-03-01", "2024-03-02"]
+    assert set(found["kind"]) == set(found["name"]) == {"Prospekt"}
+    assert [finding.message for finding in findings] == [
+        "depots.csv:4: column 'seit': found '2024-03-05', wanted a date such as 05.03.2024, or nothing; taken as "
+        "nothing",
+        "events.csv:3: column 'Filiale': found 'X', wanted a depot_id of the depots source; it concerns no depot",
+    ]
+
+
+def test_a_declared_column_of_events_has_to_be_there(tmp_path: Path) -> None:
+    write(tmp_path, "events", "date,kind,name", "2024-03-05,promo,sale")
+    events = "{source: {kind: csv, path: events.csv}, columns: {until: bis}}"
+    (tmp_path / "pipeline.yaml").write_text(
+        f"name: t\ndemand: {{source: {{kind: csv, path: demand.csv}}}}\ncalendar: {{events: {events}}}\n", "utf-8"
+    )
+    with pytest.raises(SourceError, match="found columns date, kind, name; wanted 'bis'"):
+        snapshots.events(load(tmp_path / "pipeline.yaml"), None, [])
 
 
 def test_until_is_the_last_day_and_leap_days_count(tmp_path: Path) -> None:

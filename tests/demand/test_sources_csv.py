@@ -75,7 +75,8 @@ def test_a_file_with_only_a_header_has_no_rows(spec: Spec) -> None:
         ("Depot,day\n", r"wanted 'depot'; did you mean 'Depot'\? Upper and lower case count"),
         ("depot;day\n", r"delimited by ';': set the source's `delimiter`"),
         ("depot,day,day\n", r"found column 'day' twice"),
-        ("", r"found columns ; wanted 'depot'"),
+        ("", r"found no columns, as in an empty file; wanted 'depot', 'day'$"),
+        ("site,tag\n", r"found columns site, tag; wanted 'depot', 'day'$"),
     ],
 )
 def test_a_file_that_is_no_such_csv_is_answered_with_its_place(spec: Spec, content: str | bytes, message: str) -> None:

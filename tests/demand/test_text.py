@@ -34,6 +34,14 @@ def test_a_typed_day_is_that_of_its_timestamp_before_1970_too(unit: str) -> None
     assert found.dt.strftime("%Y-%m-%d").fillna("").tolist() == ["1969-12-31", "1970-01-01", "2024-02-29", ""]
 
 
+def test_a_declared_form_of_days_is_the_only_one_that_is_read() -> None:
+    given = pd.Series(["05.03.2024", " 29.02.2024 ", "2024-03-05", "31.02.2024", "", None], dtype="str")
+    found = text.days(given, NEW_YORK, text.Notation(date_format="%d.%m.%Y"))
+    assert found.dt.strftime("%Y-%m-%d").fillna("").tolist() == ["2024-03-05", "2024-02-29", "", "", "", ""]
+    timed = text.days(pd.Series(["05.03.24 23:59"]), NEW_YORK, text.Notation(date_format="%d.%m.%y %H:%M"))
+    assert timed.tolist() == [pd.Timestamp("2024-03-05")]
+
+
 @pytest.mark.parametrize("far", [[], ["1970-01-01"]], ids=["few days", "many days"])
 def test_each_day_is_asked_for_its_instant(far: list[str]) -> None:
     def midnight(day: pd.Series) -> pd.Series:

@@ -204,8 +204,10 @@ def test_the_registry_names_the_champion_and_its_metrics(nights: Nights) -> None
     assert {"candidate/mape", "candidate/wape", "seasonal_naive/mape", "validation_loss", "parity"} <= logged
     assert {"candidate/network_coverage", "candidate/city_bias"} <= logged
     assert {"candidate/by_city/Boston/wape", "candidate/by_kind_of_day/holiday/coverage"} <= logged
-    assert {"training.epochs", "model.hidden"} <= params
+    assert {"training.epochs", "model.hidden", "trained.epochs", "trained.members"} <= params
     artifacts = nights.spec.state_folder / "mlflow_artifacts"
+    specs = [json.loads(file.read_text("utf-8")) for file in artifacts.rglob("spec.json")]
+    assert nights.spec.model_dump(mode="json") in specs
     pictures = {"forecasts.png", "calibration.png", "errors.png", "candidate_against_naive.png"}
     assert pictures < {file.name for file in artifacts.rglob("*.png")}
     reports = [file.read_text("utf-8") for file in artifacts.rglob("report.html")]

@@ -50,6 +50,9 @@ def test_a_source_that_is_down_leaves_the_forecasts_of_what_is_known(tmp_path: P
     after = refresh(file)
     assert (before.exit_code, after.exit_code) == (3, 3)  # no model has reigned yet: the fallback forecasts
     assert str(after.message).startswith("the sources could not be read: ")
+    assert str(after.message).count("could not be read") == 1  # the page has it too, in the note of the fallback
+    assert str(after.message).endswith("; Seasonal-naive fallback: no model was ever admitted.")
+    assert after.progress.expected.keys() == {"ingest", "predict"}
     head = shown(file)
     assert head is not None
     assert (head.run_id, head.tier) == (after.run_id, "fallback")

@@ -178,3 +178,15 @@ def test_numbers_may_be_written_with_thousands(tmp_path: Path, marks: str) -> No
     done = ingest(spec, now=NOW)
     assert [f.rule for f in done.findings] == ["row_form", "count_form"]
     assert counts(spec, NOW) == {("A", "2024-03-04"): 1234.5}
+
+
+def test_a_covariate_is_numbers_in_the_notation_of_its_source(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.yaml").write_text(
+        "name: t\ndemand: {source: {kind: csv, path: demand.csv, delimiter: ;, decimal: ','}}\n"
+        "calendar: {known_future: [celsius]}\n",
+        "utf-8",
+    )
+    spec = load(tmp_path / "pipeline.yaml")
+    write(tmp_path, "depot_id;date;demand;celsius", "A;2024-03-03;5;-0,5", "A;2024-03-04;6;12,25")
+    ingest(spec, now=NOW)
+    assert Lake(spec.lake_url).read("demand")["celsius"].to_pylist() == [-0.5, 12.25]

@@ -46,6 +46,19 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def test_readings_that_are_too_old_for_the_night_are_no_start(spec: Spec) -> None:
+    trial = check(spec, now=NOW.replace(day=20))
+    [sentence] = trial.caveats
+    assert trial.fault is None
+    assert sentence.startswith("No reading is newer than 2024-03-05, 14 days before the last day that was over")
+    assert f"caveat    {sentence}" in [*told(trial, tables=False)]
+    strict = FILES["pipeline.yaml"].replace("path: demand.csv}}", "path: demand.csv}, rules: {max_age_days: 13}}")
+    (spec.folder / "pipeline.yaml").write_text(strict, "utf-8")
+    trial = check(load(spec.folder / "pipeline.yaml"), now=NOW.replace(day=20))
+    assert "14 days before the last day that was over; wanted at most 13" in verdict(trial)
+    assert trial.profile is not None
+
+
 def test_a_trial_says_what_a_night_would_start_from(spec: Spec) -> None:
     trial = check(spec, now=NOW)
     assert trial.fault is None

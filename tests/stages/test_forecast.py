@@ -226,6 +226,15 @@ def test_a_history_older_than_declared_is_no_start(fleet: Fleet, call: Call) -> 
     assert call("predict", fleet.file, "--as-of", (AS_OF + timedelta(days=5)).isoformat())[0] == 0
 
 
+def test_a_feed_that_has_stopped_is_told_of(fleet: Fleet, call: Call) -> None:
+    _, out, _ = call("predict", fleet.file, "--as-of", (AS_OF + timedelta(days=3)).isoformat())
+    assert "No reading is newer" not in out
+    _, out, _ = call("predict", fleet.file, "--as-of", (AS_OF + timedelta(days=4)).isoformat())
+    said = "No reading is newer than 2024-04-09, 4 days before the last day that was over; wanted at most 3"
+    assert said in out
+    assert "All days that are forecast are over." in out
+
+
 def test_a_silent_depot_is_named_where_the_others_are_not_silent(fleet: Fleet, call: Call) -> None:
     fleets.fill(fleet.spec, fleets.counts("ABC", 112, 100), fleets.CITIES, now=AS_OF + timedelta(days=12))
     code, out, err = call("predict", fleet.file, "--as-of", (AS_OF + timedelta(days=12)).isoformat())

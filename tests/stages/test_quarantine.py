@@ -54,6 +54,19 @@ def numbers(done: Ingested) -> tuple[int, int, int, int]:
     return done.read, done.accepted, done.unchanged, done.quarantined
 
 
+def test_a_spike_is_released_that_its_source_wrote_in_its_own_way(tmp_path: Path) -> None:
+    source = "{kind: csv, path: demand.csv, delimiter: ;, thousands: ., decimal: ',', date_format: '%d.%m.%Y'}"
+    (tmp_path / "pipeline.yaml").write_text(f"name: t\ndemand: {{source: {source}}}\n", "utf-8")
+    spec = load(tmp_path / "pipeline.yaml")
+    rows = [f"A;{FIRST + timedelta(day):%d.%m.%Y};{usual(day)}" for day in range(DAYS - 1)]
+    rows.append(f"A;{LAST:%d.%m.%Y};1.540,5")
+    (tmp_path / "demand.csv").write_text("\n".join(["depot_id;date;demand", *rows]) + "\n", "utf-8")
+    assert numbers(ingest(spec, now=NOW)) == (42, 41, 0, 1)
+    release(spec, Picked((only(held(spec)).id,)), now=NOW, **WHO)
+    assert count(spec, NOW) == 1540.5
+    assert numbers(ingest(spec, now=NOW + DAY)) == (42, 0, 42, 0)
+
+
 def test_a_spike_waits_whole_with_its_rule_its_message_and_its_batch(spec: Spec, tmp_path: Path) -> None:
     feed(tmp_path)
     done = ingest(spec, now=NOW)

@@ -87,16 +87,21 @@ class Columns:
         for column in chosen:
             if column == ROW or column.startswith(":"):
                 raise SourceError(f"{place}: column '{column}' has a name that is used for a row's place; rename it")
-            if column not in found:
-                raise SourceError(f"{place}: found columns {', '.join(found)}; wanted '{column}'{_hint(column, found)}")
+            if missing := [name for name in chosen if name not in found]:
+                names = f"columns {', '.join(found)}" if any(found) else "no columns, as in an empty file"
+                quoted = ", ".join(f"'{name}'" for name in missing)
+                raise SourceError(f"{place}: found {names}; wanted {quoted}{_hint(missing, found)}")
             if list(found).count(column) > 1:
                 raise SourceError(f"{place}: found column '{column}' twice; wanted each name once")
         return chosen
 
 
-def _hint(column: str, found: Sequence[str]) -> str:
+def _hint(missing: Sequence[str], found: Sequence[str]) -> str:
     if len(found) == 1 and (mark := next((mark for mark in ";\t|," if mark in found[0]), None)):
         return f"; the file seems to be delimited by {mark!r}: set the source's `delimiter`"
+    if len(missing) > 1:
+        return ""
+    [column] = missing
     if other := next((name for name in found if name.casefold() == column.casefold()), None):
         return f"; did you mean '{other}'? Upper and lower case count"
     if close := difflib.get_close_matches(column, found, n=1):

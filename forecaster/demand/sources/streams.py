@@ -99,7 +99,8 @@ def _decoded(
     except UnicodeError:
         pass
     raise SourceError(
-        f"{file.place}:{line}: found a byte that is not {source.encoding} text; wanted a CSV file, or its `encoding`"
+        f"{file.place}:{line}: found a byte that is not {source.encoding} text; wanted a CSV file, or its "
+        "`encoding`, as in cp1252"
     )
 
 

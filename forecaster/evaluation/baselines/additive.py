@@ -6,7 +6,6 @@ later cutoff, starting from the parameters that it had. Source: Taylor & Letham 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -97,15 +96,10 @@ def _ahead(model: Any, days: pd.DataFrame, levels: tuple[float, ...]) -> Doubles
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without the lines that it writes for each fit, and with the global random numbers as they were."""
-    loggers = [logging.getLogger(name) for name in ("prophet", "prophet.plot", "cmdstanpy")]
+    """Without what it would say, and with the global random numbers as they were."""
     with quietly():
-        before, state = [logger.disabled for logger in loggers], np.random.get_state()
+        state = np.random.get_state()
         try:
-            for logger in loggers:
-                logger.disabled = True  # their imports set their levels
             yield
         finally:
             np.random.set_state(state)
-            for logger, disabled in zip(loggers, before, strict=True):
-                logger.disabled = disabled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import warnings
 from collections.abc import Iterator
@@ -11,13 +12,15 @@ from typing import Any
 
 from forecaster.errors import MissingExtra
 
+_TALKATIVE = ("prophet", "prophet.plot", "cmdstanpy")  # loggers
 _GLOBAL = threading.RLock()  # what a process has once: filters of warnings, loggers, NumPy's own random numbers
 
 
 def needed(module: str, baseline: str) -> Any:
     """The module. Raises MissingExtra when it, or a package that it needs, is not installed."""
     try:
-        return import_module(module)
+        with quietly():
+            return import_module(module)
     except ModuleNotFoundError as error:
         raise MissingExtra(
             f"the baseline {baseline} needs the package {error.name}, not installed here: "
@@ -27,7 +30,16 @@ def needed(module: str, baseline: str) -> Any:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Without warnings. Threads take turns here, so that each leaves what belongs to all as it was."""
+    """Without warnings, nor lines that a package logs on import and for each fit. Threads take turns here, so that each
+    leaves what belongs to all as it was."""
+    loggers = [logging.getLogger(name) for name in _TALKATIVE]
     with _GLOBAL, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+        before = [logger.disabled for logger in loggers]
+        try:
+            warnings.simplefilter("ignore")
+            for logger in loggers:
+                logger.disabled = True  # their imports set their levels
+            yield
+        finally:
+            for logger, disabled in zip(loggers, before, strict=True):
+                logger.disabled = disabled
