@@ -69,7 +69,8 @@ def _floor(pairs: float) -> list[Figure]:
     figures = []
     for (depots, days), (_, count) in SIZES.items():
         size = Size(depots, days)
-        ours, square = _interleaved([as_trained(size), product(SIDE)], max(count, 9) * pairs)
+        # The first product waits for the memory that a step gives back, the second one tells.
+        ours, _, square = _interleaved([as_trained(size), *[product(SIDE)] * 2], max(count, 9) * pairs)
         shares = [
             100 * (STEPS * size.operations / (2 * SIDE**3)) * fast / slow
             for slow, fast in zip(ours, square, strict=True)
