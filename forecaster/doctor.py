@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from forecaster.credentials import hide
 from forecaster.errors import BundleError, LakeError, LedgerError
 
 if TYPE_CHECKING:
@@ -36,6 +37,15 @@ LITTLE_MEMORY, LITTLE_DISK = 4, 2  # GiB
 DEVICE_SECONDS = 60
 STALE = timedelta(hours=36)
 KILLED = ", but it was killed, or its machine went down; the next run closes it"
+REGISTRY_SECONDS = 60
+_REGISTRY = """
+import sys, mlflow
+try:
+    mlflow.MlflowClient().search_experiments(max_results=1)
+except Exception as error:
+    sys.exit(f"{type(error).__name__}: {str(error).splitlines()[0]}")
+"""
+_AT_ONCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
 _DEVICES = "import jax; print(*dict.fromkeys(f'{d.platform} {d.device_kind}' for d in jax.devices()), sep=', ')"
 
 
@@ -65,6 +75,7 @@ def examine(spec: Spec | None, *, now: datetime, port: int = 8000) -> Iterator[S
         )
         yield from _lake(spec)
         yield from _ledger(spec, now)
+        yield from _registry(spec)
 
 
 def _python() -> Sign:
@@ -251,6 +262,34 @@ def _champion(spec: Spec, ledger: Ledger) -> Sign:
             "warn", "champion", f"{text}; seasonal naive forecasts instead, as its bundle is of no use: {error}"
         )
     return Sign("ok", "champion", text)
+
+
+def _registry(spec: Spec) -> Iterator[Sign]:
+    """Whether MLflow answers, which a process of its own finds out as for the devices, and what it has yet to hear."""
+    from forecaster.stages import remember
+
+    if _version("mlflow") is None:
+        return
+    place, waiting = hide(spec.registry_url), len(remember.waiting(spec))
+    late = f"; the next night tells it of {waiting:,} earlier run{'s' * (waiting > 1)}" if waiting else ""
+    file = Path(spec.registry_url.removeprefix("sqlite:///"))
+    if spec.registry_url.startswith("sqlite:///") and not file.exists():
+        yield Sign("warn", "registry", f"none at {place} yet: the first `forecaster run FILE` makes it{late}")
+        return
+    environment = {**_AT_ONCE, **os.environ, "MLFLOW_TRACKING_URI": spec.registry_url}
+    command = [sys.executable, "-c", _REGISTRY]
+    try:
+        asked = subprocess.run(
+            command, capture_output=True, text=True, timeout=REGISTRY_SECONDS, check=False, env=environment
+        )
+        why = (asked.stderr.strip().splitlines() or ["it said nothing"])[-1] if asked.returncode else ""
+    except subprocess.TimeoutExpired:
+        why = f"no answer within {REGISTRY_SECONDS} s"
+    if why:
+        step = "nights go on without it, and it is told later"
+        yield Sign("warn", "registry", f"MLflow at {place} cannot be read: {hide(why[:500])}; {step}{late}")
+    else:
+        yield Sign("warn" if waiting else "ok", "registry", f"MLflow at {place} answers{late}")
 
 
 def _when(instant: datetime, spec: Spec) -> str:

@@ -12,6 +12,7 @@ from forecaster import doctor, lease
 from forecaster.ledger import Ledger
 from forecaster.publication import Publication, PublishedDay, PublishedDepot
 from forecaster.spec import Spec, load
+from forecaster.stages import remember
 from forecaster.stages.ingest import ingest
 
 NOW = datetime(2024, 3, 6, 12, tzinfo=UTC)
@@ -121,6 +122,21 @@ def test_a_ledger_that_is_none_is_broken(spec: Spec) -> None:
     spec.state_folder.mkdir()
     (spec.state_folder / "ledger.db").write_bytes(b"something else entirely" * 100)
     assert told(spec, "ledger")[0] == "broken"
+
+
+def test_a_registry_is_asked_whether_it_answers_and_what_it_has_yet_to_hear(spec: Spec) -> None:
+    file = spec.state_folder / "mlflow.db"
+    assert told(spec, "registry") == ("warn", f"none at sqlite:///{file} yet: the first `forecaster run FILE` makes it")
+    remember.write_down(remember.Record("n1", {}, {}, (), {}, {}, None), {}, spec)
+    file.write_bytes(b"something else entirely" * 100)
+    state, text = told(spec, "registry")
+    assert state == "warn"
+    assert text.startswith(f"MLflow at sqlite:///{file} cannot be read: ")
+    assert "file is not a database" in text
+    assert text.endswith("; the next night tells it of 1 earlier run")
+    file.unlink()
+    remember.tell(spec)
+    assert told(spec, "registry") == ("ok", f"MLflow at sqlite:///{file} answers")
 
 
 def test_a_state_folder_that_cannot_be_made_is_broken(spec: Spec) -> None:

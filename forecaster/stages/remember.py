@@ -53,12 +53,11 @@ def tell(spec: Spec) -> dict[str, str]:
     """
     from forecaster.registry import Registry
 
-    waiting = sorted(_waiting(spec).glob(f"*/{_TOLD}"), key=lambda each: each.stat().st_mtime_ns)
     versions: dict[str, str] = {}
-    if not waiting:
+    if not (runs := waiting(spec)):
         return versions
     registry = Registry(spec.registry_url, spec.name, spec.state_folder / "mlflow_artifacts")
-    for file in (each for each in waiting if not each.parent.name.endswith(".new")):
+    for file in runs:
         told = json.loads(file.read_text("utf-8"))
         record = Record(**{**told, "epochs": tuple(told["epochs"])})
         bundle = spec.state_folder / "bundles" / record.bundle if record.bundle else None
@@ -68,6 +67,12 @@ def tell(spec: Spec) -> dict[str, str]:
             registry.challenge(version)
         shutil.rmtree(file.parent)
     return versions
+
+
+def waiting(spec: Spec) -> list[Path]:
+    """The records that the registry has yet to be told of, the oldest first."""
+    whole = (file for file in _waiting(spec).glob(f"*/{_TOLD}") if not file.parent.name.endswith(".new"))
+    return sorted(whole, key=lambda file: file.stat().st_mtime_ns)
 
 
 def align(spec: Spec, ledger: Ledger) -> str | None:
