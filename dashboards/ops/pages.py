@@ -105,7 +105,8 @@ def _of_the_past(router: APIRouter, desk: Desk, page: Page) -> None:
     @router.api_route("/champion", methods=GET)
     def champion_page(request: Request) -> Response:
         def make(book: Logbook) -> bytes:
-            return page("champion.html", champion=champion(book.head, book.promotions(), book.runs, book.tallies()))
+            view = champion(book.head, book.promotions(), book.runs, book.tallies())
+            return page("champion.html", front=book.front(), champion=view)
 
         return desk.of_nights(request, HTML, make)
 
