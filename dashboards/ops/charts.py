@@ -145,12 +145,13 @@ class Bars:
 
 
 def bars(values: Sequence[float], meant: int | None, *, width: int = 84, height: int = 26) -> Bars:
-    """Bars from 0, as high as the picture where the value is largest; 0 is a thin line."""
+    """Bars from 0, as high as the picture where the value is largest; 0 is a thin line. What is filled needs no
+    last side."""
     step, highest = width / max(len(values), 1), max([*values, 0]) or 1
     drawn = []
     for i, value in enumerate(values):
         tall = max(round(value / highest * height), 1)
-        drawn.append(f"M{i * step + 1:.4g} {height}v-{tall}h{step - 2:.4g}v{tall}z")
+        drawn.append(f"M{i * step + 1:.4g} {height}v-{tall}h{step - 2:.4g}v{tall}")
     chosen = drawn.pop(meant) if meant is not None else ""
     return Bars(width, height, "".join(drawn), chosen)
 
