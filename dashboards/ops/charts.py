@@ -145,19 +145,20 @@ class Bars:
 
 
 def bars(values: Sequence[float], meant: int | None, *, width: int = 84, height: int = 26) -> Bars:
-    """Bars from 0, as high as the picture where the value is largest; 0 is a thin line."""
+    """Bars from 0, as high as the picture where the value is largest; 0 is a thin line. What is filled needs no
+    last side."""
     step, highest = width / max(len(values), 1), max([*values, 0]) or 1
     drawn = []
     for i, value in enumerate(values):
         tall = max(round(value / highest * height), 1)
-        drawn.append(f"M{i * step + 1:.4g} {height}v-{tall}h{step - 2:.4g}v{tall}z")
+        drawn.append(f"M{i * step + 1:.4g} {height}v-{tall}h{step - 2:.4g}v{tall}")
     chosen = drawn.pop(meant) if meant is not None else ""
     return Bars(width, height, "".join(drawn), chosen)
 
 
 @dataclass(frozen=True)
 class Trend:
-    """Two rates over the weeks, ours in front."""
+    """Rates over the weeks, ours in front."""
 
     width: int
     height: int
@@ -167,6 +168,7 @@ class Trend:
     weeks: tuple[Tick, ...]
     ours: str
     rival: str
+    other: str  # empty where nothing is known of a second rival
     points: tuple[Point, ...]
 
 
@@ -174,13 +176,14 @@ def trend(
     names: Sequence[str],
     ours: Sequence[float | None],
     rival: Sequence[float | None],
+    other: Sequence[float | None] = (),
     *,
     width: int = 360,
     height: int = 200,
 ) -> Trend:
     """Shares from 0, with a name below each week; every second one, or fewer, where they would touch."""
     left, right, top, bottom = 44.0, width - 22.0, 10.0, height - 26.0
-    known = [share for share in (*ours, *rival) if share is not None]
+    known = [share for share in (*ours, *rival, *other) if share is not None]
     ticks = nice(100 * max([*known, 0.01]), 4)
     step = (right - left) / max(len(names) - 1, 1)
     every = -(-len(names) * 46 // int(right - left))
@@ -203,6 +206,7 @@ def trend(
         ),
         _path(points(ours)),
         _path(points(rival)),
+        _path(points(other)),
         _round(points(ours)),
     )
 

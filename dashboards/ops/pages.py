@@ -10,7 +10,8 @@ from fastapi.responses import FileResponse, Response
 
 from dashboards.ops.desk import HTML, Desk
 from dashboards.ops.shelf import Edition, Logbook
-from dashboards.ops.views.accuracy import SPANS, accuracy
+from dashboards.ops.views.accuracy import Asked as Weeks
+from dashboards.ops.views.accuracy import accuracy
 from dashboards.ops.views.board import SORTS, Asked, board
 from dashboards.ops.views.depot import depot_page
 from dashboards.ops.views.fresh import freshness
@@ -93,19 +94,19 @@ def _of_the_publication(router: APIRouter, desk: Desk, page: Page, plans: bool) 
 def _of_the_past(router: APIRouter, desk: Desk, page: Page) -> None:
     @router.api_route("/accuracy", methods=GET)
     def accuracy_page(request: Request) -> Response:
-        wanted = request.query_params.get("weeks", "")
-        span = next((each for each in SPANS if str(each) == wanted), SPANS[0])
+        asked = Weeks.of(request.query_params)
 
         def make(book: Logbook) -> bytes:
             title = (book.head.title or book.head.pipeline) if book.head else "Depot forecasts"
-            return page("accuracy.html", title=title, accuracy=accuracy(book.tallies(), book.runs, span))
+            return page("accuracy.html", title=title, accuracy=accuracy(book.tallies(), book.runs, asked))
 
         return desk.of_nights(request, HTML, make)
 
     @router.api_route("/champion", methods=GET)
     def champion_page(request: Request) -> Response:
         def make(book: Logbook) -> bytes:
-            return page("champion.html", champion=champion(book.head, book.promotions(), book.runs, book.tallies()))
+            view = champion(book.head, book.promotions(), book.runs, book.tallies())
+            return page("champion.html", front=book.front(), champion=view)
 
         return desk.of_nights(request, HTML, make)
 

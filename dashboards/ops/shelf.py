@@ -142,6 +142,13 @@ class Logbook:
     kept: Outlines
     cities: frozenset[str] | None = None  # None: all
 
+    def front(self) -> Front | None:
+        """What every page says about the publication; None before anything is published."""
+        if self.head is None:
+            return None
+        ended = next((run for run in self.runs if run.finished_at is not None), None)
+        return front(self.head, self.now, fruitless(ended, self.head))
+
     def depots(self) -> tuple[PublishedDepot, ...]:
         """The depots that are published, as the page of all of them shows them."""
         found = self.kept.of(self.head, self.ledger).depots if self.head else ()

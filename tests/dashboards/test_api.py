@@ -256,13 +256,30 @@ def test_when_a_night_failed_the_last_forecasts_stay_up_and_say_so(tmp_path_fact
     fill(made, publication())
     night(made, "night-2", began=NOON - timedelta(hours=1), outcome="failed", message="the source was not there")
     get = visitor(made)
-    said = "What began Tue 17 Jun, 11:00 EDT published nothing. These forecasts were published Tue 17 Jun, 03:24 EDT."
-    for path in ("/", "/depot/BOS-01"):
-        assert "The last run failed. " + said in text(get(path))
+    said = "What began Tue 17 Jun, 11:00 EDT published nothing."
+    whose = " These forecasts are of Tue 17 Jun, 03:24 EDT."
+    for path in ("/", "/depot/BOS-01", "/roster", "/wall", "/champion"):
+        assert f"The last run failed. {said}{whose} What happened" in text(get(path))
     tag = get("/").headers["etag"]
     assert get("/api/v1/network").json()["about"]["fruitless"] == said
     night(made, "night-3", began=NOON, outcome="published")
     assert "The last run failed" not in text(get("/", if_none_match=tag))
+
+
+def test_days_after_a_night_that_failed_one_line_says_all_and_nothing_is_of_this_night(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    made = f"sqlite:///{tmp_path_factory.mktemp('stale') / 'ledger.db'}"
+    fill(made, publication())
+    later = NOON + timedelta(days=3)
+    night(made, "night-2", THIN, began=later - timedelta(hours=9), outcome="failed")
+    answer = visitor(made, later)("/")
+    assert answer.text.count('<p class="stale" role="status"><') == 1
+    page = text(answer)
+    said = "What began Fri 20 Jun, 03:00 EDT published nothing. The newest reading is of Mon 16 Jun."
+    assert f"Stale, and the last run failed. {said} The last night kept its whole batch aside" in page
+    assert "it was trained in the night to Tue 17 Jun and passed every check." in page
+    assert "this night" not in page
 
 
 def test_a_ledger_that_somebody_locked_is_told_in_a_sentence(

@@ -63,5 +63,5 @@ def test_rates_over_weeks_start_at_zero_and_leave_out_what_is_not_known() -> Non
 
 def test_small_bars_start_at_zero() -> None:
     drawn = bars([50, 100, 0], 1, width=30, height=20)
-    assert drawn.others == "M1 20v-10h8v10zM21 20v-1h8v1z"
-    assert drawn.meant == "M11 20v-20h8v20z"
+    assert drawn.others == "M1 20v-10h8v10M21 20v-1h8v1"
+    assert drawn.meant == "M11 20v-20h8v20"

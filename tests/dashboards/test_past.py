@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 from forecaster import hindsight
-from forecaster.hindsight import ALL, CITY, LEGACY, Tally
+from forecaster.hindsight import ALL, CITY, FORECAST, LEGACY, NAIVE, Tally
 from forecaster.ledger import Ledger
 from tests.dashboards.seed import depot, earlier, fill, publication, remember
 from tests.dashboards.visitor import text, visitor
@@ -20,7 +20,8 @@ def test_accuracy_is_told_beside_the_naive_part_by_part(url: str) -> None:
     assert "Bias −1.5 %, above zero is too much Inside 80 % 80 % of depot-days" in page
     assert "No other system is declared to compare with" in page
     assert "9 Jun 10.0 % 16.0 % −1.5 % 80 % 40 2 Jun 10.0 %" in page
-    assert "By days ahead The weeks above together Days ahead WAPE Naive Bias Inside 80 % Days 1 day 10.0 %" in page
+    assert "By days ahead The weeks together; each line leads to its own, one by one Days ahead WAPE Naive" in page
+    assert "Days 1 day 10.0 %" in page
     assert page.index("Mon 10.0 %") < page.index("Tue 10.0 %") < page.index("Sun 10.0 %")
     assert "Boston 10.0 % 16.0 %" in page
     assert "BOS-01 25.0 % 22.5 % +1.0 % – 28" in page
@@ -43,6 +44,9 @@ def test_another_system_stands_beside_ours_on_the_days_of_which_it_spoke(url: st
     assert said in page
     assert "Boston 10.0 % 16.0 % 12.0 %" in page
     assert said in text(get("/champion"))
+    assert "legacy system" not in get("/accuracy?part=city&label=New+York").text.split('id="weeks"')[1]
+    boston = get("/accuracy?part=city&label=Boston").text.replace("\N{NO-BREAK SPACE}", " ")
+    assert "week of 9 Jun: 10.0 %, seasonal naive 16.0 %, legacy system 12.0 %" in boston
     assert '"model":"legacy"' in get("/api/v1/accuracy").text
 
 
@@ -51,6 +55,36 @@ def test_weeks_can_be_chosen(url: str) -> None:
     remember(url)
     assert '<a href="/accuracy?weeks=13" aria-current="page">' in visitor(url)("/accuracy?weeks=13").text
     assert '<a href="/accuracy?weeks=4" aria-current="page">' in visitor(url)("/accuracy?weeks=999").text
+
+
+def test_a_city_a_weekday_or_a_number_of_days_ahead_is_told_week_by_week(url: str) -> None:
+    fill(url, publication())
+    remember(url)
+    weeks = [date(2025, 6, 2), date(2025, 6, 9)]
+    parts = (("city", "New York"), ("weekday", "Tue"), ("horizon", "02"), (ALL, ""))
+    own = [
+        Tally(week, model, part, label, 10, 1000.0, -20.0, absolute, None)
+        for week, absolute in zip(weeks, (300.0, 50.0), strict=True)
+        for model in (FORECAST, NAIVE)
+        for part, label in parts
+    ]
+    with Ledger.open(url) as ledger, ledger.transaction() as connection:
+        hindsight.keep(connection, "harbor-fleet", weeks, own)
+    get = visitor(url)
+    first = get("/accuracy?weeks=13").text
+    for part, label, name, title in (
+        ("city", "New+York", "New York", "New York"),
+        ("weekday", "Tue", "Tue", "Tue"),
+        ("horizon", "02", "2 days", "2 days ahead"),
+    ):
+        address = f"/accuracy?weeks=13&part={part}&label={label}"
+        assert f'href="{address.replace("&", "&amp;")}#weeks">{name}</a>' in first
+        answer = get(address)
+        assert f"Week by week: {title}" in text(answer)
+        assert "9 Jun 5.0 % 5.0 % −2.0 % – 10 2 Jun 30.0 % 30.0 % −2.0 %" in text(answer)
+        assert 'aria-current="page">13 weeks' in answer.text
+    for wrong in ("part=city&label=Atlantis", "part=depot&label=BOS-01", "part=<b>"):
+        assert "Week by week:" not in text(get(f"/accuracy?{wrong}"))
 
 
 def test_before_anything_came_true_accuracy_says_so(url: str) -> None:

@@ -35,7 +35,7 @@ from forecaster.whatif import Questions
 from tests import fleets, graphs
 from tests.dashboards.signing_in import signing_in
 from tests.dashboards.visitor import asked
-from tests.e2e.test_browser import CHROMIUM, FLAGS
+from tests.e2e.test_browser import CHROMIUM, FLAGS, shot, too_wide
 from tests.fleets import AS_OF, Fleet
 
 STAFFING = "staffing: {orders_per_driver: 10, cost_short: 38, cost_idle: 22, vans: {total: 30}}\n"
@@ -360,9 +360,13 @@ def test_who_signed_in_as_planner_saves_and_withdraws_in_a_browser_without_scrip
         page.get_by_label("Number").fill("90")
         page.get_by_role("button", name="Ask").click()
         assert "If 90 orders" in said.inner_text()
+        assert not too_wide(page)
+        shot(page, "what-if-phone")
         assert page.get_by_label("Your name").count() == 0
         page.get_by_role("button", name="Save").click()
         assert "90 orders by ana@example.com (local event)" in said.inner_text()
+        assert not too_wide(page)
+        shot(page, "overridden-phone")
 
         provider.signs_in = {"email": "vic@example.com"}
         page.get_by_role("button", name="Sign out").click()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import urlencode
 
 from dashboards.ops import words
 from dashboards.ops.charts import Trend, trend
@@ -21,11 +22,32 @@ COMPARED = {"candidate": "that night’s model", "champion": "the champion", "se
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What the page is asked for: how many weeks, and the part of which they are told one by one."""
+
+    span: int = SPANS[0]
+    part: str = ALL
+    label: str = ""
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, str]) -> Asked:
+        """What an address says; the usual for what it does not, or says wrongly."""
+        span = next((each for each in SPANS if str(each) == parameters.get("weeks")), SPANS[0])
+        part = parameters.get("part", ALL)
+        return cls(span, part, parameters.get("label", "")) if part in dict(PARTS) else cls(span)
+
+    @property
+    def address(self) -> str:
+        of = {} if self.part == ALL else {"part": self.part, "label": self.label}
+        return f"/accuracy?{urlencode({'weeks': self.span, **of})}" + ("#weeks" if of else "")
+
+
+@dataclass(frozen=True)
 class Line:
     """Rates of one part; a dash where nothing can be said."""
 
     name: str
-    href: str | None
+    href: str | None  # of a depot's page, or of a part's weeks
     wape: str
     naive: str
     legacy: str
@@ -54,8 +76,9 @@ class Held:
 @dataclass(frozen=True)
 class Accuracy:
     span: int
-    spans: tuple[int, ...]
+    spans: tuple[tuple[int, str], ...]  # weeks, address
     whole: Line | None  # None: nothing came true yet
+    of: str  # the part that the weeks tell of; empty: everything
     weeks: tuple[Line, ...]  # newest first
     picture: Trend | None
     said: str  # the picture in words
@@ -67,28 +90,39 @@ class Accuracy:
     judged: str  # the night of `held`
 
 
-def accuracy(tallies: Sequence[Tally], runs: Sequence[Run], span: int) -> Accuracy:
-    """The last `span` weeks that something is known of; depots over four weeks at most.
+def accuracy(tallies: Sequence[Tally], runs: Sequence[Run], asked: Asked) -> Accuracy:
+    """The last weeks that something is known of, `asked.span` at most; depots over four weeks.
 
-    Where nothing is told of all depots together, their cities together are: those that the reader sees.
+    The weeks one by one are those of the part that was asked for, and of everything where there is no such part. Where
+    nothing is told of all depots together, their cities together are: those that the reader sees.
     """
     if not any(each.part == ALL for each in tallies):
         tallies = [*tallies, *(replace(each, part=ALL, label="") for each in tallies if each.part == CITY)]
-    mondays = sorted({each.week for each in tallies if each.part == ALL})[-span:]
+    mondays = sorted({each.week for each in tallies if each.part == ALL})[-asked.span :]
     recent = [each for each in tallies if each.part != DEPOT and each.week in set(mondays)]
-    weeks = [_line(words.short_day(week), [t for t in recent if t.week == week and t.part == ALL]) for week in mondays]
+    if not any((each.part, each.label) == (asked.part, asked.label) for each in recent):
+        asked = Asked(asked.span)
+    own = [each for each in recent if (each.part, each.label) == (asked.part, asked.label)]
+    weeks = [_line(words.short_day(week), [each for each in own if each.week == week]) for week in mondays]
     worst = [each.label for each in sorted(_of(tallies, DEPOT, FORECAST), key=lambda each: -(each.wape or 0.0))][:WORST]
-    depots = [_line(depot, [t for t in tallies if t.part == DEPOT and t.label == depot], depot) for depot in worst]
+    depots = [
+        _line(depot, [t for t in tallies if t.part == DEPOT and t.label == depot], href(depot)) for depot in worst
+    ]
     judged = next((run for run in runs if run.verdict and run.verdict.get("compared")), None)
-    rates = {model: [_rate(recent, model, week) for week in mondays] for model in (FORECAST, NAIVE)}
+    rates = [[_rate(own, model, week) for week in mondays] for model in (FORECAST, NAIVE, LEGACY)]
     return Accuracy(
-        span,
-        SPANS,
+        asked.span,
+        tuple((each, replace(asked, span=each).address) for each in SPANS),
         _line("All", [each for each in recent if each.part == ALL]) if mondays else None,
+        _title(asked),
         tuple(reversed(weeks)),
-        trend([words.short_day(week) for week in mondays], rates[FORECAST], rates[NAIVE]) if len(mondays) > 1 else None,
-        ", ".join(f"week of {each.name}: {each.wape}, seasonal naive {each.naive}" for each in weeks),
-        tuple(part for part in (Part(heading, _lines(recent, name)) for name, heading in PARTS) if len(part.lines) > 1),
+        trend([words.short_day(week) for week in mondays], *rates) if len(mondays) > 1 else None,
+        ", ".join(_said(each) for each in weeks),
+        tuple(
+            part
+            for part in (Part(heading, _lines(recent, name, asked.span)) for name, heading in PARTS)
+            if len(part.lines) > 1
+        ),
         tuple(depots),
         any(each.model == LEGACY for each in tallies),
         _days_of_legacy([each for each in recent if each.part == ALL]),
@@ -102,7 +136,7 @@ def accuracy(tallies: Sequence[Tally], runs: Sequence[Run], span: int) -> Accura
 def worth(tallies: Sequence[Tally], weeks: int = SPANS[0]) -> str:
     """What forecasts missed of the orders of the last weeks beside their rivals, as one sentence; empty before any came
     true."""
-    told = accuracy(tallies, (), weeks)
+    told = accuracy(tallies, (), Asked(weeks))
     if told.whole is None:
         return ""
     rivals = f"the seasonal naive {told.whole.naive}"
@@ -118,12 +152,17 @@ def _days_of_legacy(whole: Sequence[Tally]) -> str:
     return f" (on the {words.number(legacy)} of {words.number(ours)} depot-days of which it said something)"
 
 
-def _lines(tallies: Sequence[Tally], part: str) -> tuple[Line, ...]:
+def _lines(tallies: Sequence[Tally], part: str, span: int) -> tuple[Line, ...]:
     labels = sorted({each.label for each in tallies if each.part == part})
     if part == WEEKDAY:
         labels = [day for day in WEEKDAYS if day in labels]
     return tuple(
-        _line(_name(part, label), [t for t in tallies if t.part == part and t.label == label]) for label in labels
+        _line(
+            _name(part, label),
+            [each for each in tallies if each.part == part and each.label == label],
+            Asked(span, part, label).address,
+        )
+        for label in labels
     )
 
 
@@ -133,12 +172,17 @@ def _name(part: str, label: str) -> str:
     return label or "Without a city"
 
 
-def _line(name: str, tallies: Sequence[Tally], depot: str | None = None) -> Line:
+def _title(asked: Asked) -> str:
+    name = "" if asked.part == ALL else _name(asked.part, asked.label)
+    return f"{name} ahead" if asked.part == HORIZON else name
+
+
+def _line(name: str, tallies: Sequence[Tally], address: str | None = None) -> Line:
     ours, naive, legacy = (together([t for t in tallies if t.model == model]) for model in (FORECAST, NAIVE, LEGACY))
     wape, rival = (None if each is None else each.wape for each in (ours, naive))
     return Line(
         name,
-        href(depot) if depot is not None else None,
+        address,
         _percent(wape),
         _percent(rival),
         _percent(legacy.wape if legacy else None),
@@ -153,8 +197,13 @@ def _of(tallies: Sequence[Tally], part: str, model: str) -> list[Tally]:
     return [each for each in tallies if each.part == part and each.model == model]
 
 
+def _said(week: Line) -> str:
+    legacy = "" if week.legacy == "–" else f", legacy system {week.legacy}"
+    return f"week of {week.name}: {week.wape}, seasonal naive {week.naive}{legacy}"
+
+
 def _rate(tallies: Sequence[Tally], model: str, week: object) -> float | None:
-    found = together([t for t in _of(tallies, ALL, model) if t.week == week])
+    found = together([each for each in tallies if each.model == model and each.week == week])
     return None if found is None else found.wape
 
 

@@ -13,10 +13,18 @@ from forecaster.ledger import Head, PublishedDay, PublishedTotal
 STALE_DAYS = 2  # the newest reading may be this old
 REPLAY = timedelta(days=1)  # between the instant whose knowledge was used and the publishing
 MEANING = {
-    "fresh": "Made by the newest model: it was trained this night and passed every check.",
-    "champion": "Made by an earlier model that stays in charge: this night's own model was not ready or not better.",
-    "fallback": "No model could forecast this night: these numbers repeat what came on the same weekdays before.",
+    "fresh": "Made by the newest model: it was trained {night} and passed every check.",
+    "champion": "Made by an earlier model that stays in charge: the one trained {night} was not ready or not better.",
+    "fallback": "No model could forecast {night}: these numbers repeat what came on the same weekdays before.",
 }
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """What is wrong with the numbers that are shown, in few words and in a sentence."""
+
+    title: str
+    sentence: str
 
 
 @dataclass(frozen=True)
@@ -40,6 +48,18 @@ class Front:
     today: date
 
     @property
+    def alarm(self) -> Alarm | None:
+        """Stale, of a night before one that failed, or both at once; None where nothing is wrong."""
+        if self.stale and self.fruitless:
+            return Alarm("Stale, and the last run failed.", f"{self.fruitless} The newest reading is of {self.cutoff}.")
+        if self.stale:
+            title = "A past night, run again." if self.replayed else "These forecasts are stale."
+            return Alarm(title, self.stale)
+        if self.fruitless:
+            return Alarm("The last run failed.", f"{self.fruitless} These forecasts are of {self.published}.")
+        return None
+
+    @property
     def meant_text(self) -> str:
         """The day in front in words: "tomorrow, Thu 19 Jun"."""
         text = words.day(self.target_dates[self.meant])
@@ -59,14 +79,14 @@ def front(head: Head, now: datetime, fruitless: datetime | None = None) -> Front
     return Front(
         title=head.title or head.pipeline,
         tier=head.tier,
-        meaning=MEANING[head.tier],
+        meaning=MEANING[head.tier].format(night=night(head.published_at.astimezone(zone).date(), today)),
         published=words.instant(head.published_at, zone),
         model=head.model,
         cutoff=words.day(head.cutoff),
         targets=words.days(targets),
         note=head.note,
         stale=stale(targets, head.cutoff, today),
-        fruitless=None if fruitless is None else without_fruit(head, fruitless, zone),
+        fruitless=None if fruitless is None else without_fruit(fruitless, zone),
         replayed=head.published_at - head.as_of > REPLAY,
         target_dates=targets,
         meant=meant,
@@ -83,12 +103,14 @@ def stale(targets: tuple[date, ...], cutoff: date, today: date) -> str | None:
     return f"Forecasts made for {words.days(targets)}; newest reading is {words.count(age, 'day')} old."
 
 
-def without_fruit(head: Head, began: datetime, zone: ZoneInfo) -> str:
-    """What is said when the last night failed: whose numbers these are instead."""
-    return (
-        f"What began {words.instant(began, zone)} published nothing. These forecasts were published "
-        f"{words.instant(head.published_at, zone)}."
-    )
+def without_fruit(began: datetime, zone: ZoneInfo) -> str:
+    """What is said when the last night failed."""
+    return f"What began {words.instant(began, zone)} published nothing."
+
+
+def night(published: date, today: date) -> str:
+    """When what is shown was made: "this night", or "in the night to Tue 17 Jun"."""
+    return "this night" if published == today else f"in the night to {words.day(published)}"
 
 
 @dataclass(frozen=True)
