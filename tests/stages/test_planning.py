@@ -35,7 +35,7 @@ from forecaster.whatif import Questions
 from tests import fleets, graphs
 from tests.dashboards.signing_in import signing_in
 from tests.dashboards.visitor import asked
-from tests.e2e.test_browser import CHROMIUM, FLAGS, shot, too_wide
+from tests.e2e.test_browser import CHROMIUM, FLAGS, faults, shot, too_wide
 from tests.fleets import AS_OF, Fleet
 
 STAFFING = "staffing: {orders_per_driver: 10, cost_short: 38, cost_idle: 22, vans: {total: 30}}\n"
@@ -385,4 +385,23 @@ def test_who_signed_in_as_planner_saves_and_withdraws_in_a_browser_without_scrip
         page.goto(f"{address}overrides")
         page.get_by_role("button", name="Withdraw override 1").click()
         assert "90 orders by" not in said.inner_text()
+        browser.close()
+
+
+@pytest.mark.skipif(not CHROMIUM.exists(), reason="there is no /usr/bin/chromium on this machine")
+def test_what_a_planner_sees_is_usable_by_all(fleet: Fleet) -> None:
+    with signing_in(fleet.spec.ledger_url, AS_OF, fleet.spec) as (address, provider), sync_playwright() as playwright:
+        provider.signs_in = {"email": "ana@example.com"}
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = browser.new_page()
+        page.set_default_timeout(60_000)
+        page.goto(f"{address}plan?depot=A&day={THURSDAY}")
+        assert not faults(page)
+        page.get_by_label("Suppose").select_option("orders")
+        page.get_by_label("Number").fill("90")
+        page.get_by_role("button", name="Ask").click()
+        page.get_by_role("heading", name="If 90 orders").wait_for()
+        assert not faults(page)
+        page.goto(f"{address}overrides")
+        assert not faults(page)
         browser.close()
