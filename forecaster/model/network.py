@@ -40,7 +40,7 @@ class Architecture:
     covariates: int
     calendar: int
     labels: tuple[int, ...]  # labels a static attribute, in order
-    scan: int = 112  # days the encoder reads before an origin
+    scan: int = 56  # days the encoder reads before an origin
 
     @property
     def median(self) -> int:

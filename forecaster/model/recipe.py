@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from forecaster.spec import Spec
 
-SPAN = 82  # days of a crop on which origins lie, at most
-STRIDE = 3  # days between origins: neighbours are scored on nearly the same days, and cost the decoder as much
+SPAN = 43  # days of a crop on which origins lie, at most: steps on short crops are cheap, so that there may be more
+STRIDE = 7  # days between origins: the decoder costs most, and each day of a crop is then forecast from one origin
 LEAST_STEPS = 6  # gradient steps an epoch, however few the data
 WEIGHT_DECAY = 1e-2
 EPOCHS = 30
@@ -26,7 +26,7 @@ class Preset:
     members: int  # an even number, which two cores share evenly
 
 
-PRESETS = {"quick": Preset(200, 2), "nightly": Preset(1600, 2), "best": Preset(4000, 6)}
+PRESETS = {"quick": Preset(300, 2), "nightly": Preset(2400, 2), "best": Preset(6000, 6)}
 
 
 @dataclass(frozen=True)
