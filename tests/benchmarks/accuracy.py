@@ -3,7 +3,8 @@
 python -m tests.benchmarks.accuracy [--datasets a,b] [--models x,y] [--back DAYS] [--again]
 
 Eight weekly cutoffs over the last 56 days, seven days ahead; every model is trained once, on what lies before the first
-cutoff. `--back 56` first cuts off the last 56 days: choices are made there, and the last 56 days only report.
+cutoff. Two models are LightGBM: that of our baselines, and `mlforecast`, which `usual` says how to install. `--back 56`
+first cuts off the last 56 days: choices are made there, and the last 56 days only report.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from tests.benchmarks.report import FOLDER, Figure, below, tell
 DAYS = 56
 FEW = 60  # depots of a model that takes seconds for each
 OURS = "gru"
-MODELS = (OURS, *baselines.NAMES)
+USUAL = "mlforecast"
+MODELS = (OURS, *baselines.NAMES, USUAL)
 SLOW = ("prophet",)
 SHOWN = ("mase", "wape", "mape", "wql", "bias", "coverage")
 
@@ -134,6 +136,10 @@ def _fitted(model: str, panel: Panel, before: Panel, spec: Spec) -> Predictor:
         from forecaster.stages import learn
 
         return learn.rolling(learn.fit(panel, spec), panel, spec)
+    if model == USUAL:
+        from tests.benchmarks import usual
+
+        return usual.mlforecast(before, tuple(spec.model.quantiles))
     return baselines.fit(model, before, tuple(spec.model.quantiles))
 
 
@@ -159,6 +165,7 @@ def figures(results: Sequence[Result]) -> list[Figure]:
     found: list[Figure] = []
     for rival, name, metric, aim in (
         ("lightgbm", "LightGBM", "MASE", 0.95),
+        (USUAL, "LightGBM by mlforecast", "MASE", 0.95),
         ("prophet", "Prophet", "MAPE", 0.72),
         ("seasonal_naive", "seasonal naive", "MASE", 0.60),
         ("auto_ets", "AutoETS", "MASE", 0.75),
