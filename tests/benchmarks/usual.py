@@ -68,7 +68,8 @@ def mlforecast(panel: Panel, levels: tuple[float, ...]) -> Predictor:
     def predict(at: Panel) -> Forecast:
         now = copy.deepcopy(model)
         if at.history > until:
-            now.update(_rows(at, range(until, at.history)).drop(columns="weight"))
+            since = _rows(at, range(until, at.history)).drop(columns="weight")
+            now.update(since[since["unique_id"].isin(now.ts.uids)])  # it takes no depot that opened since
         ahead = _known_ahead(at, range(at.history, at.history + at.horizon), now.ts.uids)
         with quietly():
             said = now.predict(at.horizon, X_df=ahead)
