@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -40,6 +41,8 @@ def writer(url: str) -> sa.Engine:
                 path.parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise LedgerError(f"the ledger's folder {path.parent} cannot be made: {error.strerror}") from error
+            if not path.exists():
+                import_module("alembic.command")  # before the lock: on a busy machine it outlasts what others wait
         engine = _engine(url, path, read_only=False)
         with _given_up_on_error(engine), engine.begin() as connection:
             if connection.dialect.name == "postgresql":  # two starting writers migrate one after the other
