@@ -12,11 +12,13 @@ It stands beside the LightGBM of `forecaster.evaluation.baselines`, which knows 
 from __future__ import annotations
 
 import copy
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from forecaster.errors import MissingExtra
 from forecaster.evaluation.backtest import Predictor
 from forecaster.evaluation.baselines.classical import filled
 from forecaster.evaluation.baselines.naive import completed
@@ -42,6 +44,8 @@ def mlforecast(panel: Panel, levels: tuple[float, ...]) -> Predictor:
 
     Raises MissingExtra where mlforecast is not installed.
     """
+    if find_spec("mlforecast") is None:
+        raise MissingExtra(f"no package mlforecast; the head of {__file__} says how to install it")
     library, transforms = needed("mlforecast", "mlforecast"), needed("mlforecast.target_transforms", "mlforecast")
     lags, gbm = needed("mlforecast.lag_transforms", "mlforecast"), needed("lightgbm", "mlforecast")
     model = library.MLForecast(
