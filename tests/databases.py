@@ -10,9 +10,11 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
@@ -37,6 +39,12 @@ class Postgres:
             for statement in statements:
                 connection.exec_driver_sql(statement)
 
+    def run_alone(self, statement: str) -> None:
+        """Execute a statement that no transaction may hold."""
+        engine = sa.create_engine(self.url(), isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+        with engine.connect() as connection:
+            connection.exec_driver_sql(statement)
+
 
 def programs() -> Path | None:
     """Where PostgreSQL's programs lie, the newest if there are several."""
@@ -56,6 +64,17 @@ def postgres() -> Iterator[Postgres]:
         yield from _running(bin, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def new_database(server: Postgres, kind: str) -> Iterator[str]:
+    """The URL of an empty database, which is dropped afterwards, whoever still looks at it."""
+    name = f"{kind}_{uuid4().hex}"
+    server.run_alone(f"create database {name}")
+    try:
+        yield server.url(database=name).render_as_string(hide_password=False)
+    finally:
+        server.run_alone(f"drop database {name} with (force)")
 
 
 def _running(bin: Path, folder: Path) -> Iterator[Postgres]:

@@ -9,36 +9,20 @@ import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
-import sqlalchemy as sa
 
 from forecaster import lease, work
 from forecaster.errors import BUSY, OUR_FAULT, LedgerError
 from forecaster.ledger import Ledger
 from forecaster.migrations import tables
 from forecaster.spec import Spec
-from tests.databases import Postgres, postgres  # noqa: F401 (a fixture)
-from tests.test_ledger import publication
+from tests.ledger.publications import publication
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 11, 1, 8, 15, tzinfo=UTC)
 SPEC = Spec.model_validate({"name": "harbor-fleet", "demand": {"source": {"kind": "csv", "path": "demand.csv"}}})
 ELSEWHERE = "another-host 0c1d 77 123456"
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'ledger.db'}"
-        return
-    server: Postgres = request.getfixturevalue("postgres")
-    name = f"lease_{uuid4().hex}"
-    engine = sa.create_engine(server.url(), isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
-    with engine.connect() as connection:
-        connection.exec_driver_sql(f"create database {name}")
-    yield server.url(database=name).render_as_string(hide_password=False)
 
 
 @pytest.fixture
@@ -92,7 +76,7 @@ def test_pipelines_do_not_wait_for_one_another(ledger: Ledger) -> None:
 
 def test_a_run_that_was_killed_here_is_found_at_once_and_closed(ledger: Ledger, url: str) -> None:
     code = (
-        "import time; from tests import test_lease as t; from forecaster.ledger import Ledger; "
+        "import time; from tests.ledger import test_lease as t; from forecaster.ledger import Ledger; "
         f"t.begin(Ledger.open({url!r}), 'killed'); print('at work', flush=True); time.sleep(300)"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:

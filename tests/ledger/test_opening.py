@@ -1,0 +1,77 @@
+"""A ledger is made, opened, or refused with a reason."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from alembic import command
+from alembic.script import ScriptDirectory
+
+from forecaster.errors import LedgerError
+from forecaster.ledger import (
+    Ledger,
+)
+from forecaster.migrations import connect
+from forecaster.migrations.tables import REVISION
+from tests.ledger.publications import publication
+
+
+def test_the_newest_revision_makes_exactly_the_tables_that_the_code_names(url: str) -> None:
+    Ledger.open(url).close()
+    engine = connect.writer(url)
+    with engine.begin() as connection:
+        command.check(connect.config(connection))  # raises when they differ
+        assert ScriptDirectory.from_config(connect.config(connection)).get_heads() == [REVISION]
+    engine.dispose()
+
+
+def test_a_reader_cannot_write(ledger: Ledger, url: str) -> None:
+    ledger.publish(publication())
+    with Ledger.open_reader(url) as reader, pytest.raises(LedgerError, match=r"read-?only"):
+        reader.finish_run("night-1", "failed", 1)
+
+
+def test_a_missing_ledger_is_told_and_not_made(tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match=r"there is no ledger at .* yet"):
+        Ledger.open_reader(f"sqlite:///{tmp_path / 'ledger.db'}")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("opening", [Ledger.open, Ledger.open_reader])
+def test_a_ledger_of_another_revision_is_told(url: str, opening: type[Ledger]) -> None:
+    Ledger.open(url).close()
+    engine = connect.writer(url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("update forecaster_revision set version_num = '9999'")
+    engine.dispose()
+    with pytest.raises(LedgerError, match=f"has revision 9999, this program knows {REVISION}"):
+        opening(url)  # type: ignore[call-arg]
+
+
+def test_a_file_that_is_no_ledger_is_told(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("orders\n" * 200)
+    with pytest.raises(LedgerError, match="file is not a database"):
+        Ledger.open(f"sqlite:///{tmp_path / 'text.db'}")
+    with closing(sqlite3.connect(tmp_path / "foreign.db")) as foreign:
+        foreign.execute("create table runs (id int)")
+    with pytest.raises(LedgerError, match="is not a ledger"):
+        Ledger.open_reader(f"sqlite:///{tmp_path / 'foreign.db'}")
+    with pytest.raises(LedgerError, match="table runs already exists"):
+        Ledger.open(f"sqlite:///{tmp_path / 'foreign.db'}")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ("sqlite://", "would be gone with the process"),
+        ("var/ledger.db", "URL is not one"),
+        ("oracle9://x", "URL is not one"),
+        ("sqlite:////proc/ledger/ledger.db", "cannot be made"),
+    ],
+)
+def test_a_url_that_cannot_be_a_ledger_is_told(wrong: str, sentence: str) -> None:
+    with pytest.raises(LedgerError, match=sentence):
+        Ledger.open(wrong)

@@ -1,0 +1,109 @@
+"""Several who write at once, and one who is killed while it writes."""
+
+from __future__ import annotations
+
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from forecaster.errors import LedgerError
+from forecaster.ledger import (
+    Ledger,
+)
+from forecaster.migrations import connect
+from tests.ledger.publications import publication, start
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_writer_that_waits_too_long_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connect, "WAIT_SECONDS", 0.05)
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    with Ledger.open(url) as ledger, closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as other:
+        other.execute("begin immediate")
+        with pytest.raises(LedgerError, match="another program has been writing to it"):
+            start(ledger, "night-1")
+        with Ledger.open_reader(url) as reader:  # readers do not wait
+            assert reader.current() is None
+        other.execute("rollback")
+        start(ledger, "night-1")
+
+
+def test_two_writers_may_make_the_ledger_at_once(url: str) -> None:
+    code = f"from forecaster.ledger import Ledger; Ledger.open({url!r}).close()"
+    racing = [subprocess.Popen([sys.executable, "-c", code], cwd=ROOT) for _ in range(2)]
+    assert [process.wait(60) for process in racing] == [0, 0]
+    with Ledger.open_reader(url) as reader:
+        assert reader.current() is None
+
+
+WRITER = """
+import sys
+from dataclasses import replace
+from forecaster.ledger import Ledger
+from tests.ledger.publications import publication, start
+ledger = Ledger.open(sys.argv[1])
+run = sys.argv[2]
+start(ledger, run)
+print("ready", flush=True)
+for step in range(10_000):
+    ledger.publish(publication(run, orders=100.0 + step, depots=40))
+"""
+
+
+def test_a_writer_killed_while_publishing_leaves_one_whole_publication(url: str) -> None:
+    """Every depot of a publication expects the same orders: two numbers in one publication would be a torn one."""
+    rng = random.Random(0)
+    torn: list[object] = []
+    seen: set[int] = set()
+    done = threading.Event()
+    with Ledger.open(url) as ledger:
+        start(ledger, "night-1")
+        ledger.publish(publication(depots=40))
+
+    def read() -> None:
+        with Ledger.open_reader(url) as reader:
+            while not done.is_set():
+                try:
+                    head = reader.current()
+                    assert head is not None
+                    depots = reader.depots(head.publication_id)
+                except (LedgerError, AssertionError) as error:
+                    torn.append(error)
+                    return
+                if depots:  # else eight newer ones came between the two reads
+                    seen.add(head.publication_id)
+                    if len(depots) != 40 or len({day.quantiles for depot in depots for day in depot.days}) != 2:
+                        torn.append((head, depots))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for kill in range(10):
+            with subprocess.Popen(
+                [sys.executable, "-c", WRITER, url, f"kill-{kill}"], stdout=subprocess.PIPE, text=True, cwd=ROOT
+            ) as writer:
+                assert writer.stdout is not None
+                assert writer.stdout.readline() == "ready\n"
+                time.sleep(rng.uniform(0.0, 0.12))
+                writer.send_signal(signal.SIGKILL)
+            with Ledger.open(url) as ledger:
+                head = ledger.current()
+                assert head is not None
+                shown = ledger.depots(head.publication_id)
+                assert len(shown) == 40
+                assert len({depot.days for depot in shown}) == 1
+                assert ledger.runs(limit=1)[0].outcome == "running"  # the killed night is visible as such
+    finally:
+        done.set()
+        reader.join()
+    assert torn == []
+    assert len(seen) > 1
