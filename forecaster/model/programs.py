@@ -97,7 +97,9 @@ def initial(sizes: Sizes, members: int, key: Array) -> State:
 
 def _initial(shape: Architecture, members: int, key: Array) -> State:
     init_key, run_key = jax.random.split(key)
-    parameters = jax.vmap(partial(network.initial, shape))(jax.random.split(init_key, members))
+    # One after the other: jaxlib deals a batch of QR factorisations, of which orthogonal kernels are made, over the
+    # threads that wait for it. Two such batches at once on two cores wait for each other, for ever.
+    parameters = lax.map(partial(network.initial, shape), jax.random.split(init_key, members))
     state = State(
         parameters,
         jax.vmap(_optimizer(0.0).init)(parameters),

@@ -63,20 +63,23 @@ def _cells(pairs: float) -> list[Figure]:
 
 
 def _floor(pairs: float) -> list[Figure]:
-    from tests.benchmarks.speed_parts import parts, product
+    import jax
+
+    from tests.benchmarks.speed_parts import parts, products
     from tests.benchmarks.speed_steps import STEPS, Size, as_trained
 
-    figures = []
+    figures, operations = list[Figure](), 2 * SIDE**3 * jax.device_count()
     for (depots, days), (_, count) in SIZES.items():
         size = Size(depots, days)
         # The first product waits for the memory that a step gives back, the second one tells.
-        ours, _, square = _interleaved([as_trained(size), *[product(SIDE)] * 2], max(count, 9) * pairs)
+        ours, _, square = _interleaved([as_trained(size), *[products(SIDE)] * 2], max(count, 9) * pairs)
         shares = [
-            100 * (STEPS * size.operations / (2 * SIDE**3)) * fast / slow
-            for slow, fast in zip(ours, square, strict=True)
+            100 * (STEPS * size.operations / operations) * fast / slow for slow, fast in zip(ours, square, strict=True)
         ]
         figures.append(_above(f"{size}: share of the floor", shares, "%", 40))
-    figures.append(_seen(f"rate of a {SIDE}^3 product", [2e-6 * SIDE**3 / ms for ms in square], "GFLOP/s"))
+    figures.append(
+        _seen(f"rate of {SIDE}^3 products, one a core", [1e-6 * operations / ms for ms in square], "GFLOP/s")
+    )
     size = Size(*CROP)
     named = parts(size)
     took = dict(zip(named, _interleaved(list(named.values()), 15 * pairs), strict=True))

@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from forecaster.model import gru
+from forecaster.model import devices, gru
+from forecaster.model.compiling import effort
 from tests.benchmarks.speed_steps import (
     Size,
     Step,
@@ -22,10 +23,12 @@ from tests.benchmarks.speed_steps import (
 )
 
 
-def product(side: int) -> Step:
-    """A product of two float32 matrices, the measure of what the processor can do."""
-    a = jnp.ones((side, side)) / side
-    compiled = jax.jit(lambda a: a @ a)
+def products(side: int) -> Step:
+    """A product of two float32 matrices on each device at once, the measure of what the processor can do."""
+    whole = devices.whole()
+    program = devices.on_each(lambda a: a @ a, 1, (whole,), whole)
+    compiled = jax.jit(program, compiler_options=effort(1))
+    a = devices.replicate(jnp.ones((side, side)) / side)
     return lambda: compiled(a).block_until_ready()  # type: ignore[no-any-return]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,9 +17,10 @@ import numpy as np
 import pytest
 
 from forecaster.errors import NoUsableData, TrainingError
-from forecaster.model import epochs, export, train
+from forecaster.model import epochs, export, programs, train
 from forecaster.model.compiling import counted
 from forecaster.model.epochs import Epoch
+from forecaster.model.network import Architecture
 from forecaster.model.programs import Sizes, State
 from forecaster.values import Candidate
 from tests import panels
@@ -37,6 +39,15 @@ def test_the_same_panel_and_spec_give_the_same_parameters_to_the_last_bit() -> N
     # Members start from different keys; a program that was compiled once is not compiled again.
     assert all(not np.array_equal(leaf[0], leaf[1]) for leaf in leaves(first) if leaf.ndim > 2)
     assert second.summary["compile_misses"] == 0
+
+
+def test_kernels_of_members_are_made_orthogonal_one_after_the_other() -> None:
+    """A batch of QR factorisations may hang for ever on two cores, so none may be one."""
+    shape = Architecture(2, 64, (0.1, 0.5, 0.9), 7, 3, 20, (3,))
+    program = jax.jit(programs._initial, static_argnums=(0, 1)).lower(shape, 5, jax.random.key(0)).as_text()
+    factorised = re.findall(r"geqrf.*: \((tensor<\w+>)\)", program)
+    assert factorised
+    assert set(factorised) == {"tensor<192x64xf32>"}
 
 
 def test_the_loss_falls_and_the_second_epoch_compiles_nothing() -> None:
