@@ -1,19 +1,28 @@
 """Guess the past that a depot does not have: its city's profile, at its own level as far as that is known.
 
 A profile says of each day how the counts of the peers stood to their own recent level: the median over the peers, so
-that one of them alone does not make it. Plain arrays (depots, days); unknown is NaN.
+that one of them alone does not make it. The own level counts by its credibility (Bühlmann 1967, "Experience rating and
+credibility"), in log counts: Z = n / (n + σ² / τ²), where n own days are known, σ² is the variance of a peer's day
+about its profile, and τ² that of peers' levels about their city's. What is left to doubt of the level is τ² (1 - Z), by
+which intervals are wider. How a weekday differs from the profile counts the same way, by how peers differ there. Plain
+arrays (depots, days); unknown is NaN.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 MIN_HISTORY = 28  # known days from which a depot stands on its own
-OWN = 7  # known days from which its own level holds alone
-RECENT = 28  # days before the cutoff that make a peer's level
+ENOUGH = 7  # known days of late that tell a peer's level
+OWN = 0.5  # what the first own day counts for at least, however alike the peers are
+ALONE = 1.0  # variance of levels, in log counts, where there is but one peer
+WEEK = 7
+RECENT = 4 * WEEK  # days before the cutoff that make a peer's level
 CITY = 2  # peers that make a city's profile; with fewer all depots make it
 PEERS = 1000  # that are asked, at most: enough for a median
 
@@ -22,33 +31,63 @@ _Doubles = NDArray[np.float64]
 _Bools = NDArray[np.bool_]
 
 
+class Guess(NamedTuple):
+    """Of the cold depots, in their order."""
+
+    past: _Floats  # (cold, days) counts on the unknown days before the first known one
+    doubt: _Doubles  # (cold,) standard deviation, in log counts, of what is not known of their level
+
+
 def cold(demand: _Floats, open_: _Bools) -> _Bools:
     """Which depots have too few known days to stand on their own, (depots,)."""
     few: _Bools = _known(demand, open_).sum(axis=1) < MIN_HISTORY
     return few
 
 
-def guess(demand: _Floats, open_: _Bools, cities: Sequence[str] | None = None) -> _Floats:
-    """What the cold depots, in their order, may have had on the unknown days before their first known one; NaN
-    elsewhere, and where more of the peers were closed than counted.
+def guess(demand: _Floats, open_: _Bools, cities: Sequence[str] | None = None) -> Guess:
+    """What the cold depots may have had on the unknown days before their first known one; NaN elsewhere, and where more
+    of the peers were closed than counted.
 
-    `cities` names each depot's, "" where it is not known. Without any depot that stands on its own nothing is guessed.
+    `cities` names each depot's, "" where it is not known. Without any depot that stands on its own nothing is guessed,
+    and nothing doubted.
     """
     known = _known(demand, open_)
     new = cold(demand, open_)
-    found = np.full((int(new.sum()), demand.shape[1]), np.nan, np.float32)
+    found = Guess(np.full((int(new.sum()), demand.shape[1]), np.nan, np.float32), np.zeros(int(new.sum())))
     level = _level(demand, known)
     peers = ~new & (level > 0)
     if not new.any() or not peers.any():
         return found
     city = _groups(cities, peers)
+    of_level = _between(level[peers], city[peers])
     for group in np.unique(city[new]):
         asked = _thinned(np.flatnonzero(peers & (city == group) if group >= 0 else peers))
         shape = _profile(demand[asked] / level[asked, None], known[asked], open_[asked])
+        missed = _missed(demand[asked], known[asked], level[asked, None] * shape)[:, -RECENT:]
+        of_day = float(np.nanmean(missed**2)) if np.isfinite(missed).any() else 0.0
         rows = city[new] == group
         own = np.flatnonzero(new)[rows]
-        found[rows] = _scaled(shape, float(np.median(level[asked])), demand[own], known[own])
+        both = known[own] & (shape > 0)
+        days = both.sum(axis=1)
+        trust = np.where(days > 0, days / (days + min(of_day / max(of_level, 1e-12), 1 / OWN - 1)), 0.0)
+        expected = _level_of(shape, float(np.median(level[asked])), demand[own], both, trust)[:, None] * shape
+        habit = _weekdays(_missed(demand[own], both, expected), _weeks_needed(missed))
+        found.past[rows] = _before(demand[own], known[own], np.expm1(np.log1p(expected) + habit))
+        found.doubt[rows] = np.sqrt(of_level * (1 - trust))
     return found
+
+
+def widened(quantiles: _Floats, levels: Sequence[float], doubt: _Doubles) -> _Floats:
+    """Quantiles of counts (depots, horizon, levels) as wide as two independent errors make them: that of the forecast,
+    and the `doubt` (depots,) of the level, normal in log counts. Their distances to the median add up as squares."""
+    log = np.log1p(quantiles.astype(np.float64))
+    center = log[..., [levels.index(0.5)]]
+    of_level = doubt[:, None, None] * np.array([NormalDist().inv_cdf(level) for level in levels])
+    wide = center + np.sign(of_level) * np.hypot(log - center, of_level)
+    closed = quantiles[..., [-1]] <= 0
+    said = np.where(closed | (of_level == 0), quantiles, np.maximum(np.expm1(wide), 0.0))
+    ordered: _Floats = np.maximum.accumulate(said, axis=-1).astype(np.float32)
+    return ordered
 
 
 def _known(demand: _Floats, open_: _Bools) -> _Bools:
@@ -57,10 +96,10 @@ def _known(demand: _Floats, open_: _Bools) -> _Bools:
 
 
 def _level(demand: _Floats, known: _Bools) -> _Doubles:
-    """Mean of the known counts of the last days; NaN for a depot of which fewer than `OWN` are known."""
+    """Mean of the known counts of the last days; NaN for a depot of which fewer than `ENOUGH` are known."""
     count = known[:, -RECENT:].sum(axis=1)
     total = np.sum(demand[:, -RECENT:], axis=1, where=known[:, -RECENT:], dtype=np.float64)
-    level: _Doubles = np.where(count >= OWN, total / np.maximum(count, 1), np.nan)
+    level: _Doubles = np.where(count >= ENOUGH, total / np.maximum(count, 1), np.nan)
     return level
 
 
@@ -90,17 +129,59 @@ def _profile(relative: _Doubles, known: _Bools, open_: _Bools) -> _Doubles:
     return middle / 2
 
 
-def _scaled(shape: _Doubles, typical: float, demand: _Floats, known: _Bools) -> _Floats:
-    """The profile at each depot's level, on the unknown days before its first known one.
+def _missed(demand: _Floats, known: _Bools, expected: _Doubles) -> _Doubles:
+    """Log counts by which known days missed what was expected of them; NaN for others."""
+    usable = known & np.isfinite(expected)
+    return np.log1p(np.where(usable, demand, np.nan)) - np.log1p(np.where(usable, expected, np.nan))
 
-    The own level is the sum of its counts over that of the profile on the same days; with fewer than `OWN` of them,
-    so much of the peers' typical level as there are days missing.
-    """
-    both = known & (shape > 0)
-    days, profile = both.sum(axis=1), np.sum(np.where(both, shape, 0), axis=1)
-    own = np.sum(demand, axis=1, where=both, dtype=np.float64) / np.where(days > 0, profile, 1)
-    weight = np.minimum(days, OWN) / OWN
-    level = weight * own + (1 - weight) * typical
+
+def _weeks_needed(missed: _Doubles) -> float:
+    """Weeks after which a depot's own weekdays count as much as the profile's: σ² / τ² of the peers, whose weekdays
+    miss their profile by τ² and vary by σ² from week to week."""
+    weeks = missed.shape[1] // WEEK
+    by_week = missed[:, missed.shape[1] - weeks * WEEK :].reshape(len(missed), weeks, WEEK)
+    count = np.isfinite(by_week).sum(axis=1)
+    mean = np.nansum(by_week, axis=1) / np.maximum(count, 1)
+    freedom = int((count[count > 0] - 1).sum())
+    if freedom < 1:
+        return np.inf
+    of_week = float(np.nansum((by_week - mean[:, None]) ** 2)) / freedom
+    of_weekday = float(np.mean(mean[count > 0] ** 2 - of_week / count[count > 0]))
+    return of_week / of_weekday if of_weekday > 0 else np.inf
+
+
+def _weekdays(missed: _Doubles, needed: float) -> _Doubles:
+    """What each depot's weekdays are expected to miss the profile by, (depots, days)."""
+    weekday = np.arange(missed.shape[1]) % WEEK
+    found = np.zeros_like(missed)
+    for day in range(WEEK):
+        of_day = missed[:, weekday == day]
+        count = np.isfinite(of_day).sum(axis=1)
+        found[:, weekday == day] = (np.nansum(of_day, axis=1) / np.maximum(count + needed, 1e-12))[:, None]
+    return found
+
+
+def _between(level: _Doubles, city: NDArray[np.intp]) -> float:
+    """The variance, in log counts, of the peers' levels about those that are typical of their cities."""
+    log, groups = np.log1p(level), np.unique(city)
+    if len(log) <= len(groups):
+        return ALONE
+    typical = {group: np.median(log[city == group] if group >= 0 else log) for group in groups}
+    about = log - np.array([typical[group] for group in city])
+    return float((about**2).sum() / (len(log) - len(groups)))
+
+
+def _level_of(shape: _Doubles, typical: float, demand: _Floats, both: _Bools, trust: _Doubles) -> _Doubles:
+    """Each depot's level: the sum of its counts over that of the profile on the days that `both` know; between it and
+    the peers' typical level the logs are mixed, as far as it is to be trusted."""
+    profile = np.sum(np.where(both, shape, 0), axis=1)
+    own = np.sum(demand, axis=1, where=both, dtype=np.float64) / np.where(profile > 0, profile, 1)
+    level: _Doubles = np.expm1(trust * np.log1p(own) + (1 - trust) * np.log1p(typical))
+    return level
+
+
+def _before(demand: _Floats, known: _Bools, expected: _Doubles) -> _Floats:
+    """What is expected of the unknown days before each depot's first known one; NaN elsewhere."""
     first = np.where(known.any(axis=1), known.argmax(axis=1), known.shape[1])
     before = np.arange(known.shape[1]) < first[:, None]
-    return np.where(before & np.isnan(demand), level[:, None] * shape, np.nan).astype(np.float32)
+    return np.where(before & np.isnan(demand), expected, np.nan).astype(np.float32)

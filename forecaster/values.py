@@ -222,15 +222,26 @@ class Panel:
         )
         chosen = self.cold[rows]
         if chosen.any():
-            guess = self._guess[np.cumsum(self.cold)[rows][chosen] - 1, start:]
+            guess = self._guess.past[np.cumsum(self.cold)[rows][chosen] - 1, start:]
             guess = np.pad(guess, [(0, 0), (missing, 0)], constant_values=np.nan)
             guessed = np.isnan(demand[chosen]) & np.isfinite(guess)
             demand[chosen] = np.where(guessed, guess, demand[chosen])
             open_[chosen, :lookback] |= guessed
         return demand, open_
 
+    def doubted(self, quantiles: Floats, levels: Sequence[float], rows: slice = slice(None)) -> Floats:
+        """Quantiles of the depots `rows`, (depots, horizon, levels); those of a cold one are wider by what is not known
+        of its level."""
+        chosen = self.cold[rows]
+        if not chosen.any():
+            return quantiles
+        doubt = self._guess.doubt[np.cumsum(self.cold)[rows][chosen] - 1]
+        said = quantiles.copy()
+        said[chosen] = coldstart.widened(quantiles[chosen], levels, doubt)
+        return said
+
     @cached_property
-    def _guess(self) -> Floats:
+    def _guess(self) -> coldstart.Guess:
         return coldstart.guess(self.demand, self.open, self.attributes.get("city"))
 
     def window(self, lookback: int, rows: slice = slice(None)) -> dict[str, Floats | Ints]:

@@ -131,7 +131,8 @@ class Questions:
             value = float(opened) if supposed.kind in (CLOSED, OPEN) else supposed.value
             window["covariates"][0, place, names.index(changed)] = value
         quantiles, open_ = self._model.quantiles.copy(), self._model.open.copy()
-        quantiles[row] = self._predictor.of(window, (supposed.depot_id,), panel.cutoff)[0]
+        said = self._predictor.of(window, (supposed.depot_id,), panel.cutoff)
+        quantiles[row] = panel.doubted(said, self._model.levels, slice(row, row + 1))[0]
         open_[row] = window["open"][0, lookback:] > 0
         return replace(self._model, quantiles=quantiles, open=open_)
 

@@ -101,14 +101,28 @@ def test_a_new_depot_is_seen_with_its_citys_profile_and_the_panel_stays_unknown(
     given = replace(given, open=np.where([[True], [False], [False], [False]], True, given.open))
     assert given.cold.tolist() == [False, False, True, True]
     found = given.window(28)
-    # the peers' levels are 4 and 12, their median 8; the own level counts for two sevenths
+    # the peers' levels are 4 and 12, their median 8; since their days hold to the profile, so does the own level
     np.testing.assert_allclose(found["demand"][3], 2 * FOUR_WEEKS, rtol=1e-6)
-    np.testing.assert_allclose(found["demand"][2, :26], ((2 * 10 + 5 * 2) / 7 * FOUR_WEEKS)[:26], rtol=1e-6)
+    np.testing.assert_allclose(found["demand"][2, :26], (10 * FOUR_WEEKS)[:26], rtol=1e-3)
     assert found["demand"][2, 26:].tolist() == [60, 70]
     assert found["open"].all()
     np.testing.assert_array_equal(given.demand, demand)
     assert np.isnan(given.demand[3]).all()
     assert not given.open[3, :28].any()
+
+
+def test_only_a_depot_whose_level_is_guessed_has_wider_quantiles() -> None:
+    given, levels = newcomers(), (0.1, 0.5, 0.9)
+    given = replace(given, open=np.where([[True], [False], [False], [False]], True, given.open))
+    said = np.broadcast_to(np.array([8, 10, 12], np.float32), (4, 2, 3))
+    found = given.doubted(said, levels)
+    assert found[:2].tobytes() == said[:2].tobytes()
+    assert found[:, :, 1].tolist() == said[:, :, 1].tolist()
+    assert (found[3, :, 0] < 5).all()  # of which nothing is known but that its peers are at 4 and 12
+    assert (found[3, :, 2] > 18).all()
+    np.testing.assert_allclose(found[2], said[2], rtol=1e-3)
+    assert given.doubted(said[3:], levels, slice(3, 4)).tobytes() == found[3:].tobytes()
+    assert panel(4, 60).doubted(said, levels) is said
 
 
 def test_the_window_of_a_depot_that_stands_on_its_own_is_the_panels_to_the_bit() -> None:

@@ -42,7 +42,7 @@ def forecaster(candidate: Candidate) -> Any:
 
     def predict(panel: Panel) -> Forecast:
         open_ = panel.open[:, panel.history :]
-        said = quantiles(panel.window(LOOKBACK))
+        said = panel.doubted(quantiles(panel.window(LOOKBACK)), levels)
         return Forecast(panel.depot_ids, panel.cutoff, panel.target_dates, levels, said, open_)
 
     return predict

@@ -63,7 +63,8 @@ class Predictor:
         parts = []
         for start in range(0, len(panel.depot_ids), CHUNK):
             rows = slice(start, start + CHUNK)
-            parts.append(self.of(panel.window(self.bundle.lookback, rows), panel.depot_ids[rows], panel.cutoff))
+            said = self.of(panel.window(self.bundle.lookback, rows), panel.depot_ids[rows], panel.cutoff)
+            parts.append(panel.doubted(said, self.bundle.levels, rows))
         return np.concatenate(parts)
 
     def of(self, window: Mapping[str, Floats | Ints], depot_ids: Sequence[str], cutoff: date) -> Floats:

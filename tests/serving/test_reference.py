@@ -43,7 +43,7 @@ def test_numpy_says_what_onnx_and_jax_say() -> None:
         said = ours()(inputs)
         assert said.dtype == np.float32
         np.testing.assert_allclose(said, predict.run(graph, inputs), rtol=1e-5, atol=1e-5)
-        np.testing.assert_allclose(said, export.forecaster(panels.candidate())(panel).quantiles, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(said, export.on_arrays(panels.candidate())(inputs), rtol=1e-5, atol=1e-5)
 
 
 def test_a_closed_day_is_zero_and_quantiles_do_not_cross() -> None:
