@@ -193,7 +193,7 @@ def _content(folder: Path) -> dict[str, bytes]:
             raise BundleError(f"bundle {folder}: {odd} does not belong there; wanted {', '.join(sorted(FILES))}")
         return {name: _plain(folder / name) for name in names}
     except OSError as error:
-        raise BundleError(f"bundle {folder} cannot be read: {error.strerror}: {error.filename or folder}") from error
+        raise BundleError(f"bundle {error.filename or folder} cannot be read: {error.strerror}") from error
 
 
 def _plain(file: Path) -> bytes:

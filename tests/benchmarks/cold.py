@@ -10,7 +10,7 @@ over the last 56 days these depots then have a few days of history, before which
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -43,7 +43,7 @@ def main() -> None:
     tell("cold", figures)
 
 
-def _on(dataset: str, models: Sequence[str]) -> list[Figure]:
+def _on(dataset: str, models: Sequence[str]) -> Iterator[Figure]:
     panel, spec = real.panel_of(dataset), real.spec_of(dataset)
     depots = len(panel.depot_ids)
     new = np.zeros(depots, bool)
@@ -51,15 +51,13 @@ def _on(dataset: str, models: Sequence[str]) -> list[Figure]:
     at = backtest.cutoffs(panel, DAYS)
     before = panel.at(at[0])
     scale = seasonal_scale(before.demand, before.open[:, : before.history])
-    figures = []
     for model in models:
         predict = _fitted(model, opened(before, new, 0), spec)
         for days in KNOWN:
             folds = [_fold(predict, panel.at(cutoff), panel, new, days) for cutoff in at]
             found = measure(folds, scale)
             name = f"{dataset}: {model}, {'all' if days is None else days} days known"
-            figures += [Figure(f"{name}: {metric}", found[metric], "") for metric in ("mase", "wape", "coverage")]
-    return figures
+            yield from (Figure(f"{name}: {metric}", found[metric], "") for metric in ("mase", "wape", "coverage"))
 
 
 def _fitted(model: str, before: Panel, spec: Spec) -> Predictor:
