@@ -26,7 +26,7 @@ from tests.benchmarks.speed_steps import (
 def products(side: int, times: int) -> Step:
     """Products of two float32 matrices, one after the other on each device at once: what the processor can do.
 
-    One alone takes twice as long after other work, since its memory is new.
+    One alone takes twice as long after other work.
     """
 
     def run(a: Array) -> Array:
