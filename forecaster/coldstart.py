@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 
 MIN_HISTORY = 28  # known days from which a depot stands on its own
 ENOUGH = 7  # known days of late that tell a peer's level
-OWN = 0.5  # what the first own day counts for at least, however alike the peers are
+NEEDED = 1.0  # own days after which the own level counts half, at most, however alike the peers are
 ALONE = 1.0  # variance of levels, in log counts, where there is but one peer
 WEEK = 7
 RECENT = 4 * WEEK  # days before the cutoff that make a peer's level
 CITY = 2  # peers that make a city's profile; with fewer all depots make it
 PEERS = 1000  # that are asked, at most: enough for a median
+TINY = 1e-12
 
 _Floats = NDArray[np.float32]
 _Doubles = NDArray[np.float64]
@@ -63,13 +64,14 @@ def guess(demand: _Floats, open_: _Bools, cities: Sequence[str] | None = None) -
     for group in np.unique(city[new]):
         asked = _thinned(np.flatnonzero(peers & (city == group) if group >= 0 else peers))
         shape = _profile(demand[asked] / level[asked, None], known[asked], open_[asked])
-        missed = _missed(demand[asked], known[asked], level[asked, None] * shape)[:, -RECENT:]
+        late = np.s_[asked, -RECENT:]
+        missed = _missed(demand[late], known[late], level[asked, None] * shape[-RECENT:])
         of_day = float(np.nanmean(missed**2)) if np.isfinite(missed).any() else 0.0
         rows = city[new] == group
         own = np.flatnonzero(new)[rows]
         both = known[own] & (shape > 0)
         days = both.sum(axis=1)
-        trust = np.where(days > 0, days / (days + min(of_day / max(of_level, 1e-12), 1 / OWN - 1)), 0.0)
+        trust = days / (days + max(min(of_day / max(of_level, TINY), NEEDED), TINY))
         expected = _level_of(shape, float(np.median(level[asked])), demand[own], both, trust)[:, None] * shape
         habit = _weekdays(_missed(demand[own], both, expected), _weeks_needed(missed))
         found.past[rows] = _before(demand[own], known[own], np.expm1(np.log1p(expected) + habit))
@@ -157,7 +159,7 @@ def _weekdays(missed: _Doubles, needed: float) -> _Doubles:
     for day in range(WEEK):
         of_day = missed[:, weekday == day]
         count = np.isfinite(of_day).sum(axis=1)
-        found[:, weekday == day] = (np.nansum(of_day, axis=1) / np.maximum(count + needed, 1e-12))[:, None]
+        found[:, weekday == day] = (np.nansum(of_day, axis=1) / np.maximum(count + needed, TINY))[:, None]
     return found
 
 

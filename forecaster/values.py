@@ -222,7 +222,7 @@ class Panel:
         )
         chosen = self.cold[rows]
         if chosen.any():
-            guess = self._guess.past[np.cumsum(self.cold)[rows][chosen] - 1, start:]
+            guess = self._guess.past[self._place_among_cold(rows), start:]
             guess = np.pad(guess, [(0, 0), (missing, 0)], constant_values=np.nan)
             guessed = np.isnan(demand[chosen]) & np.isfinite(guess)
             demand[chosen] = np.where(guessed, guess, demand[chosen])
@@ -235,10 +235,14 @@ class Panel:
         chosen = self.cold[rows]
         if not chosen.any():
             return quantiles
-        doubt = self._guess.doubt[np.cumsum(self.cold)[rows][chosen] - 1]
-        said = quantiles.copy()
+        said, doubt = quantiles.copy(), self._guess.doubt[self._place_among_cold(rows)]
         said[chosen] = coldstart.widened(quantiles[chosen], levels, doubt)
         return said
+
+    def _place_among_cold(self, rows: slice) -> NDArray[np.intp]:
+        """Where the cold ones of the depots `rows` stand in what is guessed."""
+        place: NDArray[np.intp] = np.cumsum(self.cold)[rows][self.cold[rows]] - 1
+        return place
 
     @cached_property
     def _guess(self) -> coldstart.Guess:
