@@ -42,6 +42,27 @@ def test_a_bundle_forecasts_what_the_trained_model_forecasts(predictor: Predicto
     np.testing.assert_array_equal(found.open, given.open[:, -3:])
 
 
+def test_new_depots_get_wider_ranges_than_the_graph_gives_them_in_any_chunk(
+    predictor: Predictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = panels.panel(5, seed=4)
+    demand, open_, new = given.demand.copy(), given.open.copy(), [1, 3]
+    demand[new, :-2], open_[new, : given.history - 2], open_[3, -1] = np.nan, False, False
+    given = replace(given, demand=demand, open=open_)
+    with panels.quickly():
+        wanted = export.forecaster(panels.candidate())(given).quantiles
+    found = predictor(given).quantiles
+    np.testing.assert_allclose(found, wanted, rtol=1e-4)
+    graphs = predictor.of(given.window(predictor.bundle.lookback), given.depot_ids, given.cutoff)
+    assert found[[0, 2, 4]].tobytes() == graphs[[0, 2, 4]].tobytes()
+    np.testing.assert_allclose(found[new, :, 1], graphs[new, :, 1], rtol=1e-6)
+    assert not found[3, -1].any()  # closed
+    assert (found[new, :2, 2] > graphs[new, :2, 2]).all()
+    assert (found[new, :2, 0] < graphs[new, :2, 0]).all()
+    monkeypatch.setattr(predict, "CHUNK", 2)
+    np.testing.assert_allclose(predictor(given).quantiles, found, rtol=1e-6)
+
+
 def test_depots_in_chunks_are_depots_at_once(predictor: Predictor, monkeypatch: pytest.MonkeyPatch) -> None:
     given = panels.panel(7)
     at_once = predictor(given).quantiles
