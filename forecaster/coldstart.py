@@ -3,24 +3,26 @@
 A profile says of each day how the counts of the peers stood to their own recent level: the median over the peers, so
 that one of them alone does not make it. The own level counts by its credibility (Bühlmann 1967, "Experience rating and
 credibility"), in log counts: Z = n / (n + σ² / τ²), where n own days are known, σ² is the variance of a peer's day
-about its profile, and τ² that of peers' levels about their city's. What is left to doubt of the level is τ² (1 - Z), by
-which intervals are wider. How a weekday differs from the profile counts the same way, by how peers differ there. Plain
-arrays (depots, days); unknown is NaN.
+about its profile, and τ² that of peers' levels about what their attributes let expect (`typical_level`), which makes up
+the rest. What is left to doubt of the level is τ² (1 - Z), by which intervals are wider. How a weekday differs from the
+profile counts the same way, by how peers differ there. Plain arrays (depots, days); unknown is NaN.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-MIN_HISTORY = 28  # known days from which a depot stands on its own
+from forecaster.typical_level import typical
+
+MIN_HISTORY = 28  # known days with which a depot is no longer new
+SETTLED = 84  # known days from which a depot's own past is all that a forecast needs: a season of its weekdays
 ENOUGH = 7  # known days of late that tell a peer's level
 NEEDED = 1.0  # own days after which the own level counts half, at most, however alike the peers are
-ALONE = 1.0  # variance of levels, in log counts, where there is but one peer
 WEEK = 7
 RECENT = 4 * WEEK  # days before the cutoff that make a peer's level
 CITY = 2  # peers that make a city's profile; with fewer all depots make it
@@ -33,50 +35,77 @@ _Bools = NDArray[np.bool_]
 
 
 class Guess(NamedTuple):
-    """Of the cold depots, in their order."""
+    """Of the depots whose past is guessed, in their order."""
 
-    past: _Floats  # (cold, days) counts on the unknown days before the first known one
-    doubt: _Doubles  # (cold,) standard deviation, in log counts, of what is not known of their level
+    rows: _Bools  # (depots,) which these are
+    past: _Floats  # (guessed, days) counts on the unknown days before the first known one
+    doubt: _Doubles  # (guessed,) standard deviation, in log counts, of what is not known of their level
 
 
 def cold(demand: _Floats, open_: _Bools) -> _Bools:
-    """Which depots have too few known days to stand on their own, (depots,)."""
+    """Which depots are so new that a forecast rests on their peers, (depots,)."""
     few: _Bools = _known(demand, open_).sum(axis=1) < MIN_HISTORY
     return few
 
 
-def guess(demand: _Floats, open_: _Bools, cities: Sequence[str] | None = None) -> Guess:
-    """What the cold depots may have had on the unknown days before their first known one; NaN elsewhere, and where more
-    of the peers were closed than counted.
+def guess(demand: _Floats, open_: _Bools, attributes: Mapping[str, Sequence[str]] | None = None) -> Guess:
+    """What depots that have not settled yet may have had on the unknown days before their first known one; NaN
+    elsewhere, and where more of the peers were closed than counted.
 
-    `cities` names each depot's, "" where it is not known. Without any depot that stands on its own nothing is guessed,
+    `attributes` are words a depot, "" where one is not known; those of "city" also say whose profile it is. Peers are
+    the settled depots; of a fleet of which most are younger, those that are not cold. Without any nothing is guessed,
     and nothing doubted.
     """
-    known = _known(demand, open_)
-    new = cold(demand, open_)
-    found = Guess(np.full((int(new.sum()), demand.shape[1]), np.nan, np.float32), np.zeros(int(new.sum())))
+    known, attributes = _known(demand, open_), attributes or {}
+    new = _unsettled(known)
+    found = Guess(new, np.full((int(new.sum()), demand.shape[1]), np.nan, np.float32), np.zeros(int(new.sum())))
+    if not new.any():
+        return found
     level = _level(demand, known)
     peers = ~new & (level > 0)
-    if not new.any() or not peers.any():
+    if not peers.any():
         return found
-    city = _groups(cities, peers)
-    of_level = _between(level[peers], city[peers])
+    city = _groups(attributes.get("city"), peers)
+    expected = typical(np.log1p(level), _thinned(np.flatnonzero(peers)), tuple(attributes.values()))
     for group in np.unique(city[new]):
         asked = _thinned(np.flatnonzero(peers & (city == group) if group >= 0 else peers))
         shape = _profile(demand[asked] / level[asked, None], known[asked], open_[asked])
-        late = np.s_[asked, -RECENT:]
-        missed = _missed(demand[late], known[late], level[asked, None] * shape[-RECENT:])
-        of_day = float(np.nanmean(missed**2)) if np.isfinite(missed).any() else 0.0
         rows = city[new] == group
         own = np.flatnonzero(new)[rows]
-        both = known[own] & (shape > 0)
-        days = both.sum(axis=1)
-        trust = days / (days + max(min(of_day / max(of_level, TINY), NEEDED), TINY))
-        expected = _level_of(shape, float(np.median(level[asked])), demand[own], both, trust)[:, None] * shape
-        habit = _weekdays(_missed(demand[own], both, expected), _weeks_needed(missed))
-        found.past[rows] = _before(demand[own], known[own], np.expm1(np.log1p(expected) + habit))
-        found.doubt[rows] = np.sqrt(of_level * (1 - trust))
+        late = np.s_[asked, -RECENT:]
+        missed = _missed(demand[late], known[late], level[asked, None] * shape[-RECENT:])
+        trust = _trust(known[own] & (shape > 0), missed, expected.variance)
+        past = _expected(shape, demand[own], known[own], expected.level[own], trust, missed)
+        found.past[rows] = _before(demand[own], known[own], past)
+        found.doubt[rows] = np.sqrt(expected.variance * (1 - trust))
     return found
+
+
+def _unsettled(known: _Bools) -> _Bools:
+    days = known.sum(axis=1)
+    young, cold = days < SETTLED, days < MIN_HISTORY
+    new: _Bools = young if 2 * (~young).sum() >= (~cold).sum() else cold
+    return new
+
+
+def _trust(both: _Bools, missed: _Doubles, of_level: float) -> _Doubles:
+    """How far each depot's own level is to be trusted, from 0 to 1, after the days that `both` it and its profile know;
+    `missed` is by how much peers' days miss their profile."""
+    of_day = float(np.nanmean(missed**2)) if np.isfinite(missed).any() else 0.0
+    days = both.sum(axis=1)
+    trust: _Doubles = days / (days + max(min(of_day / max(of_level, TINY), NEEDED), TINY))
+    return trust
+
+
+def _expected(
+    shape: _Doubles, demand: _Floats, known: _Bools, typical_level: _Doubles, trust: _Doubles, missed: _Doubles
+) -> _Doubles:
+    """The counts to expect of each depot on each day, (depots, days): the profile at its level, with its weekdays."""
+    both = known & (shape > 0)
+    plain = _level_of(shape, typical_level, demand, both, trust)[:, None] * shape
+    habit = _weekdays(_missed(demand, both, plain), _weeks_needed(missed))
+    expected: _Doubles = np.expm1(np.log1p(plain) + habit)
+    return expected
 
 
 def widened(quantiles: _Floats, levels: Sequence[float], doubt: _Doubles) -> _Floats:
@@ -163,22 +192,12 @@ def _weekdays(missed: _Doubles, needed: float) -> _Doubles:
     return found
 
 
-def _between(level: _Doubles, city: NDArray[np.intp]) -> float:
-    """The variance, in log counts, of the peers' levels about those that are typical of their cities."""
-    log, groups = np.log1p(level), np.unique(city)
-    if len(log) <= len(groups):
-        return ALONE
-    typical = {group: np.median(log[city == group] if group >= 0 else log) for group in groups}
-    about = log - np.array([typical[group] for group in city])
-    return float((about**2).sum() / (len(log) - len(groups)))
-
-
-def _level_of(shape: _Doubles, typical: float, demand: _Floats, both: _Bools, trust: _Doubles) -> _Doubles:
+def _level_of(shape: _Doubles, typical_level: _Doubles, demand: _Floats, both: _Bools, trust: _Doubles) -> _Doubles:
     """Each depot's level: the sum of its counts over that of the profile on the days that `both` know; between it and
-    the peers' typical level the logs are mixed, as far as it is to be trusted."""
+    the one that is typical of it the logs are mixed, as far as it is to be trusted."""
     profile = np.sum(np.where(both, shape, 0), axis=1)
     own = np.sum(demand, axis=1, where=both, dtype=np.float64) / np.where(profile > 0, profile, 1)
-    level: _Doubles = np.expm1(trust * np.log1p(own) + (1 - trust) * np.log1p(typical))
+    level: _Doubles = np.expm1(trust * np.log1p(own) + (1 - trust) * typical_level)
     return level
 
 

@@ -205,24 +205,23 @@ class Panel:
 
     @cached_property
     def cold(self) -> Bools:
-        """Depots with too few known days to stand on their own, (depots,): they are forecast from their city's profile
-        (`coldstart`), which `past` puts in the place of what is not known of them."""
+        """Depots with so few known days that their forecast rests on their peers (`coldstart`), (depots,)."""
         return coldstart.cold(self.demand, self.open)
 
     def past(self, lookback: int, rows: slice = slice(None)) -> tuple[Floats, Bools]:
         """Counts of the last `lookback` days of history, and open on these and the horizon, as a model sees them.
 
-        Days before the history are unknown, and open. The unknown days of a cold depot before its first known one
-        hold what its peers' profile says, and are open; every other value is the panel's own.
+        Days before the history are unknown, and open. The unknown days of a young depot before its first known one
+        hold what its peers' profile says (`coldstart`), and are open; every other value is the panel's own.
         """
         start, missing = max(self.history - lookback, 0), max(lookback - self.history, 0)
         demand, open_ = (
             _padded(self.demand[rows, start:], missing, np.nan),
             _padded(self.open[rows, start:], missing, True),
         )
-        chosen = self.cold[rows]
+        chosen = self._guess.rows[rows]
         if chosen.any():
-            guess = self._guess.past[self._place_among_cold(rows), start:]
+            guess = self._guess.past[self._place_among_guessed(rows), start:]
             guess = np.pad(guess, [(0, 0), (missing, 0)], constant_values=np.nan)
             guessed = np.isnan(demand[chosen]) & np.isfinite(guess)
             demand[chosen] = np.where(guessed, guess, demand[chosen])
@@ -230,23 +229,24 @@ class Panel:
         return demand, open_
 
     def doubted(self, quantiles: Floats, levels: Sequence[float], rows: slice = slice(None)) -> Floats:
-        """Quantiles of the depots `rows`, (depots, horizon, levels); those of a cold one are wider by what is not known
-        of its level."""
-        chosen = self.cold[rows]
+        """Quantiles of the depots `rows`, (depots, horizon, levels); those of a young one are wider by what is not
+        known of its level."""
+        chosen = self._guess.rows[rows]
         if not chosen.any():
             return quantiles
-        said, doubt = quantiles.copy(), self._guess.doubt[self._place_among_cold(rows)]
+        said, doubt = quantiles.copy(), self._guess.doubt[self._place_among_guessed(rows)]
         said[chosen] = coldstart.widened(quantiles[chosen], levels, doubt)
         return said
 
-    def _place_among_cold(self, rows: slice) -> NDArray[np.intp]:
-        """Where the cold ones of the depots `rows` stand in what is guessed."""
-        place: NDArray[np.intp] = np.cumsum(self.cold)[rows][self.cold[rows]] - 1
+    def _place_among_guessed(self, rows: slice) -> NDArray[np.intp]:
+        """Where those of the depots `rows` whose past is guessed stand in the guess."""
+        guessed = self._guess.rows
+        place: NDArray[np.intp] = np.cumsum(guessed)[rows][guessed[rows]] - 1
         return place
 
     @cached_property
     def _guess(self) -> coldstart.Guess:
-        return coldstart.guess(self.demand, self.open, self.attributes.get("city"))
+        return coldstart.guess(self.demand, self.open, self.attributes)
 
     def window(self, lookback: int, rows: slice = slice(None)) -> dict[str, Floats | Ints]:
         """The model's raw input: the last `lookback` days of history and the horizon, by name, of the depots `rows`.

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from forecaster import coldstart
+from forecaster.typical_level import typical
 
 NAN = float("nan")
 WEEK = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])  # mean 4
@@ -29,18 +30,31 @@ def test_fewer_than_28_known_open_days_are_a_cold_start() -> None:
     assert coldstart.cold(demand, open_).tolist() == [True, False, True]
 
 
-def test_a_depot_without_any_count_gets_the_median_of_its_peers_at_their_median_level() -> None:
+def test_a_depot_without_any_count_gets_the_median_of_its_peers_at_their_mean_level() -> None:
     odd = weeks(4)
     odd[3] = 1600  # levels are those of the last 28 days: 4, 8 and 16
     demand, open_ = counts(weeks(1), weeks(2), odd, [NAN] * 42)
-    np.testing.assert_allclose(coldstart.guess(demand, open_).past, [weeks(2)], rtol=1e-6)
+    mean = (5 * 9 * 17) ** (1 / 3) - 1  # of their logs, one added
+    np.testing.assert_allclose(coldstart.guess(demand, open_).past, [weeks(mean / 4)], rtol=1e-6)
+
+
+def test_the_level_of_a_depot_without_any_count_is_told_by_its_attributes() -> None:
+    rows = [weeks(each) for each in (1.0, 1.1, 0.9, 10.0, 11.0, 9.0)]
+    demand, open_ = counts(*rows, [NAN] * 42, [NAN] * 42, [NAN] * 42)
+    kinds = (*["shop"] * 3, *["hub"] * 3, "hub", "shop", "")
+    plain, told = coldstart.guess(demand, open_), coldstart.guess(demand, open_, {"kind": kinds})
+    hub, shop, unknown = told.past[:, 0]  # a day of a quarter of the level
+    assert 8 < hub < 10.5
+    assert 0.9 < shop < 1.2
+    assert shop < unknown < hub
+    assert (told.doubt < 0.3 * plain.doubt).all()
 
 
 def test_the_first_own_day_tells_the_level_where_peers_are_steady() -> None:
     demand, open_ = counts(weeks(1), weeks(1), [NAN] * 42, [NAN] * 42)
     for row, days in ((2, 3), (3, 1)):
         demand[row, 42 - days :] = 10 * WEEK[7 - days :]  # ten times its peers
-    found, doubt = coldstart.guess(demand, open_)
+    _, found, doubt = coldstart.guess(demand, open_)
     for row, days in ((0, 3), (1, 1)):
         np.testing.assert_allclose(found[row, : 42 - days], weeks(10)[: 42 - days], rtol=5e-3)
         assert np.isnan(found[row, 42 - days :]).all()
@@ -48,7 +62,7 @@ def test_the_first_own_day_tells_the_level_where_peers_are_steady() -> None:
 
 
 def test_an_own_level_counts_by_how_much_days_differ_and_how_much_peers_do() -> None:
-    """Peers at e³ and e⁵ (less one) whose days lie e⁰·⁵ above or below, a day each in turn: σ² = 0.25, τ² = 2."""
+    """Peers at e³ and e⁵ (less one) whose days lie e⁰·⁵ above or below, a day each in turn: σ² = 0.25, τ² = 4."""
     swing = np.tile([0.5, -0.5], 21)
     low, high = np.expm1(3 + swing), np.expm1(5 - swing)
     demand, open_ = counts(low, high, [NAN] * 42, [NAN] * 42)
@@ -57,12 +71,12 @@ def test_an_own_level_counts_by_how_much_days_differ_and_how_much_peers_do() -> 
     level = coldstart._level(demand, known)
     shape = coldstart._profile(demand[:2] / level[:2, None], known[:2], open_[:2])
     of_day = np.mean((np.log1p(demand[:2, -28:]) - np.log1p(level[:2, None] * shape[-28:])) ** 2)
-    of_level = np.var(np.log1p(level[:2]), ddof=1)
+    of_level = np.diff(np.log1p(level[:2])).item() ** 2  # each as the other one forecasts it
     trust = 1 / (1 + of_day / of_level)
     assert 0.7 < trust < 0.95
-    found, doubt = coldstart.guess(demand, open_)
+    _, found, doubt = coldstart.guess(demand, open_)
     np.testing.assert_allclose(doubt, np.sqrt(of_level * np.array([1, 1 - trust])))
-    own, typical = np.log1p(demand[3, 41] / shape[41]), np.log1p(np.median(level[:2]))
+    own, typical = np.log1p(demand[3, 41] / shape[41]), np.log1p(level[:2]).mean()
     mixed = np.expm1(trust * own + (1 - trust) * typical)
     np.testing.assert_allclose(found[1, 35], mixed * shape[35], rtol=1e-5)  # a day that is no own weekday
 
@@ -71,7 +85,7 @@ def test_alike_peers_do_not_keep_an_own_level_from_counting() -> None:
     noisy = np.tile([2.0, 9.0], 21)
     demand, open_ = counts(noisy, noisy[::-1], [NAN] * 42)
     demand[2, 41] = 500
-    found, _ = coldstart.guess(demand, open_)
+    found = coldstart.guess(demand, open_).past
     typical, shape = 5.5, 1.0
     np.testing.assert_allclose(found[0, 0], np.expm1((np.log1p(500) + np.log1p(typical)) / 2) * shape, rtol=1e-5)
 
@@ -80,7 +94,7 @@ def test_own_weekdays_count_where_peers_have_weekdays_of_their_own() -> None:
     early, late = WEEK[::-1] + 3, WEEK + 3  # their profile is flat
     demand, open_ = counts(np.tile(early, 6), np.tile(late, 6), [NAN] * 42)
     demand[2, 28:] = np.tile(5 * late, 2)
-    found, _ = coldstart.guess(demand, open_)
+    found = coldstart.guess(demand, open_).past
     np.testing.assert_allclose(found[0, :28], np.tile(5 * late, 4), rtol=1e-3)
 
 
@@ -91,6 +105,23 @@ def test_quantiles_are_wider_by_what_is_doubted_of_a_level() -> None:
     reach = 1.2815516 * 0.5
     wanted = [4 - np.hypot(0.3, reach), 4, 4 + np.hypot(0.4, reach)]
     np.testing.assert_allclose(np.log1p(wide[1, 0]), wanted, rtol=1e-5)
+
+
+def test_the_second_and_third_month_of_a_depot_still_have_a_guessed_past() -> None:
+    young, old = weeks(3, 14), weeks(3, 14)
+    young[:50] = old[:14] = NAN
+    demand, open_ = counts(weeks(1, 14), weeks(1, 14), weeks(1, 14), old, young)
+    found = coldstart.guess(demand, open_)
+    assert found.rows.tolist() == [False, False, False, False, True]
+    assert not coldstart.cold(demand, open_).any()
+    np.testing.assert_allclose(found.past[0, :50], weeks(3, 14)[:50], rtol=1e-2)
+    assert np.isnan(found.past[0, 50:]).all()
+
+
+def test_where_most_depots_are_young_only_the_cold_ones_are_guessed() -> None:
+    young = [np.concatenate([[NAN] * 40, weeks(2, 9)[:58]]) for _ in range(3)]
+    demand, open_ = counts(weeks(1, 14), *young, [NAN] * 80 + [1.0] * 18)
+    assert coldstart.guess(demand, open_).rows.tolist() == [False, False, False, False, True]
 
 
 def test_gaps_after_the_first_known_day_stay_unknown() -> None:
@@ -104,7 +135,7 @@ def test_a_city_of_two_makes_its_own_profile_and_a_smaller_one_takes_that_of_all
     flat = np.full(42, 4.0)
     demand, open_ = counts(flat, flat, weeks(1), weeks(1), weeks(1), [NAN] * 42, [NAN] * 42, [NAN] * 42)
     cities = ("Ulm", "Ulm", "Bonn", "Rome", "", "Ulm", "Bonn", "")
-    found = coldstart.guess(demand, open_, cities).past
+    found = coldstart.guess(demand, open_, {"city": cities}).past
     np.testing.assert_allclose(found[0], flat)
     np.testing.assert_allclose(found[1], weeks(1))  # the median of two flat and three weekly ones
     np.testing.assert_allclose(found[2], weeks(1))
@@ -140,7 +171,7 @@ def test_it_is_what_a_slow_loop_says(seed: int) -> None:
     demand[8:, : random.integers(40, 60)] = NAN
     open_ = random.random((12, 67)) < 0.9
     cities = tuple(random.choice(["Ulm", "Bonn", ""], 12))
-    guess = coldstart.guess(demand, open_, cities)
+    guess = coldstart.guess(demand, open_, {"city": cities})
     found, doubt, known = iter(guess.past), iter(guess.doubt), np.isfinite(demand) & open_[:, :60]
     level = [np.mean(row[-28:][k[-28:]]) if k[-28:].sum() >= 7 else 0 for row, k in zip(demand, known, strict=True)]
     peers = [d for d in range(12) if known[d].sum() >= 28 and level[d] > 0]
@@ -159,15 +190,12 @@ def test_it_is_what_a_slow_loop_says(seed: int) -> None:
             for d in range(32, 60)
             if known[p, d] and np.isfinite(shape[d])
         ]
-        between = {p: [q for q in peers if cities[q] == cities[p] != ""] for p in peers}
-        between = {p: group if len(group) >= 2 else peers for p, group in between.items()}
-        gaps = [np.log1p(level[p]) - np.median([np.log1p(level[q]) for q in between[p]]) for p in peers]
-        spread = sum(gap**2 for gap in gaps) / (len(peers) - len({tuple(group) for group in between.values()}))
+        expected = typical(np.log1p(level), np.array(peers), (cities,))  # tests/test_typical_level.py
+        spread = expected.variance
         trust = len(own) / (len(own) + min(np.mean(np.square(noise)) / spread, 1)) if own else 0
         assert next(doubt) == pytest.approx(np.sqrt(spread * (1 - trust)), rel=1e-4)
         scale = sum(demand[depot, d] for d in own) / sum(shape[d] for d in own) if own else 0
-        typical = np.median([level[p] for p in asked])
-        wanted = np.expm1(trust * np.log1p(scale) + (1 - trust) * np.log1p(typical)) * shape
+        wanted = np.expm1(trust * np.log1p(scale) + (1 - trust) * expected.level[depot]) * shape
         needed = _weeks_needed_in_a_loop(
             [[_log_miss(demand, known, level[p] * shape, p, d) for d in range(32, 60)] for p in asked]
         )

