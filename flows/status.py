@@ -9,13 +9,16 @@ from pathlib import Path
 from flows import up
 from forecaster import due
 from forecaster.doctor import KILLED
-from forecaster.errors import LedgerError
+from forecaster.errors import NoLedger
 from forecaster.ledger import Ledger, Run
 from forecaster.spec import Spec
 
 
 def status(spec: Spec, now: datetime) -> Iterator[str]:
-    """A line for each part, the next night, the last run, and what is published."""
+    """A line for each part, the next night, the last run, and what is published.
+
+    Raises LedgerError, after what the ledger is not asked for, where there is one that cannot be read.
+    """
     told = up.found(spec)
     if told is None:
         yield "parts      nothing is up; `forecaster up FILE` starts server, worker, MLflow and page"
@@ -30,7 +33,7 @@ def status(spec: Spec, now: datetime) -> Iterator[str]:
             missing = due.missing(spec, ledger, now)
             head = ledger.current(spec.name)
             killed = last is not None and ledger.seems_killed(last, now)
-    except LedgerError as error:
+    except NoLedger as error:
         yield f"last run   none: {error}"
         return
     yield f"last run   {_run(last, spec) + (KILLED if killed else '') if last else 'none'}"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from forecaster.credentials import hide
-from forecaster.errors import BundleError, LakeError, LedgerError
+from forecaster.errors import BundleError, LakeError, LedgerError, NoLedger
 
 if TYPE_CHECKING:
     from forecaster.ledger import Ledger
@@ -212,13 +212,11 @@ def _rows(spec: Spec, table: str) -> int:
 def _ledger(spec: Spec, now: datetime) -> Iterator[Sign]:
     from forecaster.ledger import Ledger
 
-    file = Path(spec.ledger_url.removeprefix("sqlite:///"))
-    if spec.ledger_url.startswith("sqlite:///") and not file.exists():
-        yield Sign("warn", "ledger", f"none at {file} yet: the first `forecaster run FILE` makes it")
-        return
     try:
         with Ledger.open_reader(spec.ledger_url) as ledger:
             yield from _nights(spec, ledger, now)
+    except NoLedger as error:
+        yield Sign("warn", "ledger", str(error))
     except LedgerError as error:
         yield Sign("broken", "ledger", str(error))
 

@@ -10,7 +10,8 @@
     ├── MissingExtra                the command needs a part that is not installed     exit code 2
     ├── Busy                        another run is at work on the pipeline             exit code 5
     ├── LakeError                   a table is missing, damaged or of another version  exit code 1
-    ├── LedgerError                 the ledger is missing, locked or of another version
+    ├── LedgerError                 the ledger is damaged, locked or of another version
+    │   └── NoLedger                there is none yet
     ├── DeskError                   what a publication was made from is not at hand
     ├── BundleError                 a bundle is damaged, foreign or does not fit
     │   └── InputError              what it is to forecast from is not what it wants
@@ -81,6 +82,10 @@ class LakeError(ForecasterError):
 
 class LedgerError(ForecasterError):
     """The ledger cannot be opened, is busy, or belongs to another version."""
+
+
+class NoLedger(LedgerError):
+    """There is no ledger yet, as no night has run."""
 
 
 class DeskError(ForecasterError):

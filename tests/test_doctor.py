@@ -76,7 +76,7 @@ def test_a_pipeline_that_never_ran_is_told_what_comes_first(spec: Spec) -> None:
     )
     assert told(spec, "ledger") == (
         "warn",
-        f"none at {spec.folder}/var/ledger.db yet: the first `forecaster run FILE` makes it",
+        f"there is no ledger at {spec.folder}/var/ledger.db yet; the first `forecaster run` makes it",
     )
     assert not spec.state_folder.exists()
 

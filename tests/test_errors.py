@@ -18,7 +18,7 @@ def drawn() -> dict[str, tuple[str, str | None]]:
     for line in (errors.__doc__ or "").splitlines():
         if not (
             named := re.match(
-                r"    ([│ ├└─]*)([A-Z]\w+Error|NoUsableData|MissingExtra|SourceUnreachable|StaleHistory|Busy)\s",
+                r"    ([│ ├└─]*)([A-Z]\w+Error|No[A-Z]\w+|MissingExtra|SourceUnreachable|StaleHistory|Busy)\s",
                 line + " ",
             )
         ):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -20,7 +21,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from forecaster.errors import LedgerError
+from forecaster.errors import LedgerError, NoLedger
 from forecaster.migrations.tables import REVISION, REVISION_TABLE
 
 if TYPE_CHECKING:
@@ -53,14 +54,16 @@ def writer(url: str) -> sa.Engine:
 
 
 def reader(url: str) -> sa.Engine:
-    """An engine that cannot write. Raises LedgerError when there is no ledger of this revision to read."""
+    """An engine that cannot write. Raises NoLedger where there is none yet, LedgerError for one of another revision."""
     with ours(url):
         path = _sqlite_file(url)
         if path is not None and not path.exists():
-            raise LedgerError(f"there is no ledger at {path} yet; the first `forecaster run` makes it")
+            raise NoLedger(_none_at(path))
         engine = _engine(url, path, read_only=True)
         with _given_up_on_error(engine), engine.begin() as connection:
             if (revision := _revision(connection)) != REVISION:
+                if not sa.inspect(connection).get_table_names():
+                    raise NoLedger(_none_at(_shown(url)))
                 raise LedgerError(_other(url, revision))
         return engine
 
@@ -96,7 +99,7 @@ def config(connection: sa.Connection) -> Config:
     """What alembic needs to run our revisions on this connection."""
     from alembic.config import Config
 
-    settings = Config()
+    settings = Config(stdout=sys.stdout)  # its own default is what standard output was when alembic was imported
     settings.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
     settings.attributes["connection"] = connection
     return settings
@@ -177,6 +180,10 @@ def _revision(connection: sa.Connection) -> str | None:
         return None
     found: str | None = connection.execute(sa.text(f"select version_num from {REVISION_TABLE}")).scalar()
     return found
+
+
+def _none_at(place: object) -> str:
+    return f"there is no ledger at {place} yet; the first `forecaster run` makes it"
 
 
 def _other(url: str, found: str | None) -> str:

@@ -10,10 +10,8 @@ import pytest
 from alembic import command
 from alembic.script import ScriptDirectory
 
-from forecaster.errors import LedgerError
-from forecaster.ledger import (
-    Ledger,
-)
+from forecaster.errors import LedgerError, NoLedger
+from forecaster.ledger import Ledger
 from forecaster.migrations import connect
 from forecaster.migrations.tables import REVISION
 from tests.ledger.publications import publication
@@ -35,9 +33,17 @@ def test_a_reader_cannot_write(ledger: Ledger, url: str) -> None:
 
 
 def test_a_missing_ledger_is_told_and_not_made(tmp_path: Path) -> None:
-    with pytest.raises(LedgerError, match=r"there is no ledger at .* yet"):
+    with pytest.raises(NoLedger, match=r"there is no ledger at .* yet"):
         Ledger.open_reader(f"sqlite:///{tmp_path / 'ledger.db'}")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_database_is_a_missing_ledger(url: str, tmp_path: Path) -> None:
+    if url.startswith("sqlite"):
+        (tmp_path / "new").mkdir()
+        (tmp_path / "new" / "ledger.db").touch()
+    with pytest.raises(NoLedger, match=r"there is no ledger at .* yet"):
+        Ledger.open_reader(url)
 
 
 @pytest.mark.parametrize("opening", [Ledger.open, Ledger.open_reader])
