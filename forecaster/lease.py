@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 
@@ -36,9 +37,11 @@ class Lease:
     taken_at: datetime
     expires_at: datetime
 
-    def sentence(self) -> str:
+    def sentence(self, zone: ZoneInfo) -> str:
+        """Who holds it since when, by the clocks of a zone."""
         host, _, pid, _ = self.holder.split(" ")
-        return f"run {self.run_id} is at work since {self.taken_at:%Y-%m-%d %H:%M} UTC (process {pid} on {host})"
+        since = self.taken_at.astimezone(zone)
+        return f"run {self.run_id} is at work since {since:%Y-%m-%d %H:%M %Z} (process {pid} on {host})"
 
 
 def this_process() -> str:

@@ -40,7 +40,7 @@ def begin(
         dead = () if rival else tuple(lease.close_dead(connection, spec.name, at, run_id))
         if rival is None:
             return Begun(run_id, dead)
-        ended = {"outcome": "busy", "exit_code": BUSY, "finished_at": at, "message": rival.sentence()}
+        ended = {"outcome": "busy", "exit_code": BUSY, "finished_at": at, "message": rival.sentence(spec.zone)}
         connection.execute(tables.runs.update().where(tables.runs.c.run_id == run_id).values(**ended))
     return Begun(run_id, rival=rival)
 

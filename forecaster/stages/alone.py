@@ -31,7 +31,7 @@ def predict_alone(
             return publish(spec, choice, as_of=instant, run_id=run_id, note=note)
         own = f"{instant.astimezone(spec.zone):%Y-%m-%d}-predict-{uuid.uuid4().hex[:8]}"
         if rival := work.begin(ledger, spec, run_id=own, kind="predict", as_of=instant).rival:
-            raise Busy(rival.sentence())
+            raise Busy(rival.sentence(spec.zone))
         try:
             done = publish(spec, choice or choose(spec, ledger), as_of=instant, run_id=own, note=note)
         except ForecasterError as error:

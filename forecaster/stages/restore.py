@@ -64,7 +64,7 @@ def _free(write: sa.Connection, spec: Spec) -> None:
     """Raises Busy where a run is at work."""
     standing = lease.held(write, spec.name)
     if standing is not None and not lease.is_gone(standing.holder) and standing.expires_at > datetime.now(UTC):
-        raise Busy(standing.sentence())
+        raise Busy(standing.sentence(spec.zone))
 
 
 def _there(write: sa.Connection, spec: Spec) -> Iterator[str]:

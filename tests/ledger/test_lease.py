@@ -21,7 +21,13 @@ from tests.ledger.publications import publication
 
 ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 11, 1, 8, 15, tzinfo=UTC)
-SPEC = Spec.model_validate({"name": "harbor-fleet", "demand": {"source": {"kind": "csv", "path": "demand.csv"}}})
+SPEC = Spec.model_validate(
+    {
+        "name": "harbor-fleet",
+        "timezone": "America/New_York",
+        "demand": {"source": {"kind": "csv", "path": "demand.csv"}},
+    }
+)
 ELSEWHERE = "another-host 0c1d 77 123456"
 
 
@@ -55,10 +61,11 @@ def test_who_comes_second_is_told_who_is_at_work_and_ends_as_busy(ledger: Ledger
     assert begin(ledger, "first").rival is None
     rival = begin(ledger, "second", NOW + timedelta(minutes=1)).rival
     assert rival is not None
-    assert rival.sentence().startswith("run first is at work since 2026-11-01 08:15 UTC (process ")
+    sentence = rival.sentence(SPEC.zone)
+    assert sentence.startswith("run first is at work since 2026-11-01 03:15 EST (process ")
     assert outcomes(ledger) == {"first": "running", "second": "busy"}
     [second] = [run for run in ledger.runs() if run.run_id == "second"]
-    assert (second.exit_code, second.message) == (BUSY, rival.sentence())
+    assert (second.exit_code, second.message) == (BUSY, sentence)
     assert second.finished_at is not None
 
 
