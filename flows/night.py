@@ -93,8 +93,9 @@ class Night:
         if found.rival:
             night._ledger.close()
             night.exit_code, night.outcome = BUSY, "busy"
-            night._troubles.append(found.rival.sentence())
-            night.progress.say(f"not begun: {found.rival.sentence()}")
+            told = found.rival.sentence(spec.zone)
+            night._troubles.append(told)
+            night.progress.say(f"not begun: {told}")
         else:
             _begun[night.run_id] = cast(Night, night)
         return night

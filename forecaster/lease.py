@@ -14,9 +14,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 
@@ -37,7 +36,7 @@ class Lease:
     taken_at: datetime
     expires_at: datetime
 
-    def sentence(self, zone: ZoneInfo) -> str:
+    def sentence(self, zone: tzinfo = UTC) -> str:
         """Who holds it since when, by the clocks of a zone."""
         host, _, pid, _ = self.holder.split(" ")
         since = self.taken_at.astimezone(zone)

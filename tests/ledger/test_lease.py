@@ -21,13 +21,8 @@ from tests.ledger.publications import publication
 
 ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 11, 1, 8, 15, tzinfo=UTC)
-SPEC = Spec.model_validate(
-    {
-        "name": "harbor-fleet",
-        "timezone": "America/New_York",
-        "demand": {"source": {"kind": "csv", "path": "demand.csv"}},
-    }
-)
+SOURCE = {"kind": "csv", "path": "demand.csv"}
+SPEC = Spec.model_validate({"name": "harbor-fleet", "timezone": "America/New_York", "demand": {"source": SOURCE}})
 ELSEWHERE = "another-host 0c1d 77 123456"
 
 
