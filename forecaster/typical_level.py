@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0, np.inf)  # peers by which a label's own mean is drawn to the others'
 SHARED = 2  # peers that a label needs, or it tells of one depot
+MOST = 64  # labels of an attribute that are told apart
 ALONE = 1.0  # variance of levels, in log counts, where there is but one peer
 
 _Doubles = NDArray[np.float64]
@@ -36,30 +37,40 @@ def typical(log_level: _Doubles, peers: _Rows, attributes: Sequence[Sequence[str
     """
     known = log_level[peers]
     mean = float(known.mean())
-    nothing = np.full(len(log_level), mean)
     if len(peers) == 1:
-        return Typical(nothing, ALONE)
-    labels = _indicators(attributes, peers, len(log_level))
-    center = labels[peers].mean(axis=0)
-    left, size, right = np.linalg.svd(labels[peers] - center, full_matrices=False)
-    along = left.T @ (known - mean)
-    best = Typical(nothing, np.inf)
+        return Typical(np.full(len(log_level), mean), ALONE)
+    columns, count = _columns(attributes, peers, len(log_level))
+    table = np.zeros((len(peers), count + 1))
+    table[np.arange(len(peers)), columns[:, peers]] = 1
+    table = table[:, :count]
+    center = table.mean(axis=0)
+    size, basis = np.linalg.eigh((table - center).T @ (table - center))
+    turned = (table - center) @ basis
+    along = turned.T @ (known - mean)
+    least, effects = np.inf, np.zeros(count)
     for penalty in PENALTIES:
-        kept = size**2 / (size**2 + penalty)
-        leverage = 1 / len(peers) + (left**2) @ kept
-        missed = (known - mean - left @ (kept * along)) / np.maximum(1 - leverage, 1 / len(peers))
-        if (variance := float(np.mean(missed**2))) < best.variance:
-            effects = right.T @ (size / (size**2 + penalty) * along)
-            best = Typical(mean + (labels - center) @ effects, variance)
-    return best
+        shrunk = 1 / (np.maximum(size, 0) + penalty)
+        leverage = 1 / len(peers) + turned**2 @ shrunk
+        missed = (known - mean - turned @ (shrunk * along)) / np.maximum(1 - leverage, 1 / len(peers))
+        if (variance := float(np.mean(missed**2))) < least:
+            least, effects = variance, basis @ (shrunk * along)
+    of_label = np.append(effects, 0.0)[columns].sum(axis=0)
+    return Typical(mean - float(center @ effects) + of_label, least)
 
 
-def _indicators(attributes: Sequence[Sequence[str]], peers: _Rows, depots: int) -> _Doubles:
-    """(depots, labels): 1 where a depot has the label; of those that some of the peers share, and not all."""
-    found = [np.zeros((depots, 0))]
-    for words in attributes:
-        names, code = np.unique(np.asarray(words, np.str_), return_inverse=True)
+def _columns(attributes: Sequence[Sequence[str]], peers: _Rows, depots: int) -> tuple[_Rows, int]:
+    """Numbers of depots' labels, (attributes, depots), and how many numbers there are, which itself is the number of a
+    label that tells nothing: of one peer, of all of them, or of too rare a kind."""
+    columns, used = np.zeros((len(attributes), depots), np.intp), 0
+    for row, words in enumerate(attributes):
+        names = {word: place for place, word in enumerate(sorted(set(words)))}
+        code = np.fromiter((names[word] for word in words), np.intp, depots)
         count = np.bincount(code[peers], minlength=len(names))
-        shared = np.flatnonzero((count >= SHARED) & (count < len(peers)) & (names != ""))
-        found.append((code[:, None] == shared).astype(float))
-    return np.concatenate(found, axis=1)
+        usable = (count >= SHARED) & (count < len(peers))
+        usable[names.get("", 0)] &= "" not in names
+        chosen = np.argsort(-count, kind="stable")
+        chosen = chosen[usable[chosen]][:MOST]
+        number = np.full(len(names), -1)
+        number[chosen] = used + np.arange(len(chosen))
+        columns[row], used = number[code], used + len(chosen)
+    return np.where(columns < 0, used, columns), used
