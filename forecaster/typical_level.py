@@ -42,10 +42,10 @@ def typical(log_level: _Doubles, peers: _Rows, attributes: Sequence[Sequence[str
     columns, count = _columns(attributes, peers, len(log_level))
     table = np.zeros((len(peers), count + 1))
     table[np.arange(len(peers)), columns[:, peers]] = 1
-    table = table[:, :count]
-    center = table.mean(axis=0)
-    size, basis = np.linalg.eigh((table - center).T @ (table - center))
-    turned = (table - center) @ basis
+    center = table[:, :count].mean(axis=0)
+    table = table[:, :count] - center
+    size, basis = np.linalg.eigh(table.T @ table)
+    turned = table @ basis
     along = turned.T @ (known - mean)
     least, effects = np.inf, np.zeros(count)
     for penalty in PENALTIES:
@@ -67,7 +67,8 @@ def _columns(attributes: Sequence[Sequence[str]], peers: _Rows, depots: int) -> 
         code = np.fromiter((names[word] for word in words), np.intp, depots)
         count = np.bincount(code[peers], minlength=len(names))
         usable = (count >= SHARED) & (count < len(peers))
-        usable[names.get("", 0)] &= "" not in names
+        if "" in names:
+            usable[names[""]] = False
         chosen = np.argsort(-count, kind="stable")
         chosen = chosen[usable[chosen]][:MOST]
         number = np.full(len(names), -1)

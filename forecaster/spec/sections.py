@@ -113,7 +113,8 @@ class Depots(Section):
     columns: DepotColumns = DepotColumns()
     """What the source calls its columns."""
     static: tuple[str, ...] = ()
-    """Columns that are one value a depot: city, country, subdivision, and what else tells depots apart."""
+    """Columns that are one value a depot: city, country, subdivision, and what else tells depots apart, such as a kind
+    or a size: they tell the level of a new depot."""
     aliases: Aliases | None = None
     """Former ids of renamed or merged depots."""
 
