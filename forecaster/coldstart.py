@@ -57,13 +57,11 @@ def guess(demand: _Floats, open_: _Bools, attributes: Mapping[str, Sequence[str]
     and nothing doubted.
     """
     known, attributes = _known(demand, open_), attributes or {}
-    new = _unsettled(known)
-    found = Guess(new, np.full((int(new.sum()), demand.shape[1]), np.nan, np.float32), np.zeros(int(new.sum())))
-    if not new.any():
-        return found
     level = _level(demand, known)
+    new = _unsettled(known, level > 0)
+    found = Guess(new, np.full((int(new.sum()), demand.shape[1]), np.nan, np.float32), np.zeros(int(new.sum())))
     peers = ~new & (level > 0)
-    if not peers.any():
+    if not new.any() or not peers.any():
         return found
     city = _groups(attributes.get("city"), peers)
     expected = typical(np.log1p(level), _thinned(np.flatnonzero(peers)), tuple(attributes.values()))
@@ -81,10 +79,11 @@ def guess(demand: _Floats, open_: _Bools, attributes: Mapping[str, Sequence[str]
     return found
 
 
-def _unsettled(known: _Bools) -> _Bools:
+def _unsettled(known: _Bools, alive: _Bools) -> _Bools:
+    """Whose past is guessed: the young depots', unless they are most of those that could be peers; `alive` ones can."""
     days = known.sum(axis=1)
-    young, cold = days < SETTLED, days < MIN_HISTORY
-    new: _Bools = young if 2 * (~young).sum() >= (~cold).sum() else cold
+    young, few = days < SETTLED, days < MIN_HISTORY
+    new: _Bools = young if 2 * (alive & ~young).sum() >= (alive & ~few).sum() else few
     return new
 
 

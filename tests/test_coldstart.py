@@ -124,6 +124,16 @@ def test_where_most_depots_are_young_only_the_cold_ones_are_guessed() -> None:
     assert coldstart.guess(demand, open_).rows.tolist() == [False, False, False, False, True]
 
 
+def test_depots_that_are_asleep_do_not_make_the_others_young() -> None:
+    """Three closed two months ago, two opened six weeks ago, as one does tomorrow."""
+    asleep = [np.concatenate([weeks(1, 14), [NAN] * 60]) for _ in range(3)]
+    opened = np.concatenate([[NAN] * 116, weeks(2, 6)])
+    demand, open_ = counts(*asleep, opened, opened, [NAN] * 158)
+    found = coldstart.guess(demand, open_)
+    assert found.rows.tolist() == [False] * 5 + [True]
+    np.testing.assert_allclose(found.past[0, 116:], weeks(2, 6), rtol=1e-6)
+
+
 def test_gaps_after_the_first_known_day_stay_unknown() -> None:
     demand, open_ = counts(weeks(1), [NAN] * 20 + [5.0] + [NAN] * 21)
     found = coldstart.guess(demand, open_).past
