@@ -12,7 +12,7 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -53,6 +53,14 @@ install_import_hook("forecaster.model", "beartype.beartype")
 
 def pytest_unconfigure() -> None:
     shutil.rmtree(HOME, ignore_errors=True)
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """`forecaster …` in this process: exit code, standard output, standard error."""
+    from tests.calls import caller
+
+    return caller(monkeypatch, capsys)
 
 
 # --- the network ------------------------------------------------------------------------------------------------------

@@ -12,17 +12,12 @@ import typer
 
 from forecaster import cli
 from forecaster.errors import LedgerError, NoUsableData
-from tests.calls import Call, caller
+from tests.calls import Call
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = sorted(typer.main.get_command(cli.app).commands)  # type: ignore[attr-defined]
 HEAVY = {"pandas", "pyarrow", "numpy", "jax", "prefect", "mlflow", "sqlalchemy", "pandera", "deltalake", "onnxruntime"}
 GOOD = "name: t\ntimezone: America/New_York\ndemand: {source: {kind: csv, path: demand.csv}}\n"
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    return caller(monkeypatch, capsys)
 
 
 @pytest.fixture

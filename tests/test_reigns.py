@@ -17,7 +17,7 @@ from forecaster.spec import Spec, load
 from forecaster.stages import remember
 from forecaster.stages.remember import Record
 from tests import graphs
-from tests.calls import Call, caller
+from tests.calls import Call
 from tests.graphs import small as tiny
 
 
@@ -28,11 +28,6 @@ def file(tmp_path: Path) -> Path:
         "name: t\ntimezone: America/New_York\ndemand: {source: {kind: csv, path: demand.csv}}\nstate: state\n", "utf-8"
     )
     return made
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    return caller(monkeypatch, capsys)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from forecaster.spec import load
 from forecaster.stages.ingest import ingest
-from tests.calls import Call, caller
+from tests.calls import Call
 
 FIRST = date(2024, 1, 1)
 LAST = FIRST + timedelta(days=41)
@@ -29,11 +29,6 @@ def file(tmp_path: Path) -> Path:
     )
     ingest(load(made), now=NOW)
     return made
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    return caller(monkeypatch, capsys)
 
 
 def test_the_list_shows_each_row_with_its_state_its_rule_and_its_message(file: Path, call: Call) -> None:

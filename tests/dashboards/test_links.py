@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from dashboards.ops.access import links
 from forecaster import visits
 from forecaster.ledger import Ledger
-from tests.calls import Call, caller
+from tests.calls import Call
 from tests.dashboards.guests import HOME, SECRET, Guest, declared, hang_up, house
 from tests.dashboards.seed import NOON, fill, publication
 from tests.dashboards.visitor import text
@@ -49,11 +49,6 @@ def url(file: Path) -> str:
 @pytest.fixture(scope="module")
 def app(url: str) -> FastAPI:
     return house(url, declared())
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    return caller(monkeypatch, capsys)
 
 
 def test_a_screen_opens_its_link_once_and_sees_its_view_from_then_on(app: FastAPI, url: str) -> None:

@@ -8,12 +8,7 @@ import pytest
 
 from forecaster.ledger import Ledger
 from forecaster.spec import Spec, load
-from tests.calls import Call, caller
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    return caller(monkeypatch, capsys)
+from tests.calls import Call
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from forecaster.spec import load
 from forecaster.stages import bundling
 from forecaster.stages.know import know
 from tests import fleets
-from tests.calls import Call, caller
+from tests.calls import Call
 from tests.fleets import AS_OF, Fleet
 from tests.graphs import signer
 from tests.panels import quickly
@@ -47,11 +47,6 @@ def fleet(kept: Fleet, tmp_path: Path) -> Fleet:
     shutil.copytree(kept.file.parent, tmp_path / "fleet")
     file = tmp_path / "fleet" / "pipeline.yaml"
     return Fleet(file, load(file), tmp_path / "fleet" / kept.bundle.relative_to(kept.file.parent))
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    return caller(monkeypatch, capsys)
 
 
 def predicted(call: Call, fleet: Fleet, *more: object) -> tuple[int, dict[str, object], str]:
