@@ -46,7 +46,7 @@ WITHOUT_EXTRAS := \
 
 .DEFAULT_GOAL := help
 .PHONY: help env run page test check format lock bench bench-accuracy bench-example bench-speed bench-growth bench-scale \
-  bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-what-if clean
+  bench-variants bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-what-if clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -90,6 +90,9 @@ bench-accuracy: $(ENV) ## measure the model and its rivals on eight real dataset
 
 bench-example: $(ENV) ## measure the worked example beside what became of it, Prophet and the seasonal naive
 	@$(BIN)/python -m tests.benchmarks.worked_example
+
+bench-variants: $(ENV) ## measure the model on smaller, shorter, quieter and broken versions of the real datasets (20 minutes)
+	@$(BIN)/python -m tests.benchmarks.variants
 
 bench-cold: $(ENV) ## measure forecasts of depots that have just opened
 	@$(BIN)/python -m tests.benchmarks.cold

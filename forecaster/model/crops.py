@@ -22,6 +22,9 @@ from forecaster.values import Panel
 DAYS = 56  # of which the days on the device are a multiple, so that two months of nights share a program
 MOST_GAPS = 0.4  # share of a crop's days that are hidden at random, at most: whole ones are learned by heart
 HIDE = 0.15  # share of crops that begin as if the depot had opened within them, so that new depots are no surprise
+SHIFT = 0.03  # share of crops in which demand moves to another level for good, as when a large customer leaves
+FAR = 1.0  # how far, as a standard deviation in log counts; small shifts happen by themselves
+LATELY = 60  # days up to the first origin, on one of which it moves
 
 
 class Data(NamedTuple):
@@ -106,34 +109,45 @@ class Places(NamedTuple):
     opened: Array  # days at the crop's beginning that are hidden
     blur: Array  # (batch, features): what is added to the calendar, the same on all days of a crop
     gaps: Array  # the share of days that are hidden
-    key: Array  # which says which
+    moved: Array  # the crop's day on which demand moves to another level
+    shift: Array  # how far, in log counts
+    key: Array  # which days are hidden
 
 
 def draw(key: Array, sizes: Cut, *, batch: int, depots: Array, days: Array, blur: Array) -> Places:
-    """Places of crops of the first `depots` depots within the first `days` days, some with their beginning hidden.
+    """Places of crops of the first `depots` depots within the first `days` days, some with their beginning hidden,
+    a few with demand moves to another level before the first origin.
 
     `blur` (features,) is how far each feature of the calendar is off, as a standard deviation.
     """
-    pick, when, hide, where, off, gap, which = jax.random.split(key, 7)
+    pick, when, hide, where, off, gap, which, move, since, far = jax.random.split(key, 10)
     if sizes.whole:
         whose = (jax.random.randint(pick, (), 0, depots) + jnp.arange(batch)) % depots
         nothing = jnp.zeros(batch, jnp.int32)
         last = jnp.broadcast_to(days - sizes.horizon - 1, (batch,))
-        plain = jnp.zeros((batch, len(blur))), jnp.zeros(batch)
-        return Places(whose, last, nothing, *plain, jax.random.split(which, batch))
+        none = jnp.zeros(batch)
+        return Places(
+            whose, last, nothing, jnp.zeros((batch, len(blur))), none, nothing, none, jax.random.split(which, batch)
+        )
     whose = jax.random.randint(pick, (batch,), 0, depots)
     last = jax.random.randint(when, (batch,), sizes.span, days - sizes.horizon)
     opened = jax.random.randint(where, (batch,), sizes.length - sizes.scan, sizes.length - 1)
     opened = jnp.where(jax.random.bernoulli(hide, HIDE, (batch,)), opened, 0)
     blurred = blur[None] * jax.random.normal(off, (batch, len(blur)))
     gaps = MOST_GAPS * jax.random.uniform(gap, (batch,))
-    return Places(whose, last, opened, blurred, gaps, jax.random.split(which, batch))
+    moved = sizes.length - sizes.span - jax.random.randint(since, (batch,), 1, LATELY + 1)
+    moves = jax.random.bernoulli(move, SHIFT, (batch,))
+    shift = jnp.where(moves, FAR * jax.random.normal(far, (batch,)), 0.0)
+    return Places(whose, last, opened, blurred, gaps, moved, shift, jax.random.split(which, batch))
 
 
 def crop(data: Data, places: Places, sizes: Cut) -> tuple[Window, Array]:
     """The windows of a batch, and the demand of their days and of the horizon's."""
     window, demand = cut(data, places.depots, places.last, sizes.length, sizes.horizon)
+    since = jnp.arange(demand.shape[1])[None] >= places.moved[:, None]
+    demand = demand * jnp.where(since, jnp.exp(places.shift)[:, None], 1.0)
     hidden = jnp.arange(sizes.length)[None] < places.opened[:, None]
     hidden |= jax.vmap(lambda key, share: jax.random.bernoulli(key, share, (sizes.length,)))(places.key, places.gaps)
     calendar = window.calendar + places.blur[:, None]
-    return window._replace(demand=jnp.where(hidden, jnp.nan, window.demand), calendar=calendar), demand
+    seen = jnp.where(hidden, jnp.nan, demand[:, : sizes.length])
+    return window._replace(demand=seen, calendar=calendar), demand

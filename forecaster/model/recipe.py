@@ -15,7 +15,7 @@ LEAST_STEPS = 6  # gradient steps an epoch, however few the data
 WEIGHT_DECAY = 1e-2
 EPOCHS = 30
 SEEN = 33_000  # depot-days of 60 depots and one and a half years, to which `Preset.steps` belong
-FEWEST, MOST = 0.5, 4.5  # times `Preset.steps`
+FEWEST, MOST = 1.0, 4.5  # times `Preset.steps`
 
 
 @dataclass(frozen=True)

@@ -13,17 +13,15 @@ from __future__ import annotations
 
 import copy
 from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from forecaster.errors import MissingExtra
 from forecaster.evaluation.backtest import Predictor
-from forecaster.evaluation.baselines.classical import filled
 from forecaster.evaluation.baselines.naive import completed
 from forecaster.evaluation.baselines.optional import needed, quietly
-from forecaster.values import Doubles, Forecast, Panel
+from forecaster.values import Forecast, Panel
+from tests.benchmarks import frames
 
 LAGS = (1, 2, 3, 4, 5, 6, 7, 14, 21, 28, 364)
 PARAMETERS = {
@@ -58,7 +56,7 @@ def mlforecast(panel: Panel, levels: tuple[float, ...]) -> Predictor:
         },
         target_transforms=[transforms.LocalStandardScaler()],
     )
-    rows = _rows(panel, range(max(0, panel.history - MOST // len(panel.depot_ids)), panel.history))
+    rows = frames.rows(panel, range(max(0, panel.history - MOST // len(panel.depot_ids)), panel.history))
     with quietly():  # it warns of lags that lie before the first day
         model.fit(
             rows,
@@ -72,9 +70,9 @@ def mlforecast(panel: Panel, levels: tuple[float, ...]) -> Predictor:
     def predict(at: Panel) -> Forecast:
         now = copy.deepcopy(model)
         if at.history > until:
-            since = _rows(at, range(until, at.history)).drop(columns="weight")
+            since = frames.rows(at, range(until, at.history)).drop(columns="weight")
             now.update(since[since["unique_id"].isin(now.ts.uids)])  # it takes no depot that opened since
-        ahead = _known_ahead(at, range(at.history, at.history + at.horizon), now.ts.uids)
+        ahead = frames.known_ahead(at, range(at.history, at.history + at.horizon), now.ts.uids)
         with quietly():
             said = now.predict(at.horizon, X_df=ahead)
         point = np.full((len(at.depot_ids), at.horizon), np.nan)
@@ -82,45 +80,3 @@ def mlforecast(panel: Panel, levels: tuple[float, ...]) -> Predictor:
         return completed(at, levels, np.repeat(point[:, :, None], len(levels), axis=2))
 
     return predict
-
-
-def _rows(panel: Panel, days: range) -> pd.DataFrame:
-    """A row for each of the days and depots from its first known count on; a gap is filled, and weighs nothing."""
-    known = np.where(panel.open[:, : panel.history], panel.demand, np.nan)
-    series: Doubles = np.log1p(filled(known))
-    isknown = np.isfinite(known)
-    begun = np.where(isknown.any(axis=1), isknown.argmax(axis=1), panel.history)
-    frame = _known_ahead(panel, days, np.arange(len(panel.depot_ids)))
-    frame["y"] = series[:, days.start : days.stop].reshape(-1)
-    frame["weight"] = isknown[:, days.start : days.stop].reshape(-1).astype(float)
-    frame = frame.assign(**_statics(panel, len(days)))
-    return frame[(np.asarray(days)[None] >= begun[:, None]).reshape(-1)].reset_index(drop=True)
-
-
-def _known_ahead(panel: Panel, days: range, depots: Any) -> pd.DataFrame:
-    """What is known of the days before they come: their dates, holidays, covariates, and who is open."""
-    rows, span = np.asarray(depots, int), slice(days.start, days.stop)
-    dates = panel.days[span]
-    month = dates.astype("datetime64[M]")
-    by_day = {
-        "weekday": (dates.astype(np.int64) + 3) % 7,
-        "month": month.astype(np.int64) % 12,
-        "day": (dates - month.astype(dates.dtype)).astype(np.int64),
-        "day_of_year": (dates - dates.astype("datetime64[Y]").astype(dates.dtype)).astype(np.int64),
-    }
-    columns: dict[str, Any] = {
-        "unique_id": np.repeat(rows, len(dates)),
-        "ds": np.tile(dates.astype("datetime64[ns]"), len(rows)),
-        **{name: np.tile(values, len(rows)) for name, values in by_day.items()},
-        "open": panel.open[rows, span].reshape(-1).astype(float),
-    }
-    for place, name in enumerate(panel.calendar_names):
-        if "holiday" in name:
-            columns[name] = panel.calendar[panel.calendar_group[rows], span, place].reshape(-1)
-    for place in range(len(panel.encoding.covariates)):
-        columns[f"covariate_{place}"] = panel.covariates[rows, span, place].reshape(-1)
-    return pd.DataFrame(columns)
-
-
-def _statics(panel: Panel, days: int) -> dict[str, Any]:
-    return {f"static_{place}": np.repeat(panel.statics[:, place], days) for place in range(len(panel.encoding.statics))}

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from forecaster.model import crops
-from forecaster.model.crops import DAYS, HIDE, MOST_GAPS, Cut
+from forecaster.model.crops import DAYS, HIDE, LATELY, MOST_GAPS, SHIFT, Cut
 from forecaster.model.features import LOOKBACK
 from tests import panels
 
@@ -60,6 +60,7 @@ def test_places_lie_within_depots_and_days_and_reach_their_ends() -> None:
 
 def test_a_crop_hides_a_beginning_and_blurs_what_may_be_blurred() -> None:
     data, drawn = crops.on_device(PANEL, 64), places(64)
+    drawn = drawn._replace(shift=jnp.zeros(64))
     window, demand = crops.crop(data, drawn, SIZES)
     plain, wanted = crops.cut(data, drawn.depots, drawn.last, SIZES.length, 3)
     np.testing.assert_array_equal(demand, wanted)  # what is learned from is not hidden
@@ -76,6 +77,28 @@ def test_a_crop_hides_a_beginning_and_blurs_what_may_be_blurred() -> None:
     np.testing.assert_allclose(off - off[:, :1], 0, atol=1e-6)  # the same on all days of a crop
     assert not off[..., [0, 2, 3]].any()
     assert 0.3 < off[:, 0, 1].std() < 0.7
+
+
+def test_in_a_few_crops_demand_moves_to_another_level_before_the_first_origin() -> None:
+    drawn = places(4000)
+    first = SIZES.length - 1 - SIZES.span
+    assert (np.min(drawn.moved), np.max(drawn.moved)) == (first + 1 - LATELY, first)
+    moves = np.asarray(drawn.shift) != 0
+    assert abs(moves.mean() - SHIFT) < 0.01
+    assert 0.8 < np.asarray(drawn.shift)[moves].std() < 1.2
+
+
+def test_what_moved_stays_where_it_is_up_to_the_last_day_that_is_forecast() -> None:
+    data, drawn = crops.on_device(PANEL, 64), places(3)
+    drawn = drawn._replace(
+        shift=jnp.log(jnp.asarray([0.5, 3.0, 1.0])), moved=jnp.asarray([410, 400, 400]), gaps=jnp.zeros(3)
+    )
+    _, before = crops.cut(data, drawn.depots, drawn.last, SIZES.length, 3)
+    window, demand = crops.crop(data, drawn._replace(opened=jnp.zeros(3, jnp.int32)), SIZES)
+    for row, (day, factor) in enumerate([(410, 0.5), (400, 3.0), (400, 1.0)]):
+        np.testing.assert_array_equal(demand[row, :day], before[row, :day])
+        np.testing.assert_allclose(demand[row, day:], factor * np.asarray(before[row, day:]), rtol=1e-6)
+        np.testing.assert_array_equal(window.demand[row], demand[row, : SIZES.length])
 
 
 def test_the_same_key_draws_the_same_places() -> None:

@@ -1,0 +1,113 @@
+"""The torch GRU of neuralforecast, with what ours is told of the days to come.
+
+neuralforecast brings torch, ray and lightning, and stands in no extra. It runs with the packages of ours:
+
+    uv pip install --target FOLDER torch==2.13.0
+    uv pip install --no-deps --target FOLDER neuralforecast==3.3.0 pytorch-lightning lightning-utilities torchmetrics \
+        coreforecast utilsforecast optuna ray tensorboardx colorlog tqdm safetensors msgpack
+    PYTHONPATH=FOLDER python -m tests.benchmarks.accuracy --models neuralforecast
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from forecaster.errors import MissingExtra
+from forecaster.evaluation.backtest import Predictor
+from forecaster.evaluation.baselines.naive import completed
+from forecaster.evaluation.baselines.optional import needed, quietly
+from forecaster.values import Forecast, Panel
+from tests.benchmarks import frames
+
+READ = 56  # days before a forecast that the model reads
+STEPS = 2000
+WORDS = {"weekday": 7, "month": 12}  # columns that are embedded instead of scaled, and their number of values
+TALKATIVE = ("pytorch_lightning", "lightning.pytorch", "pytorch_lightning.utilities.rank_zero")  # loggers
+
+
+def neuralforecast(panel: Panel, levels: tuple[float, ...]) -> Predictor:
+    """Quantiles of the log counts, two layers of the library's own size, all depots in one model.
+
+    Raises MissingExtra where neuralforecast is not installed.
+    """
+    if find_spec("neuralforecast") is None:
+        raise MissingExtra(f"no package neuralforecast; the head of {__file__} says how to install it")
+    with _still():
+        library = needed("neuralforecast", "neuralforecast")
+        models = needed("neuralforecast.models", "neuralforecast")
+        losses = needed("neuralforecast.losses.pytorch", "neuralforecast")
+        rows = frames.rows(panel, range(panel.history))
+        static = {name: len(words) + 1 for name, words in _statics(panel).items()}
+        futures = [name for name in rows if name not in {"unique_id", "ds", "y", "weight", *static}]
+        model = library.NeuralForecast(
+            models=[
+                models.GRU(
+                    h=panel.horizon,
+                    input_size=READ,
+                    futr_exog_list=futures,
+                    stat_exog_list=list(static) or None,
+                    cat_exog_list=[*WORDS, *static],
+                    categorical_cardinalities={**WORDS, **static},
+                    loss=losses.MQLoss(quantiles=list(levels)),
+                    max_steps=STEPS,
+                    num_lr_decays=3,
+                    start_padding_enabled=True,
+                    random_seed=0,
+                    alias="gru",
+                    logger=False,
+                    enable_progress_bar=False,
+                    enable_model_summary=False,
+                    enable_checkpointing=False,
+                    accelerator="cpu",
+                )
+            ],
+            freq="D",
+            local_scaler_type="standard",
+        )
+        model.fit(_masked(rows, static), static_df=_of_each(panel, rows))
+
+    def predict(at: Panel) -> Forecast:
+        with _still():
+            since = frames.rows(at, range(max(0, at.history - 2 * READ), at.history))
+            ids = since["unique_id"].unique()
+            ahead = frames.known_ahead(at, range(at.history, at.history + at.horizon), ids)
+            said = model.predict(_masked(since, static), static_df=_of_each(at, since), futr_df=ahead)
+        log = said[[name for name in said if name.startswith("gru")]].to_numpy()
+        quantiles = np.full((len(at.depot_ids), at.horizon, len(levels)), np.nan)
+        quantiles[ids] = np.expm1(log.reshape(-1, at.horizon, len(levels)))
+        return completed(at, levels, quantiles)
+
+    return predict
+
+
+def _masked(rows: pd.DataFrame, static: dict[str, int]) -> pd.DataFrame:
+    """The rows as the library wants them: a day that was filled is not learned from."""
+    return rows.drop(columns=list(static)).rename(columns={"weight": "available_mask"})
+
+
+def _statics(panel: Panel) -> dict[str, Any]:
+    names = frames.statics(panel, 1)
+    return dict(zip(names, panel.encoding.statics.values(), strict=True))
+
+
+def _of_each(panel: Panel, rows: pd.DataFrame) -> pd.DataFrame | None:
+    """The static codes of the depots that have a row."""
+    frame = pd.DataFrame({"unique_id": np.arange(len(panel.depot_ids)), **frames.statics(panel, 1)})
+    kept = frame[frame["unique_id"].isin(rows["unique_id"])].reset_index(drop=True)
+    return kept if len(kept.columns) > 1 else None
+
+
+@contextmanager
+def _still() -> Iterator[None]:
+    """Without what the library says on the way."""
+    for name in TALKATIVE:
+        logging.getLogger(name).setLevel(logging.ERROR)
+    with quietly():
+        yield
