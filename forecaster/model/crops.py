@@ -116,7 +116,7 @@ class Places(NamedTuple):
 
 def draw(key: Array, sizes: Cut, *, batch: int, depots: Array, days: Array, blur: Array) -> Places:
     """Places of crops of the first `depots` depots within the first `days` days, some with their beginning hidden,
-    a few with demand moves to another level before the first origin.
+    a few with demand that moves to another level before the first origin.
 
     `blur` (features,) is how far each feature of the calendar is off, as a standard deviation.
     """
