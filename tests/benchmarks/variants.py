@@ -1,6 +1,6 @@
 """Measure the model on what other people's data may look like: real datasets made smaller, shorter, quieter or broken.
 
-make bench-variants, or python -m tests.benchmarks.variants [--variants a,b] [--models x,y] [--seed N] [--last]
+make bench-variants, or python -m tests.benchmarks.variants [--variants NAME …] [--models x,y] [--seed N] [--last]
 
 Eight weekly cutoffs on the 56 days before the last 56, so that choices may be made here; `--last` measures the last 56
 days instead. Fifty depots of many years say little of ten depots of one year, and nothing of a customer who leaves.
@@ -141,14 +141,14 @@ VARIANTS: Mapping[str, tuple[str, Change]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--variants", default="", help="beginnings of names, by default all")
+    parser.add_argument("--variants", nargs="*", default=[""], help="beginnings of names, by default all")
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--seed", type=int, help="of our training")
     parser.add_argument("--last", action="store_true", help="the last 56 days, by which nothing may be chosen")
     given = parser.parse_args()
     figures: list[Figure] = []
     for name, (dataset, change) in VARIANTS.items():
-        if not name.startswith(tuple(given.variants.split(","))):
+        if not name.startswith(tuple(given.variants)):
             continue
         panel, spec = real.panel_of(dataset), real.spec_of(dataset)
         if given.seed is not None:
