@@ -175,6 +175,18 @@ class Panel:
             calendar=self.calendar[:, :days],
         )
 
+    def last(self, days: int) -> Panel:
+        """The panel without what lies before the last `days` days of its history."""
+        start = max(self.history - days, 0)
+        return replace(
+            self,
+            days=self.days[start:],
+            demand=self.demand[:, start:],
+            open=self.open[:, start:],
+            covariates=self.covariates[:, start:],
+            calendar=self.calendar[:, start:],
+        )
+
     def among(self, depot_ids: Sequence[str]) -> Panel:
         """The same panel for these depots in this order; one that is not in it has no known day and is never open.
 

@@ -53,6 +53,16 @@ def test_an_earlier_cutoff_by_hand() -> None:
             given.at(outside)
 
 
+def test_the_last_days_keep_the_cutoff_and_the_days_after_it() -> None:
+    given = panel(3, 20)
+    last = given.last(5)
+    assert (last.history, last.cutoff, last.target_dates) == (5, given.cutoff, given.target_dates)
+    np.testing.assert_array_equal(last.demand, given.demand[:, 15:])
+    np.testing.assert_array_equal(last.covariates, given.covariates[:, 15:])
+    np.testing.assert_array_equal(last.calendar, given.calendar[:, 15:])
+    assert given.last(99).history == 20
+
+
 def test_actuals_after_a_cutoff_are_unknown_where_the_history_ends() -> None:
     given = bare([[1, 2, NAN, 4, 5]], horizon=3)
     np.testing.assert_array_equal(given.actuals(date(2024, 1, 1)), [[2, NAN, 4]])

@@ -44,18 +44,7 @@ def some(depots: int, days: int) -> Change:
 def recent(days: int) -> Change:
     """The last so many days before the first cutoff alone."""
 
-    def change(panel: Panel) -> Panel:
-        start = max(0, panel.history - DAYS - days)
-        return replace(
-            panel,
-            days=panel.days[start:],
-            demand=panel.demand[:, start:],
-            open=panel.open[:, start:],
-            covariates=panel.covariates[:, start:],
-            calendar=panel.calendar[:, start:],
-        )
-
-    return change
+    return lambda panel: panel.last(days + DAYS)
 
 
 def thinned(mean: float) -> Change:

@@ -8,7 +8,6 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from forecaster.evaluation.baselines.boosted import _recent
 from forecaster.evaluation.baselines.features import LOOKBACK, Rows, Table
 from tests.panels import NAN, bare, panel
 
@@ -30,7 +29,7 @@ def test_a_row_is_the_same_in_training_and_when_forecasting() -> None:
     cutoff = given.cutoff - timedelta(days=20)
     then = given.at(cutoff)
     training = Table(given).matrix(rows(3, then.history - 1, 7))
-    recent = _recent(then)
+    recent = then.last(LOOKBACK)
     assert recent.history == LOOKBACK < then.history
     np.testing.assert_allclose(Table(recent).matrix(rows(3, LOOKBACK - 1, 7)), training, rtol=1e-4, atol=1e-5)
 

@@ -7,7 +7,7 @@ latter learns by heart how fast the depot once grew.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,7 @@ class _Boosted:
     levels: tuple[float, ...]
 
     def __call__(self, panel: Panel) -> Forecast:
-        recent = _recent(panel)
+        recent = panel.last(LOOKBACK)
         table, depot = Table(recent), np.arange(len(panel.depot_ids))
         point = np.empty((len(depot), panel.horizon))
         for step, booster in enumerate(self.boosters, 1):
@@ -71,19 +71,6 @@ class _Boosted:
             point[:, step - 1] = booster.predict(table.matrix(rows)) + table.level_at(rows)
         point = np.where(panel.cold[:, None], np.nan, point)
         return completed(panel, self.levels, np.expm1(point[:, :, None] + self.spread))
-
-
-def _recent(panel: Panel) -> Panel:
-    """The panel without the days that no feature of its cutoff looks back to."""
-    start = max(panel.history - LOOKBACK, 0)
-    return replace(
-        panel,
-        days=panel.days[start:],
-        demand=panel.demand[:, start:],
-        open=panel.open[:, start:],
-        covariates=panel.covariates[:, start:],
-        calendar=panel.calendar[:, start:],
-    )
 
 
 def _usable(table: Table, step: int, first: int, end: int, random: np.random.Generator) -> Rows:
