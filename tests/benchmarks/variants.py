@@ -2,8 +2,9 @@
 
 make bench-variants, or python -m tests.benchmarks.variants [--variants NAME …] [--models x,y] [--seed N] [--last]
 
-Eight weekly cutoffs on the 56 days before the last 56, so that choices may be made here; `--last` measures the last 56
-days instead. Fifty depots of many years say little of ten depots of one year, and nothing of a customer who leaves.
+Eight weekly cutoffs on the 56 days before the last 56, so that choices may be made here, or on the 56 days up to a day
+after Christmas; `--last` measures the last 56 days instead. Fifty depots of many years say little of ten depots of one
+year, and nothing of a customer who leaves.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import argparse
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 
 import numpy as np
 
@@ -45,6 +46,11 @@ def recent(days: int) -> Change:
     """The last so many days before the first cutoff alone."""
 
     return lambda panel: panel.last(days + DAYS)
+
+
+def until(year: int, month: int, day: int) -> Change:
+    """Up to that day, the last of the 56: most panels end in summer, and holidays are what people roster for."""
+    return lambda panel: panel.at(date(year, month, day))
 
 
 def thinned(mean: float) -> Change:
@@ -96,6 +102,23 @@ def bare(panel: Panel) -> Panel:
     return replace(panel, covariates=panel.covariates[:, :, :0], encoding=replace(panel.encoding, covariates=()))
 
 
+def untold(panel: Panel) -> Panel:
+    """Closed days as zeros that nobody explains, as in most files."""
+    demand = np.where(panel.open[:, : panel.history], panel.demand, np.float32(0))
+    return replace(panel, demand=demand, open=np.ones_like(panel.open))
+
+
+def zeros(panel: Panel) -> Panel:
+    """Unknown days as zeros."""
+    return replace(panel, demand=np.nan_to_num(panel.demand), open=np.ones_like(panel.open))
+
+
+def resized(panel: Panel) -> Panel:
+    """Depots a hundredth to a thousand times as large."""
+    factor = 10 ** np.random.default_rng(0).uniform(-2, 3, (len(panel.depot_ids), 1))
+    return replace(panel, demand=np.round(panel.demand * factor).astype(np.float32))
+
+
 def both(first: Change, then: Change) -> Change:
     return lambda panel: then(first(panel))
 
@@ -125,6 +148,14 @@ VARIANTS: Mapping[str, tuple[str, Change]] = {
     "bayarea, 15 depots": ("bayarea_bikeshare14", some(15, 280)),
     "bayarea, 40 % less 20 days before": ("bayarea_bikeshare14", shifted(20, 0.6)),
     "bayarea, 120 days": ("bayarea_bikeshare14", some(40, 120)),
+    "favorita, two years, Christmas": ("favorita_transactions", both(until(2017, 1, 27), TWO_YEARS)),
+    "chicago, two years, Christmas": ("chicago_l_stations", both(until(2016, 1, 17), TWO_YEARS)),
+    "muenster, two years, Christmas": ("muenster_bike_counters", both(until(2026, 1, 23), TWO_YEARS)),
+    "melbourne, 10 depots, Christmas": ("melbourne_pedestrians", both(until(2014, 2, 16), some(10, 700))),
+    "favorita, an order every third day": ("favorita_transactions", both(TWO_YEARS, thinned(0.3))),
+    "favorita, depots of all sizes": ("favorita_transactions", both(TWO_YEARS, resized)),
+    "rossmann, closed days not told": ("rossmann", both(some(60, 800), untold)),
+    "recruit, unknown days as zeros": ("recruit_restaurants", both(some(100, 400), zeros)),
 }
 
 
@@ -135,6 +166,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, help="of our training")
     parser.add_argument("--last", action="store_true", help="the last 56 days, by which nothing may be chosen")
     given = parser.parse_args()
+    for begun in given.variants:
+        if not any(name.startswith(begun) for name in VARIANTS):
+            parser.error(f"no variant begins with {begun!r}, wanted one of: {'; '.join(VARIANTS)}")
     figures: list[Figure] = []
     for name, (dataset, change) in VARIANTS.items():
         if not name.startswith(tuple(given.variants)):
@@ -144,10 +178,10 @@ def main() -> None:
             spec = spec.model_copy(update={"training": spec.training.model_copy(update={"seed": given.seed})})
         panel = change(panel if given.last else panel.at(panel.cutoff - timedelta(days=DAYS)))
         for model in given.models.split(","):
-            begun = time.perf_counter()
+            started = time.perf_counter()
             found = _measured(model, panel, spec)
             numbers = "  ".join(f"{metric} {found[metric]:.3f}" for metric in ("mase", "wql", "bias", "coverage"))
-            print(f"{name:46}{model:24}{numbers}  {time.perf_counter() - begun:.0f} s", flush=True)
+            print(f"{name:46}{model:24}{numbers}  {time.perf_counter() - started:.0f} s", flush=True)
             figures += [
                 Figure(f"{name}: {model}: {metric}", found[metric], "") for metric in ("mase", "wql", "coverage")
             ]
