@@ -91,7 +91,7 @@ bench-accuracy: $(ENV) ## measure the model and its rivals on eight real dataset
 bench-example: $(ENV) ## measure the worked example beside what became of it, Prophet and the seasonal naive
 	@$(BIN)/python -m tests.benchmarks.worked_example
 
-bench-variants: $(ENV) ## measure the model on smaller, shorter, quieter and broken versions of the real datasets (20 minutes)
+bench-variants: $(ENV) ## measure the model on smaller, shorter, quieter and broken versions of the real datasets (40 minutes)
 	@$(BIN)/python -m tests.benchmarks.variants
 
 bench-cold: $(ENV) ## measure forecasts of depots that have just opened
