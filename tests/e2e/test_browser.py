@@ -253,8 +253,14 @@ def test_without_a_server_pages_seen_before_are_shown_and_say_so(browser: Browse
 
 
 def until(condition: str) -> str:
-    """A script that ends when this is so; Playwright's own would evaluate text, which our pages forbid."""
-    return f"async () => {{ while (!({condition})) await new Promise(go => setTimeout(go, 20)); }}"
+    """A script that ends when this is so, and fails when it is not so within half a minute.
+
+    Playwright's own would evaluate text, which our pages forbid.
+    """
+    return f"""async () => {{
+      for (const begun = Date.now(); !({condition}); await new Promise(go => setTimeout(go, 20)))
+        if (Date.now() - begun > 30_000) throw new Error("not so on " + location.href);
+    }}"""
 
 
 def kept_pages(page: Page) -> list[str]:
@@ -277,6 +283,8 @@ def test_what_somebody_saw_is_forgotten_when_they_sign_out_or_nobody_is_signed_i
     def looks(page: Page) -> None:
         provider.audience = CLIENT
         page.goto(home)
+        page.evaluate(until("(await navigator.serviceWorker.getRegistration())?.active"))
+        page.reload()  # a page on its way while a worker starts, as after signing out, is its own from the next load on
         page.evaluate(until("navigator.serviceWorker.controller"))
         page.goto(home + "depot/NYC-01")
         page.evaluate(until("await caches.match('/depot/NYC-01')"))
