@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from forecaster.model import export
+from forecaster.model.features import LOOKBACK
 from forecaster.serving import archive, bundle
 from forecaster.serving.predict import Predictor
 from forecaster.serving.reference import Reference
@@ -89,4 +90,4 @@ def test_an_export_and_a_prediction_pickle_nothing(tmp_path: Path, monkeypatch: 
     folder = bundle.write(tmp_path / "bundles", graph, weights, about, signer())
     read = bundle.read(archive.pack(folder), (signer().public,))
     said = Predictor(read)(panel).quantiles
-    np.testing.assert_allclose(said, Reference(read.weights, read.manifest)(panel.window(406)), rtol=1e-4)
+    np.testing.assert_allclose(said, Reference(read.weights, read.manifest)(panel.window(LOOKBACK)), rtol=1e-4)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from datetime import date
+from datetime import date, timedelta
 from functools import lru_cache
+from itertools import pairwise
 from typing import Literal
 
 import holidays
@@ -23,9 +24,13 @@ NAMES: tuple[str, ...] = (
     "holiday",
     "before_holiday",
     "after_holiday",
+    "counterpart",
 )
-"""The features in the order of the last axis; the holidays are the last three."""
+"""The features in the order of the last axis; the holidays are the last but one."""
 
+NEAR = 4  # days before and after a holiday that go with it: people shop before Christmas, on the same date each year
+LEAST_BACK, MOST_BACK = 330, 400  # days from a holiday back to the same one of the year before: Easter moves by a month
+_APART = 30  # days between two occasions of one name, at least; closer ones are days of one holiday
 _DAY = np.timedelta64(1, "D")
 
 
@@ -33,7 +38,8 @@ def features(days: Days, country: str | None, subdivision: str | None) -> Floats
     """What is known of each day, (days, features) in the order of `NAMES`; without a country there are no holidays.
 
     The yearly cycle starts on 1 January and takes as many days as that year has, the monthly one on the 1st and takes
-    as many days as that month has.
+    as many days as that month has. `counterpart` is how many days back the day lies that a day near a holiday is to be
+    held against: as far from the same holiday a year ago, `LEAST_BACK` to `MOST_BACK` days; 0 where no holiday is near.
     Raises SpecError for a country or subdivision without a holiday calendar.
     """
     days = days.astype("datetime64[D]")
@@ -42,7 +48,36 @@ def features(days: Days, country: str | None, subdivision: str | None) -> Floats
     around = np.concatenate([days - _DAY, days, days + _DAY])
     off = np.fromiter(holiday_names(around, country, subdivision), "datetime64[D]")
     rest = [np.isin(days, off), np.isin(days + _DAY, off), np.isin(days - _DAY, off)]
-    return np.column_stack([np.eye(7)[weekday], *waves, *rest]).astype(np.float32)
+    back = _counterparts(days, country, subdivision)
+    return np.column_stack([np.eye(7)[weekday], *waves, *rest, back]).astype(np.float32)
+
+
+def _counterparts(days: Days, country: str | None, subdivision: str | None) -> Doubles:
+    """How many days back each day's counterpart of the year before lies, (days,); 0 for none."""
+    found, distance = np.zeros(len(days)), np.full(len(days), NEAR + 1)
+    if not country or not len(days):
+        return found
+    place = {day: index for index, day in enumerate(days.tolist())}
+    first, last = days.min() - (MOST_BACK + NEAR), days.max() + NEAR
+    occasions: dict[str, list[list[date]]] = {}  # the runs of days of each name
+    for day, names in sorted(holiday_names(np.arange(first, last + _DAY), country, subdivision).items()):
+        for name in names.split("; "):
+            runs = occasions.setdefault(name.removesuffix(" (estimated)"), [])
+            if runs and (day - runs[-1][-1]).days < _APART:
+                runs[-1].append(day)
+            else:
+                runs.append([day])
+    for runs in occasions.values():
+        for before, run in pairwise(runs):
+            back = (run[0] - before[0]).days
+            if not LEAST_BACK <= back <= MOST_BACK:
+                continue
+            for off in range(-NEAR, (run[-1] - run[0]).days + NEAR + 1):
+                index = place.get(run[0] + timedelta(days=off))
+                far = max(-off, off - (run[-1] - run[0]).days, 0)
+                if index is not None and far < distance[index]:
+                    found[index], distance[index] = back, far
+    return found
 
 
 def _waves(days: Days, unit: Literal["Y", "M"], harmonics: int) -> list[Doubles]:

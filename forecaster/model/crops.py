@@ -16,7 +16,7 @@ import numpy as np
 from jax import Array, lax
 from numpy.typing import NDArray
 
-from forecaster.model.features import LOOKBACK, Window
+from forecaster.model.features import LEAST_BACK, LOOKBACK, Window
 from forecaster.values import Panel
 
 DAYS = 56  # of which the days on the device are a multiple, so that two months of nights share a program
@@ -147,7 +147,9 @@ def crop(data: Data, places: Places, sizes: Cut) -> tuple[Window, Array]:
     since = jnp.arange(demand.shape[1])[None] >= places.moved[:, None]
     demand = demand * jnp.where(since, jnp.exp(places.shift)[:, None], 1.0)
     hidden = jnp.arange(sizes.length)[None] < places.opened[:, None]
-    hidden |= jax.vmap(lambda key, share: jax.random.bernoulli(key, share, (sizes.length,)))(places.key, places.gaps)
+    gaps = jax.vmap(lambda key, share: jax.random.bernoulli(key, share, (sizes.length,)))(places.key, places.gaps)
+    # Not of the counterparts: a holiday that is unknown half of the time teaches that those of last year tell little.
+    hidden |= gaps & (jnp.arange(sizes.length)[None] >= sizes.length - LEAST_BACK + sizes.horizon)
     calendar = window.calendar + places.blur[:, None]
     seen = jnp.where(hidden, jnp.nan, demand[:, : sizes.length])
     return window._replace(demand=seen, calendar=calendar), demand

@@ -19,7 +19,7 @@ from jax2onnx.plugins import plugin_system
 
 from forecaster.errors import ExportError
 from forecaster.model import folding, gru_operator
-from forecaster.model.features import HOLIDAYS, LEVEL, LOOKBACK, SEASON_WEEKS, WEEKS, YEAR, Window
+from forecaster.model.features import HOLIDAYS, LEVEL, LOOKBACK, MOST_SPECIAL, SEASON_WEEKS, SURE, WEEKS, YEAR, Window
 from forecaster.model.network import FARTHEST_DOWN, FARTHEST_UP, Architecture, forward
 from forecaster.values import Candidate, Floats, Forecast, Panel
 
@@ -152,6 +152,8 @@ FEATURES = {
     "season_weeks": SEASON_WEEKS,
     "year": YEAR,
     "holidays": HOLIDAYS,
+    "sure": SURE,
+    "most_special": MOST_SPECIAL,
     "farthest_down": FARTHEST_DOWN,
     "farthest_up": FARTHEST_UP,
 }

@@ -13,12 +13,15 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Float, Int
 
-LOOKBACK = 406  # days of history that one origin may look at: a year ago, and the level before it
+LOOKBACK = 448  # days of history that one origin may look at: a year ago, and what was usual before it
 LEVEL = 28  # days of the local level
 WEEKS = 4  # same weekdays that make the seasonal anchor
-HOLIDAYS = 3  # the last calendar features: a holiday, the day before one, the day after one
+HOLIDAYS = 3  # the last calendar features but one: a holiday, the day before one, the day after one
+LEAST_BACK, MOST_BACK = 330, 400  # days from a day near a holiday back to its counterpart, which the last one says
 SEASON_WEEKS = 12  # same weekdays that make a weekday's habit
 YEAR = 364
+SURE = 14  # days that tell how far the anchor usually misses, at least
+MOST_SPECIAL = 2.0  # log counts that a special day adds to the anchor or takes from it, at most
 
 
 class Window(NamedTuple):
@@ -105,25 +108,30 @@ def make(
     known = usable.astype(jnp.float32)
     log = jnp.where(usable, jnp.log1p(jnp.where(usable, window.demand, 0.0)), 0.0)
 
+    first = days - 1 - stride * (origins - 1)  # index of the first origin
+    total = days + horizon
+
+    back = window.calendar[:, :, -1]
+    plain, surprise, surprising, usual = _surprises(log, known, back[:, :days] > 0)
+    start = min(first, days - scan)
+    before = 7 * -(-horizon // 7)  # days before the one that is forecast, of which every origin knows
+    usual = _between(usual, start - before, total - before)
+    special_day = yearly * _special_days(surprise, usual, back, start)
+    of_week = trailing_sum(surprise, 7) / jnp.maximum(trailing_sum(surprising, 7), 1.0)
+
     # Level and year are made of whole weeks, whose sums are there already.
-    week_count, week_sum = trailing_sum(known, 7), trailing_sum(log, 7)
+    week_count, week_sum, plain_sum = (trailing_sum(x, 7) for x in (known, log, plain))
     count, year_count = (trailing_sum(week_count, length // 7, every=7) for length in (LEVEL, YEAR))
-    recent = trailing_sum(week_sum, LEVEL // 7, every=7) / jnp.maximum(count, 1.0)
-    year = trailing_sum(week_sum, YEAR // 7, every=7) / jnp.maximum(year_count, 1.0)
+    recent = trailing_sum(plain_sum, LEVEL // 7, every=7) / jnp.maximum(count, 1.0)
+    year = trailing_sum(plain_sum, YEAR // 7, every=7) / jnp.maximum(year_count, 1.0)
     level = jnp.where(count > 0, recent, jnp.where(year_count > 0, year, mean))
     week = jnp.where(week_count > 0, week_sum / jnp.maximum(week_count, 1.0), level)
 
     relative = jnp.clip(log - level, -4.0, 4.0) * known
     lag7 = (log - shift(log, 7)) * known * shift(known, 7)
-    # What the anchor missed: the network is asked for that of the days to come.
-    told = shift(trailing_sum(known, WEEKS, every=7), 7)
-    expected = shift(trailing_sum(log, WEEKS, every=7), 7) / jnp.maximum(told, 1.0)
-    surprising = known * (told > 0).astype(jnp.float32)
-    surprise = jnp.clip(log - expected, -4.0, 4.0) * surprising
-    of_week = trailing_sum(surprise, 7) / jnp.maximum(trailing_sum(surprising, 7), 1.0)
     size = (level - mean) / spread
     per_day = [relative, known, lag7, week - level, yearly * year_count / YEAR * (level - year), size, count / LEVEL]
-    per_day += [surprise, of_week]
+    per_day += [surprise, of_week, jnp.pad(special_day[:, : days - start], [(0, 0), (start, 0)])]
     # Not the calendar: where all depots share their days, a run of dates is enough to know what came by heart.
     encoder = jnp.concatenate(
         [
@@ -134,14 +142,11 @@ def make(
         axis=-1,
     )
 
-    first = days - 1 - stride * (origins - 1)  # index of the first origin
-    total = days + horizon
-
     def ago(x: Array, by: int) -> Array:
         """What x was `by` days before each day that may be forecast, those after the first origin."""
         return _between(x, first + 1 - by, total - by)
 
-    calendar = window.calendar * constants["calendar"][None, None]
+    calendar = (window.calendar * constants["calendar"][None, None])[..., :-1]
 
     def lately(x: Array, weeks: int) -> Array:
         """What x was in the weeks before each day that may be forecast, the last of them a week before it."""
@@ -154,10 +159,10 @@ def make(
         return summed(lately(x, weeks), weeks)
 
     weight = weeks_before(known, WEEKS)
-    same_weekday = weeks_before(log, WEEKS) / jnp.maximum(weight, 1.0)
+    same_weekday = weeks_before(plain, WEEKS) / jnp.maximum(weight, 1.0)
     # The habit of a weekday over a season, each week against its own level: steadier than the anchor's four.
     habit_weight = weeks_before(known, SEASON_WEEKS)
-    habit = weeks_before(relative, SEASON_WEEKS) / jnp.maximum(habit_weight, 1.0)
+    habit = weeks_before(jnp.clip(plain - level, -4.0, 4.0) * known, SEASON_WEEKS) / jnp.maximum(habit_weight, 1.0)
     # What was special on the days that make the anchor: without it, last week's promotion looks like a habit.
     holidays = calendar[..., -HOLIDAYS:]
     special = jnp.concatenate([lately(window.covariates, WEEKS), lately(holidays, WEEKS)], axis=-1)
@@ -171,10 +176,10 @@ def make(
     last_week = yearly * last_week * (near > 0).astype(jnp.float32)
     special_then = yearly * ago(holidays, YEAR)
 
-    lags = [ago(log, 7 * k) for k in range(1, WEEKS + 1)]
+    lags = [ago(plain, 7 * k) for k in range(1, WEEKS + 1)]
     masks = [ago(known, 7 * k) for k in range(1, WEEKS + 1)]
     single = [*lags, *masks, same_weekday, weight, habit, habit_weight / SEASON_WEEKS, last_year, last_year_known]
-    single += [last_week]
+    single += [last_week, special_day[:, first - start : -1], special_day[:, first + 1 - start :]]
     of_day = jnp.concatenate(
         [
             jnp.stack([*single, ago(window.open, 0)], axis=-1),
@@ -195,6 +200,8 @@ def make(
     # What comes after the horizon is not known of any origin, though a later origin of the window knows it.
     covariates = day[..., day.shape[-1] - window.covariates.shape[-1] :]
     tomorrow = jnp.pad(covariates[:, :, 1:], ((0, 0), (0, 0), (0, 1), (0, 0)))
+    special = day[..., len(single) - 1 : len(single)]
+    special_tomorrow = jnp.pad(special[:, :, 1:], ((0, 0), (0, 0), (0, 1), (0, 0)))
     against_level = jnp.clip(lag - origin_level[..., None], -4.0, 4.0) * mask
     least = jnp.where(mask > 0, lag, jnp.inf).min(axis=-1)
     most = jnp.where(mask > 0, lag, -jnp.inf).max(axis=-1)
@@ -203,14 +210,74 @@ def make(
     )
     surprised = jnp.broadcast_to(of_week[:, first::stride, None, None], (*anchor.shape, 1))
     decoder = jnp.concatenate(
-        [against_level, mask, (anchor - origin_level)[..., None], extremes, surprised, rest, tomorrow], axis=-1
+        [
+            against_level,
+            mask,
+            (anchor - origin_level)[..., None],
+            extremes,
+            surprised,
+            special_tomorrow,
+            rest,
+            tomorrow,
+        ],
+        axis=-1,
     )
-    return Features(encoder, decoder, anchor, level[:, first::stride])
+    return Features(encoder, decoder, anchor + jnp.squeeze(special, -1), level[:, first::stride])
+
+
+def _surprises(log: Array, known: Array, near: Array) -> tuple[Array, Array, Array, Array]:
+    """Log counts without what is out of the usual near holidays, what the anchor missed of each day, where that is
+    known, and how far the anchor usually misses; each (depots, days).
+
+    Days near a holiday are held to the usual before they make an anchor or a level, as Christmas says little of the
+    Thursdays after it. Twice, since one holiday may lie among the days that another is measured against.
+    """
+    told = shift(trailing_sum(known, WEEKS, every=7), 7)
+    here = known * (told > 0).astype(jnp.float32)
+    counted = trailing_sum(trailing_sum(here, 7), YEAR // 7, every=7)
+
+    def missed(plain: Array) -> Array:
+        expected = shift(trailing_sum(plain, WEEKS, every=7), 7) / jnp.maximum(told, 1.0)
+        return jnp.clip(log - expected, -4.0, 4.0) * here
+
+    def usually(surprise: Array) -> Array:
+        return trailing_sum(trailing_sum(jnp.abs(surprise), 7), YEAR // 7, every=7) / jnp.maximum(counted, 1.0)
+
+    surprise = missed(log)
+    bound = jnp.where(near & (counted >= SURE), usually(surprise), 4.0)
+    plain = log
+    for _ in range(2):
+        plain = log - (surprise - jnp.clip(surprise, -bound, bound))
+        surprise = missed(plain)
+    return plain, surprise, here, usually(surprise)
+
+
+def _special_days(surprise: Array, usual: Array, back: Array, start: int) -> Array:
+    """What was out of the usual on the counterpart of each day from `start` on, (depots, days).
+
+    Only that: the rest is last year's weather, by which a network would know the date.
+    """
+    found = _counterparts(jnp.clip(surprise, -MOST_SPECIAL, MOST_SPECIAL), back, start)
+    beyond = jnp.maximum(jnp.abs(found) - usual, 0.0)
+    return jnp.where(found > 0, beyond, -beyond)
+
+
+def _counterparts(x: Array, back: Array, start: int) -> Array:
+    """What x was so many days back (depots, days and horizon) from each day from `start` on; 0 where that is 0.
+
+    As a sum over all days that may be meant, as a gather would be one of the few operations that are no product or sum.
+    """
+    end = back.shape[1]
+    first, last = start - MOST_BACK, end - LEAST_BACK
+    back = back[:, start:]
+    meant = jnp.where(back > 0, jnp.arange(start, end, dtype=back.dtype)[None] - back, -1.0)
+    here = meant[..., None] == jnp.arange(first, last, dtype=back.dtype)[None, None]
+    return jnp.where(here, _between(x, first, last)[:, None], 0.0).sum(axis=-1)
 
 
 def encoder_width(covariates: int) -> int:
-    return 10 + covariates
+    return 11 + covariates
 
 
 def decoder_width(covariates: int, calendar: int) -> int:
-    return 2 * WEEKS + 10 + 4 * covariates + calendar + 2 * HOLIDAYS
+    return 2 * WEEKS + 12 + 4 * covariates + calendar + 2 * HOLIDAYS

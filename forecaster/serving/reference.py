@@ -51,32 +51,52 @@ class Reference:
         scan, horizon = self.sizes["scan"], self.sizes["horizon"]
         mean, spread, yearly = (self.weights[f"constants.{name}"] for name in ("mean", "spread", "yearly"))
         covariates = inputs["covariates"].astype(float)
-        calendar = inputs["calendar"] * self.weights["constants.calendar"]
+        calendar = (inputs["calendar"] * self.weights["constants.calendar"])[..., :-1]
+        back = inputs["calendar"][..., -1].astype(int)
         demand, open_ = inputs["demand"].astype(float), inputs["open"].astype(float)
         days = demand.shape[1]
 
         usable = np.isfinite(demand) & (open_[:, :days] > 0)
         known, log = usable.astype(float), np.log1p(np.where(usable, demand, 0.0))  # 0 where it is not known
 
+        # The surprise: what the last same weekdays did not tell of a day. Near a holiday a day is held to the usual
+        # before it tells of others; twice, as one holiday may lie among the days that another is measured against.
+        told = shift(trailing(known, weeks, 7), 7)
+        surprising = known * (told > 0)
+        counted = trailing(surprising, year)
+
+        def missed(plain: Doubles) -> tuple[Doubles, Doubles]:
+            """The surprise against an anchor of these log counts, and how large it is as a rule."""
+            surprise: Doubles = near(log - shift(trailing(plain, weeks, 7), 7) / np.maximum(told, 1)) * surprising
+            return surprise, trailing(np.abs(surprise), year) / np.maximum(counted, 1)
+
+        surprise, usual = missed(log)
+        bound = np.where((back[:, :days] > 0) & (counted >= of["sure"]), usual, np.inf)
+        for _ in range(2):
+            plain = log - surprise + np.clip(surprise, -bound, bound)
+            surprise, usual = missed(plain)
+
+        # A special day: what was out of the usual on its counterpart, the same day of the same holiday a year before.
+        place = np.arange(days + horizon) - back
+        most = np.clip(surprise, -of["most_special"], of["most_special"])
+        found = np.where((back > 0) & (place >= 0), np.take_along_axis(most, np.clip(place, 0, days - 1), axis=1), 0.0)
+        beyond = np.abs(found) - shift(np.pad(usual, [(0, 0), (0, horizon)]), 7 * -(-horizon // 7))
+        special_day = yearly * np.where(beyond > 0, np.sign(found) * beyond, 0.0)
+        of_week = trailing(surprise, 7) / np.maximum(trailing(surprising, 7), 1)
+
         # The level: the mean log count of four weeks, else of a year, else of what training saw.
         count, year_count = trailing(known, of["level"]), trailing(known, year)
-        of_year = trailing(log, year) / np.maximum(year_count, 1)
+        of_year = trailing(plain, year) / np.maximum(year_count, 1)
         level = np.where(year_count > 0, of_year, mean)
-        level = np.where(count > 0, trailing(log, of["level"]) / np.maximum(count, 1), level)
+        level = np.where(count > 0, trailing(plain, of["level"]) / np.maximum(count, 1), level)
         week_count = trailing(known, 7)
         week = np.where(week_count > 0, trailing(log, 7) / np.maximum(week_count, 1), level)
         relative = near(log - level) * known
         lag7 = (log - shift(log, 7)) * known * shift(known, 7)
 
-        # The surprise: what the last same weekdays did not tell of a day.
-        told = shift(trailing(known, weeks, 7), 7)
-        expected = shift(trailing(log, weeks, 7), 7) / np.maximum(told, 1)
-        surprising = known * (told > 0)
-        surprise = near(log - expected) * surprising
-        of_week = trailing(surprise, 7) / np.maximum(trailing(surprising, 7), 1)
-
         per_day = [relative, known, lag7, week - level, yearly * year_count / year * (level - of_year)]
-        per_day += [(level - mean) / spread, count / of["level"], surprise, of_week, open_[:, :days]]
+        per_day += [(level - mean) / spread, count / of["level"], surprise, of_week, special_day[:, :days]]
+        per_day += [open_[:, :days]]
         encoder = np.concatenate([np.stack(per_day, axis=-1), covariates[:, :days]], axis=-1)[:, -scan:]
 
         def extend(x: Doubles) -> Doubles:
@@ -86,10 +106,10 @@ class Reference:
             """The sum over the same weekdays of so many weeks before."""
             return shift(trailing(x, count, 7), 7)
 
-        log_, known_ = extend(log), extend(known)
+        log_, plain_, known_ = extend(log), extend(plain), extend(known)
         weight, habit_weight = before(known_, weeks), before(known_, season)
-        same_weekday = before(log_, weeks) / np.maximum(weight, 1)
-        habit = before(extend(relative), season) / np.maximum(habit_weight, 1)
+        same_weekday = before(plain_, weeks) / np.maximum(weight, 1)
+        habit = before(extend(near(plain - level) * known), season) / np.maximum(habit_weight, 1)
         holidays = calendar[:, :, -of["holidays"] :]
         special = np.concatenate([covariates, holidays], axis=-1) * known_[..., None]
         at_anchor = before(special, weeks) / np.maximum(weight, 1)[..., None]
@@ -103,20 +123,22 @@ class Reference:
 
         # From here on only the days that are forecast.
         ahead = slice(days, days + horizon)
-        lag = np.stack([shift(log_, 7 * k)[:, ahead] for k in range(1, weeks + 1)], axis=-1)
+        lag = np.stack([shift(plain_, 7 * k)[:, ahead] for k in range(1, weeks + 1)], axis=-1)
         mask = np.stack([shift(known_, 7 * k)[:, ahead] for k in range(1, weeks + 1)], axis=-1)
         now, certain = level[:, -1:], weight[:, ahead] > 0
         anchor = np.where(certain, same_weekday[:, ahead], now)
         least, most = np.where(mask > 0, lag, np.inf).min(-1), np.where(mask > 0, lag, -np.inf).max(-1)
         extremes = [np.where(certain, near(bound - anchor), 0.0) for bound in (least, most)]
         surprised = np.broadcast_to(of_week[:, -1:], anchor.shape)
-        single = [habit, habit_weight / season, last_year, year_known, last_week, open_]
+        single = [habit, habit_weight / season, last_year, year_known, last_week]
+        single += [shift(special_day, 1), special_day, open_]
         several = [calendar, yearly * shift(holidays, year), at_anchor, shift(covariates, 1), covariates]
         tomorrow = np.pad(covariates[:, days + 1 :], [(0, 0), (0, 1), (0, 0)])
-        decoder = [near(lag - now[..., None]) * mask, mask]
-        decoder += [np.stack([anchor - now, *extremes, surprised, *(x[:, ahead] for x in single)], axis=-1)]
+        special_tomorrow = np.pad(special_day[:, days + 1 :], [(0, 0), (0, 1)])
+        of_day = [anchor - now, *extremes, surprised, special_tomorrow, *(x[:, ahead] for x in single)]
+        decoder = [near(lag - now[..., None]) * mask, mask, np.stack(of_day, axis=-1)]
         decoder += [*(x[:, ahead] for x in several), tomorrow]
-        return encoder, np.concatenate(decoder, axis=-1), anchor
+        return encoder, np.concatenate(decoder, axis=-1), anchor + special_day[:, ahead]
 
     def member(self, number: int, encoder: Doubles, decoder: Doubles, anchor: Doubles, statics: Any) -> Doubles:
         """Quantiles of log(1 + count) of one member, (depots, horizon, levels)."""

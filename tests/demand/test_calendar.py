@@ -20,7 +20,7 @@ def feature(name: str, days: np.ndarray, country: str | None = None, subdivision
 def test_a_week_has_one_of_each_weekday() -> None:
     week = features(span("2024-03-04", "2024-03-11"), None, None)  # Monday to Sunday
     assert week.dtype == np.float32
-    assert week.shape == (7, len(NAMES)) == (7, 20)
+    assert week.shape == (7, len(NAMES)) == (7, 21)
     np.testing.assert_array_equal(week[:, :7], np.eye(7))
     assert feature("thursday", span("1969-12-31", "1970-01-02")) == [0, 1]
 
@@ -56,8 +56,47 @@ def test_the_29th_of_february_is_a_day_like_others() -> None:
     assert feature("thursday", span("2024-02-29", "2024-03-01")) == [1]
 
 
-def test_the_last_features_are_the_three_of_holidays() -> None:
-    assert NAMES[-3:] == ("holiday", "before_holiday", "after_holiday")
+def test_the_last_features_are_the_three_of_holidays_and_the_counterpart() -> None:
+    assert NAMES[-4:] == ("holiday", "before_holiday", "after_holiday", "counterpart")
+
+
+def back(first: str, end: str, country: str | None) -> dict[str, int]:
+    days = span(first, end)
+    found = features(days, country, None)[:, NAMES.index("counterpart")].astype(int).tolist()
+    return {str(day): value for day, value in zip(days, found, strict=True) if value}
+
+
+def test_a_day_near_a_holiday_is_held_against_the_same_holiday_of_the_year_before() -> None:
+    # Memorial Day: 25 May 2015 and 30 May 2016; four days around it go with it.
+    assert back("2016-05-20", "2016-06-10", "US") == {f"2016-05-{day}": 371 for day in range(26, 32)} | {
+        f"2016-06-0{day}": 371 for day in range(1, 4)
+    }
+    christmas = back("2017-12-18", "2018-01-08", "US")
+    assert set(christmas.values()) == {365}
+    assert (min(christmas), max(christmas)) == ("2017-12-21", "2018-01-05")
+    easter = back("2024-03-25", "2024-04-05", "DE")  # Easter Monday: 10 April 2023 and 1 April 2024
+    assert easter["2024-04-01"] == easter["2024-03-25"] == (date(2024, 4, 1) - date(2023, 4, 10)).days == 357
+
+
+def test_without_a_holiday_near_or_a_year_before_there_is_no_counterpart() -> None:
+    assert not back("2016-06-10", "2016-06-20", "US")
+    assert not back("2016-05-20", "2016-06-10", None)
+    # The first Juneteenth that was a public holiday had none before it.
+    assert not back("2021-06-14", "2021-06-24", "US")
+    assert back("2022-06-14", "2022-06-22", "US")["2022-06-19"] == 365
+
+
+def test_the_days_of_a_long_holiday_share_one_way_back() -> None:
+    feast = back("2024-04-06", "2024-04-18", "TR")  # Ramadan Feast: 21 to 23 April 2023 and 10 to 12 April 2024
+    assert {feast[f"2024-04-{day}"] for day in (10, 11, 12)} == {355}
+
+
+def test_a_holiday_whose_date_is_estimated_goes_with_the_same_one_of_the_year_before() -> None:
+    names = holiday_names(span("2027-03-01", "2027-04-01"), "EG", None)
+    first = min(day for day, name in names.items() if name == "Eid al-Fitr (estimated)")
+    last_year = holiday_names(span("2026-03-01", "2026-04-01"), "EG", None)
+    before = min(day for day, name in last_year.items() if name.startswith("Eid al-Fitr"))
+    assert back("2027-03-01", "2027-04-01", "EG")[str(first)] == (first - before).days
 
 
 MOVING = [  # worked by hand: Easter from the paschal full moon, the new moons of January and February, nth weekdays

@@ -10,23 +10,23 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from forecaster.demand.calendar import NAMES
+from forecaster.demand.calendar import LEAST_BACK, MOST_BACK, NAMES
 from forecaster.model import features
 from forecaster.model.features import LEVEL, LOOKBACK, WEEKS, Features, Window
 from tests import panels
 
-CONSTANTS = {"mean": jnp.float32(3.0), "spread": jnp.float32(1.0), "calendar": jnp.ones(4), "yearly": jnp.float32(1)}
+CONSTANTS = {"mean": jnp.float32(3.0), "spread": jnp.float32(1.0), "calendar": jnp.ones(5), "yearly": jnp.float32(1)}
 
 
 def window(demand: Any, **other: Any) -> Window:
-    """A window without covariates, with a calendar of four zeros; all days open."""
+    """A window without covariates, with a calendar of five zeros; all days open."""
     counts = np.asarray(demand, np.float32)
     depots, ahead = len(counts), counts.shape[1] + 7
     arrays = {
         "demand": counts,
         "open": np.ones((depots, ahead), np.float32),
         "covariates": np.zeros((depots, ahead, 0), np.float32),
-        "calendar": np.zeros((depots, ahead, 4), np.float32),
+        "calendar": np.zeros((depots, ahead, 5), np.float32),
         "statics": np.zeros((depots, 0), np.int32),
     }
     return Window(**{name: jnp.asarray(other.get(name, value)) for name, value in arrays.items()})
@@ -99,13 +99,15 @@ def test_the_encoder_reads_the_last_days_by_hand() -> None:
     year = (362 * np.log(10) + np.log(20)) / 363
     jump = np.log(20) - np.log(10)
     wanted = [np.log(20) - level, 1, jump, week - level, 363 / 364 * (level - year), level - 3, 27 / 28]
-    wanted += [jump, jump / 6, 1]  # against the anchor: that day, its week's known days, and whether it was open
-    np.testing.assert_allclose(last[-1, :10], wanted, rtol=1e-4, atol=1e-6)
+    wanted += [jump, jump / 6]  # against the anchor: that day, its week's known days,
+    wanted += [0, 1]  # what was special a year ago, and whether it was open
+    np.testing.assert_allclose(last[-1, :11], wanted, rtol=1e-4, atol=1e-6)
     assert last[-2, :3].tolist() == [0, 0, 0]  # unknown: no value, and says so
 
 
 def test_without_trust_in_the_year_it_reaches_nothing() -> None:
-    given, off = of_panel(), jnp.asarray([1.0, 1.0, 0.0, 1.0])
+    given, off = of_panel(), jnp.asarray([1.0, 1.0, 0.0, 1.0, 1.0])
+    given = given._replace(calendar=given.calendar.at[..., 4].set(0.0))  # near a holiday, what is usual reaches farther
     doubted = {**CONSTANTS, "calendar": off, "yearly": jnp.float32(0)}
 
     def found(given: Window) -> Features:
@@ -117,6 +119,63 @@ def test_without_trust_in_the_year_it_reaches_nothing() -> None:
     for one, two in zip(found(given), found(other), strict=True):
         np.testing.assert_array_equal(one, two)
     assert not np.array_equal(made(given).decoder, made(other).decoder)
+
+
+def test_a_day_near_a_holiday_is_told_what_was_out_of_the_usual_on_its_counterpart() -> None:
+    demand = np.full((1, LOOKBACK), 9.0)
+    day, back = LOOKBACK + 2, 371  # the third day ahead, held against a day that is no year of weeks before
+    demand[0, day - back] = 4.0
+    calendar = np.zeros((1, LOOKBACK + 7, 5), np.float32)
+    plain = made(window(demand, calendar=calendar))
+    calendar[0, day, 4] = back
+    found = made(window(demand, calendar=calendar))
+    changed = np.argwhere(np.asarray(found.decoder != plain.decoder)[0, 0])
+    assert sorted(step for step, _ in changed) == [1, 2, 3]  # the day before, that day, the day after
+    missed = np.log(10) - np.log(5)
+    # The year of what is usual begins the day after it: the anchor misses four same weekdays by a quarter each.
+    usual = missed / 364
+    said = [found.decoder[0, 0, step, place] for step, place in changed]
+    np.testing.assert_allclose(said, -(missed - usual), rtol=1e-4)
+    np.testing.assert_allclose(found.anchor - plain.anchor, [[[0, 0, -(missed - usual), 0, 0, 0, 0]]], atol=1e-6)
+    doubted = {**CONSTANTS, "yearly": jnp.float32(0)}
+    without = features.make(window(demand, calendar=calendar), doubted, scan=5, origins=1, horizon=7)
+    assert not np.isclose(without.decoder[0, 0], -(missed - usual), rtol=1e-3).any()
+
+
+def test_a_day_near_a_holiday_makes_neither_anchor_nor_level() -> None:
+    demand = np.full((1, LOOKBACK), 9.0)
+    demand[0, [-14, -7]] = 1.0  # as Christmas and the first of January
+    calendar = np.zeros((1, LOOKBACK + 7, 5), np.float32)
+    plain = made(window(demand, calendar=calendar), scan=14)
+    np.testing.assert_allclose(plain.anchor[0, 0, 0], np.log([10, 10, 2, 2]).mean(), rtol=1e-6)
+    calendar[0, [-21, -14], 4] = 365
+    found = made(window(demand, calendar=calendar), scan=14)
+    missed = np.log(10) - np.log(2)
+    # Held to what is usual: the first miss, of some four hundred days that the window tells of, and a few quarters.
+    assert 0 < (np.log(10) - np.asarray(found.anchor)).max() < missed / 100
+    assert 0 < np.log(10) - found.level[0, 0] < missed / 100
+    surprises = found.encoder[0, [0, 7], 7]
+    np.testing.assert_allclose(surprises, -missed, rtol=0.01)  # the second is measured against no quarter of the first
+    assert plain.encoder[0, 7, 7] > -0.8 * missed
+
+
+def test_with_few_days_known_a_day_near_a_holiday_counts_in_full() -> None:
+    demand = np.full((1, LOOKBACK), np.nan)
+    demand[0, -20:] = 9.0
+    demand[0, -7] = 1.0
+    calendar = np.zeros((1, LOOKBACK + 7, 5), np.float32)
+    plain = made(window(demand, calendar=calendar))
+    calendar[0, -14, 4] = 365
+    np.testing.assert_array_equal(made(window(demand, calendar=calendar)).anchor, plain.anchor)
+
+
+def test_what_is_usual_of_a_counterpart_is_not_told() -> None:
+    demand = np.full((1, LOOKBACK), 9.0)
+    demand[0, ::2] = 11.0  # every second day, so that every week is unlike the one before
+    calendar = np.zeros((1, LOOKBACK + 7, 5), np.float32)
+    plain = made(window(demand, calendar=calendar))
+    calendar[0, LOOKBACK:, 4] = 365
+    np.testing.assert_array_equal(made(window(demand, calendar=calendar)).decoder, plain.decoder)
 
 
 def test_the_decoder_is_told_of_the_least_and_the_most_of_the_anchors_days() -> None:
@@ -133,7 +192,7 @@ def test_the_decoder_is_told_of_the_least_and_the_most_of_the_anchors_days() -> 
 def test_the_widths_are_those_of_what_is_made() -> None:
     found = made(of_panel(), scan=12, origins=3)
     assert found.encoder.shape == (3, 12, features.encoder_width(1))
-    assert found.decoder.shape == (3, 3, 7, features.decoder_width(1, 4))
+    assert found.decoder.shape == (3, 3, 7, features.decoder_width(1, 5))
 
 
 def test_the_known_future_of_a_day_reaches_that_day_and_its_neighbours() -> None:
@@ -206,7 +265,9 @@ def test_many_origins_in_one_window_are_one_window_for_each_origin() -> None:
             np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4, err_msg=f"{name} of origin {place}")
 
 
-def test_the_last_calendar_features_are_those_of_holidays() -> None:
-    assert [("holiday" in name) for name in NAMES] == [False] * (len(NAMES) - features.HOLIDAYS) + [
-        True
-    ] * features.HOLIDAYS
+def test_the_last_calendar_features_are_those_of_holidays_and_the_counterpart() -> None:
+    told = [("holiday" in name) for name in NAMES]
+    assert told == [False] * (len(NAMES) - 1 - features.HOLIDAYS) + [True] * features.HOLIDAYS + [False]
+    assert NAMES[-1] == "counterpart"
+    assert (features.LEAST_BACK, features.MOST_BACK) == (LEAST_BACK, MOST_BACK)
+    assert features.LOOKBACK >= MOST_BACK + 7 * WEEKS + features.SURE

@@ -142,7 +142,7 @@ def test_a_forecast_of_one_depot_depends_on_no_other() -> None:
 
 
 def test_dropout_drops_by_its_key_and_not_without_one() -> None:
-    shape = network.Architecture(1, 8, LEVELS, HORIZON, 1, 4, (2, 2), scan=20)
+    shape = network.Architecture(1, 8, LEVELS, HORIZON, 1, 5, (2, 2), scan=20)
     # The last layer starts near zero; enlarged, what was dropped shows.
     parameters = network.initial(shape, jax.random.key(0))
     parameters["out"]["kernel"] = 100.0 * parameters["out"]["kernel"]
@@ -162,7 +162,7 @@ def test_dropout_drops_by_its_key_and_not_without_one() -> None:
 
 
 def test_dropout_keeps_the_mean() -> None:
-    shape = network.Architecture(2, 50, LEVELS, HORIZON, 1, 4, ())
+    shape = network.Architecture(2, 50, LEVELS, HORIZON, 1, 5, ())
     kept = np.asarray(network.masks(shape, jnp.float32(0.2), jax.random.key(0), 400))
     assert kept.shape == (400, 300)
     np.testing.assert_allclose(np.unique(kept), [0, 1.25])
@@ -170,7 +170,7 @@ def test_dropout_keeps_the_mean() -> None:
 
 
 def test_fresh_parameters_start_at_the_anchor_with_a_band_around_it() -> None:
-    shape = network.Architecture(2, 8, (0.1, 0.2, 0.5, 0.9), HORIZON, 1, 4, (3, 2))
+    shape = network.Architecture(2, 8, (0.1, 0.2, 0.5, 0.9), HORIZON, 1, 5, (3, 2))
     one, other = (network.initial(shape, jax.random.key(seed)) for seed in (0, 1))
     np.testing.assert_array_equal(one["out"]["bias"], np.float32([-2.4, -2.4, 0, -2.4]))
     assert not np.array_equal(one["day"]["kernel"], other["day"]["kernel"])

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from forecaster.model import export
+from forecaster.model.features import LOOKBACK
 from forecaster.serving import bundle
 from forecaster.serving.reference import Reference
 from tests import panels
@@ -38,10 +39,10 @@ def test_the_script_of_the_readme_says_what_we_say(tmp_path: Path) -> None:
     said = [float(word) for word in done.stdout.strip().strip("[]").split()]
     read = bundle.read(folder, (signer().public,))
     inputs = {
-        "demand": np.full((1, 406), 120, np.float32),
-        "open": np.ones((1, 409), np.float32),
-        "covariates": np.zeros((1, 409, 1), np.float32),
-        "calendar": np.zeros((1, 409, 4), np.float32),
+        "demand": np.full((1, LOOKBACK), 120, np.float32),
+        "open": np.ones((1, LOOKBACK + 3), np.float32),
+        "covariates": np.zeros((1, LOOKBACK + 3, 1), np.float32),
+        "calendar": np.zeros((1, LOOKBACK + 3, 5), np.float32),
         "statics": np.ones((1, 2), np.int32),
     }
     np.testing.assert_allclose(said, Reference(read.weights, read.manifest)(inputs)[0, :, 1], rtol=1e-4)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from forecaster.model import export, network
+from forecaster.model.features import LOOKBACK
 from forecaster.serving import bundle, predict, reference
 from forecaster.serving.reference import Reference
 from forecaster.values import Candidate, Panel
@@ -39,7 +40,7 @@ def odd() -> Panel:
 def test_numpy_says_what_onnx_and_jax_say() -> None:
     graph = predict.session(panels.graph())
     for panel in (panels.panel(), odd()):
-        inputs = panel.window(406)
+        inputs = panel.window(LOOKBACK)
         said = ours()(inputs)
         assert said.dtype == np.float32
         np.testing.assert_allclose(said, predict.run(graph, inputs), rtol=1e-5, atol=1e-5)
@@ -47,7 +48,7 @@ def test_numpy_says_what_onnx_and_jax_say() -> None:
 
 
 def test_a_closed_day_is_zero_and_quantiles_do_not_cross() -> None:
-    said = ours()(odd().window(406))
+    said = ours()(odd().window(LOOKBACK))
     assert not said[4, 1].any()
     assert (np.diff(said, axis=-1) >= 0).all()
     assert (said >= 0).all()
@@ -59,7 +60,7 @@ def test_a_model_of_several_layers_that_calibration_reversed_agrees_as_well() ->
     leaves, tree = jax.tree.flatten(network.initial(shape, jax.random.key(0)))
     rng = np.random.default_rng(1)
     members = tree.unflatten([rng.normal(0, 0.5, (2, *leaf.shape)).astype(np.float32) for leaf in leaves])
-    calendar = np.array([1, 0.5, 0, 1], np.float32)
+    calendar = np.array([1, 0.5, 0, 1, 1], np.float32)
     constants = {"mean": np.float32(4), "spread": np.float32(0.7), "yearly": np.float32(1), "calendar": calendar}
     parameters = {
         "members": members,
@@ -71,14 +72,14 @@ def test_a_model_of_several_layers_that_calibration_reversed_agrees_as_well() ->
     found = Candidate(parameters, shape.to_json(), panel.encoding, panels.CALENDAR, shape.levels, 3, {"seconds": 1.0})
     with panels.quickly():
         wanted = export.forecaster(found)(panel).quantiles
-    said = of(found)(panel.window(406))
+    said = of(found)(panel.window(LOOKBACK))
     assert (np.diff(said, axis=-1) == 0).any()  # the calibration did reverse some
     np.testing.assert_allclose(said, wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_jax_taken_operation_by_operation_says_the_same_as_compiled() -> None:
     """Which is why parity may ask the compiled one."""
-    candidate, inputs = panels.candidate(), panels.panel().window(406)
+    candidate, inputs = panels.candidate(), panels.panel().window(LOOKBACK)
     parameters: Any = jax.tree.map(jnp.asarray, dict(candidate.parameters))
     with panels.quickly():
         said = network.forward(parameters, export.window(inputs), export.architecture(candidate))

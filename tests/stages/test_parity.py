@@ -11,6 +11,7 @@ import pytest
 
 from forecaster.errors import ExportError
 from forecaster.model import export
+from forecaster.model.features import LOOKBACK
 from forecaster.serving import bundle
 from forecaster.stages import parity
 from forecaster.values import Candidate
@@ -53,7 +54,7 @@ def test_all_three_agree_on_every_case_and_the_largest_difference_is_known() -> 
 
 
 def test_the_cases_are_what_they_are_called() -> None:
-    real = panels.panel(5).window(406)
+    real = panels.panel(5).window(LOOKBACK)
     cases: dict[str, Any] = dict(parity.cases(real, 3))
     assert np.isnan(cases["all missing"]["demand"]).all()
     assert not cases["all closed"]["open"].any()

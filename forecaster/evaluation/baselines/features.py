@@ -23,8 +23,6 @@ WINDOWS = (7, 14, 28, 56)
 LEVEL = 28
 WEEKS = 8  # same weekdays up to the cutoff
 LOOKBACK = YEAR + 2 * max(WINDOWS)  # days before a cutoff that a feature looks back, at most
-_SMOOTH = ("year_", "month_")
-_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NEAR = (-7, -2, -1, 1, 2)  # days around the target day whose holidays and covariates matter
 
 _Places = NDArray[np.intp]
@@ -197,8 +195,8 @@ class Table:
 
 
 def tells_of_holidays(name: str) -> bool:
-    """Is the calendar feature neither a weekday nor a wave of year or month, which the date says as well?"""
-    return name not in _WEEKDAYS and not name.startswith(_SMOOTH)
+    """Does the calendar feature mark holidays or days beside them?"""
+    return "holiday" in name
 
 
 def _mean(values: Doubles) -> Doubles:
