@@ -100,7 +100,8 @@ def make(
     Origins lie `stride` days apart, the last of them on the window's last day.
     `constants` are what training measured: `mean` and `spread` of log counts, for depots of which nothing else is
     known, and how far the yearly cycle can be trusted: `calendar` (features,) is 0 for features of the calendar that
-    are left out and else 1, `yearly` () the same for what was a year ago.
+    are left out and else 1, `yearly` () the same for what was a year ago, but for days near a holiday: what was out of
+    the usual on these is expected again as soon as it was seen once.
     """
     mean, spread, yearly = constants["mean"], constants["spread"], constants["yearly"]
     days = window.demand.shape[1]
@@ -116,7 +117,7 @@ def make(
     start = min(first, days - scan)
     before = 7 * -(-horizon // 7)  # days before the one that is forecast, of which every origin knows
     usual = _between(usual, start - before, total - before)
-    special_day = yearly * _special_days(surprise, usual, back, start)
+    special_day = _special_days(surprise, usual, back, start)
     of_week = trailing_sum(surprise, 7) / jnp.maximum(trailing_sum(surprising, 7), 1.0)
 
     # Level and year are made of whole weeks, whose sums are there already.
