@@ -19,7 +19,18 @@ from jax2onnx.plugins import plugin_system
 
 from forecaster.errors import ExportError
 from forecaster.model import folding, gru_operator
-from forecaster.model.features import HOLIDAYS, LEVEL, LOOKBACK, MOST_SPECIAL, SEASON_WEEKS, SURE, WEEKS, YEAR, Window
+from forecaster.model.features import (
+    HOLIDAYS,
+    LEVEL,
+    LOOKBACK,
+    MOST_SPECIAL,
+    MOVED,
+    SEASON_WEEKS,
+    SURE,
+    WEEKS,
+    YEAR,
+    Window,
+)
 from forecaster.model.network import FARTHEST_DOWN, FARTHEST_UP, Architecture, forward
 from forecaster.values import Candidate, Floats, Forecast, Panel
 
@@ -153,6 +164,7 @@ FEATURES = {
     "year": YEAR,
     "holidays": HOLIDAYS,
     "sure": SURE,
+    "moved": MOVED,
     "most_special": MOST_SPECIAL,
     "farthest_down": FARTHEST_DOWN,
     "farthest_up": FARTHEST_UP,

@@ -21,6 +21,7 @@ LEAST_BACK, MOST_BACK = 330, 400  # days from a day near a holiday back to its c
 SEASON_WEEKS = 12  # same weekdays that make a weekday's habit
 YEAR = 364
 SURE = 14  # days that tell how far the anchor usually misses, at least
+MOVED = 1.0  # log counts between the weeks before and after a day, from which on the level moved there
 MOST_SPECIAL = 2.0  # log counts that a special day adds to the anchor or takes from it, at most
 
 
@@ -117,7 +118,7 @@ def make(
     start = min(first, days - scan)
     before = 7 * -(-horizon // 7)  # days before the one that is forecast, of which every origin knows
     usual = _between(usual, start - before, total - before)
-    special_day = _special_days(surprise, usual, back, start)
+    special_day = _special_days(_settled(surprise, plain, known), usual, back, start)
     of_week = trailing_sum(surprise, 7) / jnp.maximum(trailing_sum(surprising, 7), 1.0)
 
     # Level and year are made of whole weeks, whose sums are there already.
@@ -251,6 +252,17 @@ def _surprises(log: Array, known: Array, near: Array) -> tuple[Array, Array, Arr
         plain = log - (surprise - jnp.clip(surprise, -bound, bound))
         surprise = missed(plain)
     return plain, surprise, here, usually(surprise)
+
+
+def _settled(surprise: Array, plain: Array, known: Array) -> Array:
+    """The surprise of days that lie between four weeks alike, else 0: there demand moved to another level, as where a
+    depot opened again, and no holiday did it. What came after a day is known of one that lies a year back.
+    """
+    told = trailing_sum(known, WEEKS, every=7)
+    mean = trailing_sum(plain, WEEKS, every=7) / jnp.maximum(told, 1.0)
+    days, ahead = known.shape[1], 7 * WEEKS
+    moved = jnp.abs(_between(mean, ahead, days + ahead) - shift(mean, 7)) > MOVED
+    return jnp.where(moved & (_between(told, ahead, days + ahead) > 0), 0.0, surprise)
 
 
 def _special_days(surprise: Array, usual: Array, back: Array, start: int) -> Array:

@@ -76,9 +76,14 @@ class Reference:
             plain = log - surprise + np.clip(surprise, -bound, bound)
             surprise, usual = missed(plain)
 
-        # A special day: what was out of the usual on its counterpart, the same day of the same holiday a year before.
+        # A special day: what was out of the usual on its counterpart, the same day of the same holiday a year before,
+        # unless demand moved to another level there.
+        told_same = trailing(known, weeks, 7)
+        same = trailing(plain, weeks, 7) / np.maximum(told_same, 1)
+        later, told_later = (np.pad(x[:, 7 * weeks :], [(0, 0), (0, 7 * weeks)]) for x in (same, told_same))
+        moved = (np.abs(later - shift(same, 7)) > of["moved"]) & (told_later > 0)
         place = np.arange(days + horizon) - back
-        most = np.clip(surprise, -of["most_special"], of["most_special"])
+        most = np.where(moved, 0.0, np.clip(surprise, -of["most_special"], of["most_special"]))
         found = np.where((back > 0) & (place >= 0), np.take_along_axis(most, np.clip(place, 0, days - 1), axis=1), 0.0)
         beyond = np.abs(found) - shift(np.pad(usual, [(0, 0), (0, horizon)]), 7 * -(-horizon // 7))
         special_day = np.sign(found) * np.maximum(beyond, 0.0)

@@ -142,6 +142,20 @@ def test_a_day_near_a_holiday_is_told_what_was_out_of_the_usual_on_its_counterpa
     np.testing.assert_array_equal(still.anchor, found.anchor)
 
 
+def test_where_a_depot_opened_again_near_a_holiday_nothing_of_it_is_expected_again() -> None:
+    demand = np.full((1, LOOKBACK), 9.0)
+    calendar = np.zeros((1, LOOKBACK + 7, 5), np.float32)
+    calendar[0, LOOKBACK + 2, 4] = 365
+    plain = made(window(demand))
+    demand[0, LOOKBACK - 391 : LOOKBACK - 363] = 0.0  # on the counterpart itself it is as before
+    np.testing.assert_array_equal(made(window(demand, calendar=calendar)).anchor, plain.anchor)
+    demand[0, LOOKBACK - 363 + 7] = 0.0  # and one bad week after does not say that it stayed closed
+    np.testing.assert_array_equal(made(window(demand, calendar=calendar)).anchor, plain.anchor)
+    demand[0, LOOKBACK - 363 : LOOKBACK - 320] = 0.0
+    demand[0, LOOKBACK - 363] = 9.0  # closed before and after: that day was special
+    assert made(window(demand, calendar=calendar)).anchor[0, 0, 2] - plain.anchor[0, 0, 2] > 1
+
+
 def test_a_day_near_a_holiday_makes_neither_anchor_nor_level() -> None:
     demand = np.full((1, LOOKBACK), 9.0)
     demand[0, [-14, -7]] = 1.0  # as Christmas and the first of January
