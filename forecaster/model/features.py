@@ -116,8 +116,7 @@ def make(
     back = window.calendar[:, :, -1]
     plain, surprise, surprising, usual = _surprises(log, known, back[:, :days] > 0)
     start = min(first, days - scan)
-    before = 7 * -(-horizon // 7)  # days before the one that is forecast, of which every origin knows
-    usual = _between(usual, start - before, total - before)
+    usual = _between(usual, start - 7, total - 7)  # of a week before each day, which every origin knows
     special_day = _special_days(_settled(surprise, plain, known), usual, back, start)
     of_week = trailing_sum(surprise, 7) / jnp.maximum(trailing_sum(surprising, 7), 1.0)
 

@@ -85,7 +85,7 @@ class Reference:
         place = np.arange(days + horizon) - back
         most = np.where(moved, 0.0, np.clip(surprise, -of["most_special"], of["most_special"]))
         found = np.where((back > 0) & (place >= 0), np.take_along_axis(most, np.clip(place, 0, days - 1), axis=1), 0.0)
-        beyond = np.abs(found) - shift(np.pad(usual, [(0, 0), (0, horizon)]), 7 * -(-horizon // 7))
+        beyond = np.abs(found) - shift(np.pad(usual, [(0, 0), (0, horizon)]), 7)
         special_day = np.sign(found) * np.maximum(beyond, 0.0)
         of_week = trailing(surprise, 7) / np.maximum(trailing(surprising, 7), 1)
 
