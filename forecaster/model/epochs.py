@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from forecaster import __version__
 from forecaster.errors import CheckpointError, TrainingError
-from forecaster.model import hosts, programs
+from forecaster.model import gru_cpu, hosts, programs
 from forecaster.model.checkpoints import Checkpoints
 from forecaster.model.compiling import Compilations
 from forecaster.model.crops import Data
@@ -177,4 +177,9 @@ def _purpose(panel: Panel, spec: Spec, chosen: Recipe) -> str:
         panel.statics,
     ):
         digest.update(array.tobytes())
-    return f"{digest.hexdigest()} on {jax.device_count()} x {jax.devices()[0].device_kind}"
+    return f"{digest.hexdigest()} on {jax.device_count()} x {jax.devices()[0].device_kind}, {recurrence(spec)}"
+
+
+def recurrence(spec: Spec) -> str:
+    """What runs the GRU over the days: "compiled" for the processor, or "scan"; their sums differ in the last bits."""
+    return "compiled" if gru_cpu.serves(spec.model.hidden, jnp.dtype(spec.training.precision)) else "scan"

@@ -123,6 +123,7 @@ def fit(
             "compile_misses": compiled.misses,
             "depot_days_a_second": history[-1].depot_days_a_second,
             "device": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
+            "recurrence": epochs.recurrence(spec),
         },
     )
 
