@@ -18,11 +18,11 @@ import subprocess
 import tempfile
 import warnings
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
-import jaxlib
 from jax import Array
 from jaxtyping import Float
 
@@ -56,7 +56,8 @@ def ready() -> bool:
         )
         return False
     for name in _NAMES:
-        jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(getattr(library, name)), platform="cpu")
+        handler = jax.ffi.pycapsule(getattr(library, name))  # type: ignore[no-untyped-call]
+        jax.ffi.register_ffi_target(name, handler, platform="cpu")
     return True
 
 
@@ -75,7 +76,7 @@ def _built(command: list[str]) -> Path:
     """The library for this processor, among JAX's compiled programs, or in a folder that goes with the process."""
     kept: str | None = jax.config.values["jax_compilation_cache_dir"]
     folder = Path(kept) if kept else _passing()
-    named = hashlib.sha256(repr((command, jaxlib.__version__, _processor())).encode() + SOURCE.read_bytes())
+    named = hashlib.sha256(repr((command, version("jaxlib"), _processor())).encode() + SOURCE.read_bytes())
     library = folder / f"gru_cpu-{named.hexdigest()[:16]}.so"
     if not library.exists():
         folder.mkdir(parents=True, exist_ok=True)
