@@ -46,7 +46,12 @@ except Exception as error:
     sys.exit(f"{type(error).__name__}: {str(error).splitlines()[0]}")
 """
 _AT_ONCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
-_DEVICES = "import jax; print(*dict.fromkeys(f'{d.platform} {d.device_kind}' for d in jax.devices()), sep=', ')"
+_DEVICES = """
+import jax
+from forecaster.model import gru_cpu
+print(*dict.fromkeys(f'{d.platform} {d.device_kind}' for d in jax.devices()), sep=', ')
+print(gru_cpu.compiler() or '')
+"""
 
 
 @dataclass(frozen=True)
@@ -142,12 +147,17 @@ def _devices() -> Iterator[Sign]:
         why = (asked.stderr.strip().splitlines() or ["it said nothing"])[-1]
         yield Sign("warn", "devices", f"JAX finds no device: {why}; JAX_PLATFORMS=cpu does without a GPU")
         return
-    found = asked.stdout.strip().replace("cpu cpu", "the CPU")
+    found, compiler = asked.stdout.replace("cpu cpu", "the CPU").splitlines()
     if shutil.which("nvidia-smi") and "gpu" not in found and "cuda" not in found:
         step = "pip install 'jax[cuda12]' in the version that is installed"
         yield Sign("warn", "devices", f"JAX trains on {found}, though this machine has a GPU: {step}")
     else:
         yield Sign("ok", "devices", f"JAX trains on {found}")
+    if found == "the CPU" and compiler:
+        yield Sign("ok", "compiler", f"{compiler} compiles the recurrence for this processor")
+    elif found == "the CPU":
+        step = "install one ('apt install g++' on Debian), or name one in CXX"
+        yield Sign("warn", "compiler", f"no C++ compiler, without which training takes half as long again: {step}")
 
 
 def _machine() -> Sign:

@@ -164,8 +164,7 @@ def test_a_missing_package_is_told_with_the_command_that_brings_it(spec: Spec, m
 @pytest.mark.parametrize(
     ("code", "out", "err", "said"),
     [
-        (0, "cpu cpu\n", "", "JAX trains on the CPU"),
-        (0, "gpu NVIDIA H200\n", "", "JAX trains on gpu NVIDIA H200"),
+        (0, "gpu NVIDIA H200\n\n", "", "JAX trains on gpu NVIDIA H200"),
         (1, "", "Traceback\nRuntimeError: no plugin\n", "JAX finds no device: RuntimeError: no plugin"),
     ],
 )
@@ -176,3 +175,28 @@ def test_devices_are_what_jax_says(monkeypatch: pytest.MonkeyPatch, code: int, o
     (sign,) = doctor._devices()
     assert sign.text.startswith(said)
     assert sign.state == ("warn" if code else "ok")
+
+
+@pytest.mark.parametrize(
+    ("compiler", "state", "said"),
+    [
+        ("g++-12", "ok", "g++-12 compiles the recurrence for this processor"),
+        ("", "warn", "no C++ compiler, without which training takes half as long again: install one"),
+    ],
+)
+def test_where_a_processor_trains_its_compiler_is_told(
+    monkeypatch: pytest.MonkeyPatch, compiler: str, state: str, said: str
+) -> None:
+    answer = subprocess.CompletedProcess([], 0, f"cpu cpu\n{compiler}\n", "")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
+    devices, found = doctor._devices()
+    assert (devices.state, devices.text) == ("ok", "JAX trains on the CPU")
+    assert (found.topic, found.state) == ("compiler", state)
+    assert found.text.startswith(said)
+
+
+def test_the_compiler_of_this_machine_is_the_one_that_training_would_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "/bin/sh -x")
+    assert [sign.text for sign in doctor._devices()][1].startswith("/bin/sh -x compiles")
+    monkeypatch.setenv("CXX", "")
+    assert [sign.text for sign in doctor._devices()][1].startswith("no C++ compiler")

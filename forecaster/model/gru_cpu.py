@@ -41,9 +41,10 @@ def serves(hidden: int, dtype: jnp.dtype) -> bool:
 @cache
 def ready() -> bool:
     """Whether the compiled recurrence is at hand. Warns where there is a compiler that cannot compile it."""
-    command = _command()
-    if command is None:
+    found = compiler()
+    if found is None:
         return False
+    command = _command(found)
     try:
         library = ctypes.CDLL(str(_built(command)))
     except (OSError, subprocess.SubprocessError) as error:
@@ -61,15 +62,26 @@ def ready() -> bool:
     return True
 
 
-def _command() -> list[str] | None:
-    """The compiler and what it is told, but for the file's name; None where there is none."""
-    words = shlex.split(os.environ["CXX"]) if "CXX" in os.environ else None
-    if words is None:
-        words = next(([each] for each in ("c++", "g++", "clang++") if shutil.which(each)), [])
-    if not words or shutil.which(words[0]) is None:
-        return None
+def compiler() -> str | None:
+    """The C++ compiler, perhaps with options, as CXX names it or as it is found; None where there is none."""
+    named = [os.environ["CXX"]] if "CXX" in os.environ else ["c++", "g++", "clang++"]
+    return next((each for each in named if each.strip() and shutil.which(shlex.split(each)[0])), None)
+
+
+def _command(compiler: str) -> list[str]:
+    """What compiles the source, but for the files' names."""
     this = "-mcpu=native" if platform.machine() in ("aarch64", "arm64") else "-march=native"
-    return [*words, "-std=c++17", "-O3", this, "-w", "-fPIC", "-shared", "-isystem", jax.ffi.include_dir()]
+    return [
+        *shlex.split(compiler),
+        "-std=c++17",
+        "-O3",
+        this,
+        "-w",
+        "-fPIC",
+        "-shared",
+        "-isystem",
+        jax.ffi.include_dir(),
+    ]
 
 
 def _built(command: list[str]) -> Path:

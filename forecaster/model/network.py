@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 from jax import Array
 from jaxtyping import Float, Int
@@ -134,24 +135,27 @@ def answer(
     hidden = hidden + jax.nn.relu(_linear(parameters["mix"], hidden))
     out = _linear(parameters["out"], hidden).astype(jnp.float32)
 
-    middle = shape.median
-    center = seen.anchor[..., None] + out[..., middle : middle + 1]
-    down = _reached([out[..., i : i + 1] for i in reversed(range(middle))], FARTHEST_DOWN)
-    up = _reached([out[..., i : i + 1] for i in range(middle + 1, len(shape.levels))], FARTHEST_UP)
-    lower, upper = [center - reach for reach in reversed(down)], [center + reach for reach in up]
-    return Said(jnp.concatenate([*lower, center, *upper], axis=-1), seen.anchor)
+    center = seen.anchor[..., None] + out[..., shape.median : shape.median + 1]
+    return Said(center + _reached(out, shape.median), seen.anchor)
 
 
-def _reached(steps: list[Array], farthest: float) -> list[Array]:
-    """How far from the median each level lies, the nearest first; never as far as `farthest`.
+def _reached(out: Float[Array, "*shape levels"], median: int) -> Float[Array, "*shape levels"]:
+    """How far above the median each level lies, never as far as `FARTHEST_DOWN` or `FARTHEST_UP`: the sum of the steps
+    on the way.
 
-    Level by level: as one array of all levels the graph is smaller, and an epoch takes 5 to 10 % longer.
+    The sums are one product with zeros and ones. Level by level, what is short would be computed number by number.
     """
-    reached, total = [], jnp.float32(0)
-    for step in steps:
-        total = total + jax.nn.softplus(step)
-        reached.append(farthest * jnp.tanh(total / farthest))
-    return reached
+    level = np.arange(out.shape[-1])
+    step, of = level[:, None], level[None]
+    between = ((of <= step) & (step < median)) | ((median < step) & (step <= of))
+    farthest = jnp.asarray(np.where(level < median, -FARTHEST_DOWN, FARTHEST_UP), jnp.float32)
+    total = _softplus(out).reshape(-1, len(level)) @ jnp.asarray(between, jnp.float32)
+    return (farthest[None] * jnp.tanh(total / jnp.abs(farthest)[None])).reshape(out.shape)
+
+
+def _softplus(x: Array) -> Array:
+    """log(1 + eˣ), to 2e-7: XLA makes log1p one number after the other, but log of many at once."""
+    return jnp.maximum(x, 0.0) + jnp.log(1.0 + jnp.exp(-jnp.abs(x)))
 
 
 def masks(shape: Architecture, rate: Float[Array, ""], key: Array, depots: int) -> Float[Array, "depots units"]:
