@@ -55,13 +55,23 @@ def by_member() -> PartitionSpec:
     return PartitionSpec(MEMBERS)  # type: ignore[no-untyped-call]
 
 
+def by_depot() -> PartitionSpec:
+    """Depots, the first axis, are dealt along each row."""
+    return PartitionSpec(DEPOTS)  # type: ignore[no-untyped-call]
+
+
+def by_member_and_depot() -> PartitionSpec:
+    """Members, the first axis, over the rows of devices, and depots, the second, along each row."""
+    return PartitionSpec(MEMBERS, DEPOTS)  # type: ignore[no-untyped-call]
+
+
 def whole() -> PartitionSpec:
     """Each device has all of it."""
     return PartitionSpec()  # type: ignore[no-untyped-call]
 
 
 def on_each(run: Callable[..., Any], members: int, given: Any, returned: Any) -> Callable[..., Any]:
-    """`run` on every device at once, on its own members; `given` and `returned` (`by_member`, `whole`, or trees of
+    """`run` on every device at once, on its own members; `given` and `returned` (`by_member` and its like, or trees of
     these) say how arguments and results lie. In it, `mine`, `share` and `total` tell the devices apart."""
     found: Callable[..., Any] = jax.shard_map(
         run, mesh=mesh(members), in_specs=given, out_specs=returned, check_vma=False

@@ -206,7 +206,8 @@ def _each_member(what: Callable[[Any], Any], members: Any) -> Any:
 
 @cache
 def look(sizes: Sizes, members: int) -> Callable[[State, Data, Known], tuple[State, Look]]:
-    """A look at the validation days; the state remembers the best one of each member. It is used up."""
+    """A look at the validation days, at each device's share of the depots; the state, which is used up, remembers the
+    best one of each member."""
 
     def run(state: State, data: Data, known: Known) -> tuple[State, Look]:
         found = _look(state.parameters, sizes, data, known)
@@ -219,8 +220,8 @@ def look(sizes: Sizes, members: int) -> Callable[[State, Data, Known], tuple[Sta
         least = jnp.minimum(found.loss, state.best_loss)
         return state._replace(best=best, best_loss=least, last_loss=found.loss), found
 
-    each, whole = devices.by_member(), devices.whole()
-    found: Any = (each, each, whole, whole)
+    each, whole, depots = devices.by_member(), devices.whole(), devices.by_depot()
+    found: Any = (each, devices.by_member_and_depot(), depots, depots)
     program = devices.on_each(run, members, (_lies(), whole, whole), (_lies(), Look(*found)))
     compiled: Callable[..., tuple[State, Look]] = jax.jit(program, donate_argnums=0, compiler_options=effort(1))
     return compiled
@@ -233,15 +234,16 @@ def _lies() -> State:
 
 
 def _look(parameters: Any, sizes: Sizes, data: Data, known: Known) -> Look:
-    shape, count = sizes.architecture, sizes.checks
-    last = jnp.broadcast_to(known.validated + count - 2, known.checked.shape)
-    window, demand = crops.cut(data, known.checked, last, LOOKBACK + count - 1, shape.horizon)
+    shape, count, checked = sizes.architecture, sizes.checks, devices.share(known.checked)
+    last = jnp.broadcast_to(known.validated + count - 2, checked.shape)
+    window, demand = crops.cut(data, checked, last, LOOKBACK + count - 1, shape.horizon)
     cut = Cut(shape.horizon, count, 1, shape.scan + count - 1)
     seen = _features(window, sizes, cut, known)
     said = _each_member(lambda one: network.answer(one, seen, window.statics, shape), parameters)
     came, scored = _came(window, demand, cut)
-    total = jnp.maximum(scored.sum(), 1).astype(jnp.float32)
-    return Look(jax.vmap(lambda one: _loss(one, came, scored, sizes) / total)(said), said, came, scored)
+    parts = jax.vmap(lambda one: _loss(one, came, scored, sizes))(said), scored.sum().astype(jnp.float32)
+    loss, total = devices.total(parts)
+    return Look(loss / jnp.maximum(total, 1.0), said, came, scored)
 
 
 def _features(window: Window, sizes: Sizes, cut: Cut, known: Known) -> Features:

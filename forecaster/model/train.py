@@ -37,7 +37,7 @@ VALIDATION = 28  # days
 LEAST = 28  # days of history that training needs before the validation days
 BLUR = 0.5  # how far the waves of year and month are off in a crop; exact ones name the date, which is learned by heart
 EARLY = 0.05  # share by which an earlier epoch must have been better
-CHECKED = 256  # depots that validation looks at, at most
+CHECKED = 256  # depots that validation looks at, at most; with more devices one each
 SMALLEST = 8  # crops a batch, below which less memory is no help
 WAVES = 730  # days of history from which the waves of the year are told apart from a trend
 LAST_YEAR = 540  # days of history from which enough crops know their last year
@@ -147,7 +147,8 @@ def _sizes(panel: Panel, spec: Spec, chosen: Recipe) -> Sizes:
 def _material(panel: Panel, days: int, chosen: Recipe) -> Material:
     depots = len(panel.depot_ids)
     padded = devices.padded(depots)
-    checked = np.linspace(0, depots - 1, min(CHECKED, padded)).astype(np.int32)
+    share = max(1, CHECKED // jax.device_count())  # of a device
+    checked = np.linspace(0, depots - 1, min(share * jax.device_count(), padded)).astype(np.int32)
     known = Known(
         days=jnp.int32(days),
         validated=jnp.int32(days),

@@ -9,6 +9,8 @@ it beside the environment and name that folder:
 
     python -m pip install --target FOLDER torch==2.13.0
     PYTHONPATH=FOLDER make bench-speed
+
+`CXX= make bench-speed` measures without the compiled recurrence.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import time
 from collections.abc import Sequence
 from statistics import median
 
-from forecaster.model import devices
+from forecaster.model import devices, gru_cpu
 from tests.benchmarks.report import Figure, tell
 
 SIZES = {(64, 168): (3.5, 21), (64, 540): (3.0, 11), (512, 540): (2.0, 5)}  # depots, days: aim, pairs
@@ -33,6 +35,9 @@ def main() -> None:
     parser.add_argument("--pairs", type=float, default=1.0, help="times the usual number of repetitions")
     pairs = parser.parse_args().pairs
     devices.spread()
+    print(
+        f"the recurrence is {'compiled for this processor' if gru_cpu.ready() else 'a scan: there is no C++ compiler'}"
+    )
     tell("speed", [*_torch(pairs), *_cells(pairs), *_floor(pairs), *_ladder(pairs)])
 
 
