@@ -157,7 +157,9 @@ def _devices() -> Iterator[Sign]:
         yield Sign("ok", "compiler", f"{compiler} compiles the recurrence for this processor")
     elif found == "the CPU":
         step = "install one ('apt install g++' on Debian), or name one in CXX"
-        yield Sign("warn", "compiler", f"no C++ compiler, without which training takes half as long again: {step}")
+        yield Sign(
+            "warn", "compiler", f"no C++ compiler, without which training takes up to half as long again: {step}"
+        )
 
 
 def _machine() -> Sign:

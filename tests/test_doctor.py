@@ -181,7 +181,7 @@ def test_devices_are_what_jax_says(monkeypatch: pytest.MonkeyPatch, code: int, o
     ("compiler", "state", "said"),
     [
         ("g++-12", "ok", "g++-12 compiles the recurrence for this processor"),
-        ("", "warn", "no C++ compiler, without which training takes half as long again: install one"),
+        ("", "warn", "no C++ compiler, without which training takes up to half as long again: install one"),
     ],
 )
 def test_where_a_processor_trains_its_compiler_is_told(
