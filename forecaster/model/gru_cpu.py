@@ -46,7 +46,7 @@ def ready() -> bool:
         return False
     command = _command(found)
     try:
-        library = ctypes.CDLL(str(_built(command)))
+        library = _loaded(command)
     except (OSError, subprocess.SubprocessError) as error:
         told = getattr(error, "stderr", None) or str(error)
         warnings.warn(
@@ -82,6 +82,16 @@ def _command(compiler: str) -> list[str]:
         "-isystem",
         jax.ffi.include_dir(),
     ]
+
+
+def _loaded(command: list[str]) -> ctypes.CDLL:
+    """The library, compiled anew where a disk has damaged it."""
+    library = _built(command)
+    try:
+        return ctypes.CDLL(str(library))
+    except OSError:
+        library.unlink(missing_ok=True)
+        return ctypes.CDLL(str(_built(command)))
 
 
 def _built(command: list[str]) -> Path:
