@@ -147,7 +147,7 @@ def _devices() -> Iterator[Sign]:
         why = (asked.stderr.strip().splitlines() or ["it said nothing"])[-1]
         yield Sign("warn", "devices", f"JAX finds no device: {why}; JAX_PLATFORMS=cpu does without a GPU")
         return
-    found, compiler = asked.stdout.replace("cpu cpu", "the CPU").splitlines()
+    *_, found, compiler = asked.stdout.replace("cpu cpu", "the CPU").splitlines()  # what plugins say comes first
     if shutil.which("nvidia-smi") and "gpu" not in found and "cuda" not in found:
         step = "pip install 'jax[cuda12]' in the version that is installed"
         yield Sign("warn", "devices", f"JAX trains on {found}, though this machine has a GPU: {step}")

@@ -181,5 +181,7 @@ def _purpose(panel: Panel, spec: Spec, chosen: Recipe) -> str:
 
 
 def recurrence(spec: Spec) -> str:
-    """What runs the GRU over the days: "compiled" for the processor, or "scan"; their sums differ in the last bits."""
-    return "compiled" if gru_cpu.serves(spec.model.hidden, jnp.dtype(spec.training.precision)) else "scan"
+    """What runs the GRU over the days, on the first host: "compiled" for the processor, or "scan"; their sums differ in
+    the last bits. Every host must ask, or one of them would go on from a checkpoint that another one refuses."""
+    compiled = hosts.agree(gru_cpu.serves(spec.model.hidden, jnp.dtype(spec.training.precision)))
+    return "compiled" if compiled else "scan"

@@ -68,20 +68,11 @@ def compiler() -> str | None:
     return next((each for each in named if each.strip() and shutil.which(shlex.split(each)[0])), None)
 
 
-def _command(compiler: str) -> list[str]:
+def _command(named: str) -> list[str]:
     """What compiles the source, but for the files' names."""
     this = "-mcpu=native" if platform.machine() in ("aarch64", "arm64") else "-march=native"
-    return [
-        *shlex.split(compiler),
-        "-std=c++17",
-        "-O3",
-        this,
-        "-w",
-        "-fPIC",
-        "-shared",
-        "-isystem",
-        jax.ffi.include_dir(),
-    ]
+    told = ["-std=c++17", "-O3", this, "-w", "-fPIC", "-shared", "-isystem", jax.ffi.include_dir()]
+    return [*shlex.split(named), *told]
 
 
 def _loaded(command: list[str]) -> ctypes.CDLL:

@@ -17,13 +17,8 @@ from forecaster.stages.judging import CANDIDATE, CHAMPION, NAIVE
 from forecaster.values import Candidate, Panel, Scores, Verdict
 
 BY_PART = ("wape", "bias", "coverage", "days")  # what the registry is told of each part; the files hold all metrics
-TRAINED = (
-    "epochs",
-    "steps_an_epoch",
-    "batch",
-    "members",
-    "recurrence",
-)  # what it came to, where the pipeline file leaves it open
+# What it came to, where the pipeline file leaves it open.
+TRAINED = ("epochs", "steps_an_epoch", "batch", "members", "recurrence")
 LABELS = 50  # of a part that are told, the largest; beyond, the files
 
 

@@ -35,9 +35,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=float, default=1.0, help="times the usual number of repetitions")
     pairs = parser.parse_args().pairs
     devices.spread()
-    print(
-        f"the recurrence is {'compiled for this processor' if gru_cpu.ready() else 'a scan: there is no C++ compiler'}"
-    )
+    print("the recurrence is", "compiled for this processor" if gru_cpu.ready() else "a scan: no C++ compiler")
     tell("speed", [*_torch(pairs), *_cells(pairs), *_floor(pairs), *_ladder(pairs)])
 
 
