@@ -23,6 +23,7 @@ YEAR = 364
 SURE = 14  # days that tell how far the anchor usually misses, at least
 MOVED = 1.0  # log counts between the weeks before and after a day, from which on the level moved there
 MOST_SPECIAL = 2.0  # log counts that a special day adds to the anchor or takes from it, at most
+DOUBT = 1.0  # ordinary days that are counted with those of a holiday period, which one day alone may not tell of
 
 
 class Window(NamedTuple):
@@ -114,7 +115,13 @@ def make(
     total = days + horizon
 
     back = window.calendar[:, :, -1]
-    plain, surprise, surprising, usual = _surprises(log, known, back[:, :days] > 0)
+    near = (back > 0).astype(jnp.float32)
+    plain, surprise, surprising, usual = _surprises(log, known, near[:, :days] > 0)
+    holiday = window.calendar[
+        :, :, -1 - HOLIDAYS
+    ]  # cut afterwards: of both at once the exporter makes now this, now that
+    so_far = _so_far(surprise, usual, surprising * near[:, :days] * (1.0 - holiday[:, :days]))
+    unheard_of = near[:, first + 1 :] * (_counterparts(surprising, back, first + 1) == 0).astype(jnp.float32)
     start = min(first, days - scan)
     usual = _between(usual, start - 7, total - 7)  # of a week before each day, which every origin knows
     special_day = _special_days(_settled(surprise, plain, known), usual, back, start)
@@ -202,6 +209,7 @@ def make(
     covariates = day[..., day.shape[-1] - window.covariates.shape[-1] :]
     tomorrow = jnp.pad(covariates[:, :, 1:], ((0, 0), (0, 0), (0, 1), (0, 0)))
     special = day[..., len(single) - 1 : len(single)]
+    goes_on = ahead_of(unheard_of, -1, origins, horizon, stride) * so_far[:, first::stride, None]
     special_tomorrow = jnp.pad(special[:, :, 1:], ((0, 0), (0, 0), (0, 1), (0, 0)))
     against_level = jnp.clip(lag - origin_level[..., None], -4.0, 4.0) * mask
     least = jnp.where(mask > 0, lag, jnp.inf).min(axis=-1)
@@ -218,12 +226,13 @@ def make(
             extremes,
             surprised,
             special_tomorrow,
+            goes_on[..., None],
             rest,
             tomorrow,
         ],
         axis=-1,
     )
-    return Features(encoder, decoder, anchor + jnp.squeeze(special, -1), level[:, first::stride])
+    return Features(encoder, decoder, anchor + jnp.squeeze(special, -1) + goes_on, level[:, first::stride])
 
 
 def _surprises(log: Array, known: Array, near: Array) -> tuple[Array, Array, Array, Array]:
@@ -269,9 +278,24 @@ def _special_days(surprise: Array, usual: Array, back: Array, start: int) -> Arr
 
     Only that: the rest is last year's weather, by which a network would know the date.
     """
-    found = _counterparts(jnp.clip(surprise, -MOST_SPECIAL, MOST_SPECIAL), back, start)
-    beyond = jnp.maximum(jnp.abs(found) - usual, 0.0)
-    return jnp.where(found > 0, beyond, -beyond)
+    return _beyond(_counterparts(jnp.clip(surprise, -MOST_SPECIAL, MOST_SPECIAL), back, start), usual)
+
+
+def _so_far(surprise: Array, usual: Array, here: Array) -> Array:
+    """What the days near holidays of the last week, those of `here`, had out of the usual in the mean, (depots, days).
+
+    It goes on until the holidays are over, as from Christmas to the new year: that is all that is known of the first
+    ones that a depot sees. Of a holiday itself nothing follows for the days after it.
+    """
+    usual = shift(usual, 7)  # of a week before
+    beyond = _beyond(jnp.clip(surprise, -MOST_SPECIAL, MOST_SPECIAL), usual) * here
+    return trailing_sum(beyond, 7) / (trailing_sum(here, 7) + DOUBT)
+
+
+def _beyond(surprise: Array, usual: Array) -> Array:
+    """What of a surprise is more than usual."""
+    beyond = jnp.maximum(jnp.abs(surprise) - usual, 0.0)
+    return jnp.where(surprise > 0, beyond, -beyond)
 
 
 def _counterparts(x: Array, back: Array, start: int) -> Array:
@@ -292,4 +316,4 @@ def encoder_width(covariates: int) -> int:
 
 
 def decoder_width(covariates: int, calendar: int) -> int:
-    return 2 * WEEKS + 12 + 4 * covariates + calendar + 2 * HOLIDAYS
+    return 2 * WEEKS + 13 + 4 * covariates + calendar + 2 * HOLIDAYS

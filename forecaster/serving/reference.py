@@ -89,6 +89,15 @@ class Reference:
         special_day = np.sign(found) * np.maximum(beyond, 0.0)
         of_week = trailing(surprise, 7) / np.maximum(trailing(surprising, 7), 1)
 
+        # The first holidays that a depot sees: what the days near one had out of the usual in the last week goes on, on
+        # days near one whose counterpart is not known.
+        here = surprising * (back[:, :days] > 0) * (1 - inputs["calendar"][:, :days, -1 - of["holidays"]])
+        bounded = np.clip(surprise, -of["most_special"], of["most_special"])
+        beyond = np.sign(bounded) * np.maximum(np.abs(bounded) - shift(usual, 7), 0.0) * here
+        so_far = trailing(beyond, 7)[:, -1:] / (trailing(here, 7)[:, -1:] + of["doubt"])
+        held = np.take_along_axis(surprising, np.clip(place, 0, days - 1), axis=1) * (place >= 0)
+        goes_on = np.where((back > 0) & (held == 0), so_far, 0.0)[:, days:]
+
         # The level: the mean log count of four weeks, else of a year, else of what training saw.
         count, year_count = trailing(known, of["level"]), trailing(known, year)
         of_year = trailing(plain, year) / np.maximum(year_count, 1)
@@ -140,10 +149,10 @@ class Reference:
         several = [calendar, yearly * shift(holidays, year), at_anchor, shift(covariates, 1), covariates]
         tomorrow = np.pad(covariates[:, days + 1 :], [(0, 0), (0, 1), (0, 0)])
         special_tomorrow = np.pad(special_day[:, days + 1 :], [(0, 0), (0, 1)])
-        of_day = [anchor - now, *extremes, surprised, special_tomorrow, *(x[:, ahead] for x in single)]
+        of_day = [anchor - now, *extremes, surprised, special_tomorrow, goes_on, *(x[:, ahead] for x in single)]
         decoder = [near(lag - now[..., None]) * mask, mask, np.stack(of_day, axis=-1)]
         decoder += [*(x[:, ahead] for x in several), tomorrow]
-        return encoder, np.concatenate(decoder, axis=-1), anchor + special_day[:, ahead]
+        return encoder, np.concatenate(decoder, axis=-1), anchor + special_day[:, ahead] + goes_on
 
     def member(self, number: int, encoder: Doubles, decoder: Doubles, anchor: Doubles, statics: Any) -> Doubles:
         """Quantiles of log(1 + count) of one member, (depots, horizon, levels)."""

@@ -12,7 +12,7 @@ import pytest
 
 from forecaster.demand.calendar import LEAST_BACK, MOST_BACK, NAMES
 from forecaster.model import features
-from forecaster.model.features import LEVEL, LOOKBACK, WEEKS, Features, Window
+from forecaster.model.features import DOUBT, LEVEL, LOOKBACK, WEEKS, Features, Window
 from tests import panels
 
 CONSTANTS = {"mean": jnp.float32(3.0), "spread": jnp.float32(1.0), "calendar": jnp.ones(5), "yearly": jnp.float32(1)}
@@ -171,6 +171,24 @@ def test_a_day_near_a_holiday_makes_neither_anchor_nor_level() -> None:
     surprises = found.encoder[0, [0, 7], 7]
     np.testing.assert_allclose(surprises, -missed, rtol=0.01)  # the second is measured against no quarter of the first
     assert plain.encoder[0, 7, 7] > -0.8 * missed
+
+
+def test_the_first_holidays_that_a_depot_sees_go_on_until_they_are_over() -> None:
+    demand = np.full((2, LOOKBACK), np.nan)
+    demand[0, -300:], demand[1] = 9.0, 9.0
+    demand[:, -3:] = 4.0
+    calendar = np.zeros((2, LOOKBACK + 7, 5), np.float32)
+    calendar[:, -10:-4, 4] = 365  # the last three days and the first three ahead
+    found = made(window(demand, calendar=calendar))
+    calendar[:, -10:-7, 1] = 1.0
+    silent = made(window(demand, calendar=calendar))  # of holidays themselves nothing follows for the days after them
+    goes_on = np.asarray(found.anchor - silent.anchor)[:, 0]
+    missed = np.log(10) - np.log(5)
+    np.testing.assert_allclose(goes_on[0, :3], -3 / (3 + DOUBT) * missed, rtol=1e-4)
+    assert not goes_on[0, 3:].any()
+    assert not goes_on[1].any()  # where a year ago nothing happened
+    told = np.flatnonzero(found.decoder[0, 0, 0] != silent.decoder[0, 0, 0])
+    np.testing.assert_allclose(found.decoder[0, 0][:, told], goes_on[0][:, None], atol=1e-6)
 
 
 def test_with_few_days_known_a_day_near_a_holiday_counts_in_full() -> None:

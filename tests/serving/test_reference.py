@@ -37,9 +37,19 @@ def odd() -> Panel:
     return replace(panel, demand=demand, open=open_)
 
 
+def christmas() -> Panel:
+    """Depots that see their first holidays, which began last week and go on, and one that saw the same a year ago."""
+    panel = odd()
+    demand, calendar = np.array(panel.demand), np.array(panel.calendar)
+    demand[[0, 2], :300] = np.nan
+    demand[:, -5:] //= 3
+    calendar[:, -8:-1, 4], calendar[1, -7, 1] = 365, 1
+    return replace(panel, demand=demand, calendar=calendar)
+
+
 def test_numpy_says_what_onnx_and_jax_say() -> None:
     graph = predict.session(panels.graph())
-    for panel in (panels.panel(), odd()):
+    for panel in (panels.panel(), odd(), christmas()):
         inputs = panel.window(LOOKBACK)
         said = ours()(inputs)
         assert said.dtype == np.float32
