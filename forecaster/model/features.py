@@ -117,9 +117,8 @@ def make(
     back = window.calendar[:, :, -1]
     near = (back > 0).astype(jnp.float32)
     plain, surprise, surprising, usual = _surprises(log, known, near[:, :days] > 0)
-    holiday = window.calendar[
-        :, :, -1 - HOLIDAYS
-    ]  # cut afterwards: of both at once the exporter makes now this, now that
+    # Cut afterwards: of both at once the exporter makes now one node and now another.
+    holiday = window.calendar[:, :, -1 - HOLIDAYS]
     so_far = _so_far(surprise, usual, surprising * near[:, :days] * (1.0 - holiday[:, :days]))
     unheard_of = near[:, first + 1 :] * (_counterparts(surprising, back, first + 1) == 0).astype(jnp.float32)
     start = min(first, days - scan)
