@@ -45,8 +45,8 @@ WITHOUT_EXTRAS := \
   /^[a-z0-9]/ { flush() } { block = block $$0 "\n" } END { flush() }
 
 .DEFAULT_GOAL := help
-.PHONY: help env run page test check format lock bench bench-accuracy bench-example bench-speed bench-growth bench-scale \
-  bench-variants bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-what-if clean
+.PHONY: help env run page test check format lock bench bench-accuracy bench-example bench-speed bench-training bench-growth \
+  bench-scale bench-variants bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-what-if clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -97,8 +97,11 @@ bench-variants: $(ENV) ## measure the model on smaller, shorter, quieter and bro
 bench-cold: $(ENV) ## measure forecasts of depots that have just opened
 	@$(BIN)/python -m tests.benchmarks.cold
 
-bench-speed: $(ENV) ## measure a training step and a training against their rivals
+bench-speed: $(ENV) ## measure a training step against its rivals
 	@$(BIN)/python -m tests.benchmarks.speed
+
+bench-training: $(ENV) ## measure whole trainings: the sample's with five members, rossmann's 1,115 stores
+	@$(BIN)/python -m tests.benchmarks.training
 
 bench-growth: $(ENV) ## measure memory and time of training against the number of depots, up to 100,000
 	@$(BIN)/python -m tests.benchmarks.growth

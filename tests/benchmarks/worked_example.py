@@ -28,8 +28,8 @@ def main() -> None:
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory() as folder:
         for name in ("worked_example", "pipeline"):
-            spec = load(SAMPLE / f"{name}.yaml").model_copy(update={"state": folder, "lake": f"{folder}/lake"})
-            panel = _panel(spec)
+            spec = spec_of(name, folder)
+            panel = panel_of(spec)
             begun = time.perf_counter()
             said = export.forecaster(learn.fit(panel, spec))
             figures += _judged("the worked example" if name == "worked_example" else "our default", said, panel, begun)
@@ -40,7 +40,13 @@ def main() -> None:
     tell("worked_example", figures)
 
 
-def _panel(spec: Spec) -> Panel:
+def spec_of(name: str, folder: str) -> Spec:
+    """A pipeline file of the sample, whose lake and state lie in the folder."""
+    return load(SAMPLE / f"{name}.yaml").model_copy(update={"state": folder, "lake": f"{folder}/lake"})
+
+
+def panel_of(spec: Spec) -> Panel:
+    """What the night of `make run` knows of the sample."""
     now = datetime.fromisoformat("2026-11-01T03:15:00-05:00")  # the night that `make run` shows
     ingest(spec, now=now)
     return panels.build(know(spec, as_of=now), spec)

@@ -1,0 +1,93 @@
+"""Measure whole trainings with the `nightly` preset: Harbor Fleet's with five members, and rossmann's 1,115 stores.
+
+make bench-training
+
+Each runs in a process of its own, as in a night, which finds the programs that the night before compiled: so the first
+training of Harbor Fleet, which compiles them, is told of but has no aim. rossmann is trained once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from forecaster.errors import NoUsableData
+from forecaster.spec import Spec
+from forecaster.stages import learn
+from forecaster.values import Panel
+from tests.benchmarks import real, worked_example
+from tests.benchmarks.report import Figure, below, tell
+
+MEMBERS, TIMES = 5, 4
+SAMPLE, LARGEST = "Harbor Fleet, five members", "rossmann"
+NO_DATA = 3  # exit code
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--train", nargs=2, metavar=("NAME", "STATE"), help="train this one, and say how long it took")
+    given = parser.parse_args()
+    if given.train:
+        _say(*given.train)
+        return
+    figures: list[Figure] = []
+    with tempfile.TemporaryDirectory() as state:
+        first, *later = (_in_its_own_process(SAMPLE, state) for _ in range(TIMES))
+        figures.append(Figure(f"{SAMPLE}: the first, which compiles", first, "s"))
+        figures += [below(f"{SAMPLE}: training {number}", took, "s", 40) for number, took in enumerate(later, start=2)]
+        try:
+            figures.append(below(f"{LARGEST}: training", _in_its_own_process(LARGEST, state), "s", 360))
+        except NoUsableData as error:
+            print(f"{LARGEST} is skipped: {error}")
+    tell("training", figures)
+
+
+def _in_its_own_process(name: str, state: str) -> float:
+    """Seconds of a training. Raises NoUsableData where the dataset is not there."""
+    done = subprocess.run(
+        [sys.executable, "-m", __spec__.name, "--train", name, state], stdout=subprocess.PIPE, text=True
+    )
+    said = done.stdout.splitlines()[-1] if done.stdout else ""
+    if done.returncode == NO_DATA:
+        raise NoUsableData(said)
+    done.check_returncode()
+    print(f"{name}: {said}", flush=True)
+    found: float = json.loads(said)["seconds"]
+    return found
+
+
+def _say(name: str, state: str) -> None:
+    try:
+        panel, spec = _sample(state) if name == SAMPLE else _real(name, state)
+    except NoUsableData as error:
+        print(error)
+        sys.exit(NO_DATA)
+    before = panel.at(learn.first_cutoff(panel, spec))
+    shutil.rmtree(learn.checkpoint_folder(spec), ignore_errors=True)  # or there is nothing left to train
+    begun = time.perf_counter()
+    summary = learn.train_alone(before, spec).summary
+    told = {
+        "seconds": time.perf_counter() - begun,
+        "steps": summary["steps_seconds"],
+        "recurrence": summary["recurrence"],
+    }
+    print(json.dumps(told))
+
+
+def _sample(state: str) -> tuple[Panel, Spec]:
+    spec = worked_example.spec_of("pipeline", state)
+    training = spec.training.model_copy(update={"members": MEMBERS})
+    return worked_example.panel_of(spec), spec.model_copy(update={"training": training})
+
+
+def _real(name: str, state: str) -> tuple[Panel, Spec]:
+    return real.panel_of(name), real.spec_of(name).model_copy(update={"state": state})
+
+
+if __name__ == "__main__":
+    main()
