@@ -2,9 +2,9 @@
 
 A GRU reads the days before an origin; a small shared network then answers each day of the horizon from the encoder's
 state, what is known of that day, and the seasonal anchor, to which it adds: the mean of the last four known same
-weekdays, and near a holiday what was out of the usual a year before. Quantiles cannot cross: the median, plus
-cumulative softplus steps up and down. Scaling, masks, lags and levels are inside (`features`), so that whoever runs the
-graph needs raw counts and nothing else.
+weekdays, and near a holiday what was out of the usual a year before, or in the last week where a year ago is not known.
+Quantiles cannot cross: the median, plus cumulative softplus steps up and down. Scaling, masks, lags and levels are
+inside (`features`), so that whoever runs the graph needs raw counts and nothing else.
 """
 
 from __future__ import annotations
