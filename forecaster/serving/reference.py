@@ -85,15 +85,14 @@ class Reference:
         place = np.arange(days + horizon) - back
         most = np.where(moved, 0.0, np.clip(surprise, -of["most_special"], of["most_special"]))
         found = np.where((back > 0) & (place >= 0), np.take_along_axis(most, np.clip(place, 0, days - 1), axis=1), 0.0)
-        beyond = np.abs(found) - shift(np.pad(usual, [(0, 0), (0, horizon)]), 7)
-        special_day = np.sign(found) * np.maximum(beyond, 0.0)
+        special_day = more_than(shift(np.pad(usual, [(0, 0), (0, horizon)]), 7), found)
         of_week = trailing(surprise, 7) / np.maximum(trailing(surprising, 7), 1)
 
         # The first holidays that a depot sees: what the days near one had out of the usual in the last week goes on, on
         # days near one whose counterpart is not known.
         here = surprising * (back[:, :days] > 0) * (1 - inputs["calendar"][:, :days, -1 - of["holidays"]])
         bounded = np.clip(surprise, -of["most_special"], of["most_special"])
-        beyond = np.sign(bounded) * np.maximum(np.abs(bounded) - shift(usual, 7), 0.0) * here
+        beyond = more_than(shift(usual, 7), bounded) * here
         so_far = trailing(beyond, 7)[:, -1:] / (trailing(here, 7)[:, -1:] + of["doubt"])
         held = np.take_along_axis(surprising, np.clip(place, 0, days - 1), axis=1) * (place >= 0)
         goes_on = np.where((back > 0) & (held == 0), so_far, 0.0)[:, days:]
@@ -199,6 +198,11 @@ def trailing(x: Doubles, length: int, every: int = 1) -> Doubles:
         return total - shift(total, length)
     found: Doubles = sum((shift(x, every * k) for k in range(length)), np.zeros_like(x))
     return found
+
+
+def more_than(usual: Doubles, surprise: Doubles) -> Doubles:
+    """What of a surprise is more than usual."""
+    return np.sign(surprise) * np.maximum(np.abs(surprise) - usual, 0.0)
 
 
 def near(x: Doubles) -> Doubles:
