@@ -239,7 +239,9 @@ def _surprises(log: Array, known: Array, near: Array) -> tuple[Array, Array, Arr
     known, and how far the anchor usually misses; each (depots, days).
 
     Days near a holiday are held to the usual before they make an anchor or a level, as Christmas says little of the
-    Thursdays after it. Twice, since one holiday may lie among the days that another is measured against.
+    Thursdays after it. Twice, since one holiday may lie among the days that another is measured against. What the other
+    days of the last week had out of the usual is theirs as well: a depot that lost a customer near a holiday has lost
+    him afterwards too.
     """
     told = shift(trailing_sum(known, WEEKS, every=7), 7)
     here = known * (told > 0).astype(jnp.float32)
@@ -254,9 +256,12 @@ def _surprises(log: Array, known: Array, near: Array) -> tuple[Array, Array, Arr
 
     surprise = missed(log)
     bound = jnp.where(near & (counted >= SURE), usually(surprise), 4.0)
+    ordinary = here * (1.0 - near.astype(jnp.float32))
+    of_others = jnp.maximum(shift(trailing_sum(ordinary, 7), 1), 1.0)
     plain = log
     for _ in range(2):
-        plain = log - (surprise - jnp.clip(surprise, -bound, bound))
+        lately = _beyond(shift(trailing_sum(surprise * ordinary, 7), 1) / of_others, usually(surprise))
+        plain = log - (surprise - jnp.clip(surprise, lately - bound, lately + bound))
         surprise = missed(plain)
     return plain, surprise, here, usually(surprise)
 

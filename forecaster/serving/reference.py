@@ -60,7 +60,8 @@ class Reference:
         known, log = usable.astype(float), np.log1p(np.where(usable, demand, 0.0))  # 0 where it is not known
 
         # The surprise: what the last same weekdays did not tell of a day. Near a holiday a day is held to the usual
-        # before it tells of others; twice, as one holiday may lie among the days that another is measured against.
+        # before it tells of others; twice, as one holiday may lie among the days that another is measured against. What
+        # the other days of the week before had out of the usual is no holiday's doing.
         told = shift(trailing(known, weeks, 7), 7)
         surprising = known * (told > 0)
         counted = trailing(surprising, year)
@@ -72,8 +73,11 @@ class Reference:
 
         surprise, usual = missed(log)
         bound = np.where((back[:, :days] > 0) & (counted >= of["sure"]), usual, np.inf)
+        others = surprising * (back[:, :days] == 0)
+        count_others = np.maximum(shift(trailing(others, 7), 1), 1)
         for _ in range(2):
-            plain = log - surprise + np.clip(surprise, -bound, bound)
+            lately = more_than(usual, shift(trailing(surprise * others, 7), 1) / count_others)
+            plain = log - surprise + np.clip(surprise, lately - bound, lately + bound)
             surprise, usual = missed(plain)
 
         # A special day: what was out of the usual on its counterpart, the same day of the same holiday a year before,

@@ -173,6 +173,19 @@ def test_a_day_near_a_holiday_makes_neither_anchor_nor_level() -> None:
     assert plain.encoder[0, 7, 7] > -0.8 * missed
 
 
+def test_a_depot_that_moved_to_another_level_near_a_holiday_is_not_held_to_the_old_one() -> None:
+    demand = np.full((2, LOOKBACK), 9.0)
+    demand[0, -12:] = 1.0  # from a holiday on, for good
+    demand[1, [-12, -11, -10, -5, -4, -3]] = 1.0  # near two holidays, and as before between them
+    calendar = np.zeros((2, LOOKBACK + 7, 5), np.float32)
+    calendar[:, [*range(-19, -16), *range(-12, -9)], 4] = 365  # twelve to ten days ago, and five to three days ago
+    level = made(window(demand, calendar=calendar)).level[:, 0]
+    low, high = np.log(2), np.log(10)
+    # Three days of the first holiday are held; the second one's are known to be no holiday's.
+    np.testing.assert_allclose(level[0], (9 * low + 19 * high) / 28, rtol=0.01)
+    np.testing.assert_allclose(level[1], high, rtol=0.01)
+
+
 def test_the_first_holidays_that_a_depot_sees_go_on_until_they_are_over() -> None:
     demand = np.full((2, LOOKBACK), np.nan)
     demand[0, -300:], demand[1] = 9.0, 9.0

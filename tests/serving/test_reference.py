@@ -38,11 +38,14 @@ def odd() -> Panel:
 
 
 def christmas() -> Panel:
-    """Depots that see their first holidays, which began last week and go on, and one that saw the same a year ago."""
+    """Depots that see their first holidays, which began last week and go on, one that saw the same a year ago, and one
+    that moved to another level between two holidays."""
     panel = odd()
     demand, calendar = np.array(panel.demand), np.array(panel.calendar)
     demand[[0, 2], :300] = np.nan
     demand[:, -5:] //= 3
+    demand[3, -40:] //= 5  # for good, ten days before the first of them
+    calendar[:, [*range(-37, -34), *range(-27, -20)], 4] = 365
     calendar[:, -8:-1, 4], calendar[1, -7, 1] = 365, 1
     return replace(panel, demand=demand, calendar=calendar)
 
