@@ -27,7 +27,7 @@ Parameters = Mapping[str, Any]
 Layer = Callable[[Array, Array, Array, Array, Array | None], Array]  # as `gru.layer`
 EachMember = Callable[[Callable[[Parameters], Any]], Callable[[Parameters], Any]]  # as `jax.vmap`
 FARTHEST_DOWN, FARTHEST_UP = 5.0, 2.5  # log counts from the median: what was never seen may not mean millions of orders
-WIDER = 4  # times the recurrence's width: the decoder has the harder work, and costs less
+WIDER = 3  # times the recurrence's width: the decoder has the harder work, and costs less
 FIRST_STEP = -2.4  # softplus of it is 0.087: neighbouring quantiles start some 9 % apart
 
 

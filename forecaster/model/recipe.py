@@ -26,7 +26,7 @@ class Preset:
     members: int  # an even number, which two cores share evenly
 
 
-PRESETS = {"quick": Preset(300, 2), "nightly": Preset(2400, 2), "best": Preset(6000, 6)}
+PRESETS = {"quick": Preset(300, 2), "nightly": Preset(2000, 2), "best": Preset(6000, 6)}
 
 
 @dataclass(frozen=True)
