@@ -255,13 +255,13 @@ def _surprises(log: Array, known: Array, near: Array) -> tuple[Array, Array, Arr
         return trailing_sum(trailing_sum(jnp.abs(surprise), 7), YEAR // 7, every=7) / jnp.maximum(counted, 1.0)
 
     surprise = missed(log)
-    bound = jnp.where(near & (counted >= SURE), usually(surprise), 4.0)
+    bound, held = usually(surprise), near & (counted >= SURE)
     ordinary = here * (1.0 - near.astype(jnp.float32))
     of_others = jnp.maximum(shift(trailing_sum(ordinary, 7), 1), 1.0)
     plain = log
     for _ in range(2):
         lately = _beyond(shift(trailing_sum(surprise * ordinary, 7), 1) / of_others, usually(surprise))
-        plain = log - (surprise - jnp.clip(surprise, lately - bound, lately + bound))
+        plain = jnp.where(held, log - (surprise - jnp.clip(surprise, lately - bound, lately + bound)), log)
         surprise = missed(plain)
     return plain, surprise, here, usually(surprise)
 

@@ -72,12 +72,12 @@ class Reference:
             return surprise, trailing(np.abs(surprise), year) / np.maximum(counted, 1)
 
         surprise, usual = missed(log)
-        bound = np.where((back[:, :days] > 0) & (counted >= of["sure"]), usual, np.inf)
+        bound, held = usual, (back[:, :days] > 0) & (counted >= of["sure"])
         others = surprising * (back[:, :days] == 0)
         count_others = np.maximum(shift(trailing(others, 7), 1), 1)
         for _ in range(2):
             lately = more_than(usual, shift(trailing(surprise * others, 7), 1) / count_others)
-            plain = log - surprise + np.clip(surprise, lately - bound, lately + bound)
+            plain = np.where(held, log - surprise + np.clip(surprise, lately - bound, lately + bound), log)
             surprise, usual = missed(plain)
 
         # A special day: what was out of the usual on its counterpart, the same day of the same holiday a year before,
@@ -98,8 +98,8 @@ class Reference:
         bounded = np.clip(surprise, -of["most_special"], of["most_special"])
         beyond = more_than(shift(usual, 7), bounded) * here
         so_far = trailing(beyond, 7)[:, -1:] / (trailing(here, 7)[:, -1:] + of["doubt"])
-        held = np.take_along_axis(surprising, np.clip(place, 0, days - 1), axis=1) * (place >= 0)
-        goes_on = np.where((back > 0) & (held == 0), so_far, 0.0)[:, days:]
+        known_then = np.take_along_axis(surprising, np.clip(place, 0, days - 1), axis=1) * (place >= 0)
+        goes_on = np.where((back > 0) & (known_then == 0), so_far, 0.0)[:, days:]
 
         # The level: the mean log count of four weeks, else of a year, else of what training saw.
         count, year_count = trailing(known, of["level"]), trailing(known, year)

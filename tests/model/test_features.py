@@ -186,6 +186,13 @@ def test_a_depot_that_moved_to_another_level_near_a_holiday_is_not_held_to_the_o
     np.testing.assert_allclose(level[1], high, rtol=0.01)
 
 
+def test_a_day_that_is_near_no_holiday_is_never_held() -> None:
+    demand = np.full((1, LOOKBACK), 900.0)
+    demand[0, -14:-7] = 0.0  # a week of silence, after which all is as before
+    level = made(window(demand)).level[0, 0]
+    np.testing.assert_allclose(level, 21 / 28 * np.log(901), rtol=1e-6)
+
+
 def test_the_first_holidays_that_a_depot_sees_go_on_until_they_are_over() -> None:
     demand = np.full((2, LOOKBACK), np.nan)
     demand[0, -300:], demand[1] = 9.0, 9.0
