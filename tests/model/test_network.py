@@ -164,7 +164,7 @@ def test_dropout_drops_by_its_key_and_not_without_one() -> None:
 def test_dropout_keeps_the_mean() -> None:
     shape = network.Architecture(2, 50, LEVELS, HORIZON, 1, 5, ())
     kept = np.asarray(network.masks(shape, jnp.float32(0.2), jax.random.key(0), 400))
-    assert kept.shape == (400, 300)
+    assert kept.shape == (400, (2 + network.WIDER) * 50)
     np.testing.assert_allclose(np.unique(kept), [0, 1.25])
     assert kept.mean() == pytest.approx(1, abs=0.01)
 
