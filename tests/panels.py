@@ -18,7 +18,7 @@ from forecaster.values import Candidate, Encoding, Fold, Forecast, Panel, Scale
 
 NAN = float("nan")
 FIRST = np.datetime64("2024-01-01")  # a Monday
-CALENDAR = ("weekend", "holiday", "before_holiday", "after_holiday", "counterpart")
+CALENDAR = ("weekend", "holiday", "before_holiday", "after_holiday", "day_off", "counterpart")
 STATICS = {"size": ("large", "small"), "city": ("Bonn", "Ulm")}  # on purpose not in alphabetical order
 WEEK = np.array([1.0, 1.1, 1.2, 1.1, 1.4, 1.8, 0.7])
 LEVELS = (0.1, 0.5, 0.9)
@@ -39,7 +39,8 @@ def panel(
     calendar = np.zeros((2, days, len(CALENDAR)), np.float32)
     calendar[:, np.arange(days) % 7 >= 5, 0] = 1
     calendar[1, 20::30, 1] = calendar[1, 19::30, 2] = calendar[1, 21::30, 3] = 1
-    calendar[1, 20::30, 4] = 330
+    calendar[1, 20::30, 4] = 1
+    calendar[1, 20::30, 5] = 330
     known = np.zeros((depots, days, len(covariates)), np.float32)
     known[:, ::9] = 1
     mean = 40.0 * (1 + np.arange(depots))[:, None] * WEEK[np.arange(history) % 7]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
 from itertools import pairwise
@@ -24,22 +26,39 @@ NAMES: tuple[str, ...] = (
     "holiday",
     "before_holiday",
     "after_holiday",
+    "day_off",
     "counterpart",
 )
 """The features in the order of the last axis; the holidays are the last but one."""
 
 NEAR = 4  # days before and after a holiday that go with it: people shop before Christmas, on the same date each year
 LEAST_BACK, MOST_BACK = 330, 400  # days from a holiday back to the same one of the year before: Easter moves by a month
-_APART = 30  # days between two occasions of one name, at least; closer ones are days of one holiday
+_APART = 30  # days between two occasions of one name, at least; closer ones are days of one occasion
 _DAY = np.timedelta64(1, "D")
+_NAME = re.compile(
+    r"(?P<lieu>Alternative holiday for )?(?P<name>.*?)"
+    r"(?: \((?:(?P<suffix>observed|in lieu|substitute day)(?:, )?)?(?:estimated)?\))?"
+)
+
+
+@dataclass(frozen=True)
+class Occasion:
+    """A holiday in one year: the days that bear its name, and those that are free because of it, which are the same,
+    but where another day is free instead, as the Monday after a Christmas on Sunday.
+    """
+
+    dates: Sequence[date]
+    off: Sequence[date]
 
 
 def features(days: Days, country: str | None, subdivision: str | None) -> Floats:
     """What is known of each day, (days, features) in the order of `NAMES`; without a country there are no holidays.
 
     The yearly cycle starts on 1 January and takes as many days as that year has, the monthly one on the 1st and takes
-    as many days as that month has. `counterpart` is how many days back the day lies that a day near a holiday is to be
-    held against: as far from the same holiday a year ago, `LEAST_BACK` to `MOST_BACK` days; 0 where no holiday is near.
+    as many days as that month has. `day_off` marks a holiday, or the other day where another one is free instead.
+    `counterpart` is how many days back the day lies that a day near a holiday is to be held against: as far from the
+    same holiday a year ago, `LEAST_BACK` to `MOST_BACK` days, a day off that was moved against the day off; 0 where no
+    holiday is near.
     Raises SpecError for a country or subdivision without a holiday calendar.
     """
     days = days.astype("datetime64[D]")
@@ -48,35 +67,54 @@ def features(days: Days, country: str | None, subdivision: str | None) -> Floats
     around = np.concatenate([days - _DAY, days, days + _DAY])
     off = np.fromiter(holiday_names(around, country, subdivision), "datetime64[D]")
     rest = [np.isin(days, off), np.isin(days + _DAY, off), np.isin(days - _DAY, off)]
-    back = _counterparts(days, country, subdivision)
+    occasions = _occasions(days, country, subdivision)
+    free = {day for years in occasions.values() for year in years for day in year.off}
+    rest.append(np.isin(days, np.fromiter(free, "datetime64[D]")))
+    back = _counterparts(days, occasions)
     return np.column_stack([np.eye(7)[weekday], *waves, *rest, back]).astype(np.float32)
 
 
-def _counterparts(days: Days, country: str | None, subdivision: str | None) -> Doubles:
+def _occasions(days: Days, country: str | None, subdivision: str | None) -> dict[str, list[Occasion]]:
+    """The holidays near the days and their counterparts, in order, by name."""
+    if not country or not len(days):
+        return {}
+    first, last = days.min() - (MOST_BACK + NEAR + _APART), days.max() + NEAR + _APART
+    runs: dict[str, list[list[tuple[date, bool]]]] = {}  # days, and whether they are free instead of others
+    for day, names in sorted(holiday_names(np.arange(first, last + _DAY), country, subdivision).items()):
+        for said in names.split("; "):
+            found = _NAME.fullmatch(said)
+            assert found  # as it matches whatever there is
+            of_name = runs.setdefault(found["name"], [])
+            if not of_name or (day - of_name[-1][-1][0]).days >= _APART:
+                of_name.append([])
+            of_name[-1].append((day, bool(found["lieu"] or found["suffix"])))
+    return {name: [_occasion(run) for run in of_name] for name, of_name in runs.items()}
+
+
+def _occasion(run: Sequence[tuple[date, bool]]) -> Occasion:
+    every = [day for day, _ in run]
+    dates, instead = ([day for day, lieu in run if lieu is wanted] for wanted in (False, True))
+    return Occasion(dates or every, instead or every)
+
+
+def _counterparts(days: Days, occasions: Mapping[str, Sequence[Occasion]]) -> Doubles:
     """How many days back each day's counterpart of the year before lies, (days,); 0 for none."""
     found, distance = np.zeros(len(days)), np.full(len(days), NEAR + 1)
-    if not country or not len(days):
-        return found
     place = {day: index for index, day in enumerate(days.tolist())}
-    first, last = days.min() - (MOST_BACK + NEAR), days.max() + NEAR
-    occasions: dict[str, list[list[date]]] = {}  # the runs of days of each name
-    for day, names in sorted(holiday_names(np.arange(first, last + _DAY), country, subdivision).items()):
-        for name in names.split("; "):
-            runs = occasions.setdefault(name.removesuffix(" (estimated)"), [])
-            if runs and (day - runs[-1][-1]).days < _APART:
-                runs[-1].append(day)
-            else:
-                runs.append([day])
-    for runs in occasions.values():
-        for before, run in pairwise(runs):
-            back = (run[0] - before[0]).days
-            if not LEAST_BACK <= back <= MOST_BACK:
-                continue
-            for off in range(-NEAR, (run[-1] - run[0]).days + NEAR + 1):
-                index = place.get(run[0] + timedelta(days=off))
-                far = max(-off, off - (run[-1] - run[0]).days, 0)
-                if index is not None and far < distance[index]:
-                    found[index], distance[index] = back, far
+
+    def hold(day: date, against: date, far: int) -> None:
+        index, back = place.get(day), (day - against).days
+        if index is not None and far < distance[index] and LEAST_BACK <= back <= MOST_BACK:
+            found[index], distance[index] = back, far
+
+    for before, now in (pair for years in occasions.values() for pair in pairwise(years)):
+        back, length = now.dates[0] - before.dates[0], (now.dates[-1] - now.dates[0]).days
+        for off in range(-NEAR, length + NEAR + 1):
+            day = now.dates[0] + timedelta(days=off)
+            hold(day, day - back, max(-off, off - length, 0))
+        if now.off != now.dates or before.off != before.dates:
+            for number, day in enumerate(now.off):
+                hold(day, before.off[min(number, len(before.off) - 1)], -1)
     return found
 
 

@@ -20,6 +20,7 @@ from jax2onnx.plugins import plugin_system
 from forecaster.errors import ExportError
 from forecaster.model import folding, gru_operator
 from forecaster.model.features import (
+    ALIKE,
     DOUBT,
     HOLIDAYS,
     LEVEL,
@@ -167,6 +168,7 @@ FEATURES = {
     "sure": SURE,
     "moved": MOVED,
     "most_special": MOST_SPECIAL,
+    "alike": ALIKE,
     "doubt": DOUBT,
     "farthest_down": FARTHEST_DOWN,
     "farthest_up": FARTHEST_UP,

@@ -16,14 +16,15 @@ from jaxtyping import Float, Int
 LOOKBACK = 448  # days of history that one origin may look at: a year ago, and what was usual before it
 LEVEL = 28  # days of the local level
 WEEKS = 4  # same weekdays that make the seasonal anchor
-HOLIDAYS = 3  # the last calendar features but one: a holiday, the day before one, the day after one
+HOLIDAYS = 4  # the last calendar features but one: a holiday, the day before one, the day after one, a day off
 LEAST_BACK, MOST_BACK = 330, 400  # days from a day near a holiday back to its counterpart, which the last one says
 SEASON_WEEKS = 12  # same weekdays that make a weekday's habit
 YEAR = 364
 SURE = 14  # days that tell how far the anchor usually misses, at least
 MOVED = 1.0  # log counts between the weeks before and after a day, from which on the level moved there
 MOST_SPECIAL = 2.0  # log counts that a special day adds to the anchor or takes from it, at most
-DOUBT = 1.0  # ordinary days that are counted with those of a holiday period, which one day alone may not tell of
+ALIKE = 0.3  # of what tells two weekdays apart, the share that goes where both are days off
+DOUBT = 1.0  # ordinary days that are counted with those few special ones from which others are foretold
 
 
 class Window(NamedTuple):
@@ -118,12 +119,10 @@ def make(
     near = (back > 0).astype(jnp.float32)
     plain, surprise, surprising, usual = _surprises(log, known, near[:, :days] > 0)
     # Cut afterwards: of both at once the exporter makes now one node and now another.
-    holiday = window.calendar[:, :, -1 - HOLIDAYS]
+    holiday, off = window.calendar[:, :, -1 - HOLIDAYS], window.calendar[:, :, -2]
     so_far = _so_far(surprise, usual, surprising * near[:, :days] * (1.0 - holiday[:, :days]))
     unheard_of = near[:, first + 1 :] * (_counterparts(surprising, back, first + 1) == 0).astype(jnp.float32)
     start = min(first, days - scan)
-    usual = _between(usual, start - 7, total - 7)  # of a week before each day, which every origin knows
-    special_day = _special_days(_settled(surprise, plain, known), usual, back, start)
     of_week = trailing_sum(surprise, 7) / jnp.maximum(trailing_sum(surprising, 7), 1.0)
 
     # Level and year are made of whole weeks, whose sums are there already.
@@ -133,6 +132,16 @@ def make(
     year = trailing_sum(plain_sum, YEAR // 7, every=7) / jnp.maximum(year_count, 1.0)
     level = jnp.where(count > 0, recent, jnp.where(year_count > 0, year, mean))
     week = jnp.where(week_count > 0, week_sum / jnp.maximum(week_count, 1.0), level)
+
+    weekday = _weekday(plain, known, level, total)
+    settled = surprising * (1.0 - _moved(plain, known))
+    free = off[:, :days] * settled
+    told = jnp.clip(surprise, -MOST_SPECIAL, MOST_SPECIAL) * settled
+    told, free, weekday_then = (_counterparts(x, back, start) for x in (told, free, weekday[:, :days] * free))
+    usual = _between(usual, start - 7, total - 7)  # of a week before each day, which every origin knows
+    days_off = _days_off(surprise + weekday[:, :days], off[:, :days] * surprising, start, total)
+    special_day = _special_days(told, free, weekday_then, off[:, start:], weekday[:, start:], *days_off)
+    special_day = _beyond(special_day, usual)
 
     relative = jnp.clip(log - level, -4.0, 4.0) * known
     lag7 = (log - shift(log, 7)) * known * shift(known, 7)
@@ -266,23 +275,54 @@ def _surprises(log: Array, known: Array, near: Array) -> tuple[Array, Array, Arr
     return plain, surprise, here, usually(surprise)
 
 
-def _settled(surprise: Array, plain: Array, known: Array) -> Array:
-    """The surprise of days that lie between four weeks alike, else 0: there demand moved to another level, as where a
-    depot opened again, and no holiday did it. What came after a day is known of one that lies a year back.
+def _moved(plain: Array, known: Array) -> Array:
+    """1 on days between four weeks and four that are not alike: there demand moved to another level, as where a depot
+    opened again, and no holiday did it. What came after a day is known of one that lies a year back.
     """
     told = trailing_sum(known, WEEKS, every=7)
     mean = trailing_sum(plain, WEEKS, every=7) / jnp.maximum(told, 1.0)
     days, ahead = known.shape[1], 7 * WEEKS
     moved = jnp.abs(_between(mean, ahead, days + ahead) - shift(mean, 7)) > MOVED
-    return jnp.where(moved & (_between(told, ahead, days + ahead) > 0), 0.0, surprise)
+    return (moved & (_between(told, ahead, days + ahead) > 0)).astype(jnp.float32)
 
 
-def _special_days(surprise: Array, usual: Array, back: Array, start: int) -> Array:
-    """What was out of the usual on the counterpart of each day from `start` on, (depots, days).
+def _weekday(plain: Array, known: Array, level: Array, total: int) -> Array:
+    """How far above the level the same weekdays were, both as they were known a week before, (depots, total)."""
+    told = trailing_sum(known, WEEKS, every=7)
+    above = trailing_sum(plain, WEEKS, every=7) / jnp.maximum(told, 1.0) - level
+    return _between(jnp.where(told > 0, above, 0.0), -7, total - 7)
 
-    Only that: the rest is last year's weather, by which a network would know the date.
+
+def _days_off(height: Array, off: Array, start: int, total: int) -> tuple[Array, Array]:
+    """How far above the level the days off of a year were in the mean, and the share of it to be trusted, each as
+    known a week before each day from `start` on, (depots, days).
     """
-    return _beyond(_counterparts(jnp.clip(surprise, -MOST_SPECIAL, MOST_SPECIAL), back, start), usual)
+    height = jnp.clip(height, -MOST_SPECIAL, MOST_SPECIAL) * off
+    sums = (trailing_sum(trailing_sum(x, 7), YEAR // 7, every=7) for x in (height, off))
+    height, count = (_between(x, start - 7, total - 7) for x in sums)
+    return height / jnp.maximum(count, 1.0), count / (count + DOUBT)
+
+
+def _special_days(
+    surprise: Array, free: Array, free_weekday: Array, off: Array, weekday: Array, height: Array, trust: Array
+) -> Array:
+    """What is out of the usual on each day by its counterpart and by the days off of a year, each (depots, days).
+
+    `surprise` is the counterpart's, 0 where there is none, and no more of it, as the rest is last year's weather, by
+    which a network would know the date. `free` marks that it was a day off, of which `free_weekday` says how far above
+    the level its weekday was. `off` and `weekday` are the day's own, `height` and `trust` those of `_days_off`.
+    Of two days off a part of what tells their weekdays apart goes. A day off whose counterpart was none has beside it
+    what days off have as a rule; a day like others whose counterpart was a day off has what is left without that.
+    """
+    of_off = trust * (height - jnp.where(off > 0, weekday, free_weekday))  # as a rule, on such a weekday
+    both = surprise + ALIKE * (free_weekday - weekday)
+    left = jnp.where(
+        surprise > 0,
+        jnp.maximum(surprise - jnp.maximum(of_off, 0.0), 0.0),
+        jnp.minimum(surprise - jnp.minimum(of_off, 0.0), 0.0),
+    )
+    when_off = jnp.where(free > 0, both, surprise + of_off)
+    return jnp.clip(jnp.where(off > 0, when_off, jnp.where(free > 0, left, surprise)), -MOST_SPECIAL, MOST_SPECIAL)
 
 
 def _so_far(surprise: Array, usual: Array, here: Array) -> Array:

@@ -39,7 +39,7 @@ from forecaster.values import Encoding
 MODEL, WEIGHTS, MANIFEST, SEAL = "model.onnx", "weights.npz", "manifest.json", "manifest.sig"
 FILES = frozenset({MODEL, WEIGHTS, MANIFEST, SEAL})
 SECRET = (MODEL, WEIGHTS)  # what may be encrypted
-FORMAT = 3
+FORMAT = 4
 LARGEST = 1 << 30  # bytes of a file
 
 

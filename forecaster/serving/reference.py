@@ -66,6 +66,17 @@ class Reference:
         surprising = known * (told > 0)
         counted = trailing(surprising, year)
 
+        def extend(x: Doubles) -> Doubles:
+            return np.pad(x, [(0, 0), (0, horizon)])
+
+        def of_counterpart(x: Doubles) -> Doubles:
+            """What x was on the counterpart of each day, 0 where there is none."""
+            place = np.arange(days + horizon) - back
+            return np.where((back > 0) & (place >= 0), np.take_along_axis(x, np.clip(place, 0, days - 1), axis=1), 0.0)
+
+        def bounded(x: Doubles) -> Doubles:
+            return np.clip(x, -of["most_special"], of["most_special"])
+
         def missed(plain: Doubles) -> tuple[Doubles, Doubles]:
             """The surprise against an anchor of these log counts, and how large it is as a rule."""
             surprise: Doubles = near(log - shift(trailing(plain, weeks, 7), 7) / np.maximum(told, 1)) * surprising
@@ -80,32 +91,46 @@ class Reference:
             plain = np.where(held, log - surprise + np.clip(surprise, lately - bound, lately + bound), log)
             surprise, usual = missed(plain)
 
-        # A special day: what was out of the usual on its counterpart, the same day of the same holiday a year before,
-        # unless demand moved to another level there.
-        told_same = trailing(known, weeks, 7)
-        same = trailing(plain, weeks, 7) / np.maximum(told_same, 1)
-        later, told_later = (np.pad(x[:, 7 * weeks :], [(0, 0), (0, 7 * weeks)]) for x in (same, told_same))
-        moved = (np.abs(later - shift(same, 7)) > of["moved"]) & (told_later > 0)
-        place = np.arange(days + horizon) - back
-        most = np.where(moved, 0.0, np.clip(surprise, -of["most_special"], of["most_special"]))
-        found = np.where((back > 0) & (place >= 0), np.take_along_axis(most, np.clip(place, 0, days - 1), axis=1), 0.0)
-        special_day = more_than(shift(np.pad(usual, [(0, 0), (0, horizon)]), 7), found)
         of_week = trailing(surprise, 7) / np.maximum(trailing(surprising, 7), 1)
 
         # The first holidays that a depot sees: what the days near one had out of the usual in the last week goes on, on
         # days near one whose counterpart is not known.
         here = surprising * (back[:, :days] > 0) * (1 - inputs["calendar"][:, :days, -1 - of["holidays"]])
-        bounded = np.clip(surprise, -of["most_special"], of["most_special"])
-        beyond = more_than(shift(usual, 7), bounded) * here
+        beyond = more_than(shift(usual, 7), bounded(surprise)) * here
         so_far = trailing(beyond, 7)[:, -1:] / (trailing(here, 7)[:, -1:] + of["doubt"])
-        known_then = np.take_along_axis(surprising, np.clip(place, 0, days - 1), axis=1) * (place >= 0)
-        goes_on = np.where((back > 0) & (known_then == 0), so_far, 0.0)[:, days:]
+        goes_on = np.where((back > 0) & (of_counterpart(surprising) == 0), so_far, 0.0)[:, days:]
 
         # The level: the mean log count of four weeks, else of a year, else of what training saw.
         count, year_count = trailing(known, of["level"]), trailing(known, year)
         of_year = trailing(plain, year) / np.maximum(year_count, 1)
         level = np.where(year_count > 0, of_year, mean)
         level = np.where(count > 0, trailing(plain, of["level"]) / np.maximum(count, 1), level)
+
+        # How far above the level the same weekdays are, and the days off of a year, as of a week before.
+        told_same = trailing(known, weeks, 7)
+        same = trailing(plain, weeks, 7) / np.maximum(told_same, 1)
+        weekday = shift(extend(np.where(told_same > 0, same - level, 0.0)), 7)
+        off = inputs["calendar"][:, :, -2]
+        off_known = off[:, :days] * surprising
+        heights = bounded(surprise + weekday[:, :days]) * off_known
+        off_count = shift(extend(trailing(off_known, year)), 7)
+        height = shift(extend(trailing(heights, year)), 7) / np.maximum(off_count, 1)
+        trust = off_count / (off_count + of["doubt"])
+
+        # A special day: what was out of the usual on its counterpart, the same day of the same holiday a year before,
+        # unless demand moved to another level there. Of two days off a part of what tells their weekdays apart goes;
+        # where only one of them is a day off, what days off have as a rule comes on top or is left out.
+        later, told_later = (np.pad(x[:, 7 * weeks :], [(0, 0), (0, 7 * weeks)]) for x in (same, told_same))
+        settled = surprising * ~((np.abs(later - shift(same, 7)) > of["moved"]) & (told_later > 0))
+        found, off_then = of_counterpart(bounded(surprise) * settled), of_counterpart(off[:, :days] * settled)
+        weekday_then = of_counterpart(weekday[:, :days] * off[:, :days] * settled)
+        of_off = trust * (height - np.where(off > 0, weekday, weekday_then))
+        both = found + of["alike"] * (weekday_then - weekday)
+        left = np.where(found * of_off > 0, more_than(np.abs(of_off), found), found)
+        when_off = np.where(off_then > 0, both, found + of_off)
+        special = bounded(np.where(off > 0, when_off, np.where(off_then > 0, left, found)))
+        special_day = more_than(shift(extend(usual), 7), special)
+
         week_count = trailing(known, 7)
         week = np.where(week_count > 0, trailing(log, 7) / np.maximum(week_count, 1), level)
         relative = near(log - level) * known
@@ -115,9 +140,6 @@ class Reference:
         per_day += [(level - mean) / spread, count / of["level"], surprise, of_week, special_day[:, :days]]
         per_day += [open_[:, :days]]
         encoder = np.concatenate([np.stack(per_day, axis=-1), covariates[:, :days]], axis=-1)[:, -scan:]
-
-        def extend(x: Doubles) -> Doubles:
-            return np.pad(x, [(0, 0), (0, horizon)])
 
         def before(x: Doubles, count: int) -> Doubles:
             """The sum over the same weekdays of so many weeks before."""

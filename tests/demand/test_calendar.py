@@ -20,7 +20,7 @@ def feature(name: str, days: np.ndarray, country: str | None = None, subdivision
 def test_a_week_has_one_of_each_weekday() -> None:
     week = features(span("2024-03-04", "2024-03-11"), None, None)  # Monday to Sunday
     assert week.dtype == np.float32
-    assert week.shape == (7, len(NAMES)) == (7, 21)
+    assert week.shape == (7, len(NAMES)) == (7, 22)
     np.testing.assert_array_equal(week[:, :7], np.eye(7))
     assert feature("thursday", span("1969-12-31", "1970-01-02")) == [0, 1]
 
@@ -56,8 +56,8 @@ def test_the_29th_of_february_is_a_day_like_others() -> None:
     assert feature("thursday", span("2024-02-29", "2024-03-01")) == [1]
 
 
-def test_the_last_features_are_the_three_of_holidays_and_the_counterpart() -> None:
-    assert NAMES[-4:] == ("holiday", "before_holiday", "after_holiday", "counterpart")
+def test_the_last_features_are_the_four_of_holidays_and_the_counterpart() -> None:
+    assert NAMES[-5:] == ("holiday", "before_holiday", "after_holiday", "day_off", "counterpart")
 
 
 def back(first: str, end: str, country: str | None) -> dict[str, int]:
@@ -71,11 +71,52 @@ def test_a_day_near_a_holiday_is_held_against_the_same_holiday_of_the_year_befor
     assert back("2016-05-20", "2016-06-10", "US") == {f"2016-05-{day}": 371 for day in range(26, 32)} | {
         f"2016-06-0{day}": 371 for day in range(1, 4)
     }
-    christmas = back("2017-12-18", "2018-01-08", "US")
+    christmas = back("2018-12-18", "2019-01-08", "US")
     assert set(christmas.values()) == {365}
-    assert (min(christmas), max(christmas)) == ("2017-12-21", "2018-01-05")
+    assert (min(christmas), max(christmas)) == ("2018-12-21", "2019-01-05")
     easter = back("2024-03-25", "2024-04-05", "DE")  # Easter Monday: 10 April 2023 and 1 April 2024
     assert easter["2024-04-01"] == easter["2024-03-25"] == (date(2024, 4, 1) - date(2023, 4, 10)).days == 357
+
+
+def test_the_day_that_is_free_instead_of_a_weekend_is_held_against_the_day_that_was_free_a_year_before() -> None:
+    # Independence Day was a Friday in 2014, a Saturday with a free Friday in 2015, a Monday in 2016.
+    assert [feature("holiday", span(f"{year}-07-03", f"{year}-07-05"), "US") for year in (2014, 2015, 2016)] == [
+        [0, 1],
+        [1, 1],
+        [0, 1],
+    ]
+    assert [feature("day_off", span(f"{year}-07-03", f"{year}-07-05"), "US") for year in (2014, 2015, 2016)] == [
+        [0, 1],
+        [1, 0],
+        [0, 1],
+    ]
+    assert back("2015-07-02", "2015-07-06", "US") == dict(
+        zip(("2015-07-02", "2015-07-03", "2015-07-04", "2015-07-05"), (365, 364, 365, 365), strict=True)
+    )
+    assert back("2016-07-03", "2016-07-06", "US") == dict(
+        zip(("2016-07-03", "2016-07-04", "2016-07-05"), (366, 367, 366), strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("country", "day", "against"),
+    [
+        ("KR", "2021-08-16", "2020-08-15"),  # Alternative holiday for Liberation Day
+        ("TH", "2022-05-02", "2021-05-03"),  # National Labor Day (in lieu), a year before as well
+        ("GG", "2021-12-27", "2020-12-25"),  # Christmas Day (substitute day)
+        ("CM", "2024-06-17", "2023-06-28"),  # Eid al-Adha (observed, estimated)
+    ],
+)
+def test_a_free_day_instead_is_known_by_what_the_calendar_adds_to_the_name(
+    country: str, day: str, against: str
+) -> None:
+    days = span(day, str(np.datetime64(day) + 1))
+    assert feature("day_off", days, country) == [1]
+    assert feature("counterpart", days, country) == [(date.fromisoformat(day) - date.fromisoformat(against)).days]
+
+
+def test_a_holiday_that_no_other_day_replaces_is_a_day_off_on_a_weekend_too() -> None:
+    assert feature("day_off", span("2022-05-01", "2022-05-02"), "DE") == [1]  # a Sunday
 
 
 def test_without_a_holiday_near_or_a_year_before_there_is_no_counterpart() -> None:

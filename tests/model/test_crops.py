@@ -13,7 +13,7 @@ from tests import panels
 
 PANEL = panels.panel(5, 120)
 SIZES = Cut(horizon=3, origins=5, stride=3, scan=20)
-OFF = jnp.asarray([0.0, 0.5, 0.0, 0.0, 0.0])
+OFF = jnp.asarray([0.0, 0.5, 0.0, 0.0, 0.0, 0.0])
 
 
 def places(batch: int = 400, seed: int = 0) -> crops.Places:
@@ -25,7 +25,7 @@ def test_the_panel_lies_on_the_device_with_unknown_days_and_depots_around_it() -
     days = LOOKBACK + 120 + -120 % DAYS
     assert data.demand.shape == (64, days)
     assert data.open.shape == (64, days + 3)
-    assert data.calendar.shape == (2, days + 3, 5)
+    assert data.calendar.shape == (2, days + 3, 6)
     np.testing.assert_array_equal(data.demand[:5, LOOKBACK : LOOKBACK + 120], PANEL.demand)
     assert np.isnan(data.demand[5:]).all()
     assert np.isnan(data.demand[:, :LOOKBACK]).all()
@@ -75,7 +75,7 @@ def test_a_crop_hides_a_beginning_and_blurs_what_may_be_blurred() -> None:
     assert np.asarray(drawn.gaps).max() <= MOST_GAPS
     off = np.asarray(window.calendar - plain.calendar)
     np.testing.assert_allclose(off - off[:, :1], 0, atol=1e-6)  # the same on all days of a crop
-    assert not off[..., [0, 2, 3, 4]].any()
+    assert not off[..., [0, 2, 3, 4, 5]].any()
     assert 0.3 < off[:, 0, 1].std() < 0.7
 
 

@@ -88,7 +88,7 @@ def test_the_graph_names_its_inputs_and_leaves_the_number_of_depots_open() -> No
         "demand": [depots, LOOKBACK],
         "open": [depots, ahead],
         "covariates": [depots, ahead, 1],
-        "calendar": [depots, ahead, 5],
+        "calendar": [depots, ahead, 6],
         "statics": [depots, 2],
     }
     assert [node.name for node in graph.output] == ["quantiles"]

@@ -12,21 +12,22 @@ import pytest
 
 from forecaster.demand.calendar import LEAST_BACK, MOST_BACK, NAMES
 from forecaster.model import features
-from forecaster.model.features import DOUBT, LEVEL, LOOKBACK, WEEKS, Features, Window
+from forecaster.model.features import ALIKE, DOUBT, LEVEL, LOOKBACK, WEEKS, Features, Window
 from tests import panels
 
-CONSTANTS = {"mean": jnp.float32(3.0), "spread": jnp.float32(1.0), "calendar": jnp.ones(5), "yearly": jnp.float32(1)}
+OFF, BACK = -2, -1  # the last calendar features: a day off, and how many days back the counterpart lies
+CONSTANTS = {"mean": jnp.float32(3.0), "spread": jnp.float32(1.0), "calendar": jnp.ones(6), "yearly": jnp.float32(1)}
 
 
 def window(demand: Any, **other: Any) -> Window:
-    """A window without covariates, with a calendar of five zeros; all days open."""
+    """A window without covariates, with a calendar of six zeros; all days open."""
     counts = np.asarray(demand, np.float32)
     depots, ahead = len(counts), counts.shape[1] + 7
     arrays = {
         "demand": counts,
         "open": np.ones((depots, ahead), np.float32),
         "covariates": np.zeros((depots, ahead, 0), np.float32),
-        "calendar": np.zeros((depots, ahead, 5), np.float32),
+        "calendar": np.zeros((depots, ahead, 6), np.float32),
         "statics": np.zeros((depots, 0), np.int32),
     }
     return Window(**{name: jnp.asarray(other.get(name, value)) for name, value in arrays.items()})
@@ -106,8 +107,9 @@ def test_the_encoder_reads_the_last_days_by_hand() -> None:
 
 
 def test_without_trust_in_the_year_it_reaches_nothing() -> None:
-    given, off = of_panel(), jnp.asarray([1.0, 1.0, 0.0, 1.0, 1.0])
-    given = given._replace(calendar=given.calendar.at[..., 4].set(0.0))  # near a holiday, what is usual reaches farther
+    given, off = of_panel(), jnp.asarray([1.0, 1.0, 0.0, 1.0, 1.0, 1.0])
+    # Near a holiday, what is usual reaches farther.
+    given = given._replace(calendar=given.calendar.at[..., BACK].set(0.0))
     doubted = {**CONSTANTS, "calendar": off, "yearly": jnp.float32(0)}
 
     def found(given: Window) -> Features:
@@ -125,9 +127,9 @@ def test_a_day_near_a_holiday_is_told_what_was_out_of_the_usual_on_its_counterpa
     demand = np.full((1, LOOKBACK), 9.0)
     day, back = LOOKBACK + 2, 371  # the third day ahead, held against a day that is no year of weeks before
     demand[0, day - back] = 4.0
-    calendar = np.zeros((1, LOOKBACK + 7, 5), np.float32)
+    calendar = np.zeros((1, LOOKBACK + 7, 6), np.float32)
     plain = made(window(demand, calendar=calendar))
-    calendar[0, day, 4] = back
+    calendar[0, day, BACK] = back
     found = made(window(demand, calendar=calendar))
     changed = np.argwhere(np.asarray(found.decoder != plain.decoder)[0, 0])
     assert sorted(step for step, _ in changed) == [1, 2, 3]  # the day before, that day, the day after
@@ -144,8 +146,8 @@ def test_a_day_near_a_holiday_is_told_what_was_out_of_the_usual_on_its_counterpa
 
 def test_where_a_depot_opened_again_near_a_holiday_nothing_of_it_is_expected_again() -> None:
     demand = np.full((1, LOOKBACK), 9.0)
-    calendar = np.zeros((1, LOOKBACK + 7, 5), np.float32)
-    calendar[0, LOOKBACK + 2, 4] = 365
+    calendar = np.zeros((1, LOOKBACK + 7, 6), np.float32)
+    calendar[0, LOOKBACK + 2, BACK] = 365
     plain = made(window(demand))
     demand[0, LOOKBACK - 391 : LOOKBACK - 363] = 0.0  # on the counterpart itself it is as before
     np.testing.assert_array_equal(made(window(demand, calendar=calendar)).anchor, plain.anchor)
@@ -156,13 +158,74 @@ def test_where_a_depot_opened_again_near_a_holiday_nothing_of_it_is_expected_aga
     assert made(window(demand, calendar=calendar)).anchor[0, 0, 2] - plain.anchor[0, 0, 2] > 1
 
 
+def rhythm() -> np.ndarray:
+    """A year and more of 9 orders a day and 4 on every seventh, the weekday of the first day ahead."""
+    demand = np.full((1, LOOKBACK), 9.0)
+    demand[0, LOOKBACK % 7 :: 7] = 4.0
+    return demand
+
+
+def far(quiet: float, wanted: float, allowed: float = 0.02) -> None:
+    """Within what is usual, which is left out of anything special."""
+    assert abs(quiet - wanted) < allowed, (quiet, wanted)
+
+
+def test_of_two_days_off_a_part_of_what_tells_their_weekdays_apart_goes() -> None:
+    demand, calendar = rhythm(), np.zeros((1, LOOKBACK + 7, 6), np.float32)
+    day, back = LOOKBACK + 1, 365  # ahead a weekday of 9, a year ago the quiet one, which was as quiet as ever
+    assert demand[0, day - back] == 4.0
+    calendar[0, day, BACK] = back
+    calm = made(window(demand, calendar=calendar)).anchor[0, 0]
+    far(float(calm[1]), np.log(10))
+    calendar[0, [day, day - back], OFF] = 1
+    found = made(window(demand, calendar=calendar)).anchor[0, 0]
+    far(float(found[1]), (1 - ALIKE) * np.log(10) + ALIKE * np.log(5))
+    np.testing.assert_array_equal(np.delete(found, 1), np.delete(calm, 1))
+
+
+def test_a_day_off_whose_counterpart_was_none_is_like_the_days_off_of_the_year() -> None:
+    demand, calendar = rhythm(), np.zeros((1, LOOKBACK + 7, 6), np.float32)
+    off, day = LOOKBACK - np.array([300, 202, 97]), LOOKBACK + 2
+    assert (demand[0, off] == 9.0).all()
+    demand[0, off], calendar[0, off, OFF] = 4.0, 1  # like the quiet day of the week
+    calendar[0, [LOOKBACK, day], OFF] = 1  # ahead on the quiet day and on another
+    plain, missed = made(window(rhythm())).anchor[0, 0], np.log(10) - np.log(5)
+    for back in (0, 365):  # there is none, or it was a day like others
+        calendar[0, day, BACK] = back
+        found = made(window(demand, calendar=calendar)).anchor[0, 0] - plain
+        far(float(found[2]), -3 / (3 + DOUBT) * missed, 0.05)
+        far(float(found[0]), 0.0, 0.05)  # which is as quiet as a day off
+        np.testing.assert_allclose(np.delete(found, [0, 2]), 0.0, atol=0.05)
+    calendar[0, off, OFF] = 0
+    found = made(window(demand, calendar=calendar)).anchor[0, 0] - plain
+    np.testing.assert_allclose(found, 0.0, atol=0.05)  # nothing is known of days off
+
+
+def test_where_only_the_counterpart_was_a_day_off_that_is_left_out_of_what_it_says() -> None:
+    demand, calendar = rhythm(), np.zeros((1, LOOKBACK + 7, 6), np.float32)
+    off, day, back = LOOKBACK - np.array([300, 202, 97]), LOOKBACK + 2, 365
+    demand[0, off], calendar[0, off, OFF] = 4.0, 1
+    calendar[0, day, BACK], calendar[0, day - back, OFF] = back, 1
+    plain, missed = made(window(demand)).anchor[0, 0, 2], np.log(10) - np.log(5)
+    share = 4 / (4 + DOUBT)  # of four days off, the counterpart among them
+    for count, wanted in ((4.0, -missed * (1 - share)), (0.0, None), (19.0, None)):
+        demand[0, day - back] = count
+        found = float(made(window(demand, calendar=calendar)).anchor[0, 0, 2] - plain)
+        if count == 4.0:
+            far(found, wanted, 0.05)
+        elif count == 0.0:  # quieter than other days off: so far it is special, and never the other way
+            assert -np.log(10) < found < -missed * (1 - share) - 0.1
+        else:  # a busy day off tells of a busy day
+            far(found, np.log(2), 0.1)
+
+
 def test_a_day_near_a_holiday_makes_neither_anchor_nor_level() -> None:
     demand = np.full((1, LOOKBACK), 9.0)
     demand[0, [-14, -7]] = 1.0  # as Christmas and the first of January
-    calendar = np.zeros((1, LOOKBACK + 7, 5), np.float32)
+    calendar = np.zeros((1, LOOKBACK + 7, 6), np.float32)
     plain = made(window(demand, calendar=calendar), scan=14)
     np.testing.assert_allclose(plain.anchor[0, 0, 0], np.log([10, 10, 2, 2]).mean(), rtol=1e-6)
-    calendar[0, [-21, -14], 4] = 365
+    calendar[0, [-21, -14], BACK] = 365
     found = made(window(demand, calendar=calendar), scan=14)
     missed = np.log(10) - np.log(2)
     # Held to what is usual: the first miss, of some four hundred days that the window tells of, and a few quarters.
@@ -177,8 +240,8 @@ def test_a_depot_that_moved_to_another_level_near_a_holiday_is_not_held_to_the_o
     demand = np.full((2, LOOKBACK), 9.0)
     demand[0, -12:] = 1.0  # from a holiday on, for good
     demand[1, [-12, -11, -10, -5, -4, -3]] = 1.0  # near two holidays, and as before between them
-    calendar = np.zeros((2, LOOKBACK + 7, 5), np.float32)
-    calendar[:, [*range(-19, -16), *range(-12, -9)], 4] = 365  # twelve to ten days ago, and five to three days ago
+    calendar = np.zeros((2, LOOKBACK + 7, 6), np.float32)
+    calendar[:, [*range(-19, -16), *range(-12, -9)], BACK] = 365  # twelve to ten days ago, and five to three days ago
     level = made(window(demand, calendar=calendar)).level[:, 0]
     low, high = np.log(2), np.log(10)
     # Three days of the first holiday are held; the second one's are known to be no holiday's.
@@ -197,8 +260,8 @@ def test_the_first_holidays_that_a_depot_sees_go_on_until_they_are_over() -> Non
     demand = np.full((2, LOOKBACK), np.nan)
     demand[0, -300:], demand[1] = 9.0, 9.0
     demand[:, -3:] = 4.0
-    calendar = np.zeros((2, LOOKBACK + 7, 5), np.float32)
-    calendar[:, -10:-4, 4] = 365  # the last three days and the first three ahead
+    calendar = np.zeros((2, LOOKBACK + 7, 6), np.float32)
+    calendar[:, -10:-4, BACK] = 365  # the last three days and the first three ahead
     found = made(window(demand, calendar=calendar))
     calendar[:, -10:-7, 1] = 1.0
     silent = made(window(demand, calendar=calendar))  # of holidays themselves nothing follows for the days after them
@@ -215,18 +278,18 @@ def test_with_few_days_known_a_day_near_a_holiday_counts_in_full() -> None:
     demand = np.full((1, LOOKBACK), np.nan)
     demand[0, -20:] = 9.0
     demand[0, -7] = 1.0
-    calendar = np.zeros((1, LOOKBACK + 7, 5), np.float32)
+    calendar = np.zeros((1, LOOKBACK + 7, 6), np.float32)
     plain = made(window(demand, calendar=calendar))
-    calendar[0, -14, 4] = 365
+    calendar[0, -14, BACK] = 365
     np.testing.assert_array_equal(made(window(demand, calendar=calendar)).anchor, plain.anchor)
 
 
 def test_what_is_usual_of_a_counterpart_is_not_told() -> None:
     demand = np.full((1, LOOKBACK), 9.0)
     demand[0, ::2] = 11.0  # every second day, so that every week is unlike the one before
-    calendar = np.zeros((1, LOOKBACK + 7, 5), np.float32)
+    calendar = np.zeros((1, LOOKBACK + 7, 6), np.float32)
     plain = made(window(demand, calendar=calendar))
-    calendar[0, LOOKBACK:, 4] = 365
+    calendar[0, LOOKBACK:, BACK] = 365
     np.testing.assert_array_equal(made(window(demand, calendar=calendar)).decoder, plain.decoder)
 
 
@@ -244,7 +307,7 @@ def test_the_decoder_is_told_of_the_least_and_the_most_of_the_anchors_days() -> 
 def test_the_widths_are_those_of_what_is_made() -> None:
     found = made(of_panel(), scan=12, origins=3)
     assert found.encoder.shape == (3, 12, features.encoder_width(1))
-    assert found.decoder.shape == (3, 3, 7, features.decoder_width(1, 5))
+    assert found.decoder.shape == (3, 3, 7, features.decoder_width(1, 6))
 
 
 def test_the_known_future_of_a_day_reaches_that_day_and_its_neighbours() -> None:
@@ -318,8 +381,8 @@ def test_many_origins_in_one_window_are_one_window_for_each_origin() -> None:
 
 
 def test_the_last_calendar_features_are_those_of_holidays_and_the_counterpart() -> None:
-    told = [("holiday" in name) for name in NAMES]
+    told = [("holiday" in name or name == "day_off") for name in NAMES]
     assert told == [False] * (len(NAMES) - 1 - features.HOLIDAYS) + [True] * features.HOLIDAYS + [False]
-    assert NAMES[-1] == "counterpart"
+    assert (NAMES[OFF], NAMES[BACK]) == ("day_off", "counterpart")
     assert (features.LEAST_BACK, features.MOST_BACK) == (LEAST_BACK, MOST_BACK)
     assert features.LOOKBACK >= MOST_BACK + 7 * WEEKS + features.SURE

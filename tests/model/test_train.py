@@ -206,11 +206,11 @@ def test_constants_are_measured_on_open_days_of_training_alone() -> None:
 
 
 def test_the_year_is_trusted_once_it_was_seen_often_enough() -> None:
-    names = ("weekend", "year_sin_1", "year_cos_1", "holiday", "counterpart")
+    names = ("weekend", "year_sin_1", "year_cos_1", "holiday", "before_holiday", "counterpart")
     given = replace(panels.panel(1, 800), calendar_names=names)
     trusted = {days: train._constants(given, days) for days in (539, 540, 729, 730)}
     assert [float(found["yearly"]) for found in trusted.values()] == [0, 1, 1, 1]
-    assert [found["calendar"].tolist() for found in trusted.values()] == [[1, 0, 0, 1, 1]] * 3 + [[1] * 5]
+    assert [found["calendar"].tolist() for found in trusted.values()] == [[1, 0, 0, 1, 1, 1]] * 3 + [[1] * 6]
 
 
 def test_narrow_products_say_nearly_the_same_with_wide_parameters() -> None:

@@ -52,7 +52,7 @@ def test_a_bundle_comes_back_as_it_was_written(folder: Path) -> None:
     assert folder.name == found.digest[:16]
     assert found.levels == (0.1, 0.5, 0.9)
     assert found.lookback == 406
-    assert found.manifest["format"] == 3
+    assert found.manifest["format"] == 4
     assert {path.name for path in folder.iterdir()} == {MODEL, WEIGHTS, MANIFEST, SEAL}
     with np.load(folder / WEIGHTS, allow_pickle=False) as arrays:
         assert set(arrays) == set(weights())
@@ -207,26 +207,28 @@ def signed(parent: Path, manifest: Any, **files: bytes) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("manifest", [[], 3, {}, {"format": 3}, {"format": 3, "files": 3}, {"files": {}}])
+@pytest.mark.parametrize(
+    "manifest", [[], 3, {}, {"format": bundle.FORMAT}, {"format": bundle.FORMAT, "files": 3}, {"files": {}}]
+)
 def test_what_is_no_manifest_is_refused(tmp_path: Path, manifest: Any) -> None:
     with pytest.raises(BundleError, match=r"manifest\.json is not a manifest"):
         read(signed(tmp_path, manifest))
 
 
 def test_another_format_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BundleError, match="format 1 found, wanted 3"):
+    with pytest.raises(BundleError, match=f"format 1 found, wanted {bundle.FORMAT}"):
         read(signed(tmp_path, {"format": 1, "files": {}}))
 
 
 def test_a_file_that_the_manifest_does_not_vouch_for_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r"model\.onnx has sha256 e3b0.*, wanted None"):
-        read(signed(tmp_path, {"format": 3, "files": {}}))
+        read(signed(tmp_path, {"format": bundle.FORMAT, "files": {}}))
 
 
 @pytest.mark.parametrize("name", ["../model.onnx", "/etc/passwd", "model.onnx.data"])
 def test_a_manifest_that_names_a_path_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(BundleError, match=f"manifest.json names the file '{name}'"):
-        read(signed(tmp_path, {"format": 3, "files": {name: "0" * 64}}))
+        read(signed(tmp_path, {"format": bundle.FORMAT, "files": {name: "0" * 64}}))
 
 
 def test_a_graph_that_reaches_outside_is_refused_though_it_is_signed(tmp_path: Path) -> None:
@@ -236,7 +238,7 @@ def test_a_graph_that_reaches_outside_is_refused_though_it_is_signed(tmp_path: P
     outside = model.SerializeToString()
     files = {MODEL: hashlib.sha256(outside).hexdigest(), WEIGHTS: hashlib.sha256(b"").hexdigest()}
     with pytest.raises(BundleError, match=r"model\.onnx: a tensor's data lie in another file"):
-        read(signed(tmp_path, {"format": 3, "files": files}, model=outside))
+        read(signed(tmp_path, {"format": bundle.FORMAT, "files": files}, model=outside))
     with pytest.raises(BundleError, match="a tensor's data lie in another file"):
         bundle.write(tmp_path, outside, weights(), about(), signer())
 

@@ -42,7 +42,7 @@ def test_the_script_of_the_readme_says_what_we_say(tmp_path: Path) -> None:
         "demand": np.full((1, LOOKBACK), 120, np.float32),
         "open": np.ones((1, LOOKBACK + 3), np.float32),
         "covariates": np.zeros((1, LOOKBACK + 3, 1), np.float32),
-        "calendar": np.zeros((1, LOOKBACK + 3, 5), np.float32),
+        "calendar": np.zeros((1, LOOKBACK + 3, 6), np.float32),
         "statics": np.ones((1, 2), np.int32),
     }
     np.testing.assert_allclose(said, Reference(read.weights, read.manifest)(inputs)[0, :, 1], rtol=1e-4)

@@ -45,8 +45,12 @@ def christmas() -> Panel:
     demand[[0, 2], :300] = np.nan
     demand[:, -5:] //= 3
     demand[3, -40:] //= 5  # for good, ten days before the first of them
-    calendar[:, [*range(-37, -34), *range(-27, -20)], 4] = 365
-    calendar[:, -8:-1, 4], calendar[1, -7, 1] = 365, 1
+    calendar[:, [*range(-37, -34), *range(-27, -20)], 5] = 365
+    calendar[:, -8:-1, 5], calendar[1, -7, [1, 4]] = 365, 1
+    # Days off: now and a year ago, now, a year ago, without a counterpart, and two more of the year.
+    calendar[:, [-3, -368, -2, -369, -1, -200, -100], 4] = 1
+    of_history = np.array([-368, -369, -200, -100]) + panel.horizon  # counts end where the horizon begins
+    demand[:, of_history] //= 3
     return replace(panel, demand=demand, calendar=calendar)
 
 
@@ -73,7 +77,7 @@ def test_a_model_of_several_layers_that_calibration_reversed_agrees_as_well() ->
     leaves, tree = jax.tree.flatten(network.initial(shape, jax.random.key(0)))
     rng = np.random.default_rng(1)
     members = tree.unflatten([rng.normal(0, 0.5, (2, *leaf.shape)).astype(np.float32) for leaf in leaves])
-    calendar = np.array([1, 0.5, 0, 1, 1], np.float32)
+    calendar = np.array([1, 0.5, 0, 1, 1, 1], np.float32)
     constants = {"mean": np.float32(4), "spread": np.float32(0.7), "yearly": np.float32(1), "calendar": calendar}
     parameters = {
         "members": members,
