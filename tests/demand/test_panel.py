@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from forecaster.demand.calendar import NAMES
 from forecaster.demand.panel import build
 from forecaster.errors import NoUsableData
 from forecaster.spec import Spec, load
@@ -65,7 +66,7 @@ def test_two_depots_by_hand(tmp_path: Path) -> None:
     np.testing.assert_array_equal(panel.open, [[1, 1, 1, 1, 1, 1], [0, 1, 1, 1, 1, 1]])
     assert panel.demand.dtype == panel.covariates.dtype == panel.calendar.dtype == np.float32
     assert panel.covariates.shape == (2, 6, 0)
-    assert panel.calendar.shape == (1, 6, 21)
+    assert panel.calendar.shape == (1, 6, len(NAMES))
     assert panel.calendar_group.tolist() == [0, 0]
     assert panel.statics.shape == (2, 0)
     assert panel.encoding == Encoding((), {})

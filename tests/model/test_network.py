@@ -142,7 +142,7 @@ def test_a_forecast_of_one_depot_depends_on_no_other() -> None:
 
 
 def test_dropout_drops_by_its_key_and_not_without_one() -> None:
-    shape = network.Architecture(1, 8, LEVELS, HORIZON, 1, 5, (2, 2), scan=20)
+    shape = network.Architecture(1, 8, LEVELS, HORIZON, 1, len(panels.CALENDAR), (2, 2), scan=20)
     # The last layer starts near zero; enlarged, what was dropped shows.
     parameters = network.initial(shape, jax.random.key(0))
     parameters["out"]["kernel"] = 100.0 * parameters["out"]["kernel"]
