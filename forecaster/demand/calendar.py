@@ -42,7 +42,7 @@ _NAME = re.compile(
 
 
 @dataclass(frozen=True)
-class Occasion:
+class _Occasion:
     """A holiday in one year: the days that bear its name, and those that are free because of it, which are the same,
     but where another day is free instead, as the Monday after a Christmas on Sunday.
     """
@@ -74,7 +74,7 @@ def features(days: Days, country: str | None, subdivision: str | None) -> Floats
     return np.column_stack([np.eye(7)[weekday], *waves, *rest, back]).astype(np.float32)
 
 
-def _occasions(days: Days, country: str | None, subdivision: str | None) -> dict[str, list[Occasion]]:
+def _occasions(days: Days, country: str | None, subdivision: str | None) -> dict[str, list[_Occasion]]:
     """The holidays near the days and their counterparts, in order, by name."""
     if not country or not len(days):
         return {}
@@ -91,13 +91,13 @@ def _occasions(days: Days, country: str | None, subdivision: str | None) -> dict
     return {name: [_occasion(run) for run in of_name] for name, of_name in runs.items()}
 
 
-def _occasion(run: Sequence[tuple[date, bool]]) -> Occasion:
+def _occasion(run: Sequence[tuple[date, bool]]) -> _Occasion:
     every = [day for day, _ in run]
     dates, instead = ([day for day, lieu in run if lieu is wanted] for wanted in (False, True))
-    return Occasion(dates or every, instead or every)
+    return _Occasion(dates or every, instead or every)
 
 
-def _counterparts(days: Days, occasions: Mapping[str, Sequence[Occasion]]) -> Doubles:
+def _counterparts(days: Days, occasions: Mapping[str, Sequence[_Occasion]]) -> Doubles:
     """How many days back each day's counterpart of the year before lies, (days,); 0 for none."""
     found, distance = np.zeros(len(days)), np.full(len(days), NEAR + 1)
     place = {day: index for index, day in enumerate(days.tolist())}

@@ -201,22 +201,31 @@ def test_a_day_off_whose_counterpart_was_none_is_like_the_days_off_of_the_year()
     np.testing.assert_allclose(found, 0.0, atol=0.05)  # nothing is known of days off
 
 
-def test_where_only_the_counterpart_was_a_day_off_that_is_left_out_of_what_it_says() -> None:
+def on_a_day_whose_counterpart_was_off(count: float) -> float:
+    """What the anchor of such a day is above that of a day without one, where `count` came on the counterpart."""
     demand, calendar = rhythm(), np.zeros((1, LOOKBACK + 7, 6), np.float32)
     off, day, back = LOOKBACK - np.array([300, 202, 97]), LOOKBACK + 2, 365
     demand[0, off], calendar[0, off, OFF] = 4.0, 1
+    plain = made(window(demand)).anchor[0, 0, 2]
     calendar[0, day, BACK], calendar[0, day - back, OFF] = back, 1
-    plain, missed = made(window(demand)).anchor[0, 0, 2], np.log(10) - np.log(5)
-    share = 4 / (4 + DOUBT)  # of four days off, the counterpart among them
-    for count, wanted in ((4.0, -missed * (1 - share)), (0.0, None), (19.0, None)):
-        demand[0, day - back] = count
-        found = float(made(window(demand, calendar=calendar)).anchor[0, 0, 2] - plain)
-        if count == 4.0:
-            far(found, wanted, 0.05)
-        elif count == 0.0:  # quieter than other days off: so far it is special, and never the other way
-            assert -np.log(10) < found < -missed * (1 - share) - 0.1
-        else:  # a busy day off tells of a busy day
-            far(found, np.log(2), 0.1)
+    demand[0, day - back] = count
+    return float(made(window(demand, calendar=calendar)).anchor[0, 0, 2] - plain)
+
+
+OF_THE_DAY_OFF = np.log(5) - np.log(10)
+NOT_OF_DAYS_OFF = 1 - 4 / (4 + DOUBT)  # as four of them are known, the counterpart among them
+
+
+def test_where_only_the_counterpart_was_a_day_off_that_is_left_out_of_what_it_says() -> None:
+    far(on_a_day_whose_counterpart_was_off(4.0), OF_THE_DAY_OFF * NOT_OF_DAYS_OFF, 0.05)
+
+
+def test_a_counterpart_quieter_than_other_days_off_was_special_so_far() -> None:
+    assert -np.log(10) < on_a_day_whose_counterpart_was_off(0.0) < OF_THE_DAY_OFF * NOT_OF_DAYS_OFF - 0.1
+
+
+def test_a_busy_counterpart_tells_of_a_busy_day_though_it_was_a_day_off() -> None:
+    far(on_a_day_whose_counterpart_was_off(19.0), np.log(2), 0.1)
 
 
 def test_a_day_near_a_holiday_makes_neither_anchor_nor_level() -> None:
