@@ -16,13 +16,15 @@ WEIGHT_DECAY = 1e-2
 EPOCHS = 30
 SEEN = 33_000  # depot-days of 60 depots and one and a half years, to which `Preset.steps` belong
 FEWEST, MOST = 1.0, 4.5  # times `Preset.steps`
+SMALL, LARGE = 16, 32  # crops a step: of little data the next step learns as much from half of them,
+MUCH = 2.0  # and of more than so many times `SEEN` it does not
 
 
 @dataclass(frozen=True)
 class Preset:
     """How much is spent on a training."""
 
-    steps: int  # of a batch of 32, for `SEEN` depot-days
+    steps: int  # for `SEEN` depot-days
     members: int  # an even number, which two cores share evenly
 
 
@@ -68,16 +70,18 @@ class Recipe:
 def recipe(spec: Spec, depots: int, days: int, devices: int = 1) -> Recipe:
     """The training of `depots` depots over `days` days of history to learn from.
 
-    What the pipeline file says is done. What it leaves out is by rule: steps grow with the data, within bounds; members
-    are the preset's. A batch is dealt evenly over the devices.
+    What the pipeline file says is done. What it leaves out is by rule: steps grow with the data, within bounds, and so
+    does a batch, which is dealt evenly over the devices; members are the preset's.
     """
     training, preset = spec.training, PRESETS[spec.training.preset]
     whole = training.history == "whole"
     origins = (int(np.clip(days - spec.horizon - 14, 7, None if whole else SPAN)) - 1) // STRIDE + 1
-    batch = -(-min(training.batch_depots, max(8, depots)) // devices) * devices
+    seen = depots * days / SEEN
+    wanted = training.batch_depots or (SMALL if seen <= MUCH else LARGE)
+    batch = -(-min(wanted, max(8, depots)) // devices) * devices
     if training.epochs is None:
         epochs = EPOCHS
-        steps = max(LEAST_STEPS, round(preset.steps * float(np.clip(depots * days / SEEN, FEWEST, MOST)) / epochs))
+        steps = max(LEAST_STEPS, round(preset.steps * float(np.clip(seen, FEWEST, MOST)) / epochs))
     elif whole:
         epochs, steps = training.epochs, -(-depots // batch)
     else:

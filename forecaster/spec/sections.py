@@ -230,8 +230,8 @@ class Training(Section):
     epochs: int | None = Field(default=None, ge=1)
     """Times that the validation days are looked at; an epoch is then as many batches of random crops as cover every
     depot's history once. Left out: as many steps as the preset and the size of the data want."""
-    batch_depots: int = Field(default=32, ge=1)
-    """Crops of depots' histories in a batch."""
+    batch_depots: int | None = Field(default=None, ge=1)
+    """Crops of depots' histories in a batch. Left out: by the size of the data."""
     learning_rate: float = Field(default=3e-3, gt=0)
     """The highest step size of the schedule."""
     schedule: Literal["cosine", "constant"] = "cosine"

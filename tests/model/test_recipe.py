@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forecaster.model.recipe import LEAST_STEPS, MOST, PRESETS, Recipe, recipe
+from forecaster.model.recipe import LARGE, LEAST_STEPS, MOST, MUCH, PRESETS, SEEN, SMALL, Recipe, recipe
 from tests.panels import spec
 
 
 def left_out(depots: int = 64, days: int = 490, devices: int = 1, **training: Any) -> Recipe:
-    given = {"epochs": None, "members": None, "batch_depots": 32, **training}
+    given = {"epochs": None, "members": None, "batch_depots": None, **training}
     return recipe(spec(**given), depots, days, devices)
 
 
@@ -21,6 +21,12 @@ def test_steps_grow_with_the_data_within_bounds() -> None:
     assert total[256] == pytest.approx(2 * total[128], rel=0.05)
     assert total[1] == total[64] == pytest.approx(PRESETS["nightly"].steps, rel=0.1)
     assert total[100_000] == pytest.approx(MOST * PRESETS["nightly"].steps, rel=0.01)
+
+
+def test_a_batch_of_much_data_is_larger_unless_the_file_says_how_large() -> None:
+    limit = int(MUCH * SEEN / 490)
+    assert [left_out(depots).batch for depots in (12, limit, limit + 1)] == [12, SMALL, LARGE]
+    assert [left_out(depots, batch_depots=24).batch for depots in (12, limit, limit + 1)] == [12, 24, 24]
 
 
 def test_presets_spend_more_from_one_to_the_next() -> None:
