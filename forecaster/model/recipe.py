@@ -16,8 +16,9 @@ WEIGHT_DECAY = 1e-2
 EPOCHS = 30
 SEEN = 33_000  # depot-days of 60 depots and one and a half years, to which `Preset.steps` belong
 FEWEST, MOST = 1.0, 4.5  # times `Preset.steps`
-SMALL, LARGE = 16, 32  # crops a step: of little data the next step learns as much from half of them,
-MUCH = 2.0  # and of more than so many times `SEEN` it does not
+SMALL, LARGE = 16, 64  # crops a step: little data are learned as well from few, in a fraction of the time,
+MUCH = 2.0  # and more than so many times `SEEN` are not
+FEW = 8  # crops that each step takes, at least, where the depots are fewer
 
 
 @dataclass(frozen=True)
@@ -76,9 +77,9 @@ def recipe(spec: Spec, depots: int, days: int, devices: int = 1) -> Recipe:
     training, preset = spec.training, PRESETS[spec.training.preset]
     whole = training.history == "whole"
     origins = (int(np.clip(days - spec.horizon - 14, 7, None if whole else SPAN)) - 1) // STRIDE + 1
-    seen = depots * days / SEEN
-    wanted = training.batch_depots or (SMALL if seen <= MUCH else LARGE)
-    batch = -(-min(wanted, max(8, depots)) // devices) * devices
+    seen, most = depots * days / SEEN, max(FEW, depots)
+    wanted = training.batch_depots or (LARGE if seen > MUCH else min(SMALL, most))
+    batch = -(-(min(wanted, most) if whole else wanted) // devices) * devices
     if training.epochs is None:
         epochs = EPOCHS
         steps = max(LEAST_STEPS, round(preset.steps * float(np.clip(seen, FEWEST, MOST)) / epochs))

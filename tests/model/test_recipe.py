@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forecaster.model.recipe import LARGE, LEAST_STEPS, MOST, MUCH, PRESETS, SEEN, SMALL, Recipe, recipe
+from forecaster.model.recipe import FEW, LARGE, LEAST_STEPS, MOST, MUCH, PRESETS, SEEN, SMALL, Recipe, recipe
 from tests.panels import spec
 
 
@@ -25,8 +25,13 @@ def test_steps_grow_with_the_data_within_bounds() -> None:
 
 def test_a_batch_of_much_data_is_larger_unless_the_file_says_how_large() -> None:
     limit = int(MUCH * SEEN / 490)
-    assert [left_out(depots).batch for depots in (12, limit, limit + 1)] == [12, SMALL, LARGE]
-    assert [left_out(depots, batch_depots=24).batch for depots in (12, limit, limit + 1)] == [12, 24, 24]
+    assert [left_out(depots).batch for depots in (3, 12, limit, limit + 1)] == [FEW, 12, SMALL, LARGE]
+    assert left_out(20, 5_000).batch == LARGE
+    assert [left_out(depots, batch_depots=24).batch for depots in (12, limit, limit + 1)] == [24, 24, 24]
+
+
+def test_a_batch_of_whole_histories_has_no_depot_twice() -> None:
+    assert left_out(20, epochs=1, history="whole", batch_depots=64).batch == 20
 
 
 def test_presets_spend_more_from_one_to_the_next() -> None:
