@@ -24,6 +24,8 @@ from forecaster.model.features import LOOKBACK, Features, Window, ahead_of
 from forecaster.model.losses import huber_quantile
 from forecaster.model.network import Architecture, Said
 
+AT_ONCE = 8  # crops of which a CPU holds the numbers: those of more are not in its caches any longer
+
 
 class State(NamedTuple):
     """What training carries from step to step; each leaf but the key has the members as its first axis."""
@@ -183,7 +185,32 @@ def _step(
 def _gradients(
     parameters: Any, data: Data, known: Known, places: Places, masks: Array, sizes: Sizes
 ) -> tuple[Array, Any, Array]:
-    """Each member's summed loss and its gradient, and how many days were scored, from a device's share of a batch."""
+    """Each member's summed loss and its gradient, and how many days were scored, from a device's share of a batch: on a
+    CPU from `AT_ONCE` crops after the other, where they come out even."""
+    parts, left = divmod(len(places.depots), AT_ONCE)
+    if jax.default_backend() != "cpu" or left or parts == 1:
+        return _gradients_at_once(parameters, data, known, places, masks, sizes)
+
+    def of(part: tuple[Places, Array]) -> tuple[Array, Any, Array]:
+        return _gradients_at_once(parameters, data, known, *part, sizes)
+
+    def add(total: Any, part: tuple[Places, Array]) -> tuple[Any, None]:
+        return jax.tree.map(jnp.add, total, of(part)), None
+
+    def dealt(leaf: Array) -> Array:
+        return leaf.reshape(parts, AT_ONCE, *leaf.shape[1:])
+
+    theirs = dealt(jnp.moveaxis(masks, 1, 0))  # crops first, as places have them
+    every = jax.tree.map(dealt, places), jnp.moveaxis(theirs, 2, 1)
+    like = jax.eval_shape(of, jax.tree.map(lambda leaf: leaf[0], every))
+    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
+    total: tuple[Array, Any, Array] = lax.scan(add, nothing, every)[0]
+    return total
+
+
+def _gradients_at_once(
+    parameters: Any, data: Data, known: Known, places: Places, masks: Array, sizes: Sizes
+) -> tuple[Array, Any, Array]:
     window, demand = crops.crop(data, places, sizes.crop)
     seen = _features(window, sizes, sizes.crop, known)
     came, scored = _came(window, demand, sizes.crop)
