@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from forecaster import links, planners, reigns, reviews, safekeeping
+from forecaster import __version__, links, planners, reigns, reviews, safekeeping
 from forecaster.errors import DEGRADED, NO_DATA, OUR_FAULT, PUBLISHED, ForecasterError, MissingExtra, SpecError
 
 if TYPE_CHECKING:
@@ -56,6 +56,21 @@ AsOf = Annotated[
     typer.Option(metavar="DATE", help="Use only what was recorded by then: a day (its scheduled hour) or an instant."),
 ]
 Plain = Annotated[bool, typer.Option("--plain", help="Without Prefect: the same stages, called one after the other.")]
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"forecaster {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """What may stand before every command."""
 
 
 @app.command()

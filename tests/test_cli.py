@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -74,6 +75,10 @@ def test_help_lists_every_command_with_a_whole_sentence(call: Call) -> None:
 def test_help_tells_the_exit_codes(call: Call) -> None:
     told = call("--help")[1].partition("Exit codes:")[2]
     assert [int(line.split()[0]) for line in told.strip().splitlines()] == [0, 1, 2, 3, 4, 5]
+
+
+def test_the_version_is_the_installed_one(call: Call) -> None:
+    assert call("--version") == (0, f"forecaster {version('forecaster')}\n", "")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
