@@ -14,7 +14,7 @@ from forecaster.spec import load
 
 @flow(name="deadline", persist_result=False)
 def deadline(file: str) -> State[Any]:
-    """Tell `notify.blocks` when the last scheduled night has no forecasts by its deadline."""
+    """Tell `notify.blocks` when the newest night whose deadline is over has no forecasts."""
     sentence = notify.late(file)
     if sentence is None:
         return Completed(message="published in time")

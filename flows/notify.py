@@ -6,7 +6,7 @@ A block is made once, in Prefect's pages or in Python, and named in `notify.bloc
 
 from __future__ import annotations
 
-from datetime import datetime, time
+from datetime import datetime, time, timedelta
 from typing import Any
 
 from prefect.blocks.abstract import NotificationBlock
@@ -44,19 +44,26 @@ def occasions(night: Night) -> dict[str, str]:
 
 
 def late(file: str, now: datetime | None = None) -> str | None:
-    """A sentence when the last scheduled night has no forecasts though its deadline is over; None when all is well."""
+    """A sentence when the newest night whose deadline is over has no forecasts; None when all is well."""
     spec = load(file)
     instant = (now or datetime.now(spec.zone)).astimezone(spec.zone)
-    newest = next(due.nights(spec, instant))
-    deadline = datetime.combine(newest.date(), time.fromisoformat(spec.schedule.deadline), spec.zone)
+    night = next(night for night in due.nights(spec, instant) if _deadline(spec, night) <= instant)
+    deadline = _deadline(spec, night)
     with Ledger.open(spec.ledger_url) as ledger:
-        missing = newest in due.missing(spec, ledger, instant)
+        missing = night in due.missing(spec, ledger, deadline)
         last = next(iter(ledger.runs(spec.name, limit=1)), None)
-    if not missing or instant < deadline:
+    if not missing:
         return None
     told = f"the last run, {last.run_id}, is {last.outcome}" if last else "nothing has ever run"
     said = f": {last.message}" if last and last.message else ""
-    return f"{spec.name}: not published by {spec.schedule.deadline} on {newest:%Y-%m-%d}; {told}{said}"
+    return f"{spec.name}: not published by {deadline:%H:%M} on {deadline:%Y-%m-%d}; {told}{said}"
+
+
+def _deadline(spec: Spec, night: datetime) -> datetime:
+    """When a night is to be out: the first `schedule.deadline` after it begins."""
+    wanted = time.fromisoformat(spec.schedule.deadline)
+    day = night.date() if wanted > night.time() else night.date() + timedelta(days=1)
+    return datetime.combine(day, wanted, spec.zone)
 
 
 def send(spec: Spec, occasion: str, sentence: str) -> int:

@@ -336,7 +336,7 @@ class Schedule(Section):
     cron: str = "15 3 * * *"
     """Minute, hour, day, month and weekday of the night, in the pipeline's time zone."""
     deadline: str = "05:30"
-    """Local time by which the forecasts must be out."""
+    """Local time by which the forecasts must be out, the first after `cron`'s."""
     catch_up: int = Field(default=7, ge=0)
     """Missed nights that the next one makes up for in the archive, the newest first."""
     refresh: str | None = None

@@ -151,8 +151,21 @@ def test_a_missed_deadline_is_told_of_and_a_kept_one_is_not(tmp_path: Path, told
     state = deadline(str(file), return_state=True)
     assert (state.type.value, "; the last run, night-19, is published" in str(state.message)) == ("FAILED", True)
     assert told.mail()[0] == "tiny: late"
+    assert notify.late(str(file), after + timedelta(hours=23)) == sentence  # the next night runs, this one is missing
     done(file, datetime(2026, 6, 20, 3, 40, tzinfo=UTC))
     assert notify.late(str(file), after) is None
+    assert notify.late(str(file), after + timedelta(hours=23)) is None
+
+
+def test_a_night_that_begins_in_the_evening_has_until_the_deadline_of_the_next_day(tmp_path: Path) -> None:
+    from flows import notify
+
+    file = pipeline(tmp_path, "schedule: {cron: '0 23 * * *'}\n")
+    done(file, datetime(2026, 6, 18, 23, 1, tzinfo=UTC))
+    assert notify.late(str(file), datetime(2026, 6, 20, 5, 29, tzinfo=UTC)) is None
+    assert notify.late(str(file), datetime(2026, 6, 20, 5, 31, tzinfo=UTC)) == (
+        "tiny: not published by 05:30 on 2026-06-20; the last run, night-18, is published"
+    )
 
 
 def test_only_declared_occasions_are_told_of_and_a_block_that_is_not_there_is_named(tmp_path: Path) -> None:
