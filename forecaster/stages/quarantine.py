@@ -75,6 +75,8 @@ def held(spec: Spec, picked: Picked | None = None, *, states: Sequence[State] = 
     for name in ("rule", "depot_id", "batch"):
         if (wanted := getattr(picked, name)) is not None:
             rows = rows[rows[name] == wanted]
+    if rows.empty:
+        return []  # pandas joins no two columns of words of which both are empty
     last = latest(frame(lake, "decisions"), ["id"]).set_index("id")
     told = rows.join(last.rename(columns={"recorded_at": "decided_at"}), on="id")
     told = told.assign(state=told["action"].map(_MADE).fillna(_open(told, lake)))

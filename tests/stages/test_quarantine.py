@@ -178,6 +178,13 @@ def test_a_row_too_large_is_let_in_by_its_release_night_after_night(tmp_path: Pa
     assert count(spec, NOW + DAY) == 1540
 
 
+def test_where_nothing_was_refused_nothing_waits_and_the_history_of_a_day_is_told(spec: Spec, tmp_path: Path) -> None:
+    feed(tmp_path, last="150")
+    assert numbers(ingest(spec, now=NOW)) == (DAYS, DAYS, 0, 0)
+    assert held(spec) == held(spec, Picked(depot_id="A"), states=EVERYTHING) == []
+    assert [version.demand for version in versions(spec, "A", LAST).versions] == [150]
+
+
 def test_rows_alike_are_each_kept_and_an_id_says_what_it_names(spec: Spec, tmp_path: Path) -> None:
     feed(tmp_path, *["B,2024-01-05,many"] * 3)
     done = ingest(spec, now=NOW)
