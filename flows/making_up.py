@@ -29,20 +29,24 @@ def older(file: str, by: Any) -> list[Night]:
 
 
 def past(file: str, first: str, last: str, by: Any, *, trains: bool, again: bool) -> list[Night]:
-    """Forecast as of each scheduled night of some days, the oldest first. Raises SpecError where there is none."""
+    """Forecast as of each scheduled night of some days, the oldest first. Raises SpecError as `scheduled` does."""
     spec = load(file)
     instants = scheduled(spec, date.fromisoformat(first), date.fromisoformat(last))
-    if not instants:
-        raise SpecError(f"from {first} to {last} no night is scheduled ({spec.schedule.cron}) that is past; wanted one")
     with Ledger.open(spec.ledger_url) as ledger:
         there = {*ledger.published_as_of(spec.name, since=instants[0])} if not again else set()
     return _each(file, [instant for instant in instants if instant not in there], by, trains=trains)
 
 
 def scheduled(spec: Spec, first: date, last: date) -> list[datetime]:
-    """The scheduled instants of some local days that are past, the oldest first."""
+    """The scheduled instants of some local days that are past, the oldest first.
+
+    Raises SpecError where there is none.
+    """
     since = takewhile(lambda instant: instant.date() >= first, due.nights(spec, datetime.now(spec.zone)))
-    return [instant for instant in since if instant.date() <= last][::-1]
+    found = [instant for instant in since if instant.date() <= last][::-1]
+    if not found:
+        raise SpecError(f"from {first} to {last} no night is scheduled ({spec.schedule.cron}) that is past; wanted one")
+    return found
 
 
 def _each(file: str, instants: Iterable[datetime], by: Any, *, trains: bool) -> list[Night]:

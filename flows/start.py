@@ -61,8 +61,12 @@ def maintain(file: Path, spec: Spec, *, plain: bool = False) -> int:
 def backfill(
     file: Path, spec: Spec, first: date, last: date, *, trains: bool = False, again: bool = False, plain: bool = False
 ) -> int:
-    """Forecast past dates into the archive, the oldest first; the exit code is the gravest of them."""
+    """Forecast past dates into the archive, the oldest first; the exit code is the gravest of them.
+
+    Raises SpecError where no night of these days is past.
+    """
     _need(NEEDED[1:] if trains else ())
+    making_up.scheduled(spec, first, last)  # Prefect would keep to itself what is wrong with the dates
     given = {"first": first.isoformat(), "last": last.isoformat(), "trains": trains, "again": again}
     if not plain:
         _need(("prefect",))

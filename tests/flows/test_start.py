@@ -11,13 +11,14 @@ import subprocess
 import sys
 import time
 import tomllib
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 from flows import server, start
 from flows.night import Night
-from forecaster.errors import ForecasterError, MissingExtra
+from forecaster.errors import ForecasterError, MissingExtra, SpecError
 from forecaster.ledger import Ledger
 from forecaster.spec import Spec, load
 from tests.flows.tiny import NIGHT, pipeline
@@ -94,6 +95,15 @@ def test_a_run_started_while_another_is_at_work_says_so_and_ends_with_five(tmp_p
     done = subprocess.run([*command[:3], "predict", str(file)], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 5
     assert f"run {first.run_id} is at work since " in done.stderr
+
+
+def test_past_dates_of_which_none_is_a_night_are_refused_before_prefect_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = pipeline(tmp_path)
+    monkeypatch.setattr(server, "running", None)
+    with pytest.raises(SpecError, match="from 2024-03-20 to 2024-03-10 no night is scheduled"):
+        start.backfill(file, load(file), date(2024, 3, 20), date(2024, 3, 10))
 
 
 def test_without_prefects_server_the_run_goes_on_plainly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
