@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -40,7 +41,8 @@ def forecasts(scores: Scores, panel: Panel, most: int = 6) -> Figure:
         axes.fill_between(days, low[depot], high[depot], color="#2f6fb0", alpha=0.25, lw=0, label="80 % interval")
         axes.plot(days, median[depot], color="#2f6fb0", label="forecast")
         axes.plot(days, actual[depot], "k.", ms=4, label="actual")
-        axes.set_title(f"{panel.depot_ids[depot]}   WAPE {100 * error[depot]:.1f} %", loc="left", fontsize=9)
+        title = f"{panel.depot_ids[depot]}   WAPE {100 * error[depot]:.1f} %"
+        axes.set_title(title, loc="left", fontsize=9, parse_math=False)  # an id may hold dollars
         axes.set_ylabel("orders a day")
         axes.set_ylim(bottom=0)
         if row == 1:
@@ -115,5 +117,7 @@ def duel(candidate: Scores, rival: Scores) -> Figure:
 def png(figure: Figure) -> bytes:
     """The picture as a file."""
     file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=120)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # letters that the font lacks are boxes; the picture stands
+        figure.savefig(file, format="png", dpi=120)
     return file.getvalue()

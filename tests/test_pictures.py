@@ -104,3 +104,9 @@ def test_pictures_of_nothing_are_empty() -> None:
         pictures.duel(nothing, nothing),
     ):
         assert pictures.png(figure).startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", ["a$b^$c", "東京"])
+def test_a_depot_may_be_called_what_is_no_formula_and_not_in_the_font(name: str) -> None:
+    given = replace(panel(2, 60, 7), depot_ids=(name, "b"))
+    assert pictures.png(pictures.forecasts(scored(given), given)).startswith(b"\x89PNG")
