@@ -42,7 +42,7 @@ def missing(spec: Spec, ledger: Ledger, now: datetime) -> list[datetime]:
         wanted.append(instant)
     known = ledger.published_as_of(spec.name, since=wanted[-1])
     first = ledger.first_as_of(spec.name)
-    bounds = [now + timedelta(days=36500), *wanted]
+    bounds = [following(spec.schedule.cron, spec.zone, now), *wanted]
     gone = [start for end, start in pairwise(bounds) if not any(start <= as_of < end for as_of in known)]
     return [start for start in gone if start == wanted[0] or (first is not None and start > first)]
 

@@ -68,6 +68,13 @@ def test_a_night_started_late_or_by_hand_counts_and_one_of_the_day_before_does_n
     assert due.missing(spec(), ledger, NOW) == []
 
 
+def test_a_run_as_of_a_day_to_come_is_not_the_night_of_any_before_it(ledger: Ledger) -> None:
+    ran(ledger, night(21))
+    assert due.missing(spec(), ledger, NOW) == [night(20)]
+    ran(ledger, night(20))
+    assert due.missing(spec(), ledger, NOW) == []
+
+
 @pytest.mark.parametrize("outcome", ["failed", "no_data", "busy"])
 def test_a_night_without_forecasts_is_still_due(ledger: Ledger, outcome: Outcome) -> None:
     ran(ledger, night(20), outcome)
