@@ -9,6 +9,7 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -16,6 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+import pyarrow.fs as fs
 import pyarrow.parquet as pq
 from deltalake import ColumnProperties, DeltaTable, WriterProperties, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -292,7 +294,8 @@ class Lake:
 
     def _opened(self, table: str, version: int | None, codes: bool) -> ds.Dataset:
         options = ds.ParquetReadOptions(dictionary_columns=set(REPEATING) if codes else set())
-        return self._table(table, version).to_pyarrow_dataset(parquet_read_options=options)
+        found = self._table(table, version)
+        return found.to_pyarrow_dataset(filesystem=_local(self._place(table)), parquet_read_options=options)
 
     def _table(self, table: str, version: int | None) -> DeltaTable:
         """The table as of a commit, which is looked up once; without one the newest, which is looked up each time."""
@@ -303,6 +306,13 @@ class Lake:
 
     def _place(self, table: str) -> str:
         return f"{self.url}/{table}"
+
+
+def _local(place: str) -> fs.FileSystem | None:
+    """Arrow's own files for a folder of this machine. Those of delta-rs are Python's: a thread of Arrow's that closes
+    one while Python ends, as after a command that only read, aborts the process.
+    """
+    return None if "://" in place else fs.SubTreeFileSystem(str(Path(place).absolute()), fs.LocalFileSystem())
 
 
 def _batches(table: str, first: pa.Table, parts: Iterator[pa.Table | pd.DataFrame]) -> Iterator[pa.RecordBatch]:
