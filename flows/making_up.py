@@ -32,9 +32,7 @@ def past(file: str, first: str, last: str, by: Any, *, trains: bool, again: bool
     """Forecast as of each scheduled night of some days, the oldest first. Raises SpecError as `scheduled` does."""
     spec = load(file)
     instants = scheduled(spec, date.fromisoformat(first), date.fromisoformat(last))
-    with Ledger.open(spec.ledger_url) as ledger:
-        there = {*ledger.published_as_of(spec.name, since=instants[0])} if not again else set()
-    return _each(file, [instant for instant in instants if instant not in there], by, trains=trains)
+    return _each(file, instants if again else without_forecasts(spec, instants), by, trains=trains)
 
 
 def scheduled(spec: Spec, first: date, last: date) -> list[datetime]:
@@ -47,6 +45,13 @@ def scheduled(spec: Spec, first: date, last: date) -> list[datetime]:
     if not found:
         raise SpecError(f"from {first} to {last} no night is scheduled ({spec.schedule.cron}) that is past; wanted one")
     return found
+
+
+def without_forecasts(spec: Spec, instants: list[datetime]) -> list[datetime]:
+    """Those of some nights, the oldest first, as of which nothing was published."""
+    with Ledger.open(spec.ledger_url) as ledger:
+        there = {*ledger.published_as_of(spec.name, since=instants[0])}
+    return [instant for instant in instants if instant not in there]
 
 
 def _each(file: str, instants: Iterable[datetime], by: Any, *, trains: bool) -> list[Night]:

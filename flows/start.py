@@ -36,6 +36,7 @@ def nightly(
     """
     _need(NEEDED[1:] if plain else NEEDED)
     if due and not making_up.missing(str(file)):
+        sys.stderr.write("nothing is due: every night has its forecasts\n")
         return PUBLISHED
     night = Night.begin(str(file), as_of, profile=profile)
     _run(night, "nightly", lines.nightly, spec, plain=plain, heavy=HEAVY)
@@ -66,7 +67,14 @@ def backfill(
     Raises SpecError where no night of these days is past.
     """
     _need(NEEDED[1:] if trains else ())
-    making_up.scheduled(spec, first, last)  # Prefect would keep to itself what is wrong with the dates
+    wanted = making_up.scheduled(spec, first, last)  # Prefect would keep to itself what is wrong with the dates
+    left = len(wanted if again else making_up.without_forecasts(spec, wanted))
+    told = [f"nights to forecast: {left}"]
+    if left < len(wanted):
+        told.append(f"{len(wanted) - left} have forecasts already, which --again makes anew")
+    if last > wanted[-1].date():
+        told.append(f"no night after {wanted[-1]:%Y-%m-%d} is past")
+    sys.stderr.write("; ".join(told) + "\n")
     given = {"first": first.isoformat(), "last": last.isoformat(), "trains": trains, "again": again}
     if not plain:
         _need(("prefect",))

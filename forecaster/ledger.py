@@ -390,5 +390,5 @@ class Ledger:
     def _run_row(self, connection: sa.Connection, run_id: str) -> sa.RowMapping:
         query = sa.select(tables.runs).where(tables.runs.c.run_id == run_id).with_for_update()
         if (row := records.one(connection, query)) is None:
-            raise LedgerError(f"run {run_id!r} is not in the ledger; wanted one that start_run wrote")
+            raise LedgerError(f"run {run_id!r} is not in the ledger; wanted one that `forecaster status` names")
         return row

@@ -26,11 +26,14 @@ class Done:
 
     override: Override
     revised: Revised
+    replaced_by: int | None = None  # the newest override of the same day, where it is another one
 
     def sentence(self) -> str:
         each = self.override
         day = f"{each.depot_id} on {each.target_date}"
-        if each.withdrawn is not None:
+        if self.replaced_by is not None:
+            told = f"override {each.id} withdrawn: override {self.replaced_by} had replaced it, {day} stays as it is"
+        elif each.withdrawn is not None:
             told = f"override {each.id} withdrawn: {day} shows the model's number again"
         else:
             told = f"override {each.id}: {day} is {each.orders:,} orders ({each.reason}), until {each.until}"
@@ -62,7 +65,10 @@ def withdraw(spec: Spec, override_id: int, *, by: str, note: str = "", now: date
     with Ledger.open(spec.ledger_url) as ledger:
         with ledger.transaction() as connection:
             taken = book.withdraw(connection, spec.name, override_id, by=by, note=note, at=now or datetime.now(UTC))
-        return Done(taken, _shown(spec, ledger))
+            day = (taken.depot_id, taken.target_date)
+            alike = (o.id for o in book.overrides(connection, spec.name) if (o.depot_id, o.target_date) == day)
+            newest = max(alike)
+        return Done(taken, _shown(spec, ledger), newest if newest != taken.id else None)
 
 
 def written(ledger: Ledger, pipeline: str) -> tuple[Override, ...]:

@@ -190,6 +190,8 @@ def _whole(given: str, ids: pd.Series[str]) -> str:
     if len(found) == 1:
         return str(found[0])
     told = f"{len(found)} rows begin so: {', '.join(found[:5])}" if found else "no quarantined row has such an id"
+    if len(given) < SHORTEST:
+        told = f"wanted at least its first {SHORTEST} digits"
     raise SpecError(f"found id {given!r}, but {told}; `forecaster quarantine list` shows them")
 
 

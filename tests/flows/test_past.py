@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flows import lines, making_up, steps
+from flows import lines, making_up, start, steps
 from flows.night import Night
 from forecaster.errors import SpecError, TrainingError
 from forecaster.lake import Lake
@@ -49,6 +49,14 @@ def test_past_dates_are_forecast_oldest_first_as_they_were_known_and_only_once(f
     assert {(runs[night.run_id].kind, runs[night.run_id].tier) for night in done} == {("backfill", "fallback")}
     assert making_up.past(str(file), str(first), str(last), steps, trains=False, again=False) == []
     assert len(making_up.past(str(file), str(last), str(last), steps, trains=False, again=True)) == 1
+
+
+def test_the_command_says_what_it_leaves_out(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert start.backfill(file, load(file), LAST - timedelta(days=1), LAST, plain=True) == 3
+    assert "nights to forecast: 2\n" in capsys.readouterr().err
+    assert start.backfill(file, load(file), LAST - timedelta(days=1), LAST, plain=True) == 0
+    told = "nights to forecast: 0; 2 have forecasts already, which --again makes anew\n"
+    assert capsys.readouterr().err == told
 
 
 @pytest.mark.parametrize("admitted", [True, False, None])

@@ -205,6 +205,15 @@ def test_a_withdrawn_override_leaves_the_page_as_it_was_and_its_row(fleet: Fleet
         planning.withdraw(fleet.spec, row.id, by="Ben")
 
 
+def test_withdrawing_what_a_newer_override_had_replaced_changes_nothing_and_says_so(fleet: Fleet) -> None:
+    first = planning.save(fleet.spec, WISH)
+    planning.save(fleet.spec, replace(WISH, orders=70))
+    before = shown(fleet.spec)
+    said = planning.withdraw(fleet.spec, first.override.id, by="Ben").sentence()
+    assert said == "override 1 withdrawn: override 2 had replaced it, A on 2024-04-11 stays as it is"
+    assert shown(fleet.spec) == before
+
+
 def test_the_next_night_takes_it_up_until_it_expires(fleet: Fleet) -> None:
     planning.save(fleet.spec, replace(WISH, target_date=date(2024, 4, 12), until=date(2024, 4, 11)))
     fleets.fill(fleet.spec, fleets.counts("ABCD", 102, 100), fleets.CITIES, now=AS_OF + 2 * DAY)

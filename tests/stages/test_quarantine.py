@@ -193,6 +193,8 @@ def test_rows_alike_are_each_kept_and_an_id_says_what_it_names(spec: Spec, tmp_p
     assert len({*ids}) == 3
     with pytest.raises(SpecError, match="found id 'zzzz', but no quarantined row has such an id"):
         held(spec, Picked(("zzzz",)))
+    with pytest.raises(SpecError, match=f"found id '{ids[0][:3]}', but wanted at least its first 4 digits"):
+        held(spec, Picked((ids[0][:3],)))
     with pytest.raises(SpecError, match="nothing says which rows are meant"):
         discard(spec, Picked(), now=NOW, **WHO)
     with pytest.raises(SpecError, match="--rule: found 'spikes'"):
