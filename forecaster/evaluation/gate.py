@@ -67,8 +67,8 @@ def _bounds(candidate: Scores, gate: Gate) -> Iterator[str]:
     found, (low, high) = candidate.metrics, gate.coverage
     if not low <= found["coverage"] <= high:
         yield f"the 80 % interval covers {found['coverage']:.3f}, wanted {low} to {high}"
-    if not abs(found["bias"]) <= gate.max_bias:
-        yield f"bias (forecast minus actual) is {found['bias']:+.4f} of demand, wanted at most {gate.max_bias}"
+    if not abs(bias := found["bias"]) <= (most := gate.max_bias):
+        yield f"bias (forecast minus actual) is {bias:+.4f} of demand, wanted -{most} to {most}"
 
 
 def _vetoes(candidate: Scores, champion: Scores, gate: Gate) -> Iterator[str]:
