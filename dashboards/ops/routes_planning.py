@@ -97,11 +97,12 @@ def fields(request: Request, content: bytes) -> Mapping[str, Any]:
     try:
         if request.headers.get("content-type", "").startswith(JSON):
             said = json.loads(content or b"{}")
+            json.dumps(said, ensure_ascii=False).encode()  # half a letter cannot be kept
             if not isinstance(said, dict):
                 raise ValueError
             return said
         found = parse_qs(content.decode("ascii"), keep_blank_values=True, max_num_fields=50)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise OverrideError("found something else, wanted the fields of a form, or a JSON object") from error
     return {name: values[0] for name, values in found.items() if values[0] != ""}  # what was left empty was not said
 

@@ -67,6 +67,12 @@ def test_totals_have_a_range_of_their_own_where_they_were_published(url: str) ->
     assert [(each["city"], each["drivers"]) for each in told[7::7]] == [("Boston", 30), ("York", 1)]
 
 
+def test_depots_without_a_city_are_told_their_own_medians_and_not_the_networks_total(url: str) -> None:
+    depots = (simple("A1", 1200, drivers=27), simple("B1", 31, "York", drivers=1), simple("C1", 40, "", drivers=2))
+    fill(url, replace(publication(), depots=depots, totals=totals("Boston", "York")))
+    assert "Without a city 40 orders 1 depot · 2 drivers" in text(visitor(url)("/"))
+
+
 def test_a_day_on_which_no_depot_opens_is_closed_and_no_day_of_0_orders(url: str) -> None:
     depots = (simple("A1", 1200, drivers=27), simple("B1", 31, "York", drivers=1))
     fill(url, replace(publication(), depots=depots, totals=totals("Boston", "York")))

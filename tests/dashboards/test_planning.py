@@ -119,6 +119,13 @@ def test_an_override_is_written_down_though_the_page_cannot_show_it_yet(app: Fas
     assert (row.orders, row.until) == (200, date(2025, 6, 18))
 
 
+@pytest.mark.parametrize("body", [b'{"note": "\\ud800"}', b"[" * 5000])
+def test_what_no_text_or_object_can_hold_is_refused_in_a_sentence(app: FastAPI, body: bytes) -> None:
+    headers = {"content-type": "application/json"}
+    answer = asked(app, "POST", "/api/v1/overrides", content=body, headers=headers)
+    assert (answer.status_code, answer.json()["detail"][:20]) == (422, "found something else")
+
+
 @pytest.mark.parametrize(
     ("headers", "said"),
     [

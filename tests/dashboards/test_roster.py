@@ -57,7 +57,8 @@ def test_a_roster_is_one_short_sentence(said: PublishedDay, wanted: str) -> None
         (0.3, "1 chance in 3"),
         (0.4, "1 chance in 2"),
         (0.41, "4 chances in 10"),
-        (1, "10 chances in 10"),
+        (0.977, "98 chances in 100"),
+        (1, "more than 99 chances in 100"),
     ],
 )
 def test_chances_are_told_in_whole_numbers(share: float, wanted: str) -> None:

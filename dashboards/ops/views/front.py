@@ -14,7 +14,7 @@ STALE_DAYS = 2  # the newest reading may be this old
 REPLAY = timedelta(days=1)  # between the instant whose knowledge was used and the publishing
 MEANING = {
     "fresh": "Made by the newest model: it was trained {night} and passed every check.",
-    "champion": "Made by an earlier model that stays in charge: the one trained {night} was not ready or not better.",
+    "champion": "Made by an earlier model that stays in charge: {night} none was trained that was ready and better.",
     "fallback": "No model could forecast {night}: these numbers repeat what came on the same weekdays before.",
 }
 

@@ -67,13 +67,15 @@ def network(
     by_city: dict[str, list[PublishedDepot]] = {}
     for depot in depots:
         by_city.setdefault(depot.attributes.get("city", ""), []).append(depot)
-    whole = told.get("", ())
-    if not whole and len(by_city) == 1:  # all that somebody sees is one city, whose total is theirs
-        whole = told.get(next(iter(by_city)), ())
+    whole = () if some else told.get("", ())
+    only = next(iter(by_city)) if len(by_city) == 1 else ""
+    if not whole and only:  # all that somebody sees is one city, whose total is theirs
+        whole = told.get(only, ())
     sums = [each.median for each in whole] or [sum(m[i] for m in medians.values()) for i in range(head.horizon)]
     cities = []
     for name, own in sorted(by_city.items()):
-        joint = whole if whole and len(by_city) == 1 else told.get(name, ())
+        # Under an empty name stands the network: depots without a city have no total beside those that have one.
+        joint = whole if len(by_city) == 1 else told.get(name, ()) if name else ()
         days = [each.median for each in joint] or [
             sum(medians[d.depot_id][i] for d in own) for i in range(head.horizon)
         ]

@@ -23,7 +23,11 @@ def chance(share: float) -> str:
     """A probability in whole numbers: 0.13 is "1 chance in 8"."""
     if share < 0.01:
         return "less than 1 chance in 100"
-    return f"1 chance in {round(1 / share)}" if share <= 0.4 else f"{min(round(10 * share), 10)} chances in 10"
+    if share > 0.99:
+        return "more than 99 chances in 100"
+    if share > 0.94:
+        return f"{round(100 * share)} chances in 100"
+    return f"1 chance in {round(1 / share)}" if share <= 0.4 else f"{round(10 * share)} chances in 10"
 
 
 def _loans(roster: PublishedRoster) -> str:
