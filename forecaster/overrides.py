@@ -87,6 +87,14 @@ def holding(overrides: Iterable[Override], day: date) -> dict[Cell, Override]:
     return {cell: each for cell, each in newest.items() if each.holds(day)}
 
 
+def replaced(overrides: Iterable[Override]) -> dict[int, int]:
+    """The id of each override that a newer one of the same day has replaced for good → the id of the newest."""
+    every = sorted(overrides, key=lambda override: override.id)
+    newest = {(each.depot_id, each.target_date): each.id for each in every}
+    told = {each.id: newest[each.depot_id, each.target_date] for each in every}
+    return {each: by for each, by in told.items() if by != each}
+
+
 def as_of_day(shown: Publication | Head) -> date:
     """The local day as of which a publication was made."""
     return shown.as_of.astimezone(ZoneInfo(shown.timezone)).date()

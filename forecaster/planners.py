@@ -61,6 +61,7 @@ def overrides(
     """List every override, or what they were worth."""
     from forecaster import planning
     from forecaster.ledger import Ledger
+    from forecaster.overrides import replaced
     from forecaster.spec import load
 
     spec = load(file)
@@ -74,8 +75,10 @@ def overrides(
         for line in _worth(told):
             typer.echo(line)
     else:
+        newer = replaced(book)
         for each in book:
-            state = f"withdrawn {each.withdrawn:%Y-%m-%d}" if each.withdrawn else f"until {each.until}"
+            state = f"replaced by {newer[each.id]}" if each.id in newer else f"until {each.until}"
+            state = f"withdrawn {each.withdrawn:%Y-%m-%d}" if each.withdrawn else state
             said = f"{each.reason}: {each.note}" if each.note else each.reason
             typer.echo(
                 f"{each.id:>5}  {each.target_date}  {each.depot_id}  {each.orders:,}  {state}  {each.by}, {said}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from forecaster import override_book as book
 from forecaster.errors import OverrideError
 from forecaster.ledger import Head, Ledger
-from forecaster.overrides import Override, Wish, as_of_day
+from forecaster.overrides import Override, Wish, as_of_day, replaced
 from forecaster.spec import Spec
 from forecaster.value_added import Account, account
 
@@ -26,7 +26,7 @@ class Done:
 
     override: Override
     revised: Revised
-    replaced_by: int | None = None  # the newest override of the same day, where it is another one
+    replaced_by: int | None = None  # the newest override of the same day, where that is another
 
     def sentence(self) -> str:
         each = self.override
@@ -65,10 +65,8 @@ def withdraw(spec: Spec, override_id: int, *, by: str, note: str = "", now: date
     with Ledger.open(spec.ledger_url) as ledger:
         with ledger.transaction() as connection:
             taken = book.withdraw(connection, spec.name, override_id, by=by, note=note, at=now or datetime.now(UTC))
-            day = (taken.depot_id, taken.target_date)
-            alike = (o.id for o in book.overrides(connection, spec.name) if (o.depot_id, o.target_date) == day)
-            newest = max(alike)
-        return Done(taken, _shown(spec, ledger), newest if newest != taken.id else None)
+            newer = replaced(book.overrides(connection, spec.name)).get(taken.id)
+        return Done(taken, _shown(spec, ledger), newer)
 
 
 def written(ledger: Ledger, pipeline: str) -> tuple[Override, ...]:

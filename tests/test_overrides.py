@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from forecaster.errors import OverrideError
-from forecaster.overrides import Override, Wish, holding
+from forecaster.overrides import Override, Wish, holding, replaced
 from forecaster.placing import applied, moved, placed
 from tests.panels import LEVELS, forecast
 
@@ -37,6 +37,12 @@ def test_the_newest_override_of_a_day_counts_or_none() -> None:
     assert holding([newer, MADE], DAY) == {cell: newer}
     assert holding([MADE, replace(newer, withdrawn=NOON)], DAY) == {}
     assert holding([replace(MADE, until=date(2024, 1, 9)), replace(newer, until=DAY)], date(2024, 1, 3)) == {}
+
+
+def test_an_older_override_of_a_day_is_replaced_for_good() -> None:
+    taken = replace(MADE, id=3, withdrawn=NOON)
+    other = replace(MADE, id=2, target_date=date(2024, 1, 3))
+    assert replaced([taken, other, MADE]) == {1: 3}
 
 
 def test_an_override_holds_for_publications_up_to_its_last_day() -> None:

@@ -201,6 +201,16 @@ def test_the_book_tells_of_all_first_and_of_planners_only_with_enough_days() -> 
     assert (told.entries[0].state, told.entries[0].withdrawable) == ("until Wed 18 Jun", True)
 
 
+def test_the_book_tells_what_a_newer_override_has_replaced() -> None:
+    made = datetime(2025, 6, 17, tzinfo=UTC)
+    row = Override(3, made, "p", "BOS-01", DAY.target_date, 200, "weather", "", "Ana", DAY.target_date)
+    told = book((row, replace(row, id=4, orders=70)), account([], 5), date(2025, 6, 17))
+    assert [(each.state, each.withdrawable) for each in told.entries] == [
+        ("until Wed 18 Jun", True),
+        ("replaced by 4", False),
+    ]
+
+
 def test_a_published_override_is_told_with_the_models_number(url: str, get: Get) -> None:
     override = PublishedOverride(
         1, 200, DAY.quantiles, "weather", "storm", "<Ana>", datetime(2025, 6, 17, tzinfo=UTC), DAY.target_date

@@ -9,7 +9,7 @@ from dashboards.ops import words
 from dashboards.ops.sheet import Sheet
 from dashboards.ops.views.why import signed
 from forecaster.ledger import PublishedDay, PublishedDepot, PublishedOverride
-from forecaster.overrides import Override
+from forecaster.overrides import Override, replaced
 from forecaster.supposed import CLOSED, OPEN, ORDERS, Answer, Side
 from forecaster.value_added import Account, Added
 
@@ -191,8 +191,9 @@ def book(written: tuple[Override, ...], account: Account, as_of: date, most: int
     unnamed = ""
     if account.unnamed:
         unnamed = f"{words.count(account.unnamed, 'planner')} with fewer than {account.min_days} days not named."
+    newer = replaced(written)
     return Book(
-        tuple(_entry(each, as_of) for each in reversed(written[-most:])),
+        tuple(_entry(each, as_of, newer.get(each.id)) for each in reversed(written[-most:])),
         _worth(account.everyone) if account.everyone.days else None,
         tuple(map(_worth, account.reasons)),
         tuple(map(_worth, account.planners)),
@@ -200,13 +201,15 @@ def book(written: tuple[Override, ...], account: Account, as_of: date, most: int
     )
 
 
-def _entry(each: Override, as_of: date) -> Entry:
+def _entry(each: Override, as_of: date, newer: int | None) -> Entry:
     over = each.target_date < as_of
     state = f"until {words.day(each.until)}"
     if each.withdrawn is not None:
         state = f"withdrawn on {words.day(each.withdrawn.date())}"
     elif over or not each.holds(as_of):
         state = "over"
+    elif newer is not None:
+        state = f"replaced by {newer}"
     return Entry(
         each.id,
         each.depot_id,
@@ -215,7 +218,7 @@ def _entry(each: Override, as_of: date) -> Entry:
         f"{each.reason}: {each.note}" if each.note else each.reason,
         each.by,
         state,
-        each.withdrawn is None and not over,
+        each.withdrawn is None and newer is None and not over,
     )
 
 
