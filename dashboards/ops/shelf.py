@@ -117,7 +117,9 @@ class Edition:
     def totals(self) -> tuple[PublishedTotal, ...]:
         """Who does not see every city does not see the network's: it would tell of the others."""
         found = self.ledger.totals(self.head.publication_id)
-        return found if self.cities is None else tuple(total for total in found if total.city in self.cities)
+        if self.cities is None:
+            return found
+        return tuple(total for total in found if total.city and total.city in self.cities)
 
     def depot(self, depot_id: str) -> PublishedDepot:
         """Raises NoSuchDepot."""

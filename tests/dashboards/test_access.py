@@ -250,6 +250,11 @@ def test_whoever_sees_one_city_is_told_its_total_and_not_the_networks(guests: di
     assert "1,345" not in page
 
 
+def test_whoever_sees_the_depots_without_a_city_is_not_told_the_networks_total(url: str) -> None:
+    vic = signed_in(house(url, declared(cities={"vic": [""]})), "vic")
+    assert vic("/api/v1/totals").json()["rows"] == []
+
+
 def test_whoever_sees_some_cities_is_told_of_each_and_of_no_sum(app: FastAPI, guests: dict[str, Guest]) -> None:
     two = app.state.door.access.model_copy(update={"cities": {"ann": ("Boston", "New York")}})
     ann = signed_in(house(app.state.door.url, two), "ann")
