@@ -85,6 +85,8 @@ def router(door: Door) -> APIRouter:
         """Make a link that opens one view, and one city where it names one."""
         if wanted.view not in door.views:
             raise HTTPException(422, f"view: found {wanted.view!r}, wanted one of {', '.join(door.views)}")
+        if wrong := links.unheard_of(door.shelf.reader(), door.whose(), wanted.city):
+            raise HTTPException(422, f"city: {wrong}")
         base = door.access.url or str(request.base_url).rstrip("/")
         link = links.new(wanted.view, wanted.city, wanted.days, pipeline=door.whose(), by=admin.name, now=door.clock())
         with door.writing() as connection:

@@ -240,6 +240,12 @@ def test_a_planner_of_one_city_writes_there_and_nowhere_else_under_their_own_nam
     assert admin("/api/v1/audit").json()["rows"][0]["what"].startswith(f"override {other}: NYC-01 on 2025-06-18 is 200")
 
 
+def test_a_link_for_a_city_that_is_not_there_is_refused(url: str) -> None:
+    answer = signed_in(house(url, declared()), "ada").writes("/api/v1/links", json={"view": "wall", "city": "Bostn"})
+    said = "city: found 'Bostn', wanted a city of what is published: Boston, New York, Philadelphia"
+    assert (answer.status_code, answer.json()["detail"]) == (422, said)
+
+
 def test_whoever_sees_one_city_is_told_its_total_and_not_the_networks(guests: dict[str, Guest]) -> None:
     rows = guests["foreign"]("/api/v1/totals").json()["rows"]
     assert ({row["city"] for row in rows}, len(rows)) == ({"Boston"}, 7)

@@ -79,16 +79,23 @@ def made(spec: Spec, view: str, city: str | None, days: int, *, by: str, now: da
     if view not in linkable():
         raise SpecError(f"--view: found {view!r}, wanted one of {', '.join(linkable())}")
     with Ledger.open(spec.ledger_url) as ledger:
-        head = ledger.current(spec.name)
-        there = {each.attributes.get("city") for each in ledger.depots(head.publication_id)} if head else set()
-        if city is not None and city not in there:
-            named = ", ".join(sorted(filter(None, there))) or "none"
-            raise SpecError(f"--city: found {city!r}, wanted a city of what is published: {named}")
+        if wrong := unheard_of(ledger, spec.name, city):
+            raise SpecError(f"--city: {wrong}")
         link = new(view, city, days, pipeline=spec.name, by=by, now=now)
         with ledger.transaction() as connection:
             visits.make_link(connection, link)
             visits.note(connection, by_command(spec, by, now, "link", described(link)))
     return link, address(key, access.url, link)
+
+
+def unheard_of(ledger: Ledger, pipeline: str, city: str | None) -> str | None:
+    """What is wrong with the city of a link; None where it is one of what is published, or none is named."""
+    head = ledger.current(pipeline)
+    there = {each.attributes.get("city") for each in ledger.depots(head.publication_id)} if head else set()
+    if city is None or city in there:
+        return None
+    named = ", ".join(sorted(filter(None, there))) or "none"
+    return f"found {city!r}, wanted a city of what is published: {named}"
 
 
 def by_command(spec: Spec, by: str, now: datetime, command: str, what: str) -> visits.Entry:
