@@ -75,6 +75,8 @@ def backfill(
     if last > wanted[-1].date():
         told.append(f"no night after {wanted[-1]:%Y-%m-%d} is past")
     sys.stderr.write("; ".join(told) + "\n")
+    if not left:
+        return PUBLISHED
     given = {"first": first.isoformat(), "last": last.isoformat(), "trains": trains, "again": again}
     if not plain:
         _need(("prefect",))

@@ -67,10 +67,9 @@ def network(
     by_city: dict[str, list[PublishedDepot]] = {}
     for depot in depots:
         by_city.setdefault(depot.attributes.get("city", ""), []).append(depot)
-    whole = () if some else told.get("", ())
-    only = next(iter(by_city)) if len(by_city) == 1 else ""
-    if not whole and only:  # all that somebody sees is one city, whose total is theirs
-        whole = told.get(only, ())
+    whole = told.get("", ())
+    if not whole and len(by_city) == 1:  # all that somebody sees is one city, whose total is theirs
+        whole = told.get(next(iter(by_city)), ())
     sums = [each.median for each in whole] or [sum(m[i] for m in medians.values()) for i in range(head.horizon)]
     cities = []
     for name, own in sorted(by_city.items()):
