@@ -9,7 +9,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
 from flows import notify
-from forecaster.spec import load
+from forecaster.config import load
 
 
 @flow(name="deadline", persist_result=False)

@@ -14,10 +14,10 @@ from typing import Any
 
 import yaml
 
-from flows import embedded, server, up
-from forecaster import due
+from flows import environment, local_stack, prefect_server
+from forecaster.config import Spec
 from forecaster.errors import ForecasterError
-from forecaster.spec import Spec
+from forecaster.operations import due_nights
 
 POOL = "forecaster"
 HERE = Path(__file__).resolve().parent
@@ -38,8 +38,8 @@ class Deployed:
 
 def bring_up(file: Path, spec: Spec, ports: Mapping[str, int], say: Callable[[str], None]) -> None:
     """Start everything, the flows deployed, and stop it when told to."""
-    due.refuse_changing_hour(spec, file)
-    up.up(file, spec, ports=ports, prepare=lambda: deploy(file, spec), pool=POOL, say=say)
+    due_nights.refuse_changing_hour(spec, file)
+    local_stack.up(file, spec, ports=ports, prepare=lambda: deploy(file, spec), pool=POOL, say=say)
 
 
 def variables(file: Path, spec: Spec, pool: str = POOL) -> dict[str, str | None]:
@@ -63,7 +63,7 @@ def filled(file: Path, spec: Spec, pool: str = POOL) -> dict[str, Any]:
 
     Raises SpecError where one is at an hour that the clock skips or has twice.
     """
-    due.refuse_changing_hour(spec, file)
+    due_nights.refuse_changing_hour(spec, file)
     known = variables(file, spec, pool)
     content: dict[str, Any] = _filled(yaml.safe_load((HERE / "prefect.yaml").read_text("utf-8")), known)
     for each in content["deployments"]:
@@ -78,8 +78,8 @@ def deploy(file: Path, spec: Spec, *, pool: str = POOL) -> list[Deployed]:
     Raises SpecError as `filled` does, ForecasterError with Prefect's words when it refuses.
     """
     content = filled(file, spec, pool)
-    embedded.prepare(spec.state_folder)
-    with server.running(up.address(spec)) as ready, tempfile.TemporaryDirectory() as folder:
+    environment.prepare(spec.state_folder)
+    with prefect_server.running(local_stack.address(spec)) as ready, tempfile.TemporaryDirectory() as folder:
         ready()
         made = Path(folder) / "prefect.yaml"
         made.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), "utf-8")

@@ -12,7 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, cast
 
-from forecaster import work
+from forecaster.config import Spec, load
+from forecaster.core.metric_names import METRICS
+from forecaster.core.panel import Verdict
+from forecaster.core.progress import Night as Progress
 from forecaster.errors import (
     BUSY,
     DEGRADED,
@@ -23,12 +26,10 @@ from forecaster.errors import (
     LedgerError,
     NoUsableData,
 )
-from forecaster.ledger import GATE, Kind, Ledger, Outcome
-from forecaster.progress import Night as Progress
-from forecaster.spec import Spec, load
-from forecaster.stages import plan, remember, retention
-from forecaster.telemetry import METRICS
-from forecaster.values import Verdict
+from forecaster.ledger import run_start
+from forecaster.ledger.store import GATE, Kind, Ledger, Outcome
+from forecaster.operations import plan, retention
+from forecaster.registry import outbox
 
 OUTCOMES: dict[int, Outcome] = {PUBLISHED: "published", DEGRADED: "degraded", NO_DATA: "no_data", OUR_FAULT: "failed"}
 PREDICTION = 3600  # seconds after which a prediction hangs
@@ -50,7 +51,7 @@ class Night:
         self.outcome: Outcome = "running"
         self.told: Mapping[str, Any] = {}  # what went out
         self.versions: dict[str, int] = {}
-        self.seen: Any = None  # `stages.past.Past`, between training and backtest
+        self.seen: Any = None  # `forecaster.demand.history.past_panels.Past`, between training and backtest
         self.findings: list[Any] = []
         self.verdict: Verdict | None = None
         self.promoted: str | None = None  # the bundle that came to reign tonight and did not before
@@ -81,7 +82,7 @@ class Night:
         night = cls(Path(file), spec, instant, begun, Ledger.open(spec.ledger_url), kind)
         night.profile = spec.state_folder / "profiles" / night.run_id if profile else None
         night.trains = night.trains if trains is None else trains
-        found = work.begin(night._ledger, spec, run_id=night.run_id, kind=kind, as_of=instant, now=begun)
+        found = run_start.begin(night._ledger, spec, run_id=night.run_id, kind=kind, as_of=instant, now=begun)
         local = instant.astimezone(spec.zone)
         night.progress.say(f"{spec.name}: {kind} {night.run_id}, as of {local:%Y-%m-%d %H:%M} {spec.timezone}")
         for dead in found.dead:
@@ -123,7 +124,7 @@ class Night:
             closing.callback(_begun.pop, self.run_id, None)
             closing.callback(self._ledger.close)
             closing.enter_context(self.progress.shown())
-            closing.enter_context(work.held(self._ledger, self.run_id))
+            closing.enter_context(run_start.held(self._ledger, self.run_id))
             try:
                 yield
             except ForecasterError as error:
@@ -230,7 +231,7 @@ class Night:
 
     def align(self) -> None:
         """Let the registry's aliases name whom the ledger names."""
-        if untold := remember.align(self.spec, self._ledger):
+        if untold := outbox.align(self.spec, self._ledger):
             self.note(message=f"the registry's aliases are as they were: {untold}")
 
     def predict_in_its_own_process(self) -> Mapping[str, Any]:

@@ -14,10 +14,10 @@ from prefect.blocks.core import Block
 from prefect.blocks.notifications import AppriseNotificationBlock
 
 from flows.night import Night
-from forecaster import due
+from forecaster.config import Spec, load
 from forecaster.errors import SpecError
-from forecaster.ledger import Ledger
-from forecaster.spec import Spec, load
+from forecaster.ledger.store import Ledger
+from forecaster.operations import due_nights
 
 
 class Email(AppriseNotificationBlock):
@@ -47,10 +47,10 @@ def late(file: str, now: datetime | None = None) -> str | None:
     """A sentence when the newest night whose deadline is over has no forecasts; None when all is well."""
     spec = load(file)
     instant = (now or datetime.now(spec.zone)).astimezone(spec.zone)
-    night = next(night for night in due.nights(spec, instant) if _deadline(spec, night) <= instant)
+    night = next(night for night in due_nights.nights(spec, instant) if _deadline(spec, night) <= instant)
     deadline = _deadline(spec, night)
     with Ledger.open(spec.ledger_url) as ledger:
-        missing = night in due.missing(spec, ledger, deadline)
+        missing = night in due_nights.missing(spec, ledger, deadline)
         last = next(iter(ledger.runs(spec.name, limit=1)), None)
     if not missing:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from flows.night import Night
-from forecaster.ledger import Ledger
+from forecaster.ledger.store import Ledger
 
 SHOWN = ("mape", "wape", "mase", "bias", "coverage")
 

@@ -16,10 +16,10 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
+from forecaster.config import Spec
+from forecaster.config.execution import Execution
+from forecaster.core.parallel import Fan, in_turn
 from forecaster.errors import MissingExtra
-from forecaster.fan import Fan, in_turn
-from forecaster.spec import Spec
-from forecaster.spec.execution import Execution
 
 AHEAD = 2  # parts a worker that are handed over before the oldest is done: panels are large
 

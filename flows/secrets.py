@@ -9,9 +9,8 @@ from typing import Any, cast
 
 from prefect.blocks.system import Secret
 
-from forecaster import credentials
+from forecaster.config import Spec, credentials
 from forecaster.errors import SpecError
-from forecaster.spec import Spec
 
 
 def provide(spec: Spec) -> None:

@@ -11,13 +11,17 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from flows import embedded, lines, making_up, server, up
+from flows import catch_up, environment, lines, local_stack, prefect_server
 from flows.night import Night
+from forecaster.config import Spec
 from forecaster.errors import PUBLISHED, ForecasterError, MissingExtra
-from forecaster.spec import Spec
 
 NEEDED = ("prefect", "jax", "flax", "optax", "jax2onnx", "mlflow", "matplotlib")
-HEAVY = ("forecaster.stages.bundling", "forecaster.registry", "forecaster.pictures")  # JAX, MLflow and Matplotlib
+HEAVY = (
+    "forecaster.training.export",
+    "forecaster.registry.mlflow_registry",
+    "forecaster.reports.run_figures",
+)  # JAX, MLflow and Matplotlib
 
 
 def nightly(
@@ -35,13 +39,13 @@ def nightly(
     a part is not installed.
     """
     _need(NEEDED[1:] if plain else NEEDED)
-    if due and not making_up.missing(str(file)):
+    if due and not catch_up.missing(str(file)):
         sys.stderr.write("nothing is due: every night has its forecasts\n")
         return PUBLISHED
     night = Night.begin(str(file), as_of, profile=profile)
     _run(night, "nightly", lines.nightly, spec, plain=plain, heavy=HEAVY)
     if due and night.outcome != "busy":
-        making_up.older(str(file), _steps())
+        catch_up.older(str(file), _steps())
     return night.exit_code
 
 
@@ -67,8 +71,8 @@ def backfill(
     Raises SpecError where no night of these days is past.
     """
     _need(NEEDED[1:] if trains else ())
-    wanted = making_up.scheduled(spec, first, last)  # Prefect would keep to itself what is wrong with the dates
-    left = len(wanted if again else making_up.without_forecasts(spec, wanted))
+    wanted = catch_up.scheduled(spec, first, last)  # Prefect would keep to itself what is wrong with the dates
+    left = len(wanted if again else catch_up.without_forecasts(spec, wanted))
     told = [f"nights to forecast: {left}"]
     if left < len(wanted):
         told.append(f"{len(wanted) - left} have forecasts already, which --again makes anew")
@@ -80,8 +84,8 @@ def backfill(
     given = {"first": first.isoformat(), "last": last.isoformat(), "trains": trains, "again": again}
     if not plain:
         _need(("prefect",))
-        embedded.prepare(spec.state_folder)
-        with server.running(up.address(spec)) as ready:
+        environment.prepare(spec.state_folder)
+        with prefect_server.running(local_stack.address(spec)) as ready:
             flow, seen = _flow("backfill")
             try:
                 ready()
@@ -89,15 +93,15 @@ def backfill(
                 sys.stderr.write(f"Prefect did not come up, and the dates are forecast without it: {error}\n")
             else:
                 return int(seen.exit_code(flow(str(file), **given, return_state=True)))
-    done = making_up.past(str(file), by=_steps(), **given)  # type: ignore[arg-type]
+    done = catch_up.past(str(file), by=_steps(), **given)  # type: ignore[arg-type]
     return max((night.exit_code for night in done), default=PUBLISHED)
 
 
 def told(spec: Spec, occasion: str, sentence: str) -> int:
     """Tell the blocks of `notify` what a command has done; how many were told. Raises SpecError as `send` does."""
     _need(("prefect",))
-    embedded.prepare(spec.state_folder)
-    with server.running(up.address(spec)) as ready:
+    environment.prepare(spec.state_folder)
+    with prefect_server.running(local_stack.address(spec)) as ready:
         notify = importlib.import_module("flows.notify")
         ready()
         return int(notify.send(spec, occasion, sentence))
@@ -112,10 +116,10 @@ def _run(
     threading.Thread(target=_import, args=(heavy,), daemon=True).start()
     if plain:
         return night.run(lambda: line(night, _steps()))
-    embedded.prepare(spec.state_folder)
+    environment.prepare(spec.state_folder)
     try:
         # The server takes some ten seconds: meanwhile import the flow, and what its stages will need.
-        with server.running(up.address(spec)) as ready:
+        with prefect_server.running(local_stack.address(spec)) as ready:
             flow, _ = _flow(name)
             ready()
             flow(str(night.file), run_id=night.run_id, return_state=True)
@@ -131,7 +135,7 @@ def _run(
 
 def _flow(name: str) -> tuple[Any, Any]:
     """A flow, and the module that reads its state; only now, since Prefect reads the environment on import."""
-    return getattr(importlib.import_module(f"flows.{name}"), name), importlib.import_module("flows.seen")
+    return getattr(importlib.import_module(f"flows.{name}"), name), importlib.import_module("flows.prefect_view")
 
 
 def _steps() -> Any:

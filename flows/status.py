@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
-from flows import up
-from forecaster import due
-from forecaster.doctor import KILLED
+from flows import local_stack
+from forecaster.config import Spec
 from forecaster.errors import NoLedger
-from forecaster.ledger import Ledger, Run
-from forecaster.spec import Spec
+from forecaster.ledger.store import Ledger, Run
+from forecaster.operations import due_nights
+from forecaster.operations.doctor import KILLED
 
 
 def status(spec: Spec, now: datetime) -> Iterator[str]:
@@ -19,18 +19,18 @@ def status(spec: Spec, now: datetime) -> Iterator[str]:
 
     Raises LedgerError, after what the ledger is not asked for, where there is one that cannot be read.
     """
-    told = up.found(spec)
+    told = local_stack.found(spec)
     if told is None:
         yield "parts      nothing is up; `forecaster up FILE` starts server, worker, MLflow and page"
     else:
         for name, pid in told["pids"].items():
             yield f"{name:10} {_part(told['health'].get(name), pid)}"
-    following = due.following(spec.schedule.cron, spec.zone, now)
+    following = due_nights.following(spec.schedule.cron, spec.zone, now)
     yield f"next night {following:%Y-%m-%d %H:%M} {spec.timezone}"
     try:
         with Ledger.open_reader(spec.ledger_url) as ledger:
             last = next(iter(ledger.runs(spec.name, limit=1, nights=True)), None)
-            missing = due.missing(spec, ledger, now)
+            missing = due_nights.missing(spec, ledger, now)
             head = ledger.current(spec.name)
             killed = last is not None and ledger.seems_killed(last, now)
     except NoLedger as error:
@@ -49,7 +49,7 @@ def status(spec: Spec, now: datetime) -> Iterator[str]:
 def _part(health: str | None, pid: int) -> str:
     if health is None:
         return f"{'up' if Path(f'/proc/{pid}').exists() else 'down'}, process {pid}"
-    return f"{'up' if up.answers(health) else 'does not answer'}, {health}"
+    return f"{'up' if local_stack.answers(health) else 'does not answer'}, {health}"
 
 
 def _run(run: Run, spec: Spec) -> str:

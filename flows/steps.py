@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from flows.night import Night
-from forecaster import credentials
-from forecaster.fan import Fan, in_turn
-from forecaster.stages import ingest as ingests
-from forecaster.stages.know import know
-from forecaster.values import Candidate, Knowledge, Panel, Scores, Verdict
+from forecaster.config import credentials
+from forecaster.core.panel import Candidate, Knowledge, Panel, Scores, Verdict
+from forecaster.core.parallel import Fan, in_turn
+from forecaster.demand import ingest as ingests
+from forecaster.demand.history.point_in_time import know
 
 
 def ingest(night: Night) -> None:
@@ -40,8 +40,8 @@ def ingest(night: Night) -> None:
 
 def panel(night: Night) -> tuple[Knowledge, Panel]:
     """What is known as of tonight, as dense arrays."""
-    from forecaster.demand import covariates
-    from forecaster.demand import panel as panels
+    from forecaster.demand.panel import build as panels
+    from forecaster.demand.panel import covariates
 
     with night.stage("panel"):
         knowledge = know(night.spec, as_of=night.as_of)
@@ -56,7 +56,7 @@ def panel(night: Night) -> tuple[Knowledge, Panel]:
 
 def train(night: Night, panel: Panel, knowledge: Knowledge) -> Candidate:
     """Fit and calibrate tonight's candidate, in a process that may die or be ended without the night."""
-    from forecaster.stages import trainer
+    from forecaster.training import train as trainer
 
     with night.stage("train"):
         candidate = trainer.fit(
@@ -83,11 +83,12 @@ def backtest(
 ) -> tuple[Candidate, dict[str, Scores]]:
     """Score candidate, champion and baselines on the same unseen days, and calibrate the candidate on them too."""
     from forecaster.lake import Lake
-    from forecaster.stages import judging, learn, score_rows
+    from forecaster.training import backtest as judging
+    from forecaster.training import fit_candidate, score_rows
 
     with night.stage("backtest"):
         seen = _seen(night, panel, knowledge)
-        judged = learn.rolling(candidate, panel, night.spec, seen=seen)
+        judged = fit_candidate.rolling(candidate, panel, night.spec, seen=seen)
         scores, troubles = judging.backtest(
             {judging.CANDIDATE: judged},
             night.champion(),
@@ -102,12 +103,12 @@ def backtest(
     night.seen = None  # which may be large, and is not asked again
     if troubles:
         night.note(message="; ".join(troubles))
-    return learn.calibrated(candidate, judged, panel), scores
+    return fit_candidate.calibrated(candidate, judged, panel), scores
 
 
 def _seen(night: Night, panel: Panel, knowledge: Knowledge) -> Any:
     """The panel as it was at a cutoff; all versions are read once a night."""
-    from forecaster.stages.past import Past
+    from forecaster.demand.history.past_panels import Past
 
     night.seen = night.seen or Past(knowledge, panel, night.spec)
     return night.seen
@@ -115,7 +116,7 @@ def _seen(night: Night, panel: Panel, knowledge: Knowledge) -> Any:
 
 def gate(night: Night, scores: Mapping[str, Scores]) -> Verdict:
     """May the candidate go out?"""
-    from forecaster.stages import judging
+    from forecaster.training import backtest as judging
 
     with night.stage("gate"):
         verdict = judging.judge(scores, night.spec)
@@ -125,7 +126,7 @@ def gate(night: Night, scores: Mapping[str, Scores]) -> Verdict:
 
 def export(night: Night, candidate: Candidate, panel: Panel, scores: Mapping[str, Scores], knowledge: Knowledge) -> Any:
     """ONNX, compared with NumPy and JAX before anything may be promoted."""
-    from forecaster.stages import bundling
+    from forecaster.training import export as bundling
 
     with night.stage("export"):
         exported = bundling.to_bundle(candidate, panel, scores, knowledge, night.spec)
@@ -139,7 +140,7 @@ def record(
     night: Night, candidate: Candidate, panel: Panel, scores: Mapping[str, Scores], verdict: Verdict, exported: Any
 ) -> None:
     """What the registry is to be told of the night, written down."""
-    from forecaster.stages.record import record
+    from forecaster.training.record import record
 
     with night.stage("record"):
         record(
@@ -157,10 +158,10 @@ def record(
 
 def register(night: Night) -> str | None:
     """The registry hears of this night, and of earlier ones that it missed; the version of tonight's model."""
-    from forecaster.stages import remember
+    from forecaster.registry import outbox
 
     with night.stage("register"):
-        told = remember.tell(night.spec)
+        told = outbox.tell(night.spec)
         if told.keys() - {night.run_id}:
             night.align()  # of whom an earlier night crowned while the registry was down
         return told.get(night.run_id)
@@ -184,7 +185,7 @@ def archive(night: Night, exported: Any = None) -> None:
 
     What forecasts is the model given, else the champion of that date, since a later one has seen what came after.
     """
-    from forecaster.stages import forecast, publish
+    from forecaster.publishing import forecast, publish
 
     with night.stage("predict"):
         choice = forecast.of_the_time(night.spec, night.as_of, exported.folder if exported else None)
@@ -194,7 +195,7 @@ def archive(night: Night, exported: Any = None) -> None:
 
 def tidy(night: Night) -> None:
     """Remove what the declared retention no longer wants."""
-    from forecaster.stages import retention
+    from forecaster.operations import retention
 
     with night.stage("tidy"):
         night.note(message=retention.tidy(night.spec, now=night.begun, keep=night.run_id).sentence())

@@ -23,8 +23,8 @@ from prefect.tasks import exponential_backoff
 
 from flows import runners, steps
 from flows.night import Night
+from forecaster.core.panel import Candidate, Knowledge, Panel, Scores
 from forecaster.errors import MissingExtra, NoUsableData, SourceUnreachable, SpecError
-from forecaster.values import Candidate, Knowledge, Panel, Scores
 
 Given = ParamSpec("Given")
 Made = TypeVar("Made")

@@ -1,5 +1,5 @@
 """`python -m forecaster`: the commands, for processes that start one another."""
 
-from forecaster.cli import main
+from forecaster.cli.app import main
 
 main()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from forecaster import cli
+from forecaster.cli import app
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -20,7 +20,7 @@ def caller(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
         monkeypatch.setattr(sys, "argv", ["forecaster", *map(str, arguments)])
         before = gc.get_threshold()
         with pytest.raises(SystemExit) as ended:
-            cli.main()
+            app.main()
         gc.set_threshold(*before)  # which a command sets for its own process
         return int(ended.value.code or 0), *capsys.readouterr()
 

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 from jaxtyping import install_import_hook
 
-from forecaster.spec import DATASETS as KEPT
-from forecaster.spec import ENVIRONMENT_DEFAULTS
+from forecaster.config import DATASETS as KEPT
+from forecaster.config import ENVIRONMENT_DEFAULTS
 from tests import cpus
 
 STRICT = {

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-from forecaster.demand import panel as panels
-from forecaster.ledger import Ledger
-from forecaster.spec import Spec, load
-from forecaster.stages.ingest import ingest
-from forecaster.stages.know import know
-from forecaster.values import Candidate, Panel
+from forecaster.config import Spec, load
+from forecaster.core.panel import Candidate, Panel
+from forecaster.demand.history.point_in_time import know
+from forecaster.demand.ingest import ingest
+from forecaster.demand.panel import build as panels
+from forecaster.ledger.store import Ledger
 from tests.panels import LEVELS, quickly
 
 FIRST, DAYS = date(2024, 1, 1), 100
@@ -57,12 +57,12 @@ def untrained(panel: Panel) -> Candidate:
     import jax
     import numpy as np
 
-    from forecaster.model import network
+    from forecaster.model.network import encoder_decoder
 
     labels = tuple(len(words) for words in panel.encoding.statics.values())
     sizes = (panel.horizon, len(panel.encoding.covariates), len(panel.calendar_names), labels)
-    shape = network.Architecture(1, 4, LEVELS, *sizes)
-    members = jax.tree.map(lambda leaf: np.asarray(leaf)[None], network.initial(shape, jax.random.key(0)))
+    shape = encoder_decoder.Architecture(1, 4, LEVELS, *sizes)
+    members = jax.tree.map(lambda leaf: np.asarray(leaf)[None], encoder_decoder.initial(shape, jax.random.key(0)))
     constants = {"mean": np.float32(4), "spread": np.float32(1), "yearly": np.float32(0)}
     constants["calendar"] = np.ones(shape.calendar, np.float32)
     parameters = {
@@ -77,7 +77,7 @@ def untrained(panel: Panel) -> Candidate:
 
 def found(folder: Path, more: str = "") -> Fleet:
     """Make the whole of it in a folder; `more` are further lines of the pipeline file."""
-    from forecaster.stages import bundling
+    from forecaster.training import export
 
     (folder / "pipeline.yaml").write_text(PIPELINE + more, "utf-8")
     spec = load(folder / "pipeline.yaml")
@@ -85,7 +85,7 @@ def found(folder: Path, more: str = "") -> Fleet:
     knowledge = know(spec, as_of=AS_OF)
     panel = panels.build(knowledge, spec)
     with quickly():
-        bundle = bundling.to_bundle(untrained(panel), panel, {}, knowledge, spec).folder
+        bundle = export.to_bundle(untrained(panel), panel, {}, knowledge, spec).folder
     with Ledger.open(spec.ledger_url) as ledger:
         ledger.start_run("first", pipeline=spec.name, as_of=AS_OF, spec_digest=spec.digest)
         ledger.promote(spec.name, run_id="first", bundle_digest=bundle.name, by="test", reason="the first")

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from forecaster.spec import Spec
-from forecaster.values import Candidate, Encoding, Fold, Forecast, Panel, Scale
+from forecaster.config import Spec
+from forecaster.core.panel import Candidate, Encoding, Fold, Forecast, Panel, Scale
 
 NAN = float("nan")
 FIRST = np.datetime64("2024-01-01")  # a Monday
@@ -125,12 +125,12 @@ def quickly() -> Iterator[None]:
     import jax
     from jax.experimental.compilation_cache import compilation_cache
 
-    from forecaster.model import compiling
+    from forecaster.model.fitting import jax_setup
 
     changed = ("jax_compilation_cache_dir", "jax_disable_most_optimizations")
     before = {name: jax.config.values[name] for name in changed}
     compilation_cache.reset_cache()
-    compiling.configure(_cache_folder())
+    jax_setup.configure(_cache_folder())
     jax.config.update("jax_disable_most_optimizations", True)
     try:
         yield
@@ -148,7 +148,7 @@ def _cache_folder() -> Path:
 @cache
 def candidate() -> Candidate:
     """A small model trained once for all tests, with a calibration that is not one everywhere."""
-    from forecaster.model import train
+    from forecaster.model.fitting import train
 
     with quickly():
         found = train.fit(panel(), spec())
@@ -158,6 +158,6 @@ def candidate() -> Candidate:
 @cache
 def graph() -> bytes:
     """The ONNX file of `candidate()`."""
-    from forecaster.model import export
+    from forecaster.model.export import to_onnx
 
-    return export.to_graph(candidate())
+    return to_onnx.to_graph(candidate())

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 
+from forecaster.config import Spec, load
+from forecaster.config.data_rules import RULES
 from forecaster.lake import TABLES
-from forecaster.migrations import tables
-from forecaster.rules import RULES
-from forecaster.spec import Spec, load
+from forecaster.ledger import tables
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 README = (DATA / "README.md").read_text("utf-8")

@@ -10,12 +10,12 @@ from pathlib import Path
 import fsspec
 import pytest
 
+from forecaster.config import load
+from forecaster.demand.ingest import ingest
 from forecaster.lake import Lake
-from forecaster.ledger import Ledger
-from forecaster.spec import load
-from forecaster.stages.backup import backup
-from forecaster.stages.ingest import ingest
-from forecaster.stages.restore import restore
+from forecaster.ledger.store import Ledger
+from forecaster.operations.backup import backup
+from forecaster.operations.restore import restore
 from tests.flows.tiny import NIGHT, pipeline
 from tests.stores import s3  # noqa: F401 (a fixture)
 

@@ -12,12 +12,12 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 
-from forecaster.model import export
-from forecaster.model.features import LOOKBACK
-from forecaster.serving import archive, bundle
+from forecaster.model.export import to_onnx
+from forecaster.model.network.features import LOOKBACK
+from forecaster.serving import bundle, bundle_archive
+from forecaster.serving.numpy_model import Reference
 from forecaster.serving.predict import Predictor
-from forecaster.serving.reference import Reference
-from forecaster.stages import parity
+from forecaster.training import parity
 from tests import panels
 from tests.graphs import signer
 
@@ -84,10 +84,10 @@ def test_an_export_and_a_prediction_pickle_nothing(tmp_path: Path, monkeypatch: 
         monkeypatch.setattr(pickle, name, refuse)
     with pytest.raises(AssertionError, match="pickled"):
         np.lib.format.write_array(io.BytesIO(), np.array([{}], object))
-    about, weights = export.about(candidate), export.weights(candidate)
+    about, weights = to_onnx.about(candidate), to_onnx.weights(candidate)
     with panels.quickly():
         parity.agree(candidate, graph, bundle.npz(weights), about, panel)
     folder = bundle.write(tmp_path / "bundles", graph, weights, about, signer())
-    read = bundle.read(archive.pack(folder), (signer().public,))
+    read = bundle.read(bundle_archive.pack(folder), (signer().public,))
     said = Predictor(read)(panel).quantiles
     np.testing.assert_allclose(said, Reference(read.weights, read.manifest)(panel.window(LOOKBACK)), rtol=1e-4)

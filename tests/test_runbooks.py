@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from forecaster import cli
+from forecaster.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
 RUNBOOKS = sorted((ROOT / "dashboards" / "runbooks").glob("*.md"))
@@ -23,7 +23,7 @@ def commands(text: str) -> Iterator[list[str]]:
 
 @pytest.mark.parametrize("runbook", RUNBOOKS, ids=lambda file: file.stem)
 def test_each_command_of_ours_is_understood(runbook: Path) -> None:
-    group = typer.main.get_command(cli.app)
+    group = typer.main.get_command(app.app)
     ours = [words[1:] for words in commands(runbook.read_text("utf-8")) if words[:1] == ["forecaster"]]
     for name, *given in ours:
         group.commands[name].make_context(name, given).close()  # type: ignore[attr-defined]

@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -38,24 +39,61 @@ def test_no_wall_is_broken(house: Path) -> None:
     assert broken_walls(house) == []
 
 
+FLOORS = "The floors of the package"
+ENDS = "Both ends of the line work without the middle"
+JAX = "Only forecaster.model imports JAX"
+MLFLOW = "Only forecaster.registry imports MLflow"
+PREFECT = "flows alone imports Prefect"
+PAGE = "The page reads the ledger and nothing heavier"
+PAGE_FLOORS = "The floors of the page"
+VALUES = "What passes between the packages is a value"
+SOURCE = "From a source to a panel"
+
+
 @pytest.mark.parametrize(
     ("module", "line", "wall"),
     [
-        ("forecaster/demand", "import jax", "What judges, serves and staffs needs no training library"),
-        ("forecaster/serving", "def late():\n    import flax.nnx", "What judges, serves and staffs needs no training"),
-        ("forecaster/staffing.py", "import optax", "What judges, serves and staffs needs no training library"),
-        ("forecaster/model", "import prefect", "The model knows no orchestrator and no registry"),
-        ("forecaster/stages", "import mlflow.onnx", "forecaster.registry alone imports MLflow"),
-        ("forecaster/stages", "from prefect import flow", "flows alone imports Prefect"),
-        ("forecaster/stages", "import flows", "The package never imports the flows or the dashboards"),
-        ("dashboards/ops", "import forecaster.demand.simulate", "The page reads the ledger and nothing heavier"),
-        ("forecaster/serving", "import forecaster.model", "What passes between the packages is a value"),
+        ("forecaster/demand", "import forecaster.publishing.publish", FLOORS),
+        ("forecaster/core", "import forecaster.lake", FLOORS),
+        ("forecaster/training", "import forecaster.publishing", FLOORS),  # beside it, on the same floor
+        ("forecaster/publishing", "import jax", ENDS),
+        ("forecaster/publishing/publish.py", "import forecaster.training.backtest", ENDS),
+        ("forecaster/demand", "def late():\n    import flax.nnx", ENDS),
+        ("forecaster/serving", "import optax", ENDS),
+        ("forecaster/staffing/newsvendor.py", "import prefect", ENDS),
+        ("forecaster/planning", "import forecaster.registry.outbox", ENDS),
+        ("forecaster/training", "import mlflow.onnx", MLFLOW),
+        ("forecaster/registry/outbox.py", "import mlflow", MLFLOW),
+        ("forecaster/training/backtest.py", "import jax", JAX),
+        ("flows/steps.py", "import optax", JAX),
+        ("forecaster/operations", "from prefect import flow", PREFECT),
+        ("forecaster/training", "import flows", "The package never imports the flows or the dashboards"),
+        ("dashboards/ops", "import forecaster.demand.sample.simulate", PAGE),
+        ("forecaster/serving", "import forecaster.model", VALUES),
+        ("dashboards/ops/reading/store.py", "import dashboards.ops.views.depot", PAGE_FLOORS),
+        ("dashboards/ops/formatting/charts.py", "def late():\n    import dashboards.ops.routes.pages", PAGE_FLOORS),
+        ("forecaster/demand/history", "import forecaster.demand.validation.contract", SOURCE),
+        ("forecaster/demand/parsing.py", "import forecaster.demand.ingest", SOURCE),
     ],
 )
 def test_a_broken_wall_is_named(house: Path, module: str, line: str, wall: str) -> None:
     path = house / module
     with (path if path.is_file() else path / "__init__.py").open("a") as file:
         file.write(f"\n\n{line}\n")
+    assert any(name.startswith(wall) for name in broken_walls(house))
+
+
+def test_every_wall_is_tried_by_a_planted_import() -> None:
+    walls = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    [planted] = [mark for mark in test_a_broken_wall_is_named.pytestmark if mark.name == "parametrize"]
+    tried = [wall for _, _, wall in planted.args[1]]
+    assert [wall["name"] for wall in walls if not any(wall["name"].startswith(name) for name in tried)] == []
+
+
+@pytest.mark.parametrize(("container", "wall"), [("forecaster", FLOORS), ("dashboards/ops", PAGE_FLOORS)])
+def test_a_new_folder_must_choose_a_floor(house: Path, container: str, wall: str) -> None:
+    (house / container / "attic").mkdir()
+    (house / container / "attic" / "__init__.py").write_text('"""A room without a floor."""\n', "utf-8")
     assert any(name.startswith(wall) for name in broken_walls(house))
 
 
@@ -81,5 +119,5 @@ def test_jax_converts_no_types_and_stretches_no_ranks_by_itself() -> None:
 
 def test_a_wrong_shape_does_not_enter_the_model() -> None:
     """The packages under `forecaster.model` are checked because the hook stands before they are imported."""
-    loader = importlib.import_module("forecaster.model.losses").__loader__
+    loader = importlib.import_module("forecaster.model.network.losses").__loader__
     assert type(loader).__module__.startswith("jaxtyping")

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from forecaster.demand.text import day_numbers
+from forecaster.demand.parsing import day_numbers
 
 OWN = ("depot_id", "day", "demand", "open", "recorded_at", "row", "source", "rows")
 GROWTH = 1.2  # by which a column grows when it is full

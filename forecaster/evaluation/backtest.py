@@ -13,10 +13,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from forecaster.core.panel import Fold, Forecast, Panel, Scores
+from forecaster.core.parallel import Fan, in_turn
 from forecaster.errors import NoUsableData
 from forecaster.evaluation.metrics import measure, seasonal_scale
-from forecaster.fan import Fan, in_turn
-from forecaster.values import Fold, Forecast, Panel, Scores
 
 Predictor = Callable[[Panel], Forecast]
 Seen = Callable[[date], Panel]

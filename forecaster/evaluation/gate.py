@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from forecaster.evaluation.paired import Pairs, pairs
-from forecaster.spec import Gate
-from forecaster.values import Scores, Verdict
+from forecaster.config import Gate
+from forecaster.core.panel import Scores, Verdict
+from forecaster.evaluation.paired_test import Pairs, pairs
 
 CHAMPION = "champion"
 ROUNDING = 1e-4  # relative: a candidate that is the champion again says so to within the parity of ONNX and JAX

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forecaster.values import Bools, Days, Doubles, Floats, Fold, Scale
+from forecaster.core.panel import Bools, Days, Doubles, Floats, Fold, Scale
 
 SEASON = 7
 LOW, MIDDLE, HIGH = 0.1, 0.5, 0.9

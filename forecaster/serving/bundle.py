@@ -30,11 +30,11 @@ from typing import Any
 
 import numpy as np
 
+from forecaster.core.panel import Encoding
 from forecaster.errors import BundleError
-from forecaster.serving import archive, encryption, graph, keys
+from forecaster.serving import bundle_archive, encryption, keys, onnx_checks
 from forecaster.serving.encryption import Cipher
 from forecaster.serving.keys import Signer, Trusted
-from forecaster.values import Encoding
 
 MODEL, WEIGHTS, MANIFEST, SEAL = "model.onnx", "weights.npz", "manifest.json", "manifest.sig"
 FILES = frozenset({MODEL, WEIGHTS, MANIFEST, SEAL})
@@ -88,7 +88,7 @@ def write(
     anew where another key had signed it, and is encrypted or opened where it would be so now.
     Raises BundleError for a graph that would be refused, or when what is there already is damaged.
     """
-    graph.inspect(model)
+    onnx_checks.inspect(model)
     files = {MODEL: model, WEIGHTS: npz(weights)}
     manifest = {
         "format": FORMAT,
@@ -131,7 +131,7 @@ def read(path: Path, trusted: Trusted, cipher: Cipher | Callable[[], Cipher] | N
     `cipher`, or what finds it, is asked where the bundle is encrypted; what it decrypts stays in memory.
     Raises BundleError naming the file, what was found and what was wanted.
     """
-    name, content = archive.unpack(path) if path.is_file() else (path.name, _content(path))
+    name, content = bundle_archive.unpack(path) if path.is_file() else (path.name, _content(path))
     if wrong := content.keys() ^ FILES:
         first = min(wrong)
         raise BundleError(
@@ -152,7 +152,7 @@ def read(path: Path, trusted: Trusted, cipher: Cipher | Callable[[], Cipher] | N
         if found != wanted:
             raise BundleError(f"bundle {path}: {each} has sha256 {found[:16]}…, wanted {wanted[:16]}…")
     try:
-        graph.inspect(content[MODEL])
+        onnx_checks.inspect(content[MODEL])
     except BundleError as error:
         raise BundleError(f"bundle {path}: {MODEL}: {error}") from error
     return Bundle(digest, content[MODEL], manifest, content[WEIGHTS])

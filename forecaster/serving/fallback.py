@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from forecaster.values import Doubles, Forecast, Panel
+from forecaster.core.panel import Doubles, Forecast, Panel
 
 SEASON = 7
 WEEKS = 8  # weeks that the last known same weekday may lie back

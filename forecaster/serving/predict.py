@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
+from forecaster.core.panel import Encoding, Floats, Forecast, Ints, Panel
 from forecaster.errors import BundleError, InputError
-from forecaster.serving import inputs
+from forecaster.serving import input_checks
 from forecaster.serving.bundle import Bundle
-from forecaster.serving.inputs import Wanted
-from forecaster.values import Encoding, Floats, Forecast, Ints, Panel
+from forecaster.serving.input_checks import Wanted
 
 CHUNK = 4096  # depots whose windows are made at once, which bounds memory
 PIECE = 64  # depots a run of the graph at most: what lies between its nodes then stays in a core's cache
@@ -69,7 +69,7 @@ class Predictor:
 
     def of(self, window: Mapping[str, Floats | Ints], depot_ids: Sequence[str], cutoff: date) -> Floats:
         """Quantiles (depots, horizon, levels) from raw inputs as `Panel.window` gives them. Raises InputError."""
-        inputs.check(window, self._wanted, depot_ids, cutoff)
+        input_checks.check(window, self._wanted, depot_ids, cutoff)
         # Rounding may cross neighbours in the last bit, and calibration those that lie close together.
         quantiles: Floats = np.maximum.accumulate(self.run(window), axis=-1).astype(np.float32)
         return quantiles

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from forecaster.core.panel import Doubles, Floats, Panel
 from forecaster.errors import BundleError
 from forecaster.serving.bundle import Bundle
-from forecaster.serving.reference import LARGEST, Reference
-from forecaster.values import Doubles, Floats, Panel
+from forecaster.serving.numpy_model import LARGEST, Reference
 
 CHUNK = 4096  # depots at a time, which bounds memory
 

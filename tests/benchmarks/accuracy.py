@@ -21,12 +21,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from forecaster.config import Spec
+from forecaster.core.panel import Doubles, Fold, Marks, Panel
 from forecaster.errors import MissingExtra, NoUsableData
 from forecaster.evaluation import backtest, baselines
 from forecaster.evaluation.backtest import Predictor
 from forecaster.evaluation.metrics import measure, seasonal_scale
-from forecaster.spec import Spec
-from forecaster.values import Doubles, Fold, Marks, Panel
 from tests.benchmarks import real
 from tests.benchmarks.report import FOLDER, Figure, below, tell
 
@@ -136,10 +136,10 @@ def _each(folds: Sequence[Fold], scale: Doubles) -> tuple[list[float | None], li
 def fitted(model: str, panel: Panel, before: Panel, spec: Spec) -> Predictor:
     """A model that knows the panel up to the first cutoff, where `before` ends."""
     if model == OURS:
-        from forecaster.stages import learn
+        from forecaster.training import fit_candidate
 
         with tempfile.TemporaryDirectory() as folder:  # not what an earlier training left
-            return learn.rolling(learn.fit(panel, spec, checkpoints=Path(folder)), panel, spec)
+            return fit_candidate.rolling(fit_candidate.fit(panel, spec, checkpoints=Path(folder)), panel, spec)
     if model == USUAL:
         from tests.benchmarks import usual
 

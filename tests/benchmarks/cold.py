@@ -4,7 +4,7 @@ make bench-cold, or python -m tests.benchmarks.cold [--datasets a,b] [--models x
 
 A fifth of the depots, drawn by chance, is hidden from training as if it had not opened yet. At eight weekly cutoffs
 over the last 56 days these depots then have a few days of history, before which all models see what is guessed
-(`forecaster.coldstart`), and their next seven days are forecast. The MASE is scaled by their own true history.
+(`forecaster.core.cold_start`), and their next seven days are forecast. The MASE is scaled by their own true history.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from forecaster.config import Spec
+from forecaster.core.panel import Bools, Fold, Panel
 from forecaster.evaluation import backtest, baselines
 from forecaster.evaluation.backtest import Predictor
 from forecaster.evaluation.metrics import measure, seasonal_scale
-from forecaster.spec import Spec
-from forecaster.values import Bools, Fold, Panel
 from tests.benchmarks import real
 from tests.benchmarks.accuracy import DAYS, OURS
 from tests.benchmarks.report import Figure, tell
@@ -62,10 +62,11 @@ def _on(dataset: str, models: Sequence[str]) -> Iterator[Figure]:
 
 def _fitted(model: str, before: Panel, spec: Spec) -> Predictor:
     if model == OURS:
-        from forecaster.model import devices, export, train
+        from forecaster.model.export import to_onnx
+        from forecaster.model.fitting import devices, train
 
         devices.spread()
-        return export.forecaster(train.fit(before, spec))
+        return to_onnx.forecaster(train.fit(before, spec))
     return baselines.fit(model, before, tuple(spec.model.quantiles))
 
 

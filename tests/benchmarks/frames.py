@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from forecaster.evaluation.baselines.classical import filled
-from forecaster.values import Doubles, Panel
+from forecaster.core.panel import Doubles, Panel
+from forecaster.evaluation.baselines.statsforecast import filled
 
 
 def rows(panel: Panel, days: range) -> pd.DataFrame:

@@ -56,9 +56,9 @@ def _in_its_own_process(depots: int) -> dict[str, float]:
 
 
 def _trained(depots: int) -> dict[str, float]:
-    from forecaster.model import devices, train
-    from forecaster.model.recipe import Recipe, recipe
-    from forecaster.spec import Spec
+    from forecaster.config import Spec
+    from forecaster.model.fitting import devices, train
+    from forecaster.model.fitting.training_plan import Recipe, recipe
 
     def fixed(*arguments: Any) -> Recipe:
         return replace(recipe(*arguments), epochs=EPOCHS, steps=STEPS)

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from forecaster.core.panel import Forecast, Panel
 from forecaster.errors import MissingExtra
 from forecaster.evaluation.backtest import Predictor
 from forecaster.evaluation.baselines.naive import completed
 from forecaster.evaluation.baselines.optional import needed, quietly
-from forecaster.values import Forecast, Panel
 from tests.benchmarks import frames
 
 READ = 56  # days before a forecast that the model reads

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from mlflow import MlflowClient
 
-from forecaster.ledger import Ledger
-from forecaster.records import Run
-from forecaster.spec import DATASETS, ENVIRONMENT_DEFAULTS, Spec, load
+from forecaster.config import DATASETS, ENVIRONMENT_DEFAULTS, Spec, load
+from forecaster.ledger.records import Run
+from forecaster.ledger.store import Ledger
 from tests.benchmarks.report import ROOT, Figure, below, tell
 
 SAMPLE = ROOT / "data" / "harbor_fleet" / "pipeline.yaml"

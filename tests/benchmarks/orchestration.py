@@ -34,7 +34,7 @@ def predict(night): night.exit_code = 0
 steps.predict = predict
 from flows import start
 start.HEAVY = ()
-from forecaster.spec import load
+from forecaster.config import load
 file = Path(sys.argv[1])
 code = start.nightly(file, load(file), plain=sys.argv[2] == "plain")
 print(json.dumps({"code": code, "seconds": time.monotonic() - begun}))

@@ -22,7 +22,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from dashboards.ops.again import SOON
+from dashboards.ops.http.response_cache import SOON
 from tests.benchmarks.report import ROOT, Figure, below, tell
 from tests.dashboards.seed import NOON, fill, publication
 
@@ -34,7 +34,7 @@ PATHS = ("/", "/", "/", "/depot/BOS-01", "/?city=Boston", "/roster?city=Boston",
 SERVER = """
 import sys, socket, uvicorn
 from datetime import datetime
-from dashboards.ops.server import config, create_app, quick
+from dashboards.ops.app import config, create_app, quick
 quick()
 app = create_app(sys.argv[1], clock=lambda: datetime.fromisoformat(sys.argv[2]))
 listener = socket.create_server(("127.0.0.1", 0))

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from forecaster import rules
-from forecaster.demand import panel as panels
-from forecaster.spec import Spec, load
-from forecaster.stages.ingest import ingest
-from forecaster.stages.know import know
-from forecaster.values import Panel
+from forecaster.config import Spec, data_rules, load
+from forecaster.core.panel import Panel
+from forecaster.demand.history.point_in_time import know
+from forecaster.demand.ingest import ingest
+from forecaster.demand.panel import build as panels
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = (
@@ -33,7 +32,7 @@ def spec_of(name: str) -> Spec:
     """The dataset's pipeline; unusual counts are kept, so that every model meets what came."""
     os.environ.setdefault("FORECASTER_DATASETS", str(ROOT.parent / "shared" / "datasets"))
     spec = load(ROOT / "data" / "real" / f"{name}.yaml")
-    kept = {rule: "warn" for rule in rules.RULES if {"warn"} <= set(rules.RULES[rule].may)}
+    kept = {rule: "warn" for rule in data_rules.RULES if {"warn"} <= set(data_rules.RULES[rule].may)}
     demand = spec.demand.model_copy(update={"rules": spec.demand.rules.model_copy(update={"severity": kept})})
     return spec.model_copy(update={"demand": demand})
 

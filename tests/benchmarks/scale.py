@@ -102,7 +102,7 @@ def _part(part: str, folder: Path, size: int) -> dict[str, Any]:
 
 def make(folder: Path, depots: int) -> dict[str, Any]:
     """The simulator's feed as a Parquet file, with depots and events as CSV."""
-    from forecaster.demand import simulate
+    from forecaster.demand.sample import simulate
 
     sample = simulate.simulate(depots=depots, days=DAYS, flaws=False)
     demand = sample.demand
@@ -121,8 +121,8 @@ def make(folder: Path, depots: int) -> dict[str, Any]:
 
 def take(folder: Path, depots: int) -> dict[str, Any]:
     """One ingest of the feed."""
-    from forecaster.spec import load
-    from forecaster.stages.ingest import ingest
+    from forecaster.config import load
+    from forecaster.demand.ingest import ingest
 
     spec = load(folder / "pipeline.yaml")
     seconds, done = _timed(lambda: ingest(spec, now=datetime(2026, 11, 1, 7, tzinfo=UTC)))
@@ -132,9 +132,9 @@ def take(folder: Path, depots: int) -> dict[str, Any]:
 
 def panel(folder: Path, depots: int) -> dict[str, Any]:
     """What is known now, as a Panel."""
-    from forecaster.demand import panel as panels
-    from forecaster.spec import load
-    from forecaster.stages.know import know
+    from forecaster.config import load
+    from forecaster.demand.history.point_in_time import know
+    from forecaster.demand.panel import build as panels
 
     spec = load(folder / "pipeline.yaml")
     known_in, knowledge = _timed(lambda: know(spec, as_of=datetime(2026, 11, 1, 7, 15, tzinfo=UTC)))
@@ -144,9 +144,9 @@ def panel(folder: Path, depots: int) -> dict[str, Any]:
 
 def nights(folder: Path, count: int) -> dict[str, Any]:
     """A feed that brings a day a night, and some of the days before again; looks at what a night costs."""
+    from forecaster.config import load
+    from forecaster.demand.ingest import ingest
     from forecaster.lake import Lake
-    from forecaster.spec import load
-    from forecaster.stages.ingest import ingest
 
     own = folder / "nights"
     own.mkdir()

@@ -79,11 +79,11 @@ def _cold(folder: Path) -> Iterator[Figure]:
     """From process start to forecasts on disk, the lake and the bundle being there: the sample's 64 depots."""
     from datetime import UTC, datetime
 
-    from forecaster.demand import panel as panels
-    from forecaster.spec import load
-    from forecaster.stages import bundling
-    from forecaster.stages.ingest import ingest
-    from forecaster.stages.know import know
+    from forecaster.config import load
+    from forecaster.demand.history.point_in_time import know
+    from forecaster.demand.ingest import ingest
+    from forecaster.demand.panel import build as panels
+    from forecaster.training import export as bundling
 
     shutil.copytree(ROOT / "data" / "harbor_fleet", folder / "sample")
     file = folder / "sample" / "pipeline.yaml"
@@ -116,10 +116,10 @@ def _cold(folder: Path) -> Iterator[Figure]:
 
 
 def _calls(folder: Path) -> Iterator[Figure]:
-    from forecaster.model import export
+    from forecaster.model.export import to_onnx as export
     from forecaster.serving import bundle, keys
+    from forecaster.serving.numpy_model import Reference
     from forecaster.serving.predict import CHUNK, Predictor
-    from forecaster.serving.reference import Reference
 
     candidate, signer = _untrained(panel_of(64)), keys.signer(folder)
     written = bundle.write(
@@ -246,14 +246,16 @@ def _recurrence() -> Iterator[Figure]:
 def _untrained(panel: Any) -> Any:
     import jax
 
-    from forecaster.model import network
-    from forecaster.values import Candidate
+    from forecaster.core.panel import Candidate
+    from forecaster.model.network import encoder_decoder
 
     levels = tuple(i / 10 for i in range(1, 10))
     labels = tuple(len(words) for words in panel.encoding.statics.values())
     calendar = len(panel.calendar_names)
-    shape = network.Architecture(2, HIDDEN, levels, panel.horizon, len(panel.encoding.covariates), calendar, labels)
-    each = [network.initial(shape, jax.random.key(seed)) for seed in range(MEMBERS)]
+    shape = encoder_decoder.Architecture(
+        2, HIDDEN, levels, panel.horizon, len(panel.encoding.covariates), calendar, labels
+    )
+    each = [encoder_decoder.initial(shape, jax.random.key(seed)) for seed in range(MEMBERS)]
     constants = {"mean": np.float32(4), "spread": np.float32(1), "yearly": np.float32(1)}
     parameters = {
         "members": jax.tree.map(lambda *leaves: np.stack(leaves), *each),

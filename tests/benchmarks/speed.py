@@ -20,7 +20,8 @@ import time
 from collections.abc import Sequence
 from statistics import median
 
-from forecaster.model import devices, gru_cpu
+from forecaster.model.fitting import devices
+from forecaster.model.network import gru_cpu
 from tests.benchmarks.report import Figure, tell
 
 SIZES = {(64, 168): (3.5, 21), (64, 540): (3.0, 11), (512, 540): (2.0, 5)}  # depots, days: aim, pairs

@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from forecaster.model import devices, gru
-from forecaster.model.compiling import effort
+from forecaster.model.fitting import devices
+from forecaster.model.fitting.jax_setup import effort
+from forecaster.model.network import gru
 from tests.benchmarks.speed_steps import (
     Size,
     Step,

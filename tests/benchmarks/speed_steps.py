@@ -16,8 +16,9 @@ import optax
 from flax import nnx
 from jax import Array, lax
 
-from forecaster.model import devices, gru
-from forecaster.model.compiling import effort
+from forecaster.model.fitting import devices
+from forecaster.model.fitting.jax_setup import effort
+from forecaster.model.network import gru
 
 FEATURES, HIDDEN, LAYERS = 16, 64, 2
 OPTIMIZER = optax.adamw(1e-3)

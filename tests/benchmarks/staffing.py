@@ -15,15 +15,14 @@ from datetime import UTC, date, datetime
 
 import numpy as np
 
-from forecaster import staffing
-from forecaster.progress import Night
-from forecaster.spec import Spec, Staffing, load
-from forecaster.stages import bills
-from forecaster.stages.bills import Bills
-from forecaster.stages.ingest import ingest
-from forecaster.stages.leaderboard import board
-from forecaster.values import Forecast
-from forecaster.vans import Fleet
+from forecaster.config import Spec, Staffing, load
+from forecaster.core.panel import Forecast
+from forecaster.core.progress import Night
+from forecaster.demand.ingest import ingest
+from forecaster.operations.leaderboard import board
+from forecaster.staffing import cost_backtest, newsvendor
+from forecaster.staffing.cost_backtest import Bills
+from forecaster.staffing.vans import Fleet
 from tests.benchmarks import real
 from tests.benchmarks.report import ROOT, Figure, below, tell
 
@@ -52,7 +51,7 @@ def replayed(name: str, folder: str) -> Bills:
     spec, now = _spec(name)
     quick = spec.training.model_copy(update={"preset": "quick"})
     own = {"state": folder, "lake": f"{folder}/{name}", "training": quick}
-    spec = bills.of_days(spec.model_copy(update=own), None, staffing=True)
+    spec = cost_backtest.of_days(spec.model_copy(update=own), None, staffing=True)
     ingest(spec, now=now)
     progress = Night()
     with progress.shown():
@@ -64,8 +63,8 @@ def replayed(name: str, folder: str) -> Bills:
 def told(name: str, found: Bills) -> list[Figure]:
     """The costs, and ours over the cheapest rival's that does not know the future."""
     costs = {bill.roster: bill.cost for bill in found.bills}
-    rivals = [cost for roster, cost in costs.items() if roster not in (bills.OURS, bills.FORESIGHT)]
-    ratio = costs[bills.OURS] / min(rivals)
+    rivals = [cost for roster, cost in costs.items() if roster not in (cost_backtest.OURS, cost_backtest.FORESIGHT)]
+    ratio = costs[cost_backtest.OURS] / min(rivals)
     return [
         *(Figure(f"{name}: cost, {bill.roster}", bill.cost, "money", n=bill.days) for bill in found.bills),
         below(f"{name}: our cost over the cheapest rival's", ratio, "ratio", 1),
@@ -81,12 +80,12 @@ def speed(depots: int) -> list[Figure]:
     said = Forecast(tuple(map(str, range(depots))), date(2026, 1, 1), days, levels, orders, np.ones((depots, 7), bool))
     costs = Staffing(orders_per_driver=45, cost_short=38, cost_idle=22)
     begun = time.perf_counter()
-    wanted = staffing.roster(said, costs).drivers
+    wanted = newsvendor.roster(said, costs).drivers
     alone = time.perf_counter() - begun
     total = int(wanted.sum(axis=0).mean() * 2 / 3)
     home = random.multinomial(total, np.full(depots, 1 / depots)).astype(np.int32)
     begun = time.perf_counter()
-    staffing.roster(said, costs, Fleet(total, random.integers(0, max(depots // 20, 1), depots), home))
+    newsvendor.roster(said, costs, Fleet(total, random.integers(0, max(depots // 20, 1), depots), home))
     placed = time.perf_counter() - begun
     return [
         below(f"rosters of {depots:,} depots for 7 days", alone, "s", 1),

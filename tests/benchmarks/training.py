@@ -16,10 +16,10 @@ import sys
 import tempfile
 import time
 
+from forecaster.config import Spec
+from forecaster.core.panel import Panel
 from forecaster.errors import NoUsableData
-from forecaster.spec import Spec
-from forecaster.stages import learn
-from forecaster.values import Panel
+from forecaster.training import fit_candidate
 from tests.benchmarks import real, worked_example
 from tests.benchmarks.report import Figure, below, tell
 
@@ -67,10 +67,10 @@ def _say(name: str, state: str) -> None:
     except NoUsableData as error:
         print(error)
         sys.exit(NO_DATA)
-    before = panel.at(learn.first_cutoff(panel, spec))
-    shutil.rmtree(learn.checkpoint_folder(spec), ignore_errors=True)  # or there is nothing left to train
+    before = panel.at(fit_candidate.first_cutoff(panel, spec))
+    shutil.rmtree(fit_candidate.checkpoint_folder(spec), ignore_errors=True)  # or there is nothing left to train
     begun = time.perf_counter()
-    summary = learn.train_alone(before, spec).summary
+    summary = fit_candidate.train_alone(before, spec).summary
     told = {
         "seconds": time.perf_counter() - begun,
         "steps": summary["steps_seconds"],

@@ -16,11 +16,11 @@ from importlib.util import find_spec
 
 import numpy as np
 
+from forecaster.core.panel import Forecast, Panel
 from forecaster.errors import MissingExtra
 from forecaster.evaluation.backtest import Predictor
 from forecaster.evaluation.baselines.naive import completed
 from forecaster.evaluation.baselines.optional import needed, quietly
-from forecaster.values import Forecast, Panel
 from tests.benchmarks import frames
 
 LAGS = (1, 2, 3, 4, 5, 6, 7, 14, 21, 28, 364)

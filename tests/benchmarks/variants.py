@@ -17,10 +17,10 @@ from datetime import date, timedelta
 
 import numpy as np
 
+from forecaster.config import Spec
+from forecaster.core.panel import Panel
 from forecaster.evaluation import backtest
 from forecaster.evaluation.metrics import measure, seasonal_scale
-from forecaster.spec import Spec
-from forecaster.values import Panel
 from tests.benchmarks import real
 from tests.benchmarks.accuracy import DAYS, OURS, fitted, only
 from tests.benchmarks.report import Figure, tell

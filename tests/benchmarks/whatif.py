@@ -17,9 +17,9 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from dashboards.ops.server import create_app
-from forecaster.ledger import Ledger
-from forecaster.spec import Spec, load
+from dashboards.ops.app import create_app
+from forecaster.config import Spec, load
+from forecaster.ledger.store import Ledger
 from tests.benchmarks.report import ROOT, Figure, below, tell
 
 ASKED = 300

@@ -9,15 +9,15 @@ import tempfile
 import time
 from datetime import datetime
 
-from forecaster.demand import panel as panels
+from forecaster.config import Spec, load
+from forecaster.core.panel import Panel
+from forecaster.demand.history.point_in_time import know
+from forecaster.demand.ingest import ingest
+from forecaster.demand.panel import build as panels
 from forecaster.evaluation import backtest, baselines
 from forecaster.evaluation.backtest import Predictor
-from forecaster.model import export
-from forecaster.spec import Spec, load
-from forecaster.stages import learn
-from forecaster.stages.ingest import ingest
-from forecaster.stages.know import know
-from forecaster.values import Panel
+from forecaster.model.export import to_onnx
+from forecaster.training import fit_candidate
 from tests.benchmarks.report import ROOT, Figure, tell
 
 SAMPLE = ROOT / "data" / "harbor_fleet"
@@ -31,7 +31,7 @@ def main() -> None:
             spec = spec_of(name, folder)
             panel = panel_of(spec)
             begun = time.perf_counter()
-            said = export.forecaster(learn.fit(panel, spec))
+            said = to_onnx.forecaster(fit_candidate.fit(panel, spec))
             figures += _judged("the worked example" if name == "worked_example" else "our default", said, panel, begun)
         before = panel.at(backtest.cutoffs(panel, spec.backtest.days)[0])
         for name, words in RIVALS.items():

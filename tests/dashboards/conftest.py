@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboards.ops import again
+from dashboards.ops.http import response_cache
 from tests.dashboards.seed import fill, publication
 from tests.dashboards.visitor import Get, visitor
 
@@ -14,8 +14,8 @@ from tests.dashboards.visitor import Get, visitor
 @pytest.fixture(autouse=True)
 def _newest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers are the newest, where readers would for a moment still get the one before: `test_again` has those."""
-    monkeypatch.setattr(again, "SOON", 0.0)
-    monkeypatch.setattr(again, "LATEST", 0.0)
+    monkeypatch.setattr(response_cache, "SOON", 0.0)
+    monkeypatch.setattr(response_cache, "LATEST", 0.0)
 
 
 @pytest.fixture

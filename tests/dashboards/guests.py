@@ -12,10 +12,10 @@ import httpx
 from fastapi import FastAPI
 
 from dashboards.ops.access import links
-from dashboards.ops.server import create_app
-from forecaster import visits
-from forecaster.ledger import Ledger
-from forecaster.spec import Access, Spec
+from dashboards.ops.app import create_app
+from forecaster.config import Access, Spec
+from forecaster.ledger import access as ledger_access
+from forecaster.ledger.store import Ledger
 from tests.dashboards.seed import NOON
 
 PROXY = "10.0.0.5"
@@ -75,9 +75,11 @@ def house(
     return create_app(url, pipeline=pipeline, clock=lambda: now, access=access, spec=spec)
 
 
-def hang_up(url: str, now: datetime = NOON, view: str = "network", city: str | None = None) -> tuple[visits.Link, str]:
+def hang_up(
+    url: str, now: datetime = NOON, view: str = "network", city: str | None = None
+) -> tuple[ledger_access.Link, str]:
     """Make a link of 90 days; returns it with its address."""
     link = links.new(view, city, 90, pipeline="harbor-fleet", by="ada", now=now)
     with Ledger.open(url) as ledger, ledger.transaction() as connection:
-        visits.make_link(connection, link)
+        ledger_access.make_link(connection, link)
     return link, links.address(SECRET, HOME, link)

@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from forecaster import hindsight
-from forecaster.hindsight import Tally
-from forecaster.ledger import Ledger, Publication, PublishedDay, PublishedDepot, PublishedMark, RecentDay
+from forecaster.ledger import accuracy
+from forecaster.ledger.accuracy import Tally
+from forecaster.ledger.store import Ledger, Publication, PublishedDay, PublishedDepot, PublishedMark, RecentDay
 
 CUTOFF = date(2025, 6, 16)  # a Monday
 PUBLISHED = datetime(2025, 6, 17, 7, 24, tzinfo=UTC)  # 03:24 in New York
@@ -98,18 +98,18 @@ def earlier(factor: float = 0.8, days: int = 1) -> Publication:
 def remember(url: str) -> None:
     """Write down what came of forecasts of three weeks, and who reigns by which verdict."""
     weeks = [date(2025, 5, 26), date(2025, 6, 2), date(2025, 6, 9)]
-    parts = [(hindsight.ALL, "")]
-    parts += [(hindsight.HORIZON, f"{ahead:02d}") for ahead in (1, 2, 7)]
-    parts += [(hindsight.WEEKDAY, day) for day in ("Mon", "Tue", "Sun")] + [(hindsight.CITY, city) for city in CITIES]
+    parts = [(accuracy.ALL, "")]
+    parts += [(accuracy.HORIZON, f"{ahead:02d}") for ahead in (1, 2, 7)]
+    parts += [(accuracy.WEEKDAY, day) for day in ("Mon", "Tue", "Sun")] + [(accuracy.CITY, city) for city in CITIES]
     tallies = [
-        Tally(week, model, part, label, 40, 4000.0, error, size, 32 if model == hindsight.FORECAST else None)
+        Tally(week, model, part, label, 40, 4000.0, error, size, 32 if model == accuracy.FORECAST else None)
         for week in weeks
-        for model, error, size in ((hindsight.FORECAST, -60.0, 400.0), (hindsight.NAIVE, 100.0, 640.0))
+        for model, error, size in ((accuracy.FORECAST, -60.0, 400.0), (accuracy.NAIVE, 100.0, 640.0))
         for part, label in parts
     ]
     tallies += [
-        Tally(weeks[-1], model, hindsight.DEPOT, "BOS-01", 28, 2000.0, 20.0, size, None)
-        for model, size in ((hindsight.FORECAST, 500.0), (hindsight.NAIVE, 450.0))
+        Tally(weeks[-1], model, accuracy.DEPOT, "BOS-01", 28, 2000.0, 20.0, size, None)
+        for model, size in ((accuracy.FORECAST, 500.0), (accuracy.NAIVE, 450.0))
     ]
     verdict = {"admitted": False, "objections": ["WAPE 12.0 % is not below the champion's 9.0 %"]}
     verdict |= {
@@ -117,7 +117,7 @@ def remember(url: str) -> None:
     }
     with Ledger.open(url) as ledger:
         with ledger.transaction() as connection:
-            hindsight.keep(connection, "harbor-fleet", weeks, tallies)
+            accuracy.keep(connection, "harbor-fleet", weeks, tallies)
         ledger.note("night-1", verdict=verdict, timings={"ingest": 2.0, "train": 64.0, "night": 70.0})
         ledger.finish_run("night-1", "published", 0, tier="fresh")
         for digest, version in (("aa11", "1"), ("bb22", "2")):

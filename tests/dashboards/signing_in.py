@@ -11,7 +11,7 @@ from datetime import datetime
 import pytest
 import uvicorn
 
-from forecaster.spec import Spec
+from forecaster.config import Spec
 from tests.dashboards.guests import SECRET, declared, house
 from tests.dashboards.provider import CLIENT, Provider, providing
 from tests.dashboards.provider import SECRET as GIVEN

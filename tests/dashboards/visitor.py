@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from dashboards.ops.server import create_app
+from dashboards.ops.app import create_app
 from tests.dashboards.seed import NOON
 
 Get = Callable[..., httpx.Response]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forecaster.spec import Spec, load
+from forecaster.config import Spec, load
 from tests.databases import postgres as postgres
 from tests.stores import s3 as s3
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from forecaster.spec import Spec, load
-from forecaster.values import Knowledge
+from forecaster.config import Spec, load
+from forecaster.core.panel import Knowledge
 
 NAN = float("nan")
 AS_OF = datetime(2024, 3, 5, 3, 15, tzinfo=UTC)

@@ -38,7 +38,7 @@ SCREENS = {"desktop": (1280, 800), "phone": (390, 844)}
 AT_NOON = """
 import socket, sys, uvicorn
 from datetime import datetime
-from dashboards.ops.server import create_app
+from dashboards.ops.app import create_app
 app = create_app(sys.argv[1], clock=lambda: datetime.fromisoformat(sys.argv[2]))
 listener = socket.create_server(("127.0.0.1", 0))
 print(f"http://127.0.0.1:{listener.getsockname()[1]}/", flush=True)
@@ -47,8 +47,8 @@ uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])
 SERVED = """
 import sys
 from types import SimpleNamespace
-from dashboards.ops.server import serve
-from forecaster.spec import Page
+from dashboards.ops.app import serve
+from forecaster.config import Page
 serve(SimpleNamespace(name="harbor-fleet", ledger_url=sys.argv[1], page=Page()), port=0)
 """
 

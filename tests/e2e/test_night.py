@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 import pytest
 from sqlalchemy import create_engine, text
 
-from dashboards.ops.server import create_app
+from dashboards.ops.app import create_app
+from forecaster.config import Spec, load
 from forecaster.lake import Lake
-from forecaster.ledger import Ledger
-from forecaster.spec import Spec, load
+from forecaster.ledger.store import Ledger
 
 pytestmark = pytest.mark.e2e
 
@@ -226,8 +226,8 @@ def test_as_of_the_past_sees_only_what_was_recorded_by_then(nights: Nights) -> N
 
 def test_prediction_imports_nothing_that_trains(nights: Nights) -> None:
     script = (
-        "import sys; from datetime import datetime, UTC; from forecaster.spec import load; "
-        "from forecaster.stages.alone import predict_alone; "
+        "import sys; from datetime import datetime, UTC; from forecaster.config import load; "
+        "from forecaster.publishing.predict import predict_alone; "
         f"predict_alone(load({str(nights.file)!r}), as_of=datetime(2026, 11, 1, 8, tzinfo=UTC), bundle=None, "
         "run_id=None, note=None); "
         "print(sorted({'jax', 'flax', 'optax', 'prefect', 'mlflow', 'torch'} & set(sys.modules)))"

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from forecaster.config import load
 from forecaster.errors import DEGRADED, PUBLISHED
-from forecaster.ledger import Ledger
-from forecaster.spec import load
+from forecaster.ledger.store import Ledger
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text("utf-8")

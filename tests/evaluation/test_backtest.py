@@ -9,10 +9,10 @@ from datetime import date, timedelta
 import numpy as np
 import pytest
 
+from forecaster.core.panel import Forecast, Panel
 from forecaster.errors import NoUsableData
 from forecaster.evaluation import backtest
 from forecaster.serving.fallback import seasonal_naive
-from forecaster.values import Forecast, Panel
 from tests.panels import LEVELS, NAN, bare, panel
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from forecaster.config import Gate
+from forecaster.core.panel import Scores, Verdict
 from forecaster.evaluation.gate import judge
 from forecaster.evaluation.metrics import measure
-from forecaster.spec import Gate
-from forecaster.values import Scores, Verdict
 from tests.panels import NAN, fold, scale
 
 GOOD = {"wape": 0.10, "mase": 0.5, "coverage": 0.80, "bias": 0.0}

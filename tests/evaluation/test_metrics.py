@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from utilsforecast import losses
 
+from forecaster.core.panel import Doubles, Fold
 from forecaster.evaluation.metrics import by, intervals, measure, of_days, scored, seasonal_scale, totals
-from forecaster.values import Doubles, Fold
 from tests.panels import LEVELS, NAN, fold, scale
 
 ONE = scale([1])

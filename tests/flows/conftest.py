@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from flows import embedded, server
+from flows import environment as embedded
+from flows import prefect_server
 
 os.environ["FORECASTER_PAUSE"] = "0"  # read when the tasks are imported
 
@@ -17,7 +18,7 @@ def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Prefect's server for the whole test run, which only this process knows: the environment stays as it was."""
     before = dict(os.environ)
     embedded.prepare(tmp_path_factory.mktemp("state"))
-    with server.running() as ready:
+    with prefect_server.running() as ready:
         ready()
         import flows.nightly  # noqa: F401  Prefect keeps what it reads of the environment now
 

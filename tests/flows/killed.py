@@ -20,12 +20,13 @@ import pandera.pandas  # noqa: F401
 import flows.steps
 from flows import lines
 from flows.night import Night
-from forecaster import pictures, registry  # noqa: F401 (what a night imports is there before the first fork)
-from forecaster.demand import panel as panels
+from forecaster.demand.panel import build as panels
 from forecaster.evaluation import gate
 from forecaster.lake import Lake
-from forecaster.ledger import Ledger
-from forecaster.stages import alone, learn, trainer  # noqa: F401
+from forecaster.ledger.store import Ledger
+from forecaster.publishing import predict
+from forecaster.registry import mlflow_registry
+from forecaster.training import fit_candidate, train  # noqa: F401
 from tests.flows.tiny import NIGHT, pipeline
 from tests.forked import child, die
 
@@ -68,12 +69,12 @@ def at_boundary(stage: str, *, ended: bool) -> Callable[[], None]:
 
 def within_training() -> None:
     """The night dies once its training process has told of an epoch."""
-    real = trainer._trained
+    real = train._trained
 
     def dying(panel: bytes, spec: Any, file: Path, profile: Any, on_epoch: Any, on_trouble: Any) -> Any:
         return real(panel, spec, file, profile, lambda _: die(), on_trouble)
 
-    trainer._trained = dying
+    train._trained = dying
 
 
 def within_export() -> None:
@@ -95,7 +96,7 @@ def within_prediction() -> None:
     before(Ledger, "publish")()
 
     def here(self: Night) -> Any:
-        return alone.predict_alone(self.spec, as_of=self.as_of, bundle=None, run_id=self.run_id, note=None)
+        return predict.predict_alone(self.spec, as_of=self.as_of, bundle=None, run_id=self.run_id, note=None)
 
     Night.predict_in_its_own_process = here  # type: ignore[method-assign]
 
@@ -116,7 +117,7 @@ POINTS: dict[str, Callable[[], None]] = {
     "after export": at_boundary("export", ended=True),
     "within record": before(Path, "rename", lambda self, to: self.name.endswith(".new")),
     "after record": at_boundary("record", ended=True),
-    "within register": before(registry.Registry, "log"),
+    "within register": before(mlflow_registry.Registry, "log"),
     "after register": at_boundary("register", ended=True),
     "within promote": before(Night, "align"),
     "after promote": at_boundary("promote", ended=True),
@@ -127,7 +128,7 @@ POINTS: dict[str, Callable[[], None]] = {
 
 def night(file: Path, trained: Path) -> int:
     """Run the line as it is; each training process that is started leaves a line in a file."""
-    real = trainer._trained
+    real = train._trained
 
     def counted(*given: Any) -> Any:
         with trained.open("a") as out:
@@ -137,7 +138,7 @@ def night(file: Path, trained: Path) -> int:
             out.write("ended\n")
         return found
 
-    trainer._trained = counted
+    train._trained = counted
     begun = Night.begin(str(file), NIGHT)
     return begun.run(lambda: lines.nightly(begun, flows.steps)).exit_code
 

@@ -14,9 +14,9 @@ import pytest
 
 from flows import lines, steps
 from flows.night import Night
+from forecaster.config import load
 from forecaster.errors import ExportError, TrainingError
-from forecaster.ledger import Head, Ledger
-from forecaster.spec import load
+from forecaster.ledger.store import Head, Ledger
 from tests.flows.tiny import NIGHT, pipeline
 
 CHEAP = SimpleNamespace(ingest=steps.ingest, panel=steps.panel, train=steps.train, predict=steps.predict)
@@ -84,7 +84,7 @@ def interpreter(folder: Path, script: str) -> str:
     """What stands in for Python where the training's process is started, and for nothing else."""
     file = folder / "python"
     real = f'exec {sys.executable} "$@"'
-    file.write_text(f'#!/bin/sh\ncase "$2" in\nforecaster.stages.trainer) {script};;\n*) {real};;\nesac\n', "utf-8")
+    file.write_text(f'#!/bin/sh\ncase "$2" in\nforecaster.training.train) {script};;\n*) {real};;\nesac\n', "utf-8")
     file.chmod(0o755)
     return str(file)
 

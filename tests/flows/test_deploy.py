@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 import yaml
 
-from flows import deploy, up
+from flows import deploy, local_stack
+from forecaster.config import Spec, load
 from forecaster.errors import SpecError
-from forecaster.spec import Spec, load
 from tests.flows.tiny import pipeline
 
 pytestmark = pytest.mark.e2e
@@ -47,7 +47,7 @@ class Running:
             return json.load(answer)
 
     def told(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(up.note(self.spec).read_text("utf-8"))
+        found: dict[str, Any] = json.loads(local_stack.note(self.spec).read_text("utf-8"))
         return found
 
 
@@ -150,8 +150,8 @@ def test_stopping_it_leaves_no_process_behind(running: Running) -> None:
     told = running.told()
     running.process.send_signal(signal.SIGINT)
     assert running.process.wait(90) == 0
-    assert not up.note(running.spec).exists()
-    assert not any(up.answers(url) for url in told["health"].values())
+    assert not local_stack.note(running.spec).exists()
+    assert not any(local_stack.answers(url) for url in told["health"].values())
     for pid in told["pids"].values():
         with pytest.raises(ProcessLookupError):
             os.killpg(pid, 0)

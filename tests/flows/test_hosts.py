@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from forecaster.ledger import Ledger
-from forecaster.spec import load
+from forecaster.config import load
+from forecaster.ledger.store import Ledger
 from tests import cpus
 from tests.flows.test_degraded import interpreter, nightly
 from tests.flows.tiny import pipeline
@@ -21,7 +21,7 @@ from tests.flows.tiny import pipeline
 ROOT = Path(__file__).resolve().parents[2]
 OTHER = """
 import os, signal, sys
-from forecaster.model.hosts import Hosts, join
+from forecaster.model.fitting.distributed import Hosts, join
 join(Hosts(sys.argv[1], 2, 1))
 print("joined", flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
@@ -29,7 +29,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 # The training's process as the night starts it, but for how long it waits for a host that says nothing.
 IMPATIENT = (
-    "from forecaster.model import hosts; hosts.SILENT = 10; from forecaster.stages import trainer; trainer.main()"
+    "from forecaster.model.fitting import distributed; distributed.SILENT = 10; "
+    "from forecaster.training import train; train.main()"
 )
 
 

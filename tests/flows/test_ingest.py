@@ -11,9 +11,8 @@ import fsspec
 import pytest
 from sqlalchemy import create_engine, text
 
-from forecaster import credentials
+from forecaster.config import credentials, load
 from forecaster.errors import MissingExtra, NoUsableData, SourceError, SourceUnreachable, SpecError
-from forecaster.spec import load
 
 pytestmark = pytest.mark.usefixtures("prefect")
 
@@ -86,7 +85,7 @@ def test_the_outcome_names_the_source_that_could_not_be_reached(night: Callable[
 
 
 def reached_at_try(number: int, error: Exception, tries: list[int]) -> Callable[..., Any]:
-    from forecaster.stages.ingest import ingest
+    from forecaster.demand.ingest import ingest
 
     def attempt(*given: Any, **named: Any) -> Any:
         tries.append(len(tries) + 1)

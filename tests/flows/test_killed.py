@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from forecaster.config import load
 from forecaster.lake import Lake
-from forecaster.ledger import Ledger
+from forecaster.ledger.store import Ledger
 from forecaster.serving import bundle, keys
-from forecaster.spec import load
 
 ROOT = Path(__file__).resolve().parents[2]
 

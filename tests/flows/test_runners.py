@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from forecaster.config import Spec
+from forecaster.core.panel import Scores
+from forecaster.core.parallel import Fan, in_turn
 from forecaster.errors import MissingExtra
-from forecaster.fan import Fan, in_turn
 from forecaster.serving.fallback import seasonal_naive
-from forecaster.spec import Spec
-from forecaster.stages import judging
-from forecaster.values import Scores
+from forecaster.training import backtest
 from tests.panels import LEVELS, panel
 
 pytestmark = pytest.mark.usefixtures("prefect")
@@ -38,8 +38,8 @@ def spec(execution: Mapping[str, Any]) -> Spec:
 
 def backtested(asked: Spec, fan: Fan) -> dict[str, Scores]:
     given: Any = panel(2, 100, 7)
-    ours = {judging.CANDIDATE: partial(seasonal_naive, levels=LEVELS)}
-    scores, troubles = judging.backtest(ours, None, given, None, asked, fan=fan)  # type: ignore[arg-type]
+    ours = {backtest.CANDIDATE: partial(seasonal_naive, levels=LEVELS)}
+    scores, troubles = backtest.backtest(ours, None, given, None, asked, fan=fan)  # type: ignore[arg-type]
     assert troubles == []
     return scores
 

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from flows import server, start
+from flows import prefect_server, start
 from flows.night import Night
+from forecaster.config import Spec, load
 from forecaster.errors import ForecasterError, MissingExtra, SpecError
-from forecaster.ledger import Ledger
-from forecaster.spec import Spec, load
+from forecaster.ledger.store import Ledger
 from tests.flows.tiny import NIGHT, pipeline
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,18 +42,18 @@ def test_whatever_the_package_may_call_is_there() -> None:
 
 
 def test_a_server_of_ones_own_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(server.URL, "http://127.0.0.1:1/api")
-    with server.running() as ready:
+    monkeypatch.setenv(prefect_server.URL, "http://127.0.0.1:1/api")
+    with prefect_server.running() as ready:
         ready()
-        assert os.environ[server.URL] == "http://127.0.0.1:1/api"
-    assert os.environ[server.URL] == "http://127.0.0.1:1/api"
+        assert os.environ[prefect_server.URL] == "http://127.0.0.1:1/api"
+    assert os.environ[prefect_server.URL] == "http://127.0.0.1:1/api"
 
 
 def test_a_server_that_cannot_start_is_told_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONHOME", "/nowhere")
-    with server.running() as ready, pytest.raises(ForecasterError, match="stopped at once with exit code"):
+    with prefect_server.running() as ready, pytest.raises(ForecasterError, match="stopped at once with exit code"):
         ready()
-    assert server.URL not in os.environ
+    assert prefect_server.URL not in os.environ
 
 
 def test_the_server_goes_when_the_night_is_killed(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_the_server_goes_when_the_night_is_killed(tmp_path: Path) -> None:
 
 def answers(port: int) -> bool:
     with socket.socket() as client:
-        return client.connect_ex((server.HOST, port)) == 0
+        return client.connect_ex((prefect_server.HOST, port)) == 0
 
 
 @pytest.mark.parametrize("module", ["lines", "nightly", "predict_only", "backfill", "maintain", "deadline"])
@@ -101,7 +101,7 @@ def test_past_dates_of_which_none_is_a_night_are_refused_before_prefect_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = pipeline(tmp_path)
-    monkeypatch.setattr(server, "running", None)
+    monkeypatch.setattr(prefect_server, "running", None)
     with pytest.raises(SpecError, match="from 2024-03-20 to 2024-03-10 no night is scheduled"):
         start.backfill(file, load(file), date(2024, 3, 20), date(2024, 3, 10))
 
@@ -109,7 +109,7 @@ def test_past_dates_of_which_none_is_a_night_are_refused_before_prefect_starts(
 def test_without_prefects_server_the_run_goes_on_plainly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The row is there before Prefect is; a server that does not come up is told of, and costs nothing else."""
     file = pipeline(tmp_path)
-    monkeypatch.setattr(server, "PATIENCE", -1)
+    monkeypatch.setattr(prefect_server, "PATIENCE", -1)
     assert start.refresh(file, load(file), NIGHT) == 3
     with Ledger.open_reader(load(file).ledger_url) as ledger:
         [run] = ledger.runs()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from forecaster.ledger import Ledger
-from forecaster.spec import Spec, load
+from forecaster.config import Spec, load
+from forecaster.ledger.store import Ledger
 from tests.calls import Call
 
 

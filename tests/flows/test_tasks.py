@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from forecaster.model.hosts import packed
-from forecaster.spec import Spec
-from forecaster.stages import trainer
+from forecaster.config import Spec
+from forecaster.model.fitting.distributed import packed
+from forecaster.training import train
 from tests.panels import panel
 
 GIVEN: dict[str, Any] = {"name": "t", "demand": {"source": {"kind": "csv", "path": "demand.csv"}}}
@@ -19,7 +19,7 @@ GIVEN: dict[str, Any] = {"name": "t", "demand": {"source": {"kind": "csv", "path
 def place(more: dict[str, Any], demand: float = 40.0) -> Path:
     counts = panel(2, 40).demand.copy()
     counts[0, 0] = demand
-    return trainer.kept(packed(replace(panel(2, 40), demand=counts)), Spec.model_validate({**GIVEN, **more}))
+    return train.kept(packed(replace(panel(2, 40), demand=counts)), Spec.model_validate({**GIVEN, **more}))
 
 
 def test_a_training_is_known_by_its_data_and_by_what_the_file_and_the_version_say_of_it(
@@ -32,7 +32,7 @@ def test_a_training_is_known_by_its_data_and_by_what_the_file_and_the_version_sa
         assert place(more) != before
     for more in ({"gate": {"margin": 0.1}}, {"execution": {"runner": "dask"}}, {"schedule": {"deadline": "06:00"}}):
         assert place(more) == before
-    monkeypatch.setattr(trainer, "__version__", "another")
+    monkeypatch.setattr(train, "__version__", "another")
     assert place({}) != before
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forecaster.ledger import Ledger
+from forecaster.ledger.store import Ledger
 from tests.databases import Postgres, new_database
 from tests.databases import postgres as postgres
 from tests.ledger.publications import start

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
-from forecaster.ledger import (
+from forecaster.ledger.store import (
     Ledger,
     Publication,
     PublishedDay,

@@ -6,11 +6,9 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from forecaster.core.panel import Finding
 from forecaster.errors import LedgerError
-from forecaster.ledger import (
-    Ledger,
-)
-from forecaster.values import Finding
+from forecaster.ledger.store import Ledger
 from tests.ledger.publications import NIGHT, start
 
 

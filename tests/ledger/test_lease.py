@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from forecaster import lease, work
+from forecaster.config import Spec
 from forecaster.errors import BUSY, OUR_FAULT, LedgerError
-from forecaster.ledger import Ledger
-from forecaster.migrations import tables
-from forecaster.spec import Spec
+from forecaster.ledger import lease, run_start, tables
+from forecaster.ledger.store import Ledger
 from tests.ledger.publications import publication
 
 ROOT = Path(__file__).parents[2]
@@ -32,8 +31,8 @@ def ledger(url: str) -> Iterator[Ledger]:
         yield opened
 
 
-def begin(ledger: Ledger, run_id: str, at: datetime = NOW) -> work.Begun:
-    return work.begin(ledger, SPEC, run_id=run_id, kind="night", as_of=at, now=at)
+def begin(ledger: Ledger, run_id: str, at: datetime = NOW) -> run_start.Begun:
+    return run_start.begin(ledger, SPEC, run_id=run_id, kind="night", as_of=at, now=at)
 
 
 def held_elsewhere(ledger: Ledger) -> None:
@@ -73,12 +72,12 @@ def test_when_one_run_has_ended_the_next_begins(ledger: Ledger) -> None:
 def test_pipelines_do_not_wait_for_one_another(ledger: Ledger) -> None:
     begin(ledger, "first")
     other = SPEC.model_copy(update={"name": "other"})
-    assert work.begin(ledger, other, run_id="second", kind="night", as_of=NOW).rival is None
+    assert run_start.begin(ledger, other, run_id="second", kind="night", as_of=NOW).rival is None
 
 
 def test_a_run_that_was_killed_here_is_found_at_once_and_closed(ledger: Ledger, url: str) -> None:
     code = (
-        "import time; from tests.ledger import test_lease as t; from forecaster.ledger import Ledger; "
+        "import time; from tests.ledger import test_lease as t; from forecaster.ledger.store import Ledger; "
         f"t.begin(Ledger.open({url!r}), 'killed'); print('at work', flush=True); time.sleep(300)"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
@@ -132,7 +131,7 @@ def test_a_run_that_lost_its_lease_neither_publishes_nor_promotes(ledger: Ledger
 
 
 def test_of_many_that_begin_at_once_one_is_at_work(ledger: Ledger) -> None:
-    barrier, begun = threading.Barrier(6), list[work.Begun]()
+    barrier, begun = threading.Barrier(6), list[run_start.Begun]()
 
     def start(number: int) -> None:
         barrier.wait()

@@ -11,9 +11,9 @@ from alembic import command
 from alembic.script import ScriptDirectory
 
 from forecaster.errors import LedgerError, NoLedger
-from forecaster.ledger import Ledger
-from forecaster.migrations import connect
-from forecaster.migrations.tables import REVISION
+from forecaster.ledger import connect
+from forecaster.ledger.store import Ledger
+from forecaster.ledger.tables import REVISION
 from tests.ledger.publications import publication
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from forecaster.errors import LedgerError
-from forecaster.ledger import (
+from forecaster.ledger import connect
+from forecaster.ledger.store import (
     Ledger,
     Publication,
     PublishedDay,
@@ -18,7 +19,6 @@ from forecaster.ledger import (
     RecentDay,
     objections,
 )
-from forecaster.migrations import connect
 from tests.ledger.publications import CUTOFF, LEVELS, NIGHT, broken, publication, start, total
 
 

@@ -15,10 +15,8 @@ from pathlib import Path
 import pytest
 
 from forecaster.errors import LedgerError
-from forecaster.ledger import (
-    Ledger,
-)
-from forecaster.migrations import connect
+from forecaster.ledger import connect
+from forecaster.ledger.store import Ledger
 from tests.ledger.publications import publication, start
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +36,7 @@ def test_a_writer_that_waits_too_long_says_so(tmp_path: Path, monkeypatch: pytes
 
 
 def test_two_writers_may_make_the_ledger_at_once(url: str) -> None:
-    code = f"from forecaster.ledger import Ledger; Ledger.open({url!r}).close()"
+    code = f"from forecaster.ledger.store import Ledger; Ledger.open({url!r}).close()"
     racing = [subprocess.Popen([sys.executable, "-c", code], cwd=ROOT) for _ in range(2)]
     assert [process.wait(60) for process in racing] == [0, 0]
     with Ledger.open_reader(url) as reader:
@@ -48,7 +46,7 @@ def test_two_writers_may_make_the_ledger_at_once(url: str) -> None:
 WRITER = """
 import sys
 from dataclasses import replace
-from forecaster.ledger import Ledger
+from forecaster.ledger.store import Ledger
 from tests.ledger.publications import publication, start
 ledger = Ledger.open(sys.argv[1])
 run = sys.argv[2]

@@ -12,10 +12,10 @@ import numpy as np
 import onnx
 import pytest
 
+from forecaster.core.panel import Encoding
 from forecaster.errors import BundleError
 from forecaster.serving import bundle, keys
 from forecaster.serving.bundle import MANIFEST, MODEL, SEAL, WEIGHTS, Bundle
-from forecaster.values import Encoding
 from tests.graphs import proto, signer, small
 
 ONNX, OTHER = small(), small("Neg")
@@ -116,7 +116,7 @@ def test_a_changed_byte_anywhere_is_refused_by_the_name_of_its_file(folder: Path
 def test_nothing_is_parsed_before_the_seal_was_found_to_fit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[Any] = []
     monkeypatch.setattr("json.loads", lambda *given: parsed.append(given))
-    monkeypatch.setattr("forecaster.serving.graph.inspect", lambda *given: parsed.append(given))
+    monkeypatch.setattr("forecaster.serving.onnx_checks.inspect", lambda *given: parsed.append(given))
     monkeypatch.setattr("numpy.load", lambda *given, **_: parsed.append(given))
     with pytest.raises(BundleError, match="not trusted"):
         read(folder, key=1)

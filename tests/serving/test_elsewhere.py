@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from forecaster.model import export
-from forecaster.model.features import LOOKBACK
+from forecaster.model.export import to_onnx
+from forecaster.model.network.features import LOOKBACK
 from forecaster.serving import bundle
-from forecaster.serving.reference import Reference
+from forecaster.serving.numpy_model import Reference
 from tests import panels
 from tests.graphs import signer
 
@@ -27,7 +27,7 @@ def test_the_script_of_the_readme_says_what_we_say(tmp_path: Path) -> None:
     asked = {name.name for line in ast.walk(ast.parse(script)) if isinstance(line, ast.Import) for name in line.names}
     assert asked == {"json", "sys", "numpy", "onnxruntime"}
     candidate = panels.candidate()
-    folder = bundle.write(tmp_path, panels.graph(), export.weights(candidate), export.about(candidate), signer())
+    folder = bundle.write(tmp_path, panels.graph(), to_onnx.weights(candidate), to_onnx.about(candidate), signer())
     done = subprocess.run(
         [sys.executable, "-I", str(tmp_path / "script.py"), str(folder)],
         capture_output=True,
@@ -49,4 +49,4 @@ def test_the_script_of_the_readme_says_what_we_say(tmp_path: Path) -> None:
 
 
 def test_the_readme_names_every_input_of_a_graph() -> None:
-    assert re.findall(r"^\| `(\w+)` \|", SECTION, re.M) == export.about(panels.candidate())["inputs"]
+    assert re.findall(r"^\| `(\w+)` \|", SECTION, re.M) == to_onnx.about(panels.candidate())["inputs"]

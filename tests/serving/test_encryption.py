@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from forecaster.errors import BundleError
-from forecaster.serving import archive, bundle, encryption, keys
+from forecaster.serving import bundle, bundle_archive, encryption, keys
 from forecaster.serving.encryption import VARIABLE, Cipher
 from tests.graphs import signer, small
 
@@ -34,12 +34,12 @@ def test_an_encrypted_bundle_is_the_same_bundle_for_who_has_the_key(tmp_path: Pa
     for file in (bundle.MANIFEST, bundle.SEAL):
         assert (locked / file).read_bytes() == (plain / file).read_bytes()
     assert bundle.read(locked, (signer().public,), ONE) == bundle.read(plain, (signer().public,))
-    assert bundle.read(archive.pack(locked), (signer().public,), ONE).model == small()
+    assert bundle.read(bundle_archive.pack(locked), (signer().public,), ONE).model == small()
 
 
 def test_neither_model_nor_weights_lie_open_anywhere(tmp_path: Path) -> None:
     folder = written(tmp_path, ONE)
-    archive.pack(folder)
+    bundle_archive.pack(folder)
     bundle.read(folder, (signer().public,), ONE)
     for file in (each for each in tmp_path.rglob("*") if each.is_file()):
         content = file.read_bytes()

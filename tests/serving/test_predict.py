@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from forecaster.core.panel import Encoding, Panel
 from forecaster.errors import BundleError, InputError
-from forecaster.model import export
+from forecaster.model.export import to_onnx
 from forecaster.serving import bundle, predict
 from forecaster.serving.predict import Predictor
-from forecaster.values import Encoding, Panel
 from tests import panels
 from tests.graphs import signer, small
 
@@ -23,7 +23,7 @@ from tests.graphs import signer, small
 def predictor(tmp_path_factory: pytest.TempPathFactory) -> Predictor:
     found = panels.candidate()
     folder = bundle.write(
-        tmp_path_factory.mktemp("bundles"), panels.graph(), export.weights(found), export.about(found), signer()
+        tmp_path_factory.mktemp("bundles"), panels.graph(), to_onnx.weights(found), to_onnx.about(found), signer()
     )
     return Predictor(bundle.read(folder, (signer().public,)))
 
@@ -31,7 +31,7 @@ def predictor(tmp_path_factory: pytest.TempPathFactory) -> Predictor:
 def test_a_bundle_forecasts_what_the_trained_model_forecasts(predictor: Predictor) -> None:
     given = panels.panel(5, seed=4)
     with panels.quickly():
-        wanted = export.forecaster(panels.candidate())(given)
+        wanted = to_onnx.forecaster(panels.candidate())(given)
     found = predictor(given)
     np.testing.assert_allclose(found.quantiles, wanted.quantiles, rtol=1e-4)
     assert found.quantiles.dtype == np.float32
@@ -50,7 +50,7 @@ def test_new_depots_get_wider_ranges_than_the_graph_gives_them_in_any_chunk(
     demand[new, :-2], open_[new, : given.history - 2], open_[3, -1] = np.nan, False, False
     given = replace(given, demand=demand, open=open_)
     with panels.quickly():
-        wanted = export.forecaster(panels.candidate())(given).quantiles
+        wanted = to_onnx.forecaster(panels.candidate())(given).quantiles
     found = predictor(given).quantiles
     np.testing.assert_allclose(found, wanted, rtol=1e-4)
     graphs = predictor.of(given.window(predictor.bundle.lookback), given.depot_ids, given.cutoff)
@@ -132,7 +132,7 @@ def test_what_cannot_be_is_refused_with_its_depot_and_day_and_the_bundle(predict
 
 def test_serving_imports_nothing_that_trains_or_orchestrates() -> None:
     code = (
-        "import sys, forecaster.serving.predict, forecaster.stages.publish\n"
+        "import sys, forecaster.serving.predict, forecaster.publishing.publish\n"
         "print(sorted({'jax', 'flax', 'optax', 'onnx', 'prefect', 'mlflow'} & set(sys.modules)))"
     )
     root = Path(__file__).parents[2]

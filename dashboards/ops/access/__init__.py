@@ -7,9 +7,9 @@ and calls `audit(request, what, connection)` in the transaction of what it write
 
 from __future__ import annotations
 
-from dashboards.ops.access.audits import audit
+from dashboards.ops.access.audit import audit
 from dashboards.ops.access.csrf import csrf_token
+from dashboards.ops.access.person import Person, person
 from dashboards.ops.access.roles import Role, require
-from dashboards.ops.access.who import Person, person
 
 __all__ = ["Person", "Role", "audit", "csrf_token", "person", "require"]

@@ -12,8 +12,8 @@ from itsdangerous import BadSignature, URLSafeTimedSerializer
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from dashboards.ops.access.door import Door, door
-from dashboards.ops.access.who import Person, person
+from dashboards.ops.access.context import Door, door
+from dashboards.ops.access.person import Person, person
 
 HEADER, FIELD = "X-CSRF-Token", "csrf"
 HOURS = 12  # that a page may stay open before it is sent

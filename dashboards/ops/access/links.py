@@ -9,12 +9,12 @@ from itsdangerous import BadSignature, URLSafeSerializer
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from dashboards.ops.access.door import Door, signing_key
-from dashboards.ops.access.who import Person
-from forecaster import visits
+from dashboards.ops.access.context import Door, signing_key
+from dashboards.ops.access.person import Person
+from forecaster.config import Spec
 from forecaster.errors import SpecError
-from forecaster.ledger import Ledger
-from forecaster.spec import Spec
+from forecaster.ledger import access as ledger_access
+from forecaster.ledger.store import Ledger
 
 COOKIE = "link"
 
@@ -34,14 +34,14 @@ def visitor(door: Door, token: str) -> Person | None:
     return Person(f"link {found.link_id}", "viewer", "link", cities, paths)
 
 
-def opened(door: Door, token: str) -> visits.Link:
+def opened(door: Door, token: str) -> ledger_access.Link:
     """The link of a token. Raises DeadLink, and LedgerError when the ledger cannot be read."""
     try:
         link_id = _signer(door.key).loads(token)
     except BadSignature:
         raise DeadLink from None
     with door.shelf.reader().transaction() as connection:
-        found = visits.link(connection, str(link_id))
+        found = ledger_access.link(connection, str(link_id))
     if found is None or not found.opens(door.clock()) or found.pipeline != (door.pipeline or found.pipeline):
         raise DeadLink
     return found
@@ -58,15 +58,17 @@ def enter(request: Request, door: Door, token: str) -> Response:
     return answer
 
 
-def new(view: str, city: str | None, days: int, *, pipeline: str, by: str, now: datetime) -> visits.Link:
-    return visits.Link(visits.new_link_id(), pipeline, view, city, now, by, now + timedelta(days=days))
+def new(view: str, city: str | None, days: int, *, pipeline: str, by: str, now: datetime) -> ledger_access.Link:
+    return ledger_access.Link(ledger_access.new_link_id(), pipeline, view, city, now, by, now + timedelta(days=days))
 
 
-def address(key: str, base: str, link: visits.Link) -> str:
+def address(key: str, base: str, link: ledger_access.Link) -> str:
     return f"{base}/link/{_signer(key).dumps(link.link_id)}"
 
 
-def made(spec: Spec, view: str, city: str | None, days: int, *, by: str, now: datetime) -> tuple[visits.Link, str]:
+def made(
+    spec: Spec, view: str, city: str | None, days: int, *, by: str, now: datetime
+) -> tuple[ledger_access.Link, str]:
     """Make a link from the command line; returns it with its address. Raises SpecError where it could open nothing."""
     from dashboards.ops.views.catalogue import linkable
 
@@ -74,8 +76,8 @@ def made(spec: Spec, view: str, city: str | None, days: int, *, by: str, now: da
     key = signing_key(access)
     if key is None or access.url is None or access.sign_in == "none":
         raise SpecError("a link needs page.access with sign_in, url and secret: without them nobody else comes in")
-    if days > visits.MOST_DAYS:
-        raise SpecError(f"--days: found {days}, wanted {visits.MOST_DAYS} at most")
+    if days > ledger_access.MOST_DAYS:
+        raise SpecError(f"--days: found {days}, wanted {ledger_access.MOST_DAYS} at most")
     if view not in linkable():
         raise SpecError(f"--view: found {view!r}, wanted one of {', '.join(linkable())}")
     with Ledger.open(spec.ledger_url) as ledger:
@@ -83,8 +85,8 @@ def made(spec: Spec, view: str, city: str | None, days: int, *, by: str, now: da
             raise SpecError(f"--city: {wrong}")
         link = new(view, city, days, pipeline=spec.name, by=by, now=now)
         with ledger.transaction() as connection:
-            visits.make_link(connection, link)
-            visits.note(connection, by_command(spec, by, now, "link", described(link)))
+            ledger_access.make_link(connection, link)
+            ledger_access.note(connection, by_command(spec, by, now, "link", described(link)))
     return link, address(key, access.url, link)
 
 
@@ -98,12 +100,12 @@ def unheard_of(ledger: Ledger, pipeline: str, city: str | None) -> str | None:
     return f"found {city!r}, wanted a city of what is published: {named}"
 
 
-def by_command(spec: Spec, by: str, now: datetime, command: str, what: str) -> visits.Entry:
+def by_command(spec: Spec, by: str, now: datetime, command: str, what: str) -> ledger_access.Entry:
     """The row of the audit for something done on the command line."""
-    return visits.Entry(now, spec.name, by, "command", socket.gethostname(), "-", command, what)
+    return ledger_access.Entry(now, spec.name, by, "command", socket.gethostname(), "-", command, what)
 
 
-def described(link: visits.Link) -> str:
+def described(link: ledger_access.Link) -> str:
     where = f", {link.city} alone" if link.city else ""
     return f"link {link.link_id} to {link.view}{where}, until {link.expires_at:%Y-%m-%d %H:%M} UTC"
 

@@ -14,10 +14,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from dashboards.ops.access.context import Door
 from dashboards.ops.access.csrf import is_foreign
-from dashboards.ops.access.door import Door
-from forecaster.credentials import fill
-from forecaster.spec.page import Oidc
+from forecaster.config.access import Oidc
+from forecaster.config.credentials import fill
 
 PATIENCE = 10  # seconds for the provider
 GONE = "You have signed out"

@@ -8,7 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from dashboards.ops.access import csrf
-from dashboards.ops.access.who import Person, Role, person
+from dashboards.ops.access.person import Person, Role, person
 
 __all__ = ["SAFE", "Role", "require"]
 

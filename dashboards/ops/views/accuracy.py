@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
-from dashboards.ops import words
-from dashboards.ops.charts import Trend, trend
-from dashboards.ops.views.front import href
-from forecaster.hindsight import ALL, CITY, DEPOT, FORECAST, HORIZON, LEGACY, NAIVE, WEEKDAY, Tally, together
-from forecaster.ledger import Run
+from dashboards.ops.formatting import display
+from dashboards.ops.formatting.charts import Trend, trend
+from dashboards.ops.reading.header import href
+from forecaster.ledger.accuracy import ALL, CITY, DEPOT, FORECAST, HORIZON, LEGACY, NAIVE, WEEKDAY, Tally, together
+from forecaster.ledger.store import Run
 
 SPANS = (4, 13, 26)  # weeks
 WORST = 10
@@ -103,7 +103,7 @@ def accuracy(tallies: Sequence[Tally], runs: Sequence[Run], asked: Asked) -> Acc
     if not any((each.part, each.label) == (asked.part, asked.label) for each in recent):
         asked = Asked(asked.span)
     own = [each for each in recent if (each.part, each.label) == (asked.part, asked.label)]
-    weeks = [_line(words.short_day(week), [each for each in own if each.week == week]) for week in mondays]
+    weeks = [_line(display.short_day(week), [each for each in own if each.week == week]) for week in mondays]
     worst = [each.label for each in sorted(_of(tallies, DEPOT, FORECAST), key=lambda each: -(each.wape or 0.0))][:WORST]
     depots = [
         _line(depot, [t for t in tallies if t.part == DEPOT and t.label == depot], href(depot)) for depot in worst
@@ -116,7 +116,7 @@ def accuracy(tallies: Sequence[Tally], runs: Sequence[Run], asked: Asked) -> Acc
         _line("All", [each for each in recent if each.part == ALL]) if mondays else None,
         _title(asked),
         tuple(reversed(weeks)),
-        trend([words.short_day(week) for week in mondays], *rates) if len(mondays) > 1 else None,
+        trend([display.short_day(week) for week in mondays], *rates) if len(mondays) > 1 else None,
         ", ".join(_said(each) for each in weeks),
         tuple(
             part
@@ -141,7 +141,7 @@ def worth(tallies: Sequence[Tally], weeks: int = SPANS[0]) -> str:
         return ""
     rivals = f"the seasonal naive {told.whole.naive}"
     rivals += f", the legacy system {told.whole.legacy}{told.legacy_days}" if told.legacy else ""
-    span = words.count(len(told.weeks), "week")
+    span = display.count(len(told.weeks), "week")
     return f"In the last {span} forecasts missed {told.whole.wape} of the orders; {rivals}."
 
 
@@ -149,7 +149,7 @@ def _days_of_legacy(whole: Sequence[Tally]) -> str:
     ours, legacy = (sum(each.days for each in whole if each.model == model) for model in (FORECAST, LEGACY))
     if not 0 < legacy < ours:
         return ""
-    return f" (on the {words.number(legacy)} of {words.number(ours)} depot-days of which it said something)"
+    return f" (on the {display.number(legacy)} of {display.number(ours)} depot-days of which it said something)"
 
 
 def _lines(tallies: Sequence[Tally], part: str, span: int) -> tuple[Line, ...]:
@@ -168,7 +168,7 @@ def _lines(tallies: Sequence[Tally], part: str, span: int) -> tuple[Line, ...]:
 
 def _name(part: str, label: str) -> str:
     if part == HORIZON:
-        return words.count(int(label), "day")
+        return display.count(int(label), "day")
     return label or "Without a city"
 
 
@@ -186,9 +186,9 @@ def _line(name: str, tallies: Sequence[Tally], address: str | None = None) -> Li
         _percent(wape),
         _percent(rival),
         _percent(legacy.wape if legacy else None),
-        "–" if ours is None or ours.bias is None else words.signed_percent(ours.bias),
+        "–" if ours is None or ours.bias is None else display.signed_percent(ours.bias),
         _percent(ours.coverage if ours else None, 0),
-        words.number(ours.days) if ours else "0",
+        display.number(ours.days) if ours else "0",
         wape is not None and rival is not None and wape <= rival,
     )
 
@@ -208,7 +208,7 @@ def _rate(tallies: Sequence[Tally], model: str, week: object) -> float | None:
 
 
 def _percent(share: float | None, places: int = 1) -> str:
-    return "–" if share is None else words.percent(share, places)
+    return "–" if share is None else display.percent(share, places)
 
 
 def _held(name: str, compared: Mapping[str, Any]) -> Held:
@@ -217,6 +217,6 @@ def _held(name: str, compared: Mapping[str, Any]) -> Held:
     return Held(
         COMPARED[name],
         _percent(metrics.get("wape")),
-        "–" if bias is None else words.signed_percent(bias),
+        "–" if bias is None else display.signed_percent(bias),
         _percent(metrics.get("coverage"), 0),
     )

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dashboards.ops.sheet import Sheet, sheet
-from dashboards.ops.shelf import Edition, Logbook
-from dashboards.ops.views import lists
-from dashboards.ops.views.api import FullDepotOut, PublicationOut, TotalOut, publication_out
-from dashboards.ops.views.nights import RunOut, RunsOut, runs_out
+from dashboards.ops.formatting.csv import Sheet, sheet
+from dashboards.ops.reading.store import Edition, Logbook
+from dashboards.ops.views import api_rows
+from dashboards.ops.views.api_schema import FullDepotOut, PublicationOut, TotalOut, publication_out
+from dashboards.ops.views.runs import RunOut, RunsOut, runs_out
 
 DEPOT_PAGE = "/depot/{depot_id:path}"  # whose view, /api/v1/depots/ID, has a route of its own
 
@@ -52,7 +52,7 @@ def _publication(edition: Edition) -> PublicationOut:
 
 def _publication_sheet(made: PublicationOut) -> Sheet:
     rows = [
-        lists.DepotDayRow(
+        api_rows.DepotDayRow(
             depot.depot_id,
             depot.attributes.get("city"),
             day.target_date,
@@ -65,7 +65,7 @@ def _publication_sheet(made: PublicationOut) -> Sheet:
         for depot in made.depots
         for day in depot.days
     ]
-    return sheet(lists.DepotDayRow, rows)
+    return sheet(api_rows.DepotDayRow, rows)
 
 
 def _runs(book: Logbook) -> RunsOut:
@@ -84,41 +84,47 @@ VIEWS: tuple[View, ...] = (
     listed(
         "network",
         "What each depot has to expect on the day in front, tomorrow as a rule.",
-        lists.NetworkOut,
-        lists.network,
-        lists.DepotDayRow,
+        api_rows.NetworkOut,
+        api_rows.network,
+        api_rows.DepotDayRow,
         page="/",
     ),
-    listed("depots", "What each depot has to expect on each day.", lists.DepotsOut, lists.depots, lists.DepotDayRow),
+    listed(
+        "depots",
+        "What each depot has to expect on each day.",
+        api_rows.DepotsOut,
+        api_rows.depots,
+        api_rows.DepotDayRow,
+    ),
     listed(
         "totals",
         "What the network (no city) and each city have to expect together. Who does not see every city gets theirs.",
-        lists.TotalsOut,
-        lists.totals,
+        api_rows.TotalsOut,
+        api_rows.totals,
         TotalOut,
     ),
     listed(
         "wall",
         "The same as `network`, for a screen that all see.",
-        lists.NetworkOut,
-        lists.network,
-        lists.DepotDayRow,
+        api_rows.NetworkOut,
+        api_rows.network,
+        api_rows.DepotDayRow,
         page="/wall",
     ),
     listed(
         "rosters",
         "Whom each depot rosters on each day.",
-        lists.RostersOut,
-        lists.rosters,
-        lists.RosterRow,
+        api_rows.RostersOut,
+        api_rows.rosters,
+        api_rows.RosterRow,
         page="/roster",
     ),
     listed(
         "publications",
         "The publications that `publication` and `as_of` can ask for.",
-        lists.PublicationsOut,
-        lists.publications,
-        lists.PublicationRow,
+        api_rows.PublicationsOut,
+        api_rows.publications,
+        api_rows.PublicationRow,
         of_publication=False,
     ),
     View(
@@ -133,18 +139,18 @@ VIEWS: tuple[View, ...] = (
     listed(
         "champions",
         "Which model became champion when, and why.",
-        lists.ChampionsOut,
-        lists.champions,
-        lists.ChampionRow,
+        api_rows.ChampionsOut,
+        api_rows.champions,
+        api_rows.ChampionRow,
         page="/champion",
         of_publication=False,
     ),
     listed(
         "accuracy",
         "What came of earlier forecasts, by week and part: sums from which rates are made.",
-        lists.AccuracyOut,
-        lists.accuracy,
-        lists.AccuracyRow,
+        api_rows.AccuracyOut,
+        api_rows.accuracy,
+        api_rows.AccuracyRow,
         page="/accuracy",
         of_publication=False,
     ),

@@ -8,13 +8,13 @@ from datetime import date, timedelta
 from types import MappingProxyType
 from zoneinfo import ZoneInfo
 
-from dashboards.ops import words
-from dashboards.ops.charts import Ahead, Chart, chart
-from dashboards.ops.views.front import Front, three
+from dashboards.ops.formatting import display
+from dashboards.ops.formatting.charts import Ahead, Chart, chart
+from dashboards.ops.reading.header import Front, three
+from dashboards.ops.views.change import NONE_BEFORE, Why, why
 from dashboards.ops.views.planning import standing
-from dashboards.ops.views.roster import sentence
-from dashboards.ops.views.why import NONE_BEFORE, Why, why
-from forecaster.ledger import Head, PublishedDay, PublishedDepot, PublishedMark, RecentDay
+from dashboards.ops.views.roster_text import sentence
+from forecaster.ledger.store import Head, PublishedDay, PublishedDepot, PublishedMark, RecentDay
 
 PAST_DAYS = 60
 PAST_DAYS_PHONE = 21
@@ -103,11 +103,11 @@ def depot_page(
         ahead.append(Ahead(day.target_date, numbers.median, numbers.low, numbers.high, day.open))
         lines.append(
             Line(
-                words.day(day.target_date),
-                words.near(day.target_date, front.today),
+                display.day(day.target_date),
+                display.near(day.target_date, front.today),
                 day.open,
-                words.orders(numbers.median),
-                words.span(numbers.low, numbers.high),
+                display.orders(numbers.median),
+                display.span(numbers.low, numbers.high),
                 day.drivers,
                 sentence(day),
                 standing(day.override, head.levels),
@@ -123,13 +123,13 @@ def depot_page(
         " · ".join(word for word in depot.attributes.values() if word),
         tuple(lines),
         lines[front.meant],
-        tuple(Before(words.day(day.date), _came(day), named.get(day.date, "")) for day in reversed(past)),
+        tuple(Before(display.day(day.date), _came(day), named.get(day.date, "")) for day in reversed(past)),
         tuple(_compared(day, said_before[day.date], head) for day in reversed(past) if day.date in said_before)[
             :COMPARED
         ],
-        words.instant(head.published_at, ZoneInfo(depot.timezone or head.timezone)),
+        display.instant(head.published_at, ZoneInfo(depot.timezone or head.timezone)),
         depot.tier or head.tier,
-        tuple(Mark(i, f"{words.day(day)}: {text}", day < narrow_from) for i, (day, text) in enumerate(marked, 1)),
+        tuple(Mark(i, f"{display.day(day)}: {text}", day < narrow_from) for i, (day, text) in enumerate(marked, 1)),
         any(day.drivers is not None for day in depot.days),
         behind,
         chart(past, ahead, marked, width=760, height=340, past_days=behind, stretch=STRETCH),
@@ -138,7 +138,7 @@ def depot_page(
         _said([day for day in past if day.date >= narrow_from], lines),
         why(depot.days),
         "" if any(day.change for day in depot.days) else NONE_BEFORE.replace("this day", "these days"),
-        tuple((day.target_date.isoformat(), words.day(day.target_date)) for day in depot.days),
+        tuple((day.target_date.isoformat(), display.day(day.target_date)) for day in depot.days),
     )
 
 
@@ -157,11 +157,11 @@ def _compared(day: RecentDay, said: PublishedDay, head: Head) -> Came:
     numbers = three(said, head.levels)
     known = day.demand if day.open and said.open else None
     return Came(
-        words.day(day.date),
-        words.orders(numbers.median) if said.open else "closed",
-        words.span(numbers.low, numbers.high) if said.open else "",
+        display.day(day.date),
+        display.orders(numbers.median) if said.open else "closed",
+        display.span(numbers.low, numbers.high) if said.open else "",
         _came(day),
-        "–" if known is None else words.signed(numbers.median - known),
+        "–" if known is None else display.signed(numbers.median - known),
         None if known is None else numbers.low <= known <= numbers.high,
     )
 
@@ -169,11 +169,11 @@ def _compared(day: RecentDay, said: PublishedDay, head: Head) -> Came:
 def _came(day: RecentDay) -> str:
     if not day.open:
         return "closed"
-    return "not known" if day.demand is None else words.orders(day.demand)
+    return "not known" if day.demand is None else display.orders(day.demand)
 
 
 def _said(past: list[RecentDay], lines: list[Line]) -> str:
     known = [day.demand for day in past if day.open and day.demand is not None]
-    before = f"On the open days before, {words.span(min(known), max(known))} orders came. " if known else ""
+    before = f"On the open days before, {display.span(min(known), max(known))} orders came. " if known else ""
     ahead = (f"{line.day} {line.orders} ({line.range})" if line.open else f"{line.day} closed" for line in lines)
     return f"{before}Expected, with the 80 % range: {', '.join(ahead)}."

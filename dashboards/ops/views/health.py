@@ -9,8 +9,8 @@ from statistics import median
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from dashboards.ops import words
-from forecaster.ledger import Head, Run
+from dashboards.ops.formatting import display
+from forecaster.ledger.store import Head, Run
 
 NIGHTS = 14
 LOST = timedelta(hours=36)  # a run that began earlier and never ended was killed
@@ -113,7 +113,7 @@ def notice(run: Run | None) -> str | None:
     rows = sum(finding["count"] for finding in findings if finding["severity"] == "quarantine")
     if stopped:
         return f"The last night kept its whole batch aside ({', '.join(stopped)}): nothing of it counts."
-    return f"The last night kept {words.count(rows, 'row')} aside." if rows else None
+    return f"The last night kept {display.count(rows, 'row')} aside." if rows else None
 
 
 def fruitless(run: Run | None, head: Head) -> datetime | None:
@@ -132,7 +132,7 @@ def by_severity(findings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]
 def duration(seconds: float) -> str:
     """ "0.4 s", "38 s", "12 min 5 s", "1 h 2 min"."""
     if seconds < 9.95:
-        return f"{words.number(seconds, 1)} s"
+        return f"{display.number(seconds, 1)} s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes >= 60:
         return f"{minutes // 60} h {minutes % 60} min"
@@ -145,12 +145,12 @@ def _night(run: Run, zone: ZoneInfo, now: datetime) -> NightLine:
     outcome, quality, meaning = OUTCOMES["lost" if lost else run.outcome]
     return NightLine(
         run.run_id,
-        words.instant(run.started_at, zone),
+        display.instant(run.started_at, zone),
         outcome,
         quality,
         meaning,
         run.tier or "–",
-        words.instant(run.as_of, zone),
+        display.instant(run.as_of, zone),
         duration((run.finished_at - run.started_at).total_seconds()) if run.finished_at else "–",
         message[:1].upper() + message[1:],
     )
@@ -159,7 +159,7 @@ def _night(run: Run, zone: ZoneInfo, now: datetime) -> NightLine:
 def _finding(finding: Mapping[str, Any]) -> FindingLine:
     severity = finding["severity"]
     what, _ = SEVERITIES[severity]
-    return FindingLine(finding["rule"], severity, what, words.number(finding["count"]), finding["message"])
+    return FindingLine(finding["rule"], severity, what, display.number(finding["count"]), finding["message"])
 
 
 def _stages(last: Run, runs: Sequence[Run]) -> tuple[StageLine, ...]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 
-from dashboards.ops import words
-from dashboards.ops.charts import Bars, bars
-from dashboards.ops.views.front import Front, Range, three
-from forecaster.ledger import Head, PublishedDepot, PublishedTotal
+from dashboards.ops.formatting import display
+from dashboards.ops.formatting.charts import Bars, bars
+from dashboards.ops.reading.header import Front, Range, three
+from forecaster.ledger.store import Head, PublishedDepot, PublishedTotal
 
 
 @dataclass(frozen=True)
@@ -84,11 +84,11 @@ def network(
                 name or ("" if len(by_city) == 1 else "Without a city"),
                 any(depot.days[front.meant].open for depot in own),
                 len(own),
-                words.orders(orders),
-                words.span(total.low, total.high) if total else None,
+                display.orders(orders),
+                display.span(total.low, total.high) if total else None,
                 bars([orders, sums[front.meant]], 0),
                 drivers(own, front.meant),
-                tuple(map(words.orders, days)),
+                tuple(map(display.orders, days)),
             )
         )
     apart = some and len(by_city) > 1
@@ -96,9 +96,9 @@ def network(
         Total(
             day,
             f"{day:%a}",
-            words.short_day(day),
-            "" if apart else words.orders(sums[i]),
-            "" if apart else words.short(sums[i]),
+            display.short_day(day),
+            "" if apart else display.orders(sums[i]),
+            "" if apart else display.short(sums[i]),
             drivers(depots, i),
             any(depot.days[i].open for depot in depots),
             i == front.meant,
@@ -108,8 +108,8 @@ def network(
     highest = max(sums)
     later = week[front.meant + 1 :]
     return Network(
-        orders="" if apart else words.orders(sums[front.meant]),
-        range=words.span(whole[front.meant].low, whole[front.meant].high) if whole else None,
+        orders="" if apart else display.orders(sums[front.meant]),
+        range=display.span(whole[front.meant].low, whole[front.meant].high) if whole else None,
         drivers=drivers(depots, front.meant),
         closed=sum(not depot.days[front.meant].open for depot in depots),
         depots=len(depots),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from datetime import date
 
-from dashboards.ops import words
-from dashboards.ops.sheet import Sheet
-from dashboards.ops.views.why import signed
-from forecaster.ledger import PublishedDay, PublishedDepot, PublishedOverride
-from forecaster.overrides import Override, replaced
-from forecaster.supposed import CLOSED, OPEN, ORDERS, Answer, Side
-from forecaster.value_added import Account, Added
+from dashboards.ops.formatting import display
+from dashboards.ops.formatting.csv import Sheet
+from dashboards.ops.views.change import signed
+from forecaster.ledger.store import PublishedDay, PublishedDepot, PublishedOverride
+from forecaster.planning.overrides import Override, replaced
+from forecaster.planning.scenario import CLOSED, OPEN, ORDERS, Answer, Side
+from forecaster.planning.value_added import Account, Added
 
 KINDS = {ORDERS: "this many orders", CLOSED: "the depot is closed", OPEN: "the depot is open"}
 
@@ -68,7 +68,7 @@ def plan_page(
     kind = answer.supposed.kind if answer else ""
     return PlanPage(
         depot.depot_id,
-        words.day(day.target_date),
+        display.day(day.target_date),
         day.target_date.isoformat(),
         tuple(_day(each.target_date, day.target_date) for each in depot.days),
         tuple(Choice(each, KINDS.get(each, each.replace("=", ": ")), each == kind) for each in kinds),
@@ -89,7 +89,7 @@ def supposed(answer: Answer) -> str:
     """ "promo is 1", "the depot is closed", "300 orders"."""
     kind, value = answer.supposed.kind, answer.supposed.value
     if kind == ORDERS:
-        return f"{words.orders(value)} orders"
+        return f"{display.orders(value)} orders"
     return KINDS.get(kind) or f"{kind.replace('=', ': ')} is {value:g}"
 
 
@@ -126,7 +126,7 @@ def rows(answer: Answer) -> tuple[Row, ...]:
         ("The same, of all depots that day", one.cost_of_all, other.cost_of_all),
     ):
         if before is not None and after is not None:
-            found.append(Row(name, words.orders(before), words.orders(after), _moved(before, after)))
+            found.append(Row(name, display.orders(before), display.orders(after), _moved(before, after)))
     return tuple(found)
 
 
@@ -136,7 +136,7 @@ def remark(answer: Answer, levels: tuple[float, ...], day: PublishedDay) -> str:
     if answer.overridden is not None and day.override is not None:
         told.append(f"An override holds on this day: {standing(day.override, levels)}")
     others = [
-        f"{words.day(each)} {words.orders(before)} → {words.orders(after)}"
+        f"{display.day(each)} {display.orders(before)} → {display.orders(after)}"
         for each, before, after in answer.week
         if each != answer.supposed.target_date and round(before) != round(after)
     ]
@@ -150,8 +150,8 @@ def standing(override: PublishedOverride | None, levels: tuple[float, ...]) -> s
     if override is None:
         return ""
     why = f"{override.reason}: {override.note}" if override.note else override.reason
-    model = words.orders(override.quantiles[levels.index(0.5)])
-    whose = f"{override.orders:,} orders by {override.by} ({why}), until {words.day(override.until)}"
+    model = display.orders(override.quantiles[levels.index(0.5)])
+    whose = f"{override.orders:,} orders by {override.by} ({why}), until {display.day(override.until)}"
     return f"{whose}; the model says {model}."
 
 
@@ -190,7 +190,7 @@ def book(written: tuple[Override, ...], account: Account, as_of: date, most: int
     """The newest overrides, and what those of past days were worth."""
     unnamed = ""
     if account.unnamed:
-        unnamed = f"{words.count(account.unnamed, 'planner')} with fewer than {account.min_days} days not named."
+        unnamed = f"{display.count(account.unnamed, 'planner')} with fewer than {account.min_days} days not named."
     newer = replaced(written)
     return Book(
         tuple(_entry(each, as_of, newer.get(each.id)) for each in reversed(written[-most:])),
@@ -203,9 +203,9 @@ def book(written: tuple[Override, ...], account: Account, as_of: date, most: int
 
 def _entry(each: Override, as_of: date, newer: int | None) -> Entry:
     over = each.target_date < as_of
-    state = f"until {words.day(each.until)}"
+    state = f"until {display.day(each.until)}"
     if each.withdrawn is not None:
-        state = f"withdrawn on {words.day(each.withdrawn.date())}"
+        state = f"withdrawn on {display.day(each.withdrawn.date())}"
     elif over or not each.holds(as_of):
         state = "over"
     elif newer is not None:
@@ -213,7 +213,7 @@ def _entry(each: Override, as_of: date, newer: int | None) -> Entry:
     return Entry(
         each.id,
         each.depot_id,
-        words.day(each.target_date),
+        display.day(each.target_date),
         f"{each.orders:,}",
         f"{each.reason}: {each.note}" if each.note else each.reason,
         each.by,
@@ -228,7 +228,7 @@ def _worth(added: Added) -> Worth:
 
 
 def _day(day: date, chosen: date) -> Choice:
-    return Choice(day.isoformat(), words.day(day), day == chosen)
+    return Choice(day.isoformat(), display.day(day), day == chosen)
 
 
 def _median(side: Side) -> float:
@@ -236,11 +236,11 @@ def _median(side: Side) -> float:
 
 
 def _orders(side: Side) -> str:
-    return words.orders(side.orders) if side.open else "closed"
+    return display.orders(side.orders) if side.open else "closed"
 
 
 def _range(side: Side) -> str:
-    return words.span(side.low, side.high) if side.open else "–"
+    return display.span(side.low, side.high) if side.open else "–"
 
 
 def _moved(before: float, after: float) -> str:

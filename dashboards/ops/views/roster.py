@@ -1,54 +1,83 @@
-"""A day's roster in one short sentence."""
+"""Whom to roster in each city over the days ahead: a sheet of paper for each."""
 
 from __future__ import annotations
 
-from dashboards.ops import words
-from forecaster.ledger import PublishedDay, PublishedRoster
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dashboards.ops.formatting import display
+from dashboards.ops.reading.header import Front, href, three
+from dashboards.ops.views.depot_table import city_of
+from forecaster.ledger.store import Head, PublishedDay, PublishedDepot
 
 
-def sentence(day: PublishedDay) -> str:
-    """ "12 drivers, 12 vans (2 lent by NYC-03); 1 chance in 8 of being short; one fewer would cost 31 more".
+@dataclass(frozen=True)
+class Place:
+    """A depot on one day."""
 
-    Empty where nothing was published of the crew.
-    """
-    if day.roster is None or day.drivers is None or not day.open:
-        return ""
-    crew = words.count(day.drivers, "driver")
-    if day.roster.vans is not None:
-        crew += f", {words.count(day.roster.vans, 'van')}{_loans(day.roster)}"
-    return "; ".join(part for part in (crew, f"{chance(day.roster.chance_short)} of being short", _beside(day)) if part)
+    open: bool
+    drivers: str
+    vans: str  # empty where the pipeline counts none
+    orders: str
 
 
-def chance(share: float) -> str:
-    """A probability in whole numbers: 0.13 is "1 chance in 8"."""
-    if share < 0.01:
-        return "less than 1 chance in 100"
-    if share > 0.99:
-        return "more than 99 chances in 100"
-    if share > 0.94:
-        return f"{round(100 * share)} chances in 100"
-    return f"1 chance in {round(1 / share)}" if share <= 0.4 else f"{round(10 * share)} chances in 10"
+@dataclass(frozen=True)
+class Crew:
+    depot_id: str
+    href: str
+    days: tuple[Place, ...]
 
 
-def _loans(roster: PublishedRoster) -> str:
-    told = [f"{words.number(count)} lent by {depot}" for depot, count in roster.borrowed]
-    told += [f"{words.number(count)} lent to {depot}" for depot, count in roster.lent]
-    return f" ({', '.join(told)})" if told else ""
+@dataclass(frozen=True)
+class Sheet:
+    city: str
+    anchor: str
+    crews: tuple[Crew, ...]
+    sums: tuple[str, ...]  # drivers of each day
 
 
-def _beside(day: PublishedDay) -> str:
-    """What another crew would do: that which would be cheaper, where limits keep it away, else one fewer."""
-    roster = day.roster
-    assert roster is not None
-    more, fewer = (None if each is None else round(each - roster.cost) for each in (roster.one_more, roster.one_fewer))
-    if more is not None and more < 0:
-        return f"one more would {_costs(more)}"
-    if fewer is not None:
-        return f"one fewer would {_costs(fewer)}"
-    return "" if more is None else f"one more would {_costs(more)}"
+@dataclass(frozen=True)
+class Roster:
+    days: tuple[tuple[str, str, bool], ...]  # weekday, date, is it the day in front
+    sheets: tuple[Sheet, ...]
+    cities: tuple[str, ...]
+    city: str  # the one that is asked for; empty: all
+    staffed: bool
+    vans: bool
 
 
-def _costs(difference: int) -> str:
-    if difference == 0:
-        return "cost as much"
-    return f"cost {words.number(difference)} more" if difference > 0 else f"save {words.number(-difference)}"
+def roster(head: Head, depots: Sequence[PublishedDepot], front: Front, city: str = "") -> Roster:
+    """The sheets of all cities, or of the one that is asked for."""
+    by_city: dict[str, list[PublishedDepot]] = {}
+    for depot in depots:
+        by_city.setdefault(city_of(depot), []).append(depot)
+    wanted = sorted(name for name in by_city if not city or name == city)
+    return Roster(
+        tuple(
+            (f"{day:%a}", display.short_day(day), place == front.meant) for place, day in enumerate(front.target_dates)
+        ),
+        tuple(_sheet(number, name, by_city[name], head) for number, name in enumerate(wanted, 1)),
+        tuple(sorted(set(by_city) - {""})),
+        city,
+        any(day.drivers is not None for each in depots for day in each.days),
+        any(day.roster is not None and day.roster.vans is not None for each in depots for day in each.days),
+    )
+
+
+def _sheet(number: int, city: str, depots: Sequence[PublishedDepot], head: Head) -> Sheet:
+    crews = tuple(
+        Crew(depot.depot_id, href(depot.depot_id), tuple(_place(day, head) for day in depot.days)) for depot in depots
+    )
+    days = zip(*(depot.days for depot in depots), strict=True)
+    sums = tuple(display.number(sum(each.drivers or 0 for each in column if each.open)) for column in days)
+    return Sheet(city, f"sheet-{number}", crews, sums)
+
+
+def _place(day: PublishedDay, head: Head) -> Place:
+    vans = day.roster.vans if day.roster is not None else None
+    return Place(
+        day.open,
+        "–" if day.drivers is None else display.number(day.drivers),
+        "" if vans is None else display.number(vans),
+        display.orders(three(day, head.levels).median),
+    )

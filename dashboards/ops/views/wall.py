@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from dashboards.ops import words
-from dashboards.ops.views.board import city_of, reasons
-from dashboards.ops.views.front import Front, three
+from dashboards.ops.formatting import display
+from dashboards.ops.reading.header import Front, three
+from dashboards.ops.views.depot_table import city_of, reasons
 from dashboards.ops.views.network import Network, Total, drivers
-from forecaster.ledger import Head, PublishedDepot
+from forecaster.ledger.store import Head, PublishedDepot
 
 REFRESH = 60  # seconds
 MOST = 12  # tiles, with the one that says how many found no place
@@ -78,12 +78,12 @@ def _depots(depots: Sequence[PublishedDepot], head: Head, front: Front) -> list[
     for depot in sorted(depots, key=lambda each: -three(each.days[front.meant], head.levels).median):
         day = depot.days[front.meant]
         numbers = three(day, head.levels)
-        span = words.span(numbers.low, numbers.high)
+        span = display.span(numbers.low, numbers.high)
         found.append(
-            Tile(depot.depot_id, day.open, words.orders(numbers.median), span, _number(drivers([depot], front.meant)))
+            Tile(depot.depot_id, day.open, display.orders(numbers.median), span, _number(drivers([depot], front.meant)))
         )
     return found
 
 
 def _number(value: int | None) -> str:
-    return "" if value is None else words.number(value)
+    return "" if value is None else display.number(value)

@@ -19,9 +19,9 @@ from pathlib import PurePosixPath
 
 import pandas as pd
 
-from forecaster.demand.sources import delimited, delta, parquet, places, sql
+from forecaster.config import AnySource, CsvSource, DeltaSource, ParquetSource, Spec
+from forecaster.demand.sources import csv, delta, files, parquet, sql
 from forecaster.demand.sources.feed import BLOCK, FAULT, FILE, ROW, Columns, Feed, joined
-from forecaster.spec import AnySource, CsvSource, DeltaSource, ParquetSource, Spec
 
 __all__ = ["BLOCK", "FAULT", "FILE", "ROW", "Feed", "name", "open_feed", "read"]
 
@@ -41,7 +41,7 @@ def open_feed(
     """
     columns = Columns(tuple(dict.fromkeys(wanted)), tuple(dict.fromkeys(optional)))
     if isinstance(source, CsvSource):
-        pieces = delimited.pieces(source, spec, columns)
+        pieces = csv.pieces(source, spec, columns)
     elif isinstance(source, ParquetSource):
         pieces = parquet.pieces(source, spec, columns)
     elif isinstance(source, DeltaSource):
@@ -59,6 +59,6 @@ def read(source: AnySource, spec: Spec, wanted: Iterable[str], optional: Iterabl
 def name(source: AnySource) -> str:
     """What messages and tables call the source: its file, its glob as declared, its table; never a credential."""
     if isinstance(source, CsvSource | ParquetSource | DeltaSource):
-        shown = places.shown(source.path)
-        return shown if places.is_glob(shown) else PurePosixPath(shown).name
+        shown = files.shown(source.path)
+        return shown if files.is_glob(shown) else PurePosixPath(shown).name
     return sql.name(source)

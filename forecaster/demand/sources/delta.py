@@ -12,17 +12,17 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from forecaster.demand.sources import places
+from forecaster.config import DeltaSource, Spec
+from forecaster.demand.sources import files
 from forecaster.demand.sources.feed import BLOCK, Columns, Ending, Pieces, is_text, numbered
 from forecaster.demand.sources.parquet import coded
 from forecaster.errors import SourceError, SourceUnreachable
-from forecaster.spec import DeltaSource, Spec
 
 
 def pieces(source: DeltaSource, spec: Spec, columns: Columns, name: str) -> Pieces:
     """The table's rows; the digest is over its id and version."""
-    url, options = spec.place(source.path), places.storage_options(source)
-    place = places.shown(url)
+    url, options = spec.place(source.path), files.storage_options(source)
+    place = files.shown(url)
     with _sound(place):
         table = DeltaTable(url, storage_options=options or None)
         schema = pa.schema(table.schema().to_arrow())

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from forecaster import credentials
+from forecaster.config import credentials
 from forecaster.errors import ForecasterError, SourceError
 
 ROW, FAULT, FILE = "row", ":fault", ":file"  # a column of such a name is refused

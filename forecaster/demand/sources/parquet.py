@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from forecaster.demand.sources import places
+from forecaster.config import ParquetSource, Spec
+from forecaster.demand.sources import files
 from forecaster.demand.sources.feed import BLOCK, Columns, Ending, Pieces, is_text, numbered
-from forecaster.demand.sources.places import File
+from forecaster.demand.sources.files import File
 from forecaster.errors import SourceError, SourceUnreachable
-from forecaster.spec import ParquetSource, Spec
 
 _CHUNK = 2**22  # bytes hashed at a time
 _NOTHING = "__HIVE_DEFAULT_PARTITION__"
@@ -26,7 +26,7 @@ _MANY = 1_000  # distinct texts of a block; where there are more, and most rows 
 def pieces(source: ParquetSource, spec: Spec, columns: Columns) -> Pieces:
     """The rows of each file, as the files lie; the digest is over the files' bytes."""
     digests = []
-    for file in places.files(source, spec):
+    for file in files.files(source, spec):
         content = hashlib.sha256()
         row = 1
         for table in _tables(file, columns, content):
@@ -88,7 +88,7 @@ def _with(table: pa.Table, partitions: Mapping[str, str | None], chosen: list[st
 @contextmanager
 def _opened(file: File) -> Iterator[Any]:
     """The file's bytes; of a file that is here, by Arrow's own means, which are faster."""
-    with places.reached(file.place, file.advice):
+    with files.reached(file.place, file.advice):
         handle = pa.OSFile(file.path) if file.is_here else file.open()
     with handle:
         yield handle

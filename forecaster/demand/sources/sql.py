@@ -8,9 +8,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from forecaster.demand.sources import connections, driven
+from forecaster.config import Spec, SqlSource
+from forecaster.demand.sources import database, driver_types
 from forecaster.demand.sources.feed import Columns, Ending, Pieces, numbered
-from forecaster.spec import Spec, SqlSource
 
 ROWS = 20_000  # taken from the database at a time
 
@@ -28,16 +28,16 @@ def pieces(source: SqlSource, spec: Spec, columns: Columns, name: str, since: st
 
     The digest is over the rows' content, in whatever order they come.
     """
-    with connections.reading(source, spec, name) as (connection, place):
+    with database.reading(source, spec, name) as (connection, place):
         found = list(connection.execute(_nothing(source)).keys())
         chosen = columns.of(place, found)
         if source.watermark is not None:
             Columns((source.watermark,)).of(f"{place}: watermark", found)
         dates = _kept_as_text(connection, source)
-        yield name, numbered(driven.table(chosen, []), 1)
-        content, row, watermark = driven.Content(), 1, since
+        yield name, numbered(driver_types.table(chosen, []), 1)
+        content, row, watermark = driver_types.Content(), 1, since
         for rows in _partitions(connection, _statement(source, chosen, since)):
-            table = driven.table(chosen, rows, dates)
+            table = driver_types.table(chosen, rows, dates)
             content.add(table)
             yield name, numbered(table, row)
             row += len(rows)
@@ -70,7 +70,7 @@ def _statement(source: SqlSource, chosen: Sequence[str], since: str | None) -> s
         return asked
     mark: sa.ColumnClause[Any] = sa.column(source.watermark)
     asked = asked.add_columns(mark).order_by(mark)
-    value = driven.since(since, source.watermark)
+    value = driver_types.since(since, source.watermark)
     if value is None:
         return asked
     bound = sa.bindparam("since", value, type_=sa.types.NullType())  # as the driver types it
@@ -87,7 +87,7 @@ def _highest(source: SqlSource, rows: Sequence[sa.Row[Any]]) -> str | None:
     if source.watermark is None:
         return None
     last = next((row[-1] for row in reversed(rows) if row[-1] is not None), None)
-    return None if last is None else driven.watermark(source.watermark, last)
+    return None if last is None else driver_types.watermark(source.watermark, last)
 
 
 def _kept_as_text(connection: sa.Connection, source: SqlSource) -> frozenset[str]:

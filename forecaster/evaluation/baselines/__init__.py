@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 
+from forecaster.core.panel import Panel
 from forecaster.errors import MissingExtra
 from forecaster.evaluation.backtest import Predictor
 from forecaster.evaluation.baselines.optional import needed
-from forecaster.values import Panel
 
 _MODULES = {
     "seasonal_naive": "naive",
     "seasonal_window_average": "naive",
-    "auto_ets": "classical",
-    "theta": "classical",
-    "mstl": "classical",
-    "prophet": "additive",
-    "lightgbm": "boosted",
+    "auto_ets": "statsforecast",
+    "theta": "statsforecast",
+    "mstl": "statsforecast",
+    "prophet": "prophet",
+    "lightgbm": "lightgbm",
 }
 NAMES = tuple(_MODULES)
-_PACKAGES = {"classical": "statsforecast", "additive": "prophet", "boosted": "lightgbm"}
+_PACKAGES = ("statsforecast", "prophet", "lightgbm")  # each module is called as what it wraps
 
 
 def fit(name: str, panel: Panel, levels: tuple[float, ...]) -> Predictor:
@@ -46,5 +46,5 @@ def fitted(name: str, panel: Panel, levels: tuple[float, ...]) -> Predictor | st
 
 def ready(name: str) -> None:
     """Raises MissingExtra when the package behind a baseline is not installed."""
-    if (package := _PACKAGES.get(_MODULES[name])) is not None:
+    if (package := _MODULES[name]) in _PACKAGES:
         needed(package, name)

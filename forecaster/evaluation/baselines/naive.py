@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from forecaster.core.panel import Bools, Doubles, Floats, Forecast, Panel
 from forecaster.evaluation.backtest import Predictor
-from forecaster.values import Bools, Doubles, Floats, Forecast, Panel
 
 SEASON = 7
 WEEKS = 8  # that the last known same weekday may lie back

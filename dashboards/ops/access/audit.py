@@ -1,0 +1,37 @@
+"""Note who wrote what: one row of the ledger for each write that went through the page."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from starlette.requests import Request
+
+from dashboards.ops.access.context import door
+from dashboards.ops.access.person import person
+from forecaster.ledger import access as ledger_access
+
+LONGEST = 2000  # characters of a path or a sentence
+
+
+def audit(request: Request, what: str, connection: sa.Connection | None = None) -> None:
+    """Keep a row; in the transaction of what was written, where its connection is given.
+
+    A route that never calls this gets a row without a sentence, from the gate.
+    """
+    own = door(request)
+    who = person(request)
+    entry = ledger_access.Entry(
+        at=own.clock(),
+        pipeline=own.whose(),
+        who=who.name,
+        role=who.role,
+        address=str(request.state.address),
+        method=request.method,
+        path=request.url.path[:LONGEST],
+        what=what[:LONGEST],
+    )
+    if connection is None:
+        with own.writing() as opened:
+            ledger_access.note(opened, entry)
+    else:
+        ledger_access.note(connection, entry)
+    request.state.audited = True

@@ -1,0 +1,90 @@
+"""Find out who asks: by this machine, by a proxy's header, by a session, or by a link."""
+
+from __future__ import annotations
+
+import logging
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+
+from dashboards.ops.access import links, networks
+from dashboards.ops.access.context import Door
+from dashboards.ops.access.person import Person, known
+from forecaster.config.access import Access
+
+log = logging.getLogger("forecaster.page")
+LONGEST_NAME = 256
+
+
+class Refused(Exception):
+    """A request that is turned away whoever it is from: a status and a sentence."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+async def identify(request: Request, door: Door) -> Person | None:
+    """None: nobody that we know. Raises Refused where somebody pretends to be, or to come from, what they are not."""
+    way = door.access.sign_in
+    if way == "none":
+        return _local(request)
+    found = _by_header(request, door.access) if way == "header" else _by_session(request, door)
+    if found is None and (token := request.cookies.get(door.cookie(links.COOKIE))):
+        found = await run_in_threadpool(links.visitor, door, token)
+    return found
+
+
+def _local(request: Request) -> Person:
+    """Whoever uses this machine. Names of other hosts are refused, or else any site could have its name point here."""
+    peer = networks.peer(request)
+    if peer is None or not peer.is_loopback:
+        raise Refused(403, "this page is for its own machine alone; page.access.sign_in says how others sign in")
+    if not networks.names_this_machine(request):
+        called = request.headers.get("host", "")[:80]
+        raise Refused(403, f"this page is not called {called!r}; wanted localhost or 127.0.0.1")
+    if any(name in request.headers for name in networks.FORWARDED):
+        raise Refused(403, "a proxy brings this request, and page.access.sign_in does not say how people sign in")
+    return Person("local", "admin", "local")
+
+
+def _by_header(request: Request, access: Access) -> Person | None:
+    names = [name for name in (access.header.user, access.header.groups) if name]
+    if not networks.is_proxy(networks.peer(request), access.proxies):
+        if said := [name for name in names if name in request.headers]:
+            log.warning("refused: %s sends %s, and is no declared proxy", networks.peer(request), ", ".join(said))
+            raise Refused(403, f"only a declared proxy may say {said[0]}; page.access.proxies names them")
+        return None
+    if twice := [name for name in names if len(request.headers.getlist(name)) > 1]:
+        raise Refused(400, f"found {twice[0]} twice, wanted it once; the proxy must replace what browsers send")
+    name = _text(request.headers.get(access.header.user, ""))
+    groups = _text(request.headers.get(access.header.groups, "")) if access.header.groups else ""
+    if not name:
+        return None
+    if len(name) > LONGEST_NAME or not name.isprintable():
+        raise Refused(400, f"{access.header.user} holds no name")
+    return _known(access, name, tuple(group.strip() for group in groups.split(",") if group.strip()), "header")
+
+
+def _by_session(request: Request, door: Door) -> Person | None:
+    told = request.session.get("person")
+    if not told or told["until"] <= door.clock().timestamp():
+        return None
+    return _known(door.access, told["name"], tuple(told["groups"]), "oidc")
+
+
+def _known(access: Access, name: str, groups: tuple[str, ...], via: str) -> Person:
+    found = known(access, name, groups, "header" if via == "header" else "oidc")
+    if found is None:
+        raise Refused(403, f"{name} has signed in, and page.access.roles gives them no role here")
+    if found.cities is not None and not found.cities:
+        raise Refused(403, f"{name} has signed in, and page.access.cities names no city that they see")
+    return found
+
+
+def _text(header: str) -> str:
+    """Headers come as Latin-1; proxies write UTF-8."""
+    try:
+        return header.encode("latin-1").decode("utf-8").strip()
+    except UnicodeDecodeError:
+        return header.strip()

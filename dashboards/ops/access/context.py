@@ -1,0 +1,68 @@
+"""What the access of one app rests on: what is declared, the key that signs, and the ledger."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import sqlalchemy as sa
+from starlette.requests import Request
+
+from dashboards.ops.reading.store import Shelf
+from forecaster.config.access import Access
+from forecaster.errors import SpecError
+from forecaster.ledger.store import Ledger
+
+SHORTEST_KEY = 32  # characters
+
+
+@dataclass(frozen=True)
+class Door:
+    """`views` names, for each view that a link may open, its page and the paths of its API."""
+
+    access: Access
+    url: str
+    pipeline: str | None
+    shelf: Shelf
+    clock: Callable[[], datetime]
+    views: Mapping[str, tuple[str, ...]]
+    key: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+
+    @property
+    def secure(self) -> bool:
+        """Whether cookies travel over https alone."""
+        return (self.access.url or "").startswith("https://")
+
+    def cookie(self, name: str) -> str:
+        """A browser takes a cookie called __Host- from this very host alone."""
+        return f"__Host-{name}" if self.secure else name
+
+    def whose(self) -> str:
+        """The pipeline that is shown. Raises LedgerError where none is declared and nothing has been published."""
+        return self.pipeline or self.shelf.edition().head.pipeline
+
+    @contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """A transaction on the ledger."""
+        with Ledger.open(self.url) as ledger, ledger.transaction() as connection:
+            yield connection
+
+
+def door(request: Request) -> Door:
+    found = request.app.state.door
+    assert isinstance(found, Door)
+    return found
+
+
+def signing_key(access: Access) -> str | None:
+    """The declared key. Raises SpecError where it is not there or too short to keep anybody out."""
+    key = access.key
+    if key is not None and len(key) < SHORTEST_KEY:
+        raise SpecError(
+            f"page.access.secret: {access.secret} holds {len(key)} characters, wanted {SHORTEST_KEY} or more, as from "
+            "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
+        )
+    return key

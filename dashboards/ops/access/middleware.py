@@ -1,0 +1,94 @@
+"""Let a request in or turn it away, before any route sees it: what is not allowed by name is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import quote
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dashboards.ops.access import csrf, networks
+from dashboards.ops.access.audit import audit
+from dashboards.ops.access.authentication import Refused, identify
+from dashboards.ops.access.context import Door
+from dashboards.ops.access.person import Person
+from dashboards.ops.access.roles import SAFE
+from forecaster.errors import LedgerError
+
+FREE = ("/static/", "/healthz", "/worker.js")  # for everyone, as often as they like
+OPEN = ("/readyz", "/sign-in", "/sign-in/back", "/sign-out")  # for everyone, in measure; links are, too
+Refuse = Callable[[Request, int, str], Response]
+
+
+class Gate:
+    """Stands before the routes: finds the person, holds the limits, and sees to it that each write is audited."""
+
+    def __init__(self, app: ASGIApp, door: Door, refuse: Refuse) -> None:
+        self.app, self._door, self._refuse = app, door, refuse
+        self._counts = None
+        if door.access.sign_in != "none":
+            from dashboards.ops.access.rate_limits import Counts  # whose library a page for one machine does without
+
+            self._counts = Counts(door.access.limits)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"].startswith(FREE[0]) or scope["path"] in FREE:
+            return await self.app(scope, receive, send)
+        request = Request(scope, receive)
+        try:
+            person = await self._let_in(request)
+        except Refused as refused:
+            return await self._refuse(request, refused.status, str(refused))(scope, receive, send)
+        except LedgerError as error:
+            return await self._refuse(request, 503, str(error))(scope, receive, send)
+        if isinstance(person, Response):
+            return await person(scope, receive, send)
+        return await self.app(scope, receive, self._noting(request, send))
+
+    async def _let_in(self, request: Request) -> Person | Response | None:
+        """The person, or what they get instead. Only what is open to everyone goes on with nobody."""
+        door, path = self._door, request.url.path
+        address = networks.origin(request, door.access.proxies)
+        person = await identify(request, door)
+        request.state.person, request.state.address, request.state.audited = person, address, False
+        if self._counts and (wait := self._counts.wait(person, address, request.method)) is not None:
+            answer = self._refuse(request, 429, f"that was too much at once; try again in {wait} s")
+            answer.headers["Retry-After"] = str(wait)
+            return answer
+        if path in OPEN or path.startswith("/link/"):
+            return person
+        if person is None:
+            return self._stranger(request)
+        if not person.opens(path) or (person.via == "link" and request.method not in SAFE):
+            raise Refused(403, "this link opens one view alone, for reading")
+        if request.method not in SAFE and csrf.is_foreign(request, door):
+            raise Refused(403, "this came from another site; wanted a page of ours")
+        return person
+
+    def _stranger(self, request: Request) -> Response:
+        oidc = self._door.access.sign_in == "oidc"
+        if oidc and request.method == "GET" and not request.url.path.startswith("/api/"):
+            wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+            return RedirectResponse(f"/sign-in?next={quote(wanted, safe='')}", 303)
+        how = "sign in at /sign-in" if oidc else "the proxy in front of this page says who you are, and said nothing"
+        return self._refuse(request, 401, f"nobody has signed in; {how}")
+
+    def _noting(self, request: Request, send: Send) -> Send:
+        """Before a write that nobody audited is answered, keep its row. And nobody's answer is anybody else's."""
+
+        async def noting(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                if request.method not in SAFE and message["status"] < 400 and not request.state.audited:
+                    await run_in_threadpool(audit, request, "")
+                headers = MutableHeaders(scope=message)
+                if self._door.access.sign_in != "none":
+                    headers.add_vary_header("Cookie")
+                    if headers.get("Cache-Control") == "no-cache":
+                        headers["Cache-Control"] = "private, no-cache"
+            await send(message)
+
+        return noting

@@ -1,0 +1,54 @@
+"""The person behind a request: a name, a role, and the cities that they see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from starlette.requests import Request
+
+from forecaster.config.access import EVERYONE, GROUP, Access
+
+Role = Literal["viewer", "planner", "admin"]
+ROLES: tuple[Role, ...] = ("viewer", "planner", "admin")  # each may what the one before may
+Via = Literal["local", "header", "oidc", "link"]
+
+
+@dataclass(frozen=True)
+class Person:
+    name: str
+    role: Role
+    via: Via
+    cities: frozenset[str] | None = None  # None: all
+    paths: frozenset[str] | None = None  # None: all; a link opens few
+
+    def may(self, role: Role) -> bool:
+        return ROLES.index(self.role) >= ROLES.index(role)
+
+    def opens(self, path: str) -> bool:
+        return self.paths is None or path in self.paths
+
+
+def person(request: Request) -> Person:
+    """Who asks. The gate has let nobody in who is nobody."""
+    found = request.state.person
+    assert isinstance(found, Person)
+    return found
+
+
+def known(access: Access, name: str, groups: Iterable[str], via: Via) -> Person | None:
+    """Somebody who has signed in, with the highest role declared for them; None where none is."""
+    names = {EVERYONE, *(GROUP + group for group in groups)}
+    if not name.startswith(GROUP):  # nobody becomes a group by being called as one
+        names.add(name)
+    role = next((role for role in reversed(ROLES) if names & set(getattr(access.roles, role))), None)
+    return None if role is None else Person(name, role, via, cities(access.cities, names, role))
+
+
+def cities(declared: Mapping[str, tuple[str, ...]], names: set[str], role: Role) -> frozenset[str] | None:
+    """The cities that somebody of these names sees; None: all."""
+    if not declared or role == "admin":
+        return None
+    seen = frozenset(city for name in names for city in declared.get(name, ()))
+    return None if EVERYONE in seen else seen

@@ -1,0 +1,37 @@
+"""How much one person or one address may ask."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from limits import RateLimitItem, parse
+from limits.storage import MemoryStorage
+from limits.strategies import SlidingWindowCounterRateLimiter
+
+from dashboards.ops.access.person import Person
+from dashboards.ops.access.roles import SAFE
+from forecaster.config.access import Limits
+
+
+class Counts:
+    """What was asked lately, counted in memory: a page is one process."""
+
+    def __init__(self, declared: Limits) -> None:
+        self._reads, self._writes, self._strangers = map(parse, (declared.reads, declared.writes, declared.strangers))
+        self._counter = SlidingWindowCounterRateLimiter(MemoryStorage())
+
+    def wait(self, person: Person | None, address: str, method: str) -> int | None:
+        """Seconds to wait, when one more is too many; None: go on."""
+        rate, key = self._of(person, address, method)
+        if self._counter.hit(rate, *key):
+            return None
+        reset = self._counter.get_window_stats(rate, *key).reset_time
+        return max(1, math.ceil(reset - time.time()))
+
+    def _of(self, person: Person | None, address: str, method: str) -> tuple[RateLimitItem, tuple[str, ...]]:
+        if person is None:
+            return self._strangers, ("stranger", address)
+        # a screen's link may hang on many walls: each counts for itself
+        key = (person.via, person.name, address if person.via == "link" else "")
+        return (self._reads, ("reads", *key)) if method in SAFE else (self._writes, ("writes", *key))

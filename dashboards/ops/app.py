@@ -1,0 +1,217 @@
+"""The web page for the depots: answers from the ledger's current publication and last nights, or a plain sentence."""
+
+from __future__ import annotations
+
+import gc
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from anyio import to_thread
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.responses import PlainTextResponse, Response
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.middleware.sessions import SessionMiddleware
+from starlette.staticfiles import StaticFiles
+
+from dashboards.ops.access import links
+from dashboards.ops.access.context import Door, signing_key
+from dashboards.ops.access.middleware import Gate
+from dashboards.ops.access.networks import is_local
+from dashboards.ops.formatting import display
+from dashboards.ops.http.render import Desk
+from dashboards.ops.http.response_cache import Again
+from dashboards.ops.http.responses import KeepToItself
+from dashboards.ops.reading.store import Shelf
+from dashboards.ops.routes import admin, api, errors
+from dashboards.ops.routes.pages import Page, pages
+from dashboards.ops.views.catalogue import linkable
+from forecaster import __version__
+from forecaster.config.access import Access
+from forecaster.errors import LedgerError, SpecError
+
+if TYPE_CHECKING:
+    from forecaster.config import Spec
+
+HERE = Path(__file__).parent
+STATIC = {"style": "style.css", "icon": "icon.svg", "script": "page.js"}
+SWITCH = 0.0002  # seconds, where Python takes 5 ms: each request changes threads several times
+THREADS = 8  # that answer at once; each has memory of its own
+RARELY = 1000  # times that Python looks through young values before it looks through all, where it takes 10
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def create_app(
+    ledger_url: str,
+    *,
+    pipeline: str | None = None,
+    clock: Callable[[], datetime] = now,
+    access: Access | None = None,
+    spec: Spec | None = None,
+) -> FastAPI:
+    """The page as an ASGI application. It starts without a ledger too, and answers 503 until there is one.
+
+    Without a declared access it serves its own machine alone. With a pipeline file planners can ask what-if and
+    override days; without one the page is for reading. Raises SpecError when a declared secret is not there.
+    """
+    access, build = access or Access(), _build()
+    shelf = Shelf(ledger_url, pipeline, clock, build)
+    key = signing_key(access)
+    door = Door(access, ledger_url, pipeline, shelf, clock, linkable(), **({"key": key} if key else {}))
+    page = _pages(build, signs_out=access.sign_in == "oidc")
+    refuse = errors.refusing(page)
+    app = FastAPI(
+        title="Depot forecasts",
+        version=__version__,
+        docs_url=None,  # those pages load their scripts from elsewhere
+        redoc_url=None,
+        openapi_url=f"{api.PREFIX}/openapi.json",
+        lifespan=_few_threads,
+    )
+    app.state.door = door
+    app.add_middleware(Again, shelf=shelf)
+    app.add_middleware(Gate, door=door, refuse=refuse)
+    if access.sign_in == "oidc":
+        app.add_middleware(
+            SessionMiddleware,
+            secret_key=door.key,
+            session_cookie=door.cookie("session"),
+            max_age=int(access.session_hours * 3600),
+            https_only=door.secure,
+        )
+        from dashboards.ops.access import oidc  # a second of imports that other pages do without
+
+        app.include_router(oidc.router(door, page))
+    app.add_middleware(GZipMiddleware, minimum_size=800)
+    app.add_middleware(KeepToItself)
+    app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
+    desk = Desk(shelf)
+    read = pages(desk, page, plans=spec is not None)
+    for routes in (read, _health(shelf), _links(door), api.router(desk), admin.router(door)):
+        app.include_router(routes)
+    if spec is not None:
+        from dashboards.ops.routes.planning import router  # which loads what forecasts
+
+        app.include_router(router(spec, shelf, page, refuse))
+    errors.handle(app, refuse)
+    return app
+
+
+@asynccontextmanager
+async def _few_threads(_: FastAPI) -> AsyncIterator[None]:
+    to_thread.current_default_thread_limiter().total_tokens = THREADS
+    yield
+
+
+def _pages(build: str, *, signs_out: bool) -> Page:
+    """Fills in a template; `signs_out` says whether people sign in here, and can sign out."""
+    templates = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters["number"] = display.number
+    templates.globals["signs_out"] = signs_out
+    templates.globals.update({name: f"/static/{file}?v={build}" for name, file in STATIC.items()})
+
+    def page(name: str, **values: Any) -> bytes:
+        return templates.get_template(name).render(**values).encode()
+
+    return page
+
+
+def _health(shelf: Shelf) -> APIRouter:
+    """What a machine asks: is it up, has it something to show?"""
+    routes = APIRouter(tags=["health"])
+
+    @routes.get("/healthz", response_class=PlainTextResponse)
+    def healthz() -> str:
+        """The process is up."""
+        return "ok\n"
+
+    @routes.get("/readyz", response_class=PlainTextResponse, responses={503: {"description": "Not ready, and why"}})
+    def readyz(request: Request) -> Response:
+        """The ledger can be read and something is published; else 503 and, for who has signed in, why."""
+        known = request.state.person is not None
+        try:
+            head = shelf.edition().head
+        except LedgerError as error:
+            return PlainTextResponse(f"{error if known else 'not ready'}\n", 503, {"Retry-After": "60"})
+        return PlainTextResponse(f"publication {head.publication_id} of {head.pipeline}\n" if known else "ready\n")
+
+    return routes
+
+
+def _links(door: Door) -> APIRouter:
+    routes = APIRouter(include_in_schema=False)
+
+    @routes.get("/link/{token}")
+    def enter(request: Request, token: str) -> Response:
+        return links.enter(request, door, token)
+
+    return routes
+
+
+def quick() -> None:
+    """Let requests wait less for whoever computes: a new publication is read in a thread beside theirs.
+
+    While Python looks through all values for cycles, everybody waits: 0.1 s for what was loaded at the start, 0.2 s for
+    the values of 5,000 depots, which have no cycles. So the former is left out, and the latter are seldom looked at.
+    """
+    sys.setswitchinterval(SWITCH)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*gc.get_threshold()[:2], RARELY)
+
+
+def config(app: FastAPI) -> uvicorn.Config:
+    """How the page is served."""
+    return uvicorn.Config(
+        app,
+        log_level="warning",
+        server_header=False,
+        proxy_headers=False,  # whose headers are believed is declared, and looked at by the gate
+        ws="none",  # nothing here speaks it, and its library takes memory
+    )
+
+
+def serve(spec: Spec, *, host: str = "127.0.0.1", port: int = 8000) -> None:
+    """Serve the pipeline's page until interrupted; port 0 takes a free one.
+
+    Raises SpecError when the address cannot be had, or others could come in and nothing says how they sign in.
+    """
+    access = spec.page.access
+    if access.sign_in == "none" and not is_local(host):
+        raise SpecError(
+            f"--host: found {host}, which others can reach, and page.access.sign_in says how nobody signs in; wanted "
+            "127.0.0.1, or sign_in: header or oidc in the pipeline file"
+        )
+    app = create_app(spec.ledger_url, pipeline=spec.name, access=access, spec=spec)
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise SpecError(f"cannot listen on {host} port {port}: {error.strerror}; wanted a free port of ours") from error
+    with listener:
+        shown = f"[{host}]" if ":" in host else host
+        print(f"{spec.name}: http://{shown}:{listener.getsockname()[1]}/", flush=True)
+        quick()
+        uvicorn.Server(config(app)).run(sockets=[listener])
+
+
+def _build() -> str:
+    """Names what the pages are made with, so that a browser forgets those made with something else."""
+    files = sorted(path for path in HERE.rglob("*") if path.suffix in {".html", ".css", ".svg", ".js", ".py"})
+    return sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]

@@ -1,0 +1,237 @@
+"""Where everything of a picture goes: the geometry that the templates write down as SVG. Lengths are pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from itertools import groupby
+from math import floor, log10
+from typing import TypeVar
+
+from dashboards.ops.formatting import display
+from forecaster.ledger.store import RecentDay
+
+Point = tuple[float, float]
+LETTER = 10.0  # pixels that a weekday's letter needs
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """What is expected on a day: the median and the 80 % range."""
+
+    date: date
+    median: float
+    low: float
+    high: float
+    open: bool
+
+
+@dataclass(frozen=True)
+class Tick:
+    at: float
+    text: str
+    weekend: bool = False
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A depot's orders over time, drawn for one width."""
+
+    width: float
+    height: float
+    left: float
+    right: float
+    top: float
+    bottom: float
+    border: float  # x between what came and what is expected
+    rows: tuple[Tick, ...]  # grid lines, orders
+    weekdays: tuple[Tick, ...]
+    weeks: tuple[Tick, ...]  # the dates of Mondays
+    closed: tuple[tuple[float, float], ...]  # closed days: left edge, width
+    came: tuple[str, ...]  # polylines, broken where a day is closed or not known
+    dots: tuple[Point, ...]
+    bands: tuple[str, ...]
+    medians: tuple[str, ...]
+    points: tuple[Point, ...]
+    marks: tuple[tuple[float, int, str], ...]  # x, number, what it says
+
+
+def chart(
+    past: Sequence[RecentDay],
+    ahead: Sequence[Ahead],
+    marks: Sequence[tuple[date, str]],
+    *,
+    width: float,
+    height: float,
+    past_days: int,
+    stretch: float = 1.0,
+) -> Chart:
+    """The last `past_days` days and the days ahead, side by side on one scale that starts at 0.
+
+    A day ahead is `stretch` times as wide as one behind. Where days are narrow only those ahead have their letter.
+    `marks` are numbered from 1 in their order; those outside the picture are left out of it, and keep their number.
+    """
+    left, right, top, bottom = 44.0, width - 8, 34.0, height - 42
+    first = ahead[0].date - timedelta(days=past_days)
+    past = [day for day in past if day.date >= first]
+    total = past_days + len(ahead)
+    step = (right - left) / (past_days + len(ahead) * stretch)
+    border = left + past_days * step
+    highest = max([day.demand or 0 for day in past] + [day.high for day in ahead], default=0)
+    ticks = nice(highest)
+
+    def x(day: date) -> float:
+        place = (day - first).days - past_days
+        return border + (place + 0.5) * (step if place < 0 else step * stretch)
+
+    def wide(day: date) -> float:
+        return step if (day - first).days < past_days else step * stretch
+
+    def y(value: float) -> float:
+        return bottom - value / ticks[-1] * (bottom - top)
+
+    shut = [day.date for day in past if not day.open] + [day.date for day in ahead if not day.open]
+    shown = [first + timedelta(days=i) for i in range(total)]
+    known = _runs((day.date, (x(day.date), y(day.demand))) for day in past if day.open and day.demand is not None)
+    days = _runs((day.date, day) for day in ahead if day.open)
+    bands = []
+    for run in days:
+        edge = 0.0 if len(run) > 1 else step * stretch * 0.3  # a lone day gets a body
+        upper = [(x(day.date), y(day.high)) for day in run]
+        lower = [(x(day.date), y(day.low)) for day in reversed(run)]
+        upper = [(upper[0][0] - edge, upper[0][1]), *upper[1:-1], (upper[-1][0] + edge, upper[-1][1])]
+        lower = [(lower[0][0] + edge, lower[0][1]), *lower[1:-1], (lower[-1][0] - edge, lower[-1][1])]
+        bands.append(_path([*upper, *lower]))
+    medians = [[(x(day.date), y(day.median)) for day in run] for run in days]
+    return Chart(
+        width,
+        height,
+        left,
+        right,
+        top,
+        bottom,
+        border=round(border, 1),
+        rows=tuple(Tick(round(y(tick), 1), display.number(tick)) for tick in ticks),
+        weekdays=tuple(
+            Tick(round(x(day), 1), f"{day:%a}"[0], day.weekday() >= 5) for day in shown if wide(day) >= LETTER
+        ),
+        weeks=tuple(
+            Tick(round(min(x(day), width - 20), 1), f"{day.day} {day:%b}") for day in shown if day.weekday() == 0
+        ),
+        closed=tuple((round(x(day) - wide(day) / 2, 1), round(wide(day), 2)) for day in shut),
+        came=tuple(_path(run) for run in known if len(run) > 1),
+        dots=_round(point for run in known for point in run),
+        bands=tuple(bands),
+        medians=tuple(_path(run) for run in medians if len(run) > 1),
+        points=_round(point for run in medians for point in run),
+        marks=tuple(
+            (round(x(day), 1), number, text)
+            for number, (day, text) in enumerate(marks, 1)
+            if first <= day <= ahead[-1].date
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A small bar for each day: one path for all, one for the day that is meant."""
+
+    width: int
+    height: int
+    others: str
+    meant: str
+
+
+def bars(values: Sequence[float], meant: int | None, *, width: int = 84, height: int = 26) -> Bars:
+    """Bars from 0, as high as the picture where the value is largest; 0 is a thin line. What is filled needs no
+    last side."""
+    step, highest = width / max(len(values), 1), max([*values, 0]) or 1
+    drawn = []
+    for i, value in enumerate(values):
+        tall = max(round(value / highest * height), 1)
+        drawn.append(f"M{i * step + 1:.4g} {height}v-{tall}h{step - 2:.4g}v{tall}")
+    chosen = drawn.pop(meant) if meant is not None else ""
+    return Bars(width, height, "".join(drawn), chosen)
+
+
+@dataclass(frozen=True)
+class Trend:
+    """Rates over the weeks, ours in front."""
+
+    width: int
+    height: int
+    left: float
+    right: float
+    rows: tuple[Tick, ...]  # grid lines, percent
+    weeks: tuple[Tick, ...]
+    ours: str
+    rival: str
+    other: str  # empty where nothing is known of a second rival
+    points: tuple[Point, ...]
+
+
+def trend(
+    names: Sequence[str],
+    ours: Sequence[float | None],
+    rival: Sequence[float | None],
+    other: Sequence[float | None] = (),
+    *,
+    width: int = 360,
+    height: int = 200,
+) -> Trend:
+    """Shares from 0, with a name below each week; every second one, or fewer, where they would touch."""
+    left, right, top, bottom = 44.0, width - 22.0, 10.0, height - 26.0
+    known = [share for share in (*ours, *rival, *other) if share is not None]
+    ticks = nice(100 * max([*known, 0.01]), 4)
+    step = (right - left) / max(len(names) - 1, 1)
+    every = -(-len(names) * 46 // int(right - left))
+
+    def points(shares: Sequence[float | None]) -> list[Point]:
+        return [
+            (left + i * step, bottom - 100 * share / ticks[-1] * (bottom - top))
+            for i, share in enumerate(shares)
+            if share is not None
+        ]
+
+    return Trend(
+        width,
+        height,
+        left,
+        right,
+        tuple(
+            Tick(round(bottom - tick / ticks[-1] * (bottom - top), 1), f"{display.number(tick)} %") for tick in ticks
+        ),
+        tuple(
+            Tick(round(left + i * step, 1), name) for i, name in enumerate(names) if (len(names) - 1 - i) % every == 0
+        ),
+        _path(points(ours)),
+        _path(points(rival)),
+        _path(points(other)),
+        _round(points(ours)),
+    )
+
+
+def nice(highest: float, most: int = 5) -> tuple[int, ...]:
+    """Round numbers from 0 to at least `highest`, whole and evenly apart: 163 gives 0, 50, 100, 150, 200."""
+    rough = max(highest / most, 1)
+    ten = 10 ** floor(log10(rough))
+    apart = next(step * ten for step in (1, 2, 5, 10) if step * ten >= rough)
+    above = max(-(-highest // apart), 1)
+    return tuple(int(i * apart) for i in range(int(above) + 1))
+
+
+def _runs(days: Iterable[tuple[date, T]]) -> list[list[T]]:
+    """Values of consecutive days together."""
+    numbered = list(enumerate(days))
+    grouped = groupby(numbered, key=lambda item: item[1][0].toordinal() - item[0])
+    return [[value for _, (_, value) in run] for _, run in grouped]
+
+
+def _path(points: Iterable[Point]) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+
+
+def _round(points: Iterable[Point]) -> tuple[Point, ...]:
+    return tuple((round(x, 1), round(y, 1)) for x, y in points)

@@ -1,0 +1,84 @@
+"""Say numbers, days and instants the way the pages do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from dashboards.ops.formatting import locale
+
+
+def orders(value: float) -> str:
+    """A number of orders, whole, with thousands apart: 2431.4 is "2,431"."""
+    return number(value, 0)
+
+
+def number(value: float, places: int = 0) -> str:
+    """A number with thousands apart, in the way of the reader: "2,431.4" or "2.431,4"."""
+    marks = locale.current()
+    said = f"{value:,.{places}f}" if places else f"{round(value):,}"
+    return said.translate({ord(","): marks.group, ord("."): marks.decimal})
+
+
+def short(value: float) -> str:
+    """A number of orders where there is little room: from 100,000 on in thousands, "445k"."""
+    return f"{number(value / 1000)}k" if round(value) >= 100_000 else orders(value)
+
+
+def percent(share: float, places: int = 1) -> str:
+    """A share: 0.0912 is "9.1 %", in one line."""
+    return f"{number(100 * share, places)}\N{NO-BREAK SPACE}%"
+
+
+def in_one_line(sentence: str) -> str:
+    """A sentence of others, in which no % stands alone on a line."""
+    return sentence.replace(" %", "\N{NO-BREAK SPACE}%")
+
+
+def signed(value: float) -> str:
+    """A change in orders: "+12", "−7", "0"."""
+    whole = round(value)
+    return number(whole) if whole == 0 else f"{'+' if whole > 0 else '−'}{number(abs(whole))}"
+
+
+def signed_percent(share: float) -> str:
+    """A share with its sign: "+1.2 %", "−0.4 %"."""
+    sign = "" if round(abs(share), 3) == 0 else "+" if share > 0 else "−"
+    return sign + percent(abs(share))
+
+
+def span(low: float, high: float) -> str:
+    """From one number to another: "97–163"."""
+    return f"{orders(low)}–{orders(high)}"
+
+
+def day(value: date) -> str:
+    """A day with its weekday: "Wed 18 Jun"."""
+    return f"{value:%a} {value.day} {value:%b}"
+
+
+def short_day(value: date) -> str:
+    return f"{value.day} {value:%b}"
+
+
+def days(values: Sequence[date]) -> str:
+    """A run of days: "Wed 18 Jun – Tue 24 Jun"."""
+    return day(values[0]) if len(values) == 1 else f"{day(values[0])} – {day(values[-1])}"
+
+
+def near(value: date, today: date) -> str:
+    """ "today" or "tomorrow" where it is so, else nothing."""
+    return {today: "today", today + timedelta(days=1): "tomorrow"}.get(value, "")
+
+
+def instant(value: datetime, zone: ZoneInfo) -> str:
+    """An instant on the clocks of a zone: "Wed 18 Jun, 03:24 EDT"."""
+    local = value.astimezone(zone)
+    name = f"{local:%Z}"
+    return f"{day(local.date())}, {local:%H:%M} {name if name.isalpha() else 'UTC' + name}"
+
+
+def count(number: int, one: str) -> str:
+    """ "1 depot", "64 depots"."""
+    return f"{orders(number)} {one}" if number == 1 else f"{orders(number)} {one}s"

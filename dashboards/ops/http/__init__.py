@@ -1,0 +1,1 @@
+"""Answers over HTTP: rendering, caching, refreshing, headers."""

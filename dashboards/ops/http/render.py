@@ -1,0 +1,83 @@
+"""Answer a request from what the shelf holds: once made, kept; sent again only when it has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from dashboards.ops.access import person
+from dashboards.ops.formatting import locale
+from dashboards.ops.formatting.csv import MEDIA_TYPE, Sheet
+from dashboards.ops.http.responses import tagged, unchanged, zipped
+from dashboards.ops.reading.store import Edition, Logbook, Shelf
+from dashboards.ops.views.api_schema import to_json
+
+HTML, JSON = "text/html; charset=utf-8", "application/json"
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Every answer is for the person who asks: it tells of the cities that they see."""
+
+    shelf: Shelf
+
+    def answer(
+        self, request: Request, media_type: str, make: Callable[[Edition], bytes], of: object = None, **asked: Any
+    ) -> Response:
+        """What a publication says; `of` is whatever the answer depends on besides it and the path; `asked` may name a
+        past one, as `Shelf.edition` takes it."""
+        edition, marks = self.shelf.edition(person(request).cities, **asked), _marks(request)
+        tag = self.shelf.tag(edition, request.url.path, media_type, of, marks)
+        with locale.written(marks):  # made first, as it may be that there is no such page
+            found = self.shelf.answer(edition, tag, lambda: make(edition))
+        return unchanged(request, tag) or zipped(request, found.body, found.zipped, media_type, tag)
+
+    def of_nights(self, request: Request, media_type: str, make: Callable[[Logbook], bytes]) -> Response:
+        """What the last nights say; made each time: it changes with every stage of a night, and few ask."""
+        with locale.written(_marks(request)):
+            body = make(self.shelf.logbook(person(request).cities))
+        tag = self.shelf.named(request.url.path, body)
+        return unchanged(request, tag) or tagged(body, media_type, tag)
+
+    def written(
+        self,
+        request: Request,
+        file: str,
+        form: str,
+        make: Callable[[Any], Any],
+        sheet: Callable[[Any], Sheet],
+        *,
+        of_publication: bool = True,
+        **asked: Any,
+    ) -> Response:
+        """A view of the API in the form that was asked for; a CSV is a file to be kept."""
+        media_type = MEDIA_TYPE if form == "csv" else JSON
+
+        def write(source: Edition | Logbook) -> bytes:
+            made = make(source)
+            return sheet(made).csv() if form == "csv" else to_json(made)
+
+        if of_publication:
+            answer = self.answer(request, media_type, write, **asked)
+        else:
+            answer = self.of_nights(request, media_type, write)
+        if form == "csv":
+            answer.headers["Content-Disposition"] = _as_file(file)
+        return answer
+
+
+def attached(csv: bytes, file: str) -> Response:
+    """A CSV that is made for one person: a file, and no browser's cache keeps it."""
+    return Response(csv, media_type=MEDIA_TYPE, headers={"Content-Disposition": _as_file(file)})
+
+
+def _as_file(name: str) -> str:
+    return f'attachment; filename="{name}.csv"'
+
+
+def _marks(request: Request) -> locale.Marks:
+    return locale.marks(request.headers.get("accept-language", ""))

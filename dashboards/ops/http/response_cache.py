@@ -1,0 +1,161 @@
+"""Send an answer again while the ledger is as it was, and for a moment longer, until a newer one has been made.
+
+Behind the gate, before the routes: routing and a thread for each request cost more than the answer. Only what has a tag
+is kept, so no form and nothing that was made for one person; the cities that somebody sees are part of the question.
+When something is published, readers get what was there until the new answer is made, which one does for all
+(`Anew`). Nobody gets what is older than `SOON`, unless its successor is being made; and who has just written on this
+page sees it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dashboards.ops.access.roles import SAFE
+from dashboards.ops.http.refresh_queue import Anew
+from dashboards.ops.http.responses import same
+from dashboards.ops.reading.store import AGAIN, Shelf
+
+SOON = 2.0  # seconds that an answer may be behind what is published
+LATEST = 10.0  # seconds, while the newer answer is being made: thousands of depots take longer than SOON
+MOST = 1024  # answers
+LARGEST = 1_000_000  # bytes of one that is kept
+OF_A_BODY = (b"content-length", b"content-type", b"content-encoding", b"content-disposition")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An answer, and what the ledger's files were like before it was made, when that was (monotonic clock), and after
+    how many writes."""
+
+    stamp: object | None
+    at: float
+    writes: int
+    start: Message
+    body: bytes
+    tag: str
+
+
+class Again:
+    """Keeps the answers of one app."""
+
+    def __init__(self, app: ASGIApp, shelf: Shelf) -> None:
+        self.app, self._shelf = app, shelf
+        self._kept: dict[object, Kept] = {}
+        self._asked: dict[object, asyncio.Event] = {}  # what is being answered for the first time
+        self._writes = 0
+        self._anew = Anew(self._made)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "GET":
+            await self.app(scope, receive, self._noting(scope, send))
+            return
+        headers = Headers(scope=scope)
+        question = _question(scope, headers)
+        if question not in self._kept and (first := self._asked.get(question)) is not None:
+            await first.wait()
+        found = self._kept.get(question)
+        if found is not None and not self._holds(found):
+            found = await self._newer(question, scope, found)
+        if found is None:
+            await self._first(question, scope, receive, send)
+        else:
+            await _sent(found, headers.get("if-none-match", ""), send)
+
+    async def _first(self, question: object, scope: Scope, receive: Receive, send: Send) -> None:
+        """Ask the app; who asks the same meanwhile waits for that."""
+        answered = self._asked.setdefault(question, asyncio.Event())
+        try:
+            await self.app(scope, receive, self._keeping(question, send))
+        finally:
+            answered.set()
+            self._asked.pop(question, None)
+
+    def _holds(self, kept: Kept) -> bool:
+        new = kept.stamp == self._shelf.stamp() and kept.writes == self._writes
+        return new and monotonic() - kept.at <= AGAIN
+
+    async def _newer(self, question: object, scope: Scope, kept: Kept) -> Kept | None:
+        """The answer that was there, where it may still be sent, else the newer one; None: it can't be kept."""
+        age = monotonic() - kept.at
+        may = LATEST if self._anew.is_due(question) else SOON
+        job = self._anew.due(question, scope)
+        if kept.writes == self._writes and age <= may:
+            return kept
+        while True:
+            await job.wait()
+            made = self._kept.get(question)
+            if made is None or made is kept:  # there is no such page any more, or nothing to make it from
+                self._kept.pop(question, None)
+                return None
+            if made.writes == self._writes:
+                return made
+            kept, job = made, self._anew.due(question, scope)
+
+    async def _made(self, question: object, scope: Scope) -> None:
+        """Ask the app for nobody, and keep the answer."""
+        await self.app(dict(scope), _nothing, self._keeping(question, _nowhere))
+
+    def _noting(self, scope: Scope, send: Send) -> Send:
+        """Whoever may have changed something finds it on the next page."""
+        if scope.get("method", "GET") in SAFE:
+            return send
+
+        async def noting(message: Message) -> None:
+            self._writes += 1
+            await send(message)
+
+        return noting
+
+    def _keeping(self, question: object, send: Send) -> Send:
+        """Passes an answer on, and keeps it where it may be sent again."""
+        stamp, now, writes = self._shelf.stamp(), monotonic(), self._writes
+        began: list[Message] = []
+
+        async def keeping(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                tag = Headers(raw=message["headers"]).get("etag")
+                if message["status"] == 200 and tag:
+                    began.append({**message, "headers": list(message["headers"]), "tag": tag})
+            elif began and (message.get("more_body") or len(message["body"]) > LARGEST):
+                began.clear()
+            elif began:
+                start = began.pop()
+                if len(self._kept) >= MOST:
+                    self._kept = {}
+                self._kept[question] = Kept(stamp, now, writes, start, message["body"], start.pop("tag"))
+            await send(message)
+
+        return keeping
+
+
+async def _sent(found: Kept, known: str, send: Send) -> None:
+    """Each time with headers of its own: those outside add to them."""
+    headers, start, body = list(found.start["headers"]), found.start, found.body
+    if same(known, found.tag):
+        headers = [(name, value) for name, value in headers if name not in OF_A_BODY]
+        start, body = {"type": "http.response.start", "status": 304}, b""
+    await send({**start, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _nothing() -> Message:
+    """Nobody sends anything, and nobody goes away: a file's answer listens for that."""
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def _nowhere(_: Message) -> None:
+    pass
+
+
+def _question(scope: Scope, headers: Headers) -> tuple[Any, ...]:
+    gzip = "gzip" in headers.get("accept-encoding", "")
+    cities = scope["state"]["person"].cities if scope.get("state", {}).get("person") else ()
+    return scope["path"], scope["query_string"], headers.get("accept-language", ""), gzip, cities

@@ -1,0 +1,295 @@
+"""What is shown now: the ledger's reader, opened when there is one, and the answers made from what it holds."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from hashlib import sha256
+from time import monotonic
+
+from dashboards.ops.reading import point_in_time
+from dashboards.ops.reading.header import Front, front
+from dashboards.ops.views.health import NIGHTS, fruitless, notice
+from forecaster.errors import LedgerError
+from forecaster.ledger import accuracy, overview
+from forecaster.ledger.accuracy import CITY, DEPOT, Tally
+from forecaster.ledger.store import Head, Ledger, Promotion, PublishedDay, PublishedDepot, PublishedTotal, Run
+
+KEPT_ANSWERS = 512
+UNTOLD = "Told to those who see every city."
+AGAIN = 1.0  # seconds after which the ledger is read in any case
+
+
+class NothingPublished(LedgerError):
+    """The ledger is fine, and no night has published yet."""
+
+
+class NoSuchDepot(LookupError):
+    """The publication has no depot of this id."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is sent, plain and compressed."""
+
+    body: bytes
+    zipped: bytes
+
+    @classmethod
+    def of(cls, body: bytes) -> Answer:
+        return cls(body, gzip.compress(body, 6, mtime=0))
+
+
+@dataclass(frozen=True)
+class Outline:
+    """A publication's depots as the page of all of them needs them, and what was expected before."""
+
+    depots: tuple[PublishedDepot, ...]
+    before: Mapping[tuple[str, date], float]
+
+
+class Outlines:
+    """The outlines that were read last. Who comes while one is being read waits for it, and reads none of their own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: dict[object, Outline] = {}
+
+    def of(self, head: Head, ledger: Ledger) -> Outline:
+        """Raises NothingPublished when it is kept no longer."""
+        named = head.publication_id, head.revised_at
+        with self._lock:
+            if (found := self._found.get(named)) is None:
+                found = _outline(head, ledger)
+                newest = list(self._found.items())[-1:]
+                self._found = {**dict(newest), named: found}
+        return found
+
+
+def _outline(head: Head, ledger: Ledger) -> Outline:
+    with ledger.transaction() as connection:
+        depots = overview.outline(connection, head.publication_id)
+        earlier = overview.before(connection, head)
+        medians = {} if earlier is None else overview.medians(connection, earlier)
+    if not depots:
+        raise NothingPublished("this publication has just been replaced by a newer one; load the page again")
+    return Outline(depots, medians)
+
+
+@dataclass(frozen=True)
+class Edition:
+    """A publication as it reads today to whoever sees some cities, or all: what it says depends on nothing else."""
+
+    head: Head
+    front: Front
+    notice: str | None  # what the last night kept aside
+    ledger: Ledger
+    kept: Outlines
+    cities: frozenset[str] | None = None  # None: all
+    past: bool = False  # not what is up now
+
+    def outline(self) -> tuple[PublishedDepot, ...]:
+        """The depots with the last days before them, without marks: read once for each publication."""
+        return tuple(depot for depot in self.kept.of(self.head, self.ledger).depots if self._sees(depot))
+
+    def before(self) -> Mapping[tuple[str, date], float]:
+        """What the publication before this one expected of a depot and a day, in orders."""
+        found = self.kept.of(self.head, self.ledger).before
+        if self.cities is None:
+            return found
+        seen = {depot.depot_id for depot in self.outline()}
+        return {place: median for place, median in found.items() if place[0] in seen}
+
+    def said_before(self, depot_id: str) -> Mapping[date, PublishedDay]:
+        """What the publications before this one said of a depot's days that are over. Raises NoSuchDepot."""
+        self.depot(depot_id)
+        with self.ledger.transaction() as connection:
+            return overview.said_before(connection, self.head, depot_id)
+
+    def depots(self) -> tuple[PublishedDepot, ...]:
+        if not (found := self.ledger.depots(self.head.publication_id)):
+            raise NothingPublished("this publication has just been replaced by a newer one; load the page again")
+        return tuple(depot for depot in found if self._sees(depot))
+
+    def totals(self) -> tuple[PublishedTotal, ...]:
+        """Who does not see every city does not see the network's: it would tell of the others."""
+        found = self.ledger.totals(self.head.publication_id)
+        if self.cities is None:
+            return found
+        return tuple(total for total in found if total.city and total.city in self.cities)
+
+    def depot(self, depot_id: str) -> PublishedDepot:
+        """Raises NoSuchDepot."""
+        found = self.ledger.depot(self.head.publication_id, depot_id)
+        if found is None or not self._sees(found):
+            raise NoSuchDepot(depot_id)
+        return found
+
+    def _sees(self, depot: PublishedDepot) -> bool:
+        return _sees(self.cities, depot)
+
+
+@dataclass(frozen=True)
+class Logbook:
+    """The last nights of a pipeline, newest first, as they read now; `head` is what is published, if anything is."""
+
+    head: Head | None
+    runs: tuple[Run, ...]
+    now: datetime
+    pipeline: str | None
+    ledger: Ledger
+    kept: Outlines
+    cities: frozenset[str] | None = None  # None: all
+
+    def front(self) -> Front | None:
+        """What every page says about the publication; None before anything is published."""
+        if self.head is None:
+            return None
+        ended = next((run for run in self.runs if run.finished_at is not None), None)
+        return front(self.head, self.now, fruitless(ended, self.head))
+
+    def depots(self) -> tuple[PublishedDepot, ...]:
+        """The depots that are published, as the page of all of them shows them."""
+        found = self.kept.of(self.head, self.ledger).depots if self.head else ()
+        return tuple(depot for depot in found if _sees(self.cities, depot))
+
+    def promotions(self) -> tuple[Promotion, ...]:
+        """Who became champion, the oldest first."""
+        return self.ledger.promotions(self.pipeline) if self.pipeline else ()
+
+    def tallies(self) -> tuple[Tally, ...]:
+        """What came of earlier forecasts. Who does not see every city is told of theirs and of the depots in them."""
+        with self.ledger.transaction() as connection:
+            found = accuracy.kept(connection, self.pipeline) if self.pipeline else ()
+        if self.cities is None:
+            return found
+        seen = {(CITY, city) for city in self.cities} | {(DEPOT, depot.depot_id) for depot in self.depots()}
+        return tuple(tally for tally in found if (tally.part, tally.label) in seen)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the ledger said when its files were as `stamp` tells; `at` is of the monotonic clock."""
+
+    stamp: object | None
+    at: float
+    ledger: Ledger
+    head: Head | None
+    last: Run | None
+
+
+class Shelf:
+    """Hands out editions, and keeps the answers made from the newest one. Threads may share it."""
+
+    def __init__(self, url: str, pipeline: str | None, clock: Callable[[], datetime], build: str) -> None:
+        self._url, self._pipeline, self._clock, self._build = url, pipeline, clock, build
+        self._lock, self._reading = threading.Lock(), threading.Lock()
+        self._ledger: Ledger | None = None
+        self._kept: dict[str, Answer] = {}
+        self._outlines = Outlines()
+        self._seen: Seen | None = None
+        self._kept_for: object = None
+
+    def edition(
+        self, cities: frozenset[str] | None = None, *, as_of: str | None = None, publication: int | None = None
+    ) -> Edition:
+        """What is up now, or what was, for whoever sees these cities (None: all).
+
+        Raises LedgerError when there is no ledger to read, NothingPublished when it is empty, BadAsk and NotKept when
+        something past was asked for that is no instant, or no longer there.
+        """
+        ledger, head, last = self._now()
+        if head is not None and cities is not None:
+            head = replace(head, note=None)  # it may name depots
+        if head is None:
+            whose = f" for {self._pipeline}" if self._pipeline else ""
+            raise NothingPublished(f"nothing has been published{whose} yet; the first `forecaster run` does it")
+        if as_of is not None or publication is not None:
+            found, seen = point_in_time.meant(ledger, head, as_of, publication)
+            found = found if cities is None else replace(found, note=None)
+            return Edition(found, front(found, seen), None, ledger, self._outlines, cities, past=True)
+        shown = front(head, self._clock(), fruitless(last, head))
+        return Edition(head, shown, notice(last), ledger, self._outlines, cities)
+
+    def logbook(self, cities: frozenset[str] | None = None) -> Logbook:
+        """The last nights, whether or not they published. Raises LedgerError when there is no ledger to read.
+
+        What was found in the readings names depots: who does not see every city is told how much, not what.
+        """
+        ledger, head = self._head()
+        newest = ledger.runs(head.pipeline if head else self._pipeline, limit=1, nights=True)
+        runs = ledger.runs(newest[0].pipeline, limit=NIGHTS, nights=True) if newest else ()
+        pipeline = head.pipeline if head else runs[0].pipeline if runs else None
+        told = runs if cities is None else tuple(map(_discreet, runs))
+        return Logbook(head, told, self._clock(), pipeline, ledger, self._outlines, cities)
+
+    def reader(self) -> Ledger:
+        """The ledger, for what is no publication. Raises LedgerError when there is none to read."""
+        return self._head()[0]
+
+    def tag(self, edition: Edition, *asked: object) -> str:
+        """Names one answer: another publication, day, notice or template, other cities, and whatever else is asked,
+        have another tag."""
+        head, said = edition.head, edition.front
+        when = (head.published_at, head.revised_at, said.today, said.fruitless)
+        seen = None if edition.cities is None else sorted(edition.cities)
+        return self.named(head.publication_id, head.pipeline, *when, edition.notice, seen, *asked)
+
+    def named(self, *parts: object) -> str:
+        """The tag of an answer that depends on these parts and on what the pages are made with."""
+        return f'W/"{sha256("|".join(map(str, (*parts, self._build))).encode()).hexdigest()[:32]}"'
+
+    def stamp(self) -> object | None:
+        """What differs as soon as the ledger's files do; None before it was read, and for what is no file."""
+        return self._ledger.stamp() if self._ledger else None
+
+    def _now(self) -> tuple[Ledger, Head | None, Run | None]:
+        """What is published and the last night, read again when the ledger's files have changed, or after a second."""
+        with self._reading:  # one reads for all who come meanwhile
+            stamp = self.stamp()
+            seen = self._seen
+            if seen is not None and stamp is not None and seen.stamp == stamp and monotonic() - seen.at < AGAIN:
+                return seen.ledger, seen.head, seen.last
+            ledger, head = self._head()
+            last = next(iter(ledger.runs(head.pipeline, limit=1, ended=True, nights=True)), None) if head else None
+            self._seen = Seen(stamp, monotonic(), ledger, head, last)
+        return ledger, head, last
+
+    def _head(self) -> tuple[Ledger, Head | None]:
+        ledger = self._ledger or Ledger.open_reader(self._url)
+        try:
+            head = ledger.current(self._pipeline)
+        except LedgerError:
+            self._ledger = None  # the next request looks again from the start
+            raise
+        self._ledger = ledger
+        return ledger, head
+
+    def answer(self, edition: Edition, tag: str, make: Callable[[], bytes]) -> Answer:
+        """The answer of this tag, made and compressed once for an edition."""
+        if edition.past:
+            return Answer.of(make())
+        head, said = edition.head, edition.front
+        shown = (head.publication_id, head.published_at, head.revised_at, said.today, said.fruitless, edition.notice)
+        with self._lock:
+            if self._kept_for != shown or len(self._kept) >= KEPT_ANSWERS:
+                self._kept, self._kept_for = {}, shown
+            kept = self._kept.get(tag)
+        if kept is None:
+            kept = Answer.of(make())
+            with self._lock:
+                if self._kept_for == shown:
+                    self._kept[tag] = kept
+        return kept
+
+
+def _sees(cities: frozenset[str] | None, depot: PublishedDepot) -> bool:
+    return cities is None or depot.attributes.get("city") in cities
+
+
+def _discreet(run: Run) -> Run:
+    found = tuple({**finding, "message": UNTOLD, "places": []} for finding in run.findings)
+    return replace(run, findings=found, message=None, verdict=None)

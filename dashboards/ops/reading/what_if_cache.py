@@ -1,0 +1,52 @@
+"""Keep the shown publication ready to be asked: its desk and bundle are read once, when the first question comes."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from dashboards.ops.reading.store import Edition
+from forecaster.config import Spec
+from forecaster.errors import DeskError
+from forecaster.planning.scenario import ORDERS, Answer, Supposition
+
+if TYPE_CHECKING:
+    from forecaster.planning.what_if import Questions
+
+
+class Kept:
+    """The questions of the newest publication; threads may share it."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._spec = spec
+        self._lock = threading.Lock()
+        self._of: object = None
+        self._questions: Questions | None = None
+
+    def asked(
+        self, edition: Edition, supposed: Supposition | None
+    ) -> tuple[tuple[str, ...], str | None, Answer | None]:
+        """What may be supposed, why no model answers (if so), and the answer where something was supposed.
+
+        Raises what `Questions.of` and `Questions.ask` raise; without a question, a desk that is missing is told.
+        """
+        try:
+            questions = self._ready(edition)
+        except DeskError as error:
+            if supposed is None:
+                return (ORDERS,), str(error), None
+            raise
+        return questions.kinds, questions.missing, questions.ask(supposed) if supposed else None
+
+    def _ready(self, edition: Edition) -> Questions:
+        from forecaster.planning.what_if import (
+            Questions,  # with what forecasts, which a page that nobody asks does without
+        )
+
+        head = edition.head
+        wanted = (head.publication_id, head.revised_at)
+        with self._lock:
+            if self._questions is None or self._of != wanted:
+                self._questions = Questions.of(self._spec.state_folder, edition.ledger.whole(head))
+                self._of = wanted
+            return self._questions

@@ -1,0 +1,1 @@
+"""The addresses of the page and of its API."""

@@ -1,0 +1,119 @@
+"""The routes for admins: links of wall screens, and the audit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from dashboards.ops.access import Person, audit, links, require
+from dashboards.ops.access.context import Door
+from dashboards.ops.routes.api import PREFIX, TROUBLE, sorry
+from forecaster.ledger import access as ledger_access
+
+Admin = Annotated[Person, Depends(require("admin"))]
+
+
+class Wanted(BaseModel):
+    """A link to be made."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    view: str = Field(max_length=64, description="As in the addresses of the API: network, runs.")
+    city: str | None = Field(default=None, max_length=256, description="The one city that it shows; null: all.")
+    days: int = Field(default=90, ge=1, le=ledger_access.MOST_DAYS)
+
+
+@dataclass(frozen=True)
+class LinkOut:
+    link_id: str
+    view: str
+    city: str | None
+    made_at: datetime
+    made_by: str
+    expires_at: datetime
+    revoked_at: datetime | None
+    revoked_by: str | None
+
+
+@dataclass(frozen=True)
+class NewLinkOut:
+    """`address` is told this once: whoever has it may look."""
+
+    link: LinkOut
+    address: str
+
+
+@dataclass(frozen=True)
+class LinksOut:
+    rows: list[LinkOut]
+
+
+@dataclass(frozen=True)
+class EntryOut:
+    at: datetime
+    who: str
+    role: str
+    address: str
+    method: str
+    path: str
+    what: str
+
+
+@dataclass(frozen=True)
+class AuditOut:
+    rows: list[EntryOut]
+
+
+def router(door: Door) -> APIRouter:
+    """Everything here needs the role admin."""
+    routes = APIRouter(prefix=PREFIX, responses=TROUBLE, tags=["access"])
+
+    @routes.get("/links")
+    def listed(admin: Admin) -> LinksOut:
+        """Every link, newest first."""
+        with door.shelf.reader().transaction() as connection:
+            return LinksOut([_out(link) for link in ledger_access.links(connection, door.whose())])
+
+    @routes.post("/links", status_code=201)
+    def make(request: Request, wanted: Wanted, admin: Admin) -> NewLinkOut:
+        """Make a link that opens one view, and one city where it names one."""
+        if wanted.view not in door.views:
+            raise HTTPException(422, f"view: found {wanted.view!r}, wanted one of {', '.join(door.views)}")
+        if wrong := links.unheard_of(door.shelf.reader(), door.whose(), wanted.city):
+            raise HTTPException(422, f"city: {wrong}")
+        base = door.access.url or str(request.base_url).rstrip("/")
+        link = links.new(wanted.view, wanted.city, wanted.days, pipeline=door.whose(), by=admin.name, now=door.clock())
+        with door.writing() as connection:
+            ledger_access.make_link(connection, link)
+            audit(request, links.described(link), connection)
+        return NewLinkOut(_out(link), links.address(door.key, base, link))
+
+    @routes.delete("/links/{link_id}", responses={404: sorry("No such link")})
+    def revoke(request: Request, link_id: Annotated[str, Path(max_length=64)], admin: Admin) -> LinkOut:
+        """Close a link for good."""
+        with door.writing() as connection:
+            if ledger_access.link(connection, link_id) is None:
+                raise HTTPException(404, f"there is no link {link_id!r}")
+            closed = ledger_access.revoke(connection, door.whose(), link_id, by=admin.name, at=door.clock())
+            audit(request, f"revoked {links.described(closed)}", connection)
+        return _out(closed)
+
+    @routes.get("/audit")
+    def audited(admin: Admin, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> AuditOut:
+        """Who wrote what, newest first."""
+        with door.shelf.reader().transaction() as connection:
+            found = ledger_access.entries(connection, door.whose(), limit)
+        names = EntryOut.__dataclass_fields__
+        return AuditOut([EntryOut(**{name: getattr(entry, name) for name in names}) for entry in found])
+
+    return routes
+
+
+def _out(link: ledger_access.Link) -> LinkOut:
+    return LinkOut(**{name: getattr(link, name) for name in LinkOut.__dataclass_fields__})

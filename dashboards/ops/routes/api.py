@@ -1,0 +1,112 @@
+"""The routes of the JSON API: one for each view that is declared, one for a depot, and who asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from dashboards.ops.access import csrf_token, person
+from dashboards.ops.http.render import Desk
+from dashboards.ops.reading.store import Edition
+from dashboards.ops.views.api_schema import FullDepotOut, depot_out
+from dashboards.ops.views.catalogue import VIEWS, View, depot_sheet
+
+PREFIX = "/api/v1"
+LARGEST_ID = 2**31 - 1
+
+Format = Annotated[Literal["json", "csv"], Query(description="A `csv` has the same rows.")]
+AsOf = Annotated[
+    str | None,
+    Query(
+        max_length=64,
+        description="What was up at this instant, as in 2026-10-27T06:00, on the pipeline's clocks where it has no "
+        "offset; of a bare day, what was up at its end.",
+        examples=["2026-10-27T06:00"],
+    ),
+]
+Number = Annotated[int | None, Query(ge=1, le=LARGEST_ID, description="A publication by its id.")]
+
+
+@dataclass(frozen=True)
+class MeOut:
+    """Whoever asks; `cities` are those that they see, null: all. Writes send `csrf` as the header X-CSRF-Token."""
+
+    name: str
+    role: str
+    cities: list[str] | None
+    csrf: str
+
+
+def sorry(description: str) -> dict[str, Any]:
+    """An answer that says in a sentence what went wrong."""
+    schema = {"type": "object", "required": ["detail"], "properties": {"detail": {"type": "string"}}}
+    return {"description": description, "content": {"application/json": {"schema": schema}}}
+
+
+TROUBLE: dict[int | str, dict[str, Any]] = {
+    401: sorry("Nobody has signed in"),
+    403: sorry("Not for this person"),
+    422: sorry("A parameter that says nothing we know"),
+    429: sorry("Too much at once; Retry-After says how long to wait"),
+    503: sorry("The ledger cannot be read, or nothing has been published"),
+}
+GONE: dict[int | str, dict[str, Any]] = {404: sorry("No such depot, or kept no longer")}
+AS_CSV: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "headers": {"ETag": {"schema": {"type": "string"}}}},
+    304: {"description": "What the browser has under this ETag still holds"},
+}
+
+
+def router(desk: Desk) -> APIRouter:
+    """All routes under /api/v1."""
+    routes = APIRouter(prefix=PREFIX, responses=TROUBLE)
+    for view in VIEWS:
+        endpoint = (_of_publication if view.of_publication else _of_nights)(desk, view)
+        gone = GONE if view.of_publication else {}
+        routes.add_api_route(
+            f"/{view.name}",
+            endpoint,
+            response_model=view.out,
+            responses=AS_CSV | gone,
+            name=view.name,
+            description=view.says,
+            tags=["forecasts" if view.of_publication else "nights"],
+        )
+
+    @routes.get("/depots/{depot_id:path}", response_model=FullDepotOut, responses=AS_CSV | GONE, tags=["forecasts"])
+    def depot(
+        request: Request, depot_id: str, as_of: AsOf = None, publication: Number = None, format: Format = "json"
+    ) -> Response:
+        """One depot's forecast with all its quantiles, in orders, and the days before it; as CSV the days ahead."""
+
+        def make(edition: Edition) -> FullDepotOut:
+            return depot_out(edition.head, edition.depot(depot_id), edition.front)
+
+        return desk.written(request, "depot", format, make, depot_sheet, as_of=as_of, publication=publication)
+
+    @routes.get("/me", tags=["access"])
+    def me(request: Request) -> MeOut:
+        """Whoever asks, what they may, and the token that their writes carry."""
+        own = person(request)
+        return MeOut(own.name, own.role, None if own.cities is None else sorted(own.cities), csrf_token(request))
+
+    return routes
+
+
+def _of_publication(desk: Desk, view: View) -> Callable[..., Response]:
+    def endpoint(request: Request, as_of: AsOf = None, publication: Number = None, format: Format = "json") -> Response:
+        return desk.written(request, view.name, format, view.make, view.sheet, as_of=as_of, publication=publication)
+
+    return endpoint
+
+
+def _of_nights(desk: Desk, view: View) -> Callable[..., Response]:
+    def endpoint(request: Request, format: Format = "json") -> Response:
+        return desk.written(request, view.name, format, view.make, view.sheet, of_publication=False)
+
+    return endpoint

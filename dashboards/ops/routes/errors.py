@@ -1,0 +1,99 @@
+"""Say what is wrong: a page with a plain sentence, or for the API the same sentence as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from dashboards.ops.access.links import DeadLink
+from dashboards.ops.http.responses import HEADERS
+from dashboards.ops.reading.point_in_time import BadAsk, NotKept
+from dashboards.ops.reading.store import NoSuchDepot
+from forecaster.errors import LedgerError
+
+HEADINGS = {
+    400: "That cannot be read",
+    401: "Nobody has signed in",
+    403: "Not for you",
+    404: "No such page",
+    422: "That cannot be read",
+    429: "Too much at once",
+    500: "Something went wrong here",
+    503: "No forecasts to show",
+}
+Refuse = Callable[[Request, int, str], Response]
+Page = Callable[..., bytes]
+
+
+def refusing(page: Page) -> Refuse:
+    """Makes the answer to whatever went wrong."""
+
+    def refuse(request: Request, status: int, sentence: str) -> Response:
+        headers = {**HEADERS, "Cache-Control": "no-store"} | ({"Retry-After": "60"} if status == 503 else {})
+        if request.url.path.startswith("/api/"):
+            return JSONResponse({"detail": sentence}, status, headers)
+        heading = HEADINGS.get(status, "That cannot be done")
+        body = page("trouble.html", title=heading, heading=heading, sentence=_sentence(sentence))
+        return Response(body, status, headers, "text/html; charset=utf-8")
+
+    return refuse
+
+
+def handle(app: FastAPI, refuse: Refuse) -> None:
+    """Give the app an answer to each kind of trouble."""
+
+    @app.exception_handler(LedgerError)
+    def no_ledger(request: Request, error: LedgerError) -> Response:
+        return refuse(request, 503, str(error))
+
+    @app.exception_handler(NoSuchDepot)
+    def no_depot(request: Request, error: NoSuchDepot) -> Response:
+        return refuse(request, 404, f"there is no depot “{_short(str(error))}” in the current forecasts")
+
+    @app.exception_handler(NotKept)
+    @app.exception_handler(DeadLink)
+    def not_there(request: Request, error: LookupError) -> Response:
+        return refuse(request, 404, str(error) or "this link opens nothing any more; ask for a new one")
+
+    @app.exception_handler(BadAsk)
+    def bad_ask(request: Request, error: BadAsk) -> Response:
+        return refuse(request, 422, str(error))
+
+    @app.exception_handler(RequestValidationError)
+    def wrong_parameter(request: Request, error: RequestValidationError) -> Response:
+        return refuse(request, 422, "; ".join(_found(each) for each in error.errors()[:5]))
+
+    @app.exception_handler(HTTPException)
+    def no_page(request: Request, error: HTTPException) -> Response:
+        here = _short(request.url.path)
+        sentence = f"there is nothing at {here}" if error.detail == "Not Found" else str(error.detail)
+        answer = refuse(request, error.status_code, sentence)
+        answer.headers.update(error.headers or {})
+        return answer
+
+    @app.exception_handler(Exception)
+    def our_fault(request: Request, error: Exception) -> Response:
+        return refuse(
+            request, 500, "the page could not be made; the forecasts are untouched, and the server's log says more"
+        )
+
+
+def _found(error: dict[str, object]) -> str:
+    """What was found where, and what was wanted."""
+    place, message = error.get("loc", ()), str(error.get("msg", "")).removeprefix("Input should be ")
+    where = ".".join(str(part) for part in place[1:]) if isinstance(place, tuple | list) else ""
+    return f"{where or 'the request'}: found {_short(repr(error.get('input')))}, wanted {message}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 200 else text[:199] + "…"
+
+
+def _sentence(text: str) -> str:
+    """With a capital and a full stop."""
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!")) else ".")

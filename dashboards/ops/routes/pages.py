@@ -1,0 +1,119 @@
+"""The pages that people read, and the worker that shows them again where there is no connection."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from fastapi import APIRouter, Request
+from fastapi.responses import FileResponse, Response
+
+from dashboards.ops.http.render import HTML, Desk
+from dashboards.ops.reading.store import Edition, Logbook
+from dashboards.ops.views.accuracy import Asked as Weeks
+from dashboards.ops.views.accuracy import accuracy
+from dashboards.ops.views.champion import champion
+from dashboards.ops.views.depot import depot_page
+from dashboards.ops.views.depot_table import SORTS, Asked, board
+from dashboards.ops.views.freshness import freshness
+from dashboards.ops.views.health import health
+from dashboards.ops.views.network import network
+from dashboards.ops.views.roster import roster
+from dashboards.ops.views.wall import wall
+
+WORKER = Path(__file__).parents[1] / "static" / "worker.js"
+GET = ["GET", "HEAD"]
+
+
+class Page(Protocol):
+    """Fills a template."""
+
+    def __call__(self, name: str, **values: object) -> bytes: ...
+
+
+def pages(desk: Desk, page: Page, *, plans: bool = False) -> APIRouter:
+    """The routes of all pages that are for reading; `plans` says whether there are those for planners too. Each has its
+    view in `views.catalogue`."""
+    router = APIRouter(include_in_schema=False)
+    _of_the_publication(router, desk, page, plans)
+    _of_the_past(router, desk, page)
+
+    @router.get("/worker.js")
+    def worker() -> Response:
+        # It lies at the root, since a worker sees no page above it, and a browser asks for it anew each day.
+        return FileResponse(WORKER, media_type="text/javascript", headers={"Cache-Control": "no-cache"})
+
+    return router
+
+
+def _of_the_publication(router: APIRouter, desk: Desk, page: Page, plans: bool) -> None:
+    @router.api_route("/", methods=GET)
+    def network_page(request: Request) -> Response:
+        asked = Asked.of(request.query_params)
+
+        def make(edition: Edition) -> bytes:
+            depots = edition.outline()
+            view = network(edition.head, depots, edition.front, edition.totals(), edition.cities is not None)
+            rows = board(edition.head, depots, edition.front, edition.before(), asked)
+            said = {"network": view, "board": rows, "sorts": SORTS, "notice": edition.notice}
+            return page("network.html", front=edition.front, **said)
+
+        return desk.answer(request, HTML, make, asked)
+
+    @router.api_route("/depot/{depot_id:path}", methods=GET)
+    def one_depot(request: Request, depot_id: str) -> Response:
+        def make(edition: Edition) -> bytes:
+            view = depot_page(edition.head, edition.depot(depot_id), edition.front, edition.said_before(depot_id))
+            return page("depot.html", front=edition.front, depot=view, plans=plans)
+
+        return desk.answer(request, HTML, make)
+
+    @router.api_route("/roster", methods=GET)
+    def rosters(request: Request) -> Response:
+        city = request.query_params.get("city", "")
+
+        def make(edition: Edition) -> bytes:
+            view = roster(edition.head, edition.outline(), edition.front, city)
+            return page("roster.html", front=edition.front, roster=view)
+
+        return desk.answer(request, HTML, make, city)
+
+    @router.api_route("/wall", methods=GET)
+    def wall_screen(request: Request) -> Response:
+        city = request.query_params.get("city", "")
+
+        def make(edition: Edition) -> bytes:
+            depots = edition.outline()
+            whole = network(edition.head, depots, edition.front, edition.totals(), edition.cities is not None)
+            view = wall(edition.head, depots, edition.front, whole, edition.before(), city)
+            return page("wall.html", front=edition.front, wall=view)
+
+        return desk.answer(request, HTML, make, city)
+
+
+def _of_the_past(router: APIRouter, desk: Desk, page: Page) -> None:
+    @router.api_route("/accuracy", methods=GET)
+    def accuracy_page(request: Request) -> Response:
+        asked = Weeks.of(request.query_params)
+
+        def make(book: Logbook) -> bytes:
+            title = (book.head.title or book.head.pipeline) if book.head else "Depot forecasts"
+            return page("accuracy.html", title=title, accuracy=accuracy(book.tallies(), book.runs, asked))
+
+        return desk.of_nights(request, HTML, make)
+
+    @router.api_route("/champion", methods=GET)
+    def champion_page(request: Request) -> Response:
+        def make(book: Logbook) -> bytes:
+            view = champion(book.head, book.promotions(), book.runs, book.tallies())
+            return page("champion.html", front=book.front(), champion=view)
+
+        return desk.of_nights(request, HTML, make)
+
+    @router.api_route("/health", methods=GET)
+    def health_page(request: Request) -> Response:
+        def make(book: Logbook) -> bytes:
+            fresh = freshness(book.head, book.depots(), book.runs, book.now)
+            return page("health.html", health=health(book.runs, book.head, book.now), fresh=fresh)
+
+        return desk.of_nights(request, HTML, make)

@@ -1,0 +1,209 @@
+"""The views of the API that are one list: a row is the same in JSON and in CSV."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from dashboards.ops.reading.header import three
+from dashboards.ops.reading.store import Edition, Logbook
+from dashboards.ops.views.api_schema import AboutOut, TotalOut, about, totals_out
+
+
+@dataclass(frozen=True)
+class DepotDayRow:
+    """What a depot has to expect on a day: the median and the ends of the 80 % range, in orders."""
+
+    depot_id: str
+    city: str | None
+    target_date: date
+    open: bool
+    low: float
+    median: float
+    high: float
+    drivers: int | None
+
+
+@dataclass(frozen=True)
+class DepotsOut:
+    about: AboutOut
+    rows: list[DepotDayRow]
+
+
+@dataclass(frozen=True)
+class NetworkOut:
+    """The day in front, which is tomorrow where tomorrow is forecast."""
+
+    about: AboutOut
+    target_date: date
+    rows: list[DepotDayRow]
+
+
+@dataclass(frozen=True)
+class TotalsOut:
+    about: AboutOut
+    rows: list[TotalOut]
+
+
+@dataclass(frozen=True)
+class RosterRow:
+    """Whom a depot rosters on a day; costs are in the unit of `staffing`, and loans are of vans."""
+
+    depot_id: str
+    city: str | None
+    target_date: date
+    open: bool
+    drivers: int | None
+    vans: int | None
+    chance_short: float | None
+    cost: float | None
+    one_more: float | None
+    one_fewer: float | None
+    borrowed: list[tuple[str, int]]
+    lent: list[tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class RostersOut:
+    about: AboutOut
+    rows: list[RosterRow]
+
+
+@dataclass(frozen=True)
+class PublicationRow:
+    publication_id: int
+    run_id: str
+    published_at: datetime
+    as_of: datetime
+    cutoff: date
+    tier: str
+    model: str
+    shown: bool
+
+
+@dataclass(frozen=True)
+class PublicationsOut:
+    """Every publication that is kept, newest first."""
+
+    rows: list[PublicationRow]
+
+
+@dataclass(frozen=True)
+class ChampionRow:
+    at: datetime
+    bundle_digest: str
+    model_version: str | None
+    previous_digest: str | None
+    run_id: str
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class ChampionsOut:
+    """Who became champion when, newest first."""
+
+    rows: list[ChampionRow]
+
+
+@dataclass(frozen=True)
+class AccuracyRow:
+    """Sums over the `days` depot-days of a week that are known, in orders; `error` is forecast minus actual, `covered`
+    how many lay inside the 80 % range. `part` is all, horizon, city, weekday or depot, and `label` which."""
+
+    week: date  # its Monday
+    model: str
+    part: str
+    label: str
+    days: int
+    actual: float
+    error: float
+    absolute: float
+    covered: int | None
+    wape: float | None
+    bias: float | None
+    coverage: float | None
+
+
+@dataclass(frozen=True)
+class AccuracyOut:
+    """What came of earlier forecasts, the oldest week first. Who does not see every city gets theirs."""
+
+    rows: list[AccuracyRow]
+
+
+def depots(edition: Edition) -> DepotsOut:
+    return DepotsOut(about(edition.head, edition.front), _days(edition))
+
+
+def network(edition: Edition) -> NetworkOut:
+    day = edition.front.target_dates[edition.front.meant]
+    rows = [row for row in _days(edition) if row.target_date == day]
+    return NetworkOut(about(edition.head, edition.front), day, rows)
+
+
+def totals(edition: Edition) -> TotalsOut:
+    rows = totals_out(edition.head, edition.depots(), edition.front, edition.totals())
+    return TotalsOut(about(edition.head, edition.front), rows)
+
+
+def rosters(edition: Edition) -> RostersOut:
+    rows = []
+    for depot in edition.depots():
+        for day in depot.days:
+            plan = day.roster
+            rows.append(
+                RosterRow(
+                    depot.depot_id,
+                    depot.attributes.get("city"),
+                    day.target_date,
+                    day.open,
+                    day.drivers,
+                    plan.vans if plan else None,
+                    plan.chance_short if plan else None,
+                    plan.cost if plan else None,
+                    plan.one_more if plan else None,
+                    plan.one_fewer if plan else None,
+                    [(name, count) for name, count in plan.borrowed] if plan else [],
+                    [(name, count) for name, count in plan.lent] if plan else [],
+                )
+            )
+    return RostersOut(about(edition.head, edition.front), rows)
+
+
+def publications(book: Logbook) -> PublicationsOut:
+    if book.head is None:
+        return PublicationsOut([])
+    shown = book.head.publication_id
+    names = [name for name in PublicationRow.__dataclass_fields__ if name != "shown"]
+    return PublicationsOut(
+        [
+            PublicationRow(**{name: getattr(head, name) for name in names}, shown=head.publication_id == shown)
+            for head in book.ledger.publications(book.head.pipeline)
+        ]
+    )
+
+
+def champions(book: Logbook) -> ChampionsOut:
+    names = tuple(ChampionRow.__dataclass_fields__)
+    found = book.ledger.promotions(book.head.pipeline)[::-1] if book.head else ()
+    return ChampionsOut([ChampionRow(**{name: getattr(each, name) for name in names}) for each in found])
+
+
+def accuracy(book: Logbook) -> AccuracyOut:
+    names = tuple(AccuracyRow.__dataclass_fields__)
+    return AccuracyOut([AccuracyRow(**{name: getattr(each, name) for name in names}) for each in book.tallies()])
+
+
+def _days(edition: Edition) -> list[DepotDayRow]:
+    rows = []
+    for depot in edition.depots():
+        for day in depot.days:
+            told = three(day, edition.head.levels)
+            city = depot.attributes.get("city")
+            rows.append(
+                DepotDayRow(
+                    depot.depot_id, city, day.target_date, day.open, told.low, told.median, told.high, day.drivers
+                )
+            )
+    return rows

@@ -1,0 +1,188 @@
+"""The publication as JSON: the values behind the pages, with their units in the field names or the descriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from dashboards.ops.reading.header import Front, three
+from dashboards.ops.views.network import drivers, together
+from forecaster.ledger.store import (
+    Head,
+    PublishedChange,
+    PublishedDay,
+    PublishedDepot,
+    PublishedOverride,
+    PublishedRoster,
+    PublishedTotal,
+)
+
+
+@dataclass(frozen=True)
+class DayOut:
+    """Orders expected on a day: the median and the ends of the 80 % range."""
+
+    target_date: date
+    open: bool
+    low: float
+    median: float
+    high: float
+    drivers: int | None
+
+
+@dataclass(frozen=True)
+class DepotOut:
+    depot_id: str
+    attributes: Mapping[str, str]
+    days: list[DayOut]
+
+
+@dataclass(frozen=True)
+class TotalOut:
+    """All depots of a city, or of the network, together on a day: the median of their sum and the ends of its 80 %
+    range, which are less far apart than the sums of the depots' are."""
+
+    city: str | None  # None: the network
+    target_date: date
+    low: float
+    median: float
+    high: float
+    drivers: int | None
+
+
+@dataclass(frozen=True)
+class AboutOut:
+    """How good the publication is, and by what it was made."""
+
+    publication_id: int
+    pipeline: str
+    run_id: str
+    published_at: datetime
+    as_of: datetime
+    cutoff: date
+    tier: str
+    meaning: str
+    stale: str | None
+    fruitless: str | None
+    model: str
+    bundle_digest: str | None
+    timezone: str
+    note: str | None
+
+
+@dataclass(frozen=True)
+class PublicationOut:
+    about: AboutOut
+    totals: list[TotalOut]
+    depots: list[DepotOut]
+
+
+@dataclass(frozen=True)
+class FullDayOut:
+    """A day with every quantile, aligned with `levels`."""
+
+    target_date: date
+    horizon: int
+    open: bool
+    quantiles: list[float]
+    drivers: int | None
+    roster: PublishedRoster | None
+    override: PublishedOverride | None  # whose numbers these are, and the model's
+    change: PublishedChange | None  # of the median since the forecast of the day before
+
+
+@dataclass(frozen=True)
+class RecentOut:
+    date: date
+    orders: float | None
+    open: bool
+
+
+@dataclass(frozen=True)
+class MarkOut:
+    date: date
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True)
+class FullDepotOut:
+    about: AboutOut
+    depot_id: str
+    attributes: Mapping[str, str]
+    levels: list[float]
+    days: list[FullDayOut]
+    recent: list[RecentOut]
+    marks: list[MarkOut]
+
+
+def publication_out(
+    head: Head, depots: tuple[PublishedDepot, ...], front: Front, totals: tuple[PublishedTotal, ...]
+) -> PublicationOut:
+    """Every depot with its median and range, and what they have together, where that was published."""
+    made = [
+        DepotOut(depot.depot_id, depot.attributes, [_day(day, head.levels) for day in depot.days]) for depot in depots
+    ]
+    return PublicationOut(about(head, front), totals_out(head, depots, front, totals), made)
+
+
+def totals_out(
+    head: Head, depots: tuple[PublishedDepot, ...], front: Front, totals: tuple[PublishedTotal, ...]
+) -> list[TotalOut]:
+    """The network first, then by city; by day."""
+    summed = []
+    for city, days in together(totals, head.levels).items():
+        own = [depot for depot in depots if not city or depot.attributes.get("city") == city]
+        for i, (day, each) in enumerate(zip(front.target_dates, days, strict=True)):
+            summed.append(TotalOut(city or None, day, each.low, each.median, each.high, drivers(own, i)))
+    return summed
+
+
+def depot_out(head: Head, depot: PublishedDepot, front: Front) -> FullDepotOut:
+    """One depot with all its quantiles, readings and named days."""
+    return FullDepotOut(
+        about(head, front),
+        depot.depot_id,
+        depot.attributes,
+        list(head.levels),
+        [_full(day) for day in depot.days],
+        [RecentOut(d.date, d.demand, d.open) for d in depot.recent],
+        [MarkOut(m.date, m.kind, m.name) for m in depot.marks],
+    )
+
+
+def to_json(value: Any) -> bytes:
+    return TypeAdapter(type(value)).dump_json(value)
+
+
+def _day(day: PublishedDay, levels: tuple[float, ...]) -> DayOut:
+    numbers = three(day, levels)
+    return DayOut(day.target_date, day.open, numbers.low, numbers.median, numbers.high, day.drivers)
+
+
+def _full(day: PublishedDay) -> FullDayOut:
+    shown = (day.target_date, day.horizon, day.open, list(day.quantiles), day.drivers)
+    return FullDayOut(*shown, day.roster, day.override, day.change)
+
+
+def about(head: Head, front: Front) -> AboutOut:
+    return AboutOut(
+        head.publication_id,
+        head.pipeline,
+        head.run_id,
+        head.published_at,
+        head.as_of,
+        head.cutoff,
+        head.tier,
+        front.meaning,
+        front.stale,
+        front.fruitless,
+        head.model,
+        head.bundle_digest,
+        head.timezone,
+        head.note,
+    )

@@ -1,0 +1,96 @@
+"""Who forecasts, since when and why, who did before, and what the last nights' verdicts were."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from zoneinfo import ZoneInfo
+
+from dashboards.ops.formatting import display
+from dashboards.ops.views.accuracy import worth
+from forecaster.ledger.accuracy import Tally
+from forecaster.ledger.records import before_champion
+from forecaster.ledger.store import Head, Promotion, Run
+
+SHOWN = 20  # promotions
+COMMAND = 'forecaster rollback FILE --reason "why"'
+
+
+@dataclass(frozen=True)
+class Reign:
+    """A promotion, as the table shows it."""
+
+    at: str
+    name: str
+    bundle: str
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class VerdictLine:
+    began: str
+    admitted: bool
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Champion:
+    title: str
+    reigning: Reign | None
+    since: str
+    shown: str  # who made what the pages show
+    tier: str
+    reigns: tuple[Reign, ...]  # newest first
+    verdicts: tuple[VerdictLine, ...]  # newest first
+    command: str | None  # None: there is nobody to go back to
+    back_to: Reign | None
+    worth: str  # what forecasts missed lately, beside their rivals
+
+
+def champion(
+    head: Head | None, promotions: Sequence[Promotion], runs: Sequence[Run], tallies: Sequence[Tally] = ()
+) -> Champion:
+    """Promotions are oldest first, runs newest first. Instants are in the publication's zone, else in UTC."""
+    zone = ZoneInfo(head.timezone if head else "UTC")
+    last = promotions[-1] if promotions else None
+    previous = before_champion(promotions)
+    return Champion(
+        (head.title or head.pipeline) if head else "Depot forecasts",
+        _reign(last, zone) if last else None,
+        display.instant(_since(promotions).at, zone) if last else "",
+        head.model if head else "",
+        head.tier if head else "",
+        tuple(_reign(each, zone) for each in reversed(promotions[-SHOWN:])),
+        tuple(_verdict(run, zone) for run in runs if run.verdict is not None),
+        COMMAND if previous else None,
+        _reign(previous, zone) if previous else None,
+        worth(tallies),
+    )
+
+
+def _since(promotions: Sequence[Promotion]) -> Promotion:
+    """The promotion with which the reigning bundle came; later ones confirmed it."""
+    first = promotions[-1]
+    for each in reversed(promotions):
+        if each.bundle_digest != first.bundle_digest:
+            break
+        first = each
+    return first
+
+
+def _reign(each: Promotion, zone: ZoneInfo) -> Reign:
+    name = f"version {each.model_version}" if each.model_version else "no version"
+    return Reign(display.instant(each.at, zone), name, each.bundle_digest[:12], each.by, _said(each.reason))
+
+
+def _verdict(run: Run, zone: ZoneInfo) -> VerdictLine:
+    verdict = run.verdict or {}
+    objections = [str(each) for each in verdict.get("objections", ())]
+    admitted = bool(verdict.get("admitted"))
+    sentence = display.in_one_line("; ".join(objections)) or ("No objection." if admitted else "–")
+    return VerdictLine(display.instant(run.started_at, zone), admitted, sentence)
+
+
+def _said(text: str) -> str:
+    return display.in_one_line(text[:1].upper() + text[1:])

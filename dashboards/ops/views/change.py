@@ -1,0 +1,88 @@
+"""Why a day's forecast is another one than the day before: one sentence and one small bar."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from dashboards.ops.formatting import display
+from forecaster.ledger.store import PublishedDay
+
+SAID = {
+    "calendar": "what is known of the days ahead",
+    "restated": "corrected counts",
+    "actuals": "orders that came since",
+    "model": "another model",
+    "calibration": "its calibration",
+    "override": "planners",
+}
+NONE_BEFORE = "No forecast of this day was published the day before."
+WIDTH, HEIGHT = 84, 12
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of the bar, in pixels from its left end."""
+
+    x: float
+    width: float
+    name: str  # of the part, which its colour follows
+
+
+@dataclass(frozen=True)
+class Why:
+    """`moved` is signed, as in "+12"; empty where there is nothing to compare with."""
+
+    day: str
+    moved: str
+    sentence: str
+    middle: float  # where the bar has its 0
+    pieces: tuple[Piece, ...]
+
+
+def why(days: Sequence[PublishedDay]) -> tuple[Why, ...]:
+    """The changes of some days, their bars on one scale: what made a day more lies right of 0, what made it less left
+    of it."""
+    changes = [day.change.parts for day in days if day.change]
+    less = max((_sum(parts, -1) for parts in changes), default=0)
+    more = max((_sum(parts, 1) for parts in changes), default=0)
+    return tuple(_one(day, less, WIDTH / ((less + more) or 1)) for day in days)
+
+
+def _one(day: PublishedDay, less: int, scale: float) -> Why:
+    change = day.change
+    if change is None:
+        return Why(display.day(day.target_date), "", NONE_BEFORE, 0, ())
+    said = [f"{SAID.get(name, name)} {signed(orders)}" for name, orders in change.parts if orders]
+    before = f"{display.orders(change.before)} on {display.day(change.since)}"
+    if said:
+        sentence = f"{before}, {display.orders(change.before + change.total)} now: {', '.join(said)}."
+    else:
+        sentence = f"{before}, and the same now."
+    middle = round(less * scale, 2)
+    return Why(
+        display.day(day.target_date), signed(change.total), sentence, middle, _pieces(change.parts, less * scale, scale)
+    )
+
+
+def signed(orders: int) -> str:
+    """With its sign: "+12", "−3", "0"."""
+    return f"+{orders:,}" if orders > 0 else f"−{-orders:,}" if orders else "0"
+
+
+def _sum(parts: Iterable[tuple[str, int]], sign: int) -> int:
+    return sum(abs(orders) for _, orders in parts if orders * sign > 0)
+
+
+def _pieces(parts: Iterable[tuple[str, int]], middle: float, scale: float) -> tuple[Piece, ...]:
+    left = right = middle
+    pieces = []
+    for name, orders in parts:
+        width = abs(orders) * scale
+        if orders < 0:
+            left -= width
+        if orders:
+            pieces.append(Piece(round(left if orders < 0 else right, 2), round(width, 2), name))
+        if orders > 0:
+            right += width
+    return tuple(pieces)

@@ -1,0 +1,209 @@
+"""Every depot as one row: what is expected today and tomorrow, who is rostered, what changed, what to look at first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+from urllib.parse import urlencode
+
+from dashboards.ops.formatting import display
+from dashboards.ops.formatting.charts import Bars, bars
+from dashboards.ops.reading.header import Front, href, three
+from dashboards.ops.views.roster_text import chance
+from forecaster.ledger.store import Head, PublishedDay, PublishedDepot
+
+ROWS = 100  # on one page
+MOVED = 0.15  # share of what was expected before that is worth a look
+MOVED_LEAST = 10  # orders
+SHORT = 0.5  # chance of being short that is worth a look
+SORTS: Mapping[str, str] = {
+    "attention": "what needs attention first",
+    "depot": "by name",
+    "orders": "most orders first",
+    "drivers": "most drivers first",
+    "change": "largest change first",
+}
+Before = Mapping[tuple[str, date], float]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which rows a reader wants to see, in which order; anything unknown means the whole in the usual order."""
+
+    sort: str = "attention"
+    city: str = ""
+    search: str = ""
+    page: int = 1
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> Asked:
+        sort, page = query.get("sort", ""), query.get("page", "")
+        return cls(
+            sort if sort in SORTS else "attention",
+            query.get("city", "")[:200],
+            query.get("q", "").strip()[:100],
+            min(int(page), 100_000) if page.isascii() and page.isdigit() and len(page) < 7 and int(page) else 1,
+        )
+
+    def to(self, **changes: Any) -> str:
+        """The address of the same with changes; a change of what is shown leads to its first page."""
+        said = {"sort": self.sort, "city": self.city, "q": self.search, "page": 1, **changes}
+        usual = {"sort": "attention", "city": "", "q": "", "page": 1}
+        query = urlencode({name: value for name, value in said.items() if value != usual[name]})
+        return f"/?{query}#depots" if query else "/#depots"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A day of a depot."""
+
+    open: bool
+    orders: str
+    range: str
+
+
+@dataclass(frozen=True)
+class Row:
+    depot_id: str
+    href: str
+    city: str
+    tier: str
+    today: Cell | None
+    meant: Cell
+    drivers: str
+    vans: str
+    change: str  # since the publication before; empty where that said nothing of the day
+    reasons: tuple[str, ...]  # why it needs attention
+    week: Bars
+    week_text: str
+
+
+@dataclass(frozen=True)
+class Board:
+    rows: tuple[Row, ...]
+    asked: Asked
+    found: int  # depots that are meant by city and search
+    attention: int  # of them, those that need it
+    pages: int
+    cities: tuple[str, ...]
+    staffed: bool
+    vans: bool
+    today: bool
+    compared: bool  # with what was published before
+
+
+def board(head: Head, depots: Sequence[PublishedDepot], front: Front, before: Before, asked: Asked) -> Board:
+    """The rows that are asked for; `before` is what the publication before this one said."""
+    wanted = [each for each in depots if _meant(each, asked)]
+    told = {each.depot_id: reasons(each, head, front, before) for each in wanted}
+    ordered = sorted(wanted, key=_order(asked.sort, head, front, before, told))
+    pages = max(-(-len(ordered) // ROWS), 1)
+    page = min(asked.page, pages)
+    shown = ordered[(page - 1) * ROWS : page * ROWS]
+    today = today_of(front)
+    return Board(
+        tuple(_row(each, head, front, today, before, told[each.depot_id]) for each in shown),
+        Asked(asked.sort, asked.city, asked.search, page),
+        len(ordered),
+        sum(bool(each) for each in told.values()),
+        pages,
+        tuple(sorted({city_of(each) for each in depots} - {""})),
+        any(day.drivers is not None for each in depots for day in each.days),
+        any(day.roster is not None and day.roster.vans is not None for each in depots for day in each.days),
+        today is not None,
+        bool(before),
+    )
+
+
+def reasons(depot: PublishedDepot, head: Head, front: Front, before: Before) -> tuple[str, ...]:
+    """Why this depot needs a look, the gravest first."""
+    found = []
+    missing = [day for day in depot.recent if day.open and day.demand is None]
+    if missing:
+        found.append(f"no count for {display.day(missing[-1].date)}")
+    day = depot.days[front.meant]
+    if day.roster is not None and day.open and day.roster.chance_short >= SHORT:
+        found.append(f"{chance(day.roster.chance_short)} of being short")
+    change, was = change_of(depot, day, head, before)
+    if not day.open and was >= MOVED_LEAST:
+        found.append(f"closed; {display.orders(was)} orders were said before")
+    elif change is not None and abs(change) >= max(MOVED_LEAST, MOVED * was):
+        share = f" ({display.percent(abs(change) / was, 0)})" if was > 0 else ""
+        found.append(f"{display.orders(abs(change))}{share} {'more' if change > 0 else 'fewer'} than was said before")
+    if depot.tier is not None and depot.tier != head.tier:
+        found.append("the same weekdays before are repeated: the model does not know this depot")
+    return tuple(found)
+
+
+def change_of(depot: PublishedDepot, day: PublishedDay, head: Head, before: Before) -> tuple[float | None, float]:
+    """What is expected now minus what was expected before, and the latter; None where nothing was said before."""
+    was = before.get((depot.depot_id, day.target_date))
+    return (None, 0.0) if was is None else (three(day, head.levels).median - was, was)
+
+
+def today_of(front: Front) -> int | None:
+    """Where today stands among the target days, unless it is the day in front."""
+    found = front.target_dates.index(front.today) if front.today in front.target_dates else None
+    return None if found == front.meant else found
+
+
+def city_of(depot: PublishedDepot) -> str:
+    return depot.attributes.get("city", "")
+
+
+def _meant(depot: PublishedDepot, asked: Asked) -> bool:
+    if asked.city and city_of(depot) != asked.city:
+        return False
+    said = " ".join((depot.depot_id, *depot.attributes.values())).casefold()
+    return all(word in said for word in asked.search.casefold().split())
+
+
+def _order(
+    sort: str, head: Head, front: Front, before: Before, told: Mapping[str, tuple[str, ...]]
+) -> Callable[[PublishedDepot], Any]:
+    def key(depot: PublishedDepot) -> tuple[Any, ...]:
+        day, place = depot.days[front.meant], (city_of(depot), depot.depot_id)
+        if sort == "depot":
+            return (depot.depot_id,)
+        if sort == "orders":
+            return (-three(day, head.levels).median, *place)
+        if sort == "drivers":
+            return (-(day.drivers or 0), *place)
+        change = abs(change_of(depot, day, head, before)[0] or 0.0)
+        return (-change, *place) if sort == "change" else (-len(told[depot.depot_id]), *place)
+
+    return key
+
+
+def _row(
+    depot: PublishedDepot, head: Head, front: Front, today: int | None, before: Before, told: tuple[str, ...]
+) -> Row:
+    day = depot.days[front.meant]
+    medians = [three(each, head.levels).median for each in depot.days]
+    change, _ = change_of(depot, day, head, before)
+    said = (
+        f"{at.target_date:%a} {display.orders(value) if at.open else 'closed'}"
+        for at, value in zip(depot.days, medians, strict=True)
+    )
+    vans = day.roster.vans if day.roster is not None else None
+    return Row(
+        depot.depot_id,
+        href(depot.depot_id),
+        city_of(depot),
+        depot.tier or head.tier,
+        None if today is None else _cell(depot.days[today], head),
+        _cell(day, head),
+        display.number(day.drivers) if day.drivers is not None and day.open else "–",
+        display.number(vans) if vans is not None and day.open else "–",
+        "" if change is None else display.signed(change),
+        told,
+        bars(medians, front.meant),
+        ", ".join(said),
+    )
+
+
+def _cell(day: PublishedDay, head: Head) -> Cell:
+    numbers = three(day, head.levels)
+    return Cell(day.open, display.orders(numbers.median), display.span(numbers.low, numbers.high))

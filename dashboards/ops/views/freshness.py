@@ -1,0 +1,63 @@
+"""How new everything is, and what is late: the night, the publication, the depots' last counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from dashboards.ops.formatting import display
+from dashboards.ops.reading.header import href
+from forecaster.ledger.store import Head, PublishedDepot, Run
+
+NIGHTLY = timedelta(hours=26)  # after which the next night is late
+NAMED = 20  # depots without a count
+
+
+@dataclass(frozen=True)
+class Fresh:
+    published: str
+    reading: str
+    age: str  # of the newest reading
+    late: tuple[str, ...]  # sentences
+    silent: tuple[tuple[str, str], ...]  # depots without a count of the newest day: id, address
+    others: int  # of them, those not named
+    aside: int  # rows that the last night kept aside
+
+
+def freshness(head: Head | None, depots: Sequence[PublishedDepot], runs: Sequence[Run], now: datetime) -> Fresh | None:
+    """None before anything is published; runs are newest first."""
+    if head is None:
+        return None
+    zone = ZoneInfo(head.timezone)
+    age = (now.astimezone(zone).date() - head.cutoff).days
+    silent = [
+        each.depot_id
+        for each in depots
+        if any(day.date == head.cutoff and day.open and day.demand is None for day in each.recent)
+    ]
+    ended = next((run for run in runs if run.finished_at is not None), None)
+    return Fresh(
+        display.instant(head.published_at, zone),
+        display.day(head.cutoff),
+        display.count(age, "day"),
+        _late(head, runs, silent, now, age),
+        tuple((depot, href(depot)) for depot in silent[:NAMED]),
+        max(len(silent) - NAMED, 0),
+        sum(found["count"] for found in ended.findings if found["severity"] == "quarantine") if ended else 0,
+    )
+
+
+def _late(head: Head, runs: Sequence[Run], silent: Sequence[str], now: datetime, age: int) -> tuple[str, ...]:
+    found = []
+    begun = max((run.started_at for run in runs), default=head.published_at)
+    if now - begun > NIGHTLY:
+        hours = int((now - begun).total_seconds() // 3600)
+        found.append(f"No night has begun for {display.count(hours, 'hour')}: see whether its scheduler runs.")
+    if age > 1:
+        found.append(f"The newest reading is {display.count(age, 'day')} old: the source is late.")
+    if silent:
+        whose = "has" if len(silent) == 1 else "have"
+        found.append(f"{display.count(len(silent), 'depot')} {whose} no count for {display.day(head.cutoff)}.")
+    return tuple(found)

@@ -1,0 +1,54 @@
+"""A day's roster in one short sentence."""
+
+from __future__ import annotations
+
+from dashboards.ops.formatting import display
+from forecaster.ledger.store import PublishedDay, PublishedRoster
+
+
+def sentence(day: PublishedDay) -> str:
+    """ "12 drivers, 12 vans (2 lent by NYC-03); 1 chance in 8 of being short; one fewer would cost 31 more".
+
+    Empty where nothing was published of the crew.
+    """
+    if day.roster is None or day.drivers is None or not day.open:
+        return ""
+    crew = display.count(day.drivers, "driver")
+    if day.roster.vans is not None:
+        crew += f", {display.count(day.roster.vans, 'van')}{_loans(day.roster)}"
+    return "; ".join(part for part in (crew, f"{chance(day.roster.chance_short)} of being short", _beside(day)) if part)
+
+
+def chance(share: float) -> str:
+    """A probability in whole numbers: 0.13 is "1 chance in 8"."""
+    if share < 0.01:
+        return "less than 1 chance in 100"
+    if share > 0.99:
+        return "more than 99 chances in 100"
+    if share > 0.94:
+        return f"{round(100 * share)} chances in 100"
+    return f"1 chance in {round(1 / share)}" if share <= 0.4 else f"{round(10 * share)} chances in 10"
+
+
+def _loans(roster: PublishedRoster) -> str:
+    told = [f"{display.number(count)} lent by {depot}" for depot, count in roster.borrowed]
+    told += [f"{display.number(count)} lent to {depot}" for depot, count in roster.lent]
+    return f" ({', '.join(told)})" if told else ""
+
+
+def _beside(day: PublishedDay) -> str:
+    """What another crew would do: that which would be cheaper, where limits keep it away, else one fewer."""
+    roster = day.roster
+    assert roster is not None
+    more, fewer = (None if each is None else round(each - roster.cost) for each in (roster.one_more, roster.one_fewer))
+    if more is not None and more < 0:
+        return f"one more would {_costs(more)}"
+    if fewer is not None:
+        return f"one fewer would {_costs(fewer)}"
+    return "" if more is None else f"one more would {_costs(more)}"
+
+
+def _costs(difference: int) -> str:
+    if difference == 0:
+        return "cost as much"
+    return f"cost {display.number(difference)} more" if difference > 0 else f"save {display.number(-difference)}"

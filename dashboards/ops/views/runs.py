@@ -1,0 +1,63 @@
+"""The last nights as JSON: what the ledger keeps of each run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from dashboards.ops.views.health import by_severity
+from forecaster.ledger.store import Run
+
+
+@dataclass(frozen=True)
+class FindingOut:
+    """What a night noticed in its input; `severity` says what happened: `stop`, `quarantine` or `warn`."""
+
+    rule: str
+    severity: str
+    count: int
+    message: str
+
+
+@dataclass(frozen=True)
+class RunOut:
+    """A night. `timings` are seconds by stage, `lake_versions` the Delta version read of each table."""
+
+    run_id: str
+    pipeline: str
+    started_at: datetime
+    finished_at: datetime | None
+    as_of: datetime
+    outcome: str
+    exit_code: int | None
+    tier: str | None
+    bundle_digest: str | None
+    spec_digest: str
+    message: str | None
+    findings: list[FindingOut]
+    timings: Mapping[str, float]
+    lake_versions: Mapping[str, int]
+    verdict: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class RunsOut:
+    """The last nights, newest first."""
+
+    runs: list[RunOut]
+
+
+def runs_out(runs: Sequence[Run]) -> RunsOut:
+    """Every night with its findings, the gravest first."""
+    return RunsOut([_run(run) for run in runs])
+
+
+def _run(run: Run) -> RunOut:
+    findings = [FindingOut(*(found[name] for name in _FINDING)) for found in by_severity(run.findings)]
+    own = {name: getattr(run, name) for name in RunOut.__dataclass_fields__ if name != "findings"}
+    return RunOut(**own, findings=findings)
+
+
+_FINDING = tuple(FindingOut.__dataclass_fields__)

@@ -1,0 +1,97 @@
+"""Prefect's API server for one night, on a port of its own; it goes when the night goes.
+
+Prefect would start the same server by itself, but only after importing it into the night's own process, which takes
+as long again: started first, it comes up while the night imports what its stages need.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from forecaster.errors import ForecasterError
+
+HOST = "127.0.0.1"
+PATIENCE = 120  # seconds until it must answer
+URL = "PREFECT_API_URL"
+
+
+@contextmanager
+def running(there: str | None = None) -> Iterator[Callable[[], None]]:
+    """A server while open; gives a function that waits until it answers, to be called before the first flow.
+
+    The server is named in `PREFECT_API_URL`; whoever has set that keeps their own, and one that is `there` already is
+    used. Call `embedded.prepare` first.
+    """
+    if os.environ.get(URL):
+        yield lambda: None
+        return
+    if there is not None:
+        os.environ[URL] = there
+        try:
+            yield lambda: None
+        finally:
+            del os.environ[URL]
+        return
+    with socket.socket() as free:
+        free.bind((HOST, 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "flows.prefect_server", str(port)],
+        env={**os.environ, "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1", "PREFECT_UI_ENABLED": "0"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    os.environ[URL] = f"http://{HOST}:{port}/api"
+    try:
+        yield lambda: _wait_for(process, f"http://{HOST}:{port}/api/health")
+    finally:
+        del os.environ[URL]
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait_for(process: subprocess.Popen[bytes], address: str) -> None:
+    """Raises ForecasterError when the server stops again, or does not answer in time."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise ForecasterError(f"Prefect's server stopped at once with exit code {process.returncode}")
+        try:
+            with urllib.request.urlopen(address, timeout=5):
+                return
+        except OSError:
+            time.sleep(0.1)
+    raise ForecasterError(f"Prefect's server did not answer at {address} within {PATIENCE} s")
+
+
+def _serve(port: int) -> None:
+    """Be the server, until the process that started it is gone."""
+    import uvicorn
+
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(0)
+
+    threading.Thread(target=watch, daemon=True).start()
+    create = "prefect.server.api.server:create_app"
+    uvicorn.run(create, factory=True, host=HOST, port=port, log_level="critical", timeout_graceful_shutdown=2)
+
+
+if __name__ == "__main__":
+    _serve(int(sys.argv[1]))

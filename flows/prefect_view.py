@@ -1,0 +1,112 @@
+"""What Prefect shows of a run: its name with date and outcome, its state, a report, its depots, and where its model is.
+
+Showing is never worth a night: what fails here is told on the screen, and the run stays what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from prefect import runtime
+from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterEndTime
+from prefect.client.schemas.objects import State
+from prefect.states import Completed, Failed
+
+from flows import notify, report
+from flows.night import Night
+from forecaster.config import load
+from forecaster.errors import OUR_FAULT, PUBLISHED
+
+AT_ONCE = 200  # flow runs asked for
+
+
+def named() -> str:
+    """The name of a flow run until it has an outcome: what, and as of which day."""
+    given = runtime.flow_run.parameters
+    day = str(given.get("as_of") or datetime.now(load(given["file"]).zone).isoformat())[:10]
+    return f"{runtime.flow_run.flow_name} {day}"
+
+
+def named_backfill() -> str:
+    given = runtime.flow_run.parameters
+    return f"backfill {given['first']} to {given['last']}"
+
+
+def told(night: Night) -> State[Any]:
+    """Leave the artifacts of a run, give it its name, tell whom it concerns; the state that the flow ends in."""
+    with _unimportant(night, "shown in Prefect"):
+        day = f"{night.as_of.astimezone(night.spec.zone):%Y-%m-%d}"
+        _rename(f"{runtime.flow_run.flow_name} {day} {night.outcome}")
+        _artifacts(night, f"{night.spec.name}-{night.kind}".replace("_", "-"))
+    for occasion, sentence in notify.occasions(night).items():
+        with _unimportant(night, f"told of ({occasion})"):
+            notify.send(night.spec, occasion, sentence)
+    return _state(night)
+
+
+def told_all(nights: Sequence[Night]) -> State[Any]:
+    """The state of a flow that ran several: the gravest of them."""
+    if not nights:
+        return nothing_due()
+    for night in nights:
+        with _unimportant(night, "shown in Prefect"):
+            _artifacts(night, f"{night.spec.name}-{night.run_id}".replace("_", "-"))
+    return _state(max(nights, key=lambda night: night.exit_code))
+
+
+def nothing_due() -> State[Any]:
+    return Completed(name="Nothing due", message="every night has its forecasts", data=PUBLISHED)
+
+
+def exit_code(state: State[Any]) -> int:
+    """What the command that started a flow ends with."""
+    code = state.data if isinstance(state.data, int) else getattr(state.data, "result", None)
+    return code if isinstance(code, int) else OUR_FAULT
+
+
+def forget_flow_runs(night: Night) -> None:
+    """Remove Prefect's flow runs that ended longer ago than caches are kept."""
+    before = night.begun - timedelta(days=night.spec.retention.caches)
+    with _unimportant(night, "relieved of old flow runs"), get_client(sync_client=True) as client:
+        old = FlowRunFilter(end_time=FlowRunFilterEndTime(before_=before))
+        while found := client.read_flow_runs(flow_run_filter=old, limit=AT_ONCE):
+            for each in found:
+                client.delete_flow_run(each.id)
+
+
+def _state(night: Night) -> State[Any]:
+    message = night.message or f"{night.outcome}, run {night.run_id}"
+    if night.outcome in ("failed", "no_data"):
+        return Failed(message=message, data=night.exit_code)
+    return Completed(name=night.outcome.capitalize(), message=message, data=night.exit_code)
+
+
+def _rename(name: str) -> None:
+    flow_run_id = runtime.flow_run.id
+    with get_client(sync_client=True) as client:
+        client.update_flow_run(flow_run_id, name=name)
+
+
+def _artifacts(night: Night, key: str) -> None:
+    if night.outcome == "busy":
+        return
+    create_markdown_artifact(report.markdown(night), key=f"{key}-report", description=f"Run {night.run_id}")
+    if rows := report.depots(night):
+        create_table_artifact(rows, key=f"{key}-depots", description=f"Depots of run {night.run_id}")
+    registry = night.spec.registry_url
+    if registry.startswith("http") and night.verdict is not None:
+        create_link_artifact(f"{registry}/#/experiments", link_text=f"MLflow: {night.run_id}", key=f"{key}-model")
+
+
+@contextmanager
+def _unimportant(night: Night, what: str) -> Any:
+    try:
+        yield
+    except Exception as error:
+        now = datetime.now(UTC)
+        night.progress.say(f"run {night.run_id} could not be {what}: {type(error).__name__}: {error} ({now:%H:%M} UTC)")

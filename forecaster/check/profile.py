@@ -1,0 +1,122 @@
+"""Say in numbers what a night would start from: depots, days, and the state of every depot day."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forecaster.core.panel import Panel
+
+OBSERVED, ZERO, CLOSED, MISSING = range(4)
+STATES = ("observed", "zero", "closed", "missing")
+"""Of a depot day up to the cutoff: counted, counted as 0, not in business or closed, open and not counted."""
+NAMED = 3  # busiest and quietest depots
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Open days of one depot in a row without a count."""
+
+    depot_id: str
+    first: date
+    days: int
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a night would start from. A depot day is one depot's day up to the cutoff."""
+
+    depots: int
+    first: date
+    cutoff: date
+    days: int
+    states: Mapping[str, int]  # state → depot days
+    silent: int  # depots without any count
+    gaps: int  # runs of missing days
+    longest: Gap | None
+    median: float  # count of an open depot day
+    busiest: tuple[tuple[str, float], ...]  # depot and median count of its open days, most first
+    quietest: tuple[tuple[str, float], ...]  # the same, least first
+    weekly: tuple[float, ...]  # what the network counted in each whole week that ends with the cutoff's weekday
+    covariates: tuple[str, ...]
+    statics: tuple[str, ...]
+    targets: tuple[date, date]
+
+    @property
+    def depot_days(self) -> int:
+        return self.depots * self.days
+
+    @property
+    def open_days(self) -> int:
+        """Depot days, open ones."""
+        return self.depot_days - self.states["closed"]
+
+    def share(self, state: str) -> float:
+        """The state's share of all depot days."""
+        return self.states[state] / self.depot_days
+
+
+def profile(panel: Panel) -> Profile:
+    """The panel in numbers."""
+    found = states(panel)
+    counts = np.where(found == CLOSED, np.nan, panel.demand)
+    known = counts[~np.isnan(counts)]
+    ranked = _ranked(panel.depot_ids, counts)
+    gaps = _gaps(panel, found)
+    targets = panel.target_dates
+    return Profile(
+        depots=len(panel.depot_ids),
+        first=panel.days[0].astype(object),
+        cutoff=panel.cutoff,
+        days=panel.history,
+        states={name: int((found == state).sum()) for state, name in enumerate(STATES)},
+        silent=int(np.isnan(panel.demand).all(axis=1).sum()),
+        gaps=len(gaps),
+        longest=max(gaps, key=lambda gap: gap.days, default=None),
+        median=float(np.median(known)) if known.size else 0.0,
+        busiest=ranked[:NAMED],
+        quietest=ranked[::-1][: min(NAMED, max(len(ranked) - NAMED, 0))],
+        weekly=_weekly(panel),
+        covariates=panel.encoding.covariates,
+        statics=tuple(panel.encoding.statics),
+        targets=(targets[0], targets[-1]),
+    )
+
+
+def states(panel: Panel) -> NDArray[np.int8]:
+    """Each depot day of the history as its place in STATES, (depots, days)."""
+    counted = np.where(np.isnan(panel.demand), MISSING, np.where(panel.demand == 0, ZERO, OBSERVED))
+    return np.where(panel.open[:, : panel.history], counted, CLOSED).astype(np.int8)
+
+
+def runs(marked: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Where marked days follow one another: a row (depot, first day, days) for each run, of marks (depots, days)."""
+    edges = np.pad(marked, ((0, 0), (1, 1)))
+    starts = np.argwhere(edges[:, 1:] & ~edges[:, :-1])
+    ends = np.argwhere(edges[:, :-1] & ~edges[:, 1:])
+    return np.column_stack([starts, ends[:, 1] - starts[:, 1]])
+
+
+def _gaps(panel: Panel, found: NDArray[np.int8]) -> list[Gap]:
+    return [
+        Gap(panel.depot_ids[depot], panel.days[start].astype(object), int(length))
+        for depot, start, length in runs(found == MISSING)
+    ]
+
+
+def _ranked(depot_ids: tuple[str, ...], counts: NDArray[np.floating]) -> tuple[tuple[str, float], ...]:
+    """Depots and the medians of what they counted, most first; without those that counted nothing."""
+    told = np.flatnonzero(~np.isnan(counts).all(axis=1))
+    medians = np.nanmedian(counts[told], axis=1) if told.size else np.empty(0)
+    order = np.argsort(-medians, kind="stable")
+    return tuple((depot_ids[told[i]], float(medians[i])) for i in order)
+
+
+def _weekly(panel: Panel) -> tuple[float, ...]:
+    weeks = panel.history // 7
+    daily = np.nansum(panel.demand[:, panel.history - 7 * weeks :], axis=0, dtype=np.float64)
+    return tuple(float(total) for total in daily.reshape(weeks, 7).sum(axis=1))

@@ -1,0 +1,46 @@
+"""The commands that keep a pipeline safe: copy what it keeps, and bring it back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from forecaster.cli.quarantine import File
+
+
+def backup(
+    file: File,
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="A new or empty folder.")],
+    keys: Annotated[
+        bool,
+        typer.Option(
+            "--keys", help="Also the keys that sign and that decrypt bundles: keep such a copy as you keep them."
+        ),
+    ] = False,
+) -> None:
+    """Copy ledger, lake and bundles into a folder.
+
+    A night may run meanwhile. MLflow's and Prefect's own databases are not among it.
+    """
+    from forecaster.config import load
+    from forecaster.operations import backup as backups
+
+    typer.echo(backups.backup(load(file), to, secret_keys=keys).sentence())
+
+
+def restore(
+    file: File,
+    folder: Annotated[Path, typer.Option("--from", metavar="DIR", help="A folder that `forecaster backup` made.")],
+    replace: Annotated[bool, typer.Option("--replace", help="In place of the ledger, lake and bundles there.")] = False,
+) -> None:
+    """Bring ledger, lake and bundles back from a folder.
+
+    Refuses where something is there already, unless it shall be replaced. The ledger may be another database than the
+    one that was backed up.
+    """
+    from forecaster.config import load
+    from forecaster.operations import restore as restores
+
+    typer.echo(restores.restore(load(file), folder, replace=replace).sentence())

@@ -1,0 +1,107 @@
+"""The commands about who forecasts: list champions, promote one, go back to the one before."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime, time
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from forecaster.cli.quarantine import By, File, Json, Reason, who
+from forecaster.errors import SpecError
+
+if TYPE_CHECKING:
+    from forecaster.config import Spec
+    from forecaster.ledger.store import Promotion
+    from forecaster.registry.champion import Change
+
+
+def champions(
+    file: File,
+    on: Annotated[
+        str | None, typer.Option("--on", metavar="DATE", help="Only who reigned at the end of that day.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show who was champion when, the newest first."""
+    from forecaster.config import load
+    from forecaster.ledger.store import Ledger
+
+    spec = load(file)
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        if on is None:
+            found = ledger.promotions(spec.name)[::-1]
+        else:
+            reigning = ledger.champion(spec.name, _end_of(on, spec))
+            found = (reigning,) if reigning else ()
+    if as_json:
+        typer.echo(json.dumps([asdict(each) for each in found], default=str, indent=2))
+        return
+    for each in found:
+        typer.echo(_line(each, spec))
+    if not found:
+        typer.echo("no model has reigned" + (f" by the end of {on}" if on else " yet") + ": seasonal naive forecasts")
+
+
+def promote(
+    file: File,
+    bundle: Annotated[str, typer.Argument(metavar="BUNDLE", help="Its name in `state/bundles`; the first digits do.")],
+    reason: Reason,
+    by: By = None,
+) -> None:
+    """Make a kept bundle the champion by hand."""
+    from forecaster.config import load
+    from forecaster.registry import champion
+
+    spec = load(file)
+    _tell(champion.promote(spec, bundle, **who(by, reason)), spec)
+
+
+def rollback(file: File, reason: Reason, by: By = None) -> None:
+    """Let the champion before this one forecast again.
+
+    The next prediction is its own; what is on the page stays until then.
+    """
+    from forecaster.config import load
+    from forecaster.registry import champion
+
+    spec = load(file)
+    change = champion.rollback(spec, **who(by, reason))
+    _tell(change, spec)
+    _notify(spec, f"{spec.name}: rolled back. {_line(change.promotion, spec)}")
+
+
+def _notify(spec: Spec, sentence: str) -> None:
+    """Tell `notify.blocks` of a step back; it stands, whoever can be told."""
+    if not spec.notify.blocks:
+        return
+    for line in entry_points(group="forecaster.lines", name="told"):
+        try:
+            line.load()(spec, "rollback", sentence)
+        except Exception as error:  # of whatever kind a service may raise
+            typer.echo(f"Nobody was told: {type(error).__name__}: {error}", err=True)
+
+
+def _tell(change: Change, spec: Spec) -> None:
+    typer.echo(_line(change.promotion, spec))
+    if change.untold:
+        typer.echo(f"The registry's aliases are as they were: {change.untold}", err=True)
+    typer.echo("It forecasts from the next `forecaster predict` or night on.")
+
+
+def _line(each: Promotion, spec: Spec) -> str:
+    version = f"v{each.model_version}" if each.model_version else "no version"
+    instead = f" in place of {each.previous_digest}" if each.previous_digest not in (None, each.bundle_digest) else ""
+    when = f"{each.at.astimezone(spec.zone):%Y-%m-%d %H:%M:%S %Z}"
+    return f"{when}  {each.bundle_digest} ({version}){instead}, by {each.by}: {each.reason}"
+
+
+def _end_of(day: str, spec: Spec) -> datetime:
+    try:
+        wanted: Any = datetime.strptime(day, "%Y-%m-%d").date()
+    except ValueError:
+        raise SpecError(f"--on: found {day!r}, wanted a day such as 2026-11-01") from None
+    return datetime.combine(wanted, time.max, spec.zone).astimezone(UTC)

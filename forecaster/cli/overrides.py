@@ -1,0 +1,111 @@
+"""The commands with which planners change a published number, take that back, and see what it was worth."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import date
+from typing import Annotated
+
+import typer
+
+from forecaster.cli.quarantine import By, File, Json, who
+from forecaster.errors import SpecError
+from forecaster.planning.value_added import Account, Added
+
+
+def override(
+    file: File,
+    depot: Annotated[str, typer.Option(help="The depot.")],
+    day: Annotated[str, typer.Option("--date", metavar="DATE", help="The day, as in 2026-11-01.")],
+    orders: Annotated[int, typer.Option(help="Orders in the place of the model's median.")],
+    reason: Annotated[str, typer.Option(help="One of `overrides.reasons`.")],
+    note: Annotated[str, typer.Option(help="A sentence for whoever asks later.")] = "",
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="DATE", help="The last day whose publication takes it up; the day itself by default."),
+    ] = None,
+    by: By = None,
+) -> None:
+    """Put a planner's number in the place of the model's.
+
+    The page shows both at once, with rosters and totals to match; later nights take it up until it expires.
+    """
+    from forecaster.config import load
+    from forecaster.planning import service
+    from forecaster.planning.overrides import Wish
+
+    last = None if until is None else _day("--until", until)
+    wish = Wish(depot, _day("--date", day), orders, reason, who(by, reason)["by"], note, last)
+    typer.echo(service.save(load(file), wish).sentence())
+
+
+def withdraw(
+    file: File,
+    number: Annotated[int, typer.Argument(metavar="NUMBER", help="As `forecaster overrides` lists it.")],
+    note: Annotated[str, typer.Option(help="Why.")] = "",
+    by: By = None,
+) -> None:
+    """Take an override back; its row stays."""
+    from forecaster.config import load
+    from forecaster.planning import service
+
+    typer.echo(service.withdraw(load(file), number, by=who(by, "withdrawn")["by"], note=note).sentence())
+
+
+def overrides(
+    file: File,
+    worth: Annotated[bool, typer.Option("--worth", help="What they were worth, rather than what they are.")] = False,
+    as_json: Json = False,
+) -> None:
+    """List every override, or what they were worth."""
+    from forecaster.config import load
+    from forecaster.ledger.store import Ledger
+    from forecaster.planning import service
+    from forecaster.planning.overrides import replaced
+
+    spec = load(file)
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        told = service.worth(ledger, spec.name, spec.overrides.min_days) if worth else None
+        book = service.written(ledger, spec.name)
+    if as_json:
+        found = asdict(told) if told else [asdict(each) for each in book]
+        typer.echo(json.dumps(found, default=str, indent=2))
+    elif told:
+        for line in _worth(told):
+            typer.echo(line)
+    else:
+        newer = replaced(book)
+        for each in book:
+            state = f"replaced by {newer[each.id]}" if each.id in newer else f"until {each.until}"
+            state = f"withdrawn {each.withdrawn:%Y-%m-%d}" if each.withdrawn else state
+            said = f"{each.reason}: {each.note}" if each.note else each.reason
+            typer.echo(
+                f"{each.id:>5}  {each.target_date}  {each.depot_id}  {each.orders:,}  {state}  {each.by}, {said}"
+            )
+        typer.echo("1 override" if len(book) == 1 else f"{len(book):,} overrides")
+
+
+def _worth(told: Account) -> list[str]:
+    if not told.everyone.days:
+        return ["no overridden day is over and known yet"]
+    lines = [f"all: {_added(told.everyone)}", *(f"{each.of}: {_added(each)}" for each in told.reasons)]
+    lines += [f"{each.of}: {_added(each)}" for each in told.planners]
+    if told.unnamed:
+        lines.append(f"planners with fewer than {told.min_days} days are not told by name: {told.unnamed}")
+    return lines
+
+
+def _added(each: Added) -> str:
+    days = "1 day" if each.days == 1 else f"{each.days:,} days"
+    return f"{days}, nearer than the model on {each.helped:,}; {each.per_hundred:+.1f} orders of each 100"
+
+
+def _day(option: str, text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise SpecError(f"{option}: found {text!r}, wanted a day such as 2026-11-01") from None
+
+
+COMMANDS = (override, overrides, withdraw)

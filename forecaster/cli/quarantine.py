@@ -1,0 +1,180 @@
+"""The commands with which people look at what the lake holds of a day, and decide about quarantined rows."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from forecaster.errors import SpecError
+
+if TYPE_CHECKING:
+    from forecaster.operations.quarantine import Held, Picked
+
+SHOWN = 50  # rows of a list
+_NAME = 40  # characters of a depot id in a list
+
+quarantine = typer.Typer(
+    help="Look at rows that broke a rule, and decide about them.", no_args_is_help=True, rich_markup_mode=None
+)
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline file.")]
+Ids = Annotated[
+    list[str] | None, typer.Argument(metavar="[ID]...", help="Ids as the list shows them; the first digits do.")
+]
+Rule = Annotated[str | None, typer.Option(help="Only rows that broke this rule.")]
+Depot = Annotated[str | None, typer.Option(help="Only rows of this depot.")]
+Batch = Annotated[str | None, typer.Option(help="Only rows of this batch.")]
+By = Annotated[str | None, typer.Option(help="Who decides; whoever is logged in by default.")]
+Reason = Annotated[str, typer.Option(help="Why; kept with the decision.")]
+Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
+
+
+@quarantine.command("list")
+def list_(
+    file: File,
+    rule: Rule = None,
+    depot: Depot = None,
+    batch: Batch = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also rows that were settled, released or discarded.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """List the rows that wait for a decision, the newest first."""
+    from forecaster.config import load
+    from forecaster.operations.quarantine import STATES, Picked, held
+
+    rows = held(load(file), Picked((), rule, depot, batch), states=STATES if everything else ("open",))
+    if as_json:
+        typer.echo(json.dumps([asdict(row) for row in rows], default=str, indent=2))
+        return
+    for row in rows[:SHOWN]:
+        depot_id = row.depot_id if len(row.depot_id) <= _NAME else row.depot_id[: _NAME - 1] + "…"
+        typer.echo(f"{row.id:18}  {row.state:9}  {row.rule:17}  {depot_id or '?'}  {row.date or '?'}  {row.message}")
+    told = f"{len(rows):,} rows" if len(rows) != 1 else "1 row"
+    more = f", of which the first {SHOWN} are shown; --json shows all" if len(rows) > SHOWN else ""
+    typer.echo(f"{told}{more}" if rows else "no row waits for a decision")
+
+
+@quarantine.command()
+def show(file: File, identity: Annotated[str, typer.Argument(metavar="ID")], as_json: Json = False) -> None:
+    """Show a row whole: what it said, which rule it broke, and what was decided."""
+    from forecaster.config import load
+    from forecaster.operations.quarantine import STATES, Picked, held
+
+    (row,) = held(load(file), Picked((identity,)), states=STATES)
+    if as_json:
+        typer.echo(json.dumps(asdict(row), default=str, indent=2))
+        return
+    told = {
+        "row": row.id,
+        "from": f"{row.source}, row {row.row}, batch {row.batch}",
+        "since": f"{row.recorded_at:%Y-%m-%d %H:%M:%S} UTC",
+        "broke": f"{row.rule}: {row.message}",
+        "content": row.content,
+        "state": row.state + (f" by {row.by} on {row.decided_at:%Y-%m-%d %H:%M} UTC: {row.reason}" if row.by else ""),
+    }
+    for name, text in told.items():
+        typer.echo(f"{name:8} {text}")
+
+
+@quarantine.command()
+def release(
+    file: File,
+    reason: Reason,
+    ids: Ids = None,
+    rule: Rule = None,
+    depot: Depot = None,
+    batch: Batch = None,
+    by: By = None,
+) -> None:
+    """Let rows into the history as they stand; the next run uses them.
+
+    They count as known from now on. A row that cannot be read as it stands is not released, and then none is.
+    """
+    from forecaster.config import load
+    from forecaster.operations import quarantine as stage
+
+    rows = stage.release(load(file), _picked(ids, rule, depot, batch), **who(by, reason))
+    _say("released", rows, "the next run uses them")
+
+
+@quarantine.command()
+def discard(
+    file: File,
+    reason: Reason,
+    ids: Ids = None,
+    rule: Rule = None,
+    depot: Depot = None,
+    batch: Batch = None,
+    by: By = None,
+) -> None:
+    """Set rows aside for good: they are kept, but no night tells of them again."""
+    from forecaster.config import load
+    from forecaster.operations import quarantine as stage
+
+    rows = stage.discard(load(file), _picked(ids, rule, depot, batch), **who(by, reason))
+    _say("discarded", rows, "they stay in the quarantine table")
+
+
+def history(
+    file: File,
+    depot: Annotated[str, typer.Argument(metavar="DEPOT")],
+    day: Annotated[str, typer.Argument(metavar="DATE", help="As in 2026-11-01.")],
+    as_json: Json = False,
+) -> None:
+    """Show every version of a depot's day."""
+    from forecaster.config import load
+    from forecaster.operations.day_history import versions
+
+    spec = load(file)
+    try:
+        wanted = date.fromisoformat(day)
+    except ValueError:
+        raise SpecError(f"DATE: found {day!r}, wanted a day such as 2026-11-01") from None
+    found = versions(spec, depot, wanted)
+    if as_json:
+        typer.echo(json.dumps(asdict(found), default=str, indent=2))
+        return
+    for version in found.versions:
+        count = "not known" if version.demand is None else f"{version.demand:g}"
+        state = {True: "open", False: "closed", None: ""}[version.open]
+        known = ", ".join(f"{name} {value}" for name, value in version.covariates.items())
+        said = ", ".join(part for part in (count, state, known) if part)
+        named = f"as {version.depot_id}, " if version.depot_id != depot else ""
+        mark = "counts  " if version.counts else "replaced"
+        local = version.recorded_at.astimezone(spec.zone)
+        typer.echo(f"{mark}  known since {local:%Y-%m-%d %H:%M:%S %Z}: {said}   {named}{version.source}:{version.row}")
+    for row in found.refused:
+        local = row.recorded_at.astimezone(spec.zone)
+        typer.echo(f"refused   on {local:%Y-%m-%d %H:%M:%S %Z}, {row.state} ({row.id}): {row.message}")
+
+
+def _picked(ids: Sequence[str] | None, rule: str | None, depot: str | None, batch: str | None) -> Picked:
+    from forecaster.operations.quarantine import Picked
+
+    return Picked(tuple(ids or ()), rule, depot, batch)
+
+
+def who(by: str | None, reason: str) -> dict[str, Any]:
+    """Who decides why and when, as the stages want it."""
+    if not reason.strip():
+        raise SpecError("--reason: found nothing, wanted a sentence for whoever asks later")
+    try:
+        by = by or getpass.getuser()
+    except (OSError, KeyError):
+        raise SpecError("--by: found nobody who is logged in, wanted a name") from None
+    return {"by": by, "reason": reason.strip(), "now": datetime.now(UTC)}
+
+
+def _say(what: str, rows: Sequence[Held], then: str) -> None:
+    for row in rows[:SHOWN]:
+        typer.echo(f"{row.id}  {what}: {row.message}")
+    typer.echo(f"{len(rows):,} {'row' if len(rows) == 1 else 'rows'} {what}; {then}")

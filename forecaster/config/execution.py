@@ -1,0 +1,28 @@
+"""The section of the pipeline file that says where work that falls into parts is done."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from forecaster.config.base import Section
+
+
+class Execution(Section):
+    """What is the same wherever it is done: fitting the declared baselines, and their folds of the backtest."""
+
+    runner: Literal["threads", "dask"] = "threads"
+    """Prefect's task runner: `threads` of the night's own process, or processes of a Dask cluster."""
+    workers: int = Field(default=1, ge=1)
+    """Threads, or processes of a cluster that is started for the night. With one thread all is done in turn."""
+    address: str | None = None
+    """Of a cluster that is up already, as in tcp://scheduler:8786. Left out: one is started on the night's machine."""
+
+    @model_validator(mode="after")
+    def _address_of_a_cluster(self) -> Self:
+        schemes = ("tcp://", "tls://") if self.runner == "dask" else ()
+        if self.address is not None and not self.address.startswith(schemes):
+            wanted = " or ".join(schemes) or "no address with runner: threads"
+            raise ValueError(f"found address {self.address!r}, wanted {wanted}")
+        return self

@@ -1,0 +1,44 @@
+"""The section `legacy` of the pipeline file: what another system forecasts, which ours is compared with."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import field_validator, model_validator
+
+from forecaster.config.base import Section
+from forecaster.config.sources import Source, SqlSource
+
+
+class LegacyColumns(Section):
+    depot_id: str = "depot_id"
+    """Column that names the depot."""
+    date: str = "date"
+    """Column with the local calendar day that is forecast."""
+    forecast: str = "forecast"
+    """Column with the number of orders that was expected."""
+    made_on: str | None = None
+    """Column with the day on which that was said: a forecast of ours is compared with what the other system had said by
+    its morning. Without it, a day's one number is compared with all of ours."""
+
+
+class Legacy(Section):
+    source: Source
+    """One row a depot, day, and, with `made_on`, day on which that was said."""
+    columns: LegacyColumns = LegacyColumns()
+    """What the source calls its columns."""
+
+    @field_validator("source")
+    @classmethod
+    def _whole(cls, source: Source) -> Source:
+        if isinstance(source, SqlSource) and source.watermark:
+            raise ValueError("watermark reads only what is new, and nothing of this source is kept: it is read whole")
+        return source
+
+    @model_validator(mode="after")
+    def _columns_differ(self) -> Self:
+        columns = self.columns
+        names = [name for name in (columns.depot_id, columns.date, columns.forecast, columns.made_on) if name]
+        if len(set(names)) < len(names):
+            raise ValueError(f"columns name {', '.join(names)}; wanted a column of its own for each")
+        return self

@@ -1,0 +1,134 @@
+"""Where data come from, as the pipeline file says it.
+
+A credential never stands in the file: it is named, `${NAME}` for an environment variable or `${secret:NAME}` for a
+Prefect Secret block.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from forecaster.config.base import Section
+
+_SECRET_NAME = re.compile(
+    r"pass(word|wd)?|secret|token|credential|(access|account|api|private)_?key|^key$", re.IGNORECASE
+)
+
+
+def _no_password(url: str) -> str:
+    """A path passes; a URL, when it names the password and what else of it is secret."""
+    user = re.match(r"[^:/]+://[^:@/]*:(?P<password>[^@]*)@", url)
+    query = url.partition("?")[2].split("&") if "://" in url else ()
+    secret = [user["password"]] if user else []
+    secret += [value for key, _, value in (each.partition("=") for each in query) if _SECRET_NAME.search(key)]
+    if any("${" not in each for each in secret):
+        raise ValueError(
+            "the URL holds a password; wanted it named, as in ://reader:${PASSWORD}@host for an environment variable "
+            "or ${secret:NAME} for a Prefect Secret block"
+        )
+    return url
+
+
+Url = Annotated[str, AfterValidator(_no_password)]
+
+
+class Stored(Section):
+    """What lies in a file system or object store."""
+
+    options: Mapping[str, str] = {}
+    """What the object store wants to know, as fsspec or Delta names it; credentials as `${NAME}` or `${secret:NAME}`,
+    which are hidden in every message."""
+
+    @field_validator("options")
+    @classmethod
+    def _no_credentials(cls, options: Mapping[str, str]) -> Mapping[str, str]:
+        for name, value in options.items():
+            if _SECRET_NAME.search(name) and "${" not in value:
+                raise ValueError(
+                    f"{name} holds a credential; wanted it named, as in {name}: ${{NAME}} for an environment variable "
+                    "or ${secret:NAME} for a Prefect Secret block"
+                )
+        return options
+
+
+class CsvSource(Stored):
+    kind: Literal["csv"]
+    """Text with a header row, plain or compressed."""
+    path: Url
+    """File, glob or URL; relative to the pipeline file; `${NAME}` is taken from the environment."""
+    delimiter: str = ","
+    """What stands between fields: one character, or a regular expression such as `\\s+`, which knows no quotes."""
+    encoding: str = "utf-8"
+    """The file's text encoding, as in utf-8 or cp1252."""
+    compression: Literal["infer", "none", "gzip", "bz2", "xz", "zip", "zstd"] = "infer"
+    """How the file is compressed; by default its name says so."""
+    thousands: str | None = Field(default=None, min_length=1, max_length=1)
+    """The character between thousands, as in 1,234."""
+    decimal: str = Field(default=".", min_length=1, max_length=1)
+    """The character before decimals."""
+    date_format: str | None = None
+    """How days and local times are written where not as in 2024-03-05: `%d.%m.%Y` reads 05.03.2024, and %Y, %y, %m, %b,
+    %d, %H, %M and %S are the signs."""
+
+    @field_validator("date_format")
+    @classmethod
+    def _names_a_day(cls, form: str | None) -> str | None:
+        day = datetime(2024, 3, 5)
+        try:
+            if form is None or datetime.strptime(day.strftime(form), form) == day:
+                return form
+        except ValueError:
+            pass
+        raise ValueError(f"found {form!r}, wanted day, month and year as signs, as in '%d.%m.%Y' for 05.03.2024")
+
+    @model_validator(mode="after")
+    def _marks_differ(self) -> Self:
+        if self.thousands == self.decimal:
+            raise ValueError(f"thousands and decimal are both {self.decimal!r}; wanted two characters")
+        return self
+
+
+class ParquetSource(Stored):
+    kind: Literal["parquet"]
+    """Parquet."""
+    path: Url
+    """File, folder (also partitioned, as in year=2026/), glob or URL; relative to the pipeline file; `${NAME}` is taken
+    from the environment."""
+
+
+class DeltaSource(Stored):
+    kind: Literal["delta"]
+    """A Delta table."""
+    path: Url
+    """Folder or URL of the table; relative to the pipeline file; `${NAME}` is taken from the environment."""
+
+
+class SqlSource(Section):
+    kind: Literal["sql"]
+    """A database that SQLAlchemy reaches."""
+    url: Url
+    """SQLAlchemy URL, as in postgresql+psycopg://reader:${PASSWORD}@host/orders; an SQLite file is relative to the
+    pipeline file."""
+    query: str | None = None
+    """What to select."""
+    table: str | None = None
+    """What to read instead of a query; `schema.table` names one of another schema."""
+    watermark: str | None = None
+    """Column that never falls from one row to a later one, such as an id or the instant of the last change: a night
+    reads what is not below the highest value of the nights before."""
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.query is None) == (self.table is None):
+            raise ValueError("wanted either query or table")
+        return self
+
+
+Source = Annotated[CsvSource | ParquetSource | SqlSource | DeltaSource, Field(discriminator="kind")]
+"""The one list of kinds."""
+AnySource = CsvSource | ParquetSource | SqlSource | DeltaSource

@@ -1,0 +1,381 @@
+"""The values that pass along the line, from a dense panel of demand to the published forecast.
+
+Every array is NumPy; a value is never changed after it was made. Unknown is NaN.
+Axes are named in the comments: depots, days (history, then horizon), levels (quantile levels).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forecaster.core import cold_start
+
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int32]
+Days = NDArray[np.datetime64]
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How words of the data become numbers of the model; learned in training, kept in the bundle.
+
+    `covariates` are the known-future covariates in the order of the panel's last axis; a covariate of words is
+    spread over one indicator a word, named `column=word`. `statics` maps each static attribute to its labels:
+    label i has code i + 1, and code 0 means "not seen in training".
+    """
+
+    covariates: tuple[str, ...]
+    statics: Mapping[str, tuple[str, ...]]
+
+    def to_json(self) -> dict[str, Any]:
+        # Pairs, not an object: the order of the statics is the order of the model's inputs.
+        return {"covariates": list(self.covariates), "statics": [[k, list(v)] for k, v in self.statics.items()]}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Encoding:
+        return cls(tuple(value["covariates"]), {k: tuple(v) for k, v in value["statics"]})
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A day worth naming on a page: a holiday, an event, a closure. `depot_id` None means every depot."""
+
+    date: date
+    kind: str
+    name: str
+    depot_id: str | None = None
+
+
+EVERYONE = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Marks:
+    """The days worth naming, each kept once for all the depots that it concerns."""
+
+    depot_ids: tuple[str, ...] = ()
+    audiences: tuple[Ints, ...] = ()  # positions of depots; each serves many marks
+    named: tuple[tuple[Mark, int], ...] = ()  # a mark and its audience's place, or EVERYONE
+
+    def of(self, depot: int) -> tuple[Mark, ...]:
+        """What concerns the depot at a position, by date, kind and name."""
+        start, end = self._starts[depot : depot + 2]
+        groups = (EVERYONE, *self._memberships[start:end].tolist())
+        return tuple(sorted((mark for group in groups for mark in self._by_audience.get(group, ())), key=_when))
+
+    def __iter__(self) -> Iterator[Mark]:
+        """Each mark of everyone once, and every other once for each depot that it concerns, which it then names."""
+        for mark, audience in sorted(self.named, key=lambda pair: _when(pair[0])):
+            if audience == EVERYONE:
+                yield mark
+            else:
+                yield from (replace(mark, depot_id=self.depot_ids[depot]) for depot in self.audiences[audience])
+
+    @cached_property
+    def _by_audience(self) -> Mapping[int, list[Mark]]:
+        found: dict[int, list[Mark]] = {}
+        for mark, audience in self.named:
+            found.setdefault(audience, []).append(mark)
+        return found
+
+    @cached_property
+    def _memberships(self) -> Ints:
+        """The audiences of the first depot, then those of the second, and so on."""
+        sizes = [len(audience) for audience in self.audiences]
+        return np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)[np.argsort(self._members, kind="stable")]
+
+    @cached_property
+    def _starts(self) -> NDArray[np.intp]:
+        """Where each depot's memberships begin, and where the last one's end."""
+        return np.searchsorted(np.sort(self._members), np.arange(len(self.depot_ids) + 1))
+
+    @property
+    def _members(self) -> Ints:
+        return np.concatenate([np.zeros(0, np.int32), *self.audiences])
+
+
+def _when(mark: Mark) -> tuple[date, str, str]:
+    return mark.date, mark.kind, mark.name
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Dense daily demand of all depots up to the cutoff, and what is known of the days after it.
+
+    `days` holds the history and then the horizon without a gap; the last `horizon` of them lie after the cutoff.
+    """
+
+    depot_ids: tuple[str, ...]
+    days: Days  # (days,) datetime64[D]
+    horizon: int
+    demand: Floats  # (depots, days - horizon); NaN = not known, 0 = open and none came
+    open: Bools  # (depots, days); False = closed on that day, or not yet / no longer in business
+    covariates: Floats  # (depots, days, covariates), never NaN
+    calendar: Floats  # (groups, days, features); depots with one holiday calendar share a group
+    calendar_group: Ints  # (depots,)
+    statics: Ints  # (depots, static attributes), codes of `encoding`
+    encoding: Encoding
+    calendar_names: tuple[str, ...]
+    attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # attribute → its word per depot
+    marks: Marks = field(default_factory=Marks)
+
+    def __post_init__(self) -> None:
+        depots, days = len(self.depot_ids), len(self.days)
+        shapes = {
+            "demand": (self.demand.shape, (depots, days - self.horizon)),
+            "open": (self.open.shape, (depots, days)),
+            "covariates": (self.covariates.shape, (depots, days, len(self.encoding.covariates))),
+            "calendar": (self.calendar.shape[1:], (days, len(self.calendar_names))),
+            "calendar_group": (self.calendar_group.shape, (depots,)),
+            "statics": (self.statics.shape, (depots, len(self.encoding.statics))),
+        }
+        for name, (found, wanted) in shapes.items():
+            if found != wanted:
+                raise ValueError(f"Panel.{name} has shape {found}, wanted {wanted}")
+
+    @property
+    def history(self) -> int:
+        """Number of days up to and including the cutoff."""
+        return len(self.days) - self.horizon
+
+    @property
+    def cutoff(self) -> date:
+        """The last day with observed demand."""
+        last: date = self.days[self.history - 1].astype(object)
+        return last
+
+    @property
+    def target_dates(self) -> tuple[date, ...]:
+        return tuple(self.days[self.history :].astype(object))
+
+    def at(self, cutoff: date) -> Panel:
+        """The same depots as they stood at an earlier cutoff; nothing after it is kept but the known future.
+
+        Raises ValueError when the cutoff lies outside the history.
+        """
+        history = int((np.datetime64(cutoff, "D") - self.days[0]).astype(int)) + 1
+        if not 1 <= history <= self.history:
+            raise ValueError(f"cutoff {cutoff} is outside the history {self.days[0]} … {self.cutoff}")
+        days = history + self.horizon
+        return replace(
+            self,
+            days=self.days[:days],
+            demand=self.demand[:, :history],
+            open=self.open[:, :days],
+            covariates=self.covariates[:, :days],
+            calendar=self.calendar[:, :days],
+        )
+
+    def last(self, days: int) -> Panel:
+        """The panel without what lies before the last `days` days of its history."""
+        start = max(self.history - days, 0)
+        return replace(
+            self,
+            days=self.days[start:],
+            demand=self.demand[:, start:],
+            open=self.open[:, start:],
+            covariates=self.covariates[:, start:],
+            calendar=self.calendar[:, start:],
+        )
+
+    def among(self, depot_ids: Sequence[str]) -> Panel:
+        """The same panel for these depots in this order; one that is not in it has no known day and is never open.
+
+        Names no days (`marks`), and guesses nothing for the depots that it gains.
+        """
+        place = {depot: row for row, depot in enumerate(self.depot_ids)}
+        rows = np.array([place.get(depot, -1) for depot in depot_ids], np.intp)
+        gone = rows < 0
+
+        def of(values: NDArray[Any], missing: float) -> NDArray[Any]:
+            taken = values[rows] if len(values) else np.zeros((len(rows), *values.shape[1:]), values.dtype)
+            taken[gone] = missing
+            return taken
+
+        return replace(
+            self,
+            depot_ids=tuple(depot_ids),
+            demand=of(self.demand, np.nan),
+            open=of(self.open, False),
+            covariates=of(self.covariates, 0.0),
+            calendar_group=of(self.calendar_group, 0),
+            statics=of(self.statics, 0),
+            attributes={
+                name: tuple("" if row < 0 else words[row] for row in rows) for name, words in self.attributes.items()
+            },
+            marks=Marks(),
+        )
+
+    @cached_property
+    def cold(self) -> Bools:
+        """Depots with so few known days that their forecast rests on their peers (`coldstart`), (depots,)."""
+        return cold_start.cold(self.demand, self.open)
+
+    def past(self, lookback: int, rows: slice = slice(None)) -> tuple[Floats, Bools]:
+        """Counts of the last `lookback` days of history, and open on these and the horizon, as a model sees them.
+
+        Days before the history are unknown, and open. The unknown days of a young depot before its first known one
+        hold what its peers' profile says (`coldstart`), and are open; every other value is the panel's own.
+        """
+        start, missing = max(self.history - lookback, 0), max(lookback - self.history, 0)
+        demand, open_ = (
+            _padded(self.demand[rows, start:], missing, np.nan),
+            _padded(self.open[rows, start:], missing, True),
+        )
+        chosen = self._guess.rows[rows]
+        if chosen.any():
+            guess = self._guess.past[self._place_among_guessed(rows), start:]
+            guess = np.pad(guess, [(0, 0), (missing, 0)], constant_values=np.nan)
+            guessed = np.isnan(demand[chosen]) & np.isfinite(guess)
+            demand[chosen] = np.where(guessed, guess, demand[chosen])
+            open_[chosen, :lookback] |= guessed
+        return demand, open_
+
+    def doubted(self, quantiles: Floats, levels: Sequence[float], rows: slice = slice(None)) -> Floats:
+        """Quantiles of the depots `rows`, (depots, horizon, levels); those of a young one are wider by what is not
+        known of its level."""
+        chosen = self._guess.rows[rows]
+        if not chosen.any():
+            return quantiles
+        said, doubt = quantiles.copy(), self._guess.doubt[self._place_among_guessed(rows)]
+        said[chosen] = cold_start.widened(quantiles[chosen], levels, doubt)
+        return said
+
+    def _place_among_guessed(self, rows: slice) -> NDArray[np.intp]:
+        """Where those of the depots `rows` whose past is guessed stand in the guess."""
+        guessed = self._guess.rows
+        place: NDArray[np.intp] = np.cumsum(guessed)[rows][guessed[rows]] - 1
+        return place
+
+    @cached_property
+    def _guess(self) -> cold_start.Guess:
+        return cold_start.guess(self.demand, self.open, self.attributes)
+
+    def window(self, lookback: int, rows: slice = slice(None)) -> dict[str, Floats | Ints]:
+        """The model's raw input: the last `lookback` days of history and the horizon, by name, of the depots `rows`.
+
+        demand (depots, lookback) and open (depots, lookback + horizon) as 0 and 1 are those of `past`; covariates and
+        calendar (depots, lookback + horizon, …), statics (depots, attributes).
+        """
+        start, missing = max(self.history - lookback, 0), max(lookback - self.history, 0)
+        demand, open_ = self.past(lookback, rows)
+        return {
+            "demand": demand,
+            "open": open_.astype(np.float32),
+            "covariates": _padded(self.covariates[rows, start:], missing, 0.0),
+            "calendar": _padded(self.calendar[:, start:], missing, 0.0)[self.calendar_group[rows]],
+            "statics": self.statics[rows].astype(np.int32),
+        }
+
+    def actuals(self, cutoff: date) -> Floats:
+        """What came on the horizon after an earlier cutoff, (depots, horizon); NaN where it is not known (yet)."""
+        start = self.at(cutoff).history
+        found = np.full((len(self.depot_ids), self.horizon), np.nan, np.float32)
+        known = self.demand[:, start : start + self.horizon]
+        found[:, : known.shape[1]] = known
+        return found
+
+
+def _padded(x: NDArray[Any], missing: int, value: float) -> NDArray[Any]:
+    """A copy with `missing` further days of `value` before the first."""
+    return np.pad(x, [(0, 0), (missing, 0)] + [(0, 0)] * (x.ndim - 2), constant_values=value)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Tonight's model: its parameters (members first), the shape it was built with, and how it was trained."""
+
+    parameters: Mapping[str, Any]  # a tree of NumPy arrays
+    architecture: Mapping[str, Any]
+    encoding: Encoding
+    calendar_names: tuple[str, ...]
+    levels: tuple[float, ...]
+    horizon: int
+    summary: Mapping[str, Any]  # what training says of itself: epochs, losses, seconds, compilations
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Quantiles of demand for the horizon after one cutoff."""
+
+    depot_ids: tuple[str, ...]
+    cutoff: date
+    target_dates: tuple[date, ...]
+    levels: tuple[float, ...]
+    quantiles: Floats  # (depots, horizon, levels), non-decreasing along levels, ≥ 0, zero on closed days
+    open: Bools  # (depots, horizon)
+
+    @property
+    def median(self) -> Floats:
+        return self.quantiles[:, :, self.levels.index(0.5)]
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One cutoff of a rolling-origin backtest: what a model said, and what came; arrays (depots, horizon[, levels])."""
+
+    forecast: Forecast
+    actuals: Floats  # NaN where nothing can be scored: not known, or the depot was closed
+
+
+class Scale(NamedTuple):
+    """How much each depot's demand changes from week to week, (depots,); NaN for a depot without such pairs or with no
+    change at all."""
+
+    absolute: Doubles  # mean |lag-7 change|
+    squared: Doubles  # mean (lag-7 change)²
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How one model did on the folds of a backtest."""
+
+    model: str
+    folds: tuple[Fold, ...]
+    metrics: Mapping[str, float]
+    scale: Scale  # of the days before the first fold
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """May the candidate replace the champion? Every objection is a sentence with its numbers."""
+
+    admitted: bool
+    objections: tuple[str, ...]
+    compared: Mapping[str, Mapping[str, float]]  # model → its metrics on the same folds
+
+    def sentence(self) -> str:
+        return "admitted" if self.admitted else "not admitted: " + "; ".join(self.objections)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something the night noticed in its input; data, not a log line."""
+
+    rule: str
+    severity: str  # "quarantine", "warn" or "stop"
+    count: int
+    message: str  # names file, row, depot, what was found and what was wanted
+    places: tuple[tuple[str, str], ...] = ()  # depot and ISO date of the first it concerns, where it is about days
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What the lake knew at one instant: the input of the panel."""
+
+    as_of: datetime
+    demand: Any  # DataFrame depot_id, date, demand, open?, covariates…: one row a depot and day, the latest known
+    depots: Any  # DataFrame depot_id, static attributes…, opened, closed, timezone?
+    events: Any  # DataFrame date, kind, name, depot_id?, city?, subdivision?, country?
+    versions: Mapping[str, int]  # lake table → Delta version read
+    refused: Any = None  # DataFrame depot_id, date of readings in quarantine: a row came, and its count is not known
+    cutoff: date | None = None  # where the history ends, though no count be known of that day; None = the last counted

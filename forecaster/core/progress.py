@@ -1,0 +1,129 @@
+"""Show a night as it happens: stage, elapsed and remaining time; plain lines where nobody watches a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from forecaster.core.metric_names import STAGES
+
+LOG = "FORECASTER_LOG"
+"""Environment variable: `json` makes each line an object with time, run_id, stage and message."""
+
+
+class Night:
+    """Times stages and tells of them on standard error.
+
+    `expected` maps stages to the seconds they took on earlier nights; without one, `telemetry.STAGES` guesses. `stages`
+    are those that come, all where nothing is said.
+    """
+
+    def __init__(
+        self,
+        expected: Mapping[str, float] | None = None,
+        console: Console | None = None,
+        *,
+        run_id: str | None = None,
+        stages: Collection[str] | None = None,
+    ) -> None:
+        known = expected or {}
+        self.expected = {
+            stage: known.get(stage, about.seconds)
+            for stage, about in STAGES.items()
+            if stages is None or stage in stages
+        }
+        self.timings: dict[str, float] = {}
+        self._run_id = run_id
+        self._as_json = os.environ.get(LOG) == "json"
+        self.console = console or Console(stderr=True, highlight=False)
+        self._begun = time.monotonic()
+        self._stage: str | None = None
+        self._stage_begun = 0.0
+        self._first: tuple[float, float] | None = None  # share and instant of the stage's first sign of progress
+        self._share = 0.0
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+        self._told = 0.0
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """One stage; its seconds are in `timings` afterwards, also when it fails."""
+        self._stage, self._stage_begun, self._share, self._first = name, time.monotonic(), 0.0, None
+        self._tell(STAGES[name].meaning)
+        try:
+            yield
+        finally:
+            self.timings[name] = self.timings.get(name, 0.0) + time.monotonic() - self._stage_begun
+            self._stage = None
+            self._tell(f"{self.timings[name]:.1f} s", done=name)
+
+    def advance(self, share: float, text: str) -> None:
+        """How far the current stage is, 0 to 1."""
+        self._share = share
+        self._first = self._first or (share, time.monotonic())
+        if self._bar is not None or time.monotonic() - self._told > 5:
+            self._tell(text)
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        if self._as_json:
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            line = {"time": now, "run_id": self._run_id, "stage": self._stage, "message": text.strip()}
+            self.console.file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            self.console.file.flush()
+            return
+        self.console.print(text, markup=False, soft_wrap=True)
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self._begun
+
+    @property
+    def remaining(self) -> float:
+        """Seconds still to come, as earlier nights went."""
+        rest = sum(s for stage, s in self.expected.items() if stage not in self.timings and stage != self._stage)
+        if self._stage is None:
+            return rest
+        now = time.monotonic()
+        if self._first is not None and self._share > self._first[0]:
+            # From its first sign of progress on: what comes before that is compiling, and does not come again.
+            share, since = self._first
+            return rest + (now - since) * (1 - self._share) / (self._share - share)
+        return rest + max(self.expected.get(self._stage, 0.0) - (now - self._stage_begun), 0.0)
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Draw a bar while open, when the console is a terminal."""
+        if not self.console.is_terminal or self._as_json:
+            yield
+            return
+        columns = (TextColumn("{task.fields[clock]}"), BarColumn(24), TextColumn("{task.description}", markup=False))
+        with Progress(*columns, console=self.console, transient=True) as bar:
+            self._bar, self._task = bar, bar.add_task("", total=1.0, clock="")
+            try:
+                yield
+            finally:
+                self._bar = None
+
+    def _tell(self, text: str, done: str | None = None) -> None:
+        self._told = time.monotonic()
+        clock = f"{_clock(self.elapsed)} elapsed, about {_clock(self.remaining)} left"
+        if self._bar is not None and self._task is not None:
+            total = self.elapsed + self.remaining
+            label = done or self._stage or ""
+            self._bar.update(
+                self._task, completed=self.elapsed / max(total, 0.1), description=f"{label}: {text}", clock=clock
+            )
+        elif done is None:
+            self.say(text if self._as_json else f"{clock}  {self._stage or '':9} {text}")
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 60:02d}:{int(seconds) % 60:02d}"

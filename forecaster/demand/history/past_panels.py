@@ -1,0 +1,119 @@
+"""The past as it looked then: the panel that a night would have had at an earlier cutoff.
+
+A night of that day knew the readings recorded by its own hour, the events and depots announced by then, and of the
+days ahead what the source had said in advance; nothing else is seen. Two kinds of reading have an instant that says
+nothing, and count as known on the morning after their day, their covariates in advance: those of an archive
+(`demand.recorded: next_day`), restatements left out, and history that was loaded afterwards: a depot's first batch, and
+a day's first version where it came more than four weeks late, and the batch that first told of a covariate.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from forecaster.config import Spec
+from forecaster.core.panel import Encoding, Knowledge, Panel
+from forecaster.demand.history import point_in_time, reading_versions
+from forecaster.demand.panel import build as panels
+from forecaster.demand.readings import covariates
+from forecaster.lake import Lake
+
+LOADED_LATER = timedelta(days=28)
+_DAY = 86_400_000_000  # in µs
+
+
+class Past:
+    """Tonight's depots at earlier cutoffs."""
+
+    def __init__(self, knowledge: Knowledge, panel: Panel, spec: Spec) -> None:
+        """Reads what was known tonight, all versions. Raises LakeError when the lake cannot be read."""
+        lake, tonight = Lake(spec.lake_url), knowledge.as_of
+        self._spec, self._knowledge, self._panel = spec, knowledge, panel
+        self._encoding = panel.encoding
+        self._rows = point_in_time.every_version(lake, spec, tonight, knowledge.versions["demand"])
+        self._loaded = _loaded_later(self._rows, spec)
+        self._small = {
+            table: point_in_time.frame(lake, table, version=knowledge.versions[table], until=tonight)
+            for table in point_in_time.KEYS
+        }
+        self._refused = point_in_time.refused(lake, tonight)
+
+    def under(self, encoding: Encoding) -> Self:
+        """The same past as another model numbers it, read once for both."""
+        other = copy(self)
+        other._encoding = encoding
+        return other
+
+    def __call__(self, cutoff: date) -> Panel:
+        """The panel of tonight's depots at a cutoff before tonight's; a depot not known by then is never open.
+
+        Raises NoUsableData when no demand was known by then.
+        """
+        instant, spec = self._morning(cutoff), self._spec
+        number = int(np.datetime64(cutoff, "D").astype(np.int64))
+        day = self._rows["day"].to_numpy()
+        by_then = self._loaded | (self._rows["recorded_at"].to_numpy() <= _microseconds(instant))
+        past = self._rows[by_then & (day <= number)]
+        ahead = self._rows[by_then & (day > number) & (day <= number + spec.horizon)].assign(demand=np.nan)
+        if "open" not in spec.calendar.known_future:
+            loaded = self._loaded[by_then & (day > number) & (day <= number + spec.horizon)]
+            ahead["open"] = np.where(loaded, np.int8(-1), ahead["open"].to_numpy())
+        demand = reading_versions.latest(pd.concat([past, ahead]))
+        small = {table: self._told(rows, instant) for table, rows in self._small.items() if table != "aliases"}
+        # Whom a name belongs to tonight tells nothing of demand, and keeps the depots comparable.
+        small["aliases"] = self._small["aliases"]
+        known = point_in_time.assembled(
+            demand, small, self._told(self._refused, instant), spec, instant, self._knowledge.versions
+        )
+        built = panels.build(replace(known, cutoff=cutoff), spec, self._encoding)
+        return built.among(self._panel.depot_ids)
+
+    def _morning(self, cutoff: date) -> datetime:
+        """The instant of a night with this cutoff: at tonight's local hour, as many days after it as tonight is, or one
+        where tonight lies beyond its own horizon, as in an archive."""
+        local = self._knowledge.as_of.astimezone(self._spec.zone)
+        lag = (local.date() - self._panel.cutoff).days
+        days = lag if 1 <= lag <= self._spec.horizon else 1
+        return datetime.combine(cutoff + timedelta(days=days), local.time(), self._spec.zone).astimezone(UTC)
+
+    @staticmethod
+    def _told(rows: pd.DataFrame, instant: datetime) -> pd.DataFrame:
+        """What was recorded by an instant, and what was there from the beginning."""
+        recorded = rows["recorded_at"]
+        found: pd.DataFrame = rows[(recorded <= instant) | (recorded == recorded.min())]
+        return found
+
+
+def _loaded_later(rows: pd.DataFrame, spec: Spec) -> NDArray[np.bool_]:
+    """Which readings have an instant that does not say when they were known."""
+    recorded = rows["recorded_at"].to_numpy()
+    depot, slot = rows["depot_id"].cat.codes.to_numpy(), reading_versions.slots(rows.iloc[:0], rows)
+    first_version = recorded == _least(recorded, slot.known, slot.count)[slot.known]
+    if spec.demand.recorded == "next_day" and spec.demand.columns.recorded_at is None:
+        archive: NDArray[np.bool_] = first_version
+        return archive
+    first_batch = recorded == _least(recorded, depot, len(rows["depot_id"].cat.categories))[depot]
+    for name in covariates(rows):  # declared since, and told of the whole past at once
+        told = rows[name].notna().to_numpy()
+        if told.any():
+            first_batch |= recorded == recorded[told].min()
+    late = recorded - rows["day"].to_numpy().astype(np.int64) * _DAY > LOADED_LATER / timedelta(microseconds=1)
+    found: NDArray[np.bool_] = first_batch | (first_version & late)
+    return found
+
+
+def _least(values: NDArray[np.int64], group: NDArray[Any], count: int) -> NDArray[np.int64]:
+    found = np.full(count, np.iinfo(np.int64).max)
+    np.minimum.at(found, group, values)
+    return found
+
+
+def _microseconds(instant: datetime) -> int:
+    return (instant - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)

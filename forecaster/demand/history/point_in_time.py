@@ -1,0 +1,147 @@
+"""What the lake knew at an instant: the input of the panel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from forecaster.config import Spec
+from forecaster.core.panel import Knowledge
+from forecaster.demand import readings
+from forecaster.demand.history import aliases, reading_versions
+from forecaster.demand.panel.events import EVENT
+from forecaster.errors import NoUsableData
+from forecaster.lake import Lake
+
+KEYS: Mapping[str, list[str]] = {"depots": ["depot_id"], "events": EVENT, "aliases": ["alias"]}
+READ = ("demand", *KEYS)
+
+
+def know(spec: Spec, *, as_of: datetime, versions: Mapping[str, int] | None = None) -> Knowledge:
+    """What the lake knew at an instant: of each depot and day, of each depot and each event the latest version.
+
+    In an archive (`demand.recorded: next_day`) the known-future covariates of the days right after as_of are known too.
+    Former ids of depots count for the depots that they belong to now. `versions` reads the tables as they were at those
+    commits, where rows may have come since that say they were recorded before.
+    Raises NoUsableData when no demand was known by then, LakeError when the lake cannot be read.
+    """
+    lake = Lake(spec.lake_url)
+    newest = lake.versions(READ)
+    versions = {table: (versions or newest).get(table, newest[table]) for table in READ}
+    demand = reading_versions.latest(every_version(lake, spec, as_of, versions["demand"]))
+    small = {table: frame(lake, table, version=versions[table], until=as_of) for table in KEYS}
+    return assembled(demand, small, refused(lake, as_of), spec, as_of, versions)
+
+
+def assembled(
+    demand: pd.DataFrame,
+    small: Mapping[str, pd.DataFrame],
+    kept_aside: pd.DataFrame,
+    spec: Spec,
+    as_of: datetime,
+    versions: Mapping[str, int],
+) -> Knowledge:
+    """What is known, from the latest reading of each depot and day, all versions of the small tables, and the
+    readings in quarantine."""
+    standing = {table: stands(small[table], key) for table, key in KEYS.items()}
+    former, events = standing["aliases"], standing["events"]
+    told, depots = aliases.apply(_told(demand, spec), standing["depots"], former)
+    events = events.assign(depot_id=aliases.current(events["depot_id"], former))
+    rows = kept_aside[["depot_id", "date"]].drop_duplicates()
+    rows = rows.assign(depot_id=aliases.current(rows["depot_id"], former))
+    return Knowledge(as_of, told, depots, events, versions, rows)
+
+
+def former_ids(spec: Spec) -> pd.DataFrame:
+    """The aliases that stand now: alias and depot_id."""
+    return stands(frame(Lake(spec.lake_url), "aliases"), KEYS["aliases"])
+
+
+def frame(lake: Lake, table: str, *, version: int | None = None, until: datetime | None = None) -> pd.DataFrame:
+    """A small table as a frame, with what was recorded by an instant."""
+    where = None if until is None else ds.field("recorded_at") <= pa.scalar(until, pa.timestamp("us", tz="UTC"))
+    rows = lake.read(table, where=where, version=version)
+    found: pd.DataFrame = rows.to_pandas(
+        date_as_object=False, ignore_metadata=True, types_mapper={pa.bool_(): pd.BooleanDtype()}.get
+    )
+    return found
+
+
+def latest(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:
+    """The last recorded version of each key; of one instant, that of the later row."""
+    if not rows.duplicated(key).any():
+        return rows
+    return rows.sort_values("recorded_at", kind="stable").drop_duplicates(key, keep="last")
+
+
+def stands(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:
+    """The latest versions that were not retracted."""
+    found: pd.DataFrame = latest(rows, key)
+    return found[~found["retracted"].astype(bool)].drop(columns=["retracted", "recorded_at"]).reset_index(drop=True)
+
+
+def every_version(lake: Lake, spec: Spec, as_of: datetime, version: int) -> pd.DataFrame:
+    """The readings known by an instant, all versions, and in an archive what is known of the days right after them.
+
+    Raises NoUsableData when none of them has a count."""
+    limit = pa.scalar(as_of.astimezone(UTC), pa.timestamp("us", tz="UTC"))
+    wanted = ["depot_id", "date", "demand", "open", "recorded_at", "row"]
+    wanted += [name for name in spec.calendar.known_future if name in lake.covariates(version=version)]
+    by_then = _readings(lake, wanted, ds.field("recorded_at") <= limit, version)
+    counted = ~np.isnan(by_then["demand"].to_numpy())
+    if not counted.any():
+        raise NoUsableData(_nothing_known(lake, spec, as_of, version))
+    if spec.demand.recorded != "next_day" or spec.demand.columns.recorded_at is not None:
+        return by_then
+    cutoff = int(by_then["day"].to_numpy()[counted].max())
+    ahead = _readings(lake, wanted, _between(cutoff + 1, cutoff + spec.horizon), version)
+    ahead = ahead.assign(demand=np.nan, recorded_at=np.int64(0))
+    if "open" not in spec.calendar.known_future:
+        ahead["open"] = np.int8(-1)
+    return readings.together([by_then, ahead])
+
+
+def refused(lake: Lake, as_of: datetime) -> pd.DataFrame:
+    """Depot, date and instant of the readings that were in quarantine at an instant: a row came, and its count is not
+    known."""
+    rows = frame(lake, "quarantine", until=as_of)
+    return rows.loc[rows["date"].notna() & (rows["depot_id"] != ""), ["depot_id", "date", "recorded_at"]]
+
+
+def _readings(lake: Lake, wanted: Sequence[str], where: ds.Expression, version: int) -> pd.DataFrame:
+    return readings.from_table(lake.read("demand", where=where, version=version, columns=wanted, codes=True))
+
+
+def _between(first: int, last: int) -> ds.Expression:
+    days = [pa.scalar(day, pa.int32()).cast(pa.date32()) for day in (first, last)]
+    return (ds.field("date") >= days[0]) & (ds.field("date") <= days[1])
+
+
+def _told(demand: pd.DataFrame, spec: Spec) -> pd.DataFrame:
+    """Depot, date, demand, open and the covariates of each depot and day."""
+    said = demand["open"].to_numpy()
+    columns = {
+        "depot_id": demand["depot_id"],
+        "date": readings.dates(demand),
+        "demand": demand["demand"],
+        "open": pd.arrays.BooleanArray(said == 1, said == -1),
+        **{name: demand[name] for name in readings.covariates(demand)},
+    }
+    return pd.DataFrame(columns).reset_index(drop=True)
+
+
+def _nothing_known(lake: Lake, spec: Spec, as_of: datetime, version: int) -> str:
+    rows = lake.read("demand", where=ds.field("demand").is_valid(), version=version, columns=["recorded_at"])
+    if not len(rows):
+        return f"the lake at {spec.lake_url} holds no demand; `forecaster run` fills it from the declared source"
+    first = min(rows["recorded_at"].to_pandas())
+    return (
+        f"no demand was known as of {as_of.isoformat()}: the earliest reading in the lake was recorded at "
+        f"{first.isoformat()}; take a later instant, or, where the source is an archive, "
+        "set `demand.recorded: next_day` and ingest into a new lake"
+    )

@@ -1,0 +1,216 @@
+"""Which readings of a batch the history does not hold yet, and from when on they are known.
+
+Each (depot, day) has a slot, a whole number; whoever is in a slot is found by position. Nothing loops over rows, depots
+or days, and only where a slot has several rows are those sorted or grouped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from forecaster.core.panel import Bools
+from forecaster.demand.readings import covariates
+
+Longs = NDArray[np.int64]
+Places = NDArray[np.signedinteger[Any]]
+LOOKED_AT = 10_000  # rows that tell their order
+DENSE = 4  # slots a row that a table over all depots and days may have; beyond, slots are numbered by sorting
+
+
+@dataclass(frozen=True)
+class Slots:
+    """The slot of each row of two frames, and how many slots there are."""
+
+    batch: Places
+    known: Places
+    count: int
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """Which readings of a batch break a rule beside the others."""
+
+    broken: Mapping[str, NDArray[np.intp]]  # rule → their positions
+    none: bool  # has every depot and day one reading at most?
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """What is new in a batch."""
+
+    new: Bools  # (rows of the batch,)
+    recorded_at: Longs  # (rows of the batch,) µs since 1970: from when on a new row is known
+
+
+def slots(batch: pd.DataFrame, known: pd.DataFrame) -> Slots:
+    """A number for each (depot, day) of the two frames; the same pair has the same one in both."""
+    names, others = (part["depot_id"].cat.categories for part in (batch, known))
+    alike = names is others or names.equals(others)
+    names = names if alike else names.append(others.difference(names, sort=False))
+    days = [part["day"].to_numpy() for part in (batch, known)]
+    first = min((int(part.min()) for part in days if len(part)), default=0)
+    last = max((int(part.max()) for part in days if len(part)), default=0)
+    count, rows = len(names) * (last - first + 1), len(batch) + len(known)
+    small: Any = np.int32 if count < 2**31 else np.int64
+    # rows that follow one another get slots that do: memory is then walked through rather than jumped about in
+    by_day = max(days, key=len)[:LOOKED_AT]
+    by_depot = len(by_day) > 1 and float(np.mean(by_day[1:] == by_day[:-1])) < 0.5
+    step_depot, step_day = (last - first + 1, 1) if by_depot else (1, len(names))
+    found = []
+    for part, day in zip((batch, known), days, strict=True):
+        own = part["depot_id"].cat.categories
+        place = np.arange(len(names)) if alike else names.get_indexer(own)
+        slot = (day.astype(small) - small(first)) * small(step_day)
+        slot += (place.astype(small) * small(step_depot))[part["depot_id"].cat.codes.to_numpy()]
+        found.append(slot)
+    if count <= DENSE * rows + 1000:
+        return Slots(found[0], found[1], count)
+    distinct, place = np.unique(np.concatenate(found), return_inverse=True)
+    return Slots(place[: len(batch)], place[len(batch) :], len(distinct))
+
+
+def repeats(batch: pd.DataFrame, *, declared: bool) -> Repeats:
+    """The readings that break a rule beside the others: `duplicate_row` or `superseded`.
+
+    One for each depot, day (and declared instant) stays: the first that says what the last one says.
+    """
+    slot = slots(batch, batch.iloc[:0])
+    where = np.flatnonzero(_several(slot.batch, slot.count))
+    if not len(where):
+        return Repeats({}, none=True)
+    again = batch.iloc[where].assign(slot=slot.batch[where])
+    key = ["slot", *(["recorded_at"] if declared else [])]
+    group = again.groupby(key, sort=False).ngroup()
+    value = again.groupby([*key, *_values(again)], sort=False, dropna=False, observed=True).ngroup()
+    agrees = value == value.groupby(group).transform("last")
+    superseded, twice = (broken.to_numpy(bool) for broken in (~agrees, agrees & value.duplicated()))
+    return Repeats({"superseded": where[superseded], "duplicate_row": where[twice]}, none=False)
+
+
+def fresh(batch: pd.DataFrame, known: pd.DataFrame, *, declared: bool, now: int) -> Fresh:
+    """The readings of a batch without repeats that the known ones do not hold; `now` is in µs since 1970.
+
+    A source without an instant of its own (`declared` is false) repeats itself every night: a reading is new when it
+    differs from the latest version. Where the value of a version that is there was changed in place, the new value
+    counts as recorded now. A day of which only covariates were known gets its first count: that is no restatement.
+    """
+    recorded = batch["recorded_at"].to_numpy(copy=True)
+    if known.empty or batch.empty:
+        return Fresh(np.ones(len(batch), np.bool_), recorded)
+    slot = slots(batch, known)
+    latest = _latest(known, slot)
+    there = latest[slot.batch]
+    seen = there >= 0
+    same = seen & _equal(batch, known, there)
+    if declared:
+        held, contested = _among_versions(batch, known, slot, there, same)
+        contested &= ~held
+        if contested.any():
+            contested &= recorded == _newest(recorded, slot)[slot.batch]
+        new = ~held & ~(contested & same)
+        contested &= new
+    else:
+        new, contested = ~same, seen & ~same
+    where = np.flatnonzero(contested)
+    last = known["recorded_at"].to_numpy()[there[where]]
+    first_count = np.isnan(known["demand"].to_numpy()[there[where]]) & (not declared)
+    own = np.where(first_count, recorded[where], now)
+    recorded[where] = np.where(own > last, own, last + 1)
+    return Fresh(new, recorded)
+
+
+def latest(readings: pd.DataFrame) -> pd.DataFrame:
+    """Of each depot and day the version recorded last; of one instant, the later row."""
+    slot = slots(readings.iloc[:0].assign(depot_id=readings["depot_id"].iloc[:0]), readings)
+    if not _several(slot.known, slot.count).any():
+        return readings
+    kept = _latest(readings, slot)
+    return readings.iloc[np.sort(kept[kept >= 0])]
+
+
+def _several(slot: Places, count: int) -> Bools:
+    """Which rows share their slot with another one."""
+    at = np.full(count, -1, np.int32 if len(slot) < 2**31 else np.int64)
+    rows = np.arange(len(slot), dtype=at.dtype)
+    at[slot] = rows
+    earlier = at[slot] != rows
+    shared = np.zeros(count, np.bool_)
+    shared[slot[earlier]] = True
+    several: Bools = shared[slot] if earlier.any() else earlier
+    return several
+
+
+def _latest(known: pd.DataFrame, slot: Slots) -> NDArray[Any]:
+    """The row of the latest version in each slot, -1 where there is none."""
+    at = np.full(slot.count, -1, np.int32 if len(known) < 2**31 else np.int64)
+    at[slot.known] = np.arange(len(known), dtype=at.dtype)
+    where = np.flatnonzero(_several(slot.known, slot.count))
+    if len(where):
+        told = known[["recorded_at", "row"]].iloc[where]
+        order = where[np.lexsort((told["row"], told["recorded_at"]))]
+        at[slot.known[order]] = order  # of several for one slot NumPy keeps the last
+    return at
+
+
+def _newest(recorded: Longs, slot: Slots) -> Longs:
+    found = np.full(slot.count, np.iinfo(np.int64).min)
+    np.maximum.at(found, slot.batch, recorded)
+    return found
+
+
+def _among_versions(
+    batch: pd.DataFrame, known: pd.DataFrame, slot: Slots, there: Places, alike: Bools
+) -> tuple[Bools, Bools]:
+    """Which rows are among the known versions, in instant and value; and which in their instant at least.
+
+    `there` is a version of each row's slot, -1 where there is none, and `alike` whether it says what the row says.
+    """
+    instants = known["recorded_at"].to_numpy()
+    same = (there >= 0) & (instants[there] == batch["recorded_at"].to_numpy())
+    held = same & alike
+    several = _several(slot.known, slot.count)
+    if several.any():
+        shared = np.zeros(slot.count, np.bool_)
+        shared[slot.known[several]] = True
+        where, versions = np.flatnonzero(shared[slot.batch]), np.flatnonzero(several)
+        both = pd.DataFrame({"slot": slot.known[versions], "recorded_at": instants[versions], "version": versions})
+        rows = pd.DataFrame({"slot": slot.batch[where], "recorded_at": batch["recorded_at"].to_numpy()[where]})
+        found = rows.assign(place=where).merge(both, on=["slot", "recorded_at"])
+        place, version = found["place"].to_numpy(), found["version"].to_numpy()
+        same[place] = True
+        equal = _equal(batch.iloc[place], known, version)
+        held[place[equal]] = True
+    return held, same
+
+
+def _equal(batch: pd.DataFrame, known: pd.DataFrame, there: Any) -> Bools:
+    """Does each row say what the known row at the position beside it says? An unknown value equals another one."""
+    equal = np.ones(len(batch), np.bool_)
+    for name in _values(batch):
+        ours, theirs = batch[name], known.get(name)
+        if theirs is None:
+            equal &= ours.isna().to_numpy()
+        elif isinstance(ours.dtype, pd.CategoricalDtype) or isinstance(theirs.dtype, pd.CategoricalDtype):
+            equal &= _same_word(ours.astype("category"), theirs.astype("category"), there)
+        else:
+            a, b = ours.to_numpy(), theirs.to_numpy()[there]
+            equal &= (a == b) | ((a != a) & (b != b))
+    return equal
+
+
+def _same_word(ours: Any, theirs: Any, there: Any) -> Bools:
+    words = ours.cat.categories
+    code = np.append(words.get_indexer(theirs.cat.categories), -1)  # -1 is the last: not known
+    known = np.where(theirs.cat.codes == -1, -1, np.where(code < 0, -2, code)[theirs.cat.codes])
+    same: Bools = ours.cat.codes.to_numpy() == known[there]
+    return same
+
+
+def _values(readings: pd.DataFrame) -> list[str]:
+    return ["demand", "open", *covariates(readings)]

@@ -1,0 +1,330 @@
+"""Bring the declared sources into the lake.
+
+Depots, events and aliases are snapshots: what is new, changed or gone since the last one is appended. Readings pass the
+contract block by block, then stand beside one another, beside what the lake holds and beside the days before them.
+Each table takes its rows in one commit, readings last but for the account of the batch: a process that is killed
+anywhere leaves a lake that the next run completes. Ingesting the same sources again appends nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from numpy.typing import NDArray
+
+from forecaster.config import Spec, data_rules
+from forecaster.core.panel import Finding
+from forecaster.demand import readings, sources
+from forecaster.demand.history.point_in_time import frame, latest
+from forecaster.demand.panel.events import EVENT
+from forecaster.demand.parsing import Kind
+from forecaster.demand.validation import batch as batches
+from forecaster.demand.validation import history_checks, reference_tables
+from forecaster.demand.validation.contract import Contract
+from forecaster.demand.validation.known_days import Known
+from forecaster.lake import NOT_THERE, TABLES, Lake
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+CHUNK = 1_000_000  # rows that are made ready for the lake at once
+PLACES = 50  # depots and days that a finding names
+_MICROSECOND = pd.Timedelta(microseconds=1)
+_DAY = np.timedelta64(1, "D")
+KEYS = {"depots": ["depot_id"], "aliases": ["alias"], "events": EVENT}  # what makes a row the same one
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """What became of the rows of one batch: read = accepted + unchanged + quarantined."""
+
+    batch: str
+    source: str
+    read: int
+    accepted: int
+    unchanged: int
+    quarantined: int
+    findings: tuple[Finding, ...]
+    versions: Mapping[str, int]
+    stopped: str | None = None  # why nothing of the batch was accepted
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """What people decided about quarantined rows."""
+
+    released: pd.DataFrame  # id, rule, depot_id, day, and recorded_at of the decision in µs since 1970
+    discarded: frozenset[str]
+
+    @property
+    def waived(self) -> dict[str, int]:
+        """The ids of released rows, with the instant of the decision."""
+        return dict(zip(self.released["id"], self.released["recorded_at"], strict=True))
+
+
+def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ingested:
+    """Read the sources and append what is new to the lake; `now` is the instant of arrival.
+
+    `on_rows` is told how many rows were read so far. Raises SourceError when a source cannot be read, SpecError when it
+    does not fit the pipeline file, LakeError when the lake cannot take the rows.
+    """
+    lake, findings = Lake(spec.lake_url), list[Finding]()
+    standing = _snapshots(spec, findings)
+    changes = {table: _changes(rows, frame(lake, table), KEYS[table], now) for table, rows in standing.items()}
+    decided = decisions(lake)
+    feed = sources.open_feed(spec.demand.source, spec, *wanted(spec), since=_watermark(spec, lake))
+    contract = contract_of(spec, lake, standing.get("depots"), standing.get("aliases"), now=now, waived=decided.waived)
+    batch, read = _take(feed, contract, on_rows)
+    known = _known(lake, batch.taken, spec)
+    batch = batches.since_release(batches.settle(batch, spec, now), decided.released, spec)
+    batch = batches.new(batch, known, spec, now)
+    batch, found = _judged(batch, known, standing.get("depots"), decided.waived, spec, now)
+    refused = _numbered(batch.refused)
+    findings += [*_refusals(refused, decided, spec), *found]
+    stopped = next((f"{f.rule}: {f.message}" for f in findings if f.severity == "stop"), None)
+    if stopped:
+        batch = batches.stop(batch, stopped, spec, now)
+        refused = _numbered(batch.refused)
+    outcome = Ingested(
+        batch=feed.digest,
+        source=feed.name,
+        read=read,
+        accepted=batch.size(batch.taken),
+        unchanged=batch.unchanged,
+        quarantined=batch.size(refused),
+        findings=tuple(findings),
+        versions={},
+        stopped=stopped,
+    )
+    assert outcome.read == outcome.accepted + outcome.unchanged + outcome.quarantined, outcome
+    for table, rows in changes.items():
+        lake.append(table, rows)
+    before = lake.versions()
+    quarantined = refused[~refused["id"].isin(_ids(lake))].drop(columns="rows", errors="ignore")
+    lake.append("quarantine", quarantined.assign(batch=outcome.batch))
+    lake.append("demand", arrow(batch.taken, batch=outcome.batch))
+    _account(outcome, feed.watermark, lake, now, changed=lake.versions() != before)
+    return replace(outcome, versions=lake.versions())
+
+
+def wanted(spec: Spec) -> tuple[list[str], list[str]]:
+    """The columns that the demand source must have, and those that it may have."""
+    columns, future = spec.demand.columns, list(spec.calendar.known_future)
+    count = [] if spec.demand.aggregate == "count" else [columns.demand]
+    must = [columns.depot_id, columns.date, *count, columns.open, columns.recorded_at]
+    # without an events source every known-future covariate has to be a column
+    needed = [name for name in must if name]
+    return (needed, future) if spec.calendar.events else ([*needed, *future], [])
+
+
+def contract_of(
+    spec: Spec,
+    lake: Lake,
+    depots: pd.DataFrame | None,
+    former: pd.DataFrame | None = None,
+    *,
+    now: datetime,
+    waived: Mapping[str, int] | None = None,
+) -> Contract:
+    """The contract as the lake and the snapshots of depots and their former ids make it."""
+    ever, zones = None, {}
+    if depots is not None:
+        ever = {*depots["depot_id"], *frame(lake, "depots")["depot_id"], *(() if former is None else former["alias"])}
+        own = depots[depots["timezone"].notna()]
+        zones = dict(zip(own["depot_id"], own["timezone"], strict=True))
+    return Contract(
+        spec,
+        now=now,
+        known_depots=ever,
+        zones=zones,
+        kinds={name: _kind(kind) for name, kind in lake.covariates().items()},
+        waived=waived,
+    )
+
+
+def decisions(lake: Lake) -> Decisions:
+    """The last decision about each quarantined row; rows alike are released together."""
+    last = latest(frame(lake, "decisions"), ["id"])
+    released, discarded = (last[last["action"] == action] for action in ("release", "discard"))
+    rows = frame(lake, "quarantine") if len(released) else frame(lake, "quarantine", version=NOT_THERE)
+    told = rows[["id", "rule", "depot_id", "date"]].merge(released[["id", "recorded_at"]], on="id")
+    day = told["date"].to_numpy("datetime64[D]").astype("int64")
+    at = told["recorded_at"].to_numpy("datetime64[us]").astype("int64")
+    told = told.assign(id=told["id"].str.split("-").str[0], day=day, recorded_at=at).drop(columns="date")
+    return Decisions(told.drop_duplicates("id"), frozenset(discarded["id"]))
+
+
+def arrow(taken: pd.DataFrame, *, batch: str) -> Iterator[pa.Table]:
+    """Readings as rows of the lake's `demand`, in the order of their days, so that a reader finds days together."""
+    order, names = readings.Days(taken["day"].to_numpy()).order, readings.covariates(taken)
+    words = {name: readings.arrow_words(taken[name].cat.categories) for name in ("depot_id", "source")}
+    for start in range(0, len(taken), CHUNK):
+        chunk = slice(start, start + CHUNK)
+        part = taken.iloc[chunk if order is None else order[chunk]]
+        said = part["open"].to_numpy()
+        columns = {
+            "depot_id": _coded(part["depot_id"].cat.codes.to_numpy(), words["depot_id"]),
+            "date": pa.array(part["day"].to_numpy()).cast(pa.date32()),
+            "demand": pa.array(part["demand"].to_numpy(), from_pandas=True),
+            "open": pa.array(said == 1, mask=said == -1),
+            "source": _coded(part["source"].cat.codes.to_numpy(), words["source"]),
+            "batch": _coded(np.zeros(len(part), np.int32), pa.array([batch])),
+            "row": pa.array(part["row"].to_numpy()),
+            "recorded_at": pa.array(part["recorded_at"].to_numpy()).cast(pa.timestamp("us", tz="UTC")),
+            **{name: pa.array(part[name].array, from_pandas=True) for name in names},
+        }
+        yield pa.table({name: column for name, column in columns.items() if len(part)})
+
+
+def _coded(codes: NDArray[np.integer[Any]], words: pa.Array) -> pa.DictionaryArray:
+    """Words as the lake writes them fastest: each of them once, and a number a row."""
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32, copy=False)), words)
+
+
+def _snapshots(spec: Spec, findings: list[Finding]) -> dict[str, pd.DataFrame]:
+    """What the sources of depots, aliases and events say tonight, by table."""
+    found = {}
+    if spec.depots:
+        found["depots"] = reference_tables.depots(spec, findings)
+        if spec.depots.aliases:
+            found["aliases"] = reference_tables.aliases(spec, findings)
+    if spec.calendar.events:
+        former = found["aliases"]["alias"] if "aliases" in found else ()
+        found["events"] = reference_tables.events(spec, found.get("depots"), findings, former)
+    return found
+
+
+def _changes(snapshot: pd.DataFrame, before: pd.DataFrame, key: list[str], now: datetime) -> pd.DataFrame:
+    """Rows that are new or changed, and, retracted, those that are gone. The first snapshot was known all along."""
+    snapshot = snapshot.assign(retracted=pd.array([False] * len(snapshot), "boolean"))
+    if before.empty:
+        return snapshot.assign(recorded_at=pd.Timestamp(EPOCH))
+    stands = latest(before, key).reindex(columns=snapshot.columns)
+    both = pd.concat([stands, snapshot], ignore_index=True)
+    changed = snapshot[~both.duplicated().to_numpy()[len(stands) :]]
+    kept = pd.concat([snapshot, stands], ignore_index=True).duplicated(key).to_numpy()[len(snapshot) :]
+    gone = stands[~kept & ~stands["retracted"].astype(bool).to_numpy()]
+    rows = pd.concat([changed, gone.assign(retracted=pd.array([True] * len(gone), "boolean"))], ignore_index=True)
+    stamp = max(pd.Timestamp(now), before["recorded_at"].max() + _MICROSECOND)
+    return rows.assign(recorded_at=stamp.tz_convert("UTC").as_unit("us"))
+
+
+def _take(feed: sources.Feed, contract: Contract, on_rows: Progress | None) -> tuple[batches.Batch, int]:
+    """All blocks of a feed, sorted by the contract; and how many rows they had."""
+    refused, read = list[pd.DataFrame](), 0
+
+    def taken() -> Iterator[pd.DataFrame]:  # nobody else holds a block, so that its memory is given up early
+        nonlocal read
+        for block in feed.blocks:
+            found = contract.sort(block)
+            refused.append(found.refused)
+            read += len(block)
+            if on_rows:
+                on_rows(read)
+            yield found.taken
+
+    together = readings.together(taken())
+    pa.default_memory_pool().release_unused()  # of the blocks, before more is asked for
+    batch = batches.Batch(together, pd.concat(refused, ignore_index=True))
+    return batches.whole_days(batch, contract) if contract.spec.demand.aggregate != "none" else batch, read
+
+
+def _known(lake: Lake, taken: pd.DataFrame, spec: Spec) -> Known:
+    """All versions of the days of a batch and of those after it, and of the days before it that it is judged by."""
+    version = lake.version("demand") if len(taken) else NOT_THERE
+    columns = ["depot_id", "date", "demand", "open", "recorded_at", "row", *lake.covariates()]
+    since = ds.field("date") >= _date(int(taken["day"].min()) - history_checks.reach(spec) if len(taken) else 0)
+    told = lake.read("demand", where=since, version=version, columns=["date"])["date"].value_counts()
+    day, count = told.field("values").cast(pa.int32()).to_numpy(), told.field("counts").to_numpy()
+    order, depots = np.argsort(day), taken["depot_id"].cat.categories  # `read` keeps no rows alive
+
+    def read(first: int, last: int) -> pd.DataFrame:
+        where = (ds.field("date") >= _date(first)) & (ds.field("date") <= _date(last))
+        table = lake.read("demand", where=where, version=version, columns=columns, codes=True)
+        return readings.from_table(table, depots)
+
+    return Known(day[order], count[order], read)
+
+
+def _date(day: int) -> pa.Scalar:
+    return pa.scalar(day, pa.int32()).cast(pa.date32())
+
+
+def _judged(
+    batch: batches.Batch,
+    known: Known,
+    depots: pd.DataFrame | None,
+    released: Collection[str],
+    spec: Spec,
+    now: datetime,
+) -> tuple[batches.Batch, list[Finding]]:
+    """The batch beside the days before it; and what is to be told of it."""
+    batch = history_checks.stray(batch, known, released, spec, now)
+    if not len(batch.taken):
+        return batch, history_checks.silent(batch.taken, known.told, depots, spec)
+    batch, grid, found = history_checks.unbelievable(batch, history_checks.grid(batch, known), released, spec, now)
+    found += history_checks.late(batch.taken, known.told, spec) + history_checks.lacking(
+        grid, _countries(depots, spec), spec
+    )
+    return batch, found + history_checks.silent(batch.taken, known.told, depots, spec)
+
+
+def _countries(depots: pd.DataFrame | None, spec: Spec) -> set[str]:
+    """The countries whose public holidays concern a depot, where holidays count at all."""
+    if not spec.calendar.holidays:
+        return set()
+    own = set() if depots is None or "country" not in depots else {*depots["country"]}
+    return {country for country in own | {spec.calendar.country} if country}
+
+
+def _ids(lake: Lake) -> pd.Series[str]:
+    found: pd.Series[str] = lake.read("quarantine", columns=["id"])["id"].to_pandas()
+    return found
+
+
+def _numbered(refused: pd.DataFrame) -> pd.DataFrame:
+    """The refused rows, of which those that are alike get different ids."""
+    again = refused.groupby("id").cumcount()
+    return refused.assign(id=refused["id"].where(again == 0, refused["id"] + "-" + again.astype("str")))
+
+
+def _refusals(refused: pd.DataFrame, decided: Decisions, spec: Spec) -> list[Finding]:
+    """A finding for each rule that rows were refused for, but for those that a person discarded."""
+    told = refused[~refused["id"].isin(decided.discarded)]
+    found = []
+    for rule in data_rules.RULES:
+        if len(rows := told[told["rule"] == rule]):
+            first = rows.head(PLACES)
+            days = first["date"].dt.strftime("%Y-%m-%d").fillna("")
+            places = tuple(zip(first["depot_id"].astype("str"), days, strict=True))
+            severity = data_rules.severity(rule, spec.demand.rules.severity)
+            found.append(Finding(rule, severity, len(rows), str(rows["message"].iloc[0]), places))
+    return found
+
+
+def _watermark(spec: Spec, lake: Lake) -> str | None:
+    """Up to where the batches before this one have read the source."""
+    read = frame(lake, "batches")
+    own = read[(read["source"] == sources.name(spec.demand.source)) & read["watermark"].notna()]
+    return None if own.empty else str(own.sort_values("recorded_at")["watermark"].iloc[-1])
+
+
+def _account(outcome: Ingested, watermark: str | None, lake: Lake, now: datetime, *, changed: bool) -> None:
+    """Store what became of the batch, unless it is one that came before and changed nothing."""
+    before = lake.read("batches", columns=["batch"])["batch"]
+    if not changed and pc.is_in(pa.scalar(outcome.batch), value_set=before.combine_chunks()).as_py():
+        return
+    row = {name: getattr(outcome, name) for name in ("batch", "source", "read", "accepted", "unchanged", "quarantined")}
+    row |= {"stopped": outcome.stopped is not None, "watermark": watermark, "recorded_at": now.astimezone(UTC)}
+    lake.append("batches", pa.Table.from_pylist([row], schema=TABLES["batches"]))
+
+
+def _kind(kind: pa.DataType) -> Kind:
+    return "string" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else "double"

@@ -1,0 +1,148 @@
+"""The dense arrays: what was known at one instant, as a Panel.
+
+Every value finds its place by integer position (depot, day); nothing loops over depots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from forecaster.config import Spec
+from forecaster.core.panel import EVERYONE, Encoding, Floats, Ints, Knowledge, Mark, Marks, Panel
+from forecaster.demand.panel import calendar, covariates, opening_days
+from forecaster.demand.panel.event_scope import Places, places
+from forecaster.demand.panel.events import Announced, announced
+from forecaster.demand.panel.grid import Cells, Grid, cells, lay
+
+MAX_LABELS = 64  # of a static attribute
+SHOWN_DAYS = 60  # of the history, for marks that belong to one depot
+
+Pairs = list[tuple[str | None, str | None]]  # (country, subdivision)
+
+
+def build(knowledge: Knowledge, spec: Spec, encoding: Encoding | None = None) -> Panel:
+    """The panel of all depots up to the last observed day before `knowledge.as_of`, and the horizon after it.
+
+    Without an encoding it is learned from this knowledge; a given one is used as it is, so that a model sees the
+    numbers it was trained on. Depots are in the order of their ids. Those of the depots source are kept even without
+    any reading, unless they closed. A known-future covariate that is unknown on a day is 0 there.
+
+    Raises NoUsableData when no demand was observed before as_of, or a covariate is nowhere to be found; SpecError for
+    a country or subdivision without a holiday calendar.
+    """
+    grid, at = lay(knowledge, spec)
+    demand = _words_once(knowledge.demand, spec)
+    attributes = _attributes(knowledge.depots, spec, grid)
+    where = places(pd.DataFrame({**attributes, "depot_id": grid.depots}), spec)
+    told = announced(knowledge.events, where, grid)
+
+    counted = _counted(demand, at)
+    opened = opening_days.days_open(counted, _said(demand, at, spec), told, knowledge.depots, spec, grid)
+    if spec.demand.missing == "zero":
+        rows = _rows(knowledge, at)
+        counted[:, : grid.history][opening_days.without_demand(counted, opened, rows, spec, grid)] = 0
+    if encoding is None:
+        encoding = Encoding(covariates.learn(demand, at, spec), _labels(attributes, spec))
+    pairs, group = _calendars(where, spec)
+    return Panel(
+        depot_ids=(ids := tuple(grid.depots.tolist())),
+        days=grid.days,
+        horizon=spec.horizon,
+        demand=counted[:, : grid.history],
+        open=opened,
+        covariates=covariates.fill(demand, at, opened, told, encoding, spec),
+        calendar=np.stack([calendar.features(grid.days, *pair) for pair in pairs]),
+        calendar_group=group,
+        statics=_codes(attributes, encoding, grid),
+        encoding=encoding,
+        calendar_names=calendar.NAMES,
+        attributes=attributes,
+        marks=_marks(told, pairs, group, grid, ids),
+    )
+
+
+def _words_once(demand: pd.DataFrame, spec: Spec) -> pd.DataFrame:
+    """Covariates of words as categories, so that each distinct word is read once."""
+    known = [name for name in spec.calendar.known_future if name in demand and not covariates.numeric(demand[name])]
+    return demand.astype(dict.fromkeys(known, "category")) if known else demand
+
+
+def _counted(demand: pd.DataFrame, at: Cells) -> Floats:
+    """(depots, days): counts of days that are over, NaN elsewhere."""
+    grid = at.grid
+    counted = at.spread(demand["demand"].to_numpy(), np.nan)
+    counted[:, grid.history :] = np.nan
+    if (grid.today <= grid.numbers[grid.history - 1]).any():
+        counted[grid.numbers >= grid.today[:, None]] = np.nan
+    return counted
+
+
+def _said(demand: pd.DataFrame, at: Cells, spec: Spec) -> opening_days.Said | None:
+    """What the source says of being open, or None where it does not."""
+    if spec.demand.columns.open is None or "open" not in demand:
+        return None
+    return at.spread(demand["open"].astype("boolean").to_numpy(np.int8, na_value=-1), -1, np.int8)
+
+
+def _rows(knowledge: Knowledge, at: Cells) -> Any:
+    """Where there was a row, accepted or not, (depots, days)."""
+    rows = at.spread(True, False, np.bool_)
+    if knowledge.refused is not None and len(knowledge.refused):
+        rows |= cells(knowledge.refused, at.grid).spread(True, False, np.bool_)
+    return rows
+
+
+def _attributes(depots: pd.DataFrame, spec: Spec, grid: Grid) -> dict[str, tuple[str, ...]]:
+    """Each attribute's word per depot, "" where it is not known."""
+    if spec.depots is None:
+        return {}
+    table = depots.set_index("depot_id").reindex(grid.depots)
+    return {
+        name: tuple(table[name].fillna("").astype("str").tolist()) if name in table else ("",) * len(grid.depots)
+        for name in spec.attributes
+    }
+
+
+def _labels(attributes: Mapping[str, tuple[str, ...]], spec: Spec) -> dict[str, tuple[str, ...]]:
+    """The most frequent words of each static attribute."""
+    labels = {}
+    for name in spec.depots.static if spec.depots else ():
+        count = pd.Series(attributes[name], dtype="str").replace("", None).value_counts()
+        labels[name] = tuple(sorted(covariates.most_frequent(count, MAX_LABELS)))
+    return labels
+
+
+def _codes(attributes: Mapping[str, tuple[str, ...]], encoding: Encoding, grid: Grid) -> Ints:
+    result = np.zeros((len(grid.depots), len(encoding.statics)), np.int32)
+    for index, (name, labels) in enumerate(encoding.statics.items()):
+        if name in attributes:
+            result[:, index] = pd.Index(labels, dtype="str").get_indexer(pd.Index(attributes[name], dtype="str")) + 1
+    return result
+
+
+def _calendars(where: Places, spec: Spec) -> tuple[Pairs, Ints]:
+    """The distinct (country, subdivision) pairs, and each depot's place among them."""
+    columns = ["country", "subdivision"]
+    homes = where.homes[columns]
+    if not spec.calendar.holidays:
+        return [(None, None)], np.zeros(len(homes), np.int32)
+    group = homes.groupby(columns, sort=True).ngroup().to_numpy().astype(np.int32)
+    pairs = homes.drop_duplicates().sort_values(columns).itertuples(index=False, name=None)
+    return [(country or None, subdivision or None) for country, subdivision in pairs], group
+
+
+def _marks(told: Announced, pairs: Pairs, group: Ints, grid: Grid, ids: tuple[str, ...]) -> Marks:
+    """Holidays and events; holidays that differ by depot, and events, only for the days that a page shows."""
+    first = grid.history - SHOWN_DAYS
+    marks = told.marks(grid, first)
+    audiences = list(told.audiences)
+    for index, pair in enumerate(pairs):
+        everyone = len(pairs) == 1
+        names = calendar.holiday_names(grid.days if everyone else grid.days[max(first, 0) :], *pair)
+        marks += [(Mark(day, "holiday", name), EVERYONE if everyone else len(audiences)) for day, name in names.items()]
+        audiences.append(np.flatnonzero(group == index).astype(np.int32))
+    return Marks(ids, tuple(audiences), tuple(marks))

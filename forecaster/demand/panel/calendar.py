@@ -1,0 +1,164 @@
+"""What is known of a day in advance: its weekday, its place in year and month, the holidays around it."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import lru_cache
+from itertools import pairwise
+from typing import Literal
+
+import holidays
+import numpy as np
+
+from forecaster.core.panel import Days, Doubles, Floats
+from forecaster.errors import SpecError
+
+HARMONICS, MONTH_HARMONICS = 3, 2
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+NAMES: tuple[str, ...] = (
+    *_WEEKDAYS,
+    *(f"year_{wave}_{harmonic}" for harmonic in range(1, HARMONICS + 1) for wave in ("sin", "cos")),
+    *(f"month_{wave}_{harmonic}" for harmonic in range(1, MONTH_HARMONICS + 1) for wave in ("sin", "cos")),
+    "holiday",
+    "before_holiday",
+    "after_holiday",
+    "day_off",
+    "counterpart",
+)
+"""The features in the order of the last axis; the holidays are the last but one."""
+
+NEAR = 4  # days before and after a holiday that go with it: people shop before Christmas, on the same date each year
+LEAST_BACK, MOST_BACK = 330, 400  # days from a holiday back to the same one of the year before: Easter moves by a month
+_APART = 30  # days between two occasions of one name, at least; closer ones are days of one occasion
+_DAY = np.timedelta64(1, "D")
+_NAME = re.compile(
+    r"(?P<lieu>Alternative holiday for )?(?P<name>.*?)"
+    r"(?: \((?:(?P<suffix>observed|in lieu|substitute day)(?:, )?)?(?:estimated)?\))?"
+)
+
+
+@dataclass(frozen=True)
+class _Occasion:
+    """A holiday in one year: the days that bear its name, and those that are free because of it, which are the same,
+    but where another day is free instead, as the Monday after a Christmas on Sunday.
+    """
+
+    dates: Sequence[date]
+    off: Sequence[date]
+
+
+def features(days: Days, country: str | None, subdivision: str | None) -> Floats:
+    """What is known of each day, (days, features) in the order of `NAMES`; without a country there are no holidays.
+
+    The yearly cycle starts on 1 January and takes as many days as that year has, the monthly one on the 1st and takes
+    as many days as that month has. `day_off` marks a holiday, or the other day where another one is free instead.
+    `counterpart` is how many days back the day lies that a day near a holiday is to be held against: as far from the
+    same holiday a year ago, `LEAST_BACK` to `MOST_BACK` days, a day off that was moved against the day off; 0 where no
+    holiday is near.
+    Raises SpecError for a country or subdivision without a holiday calendar.
+    """
+    days = days.astype("datetime64[D]")
+    weekday = (days.astype(np.int64) + 3) % 7  # 1970-01-01 was a Thursday
+    waves = [*_waves(days, "Y", HARMONICS), *_waves(days, "M", MONTH_HARMONICS)]
+    around = np.concatenate([days - _DAY, days, days + _DAY])
+    off = np.fromiter(holiday_names(around, country, subdivision), "datetime64[D]")
+    rest = [np.isin(days, off), np.isin(days + _DAY, off), np.isin(days - _DAY, off)]
+    occasions = _occasions(days, country, subdivision)
+    free = {day for years in occasions.values() for year in years for day in year.off}
+    rest.append(np.isin(days, np.fromiter(free, "datetime64[D]")))
+    back = _counterparts(days, occasions)
+    return np.column_stack([np.eye(7)[weekday], *waves, *rest, back]).astype(np.float32)
+
+
+def _occasions(days: Days, country: str | None, subdivision: str | None) -> dict[str, list[_Occasion]]:
+    """The holidays near the days and their counterparts, in order, by name."""
+    if not country or not len(days):
+        return {}
+    first, last = days.min() - (MOST_BACK + NEAR + _APART), days.max() + NEAR + _APART
+    runs: dict[str, list[list[tuple[date, bool]]]] = {}  # days, and whether they are free instead of others
+    for day, names in sorted(holiday_names(np.arange(first, last + _DAY), country, subdivision).items()):
+        for said in names.split("; "):
+            found = _NAME.fullmatch(said)
+            assert found  # as it matches whatever there is
+            of_name = runs.setdefault(found["name"], [])
+            if not of_name or (day - of_name[-1][-1][0]).days >= _APART:
+                of_name.append([])
+            of_name[-1].append((day, bool(found["lieu"] or found["suffix"])))
+    return {name: [_occasion(run) for run in of_name] for name, of_name in runs.items()}
+
+
+def _occasion(run: Sequence[tuple[date, bool]]) -> _Occasion:
+    every = [day for day, _ in run]
+    dates, instead = ([day for day, lieu in run if lieu is wanted] for wanted in (False, True))
+    return _Occasion(dates or every, instead or every)
+
+
+def _counterparts(days: Days, occasions: Mapping[str, Sequence[_Occasion]]) -> Doubles:
+    """How many days back each day's counterpart of the year before lies, (days,); 0 for none."""
+    found, distance = np.zeros(len(days)), np.full(len(days), NEAR + 1)
+    place = {day: index for index, day in enumerate(days.tolist())}
+
+    def hold(day: date, against: date, far: int) -> None:
+        index, back = place.get(day), (day - against).days
+        if index is not None and far < distance[index] and LEAST_BACK <= back <= MOST_BACK:
+            found[index], distance[index] = back, far
+
+    for before, now in (pair for years in occasions.values() for pair in pairwise(years)):
+        back, length = now.dates[0] - before.dates[0], (now.dates[-1] - now.dates[0]).days
+        for off in range(-NEAR, length + NEAR + 1):
+            day = now.dates[0] + timedelta(days=off)
+            hold(day, day - back, max(-off, off - length, 0))
+        if now.off != now.dates or before.off != before.dates:
+            for number, day in enumerate(now.off):
+                hold(day, before.off[min(number, len(before.off) - 1)], -1)
+    return found
+
+
+def _waves(days: Days, unit: Literal["Y", "M"], harmonics: int) -> list[Doubles]:
+    """Sine and cosine of each day's place in its own year or month."""
+    period = days.astype(f"datetime64[{unit}]")
+    first, following = period.astype("datetime64[D]"), (period + 1).astype("datetime64[D]")
+    phase = 2 * np.pi * ((days - first) / (following - first))
+    return [wave(harmonic * phase) for harmonic in range(1, harmonics + 1) for wave in (np.sin, np.cos)]
+
+
+def holiday_names(days: Days, country: str | None, subdivision: str | None) -> dict[date, str]:
+    """The public holidays among the days, by date, with their English names where the calendar has them.
+
+    Raises SpecError for a country or subdivision without a holiday calendar.
+    """
+    if not country or not len(days):
+        return {}
+    wanted = set(days.astype("datetime64[D]").tolist())
+    found: dict[date, str] = {}
+    for year in sorted({day.year for day in wanted}):
+        found |= {day: name for day, name in _year(country, subdivision or None, year) if day in wanted}
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _year(country: str, subdivision: str | None, year: int) -> tuple[tuple[date, str], ...]:
+    countries = holidays.list_supported_countries(include_aliases=True)
+    if country not in countries:
+        hint = _nearest(country, countries)
+        raise SpecError(f"no holidays are known for country {country!r}{hint}; wanted its code in ISO 3166, as in DE")
+    # the language is named, or the machine's locale would choose it
+    spoken = holidays.country_holidays(country).supported_languages
+    language = next((code for code in ("en_US", "en_GB", "en") if code in spoken), None)
+    try:
+        found = holidays.country_holidays(country, subdiv=subdivision, years=[year], language=language)
+    except NotImplementedError:
+        known = countries[country]
+        wanted = f"wanted one of {', '.join(known)}" if known else "it has none"
+        hint = _nearest(str(subdivision), known)
+        raise SpecError(f"no holidays are known for subdivision {subdivision!r} of {country}{hint}; {wanted}") from None
+    return tuple(sorted(found.items()))
+
+
+def _nearest(word: str, words: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word.upper(), list(words), n=1, cutoff=0.5)
+    return f"; did you mean '{close[0]}'?" if close else ""

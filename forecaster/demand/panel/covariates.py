@@ -1,0 +1,164 @@
+"""What is known ahead, as numbers: columns of the demand source, kinds of events, and which of them are not there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from forecaster.config import Spec, data_rules
+from forecaster.core.panel import Bools, Encoding, Finding, Floats, Knowledge, Panel
+from forecaster.demand.panel.events import Announced
+from forecaster.demand.panel.grid import Cells, coded
+from forecaster.errors import NoUsableData
+
+MAX_WORDS = 32  # indicators a covariate of words
+ABREAST = 128  # depots
+PLACES = 50  # depots and days that a finding names
+RULE = "covariate_missing"
+_NOTHING = ("", "0", "nan")  # words that say that nothing is special
+
+
+def learn(frame: pd.DataFrame, at: Cells, spec: Spec) -> tuple[str, ...]:
+    """The covariates in the order of the panel's last axis: one a column of numbers or kind of event, and one for
+    each of the most frequent words of a column of words."""
+    found: list[str] = []
+    inside = at.cell < at.outside
+    for name in spec.calendar.known_future:
+        if name in frame and not numeric(frame[name]):
+            words, codes = coded(frame[name])
+            count = pd.Series(
+                np.bincount(codes[inside & (codes >= 0)], minlength=len(words)), index=words.astype("str")
+            )
+            count = count[(count > 0) & ~count.index.isin(_NOTHING)]
+            found += [f"{name}={word}" for word in sorted(most_frequent(count, MAX_WORDS))]
+        else:
+            found.append(name)
+    return tuple(found)
+
+
+def most_frequent(count: Any, most: int) -> list[str]:
+    """The words with the highest counts; of equal ones the first in the alphabet."""
+    return [str(word) for word in count.sort_index().sort_values(ascending=False, kind="stable").index[:most]]
+
+
+def fill(frame: pd.DataFrame, at: Cells, opened: Bools, announced: Announced, encoding: Encoding, spec: Spec) -> Floats:
+    """(depots, days, covariates) in the order of the encoding; 0 where a value is not known.
+
+    Raises NoUsableData for a covariate that is nowhere to be found, or was numbers in training and is words now.
+    """
+    result = np.zeros((*at.grid.shape, len(encoding.covariates)), np.float32)
+    indicators: dict[str, dict[int, str]] = {}  # column of words → place on the last axis → word
+    for index, name in enumerate(encoding.covariates):
+        column, _, word = name.partition("=")
+        if name == "open" and spec.demand.columns.open is not None:
+            result[..., index] = opened
+        elif name in frame:
+            given = at.spread(_numbers(frame[name], name), 0)
+            np.copyto(given, 0, where=np.isnan(given))
+            result[..., index] = given
+        elif word and column in frame:
+            indicators.setdefault(column, {})[index] = word
+        elif spec.calendar.events is not None and name in spec.calendar.known_future:
+            announced.paint(result[..., index], name, 1)
+        else:
+            raise NoUsableData(
+                f"covariate '{name}' is needed, but the demand table has no column '{column}' and no events source "
+                "declares it; wanted it in calendar.known_future and in a source that was ingested"
+            )
+    for column, asked in indicators.items():
+        _indicate(result, frame[column], asked, at)
+    return result
+
+
+def _indicate(result: Floats, column: Any, asked: Mapping[int, str], at: Cells) -> None:
+    """1 in the place of the word that a day has; a few depots at a time, which stay in the processor's cache."""
+    words, codes = coded(column)
+    found = at.spread(codes, -1, np.int32)
+    places = words.astype("str").get_indexer(pd.Index(list(asked.values()), dtype="str"))
+    for start in range(0, len(result), ABREAST):
+        rows = slice(start, start + ABREAST)
+        for index, place in zip(asked, places, strict=True):
+            if place >= 0:
+                result[rows, :, index] = found[rows] == place
+
+
+def given_ahead(readings: pd.DataFrame, spec: Spec) -> frozenset[str]:
+    """The covariates of which some value was recorded before its day began; all of them in an archive, where the
+    rows of the horizon stand for what was announced.
+
+    `readings` are rows of the lake's demand table, of any version: date, recorded_at and covariates.
+    """
+    names = [name for name in spec.calendar.known_future if name in readings and not _own(name, spec)]
+    if spec.demand.recorded == "next_day" and spec.demand.columns.recorded_at is None:
+        return frozenset(names)
+    local = readings["recorded_at"].dt.tz_convert(spec.zone).dt.tz_localize(None)
+    ahead = (local < readings["date"]).to_numpy()
+    return frozenset(name for name in names if readings.loc[ahead, name].notna().any())
+
+
+def missing_ahead(
+    knowledge: Knowledge, panel: Panel, spec: Spec, *, ever_ahead: Collection[str] | None = None
+) -> tuple[Finding, ...]:
+    """A finding for each covariate of the demand source that has no value on some open depot-day of the horizon.
+
+    `ever_ahead` are those that were ever given before their day (as `given_ahead` answers); None: nobody asked.
+    """
+    return tuple(_missing_ahead(knowledge, panel, spec, ever_ahead))
+
+
+def _missing_ahead(
+    knowledge: Knowledge, panel: Panel, spec: Spec, ever_ahead: Collection[str] | None
+) -> Iterator[Finding]:
+    frame, first = knowledge.demand, pd.Timestamp(panel.target_dates[0])
+    ahead = frame[(frame["date"] >= first).to_numpy()]
+    wanted = panel.open[:, panel.history :]
+    depots, days = pd.Index(panel.depot_ids, dtype="str"), panel.days[panel.history :]
+    for name in spec.calendar.known_future:
+        if name not in frame or _own(name, spec) or not wanted.any():
+            continue
+        told = ahead[ahead[name].notna().to_numpy()]
+        known = _known(told, depots, days)
+        unknown = wanted & ~known
+        if not unknown.any():
+            continue
+        row, step = np.argwhere(unknown)[0]
+        found = (
+            f"covariate '{name}': found no value on {unknown.sum():,} of {wanted.sum():,} open depot-days from "
+            f"{days[0]} to {days[-1]}, first of depot {panel.depot_ids[row]} on {days[step]}; they count as 0, "
+            f"wanted {data_rules.RULES[RULE].wanted}"
+        )
+        if ever_ahead is not None and name not in ever_ahead:
+            found += "; it was never given before its day: bring it ahead, or leave it out of calendar.known_future"
+        severity = data_rules.severity(RULE, spec.demand.rules.severity)
+        places = tuple((panel.depot_ids[row], str(days[step])) for row, step in np.argwhere(unknown)[:PLACES])
+        yield Finding(RULE, severity, int(unknown.sum()), found, places)
+
+
+def _known(told: pd.DataFrame, depots: pd.Index[Any], days: Any) -> Bools:
+    ids, codes = coded(told["depot_id"])
+    rows = np.append(depots.get_indexer(ids), -1)[codes]
+    columns = (np.asarray(told["date"], "datetime64[D]") - days[0]).astype(np.int64)
+    inside = (rows >= 0) & (columns >= 0) & (columns < len(days))
+    known = np.zeros((len(depots), len(days)), np.bool_)
+    known[rows[inside], columns[inside]] = True
+    return known
+
+
+def _own(name: str, spec: Spec) -> bool:
+    """Is it the depots' being open, which has an expectation of its own?"""
+    return name == "open" and spec.demand.columns.open is not None
+
+
+def numeric(column: Any) -> bool:
+    return bool(pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column))
+
+
+def _numbers(column: Any, name: str) -> Any:
+    if not numeric(column):
+        raise NoUsableData(
+            f"covariate '{name}' was numbers in training and is words now; wanted the same kind, or a new model"
+        )
+    return column.to_numpy(np.float32, na_value=np.nan)

@@ -1,0 +1,65 @@
+"""What the events do on the grid: on which days which depots see which kind, and what a page calls those days.
+
+Events with the same address share one list of depots, so that neither an event nor a mark is ever kept once a depot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from numpy.typing import NDArray
+
+from forecaster.core.panel import EVERYONE, Ints, Mark
+from forecaster.demand.panel.event_scope import ADDRESS, Places, addresses
+from forecaster.demand.panel.grid import Grid
+
+EVENT = ["date", "kind", "name", *ADDRESS]
+"""What makes an event the same event."""
+
+
+@dataclass(frozen=True)
+class Announced:
+    """The events of the panel's days and the depots that each concerns."""
+
+    events: pd.DataFrame  # kind, name, day (its column in the grid, -1 outside), audience
+    audiences: tuple[Ints, ...]  # rows of the grid, rising
+    depots: int
+
+    def paint(self, cells: NDArray[Any], kind: str, value: float) -> None:
+        """Set `value` in (depots, days) where a depot has an event of this kind."""
+        told = self.events[(self.events["kind"] == kind) & (self.events["day"] >= 0)]
+        told = told[["audience", "day"]].drop_duplicates()
+        alone = told["audience"].map(lambda audience: len(self.audiences[audience]) == 1).to_numpy(bool)
+        rows = [self.audiences[audience][0] for audience in told["audience"][alone]]
+        cells[rows, told["day"][alone]] = value
+        for audience, days in told[~alone].groupby("audience")["day"]:
+            rows_ = self.audiences[audience]  # type: ignore[index]  # a group's name is what was grouped by
+            cells[slice(None) if len(rows_) == self.depots else rows_[:, None], days.to_numpy()] = value
+
+    def marks(self, grid: Grid, first: int) -> list[tuple[Mark, int]]:
+        """A mark and its audience for each event from column `first` on."""
+        shown = self.events[self.events["day"] >= max(first, 0)]
+        days = grid.days[shown["day"]].tolist()
+        return [
+            (Mark(day, kind, name), EVERYONE if len(self.audiences[audience]) == self.depots else audience)
+            for day, kind, name, audience in zip(days, shown["kind"], shown["name"], shown["audience"], strict=True)
+            if len(self.audiences[audience])
+        ]
+
+
+def announced(events: pd.DataFrame, places: Places, grid: Grid) -> Announced:
+    """Events with date, kind, name and an address, of whose columns any may be left out."""
+    given = addresses(events)
+    audience = given.groupby(list(ADDRESS), sort=False).ngroup().to_numpy()
+    distinct = given.drop_duplicates().itertuples(index=False, name=None)
+    table = pd.DataFrame(
+        {
+            "kind": events["kind"].astype("str").to_numpy(),
+            "name": events["name"].astype("str").to_numpy(),
+            "day": grid.columns(events["date"]),
+            "audience": audience,
+        }
+    )
+    return Announced(table, tuple(places.rows(address) for address in distinct), len(grid.depots))

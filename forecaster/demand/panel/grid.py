@@ -1,0 +1,156 @@
+"""Where each depot, each day and each row of what was known stands in the dense arrays.
+
+A row finds its cell by integer position; nothing loops over depots, and no id is looked at more than once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+from numpy.typing import DTypeLike, NDArray
+
+from forecaster.config import Spec
+from forecaster.core.panel import Bools, Days, Ints, Knowledge
+from forecaster.errors import NoUsableData
+
+Longs = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The depots in the order of their ids, and the days: `history` of them, then the horizon."""
+
+    depots: pd.Index[Any]
+    days: Days
+    history: int
+    today: Longs  # (depots,) the first day that does not count as over, as a number since 1970
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.depots), len(self.days)
+
+    @cached_property
+    def numbers(self) -> Longs:
+        """The days as numbers since 1970."""
+        return self.days.astype(np.int64)
+
+    def rows(self, depot_ids: Any) -> Ints:
+        """Position of each depot, -1 for one that is not in the panel."""
+        return np.asarray(self.depots.get_indexer(depot_ids), np.int32)
+
+    def columns(self, dates: Any) -> Ints:
+        """Position of each date, -1 for one that is not in the panel."""
+        found = np.asarray(dates, "datetime64[D]").astype(np.int64) - self.numbers[0]
+        return np.where((found >= 0) & (found < len(self.days)), found, -1).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cell of each row, by its place in the flattened grid; all rows outside share one cell behind the last."""
+
+    grid: Grid
+    cell: Longs  # (rows,)
+
+    @property
+    def outside(self) -> int:
+        return self.grid.shape[0] * self.grid.shape[1]
+
+    def spread(self, values: Any, missing: Any, dtype: DTypeLike = np.float32) -> NDArray[Any]:
+        """One value a row → (depots, days), `missing` where there is no row."""
+        flat = np.full(self.outside + 1, missing, dtype)
+        flat[self.cell] = values
+        return flat[:-1].reshape(self.grid.shape)
+
+
+def lay(knowledge: Knowledge, spec: Spec) -> tuple[Grid, Cells]:
+    """The grid from the first to the last observed day (or the cutoff that the knowledge names) and on over the
+    horizon, and the cell of each row of demand.
+
+    A day is observed when its count is known and it is over: in the depot's own zone, and in those of half of the
+    depots at least, so that a few depots ahead of the others do not take today's forecast from them.
+    Raises NoUsableData when no day is.
+    """
+    frame = knowledge.demand
+    ids, depot = coded(frame["depot_id"])
+    day = np.array(frame["date"], "datetime64[D]").view(np.int64)  # a copy, which becomes the cells
+    today = _today(knowledge, ids, spec)
+    listed = spec.depots is not None and len(knowledge.depots) > 0
+    counts = pd.Index(knowledge.depots["depot_id"]).get_indexer(ids) >= 0 if listed else np.ones(len(ids), np.bool_)
+    observed = np.append(counts, False)[depot]  # a row without a depot stands at -1
+    observed &= frame["demand"].notna().to_numpy()
+    observed &= day < (today[0] if len(today) and (today == today[0]).all() else np.append(today, 0)[depot])
+    if not observed.any():
+        raise NoUsableData(
+            f"no demand is known of any day before {knowledge.as_of.astimezone(spec.zone).date()}; wanted at least "
+            "one counted day to start from"
+        )
+    first = int(day.min(where=observed, initial=np.iinfo(np.int64).max))
+    last = int(day.max(where=observed, initial=np.iinfo(np.int64).min))
+    if knowledge.cutoff is not None:
+        last = int(np.datetime64(knowledge.cutoff, "D").astype(np.int64))
+    days = np.arange(first, last + spec.horizon + 1).astype("datetime64[D]")
+    present = np.zeros(len(ids), np.bool_)
+    present[depot[observed]] = True
+    del observed
+    open_ = _in_business(knowledge.depots, last) if listed else []
+    kept = pd.Index(sorted({*ids[present].tolist(), *open_}), dtype="str")
+    grid = Grid(kept, days, len(days) - spec.horizon, _today(knowledge, kept, spec, among=ids))
+    return grid, _cells(grid, ids, depot, day)
+
+
+def cells(table: pd.DataFrame, grid: Grid) -> Cells:
+    """The cell of each row of a table with depot_id and date."""
+    ids, depot = coded(table["depot_id"])
+    return _cells(grid, ids, depot, np.array(table["date"], "datetime64[D]").view(np.int64))
+
+
+def coded(column: Any) -> tuple[pd.Index[Any], NDArray[np.signedinteger[Any]]]:
+    """The distinct words of a column and each row's place among them, -1 where it has none."""
+    words = column.array if isinstance(column.dtype, pd.CategoricalDtype) else pd.Categorical(column)
+    return words.categories, np.asarray(words.codes)
+
+
+def _cells(grid: Grid, ids: pd.Index[Any], depot: NDArray[np.signedinteger[Any]], day: Longs) -> Cells:
+    """Takes `day` for its own: at 50 million rows another array of them would be felt."""
+    depots, days = grid.shape
+    start = np.append(grid.depots.get_indexer(ids).astype(np.int64) * days, -days)
+    day -= grid.numbers[0]
+    outside: Bools = (day < 0) | (day >= days)
+    day += start[depot]
+    outside |= day < 0
+    day[outside] = depots * days
+    return Cells(grid, day)
+
+
+def _in_business(depots: pd.DataFrame, last: int) -> list[str]:
+    """The depots of the depots source that have not closed by the last observed day."""
+    closed = np.asarray(depots["closed"], "datetime64[D]")
+    open_: list[str] = depots["depot_id"][np.isnat(closed) | (closed > np.datetime64(last, "D"))].tolist()
+    return open_
+
+
+def _today(knowledge: Knowledge, ids: pd.Index[Any], spec: Spec, among: pd.Index[Any] | None = None) -> Longs:
+    """The first day that does not count as over at as_of, for each id; `among` (by default the ids themselves) are
+    those of which half have to agree."""
+    known = knowledge.depots
+    if "timezone" not in known or not known["timezone"].notna().any():
+        return np.full(len(ids), _local_day(knowledge.as_of, spec.zone))
+    zones = known.set_index("depot_id")["timezone"]
+    days = {zone: _local_day(knowledge.as_of, ZoneInfo(zone)) for zone in zones.dropna().unique()}
+    days[spec.timezone] = _local_day(knowledge.as_of, spec.zone)
+
+    def of(some: pd.Index[Any]) -> Longs:
+        return np.asarray(zones.reindex(some).fillna(spec.timezone).map(days), np.int64)
+
+    everyone = np.sort(of(ids if among is None else among))
+    return np.minimum(of(ids), everyone[len(everyone) // 2]) if len(everyone) else of(ids)
+
+
+def _local_day(instant: datetime, zone: ZoneInfo) -> int:
+    return int(np.datetime64(instant.astimezone(zone).date(), "D").astype(np.int64))

@@ -1,0 +1,242 @@
+"""What the values of a column mean: words, numbers, yes or no, calendar days, instants.
+
+A source gives text, or a type of its own. Nothing given becomes "", NaN or NaT; what cannot be read becomes infinite
+(a number) or NaT (a day, an instant), for the caller to refuse. Every distinct value is parsed once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Literal
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from forecaster.config import AnySource, CsvSource
+
+Kind = Literal["double", "string"]
+Column = Any  # a pandas Series
+LONGEST = 200  # characters of a depot id
+MANY_DAYS = 20_000  # from the first to the last one, of which a table is not made
+_ENDS = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31, in days since 1970
+_PARTS_OF_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+
+
+@dataclass(frozen=True)
+class Notation:
+    """How a source writes numbers and days as text."""
+
+    thousands: str | None = None
+    decimal: str = "."
+    date_format: str | None = None  # as strftime has it; None: ISO 8601
+
+    @classmethod
+    def of(cls, source: AnySource) -> Notation:
+        """As the source declares it; only what is text has a notation of its own."""
+        if not isinstance(source, CsvSource):
+            return cls()
+        return cls(source.thousands, source.decimal, source.date_format)
+
+    @property
+    def day(self) -> str:
+        """A day in this notation, for messages."""
+        return date(2024, 3, 5).strftime(self.date_format or "%Y-%m-%d")
+
+
+PLAIN = Notation()
+
+
+def kind_of(column: Column, notation: Notation = PLAIN) -> Kind:
+    """Numbers or words? Text is numbers when more than half of its distinct values are."""
+    if pd.api.types.is_numeric_dtype(column):
+        return "double"
+    given = column.dropna()
+    if len(given) and not isinstance(given.iloc[0], str):
+        return "double" if np.isfinite(numbers(given)).all() else "string"
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return "string"
+    distinct = pd.Series(words(given).unique(), dtype="str").replace("", None).dropna()
+    return "string" if len(distinct) and np.isinf(numbers(distinct, notation)).mean() >= 0.5 else "double"
+
+
+def in_one_line(ids: Column) -> Column:
+    """Which ids are one line of at most LONGEST characters and no relative path: fit for tables, pages and URLs."""
+    broken = ids.str.contains(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+    return (ids.str.len() <= LONGEST) & ~broken & ~ids.isin([".", ".."])
+
+
+def words(column: Column) -> Column:
+    """Text without blanks around it, empty where nothing is given; a whole number is written without a point."""
+    whole = pd.api.types.is_float_dtype(column)
+
+    def parse(values: Column) -> Column:
+        if whole:
+            return values.map(lambda value: str(int(value)) if float(value).is_integer() else str(value)).astype("str")
+        return values.astype("str").str.strip()
+
+    return each_value(column, parse, "").astype("str")
+
+
+class Ids:
+    """Reads columns of ids, one after the other."""
+
+    def __init__(self) -> None:
+        self._given: Any = None
+        self._back, self._distinct = np.zeros(0, np.int32), pd.Index([], dtype="str")
+
+    def __call__(self, column: Column) -> Column:
+        """`words` as a categorical, whose categories are the distinct words.
+
+        A column of the same distinct words, in the same order, as the one before shares the categories of its answer:
+        whoever looks at them looks once.
+        """
+        codes, values = _factors(column)
+        if self._given is None or not _identical(values, self._given):
+            told = words(pd.Series(values, name=None)) if len(values) else pd.Series([], dtype="str")
+            back, distinct = pd.factorize(pd.concat([told, pd.Series([""], dtype="str")], ignore_index=True))
+            self._given, self._back, self._distinct = values, back.astype(np.int32), pd.Index(distinct, dtype="str")
+        found = pd.Categorical.from_codes(self._back[codes], self._distinct, validate=False)
+        return pd.Series(found, index=column.index)
+
+
+def _factors(column: Column) -> tuple[Any, Any]:
+    """The place of each row's value among the distinct ones, -1 where there is none, and those.
+
+    Of categories nearly all are used as a rule, and it does no harm if some are not.
+    """
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        codes, words = column.cat.codes.to_numpy(), column.cat.categories
+        used = np.zeros(len(words) + 1, np.bool_)
+        used[codes] = True
+        if used[:-1].mean() > 0.5:
+            return codes, words
+    return pd.factorize(column)
+
+
+def _identical(one: Any, other: Any) -> bool:
+    """Are these the same words? What is no text may equal what is written in another way, as 1 and True."""
+    if not (isinstance(one.dtype, pd.StringDtype) and isinstance(other.dtype, pd.StringDtype)):
+        return False
+    return one is other or bool(one.equals(other))
+
+
+def numbers(column: Column, notation: Notation = PLAIN) -> Column:
+    """Doubles: NaN where nothing is given, infinite where it is not a number.
+
+    In text, `thousands` of the notation may stand between groups of digits, and `decimal` before the decimals.
+    """
+    if pd.api.types.is_numeric_dtype(column):
+        found = column.astype("float64")
+        return found.abs().where(np.isinf(found), found)
+    thousands, decimal = notation.thousands, notation.decimal
+    mark, point = re.escape(thousands or ""), re.escape(decimal)
+    whole = rf"(\d+|\d{{1,3}}({mark}\d{{2,3}})*{mark}\d{{3}})" if thousands else r"\d+"
+    form = rf"[+-]?({whole}{point}?\d*|{point}\d+)([eE][+-]?\d+)?"
+
+    def parse(values: Column) -> Column:
+        text = values.astype("str").str.strip()
+        plain = text.where(text.str.fullmatch(form).astype(bool), "inf")
+        if thousands:
+            plain = plain.str.replace(thousands, "", regex=False)
+        if decimal != ".":
+            plain = plain.str.replace(decimal, ".", regex=False)
+        return pd.to_numeric(plain).astype("float64").where(text != "", np.nan)
+
+    return each_value(column, parse, np.nan).astype("float64")
+
+
+def days(column: Column, zone: ZoneInfo, notation: Notation = PLAIN) -> Column:
+    """Calendar days, NaT where nothing or no date is given; a timestamp falls on its local day, short or long.
+
+    Text is ISO 8601, or what the notation declares in its place. A timestamp with an offset is taken to the zone first,
+    one without is local already.
+    """
+    if pd.api.types.is_datetime64_any_dtype(column):
+        local = column.dt.tz_convert(zone).dt.tz_localize(None) if column.dt.tz is not None else column
+        given = local.to_numpy()
+        numbers = day_numbers(given)
+        bad = np.isnat(given) | (numbers < _ENDS[0]) | (numbers > _ENDS[1])  # no table and no text holds other years
+        seconds = (numbers * 86_400).view("datetime64[s]")
+        seconds[bad] = np.datetime64("NaT")
+        return pd.Series(seconds, index=column.index)
+
+    def parse(values: Column) -> Column:
+        text = values.astype("str").str.strip()
+        if notation.date_format is not None:
+            local = pd.to_datetime(text.where(text != "", None), format=notation.date_format, errors="coerce")
+            return local.dt.normalize().astype("datetime64[s]")
+        date = text.str.fullmatch(r"\d{4}-\d{2}-\d{2}").astype(bool)
+        found = pd.to_datetime(text.where(date, None), format="%Y-%m-%d", errors="coerce").astype("datetime64[s]")
+        rest = ~date & (text != "")
+        if rest.any():
+            local = instants(text[rest], zone).dt.tz_convert(zone).dt.tz_localize(None)
+            found.loc[rest] = local.dt.normalize().astype("datetime64[s]")
+        return found
+
+    return each_value(column, parse, pd.NaT).astype("datetime64[s]")
+
+
+def instants(column: Column, zone: ZoneInfo) -> Column:
+    """Instants in UTC, NaT where none can be read; without an offset they are local."""
+    if pd.api.types.is_datetime64_any_dtype(column):
+        aware = column if column.dt.tz is not None else localize(column, zone)
+        return aware.dt.tz_convert("UTC").astype("datetime64[us, UTC]")
+
+    def parse(values: Column) -> Column:
+        text = values.astype("str").str.strip()
+        offset = text.str.fullmatch(r"\d{4}-\d\d-\d\d[T ].*(Z|[+-]\d\d(:?\d\d)?)").astype(bool)
+        plain = text.str.fullmatch(r"\d{4}-\d\d-\d\d([T ][\d:.]+)?").astype(bool)
+        aware = pd.to_datetime(text.where(offset, None), format="ISO8601", errors="coerce", utc=True)
+        naive = pd.to_datetime(text.where(plain, None), format="ISO8601", errors="coerce").astype("datetime64[us]")
+        return aware.astype("datetime64[us, UTC]").fillna(localize(naive, zone).dt.tz_convert("UTC"))
+
+    return each_value(column, parse, pd.NaT).astype("datetime64[us, UTC]")
+
+
+def localize(local: Column, zone: ZoneInfo) -> Column:
+    """In autumn's hour that comes twice the first is meant; spring's missing hour moves on."""
+    return local.dt.tz_localize(zone, ambiguous=np.ones(len(local), bool), nonexistent="shift_forward")
+
+
+def each_value(column: Column, parse: Callable[[Column], Column], missing: Any) -> Column:
+    """Parse every distinct value once."""
+    codes, values = pd.factorize(column)
+    parsed = parse(pd.Series(values).reset_index(drop=True))
+    return parsed.reindex(codes, fill_value=missing).set_axis(column.index)
+
+
+def day_numbers(instants: NDArray[np.datetime64]) -> NDArray[np.int64]:
+    """Days since 1970; of NaT no number that means anything. Several times faster than NumPy's own conversion."""
+    parts = _PARTS_OF_DAY.get(np.datetime_data(instants.dtype)[0])
+    if parts is None:
+        return instants.astype("datetime64[D]").astype(np.int64)
+    numbers: NDArray[np.int64] = instants.view(np.int64) // parts
+    return numbers
+
+
+def each_day(column: Column, instant: Callable[[Column], Column]) -> NDArray[np.datetime64]:
+    """The instant, in UTC, of each calendar day, NaT where there is none; every day is asked once."""
+    day = column.to_numpy()
+    known, numbers = ~np.isnat(day), day_numbers(day)
+    first = int(numbers.min(where=known, initial=np.iinfo(np.int64).max))
+    last = int(numbers.max(where=known, initial=np.iinfo(np.int64).min))
+    if last - first > MANY_DAYS or not known.any():
+        found = each_value(column, instant, pd.NaT).astype("datetime64[us, UTC]")
+        return np.asarray(found, "datetime64[us]")
+    told = instant(pd.Series(np.arange(first, last + 1).astype("datetime64[D]").astype("datetime64[s]")))
+    table = np.append(np.asarray(told, "datetime64[us]"), np.datetime64("NaT", "us"))
+    answer: NDArray[np.datetime64] = table[numbers - first if known.all() else np.where(known, numbers - first, -1)]
+    return answer
+
+
+def yes(column: Column) -> Column:
+    """1 or 0 for yes or no, NaN where nothing is given, infinite for anything else."""
+    said = {"1": 1.0, "0": 0.0, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "": np.nan, "1.0": 1.0, "0.0": 0.0}
+    return each_value(
+        words(column), lambda text: text.str.lower().map(lambda word: said.get(word, np.inf)), np.nan
+    ).astype("float64")

@@ -1,0 +1,247 @@
+"""Make the Harbor Fleet sample: daily orders of a delivery fleet in three cities, simulated from a seed.
+
+A day's expected orders are a product: depot level × weekday profile × yearly cycle × growth × holidays × shopping
+season × promotions × local events. City-wide weather and negative-binomial noise come on top; nobody can know those.
+The numbers below are the whole recipe; README.md beside the sample says them in words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from forecaster.core.panel import Doubles
+from forecaster.demand.sample.events import CITIES, closures, local_events, promotions, public_holidays, shopping_season
+from forecaster.demand.sample.flaws import plant
+
+Codes = NDArray[np.int64]
+Random = np.random.Generator
+
+ZONE = ZoneInfo("America/New_York")
+EXPORTED = time(1, 30)  # local time of the next day at which the source exports a day
+AHEAD = 21  # days after `end` for which promotions, local events and closures are planned
+YOUNG, GONE = 35, 120  # days that the newest depot is open; days since one closed for good
+BLOCK = 4096  # depots drawn at once: bounds the memory, and is part of the recipe
+VANS = 120  # in a fleet of 64 depots; other fleets in proportion
+PROFILES = np.log([  # Monday … Sunday: residential, business district, mixed
+    [0.92, 0.90, 0.92, 0.95, 1.05, 1.18, 1.12],
+    [1.12, 1.15, 1.16, 1.14, 1.10, 0.82, 0.52],
+    [1.02, 1.00, 1.00, 1.02, 1.07, 1.02, 0.88],
+])  # fmt: skip
+PROFILE_SHARES = (0.40, 0.25, 0.35)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The three files of the sample as text-ready tables, and what only the simulator knows.
+
+    demand: depot, day, orders, recorded_at, by recorded_at and depot; orders are text, or integers without flaws.
+    depots: depot, city, country, subdivision, vans, opened, closed.
+    events: date, kind, name, depot_id, city; up to 21 days after the last day of demand.
+    truth: depot, day, expected (orders, before weather and noise), up to 21 days after the last day of demand.
+    planted: flaw, depot, day, found; one row for each flaw in demand.
+    """
+
+    demand: pd.DataFrame
+    depots: pd.DataFrame
+    events: pd.DataFrame
+    truth: pd.DataFrame
+    planted: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """What tells depots apart; every array is (depots, …). Responses are 1 on average and scale a city's effect."""
+
+    ids: list[str]
+    city: Codes  # index into CITIES
+    first: Codes  # index of the first day in business
+    last: Codes  # index of the first day out of business
+    level: Doubles  # orders a day
+    profile: Doubles  # (depots, 7), log
+    growth: Doubles  # log a year
+    drift: Doubles  # (depots, weeks), log: a slow random walk
+    yearly: Doubles
+    holiday: Doubles
+    season: Doubles
+    promo: Doubles
+    event: Doubles
+
+    @property
+    def steady(self) -> Codes:
+        """Depots in business all the time."""
+        return np.flatnonzero((self.first == 0) & (self.last == self.last.max()))
+
+
+def simulate(
+    *, end: date = date(2026, 10, 31), days: int = 549, depots: int = 64, seed: int = 7, flaws: bool = True
+) -> Sample:
+    """The sample whose last day of demand is `end`: the same arguments give the same bytes.
+
+    Another `end` is another history, not the same one continued: cut a sample to replay its past.
+    With `flaws`, demand.csv holds the mistakes of a real feed; without them, `planted` is empty.
+    Raises ValueError for fewer than 8 depots or 60 days, too few to hold what the sample shows.
+    """
+    if depots < 8 or days < 60:
+        raise ValueError(f"found {depots} depots and {days} days, wanted at least 8 depots and 60 days")
+    for_fleet, for_plan, for_weather, for_noise, for_flaws = np.random.default_rng(seed).spawn(5)
+    dates = [end + timedelta(k - days + 1) for k in range(days + AHEAD)]
+    fleet = _fleet(depots, days, for_fleet)
+    promo, promo_rows = promotions(dates, days, for_plan)
+    event, event_rows = local_events(dates)
+    closed, closure_rows = closures(fleet.ids, fleet.steady, dates, days, for_plan)
+    effects = {"promo": promo, "event": event, "holiday": public_holidays(dates), "season": shopping_season(dates)}
+    expected = np.empty((depots, len(dates)), np.float32)
+    orders = np.empty((depots, days), np.int32)
+    weather = _weather(days, for_weather)
+    for start in range(0, depots, BLOCK):
+        block = slice(start, start + BLOCK)
+        mean = np.where(closed[block], 0.0, _expected(fleet, block, dates, effects))
+        expected[block] = mean
+        orders[block] = _observe(mean[:, :days] * np.exp(weather[fleet.city[block]]), for_noise)
+    day, depot = _in_business(fleet, len(dates))
+    truth = pd.DataFrame(
+        {"depot": _words(depot, fleet.ids), "day": _words(day, _iso(dates)), "expected": expected[depot, day]}
+    )
+    day, depot = _in_business(fleet, days)
+    rows = pd.DataFrame({"depot": depot, "day": day, "orders": orders[depot, day], "export": day})
+    demand, planted = _feed(rows, fleet, dates[:days], for_flaws if flaws else None)
+    events = pd.DataFrame(promo_rows + event_rows + closure_rows, columns=["date", "kind", "name", "depot_id", "city"])
+    events = events.sort_values(["date", "kind", "city", "depot_id", "name"], ignore_index=True)
+    return Sample(demand, _depot_table(fleet, dates, days), events, truth, planted)
+
+
+def write(sample: Sample, folder: Path) -> None:
+    """Write demand.csv, depots.csv and events.csv into `folder`, which is made if need be."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, table in (("demand", sample.demand), ("depots", sample.depots), ("events", sample.events)):
+        table.to_csv(folder / f"{name}.csv", index=False, lineterminator="\n", encoding="utf-8")
+
+
+def _fleet(depots: int, days: int, random: Random) -> Fleet:
+    counts = _apportion(np.array([city.depots for city in CITIES], float), depots)
+    width = max(2, len(str(depots)))
+    ids = [f"{c.prefix}-{k + 1:0{width}d}" for c, count in zip(CITIES, counts, strict=True) for k in range(count)]
+    first, last = np.zeros(depots, np.int64), np.full(depots, days + AHEAD)
+    first[counts[0] + counts[1] - 1] = days - min(YOUNG, days // 4)  # the newest: last of Boston
+    last[counts[0] - 1] = days - 1 - min(GONE, days // 3)  # gone: last of Baltimore
+    profile = PROFILES[random.choice(3, depots, p=PROFILE_SHARES)] + random.normal(0, 0.04, (depots, 7))
+    drift = random.normal(0, 0.008, (depots, (days + AHEAD) // 7 + 1)).cumsum(axis=1)
+    return Fleet(
+        ids=ids,
+        city=np.repeat(np.arange(len(CITIES)), counts),
+        first=first,
+        last=last,
+        level=np.clip(random.lognormal(np.log(130), 0.45, depots), 60, 400),
+        profile=profile - np.log(np.exp(profile).mean(axis=1, keepdims=True)),
+        growth=random.normal(0.04, 0.12, depots),
+        drift=drift,
+        yearly=random.normal(1, 0.4, depots),
+        holiday=random.uniform(0.5, 1.5, depots),
+        season=random.uniform(0.5, 1.5, depots),
+        promo=np.clip(random.normal(1, 0.15, depots), 0.6, 1.4),
+        event=random.uniform(0.4, 1.6, depots),
+    )
+
+
+def _expected(fleet: Fleet, block: slice, dates: list[date], effects: dict[str, Doubles]) -> Doubles:
+    """Mean orders of a block of depots when they are open, (depots, days)."""
+    city, index = fleet.city[block], np.arange(len(dates))
+    day_of_year = np.array([d.timetuple().tm_yday for d in dates])
+    turn = 2 * np.pi * (day_of_year - np.array([[c.peak] for c in CITIES])) / 365.25
+    yearly = np.array([[c.yearly] for c in CITIES]) * (np.cos(turn) + 0.3 * np.cos(2 * turn))
+    log = np.log(fleet.level[block])[:, None] + fleet.profile[block][:, [d.weekday() for d in dates]]
+    log += fleet.drift[block][:, index // 7]
+    log += fleet.growth[block][:, None] * (index / 365.25)
+    for name, effect in {"yearly": yearly, **effects}.items():
+        response: Doubles = getattr(fleet, name)
+        log += response[block][:, None] * effect[city]
+    age = index - fleet.first[block][:, None]
+    young = (fleet.first[block] > 0)[:, None]
+    mean: Doubles = np.exp(log) * np.where(young, 1 - 0.55 * np.exp(-np.maximum(age, 0) / 21), 1.0)
+    return mean
+
+
+def _observe(mean: Doubles, random: Random) -> Codes:
+    """Negative-binomial counts: variance mean + mean² / 500, a little over Poisson."""
+    return random.poisson(mean * random.standard_gamma(500, mean.shape) / 500)
+
+
+def _weather(days: int, random: Random) -> Doubles:
+    """One shock a city and day, log: AR(1) with coefficient 0.6 and standard deviation 4.5 %, (cities, days)."""
+    shocks = random.normal(0, 0.045, (len(CITIES), days))
+    for day in range(1, days):
+        shocks[:, day] = 0.6 * shocks[:, day - 1] + 0.8 * shocks[:, day]
+    return shocks
+
+
+def _depot_table(fleet: Fleet, dates: list[date], days: int) -> pd.DataFrame:
+    working = np.flatnonzero(fleet.last > days)
+    vans = np.zeros(len(fleet.ids), np.int64)
+    spare = fleet.level[working] - fleet.level[working].min()
+    vans[working] = 1 + _apportion(spare, round(VANS * len(fleet.ids) / 64) - len(working))
+    cities = [CITIES[code] for code in fleet.city]
+    return pd.DataFrame(
+        {
+            "depot": fleet.ids,
+            "city": [city.name for city in cities],
+            "country": "US",
+            "subdivision": [city.subdivision for city in cities],
+            "vans": vans,
+            "opened": [dates[k].isoformat() if k > 0 else "" for k in fleet.first],
+            "closed": [dates[k].isoformat() if k < len(dates) else "" for k in fleet.last],
+        }
+    )
+
+
+def _feed(
+    rows: pd.DataFrame, fleet: Fleet, dates: list[date], random: Random | None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows as the source exports them, with flaws when there is a `random` to place them by."""
+    ids, days = fleet.ids, _iso(dates)
+    exports = [datetime.combine(d + timedelta(1), EXPORTED, ZONE).isoformat() for d in dates]
+    planted = pd.DataFrame(columns=["flaw", "depot", "day", "found"], dtype=str)
+    if random is not None:
+        flawed = plant(rows, ids, fleet.steady, dates, random)
+        rows, ids, days, planted = flawed.rows, flawed.ids, flawed.days, flawed.planted
+    demand = pd.DataFrame(
+        {
+            "depot": _words(rows["depot"].to_numpy(), ids),
+            "day": _words(rows["day"].to_numpy(), days),
+            "orders": rows["orders"].to_numpy(),
+            "recorded_at": _words(rows["export"].to_numpy(), exports),
+        }
+    )
+    return demand, planted
+
+
+def _apportion(weights: Doubles, total: int) -> Codes:
+    """Whole numbers in proportion to the weights that sum to the total (largest remainders)."""
+    exact = weights / weights.sum() * total
+    whole = np.floor(exact).astype(np.int64)
+    most_left = np.argsort(whole - exact, kind="stable")[: total - int(whole.sum())]
+    whole[most_left] += 1
+    return np.asarray(whole, np.int64)
+
+
+def _in_business(fleet: Fleet, days: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Day and depot of every day in business, day after day."""
+    day = np.arange(days)[:, None]
+    found = np.nonzero((day >= fleet.first) & (day < fleet.last))
+    return found[0].astype(np.int32), found[1].astype(np.int32)
+
+
+def _words(codes: NDArray[np.integer[Any]], words: list[str]) -> pd.Series[str]:
+    """One of a few words (in rising order) in each row, without a copy of the word in each row."""
+    return pd.Series(pd.Categorical.from_codes(codes, categories=pd.Index(words), ordered=True))
+
+
+def _iso(dates: list[date]) -> list[str]:
+    return [d.isoformat() for d in dates]

@@ -1,0 +1,219 @@
+"""Read CSV: exact lines, every value as text, a row of another form than the header's told as a fault.
+
+Most files are plain: the same number of fields in every line, quotes around whole fields or none. What is plain Arrow's
+parser reads, several times faster; from any block of text that is not, the csv module reads every record. Both give the
+same.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+
+from forecaster.config import CsvSource, Spec
+from forecaster.demand.sources import files
+from forecaster.demand.sources.feed import FAULT, ROW, Columns, Ending, Pieces, numbered
+from forecaster.demand.sources.text_stream import texts
+from forecaster.errors import SourceError
+
+_SOME = 20_000  # records that the csv module reads before they become a table
+Record = tuple[int, list[str]]
+"""The line that a record starts on, and its fields."""
+
+
+def pieces(source: CsvSource, spec: Spec, columns: Columns) -> Pieces:
+    """The rows of each file, as the files lie; the digest is over the decompressed content."""
+    digests = []
+    for file in files.files(source, spec):
+        content = hashlib.sha256()
+        text = _Text(file.place, source.delimiter, texts(file, source, content))
+        names = [name.strip() for name in next(text.records(), (1, [""]))[1]]
+        header = _Header(names, columns.of(file.place, names))
+        yield file.name, _from_records([], header)
+        for table in _tables(text, header):
+            yield file.name, table
+        digests.append(content.hexdigest())
+    whole = digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+    return Ending(whole[:12])
+
+
+@dataclass(frozen=True)
+class _Header:
+    """A file's columns, and which of them are read."""
+
+    names: list[str]
+    chosen: list[str]
+
+    @property
+    def positions(self) -> list[int]:
+        return [self.names.index(column) for column in self.chosen]
+
+
+class _Text:
+    """A file's text, of which one block of lines after another is at hand."""
+
+    def __init__(self, place: str, delimiter: str, blocks: Iterator[tuple[int, str]]) -> None:
+        self._place, self.delimiter, self._blocks = place, delimiter, blocks
+        self._line, self._block = 1, ""
+        self._stream: io.StringIO | None = None  # where the block is read record by record
+        self._pattern = _pattern(place, delimiter)
+
+    def goes_on(self) -> bool:
+        """Whether any text is left; takes the next block when this one is used up."""
+        if self._used_up() and (following := next(self._blocks, None)):
+            (self._line, self._block), self._stream = following, None
+        return not self._used_up()
+
+    def rest(self) -> tuple[int, str]:
+        """What is left of the block at hand, and its line."""
+        return self._line, self._block[self._stream.tell() :] if self._stream else self._block
+
+    def skip(self) -> None:
+        """Be done with the block at hand."""
+        self._stream, self._block = None, ""
+
+    def records(self) -> Iterator[Record]:
+        """The records of the block at hand, up to the end of the last one; empty lines hold none.
+
+        Raises SourceError where a quote is not closed or does not stand as it should.
+        """
+        if not self.goes_on():
+            return
+        self._stream, first = io.StringIO(self.rest()[1], newline=""), self._line
+        self._block = self._stream.getvalue()
+        if self._pattern is not None:
+            yield from self._split(self._stream, self._pattern)
+            return
+        reader = csv.reader(chain(self._stream, self._further()), delimiter=self.delimiter, strict=True)
+        while not self._used_up():
+            line = first + reader.line_num
+            try:
+                fields = next(reader)
+            except csv.Error as error:
+                raise SourceError(
+                    f"{self._place}:{line}: found a row that does not end as CSV rows do ({error}); wanted every quote "
+                    "closed"
+                ) from None
+            self._line = first + reader.line_num
+            if fields:
+                yield line, fields
+
+    def _split(self, stream: io.StringIO, pattern: re.Pattern[str]) -> Iterator[Record]:
+        for text in stream:
+            line, self._line = self._line, self._line + 1
+            if text := text.strip():
+                yield line, [field or "" for field in pattern.split(text)]
+
+    def _further(self) -> Iterator[str]:
+        """The lines of further blocks, for a record that goes on there."""
+        for line, block in self._blocks:
+            self._line, self._block, self._stream = line, block, io.StringIO(block, newline="")
+            while text := self._stream.readline():  # `yield from` would close it together with this generator
+                yield text
+
+    def _used_up(self) -> bool:
+        return (self._stream.tell() if self._stream else 0) >= len(self._block)
+
+
+def _pattern(place: str, delimiter: str) -> re.Pattern[str] | None:
+    """None for a single character. Raises SourceError for what cannot be a delimiter."""
+    if len(delimiter) == 1 and delimiter not in '"\r\n':
+        return None
+    try:
+        if len(delimiter) > 1:
+            return re.compile(delimiter)
+    except re.error:
+        pass
+    raise SourceError(
+        f"{place}: found delimiter {delimiter!r}, wanted a single character such as ',' or ';', or a regular "
+        r"expression such as '\s+'"
+    )
+
+
+def _tables(text: _Text, header: _Header) -> Iterator[pa.Table]:
+    while text.goes_on():
+        table = _plain(text, header)
+        if table is not None:
+            yield table
+            continue
+        records = text.records()
+        while some := list(islice(records, _SOME)):
+            yield _from_records(some, header)
+
+
+def _plain(text: _Text, header: _Header) -> pa.Table | None:
+    """The block at hand by Arrow's parser; None when only the csv module reads it as CSV is meant."""
+    line, block = text.rest()
+    if len(text.delimiter) > 1 or not text.delimiter.isascii() or not header.chosen:
+        return None
+    if block[0] == "\ufeff" or ("\r" in block and block.count("\r") != block.count("\r\n")):
+        return None  # what Arrow takes for a byte order mark, or lines that end in another way
+    content = block.encode()
+    quoted = '"' in block
+    if quoted and not _simply_quoted(content, text.delimiter):
+        return None
+    try:
+        table = arrow_csv.read_csv(
+            pa.BufferReader(content),
+            arrow_csv.ReadOptions(
+                column_names=[str(position) for position in range(len(header.names))],
+                use_threads=False,
+                block_size=len(content) + 1,
+            ),
+            arrow_csv.ParseOptions(delimiter=text.delimiter, quote_char='"' if quoted else False),
+            arrow_csv.ConvertOptions(
+                column_types={str(position): pa.string() for position in header.positions},
+                include_columns=[str(position) for position in header.positions],
+                strings_can_be_null=False,
+                check_utf8=False,
+            ),
+        )
+    except pa.ArrowInvalid:  # a row with more or fewer fields
+        return None
+    line_ends = np.count_nonzero(np.frombuffer(content, np.uint8) == ord("\n"))
+    if len(table) != line_ends + (not block.endswith("\n")):  # an empty line, which Arrow passes over
+        return None
+    text.skip()
+    return numbered(table.rename_columns(header.chosen), line)
+
+
+def _simply_quoted(content: bytes, delimiter: str) -> bool:
+    """Whether each quote opens or closes a whole field, and no line ends between the two."""
+    found = np.frombuffer(content, np.uint8)
+    quotes = np.flatnonzero(found == ord('"'))
+    if len(quotes) % 2:
+        return False
+    opening, closing = quotes[::2], quotes[1::2]
+    border = np.zeros(256, bool)
+    border[[ord(delimiter), ord("\n"), ord("\r")]] = True
+    starts = (opening == 0) | border[found[opening - 1]]
+    ends = (closing == len(found) - 1) | border[found[np.minimum(closing + 1, len(found) - 1)]]
+    line_ends = np.flatnonzero(found == ord("\n"))
+    one_line = np.searchsorted(line_ends, opening) == np.searchsorted(line_ends, closing)
+    return bool((starts & ends & one_line).all())
+
+
+def _from_records(records: Sequence[Record], header: _Header) -> pa.Table:
+    wanted = len(header.names)
+    faults = [
+        "" if len(fields) == wanted else f"{len(fields)} fields, wanted {wanted} as in the header"
+        for _, fields in records
+    ]
+    rows = [fields if len(fields) >= wanted else fields + [""] * (wanted - len(fields)) for _, fields in records]
+    values = {
+        column: pa.array([fields[position] for fields in rows], pa.string())
+        for column, position in zip(header.chosen, header.positions, strict=True)
+    }
+    values[ROW] = pa.array([line for line, _ in records], pa.int64())
+    if any(faults):
+        values[FAULT] = pa.array(faults, pa.string())
+    return pa.table(values)

@@ -1,0 +1,137 @@
+"""Open a database for reading only, and tell why it cannot be read, without a credential."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import sqlalchemy as sa
+from sqlalchemy.pool import NullPool
+
+from forecaster.config import Spec, SqlSource, credentials
+from forecaster.errors import MissingExtra, SourceError, SourceUnreachable
+
+CONNECT_SECONDS = 30
+_PARTS = re.compile(r"(?P<scheme>[^:/@]+://)(?P<user>[^?]*@)?(?P<place>[^?]*)(?P<query>\?.*)?", re.DOTALL)
+_SECRET = re.compile(r"pass|secret|token|key", re.IGNORECASE)
+# Without a server's own code, what it says: no later try would be told otherwise.
+_FINAL = re.compile(
+    r"authentication|no pg_hba.conf entry|(role|database) .* does not exist|access denied", re.IGNORECASE
+)
+_PASSING = {"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_PROTOCOL"}
+_WRONG_STATES = ("22", "28", "3D", "3F", "42")  # data, authorization, database, schema, statement
+
+
+@contextmanager
+def reading(source: SqlSource, spec: Spec, name: str) -> Iterator[tuple[sa.Connection, str]]:
+    """A connection that cannot write where the database knows of such, and how messages call what is read.
+
+    Raises SourceUnreachable when the database cannot be reached or breaks off, SourceError when it refuses or does not
+    understand, MissingExtra when its driver is not installed.
+    """
+    url = _url(source, spec)
+    place = f"{name} in {url.set(query={}).render_as_string(hide_password=True)}"
+    with _ours(place, source):
+        engine = _engine(url, place)
+        options = {"postgresql_readonly": True} if engine.dialect.name == "postgresql" else {}
+        try:
+            with engine.connect().execution_options(**options) as connection:
+                yield connection, place
+        finally:
+            engine.dispose()
+
+
+def _url(source: SqlSource, spec: Spec) -> sa.URL:
+    """The declared URL, filled in; what it holds of credentials is hidden from now on."""
+    parts = _PARTS.fullmatch(source.url)
+    if parts is None:  # wholly named by a variable or secret
+        filled = credentials.fill(source.url, credential=True)
+    else:  # what is filled in for a user, password or option may hold what means something in a URL
+        filled = "".join(
+            credentials.fill(text or "", quoted=part in ("user", "query")) for part, text in parts.groupdict().items()
+        )
+    try:
+        url = sa.make_url(filled)
+    except (sa.exc.ArgumentError, ValueError):
+        raise SourceError(
+            f"{source.url}: found no database URL; wanted one such as postgresql+psycopg://reader:${{PASSWORD}}@host/orders"
+        ) from None
+    credentials.conceal(url.password)
+    for option, values in url.normalized_query.items():
+        if _SECRET.search(option):
+            for value in values:
+                credentials.conceal(value)
+    return _read_only_file(url, spec) if url.drivername in ("sqlite", "sqlite+pysqlite") else url
+
+
+def _read_only_file(url: sa.URL, spec: Spec) -> sa.URL:
+    """The URL of an SQLite file that is there, to be read only: otherwise SQLite would make one."""
+    if url.database is None or url.database == ":memory:" or url.database.startswith("file:"):
+        return url
+    file = Path(os.path.normpath(spec.folder / Path(url.database).expanduser()))
+    if not file.is_file():
+        raise SourceUnreachable(
+            f"{file}: no such file; wanted an SQLite file there; a relative path starts at the folder of the pipeline "
+            "file"
+        )
+    return url.set(database=f"file:{quote(str(file))}").update_query_dict({"mode": "ro", "uri": "true"})
+
+
+def _engine(url: sa.URL, place: str) -> sa.Engine:
+    options: dict[str, Any] = {}
+    if url.get_backend_name() == "postgresql" and "connect_timeout" not in url.query:
+        options["connect_timeout"] = CONNECT_SECONDS
+    try:
+        return sa.create_engine(url, poolclass=NullPool, connect_args=options)
+    except sa.exc.NoSuchModuleError:
+        raise SourceError(
+            f"{place}: found a database '{url.drivername}', which SQLAlchemy does not know; wanted one such as "
+            "postgresql+psycopg or sqlite"
+        ) from None
+    except ImportError as error:
+        install = f"install {error.name} beside forecaster"
+        if url.get_backend_name() == "postgresql":
+            install = "write postgresql+psycopg:// and pip install 'forecaster[postgres]'"
+        raise MissingExtra(f"{place} needs the driver {error.name}, not installed here: {install}") from None
+
+
+@contextmanager
+def _ours(place: str, source: SqlSource) -> Iterator[None]:
+    """A database's error stops here and goes on as ours."""
+    try:
+        yield
+    except sa.exc.DBAPIError as error:
+        told = _told(error)
+        if _may_pass(error):
+            raise SourceUnreachable(f"{place}: cannot be reached: {told}") from None
+        raise SourceError(f"{place}: cannot be read: {told}; wanted {_wanted(source)}") from None
+    except (sa.exc.SQLAlchemyError, OSError, ValueError) as error:
+        raise SourceError(f"{place}: cannot be read: {error}; wanted {_wanted(source)}") from None
+
+
+def _told(error: sa.exc.DBAPIError) -> str:
+    """What the database says, in one line; of PostgreSQL, without its echo of the statement."""
+    diagnosis = getattr(error.orig, "diag", None)
+    return " ".join((getattr(diagnosis, "message_primary", None) or str(error.orig)).split())
+
+
+def _wanted(source: SqlSource) -> str:
+    return f"a query that it understands, not {source.query!r}" if source.query else f"a table '{source.table}'"
+
+
+def _may_pass(error: sa.exc.DBAPIError) -> bool:
+    """Whether another try may be told otherwise."""
+    if error.connection_invalidated:
+        return True
+    if not isinstance(error, sa.exc.OperationalError | sa.exc.InterfaceError):
+        return False
+    if name := getattr(error.orig, "sqlite_errorname", None):
+        return "_".join(name.split("_")[:2]) in _PASSING
+    if state := getattr(error.orig, "sqlstate", None):
+        return not state.startswith(_WRONG_STATES)
+    return not _FINAL.search(str(error.orig))

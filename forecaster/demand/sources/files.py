@@ -1,0 +1,154 @@
+"""Find the files that a path, glob, folder or URL of the pipeline file means, here or in an object store."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from glob import has_magic
+from pathlib import PurePosixPath
+from typing import Any, BinaryIO, cast
+
+from fsspec import AbstractFileSystem
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
+
+from forecaster.config import DATASETS, CsvSource, DeltaSource, ParquetSource, Spec, credentials
+from forecaster.errors import ForecasterError, MissingExtra, SourceError, SourceUnreachable
+
+
+@dataclass(frozen=True)
+class File:
+    """A file, here or in an object store."""
+
+    place: str  # for messages: its path or URL
+    name: str  # its own name; in a folder or glob, from there on
+    path: str  # what the file system calls it
+    system: AbstractFileSystem
+    advice: str = ""  # what to do when it is not there
+
+    @property
+    def is_here(self) -> bool:
+        return isinstance(self.system, LocalFileSystem)
+
+    def open(self) -> BinaryIO:
+        """The file's bytes. Raises SourceUnreachable."""
+        with reached(self.place, self.advice):
+            return cast(BinaryIO, self.system.open(self.path, "rb"))
+
+
+def files(source: CsvSource | ParquetSource, spec: Spec) -> list[File]:
+    """The files of a source, sorted by name; a folder counts only as Parquet.
+
+    Raises SourceUnreachable when there is none or the store cannot be reached, SourceError when a folder holds none,
+    SpecError when a variable or secret is not there.
+    """
+    place, options = spec.place(source.path), storage_options(source)
+    advice = _advice(source)
+    with reached(shown(place), advice):
+        if "://" in place:
+            _conceal(place)
+            system, path = url_to_fs(place, **options)
+            system.invalidate_cache()  # else an earlier night's listing is believed
+        else:
+            system, path = LocalFileSystem(), place
+        globbed = is_glob(place) and not system.exists(path)
+        folder = not globbed and isinstance(source, ParquetSource) and system.isdir(path)
+        if not globbed and not folder:
+            return [File(shown(place), PurePosixPath(path).name, path, system, advice)]
+        found = _matched(system, path, folders=isinstance(source, ParquetSource)) if globbed else _below(system, path)
+    root = _root(path) if globbed else path.rstrip("/")
+    if not found and globbed:
+        raise SourceUnreachable(f"{shown(place)}: the glob matches no file; wanted at least one {source.kind} file")
+    if not found:
+        raise SourceError(f"{shown(place)}: the folder holds no file; wanted {source.kind} files in it")
+    return [
+        File(_joined(shown(place), root, each), each.removeprefix(root).lstrip("/"), each, system) for each in found
+    ]
+
+
+def storage_options(source: CsvSource | ParquetSource | DeltaSource) -> dict[str, str]:
+    """What the object store wants to know, with credentials filled in and hidden from then on."""
+    return {name: credentials.fill(value, credential=True) for name, value in source.options.items()}
+
+
+def is_glob(path: str) -> bool:
+    """A path with *, ? or [; in a URL of the web, ? begins the query."""
+    return has_magic(path) and not path.startswith("http")
+
+
+def shown(place: str) -> str:
+    """A path or URL without user, password and, of the web, query."""
+    if "://" not in place:
+        return place
+    place = re.sub(r"(?<=://)[^/@]*@", "", place)
+    return re.sub(r"\?.*", "", place) if place.startswith("http") else place
+
+
+@contextmanager
+def reached(place: str, advice: str = "") -> Iterator[None]:
+    """What keeps a file or store from being reached stops here and goes on as SourceUnreachable."""
+    try:
+        yield
+    except ForecasterError:
+        raise
+    except FileNotFoundError:
+        raise SourceUnreachable(f"{place}: no such file{advice}") from None
+    except OSError as error:
+        told = error.strerror or str(error) or type(error).__name__
+        raise SourceUnreachable(f"{place}: cannot be read: {told}; wanted a readable file") from None
+    except ImportError as error:
+        install = "pip install 'forecaster[object-store]'" if place.startswith("s3") else "install it beside forecaster"
+        raise MissingExtra(f"{place} needs a package that is not installed here ({error}): {install}") from None
+    except Exception as error:  # object stores raise errors of their own, which have nothing in common
+        raise SourceUnreachable(f"{place}: cannot be reached: {type(error).__name__}: {error}") from None
+
+
+def _matched(system: AbstractFileSystem, glob: str, *, folders: bool) -> list[str]:
+    found: dict[str, Any] = system.glob(glob, detail=True)
+    paths = []
+    for path, info in sorted(found.items()):
+        if info["type"] != "directory":
+            paths.append(path)
+        elif folders:
+            paths += _below(system, path)
+    return list(dict.fromkeys(paths))
+
+
+def _below(system: AbstractFileSystem, folder: str) -> list[str]:
+    """All files of a folder but those that writers hide: marks, checksums, logs."""
+    found: list[str] = sorted(system.find(folder))
+    root = folder.rstrip("/")
+    return [path for path in found if not re.search(r"(^|/)[._]", path.removeprefix(root))]
+
+
+def _root(glob: str) -> str:
+    """The folder from which on a glob's files have their names."""
+    fixed = glob[: re.search(r"[*?[]", glob).start()]  # type: ignore[union-attr]
+    return fixed[: fixed.rfind("/")] if "/" in fixed else ""
+
+
+def _joined(place: str, root: str, path: str) -> str:
+    """How messages call a file of a folder or glob that they call `place`."""
+    scheme = re.match(r"[^:/]+://", place)
+    return path if scheme is None or path.startswith(scheme[0]) else scheme[0] + path.lstrip("/")
+
+
+def _conceal(url: str) -> None:
+    """A user's password in a URL, and what stands after the ? of one of the web, are credentials."""
+    if user := re.match(r"[^:/]+://[^/@]*?:([^/@]*)@", url):
+        credentials.conceal(user[1])
+    if url.startswith("http") and "?" in url:
+        credentials.conceal(url.partition("?")[2])
+
+
+def _advice(source: CsvSource | ParquetSource) -> str:
+    if DATASETS in source.path:
+        return (
+            f"; {DATASETS} names a folder of tidy Parquet files with one row a site and day: depot_id, date, demand "
+            f"and covariates. Set {DATASETS} to such a folder, or point demand.source at a file of your own"
+        )
+    if "://" in source.path:
+        return f"; wanted a {source.kind} file there"
+    return f"; wanted a {source.kind} file there; a relative path starts at the folder of the pipeline file"

@@ -1,0 +1,157 @@
+"""Turn the bytes of a CSV file into text, some megabytes of whole lines at a time: decompressed, decoded, counted."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import lzma
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import PurePosixPath
+from typing import IO, Any, BinaryIO, Protocol
+
+import pyarrow as pa
+
+from forecaster.config import CsvSource
+from forecaster.demand.sources.files import File
+from forecaster.errors import SourceError, SourceUnreachable
+
+CHUNK = 2**24  # bytes read at a time
+_LONGEST = 2**26  # characters of a line; a file with a longer one is no CSV file
+_BY_NAME = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zip": "zip", ".zst": "zstd"}
+_DAMAGE = (
+    EOFError,
+    zlib.error,
+    lzma.LZMAError,
+    zipfile.BadZipFile,
+    pa.ArrowException,
+    NotImplementedError,
+    RuntimeError,
+)
+_OPENERS: dict[str, Callable[[Any], Any]] = {
+    "gzip": lambda raw: gzip.GzipFile(fileobj=raw),
+    "bz2": bz2.BZ2File,
+    "xz": lzma.LZMAFile,
+    "zip": lambda raw: _only_member(raw),
+    "zstd": lambda raw: pa.CompressedInputStream(pa.PythonFile(raw, "r"), "zstd"),
+}
+
+
+class Hash(Protocol):
+    def update(self, data: bytes, /) -> None: ...
+
+
+def texts(file: File, source: CsvSource, content: Hash) -> Iterator[tuple[int, str]]:
+    """Blocks of whole lines, each with the number of its first; what is read goes into `content`, decompressed.
+
+    Raises SourceUnreachable when the file cannot be read now, SourceError when it is no whole file of its compression,
+    or no text of its encoding.
+    """
+    decoder = _decoder(file, source)
+    line, rest = 1, ""
+    with _opened(file, source) as stream:
+        while chunk := _read(file, stream, line):
+            content.update(chunk)
+            text = rest + _decoded(file, source, decoder, chunk, line, rest)
+            # a \r at the end may be half of \r\n
+            end = max(text.rfind("\n"), text.rfind("\r", 0, len(text) - 1)) + 1
+            whole, rest = text[:end], text[end:]
+            if whole:
+                _refuse_nul(file, whole, line)
+                yield line, whole
+                line += lines(whole)
+            if len(rest) > _LONGEST:
+                raise SourceError(f"{file.place}:{line}: found a line without an end; wanted a CSV file")
+        rest += _decoded(file, source, decoder, b"", line, rest)
+    if rest:
+        _refuse_nul(file, rest, line)
+        yield line, rest
+
+
+def lines(text: str) -> int:
+    """How many lines end in a text: with \\n, \\r\\n or \\r."""
+    alone = text.count("\r") - text.count("\r\n") if "\r" in text else 0
+    return text.count("\n") + alone
+
+
+def _decoder(file: File, source: CsvSource) -> codecs.IncrementalDecoder:
+    name = "utf-8-sig" if source.encoding.lower() in {"utf-8", "utf8"} else source.encoding
+    try:
+        "".encode(name)  # refuses what turns text into something else than bytes, or bytes into bytes
+        return codecs.getincrementaldecoder(name)()
+    except LookupError:
+        raise SourceError(
+            f"{file.place}: unknown encoding {source.encoding!r}; wanted one such as utf-8, cp1252"
+        ) from None
+
+
+def _decoded(
+    file: File, source: CsvSource, decoder: codecs.IncrementalDecoder, chunk: bytes, line: int, rest: str
+) -> str:
+    try:
+        return decoder.decode(chunk, final=not chunk)
+    except UnicodeDecodeError as error:
+        good = error.object[: error.start].decode(source.encoding, errors="ignore")
+        line += lines(rest + good)
+    except UnicodeError:
+        pass
+    raise SourceError(
+        f"{file.place}:{line}: found a byte that is not {source.encoding} text; wanted a CSV file, or its "
+        "`encoding`, as in cp1252"
+    )
+
+
+def _refuse_nul(file: File, text: str, line: int) -> None:
+    if (place := text.find("\0")) >= 0:
+        raise SourceError(
+            f"{file.place}:{line + lines(text[:place])}: found a NUL character; wanted a CSV file, or its `encoding`"
+        )
+
+
+@contextmanager
+def _opened(file: File, source: CsvSource) -> Iterator[IO[bytes]]:
+    kind = source.compression
+    if kind == "infer":
+        kind = _BY_NAME.get(PurePosixPath(file.name).suffix.lower(), "none")  # type: ignore[assignment]
+    with ExitStack() as closing:
+        raw: BinaryIO = closing.enter_context(file.open())
+        stream: IO[bytes] = raw
+        if kind != "none":
+            with _sound(file, 1):
+                stream = closing.enter_context(_OPENERS[kind](raw))
+        yield stream
+
+
+def _read(file: File, stream: IO[bytes], line: int) -> bytes:
+    with _sound(file, line):
+        return stream.read(CHUNK)
+
+
+@contextmanager
+def _sound(file: File, line: int) -> Iterator[None]:
+    """A file that breaks off or is damaged is refused; one that cannot be read now may be later."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and not isinstance(error, pa.ArrowException):
+            told = error.strerror or str(error)
+            raise SourceUnreachable(f"{file.place}: cannot be read: {told}; wanted a readable file") from None
+        raise _damaged(file, line, error) from None
+    except _DAMAGE as error:
+        raise _damaged(file, line, error) from None
+
+
+def _damaged(file: File, line: int, error: Exception) -> SourceError:
+    after = f" after line {line - 1}" if line > 1 else ""
+    return SourceError(f"{file.place}: breaks off or is damaged{after} ({error}); wanted a whole compressed file")
+
+
+def _only_member(raw: BinaryIO) -> IO[bytes]:
+    archive = zipfile.ZipFile(raw)
+    names = [each.filename for each in archive.infolist() if not each.is_dir()]
+    if len(names) != 1:
+        raise zipfile.BadZipFile(f"{len(names)} files in the archive; wanted one")
+    return archive.open(names[0])

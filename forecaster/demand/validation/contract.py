@@ -1,0 +1,332 @@
+"""Which readings are taken, asked of each row alone.
+
+A reading is typed first: an unknown value becomes NaN or NaT, a value that cannot be read becomes infinite or NaT. Then
+the rules that the pipeline file makes are asked of all rows at once. Of those that do not keep them all, a pandera
+schema names every rule that is broken; the first one in the order of `rules.OF_ROWS` is the reason that the reading
+goes to quarantine, whole.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+import pandera.pandas as pa
+from numpy.typing import NDArray
+
+from forecaster.config import Spec
+from forecaster.config.data_rules import OF_ROWS
+from forecaster.demand.parsing import (
+    LONGEST,
+    Column,
+    Ids,
+    Kind,
+    Notation,
+    days,
+    each_day,
+    in_one_line,
+    instants,
+    kind_of,
+    localize,
+    numbers,
+    words,
+    yes,
+)
+from forecaster.demand.readings import from_typed
+from forecaster.demand.sources import FAULT, FILE, ROW
+from forecaster.demand.validation import quarantine
+from forecaster.errors import SpecError
+from forecaster.lake import TABLES, YEAR
+
+FIRST_DAY = pd.Timestamp("1970-01-01")
+_OWN = frozenset({*TABLES["demand"].names, YEAR, "day", "rows"})
+_AGE = ":age"  # since the end of the day; beside the columns of a source, which do not start with a colon
+_NOW = pd.Timedelta(0)
+_FOUND = 80  # characters of a value that a message shows
+Check = Callable[[Any], Any]  # which values keep a rule
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """Every row of a block, once: taken, or refused with the rule it broke."""
+
+    taken: pd.DataFrame  # as `readings` describes
+    refused: pd.DataFrame  # as `quarantine` describes
+
+
+class Contract:
+    """The rules of one pipeline file as they stand for one batch; sorts its blocks."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        *,
+        now: datetime,
+        known_depots: set[str] | None = None,
+        zones: Mapping[str, str] | None = None,
+        kinds: Mapping[str, Kind] | None = None,
+        waived: Mapping[str, int] | None = None,
+    ) -> None:
+        """`now` is the instant of arrival, with its zone; `known_depots` are those of the depots source, if one is
+        declared; `zones` are the time zones of the depots that have one of their own; `kinds` says which covariates are
+        known to be numbers and which words, others are judged by the first block; `waived` are the ids of quarantined
+        rows that a person released, with the instant of it in µs since 1970.
+        """
+        self.spec, self.now, self.known_depots = spec, now, known_depots
+        self.zones, self.kinds, self.waived = dict(zones or {}), dict(kinds or {}), dict(waived or {})
+        self._depots = pd.Index(sorted(known_depots or ()), dtype="str")
+        self._notation = Notation.of(spec.demand.source)
+        self.arrival = pd.Timestamp(now).tz_convert("UTC").as_unit("us")
+        self._ids, self._asked = Ids(), dict[str, tuple[Any, Any]]()  # rule → distinct depots, and which of them pass
+
+    def sort(self, block: pd.DataFrame) -> Sorted:
+        """Sort the rows of a block, as a source's feed gives them, into taken and refused ones.
+
+        Raises SpecError when a known-future covariate has a name that the demand table itself uses.
+        """
+        block = block.reset_index(drop=True)
+        names = covariates(self.spec, block)
+        self.kinds |= {name: kind_of(block[name], self._notation) for name in names if name not in self.kinds}
+        kinds = {name: self.kinds[name] for name in names}
+        typed = self._typed(block, kinds)
+        broken = self._broken(block, typed, kinds)
+        taken = from_typed(typed if broken.empty else typed.drop(index=broken.index), list(kinds))
+        return Sorted(taken, self._refused(block.loc[broken.index], typed.loc[broken.index], broken))
+
+    def _typed(self, block: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
+        """The rows in the types of their columns, each in its depot's time zone."""
+        depots = self._ids(block[self.spec.demand.columns.depot_id])
+        if self.zones and len(block):
+            zones = self._zones(depots)
+            parts = [self._typed_in(ZoneInfo(zone), block[zones == zone], kinds) for zone in pd.unique(zones)]
+            typed = pd.concat(parts).sort_index()
+        else:
+            typed = self._typed_in(self.spec.zone, block, kinds)
+        return typed.assign(depot_id=depots, row=block[ROW], source=block[FILE], **{FAULT: block[FAULT]})
+
+    def today(self, depots: Column) -> NDArray[np.int64]:
+        """The local day on which the batch arrived at each of the depots, in days since 1970."""
+        zones = self._zones(depots)
+        here = {zone: self.arrival.tz_convert(zone).tz_localize(None).normalize() for zone in {*zones}}
+        return np.array([here[zone].asm8.astype("datetime64[D]").astype(np.int64) for zone in zones], np.int64)
+
+    def _zones(self, depots: Column) -> NDArray[np.object_]:
+        """The name of each depot's time zone."""
+        own = [self.zones.get(depot, self.spec.timezone) for depot in depots.cat.categories]
+        found: NDArray[np.object_] = np.asarray(own, object)[depots.cat.codes.to_numpy()]
+        return found
+
+    def _typed_in(self, zone: ZoneInfo, block: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
+        spec, columns = self.spec, self.spec.demand.columns
+        notation = self._notation
+        typed: Any = pd.DataFrame({"date": days(block[columns.date], zone, notation)})
+        typed["demand"] = numbers(block[columns.demand], notation) if spec.demand.aggregate != "count" else 1.0
+        typed["open"] = yes(block[columns.open]) if columns.open else np.nan
+        for name, kind in kinds.items():
+            typed[name] = numbers(block[name], notation) if kind == "double" else words(block[name]).replace("", None)
+        typed["recorded_at"] = self._recorded(block, typed["date"], zone)
+        over = each_day(typed["date"], lambda date: _midnight(date, zone))
+        age = np.minimum(np.asarray(typed["recorded_at"], "datetime64[us]"), self._stamp) - over
+        age[typed["demand"].isna().to_numpy()] = np.timedelta64("NaT")
+        typed[_AGE] = age
+        found: pd.DataFrame = typed
+        return found
+
+    def _recorded(self, block: pd.DataFrame, day: Column, zone: ZoneInfo) -> Column:
+        columns, spec = self.spec.demand.columns, self.spec
+        if columns.recorded_at:
+            return instants(block[columns.recorded_at], zone)
+        if spec.demand.recorded == "next_day":
+            hour, minute = spec.schedule.hour_minute
+            morning = np.minimum(each_day(day, lambda date: _morning(date, zone, hour, minute)), self._stamp)
+            known: Any = pd.Series(morning, index=block.index)
+            return known.dt.tz_localize("UTC")
+        return pd.Series(self.arrival, index=block.index)
+
+    @property
+    def _stamp(self) -> np.datetime64:
+        return self.arrival.tz_localize(None).to_datetime64()
+
+    def _rules(self, kinds: Mapping[str, Kind]) -> dict[str, dict[str, Check]]:
+        """Column → rule → which of its typed values keep it; NaN does where nothing else is said."""
+        limit, arrival = self.spec.demand.rules.max_demand, self.arrival
+        whole = self.spec.demand.aggregate != "none"
+        depot = {"depot_missing": lambda words: words != "", "depot_form": self._well_formed}
+        if self.known_depots is not None:
+            depot["unknown_depot"] = self._known
+        return {
+            FAULT: {"row_form": lambda fault: fault == ""},
+            "depot_id": {rule: self._each(rule, passes) for rule, passes in depot.items()},
+            "date": {"date_form": lambda day: day >= FIRST_DAY},
+            "demand": {
+                "count_form": lambda count: ~np.isinf(count),
+                "count_negative": lambda count: ~(count < 0),
+                "count_too_large": lambda count: ~(count > limit),
+            },
+            "open": {"covariate_form": lambda said: ~np.isinf(said)},
+            **{
+                name: {"covariate_form": lambda given: ~np.isinf(given)}
+                for name, kind in kinds.items()
+                if kind == "double"
+            },
+            "recorded_at": {
+                "recorded_at_form": lambda instant: instant.notna(),
+                "recorded_in_future": lambda instant: ~(instant > arrival),
+            },
+            # a day of many rows is judged when they are put together
+            **({} if whole else {_AGE: {"day_not_over": lambda age: ~(age < _NOW)}}),
+        }
+
+    def _each(self, rule: str, passes: Check) -> Check:
+        """A check of depots that asks each distinct one once, of all blocks that have the same."""
+
+        def check(depots: Column) -> Column:
+            distinct = depots.cat.categories
+            if rule not in self._asked or self._asked[rule][0] is not distinct:
+                self._asked[rule] = distinct, np.append(np.asarray(passes(distinct), bool), True)
+            return pd.Series(self._asked[rule][1][depots.cat.codes.to_numpy()], index=depots.index)
+
+        return check
+
+    def _known(self, words: Any) -> Any:
+        return self._depots.get_indexer(words) >= 0
+
+    def _well_formed(self, words: Any) -> Any:
+        """Which ids are in one line; those of the depots source are, and others are looked at in each block."""
+        fits = self._known(words)
+        fits[~fits] = in_one_line(words[~fits])
+        return fits
+
+    def _broken(self, block: pd.DataFrame, typed: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
+        """The rows that break a rule, with the first one that they break, and the column that broke it."""
+        rules = self._rules(kinds)
+        suspects = typed[~_all_kept(typed, rules)]  # few: pandera need not look at the others
+        try:
+            if len(suspects):
+                _schema(rules).validate(suspects, lazy=True)
+        except pa.errors.SchemaErrors as error:
+            cases = error.failure_cases[["index", "check", "column"]].dropna(subset=["index"])
+            cases = cases[~self._waived(cases, block, typed)]
+            rank = cases["check"].map({rule: position for position, rule in enumerate(OF_ROWS)})
+            first = cases.assign(rank=rank).sort_values("rank", kind="stable").drop_duplicates("index")
+            first = first.set_index("index").sort_index().rename(columns={"check": "rule"})
+            found: pd.DataFrame = first[["rule", "column"]].astype("str")
+            return found
+        return pd.DataFrame({"rule": [], "column": []}, index=typed.index[:0], dtype="str")
+
+    def _waived(self, cases: pd.DataFrame, block: pd.DataFrame, typed: pd.DataFrame) -> Column:
+        """Which broken rules a person waived; those rows are known from that person's decision on."""
+        waived = pd.Series(False, index=cases.index)
+        for rule, rows in cases.groupby("check") if self.waived else ():
+            if OF_ROWS[str(rule)].releasable:
+                content = quarantine.content(block.loc[rows["index"]])
+                since = quarantine.identity(typed.loc[rows["index"], "source"], str(rule), content).map(self.waived)
+                decided = pd.to_datetime(since.dropna(), unit="us", utc=True).dt.as_unit("us")
+                typed.loc[decided.index, "recorded_at"] = typed.loc[decided.index, "recorded_at"].clip(lower=decided)
+                waived |= since.notna().to_numpy() & cases.index.isin(rows.index)
+        return waived
+
+    def _refused(self, block: pd.DataFrame, typed: pd.DataFrame, broken: pd.DataFrame) -> pd.DataFrame:
+        content = quarantine.content(block)
+        message = self._messages(block, typed, broken)
+        return quarantine.rows(typed, broken["rule"], message, content, self.arrival)
+
+    def _messages(self, block: pd.DataFrame, typed: pd.DataFrame, broken: pd.DataFrame) -> Column:
+        """file:row, depot, what was found and what was wanted, for each refused row."""
+        columns, messages = self.spec.demand.columns, pd.Series("", index=block.index, dtype="str")
+        given = {"depot_id": columns.depot_id, "date": columns.date, "demand": columns.demand, _AGE: columns.date}
+        given |= {"open": columns.open or "", "recorded_at": columns.recorded_at or columns.date}
+        for key, part in broken.groupby(["rule", "column"], sort=False):
+            (rule, place), index = map(str, key), part.index
+            rows = block.loc[index]
+            start = quarantine.place(typed.loc[index])
+            if rule != "date_form":
+                start = start + " on " + words(rows[columns.date]).str.slice(0, 10)
+            if place == FAULT:
+                found = ": found " + rows[FAULT]
+            else:
+                name = given.get(place, place)
+                found = f", column '{name}': found '" + shown(rows[name]) + f"', wanted {self._wanted(rule)}"
+            if rule == "unknown_depot":
+                found = found + typed.loc[index, "depot_id"].astype("str").map(self._nearest)
+            messages.loc[index] = start + found
+        return messages
+
+    def _wanted(self, rule: str) -> str:
+        limit, zone = self.spec.demand.rules.max_demand, self.spec.timezone
+        now, day = self.now.isoformat(), self._notation.day
+        return OF_ROWS[rule].wanted.format(max_demand=limit, now=now, timezone=zone, longest=LONGEST, day=day)
+
+    @cached_property
+    def _nearest(self) -> Callable[[str], str]:
+        return _Nearest(self.known_depots or set())
+
+
+def covariates(spec: Spec, readings: pd.DataFrame) -> list[str]:
+    """The known-future covariates that are columns of the source, but for `open`, which the table has anyway.
+
+    Raises SpecError when one has a name that the demand table itself uses.
+    """
+    found = [name for name in spec.calendar.known_future if name in readings.columns]
+    if "open" in found and spec.demand.columns.open == "open":
+        found.remove("open")
+    if taken := sorted(_OWN.intersection(found)):
+        advice = "declare it as demand.columns.open" if taken[0] == "open" else "rename that column of the source"
+        raise SpecError(f"calendar.known_future: the demand table has a column '{taken[0]}' of its own; {advice}")
+    return found
+
+
+def shown(column: Column) -> Column:
+    """What was given, cut to what a message can bear."""
+    text = words(column)
+    return text.where(text.str.len() <= _FOUND, text.str.slice(0, _FOUND - 1) + "…")
+
+
+def _all_kept(typed: pd.DataFrame, rules: Mapping[str, Mapping[str, Check]]) -> NDArray[np.bool_]:
+    """Which rows break no rule."""
+    kept = np.ones(len(typed), np.bool_)
+    for column, checks in rules.items():
+        for passes in checks.values():
+            kept &= np.asarray(passes(typed[column]), bool)
+    return kept
+
+
+def _schema(rules: Mapping[str, Mapping[str, Check]]) -> pa.DataFrameSchema:
+    """The rules as a pandera schema over typed readings."""
+    columns = {}
+    for name, checks in rules.items():
+        told = [pa.Check(passes, name=rule, ignore_na=False) for rule, passes in checks.items()]
+        columns[name] = pa.Column(None, told, nullable=True)
+    return pa.DataFrameSchema(columns)
+
+
+def _morning(day: Column, zone: ZoneInfo, hour: int, minute: int) -> Column:
+    following = day.astype("datetime64[us]") + pd.Timedelta(days=1, hours=hour, minutes=minute)
+    return localize(following, zone).dt.tz_convert("UTC").astype("datetime64[us, UTC]")
+
+
+def _midnight(day: Column, zone: ZoneInfo) -> Column:
+    """The instant at which each day is over."""
+    return _morning(day, zone, 0, 0)
+
+
+class _Nearest:
+    """A hint with the nearest known depot, for the first few unknown ones: the search is slow."""
+
+    def __init__(self, known: set[str], most: int = 20) -> None:
+        self.known, self.left = sorted(known), most
+        self.told: dict[str, str] = {}
+
+    def __call__(self, depot: str) -> str:
+        if depot not in self.told:
+            self.left -= 1
+            close = difflib.get_close_matches(depot[:LONGEST], self.known, n=1) if self.left >= 0 else []
+            self.told[depot] = f"; did you mean '{close[0]}'?" if close else ""
+        return self.told[depot]

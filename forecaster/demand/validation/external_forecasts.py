@@ -1,0 +1,84 @@
+"""Read what another system forecast; rows that cannot be read become findings.
+
+The source is read whole each night and nothing of it is kept, but for what came of its forecasts (`stages.hindsight`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from forecaster.config import Spec
+from forecaster.core.panel import Finding, Panel
+from forecaster.demand import parsing, sources
+from forecaster.demand.history import aliases
+from forecaster.demand.validation.reference_tables import Tell
+
+FOREVER = 100_000  # days since 1970 that no day reaches
+UNDATED = 0  # the day on which a forecast was made that does not say so: before all
+
+
+@dataclass(frozen=True, eq=False)
+class Said:
+    """Forecasts by rising `key`: of a depot and day of a panel, in the order in which they were made."""
+
+    key: NDArray[np.int64]
+    orders: NDArray[np.float64]
+    history: int  # days of the panel
+
+    def by(self, depot: NDArray[np.intp], day: NDArray[np.intp], morning: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The last forecast of each depot and day that was made by a morning (days since 1970); NaN where none was."""
+        if not len(self.key):
+            return np.full(len(depot), np.nan)
+        wanted = _key(depot, day, morning, self.history)
+        place = np.searchsorted(self.key, wanted, side="right") - 1
+        same = (place >= 0) & (self.key[place] // FOREVER == wanted // FOREVER)
+        return np.where(same, self.orders[place], np.nan)
+
+
+def said(spec: Spec, panel: Panel, former: pd.DataFrame, findings: list[Finding]) -> Said | None:
+    """What the declared system said of the panel's days; None where none is declared. `former` are resolved aliases.
+
+    Raises SourceError and its kin as `sources.read` does.
+    """
+    if spec.legacy is None:
+        return None
+    source, columns = spec.legacy.source, spec.legacy.columns
+    wanted = [name for name in (columns.depot_id, columns.date, columns.forecast, columns.made_on) if name]
+    given = sources.read(source, spec, wanted)
+    depot_id = aliases.current(parsing.words(given[columns.depot_id]), former)
+    notation = parsing.Notation.of(source)
+    date, orders = (
+        parsing.days(given[columns.date], spec.zone, notation),
+        parsing.numbers(given[columns.forecast], notation),
+    )
+    made = parsing.days(given[columns.made_on], spec.zone, notation) if columns.made_on else None
+    tell, whole = Tell(spec, findings), given[sources.FAULT] == ""
+    tell("row_form", given[~whole], columns.depot_id, "as many fields as the header; the row is left out")
+    good = whole
+    for column, fits, form in (
+        (columns.date, date.notna(), f"a date such as {notation.day}"),
+        (columns.forecast, np.isfinite(orders) & (orders >= 0), "a number of 0 or more"),
+        (
+            columns.made_on,
+            pd.Series(True, given.index) if made is None else made.notna(),
+            f"a date such as {notation.day}",
+        ),
+    ):
+        tell("legacy_form", given[good & ~fits], column or "", f"{form}; the row is left out")
+        good = good & fits
+    row = depot_id.map({depot: number for number, depot in enumerate(panel.depot_ids)}).fillna(-1).astype(np.int64)
+    tell("legacy_depot", given[good & (row < 0)], columns.depot_id, "a depot that counts; the row is left out")
+    day = parsing.day_numbers(date.to_numpy()) - panel.days[0].astype("datetime64[D]").astype(np.int64)
+    kept = (good & (row >= 0)).to_numpy() & (day >= 0) & (day < panel.history)
+    on = np.full(len(given), UNDATED) if made is None else parsing.day_numbers(made.to_numpy())
+    key = _key(row.to_numpy()[kept], day[kept], on[kept], panel.history)
+    order = np.argsort(key, kind="stable")  # of the same day, the later row counts
+    return Said(key[order], orders.to_numpy()[kept][order], panel.history)
+
+
+def _key(depot: NDArray[np.int64], day: NDArray[np.int64], made: NDArray[np.int64], history: int) -> NDArray[np.int64]:
+    return (depot * history + day) * FOREVER + np.clip(made, UNDATED, FOREVER - 1)

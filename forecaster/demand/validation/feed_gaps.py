@@ -1,0 +1,145 @@
+"""Decide what a feed fails to say: counts that stand still, depots that fell silent, a day that came for few depots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forecaster.core.panel import Bools, Days, Doubles, Floats, Ints
+
+RARE = 1e-3  # runs of such a length that chance may bring to a depot, before one is worth telling of
+APART = 28  # known days beside the run that must tell how often a depot's counts repeat
+SAME_WEEKDAYS = 4  # that tell how many depots such a day has; a feed that is younger is not judged
+_CELLS = 1 << 18  # looked at together
+
+Places = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class FlatLines:
+    """Runs of one count, by depot; `first` and `last` are days of the grid, and so many days between were `known`."""
+
+    depot: Ints
+    first: Ints
+    last: Ints
+    known: Ints
+
+    def __len__(self) -> int:
+        return len(self.depot)
+
+
+@dataclass(frozen=True)
+class Silences:
+    """Depots in business that have had no reading for so many days; the longest silence first."""
+
+    depot: Ints
+    days: Ints
+
+    def __len__(self) -> int:
+        return len(self.depot)
+
+
+@dataclass(frozen=True)
+class ThinDay:
+    """A day of the grid that came for `found` depots, where `expected` were usual."""
+
+    day: int
+    found: int
+    expected: float
+
+
+def flat_lines(counts: Floats, fresh: Bools, closed: Bools | None = None, *, flat_days: int) -> FlatLines:
+    """Runs of the same count on at least `flat_days` consecutive known days, some of them fresh.
+
+    `counts` (depots, days) hold consecutive days, NaN = not known; days said to be closed are left out. A run such as
+    chance brings is none: how often a count repeats, or how often none come, is learned from the depot's other days,
+    of which at least APART must be known. A run of zeros is one where the depot usually has some.
+    """
+    found = [np.zeros((4, 0), np.intp)]
+    batch = np.flatnonzero(fresh.any(axis=1))
+    step = max(_CELLS // max(counts.shape[1], 1), 1)
+    for start in range(0, len(batch), step):
+        rows = batch[start : start + step]
+        known = ~np.isnan(counts[rows])
+        if closed is not None:
+            known &= ~closed[rows]
+        still = np.unique(_runs(counts[rows], known, flat_days)[0])  # few depots are left to look at closely
+        found.append(_flat(rows[still], counts, fresh, known[still], flat_days))
+    depot, first, last, days = np.concatenate(found, axis=1).astype(np.int32)
+    return FlatLines(depot, first, last, days)
+
+
+def silent_depots(last: Days, opened: Days, closed: Days, newest: np.datetime64, *, max_gap_days: int) -> Silences:
+    """Depots in business on the `newest` day of the feed whose last reading lies more than `max_gap_days` before it.
+
+    `last` reading (or day said to be closed), first day of business and first day out of business, (depots,); NaT
+    where there is none. Where a depot never had a reading, its first day of business counts.
+    """
+    heard = np.where(np.isnat(last), opened, last)
+    silent = np.flatnonzero((newest - heard > np.timedelta64(max_gap_days, "D")) & ~(closed <= newest))
+    days = (newest - heard[silent]).astype("timedelta64[D]").astype(np.int32)
+    order = np.argsort(-days, kind="stable")
+    return Silences(silent[order].astype(np.int32), days[order])
+
+
+def thin_day(counts: Floats, fresh: Bools, closed: Bools | None = None, *, thin_share: float) -> ThinDay | None:
+    """The newest day of the batch, where it is new and came for fewer than `thin_share` of the usual number of depots.
+
+    Usual is the smaller of: depots of the day before; median of the last four same weekdays, all of which must lie in
+    the grid. A depot that is said to be closed counts as one that came.
+    """
+    days = np.flatnonzero(fresh.any(axis=0))
+    if not days.size or days[-1] < 7 * SAME_WEEKDAYS:
+        return None
+    day = int(days[-1])
+    wanted = [day, day - 1, *(day - 7 * week for week in range(1, SAME_WEEKDAYS + 1))]
+    came = ~np.isnan(counts[:, wanted])
+    if (came[:, 0] & ~fresh[:, day]).any():
+        return None
+    if closed is not None:
+        came |= closed[:, wanted]
+    found, before, *weekdays = np.count_nonzero(came, axis=0).tolist()
+    expected = min(before, float(np.median(weekdays)))
+    return ThinDay(day, found, expected) if found < thin_share * expected else None
+
+
+def _flat(depots: Places, counts: Floats, fresh: Bools, known: Bools, least: int) -> Places:
+    """Depot, first day, last day and number of known days of the runs, (4, runs), that are no chance and hold fresh."""
+    row, begin, end = _runs(counts[depots], known, least)
+    new = np.concatenate([[0], np.cumsum(fresh[depots][known])])
+    told = (new[end] > new[begin]) & (_expected(counts[depots], known, row, begin, end) < RARE)
+    day, row, begin, end = np.nonzero(known)[1], row[told], begin[told], end[told]
+    return np.stack([depots[row], day[begin], day[end - 1], end - begin])
+
+
+def _runs(counts: Floats, known: Bools, least: int) -> tuple[Places, Places, Places]:
+    """Row, begin and end of the runs of at least `least` equal counts; begin and end are places among known cells."""
+    value, ends = counts[known], np.cumsum(np.count_nonzero(known, axis=1))
+    differs = np.ones(len(value) + 1, bool)
+    differs[1:-1] = value[1:] != value[:-1]
+    differs[ends] = True
+    bounds = np.flatnonzero(differs)
+    long = np.flatnonzero(np.diff(bounds) >= least)
+    return np.searchsorted(ends, bounds[long], "right"), bounds[long], bounds[long + 1]
+
+
+def _expected(counts: Floats, known: Bools, row: Places, begin: Places, end: Places) -> Doubles:
+    """How many runs as long as each of these the depot's other days let one expect; infinite where they are too few."""
+    value, owner = counts[known], np.nonzero(known)[0]
+    follows, none = owner[1:] == owner[:-1], value == 0
+    same = follows & (value[1:] == value[:-1])
+
+    def per_row(cells: Bools) -> Places:
+        return np.bincount(owner[: len(cells)][cells], minlength=len(counts))[row]
+
+    length, zero = end - begin, none[begin]
+    days = per_row(np.ones(len(value), bool)) - length
+    pairs = np.where(zero, per_row(follows & none[:-1]), per_row(follows & ~none[:-1])) - length + 1
+    equal = np.where(zero, per_row(same & none[:-1]), per_row(same & ~none[:-1])) - length + 1
+    # of counts, one more pair that repeats and one that does not: nobody's counts never repeat
+    repeats = np.where(zero, equal / (pairs + 1), (equal + 1) / (pairs + 2))
+    zeros = np.where(zero, (per_row(none) - length + 1) / (days + 2), 0)
+    expected = days * np.maximum(repeats, zeros) ** (length - 1.0)
+    return np.where(days >= APART, expected, np.inf)

@@ -1,0 +1,235 @@
+"""Judge what is new in a batch beside the days before it: which counts are not believable, and what the feed lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from forecaster.config import Spec, data_rules
+from forecaster.core.panel import Bools, Finding, Floats, Ints
+from forecaster.demand.history import reading_versions
+from forecaster.demand.panel.calendar import holiday_names
+from forecaster.demand.readings import dates
+from forecaster.demand.validation import feed_gaps, outliers, quarantine
+from forecaster.demand.validation.batch import Batch, start
+from forecaster.demand.validation.known_days import NEVER, Known, Told
+
+CONTEXT = outliers.REACH + outliers.BACK  # days before a count that it may be judged by
+PLACES = 50  # depots and days that a finding names
+APART, FEW = 366, 0.01  # days between a stray day and the others; share of the readings that may be strays
+_SPAN = ("opened", "closed")
+_DAY = 86_400_000_000  # µs
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Known and new counts of all depots on consecutive days."""
+
+    depots: pd.Index[Any]
+    first: int  # of the days, since 1970
+    counts: Floats  # (depots, days), NaN = not known
+    fresh: Bools  # (depots, days)
+    closed: Bools  # (depots, days), as the source says it
+    row: Ints  # (depots, days), position of the new reading among those taken, -1 where there is none
+
+    def day(self, column: int) -> str:
+        return str(np.datetime64(self.first + int(column), "D"))
+
+
+def reach(spec: Spec) -> int:
+    """Days before the first one of a batch that are needed to judge it."""
+    return max(CONTEXT, spec.demand.rules.max_gap_days, spec.demand.rules.closed_after_days) + 1
+
+
+def stray(batch: Batch, known: Known, released: Collection[str], spec: Spec, now: datetime) -> Batch:
+    """The batch with readings in quarantine whose day lies far before all but a few of the others: a slip in a year,
+    which would make years of unknown days. `known` holds the days from the first one of the batch on.
+    """
+    days, told = np.unique(batch.taken["day"].to_numpy(), return_counts=True)
+    distinct, place = np.unique(np.concatenate([days, known.days]), return_inverse=True)
+    before = np.cumsum(np.bincount(place, np.concatenate([told, known.count])))
+    gaps = np.flatnonzero((np.diff(distinct) > APART) & (before[:-1] < FEW * before[-1:]))
+    if not len(gaps):
+        return batch
+    batch = replace(batch, taken=batch.taken.reset_index(drop=True))
+    rows = batch.taken[batch.taken["day"].to_numpy() <= distinct[gaps[-1]]]
+    rows = rows[_asked(rows, "stray_day", released, spec)]
+    wanted = data_rules.RULES["stray_day"].wanted.format(apart=APART)
+    message = (
+        start(rows) + f": found a day long before {np.datetime64(int(distinct[gaps[-1] + 1]), 'D')}, wanted {wanted}"
+    )
+    return batch.refuse(batch.taken.index.isin(rows.index), "stray_day", message, spec, now)
+
+
+def unbelievable(
+    batch: Batch, grid: Grid, released: Collection[str], spec: Spec, now: datetime
+) -> tuple[Batch, Grid, list[Finding]]:
+    """The batch, and the grid, with counts in quarantine that break a rule of `rules.OF_HISTORY`; where the pipeline
+    file says `warn`, they are taken, and told of.
+
+    `released` are the ids of quarantined rows that a person let in.
+    """
+    suspects = outliers.suspects(grid.counts, grid.fresh, grid.closed, spike_factor=spec.demand.rules.spike_factor)
+    batch = replace(batch, taken=batch.taken.reset_index(drop=True))  # labels are positions, and stay when rows go
+    found: list[Finding] = []
+    for rule, cells in suspects.items():
+        order = np.argsort(grid.row[cells.depot, cells.day])
+        depot, day, usual = cells.depot[order], cells.day[order], cells.usual[order]
+        rows = batch.taken.loc[grid.row[depot, day]]
+        asked = _asked(rows, rule, released, spec)
+        rows, message = rows[asked], _message(rows[asked], rule, usual[asked], spec)
+        if data_rules.severity(rule, spec.demand.rules.severity) == "warn":
+            found += _warning(rule, rows, message)
+        elif len(rows):
+            batch = batch.refuse(batch.taken.index.isin(rows.index), rule, message, spec, now)
+            grid = _without(grid, depot[asked], day[asked])
+    return batch, grid, found
+
+
+def late(taken: pd.DataFrame, known: Told, spec: Spec) -> list[Finding]:
+    """A finding when counts came later after their day than the rules expect: by the instants that the source declares;
+    without them, when the feed had told of a day so much later before, and of this depot. An archive is never late."""
+    if spec.demand.columns.recorded_at is not None:
+        rows, told = _recorded_late(taken, spec)
+    elif spec.demand.recorded == "arrival":
+        rows, told = _after_others(taken, known, spec)
+    else:
+        return []
+    if not len(rows):
+        return []
+    limits = spec.demand.rules
+    wanted = data_rules.RULES["late"].wanted.format(late_days=limits.late_days)
+    return _warning(
+        "late", rows, start(rows) + told + f", wanted {wanted}", data_rules.severity("late", limits.severity)
+    )
+
+
+def _recorded_late(taken: pd.DataFrame, spec: Spec) -> tuple[pd.DataFrame, Any]:
+    limit = spec.demand.rules.late_days
+    # whatever the zone, nothing recorded earlier is late: few rows are left to look at closely
+    rows = taken[taken["recorded_at"].to_numpy() > (taken["day"].to_numpy().astype(np.int64) + limit) * _DAY]
+    recorded = pd.to_datetime(rows["recorded_at"], unit="us", utc=True).dt.tz_convert(spec.zone).dt.tz_localize(None)
+    age = (recorded.dt.normalize() - dates(rows)).dt.days.where(rows["demand"].notna())
+    rows, age = rows[age > limit], age[age > limit]
+    told = pd.Series(
+        [f": found a count recorded {days:.0f} days after its day" for days in age], rows.index, dtype="str"
+    )
+    return rows, told
+
+
+def _after_others(taken: pd.DataFrame, known: Told, spec: Spec) -> tuple[pd.DataFrame, Any]:
+    newest = int(known.counted.max(initial=NEVER))
+    if newest == NEVER:
+        return taken.iloc[:0], ""
+    late = taken["demand"].notna() & (taken["day"] < newest - spec.demand.rules.late_days)
+    late &= taken["depot_id"].isin(known.depots[known.counted > NEVER])
+    return taken[late], f": found a count that came after those of {np.datetime64(newest, 'D')}"
+
+
+def lacking(grid: Grid, countries: Collection[str], spec: Spec) -> list[Finding]:
+    """Findings about the feed: counts that stand still, and a newest day that came for few depots; on a public holiday
+    of one of the countries that is no reason to stop."""
+    limits, closed = spec.demand.rules, grid.closed if grid.closed.any() else None
+    found = []
+    flat = feed_gaps.flat_lines(grid.counts, grid.fresh, closed, flat_days=limits.flat_days)
+    if len(flat):
+        places = tuple((str(grid.depots[d]), grid.day(day)) for d, day in zip(flat.depot, flat.last, strict=True))
+        depot, since = places[0][0], grid.day(flat.first[0])
+        said = f"{grid.counts[flat.depot[0], flat.last[0]]:g} on each of {flat.known[0]} days from {since} on"
+        found.append(_of_feed("flat_line", len(flat), f"depot {depot}: found {said}", spec, places[:PLACES]))
+    thin = feed_gaps.thin_day(grid.counts, grid.fresh, closed, thin_share=limits.thin_share)
+    if thin is not None:
+        told = f"{grid.day(thin.day)}: found readings of {thin.found:,} depots, where {thin.expected:,.0f} are usual"
+        finding = _of_feed("thin_feed", thin.found, told, spec)
+        day = np.array([grid.first + thin.day]).astype("datetime64[D]")
+        festive = any(holiday_names(day, country, None) for country in countries)
+        found.append(replace(finding, severity="warn") if festive else finding)
+    return found
+
+
+def silent(taken: pd.DataFrame, known: Told, depots: pd.DataFrame | None, spec: Spec) -> list[Finding]:
+    """A finding about depots in business that have had no reading for long. One that is silent for longer than
+    `reach` counts as closed."""
+    heard = known.beside(Told.of(taken))
+    last = pd.Series(heard.heard, heard.depots)[heard.heard > NEVER].sort_index()
+    if last.empty:
+        return []
+    newest = int(last.max())
+    table = pd.DataFrame(index=last.index) if depots is None else depots.set_index("depot_id")[["opened", "closed"]]
+    last = last.reindex(table.index)
+    opened, closed = (np.asarray(table.get(name, pd.Series(pd.NaT, table.index)), "datetime64[D]") for name in _SPAN)
+    opened[opened < np.datetime64(newest - reach(spec), "D")] = np.datetime64("NaT")
+    since = np.where(last.isna(), np.datetime64("NaT"), last.fillna(0).to_numpy().astype("datetime64[D]"))
+    gap = spec.demand.rules.max_gap_days
+    quiet = feed_gaps.silent_depots(since, opened, closed, np.datetime64(newest, "D"), max_gap_days=gap)
+    if not len(quiet):
+        return []
+    names = [str(table.index[depot]) for depot in quiet.depot[:PLACES]]
+    day = str(np.datetime64(newest, "D"))
+    told = f"depot {names[0]}: found no reading for {quiet.days[0]} days up to {day}"
+    return [_of_feed("silent_depot", len(quiet), told, spec, tuple((name, day) for name in names))]
+
+
+def grid(batch: Batch, known: Known) -> Grid:
+    """Of each depot and day the version recorded last, known or new, from CONTEXT days before the first new one on."""
+    new = batch.taken.assign(place=np.arange(len(batch.taken), dtype=np.int32))
+    new = new if batch.single else reading_versions.latest(new)
+    first, last = int(new["day"].min()) - CONTEXT, int(new["day"].max())
+    depots = new["depot_id"].cat.categories.union(known.told.depots)
+    shape = last - first + 1, len(depots)
+    counts, closed = np.full(shape, np.nan, np.float32), np.zeros(shape, np.bool_)
+    row = np.full(shape, -1, np.int32)
+    for part in chain(map(reading_versions.latest, known.between(first, last)), [new]):  # day by day, as feeds come
+        place = depots.get_indexer(part["depot_id"].cat.categories)
+        at = part["day"].to_numpy().astype(np.int64)
+        at -= first
+        at *= len(depots)
+        at += place[part["depot_id"].cat.codes.to_numpy()]
+        counts.ravel()[at], closed.ravel()[at] = part["demand"].to_numpy(np.float32), part["open"].to_numpy() == 0
+        if part is new:
+            row.ravel()[at] = part["place"].to_numpy()
+    turned = np.ascontiguousarray(counts.T)
+    fresh = np.ascontiguousarray((row >= 0).T) & ~np.isnan(turned)
+    return Grid(depots, first, turned, fresh, np.ascontiguousarray(closed.T), row.T)
+
+
+def _without(grid: Grid, depot: Ints, day: Ints) -> Grid:
+    """The grid without some of its new counts."""
+    counts, fresh = grid.counts.copy(), grid.fresh.copy()
+    counts[depot, day], fresh[depot, day] = np.nan, False
+    return replace(grid, counts=counts, fresh=fresh)
+
+
+def _asked(rows: pd.DataFrame, rule: str, released: Collection[str], spec: Spec) -> Bools:
+    """Which rows a person did not let in."""
+    if not released:
+        return np.ones(len(rows), np.bool_)
+    asked: Bools = ~quarantine.identity(rows["source"], rule, quarantine.retold(rows, spec)).isin(released).to_numpy()
+    return asked
+
+
+def _message(rows: pd.DataFrame, rule: str, usual: Any, spec: Spec) -> Any:
+    wanted = data_rules.RULES[rule].wanted.format(spike_factor=spec.demand.rules.spike_factor)
+    counts = zip(rows["demand"], usual, strict=True)
+    found = [f"found '{count:g}', wanted {wanted}: {level:g} is usual on such a day" for count, level in counts]
+    return start(rows) + f", column '{spec.demand.columns.demand}': " + pd.Series(found, rows.index, dtype="str")
+
+
+def _warning(rule: str, rows: pd.DataFrame, message: Any, severity: str = "warn") -> list[Finding]:
+    if not len(rows):
+        return []
+    first = rows.head(PLACES)
+    places = zip(first["depot_id"].astype("str"), dates(first).dt.strftime("%Y-%m-%d"), strict=True)
+    return [Finding(rule, severity, len(rows), str(message.iloc[0]), tuple(places))]
+
+
+def _of_feed(rule: str, count: int, told: str, spec: Spec, places: tuple[tuple[str, str], ...] = ()) -> Finding:
+    limits = spec.demand.rules
+    wanted = data_rules.RULES[rule].wanted.format(**limits.model_dump())
+    return Finding(rule, data_rules.severity(rule, limits.severity), count, f"{told}, wanted {wanted}", places)

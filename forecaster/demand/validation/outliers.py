@@ -1,0 +1,225 @@
+"""Decide which counts are not believable beside the days before them: spikes, and counts in another unit.
+
+What a depot usually has on a day is the median of its last eight same weekdays, of which four must be known. Every
+count is judged by the days before it alone; a level that lasts becomes the usual after four weeks. The bounds were
+chosen on real counts (tests/benchmarks/RESULTS.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forecaster.core.panel import Bools, Doubles, Floats, Ints
+
+Codes = NDArray[np.int8]
+
+WEEKS, LEAST = 8, 4  # same weekdays that tell the usual, and how many of them must be known
+REACH = 7 * WEEKS  # days before a count that it is judged by
+HIGH = 0.6  # a spike is also beyond spike_factor × HIGH × the second highest count of the last REACH days …
+NOISE = 6.0  # … and beyond that count by so many of its square roots: small counts vary by chance
+UNITS = (-3, -2, -1, 1, 2, 3)  # powers of ten by which a unit may change
+NEAR = 0.15  # log10: what counts as near a power of ten
+RUN, BACK = 3, 28  # days in a row that make a change of unit; how far before the first fresh day they may begin
+SURE = 20  # a unit is told only from depots that usually have so many
+FEED = 5  # depots that make a feed
+MOST_UP, MOST_DOWN = 0.5, 0.8  # share of a feed near one power; Christmas took 70 % of a city's counters near a tenth
+_CELLS, _SAMPLE = 1 << 16, 1 << 20  # judged at once, in the processor's cache; looked at to tell what days were like
+
+# a sorting network for eight values (19 exchanges, Knuth, The Art of Computer Programming 3, 5.3.4)
+_EXCHANGES = (
+    *((0, 2), (1, 3), (4, 6), (5, 7), (0, 4), (1, 5), (2, 6), (3, 7), (0, 1), (2, 3)),
+    *((4, 5), (6, 7), (2, 4), (3, 5), (1, 4), (3, 6), (1, 2), (3, 4), (5, 6)),
+)
+
+
+@dataclass(frozen=True)
+class Suspects:
+    """Cells of a grid, by depot and then day, and what the depot usually has on such a day."""
+
+    depot: Ints
+    day: Ints
+    usual: Doubles
+
+    def __len__(self) -> int:
+        return len(self.depot)
+
+
+@dataclass(frozen=True)
+class _Feed:
+    """What each day was like for all depots of a batch."""
+
+    level: Floats  # (days,) median of count / usual; 1 where fewer than FEED depots tell
+    unit: Codes  # (days,) power of ten by which most depots' counts are off; 0 = none
+
+
+def suspects(
+    counts: Floats, fresh: Bools, closed: Bools | None = None, *, spike_factor: float = 5.0
+) -> Mapping[str, Suspects]:
+    """Rule (`unit_change`, `spike`) → the fresh counts that break it; no cell is in both.
+
+    `counts` (depots, days) hold consecutive days, NaN = not known; `fresh` and `closed` have the same shape. What is
+    said to be closed is not judged, and tells nothing of the usual.
+
+    spike: more than `spike_factor` times the usual, or than the usual times what the day brought to the median depot
+    of the batch, where that is more; also well beyond the depot's second highest count of eight weeks.
+    unit_change: about a power of ten, from 10⁻³ to 10³, of the usual and of what the day brought to the median depot,
+    for at least three known days in a row; or of the usual, for most depots at once. Then each fresh count of that day
+    that is nearer to the changed unit than to the usual is among them. Neither is told from depots that usually have
+    fewer than SURE.
+    """
+    days = np.flatnonzero(fresh.any(axis=0))
+    if not days.size:
+        return {"unit_change": _suspects([]), "spike": _suspects([])}
+    first, last = max(int(days[0]) - BACK, 0), int(days[-1]) + 1
+    batch = np.flatnonzero(fresh.any(axis=1))
+    few = max(_SAMPLE // (last - first), FEED)
+    feed = _feed(_Block(counts, closed, batch[:: -(-len(batch) // few)], first, last))
+    found: dict[str, list[tuple[Ints, Ints, Floats]]] = {"unit_change": [], "spike": []}
+    for rows in _portions(batch, last - first + REACH):
+        block, new = _Block(counts, closed, rows, first, last), fresh[rows, first:last]
+        changed = _in_another_unit(block, feed) & new
+        spikes = _spikes(block, feed, spike_factor, new & ~changed)
+        for rule, cells in (("unit_change", np.nonzero(changed)), ("spike", spikes)):
+            depot, day = (part.astype(np.int32) for part in cells)
+            found[rule].append((rows[depot].astype(np.int32), day + np.int32(first), block.usual[depot, day]))
+    return {rule: _suspects(parts) for rule, parts in found.items()}
+
+
+class _Block:
+    """Some depots on the days from `first` to before `last`, and the REACH days before; unknown or closed = infinite.
+
+    usual, second, ratio: (depots, days); NaN where fewer than LEAST of the last WEEKS same weekdays are known.
+    """
+
+    def __init__(self, counts: Floats, closed: Bools | None, rows: NDArray[np.intp], first: int, last: int) -> None:
+        begin = max(first - REACH, 0)
+        self.all = np.full((len(rows), REACH + last - first), np.inf, np.float32)
+        held = self.all[:, REACH - (first - begin) :]
+        held[:] = counts[rows, begin:last]
+        held[np.isnan(held) if closed is None else np.isnan(held) | closed[rows, begin:last]] = np.inf
+        self.counts = self.all[:, REACH:]
+        self.usual, self.second = _same_weekdays(self.all)
+        self.ratio = np.full_like(self.usual, np.nan)  # count / usual, where both are known and the usual is not 0
+        np.divide(self.counts, self.usual, out=self.ratio, where=(self.usual > 0) & (self.counts < np.inf))
+
+
+def _same_weekdays(counts: Floats) -> tuple[Floats, Floats]:
+    """The median and the second highest of each day's last WEEKS same weekdays, NaN where fewer than LEAST are known.
+
+    `counts` (depots, REACH + days), infinite where not known; the answers are (depots, days).
+    """
+    days = counts.shape[1] - REACH
+    values = [counts[:, REACH - 7 * week :][:, :days].copy() for week in range(1, WEEKS + 1)]
+    spare = np.empty_like(values[0])
+    for low, high in _EXCHANGES:
+        np.minimum(values[low], values[high], out=spare)
+        np.maximum(values[low], values[high], out=values[high])
+        values[low], spare = spare, values[low]
+    known = np.zeros(spare.shape, np.int8)
+    for value in values:
+        known += value < np.inf
+    median, second = np.full_like(spare, np.nan), np.full_like(spare, np.nan)
+    for n in range(LEAST, WEEKS + 1):
+        here = known == n
+        np.multiply(values[(n - 1) // 2] + values[n // 2], np.float32(0.5), out=median, where=here)
+        np.copyto(second, values[n - 2], where=here)
+    return median, second
+
+
+def _spikes(block: _Block, feed: _Feed, factor: float, asked: Bools) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Depots and days of the cells, among those asked for, whose counts are spikes."""
+    bound = factor * block.usual * np.maximum(feed.level, 1).astype(np.float32)
+    # the second highest of the same weekdays is never above that of all days: few cells are left to look at closely
+    np.maximum(bound, _ordinary(block.second, factor), out=bound)
+    depot, day = np.nonzero(asked & (block.counts > bound) & (block.counts < np.inf))
+    before = block.all[depot[:, None], day[:, None] + np.arange(REACH)]
+    before[before == np.inf] = -1
+    second = np.partition(before, -2, axis=1)[:, -2]
+    spike = (second > 0) & (block.counts[depot, day] > _ordinary(second, factor))
+    return depot[spike], day[spike]
+
+
+def _ordinary(second: Floats, factor: float) -> Floats:
+    """What is still in keeping with the second highest of earlier counts."""
+    bound: Floats = np.maximum(np.float32(factor * HIGH) * second, second + np.float32(NOISE) * np.sqrt(second))
+    return bound
+
+
+def _in_another_unit(block: _Block, feed: _Feed) -> Bools:
+    """Which cells are part of a change of unit, of their depot or of the whole feed."""
+    power, near = _power(block.ratio / feed.level)
+    unit, near = np.minimum(power, 2), near | (power >= 2)  # a hundredfold and more need not be near a power
+    changed = np.zeros(unit.shape, bool)
+    told = (block.ratio >= 0) & (block.usual >= SURE)
+    rows = np.flatnonzero(np.count_nonzero(near & told, axis=1) >= RUN)  # few depots are left to look at closely
+    depot, day = np.nonzero(told[rows])
+    depot = rows[depot]
+    changed[depot, day] = _lasting(unit[depot, day], near[depot, day], depot)
+    halfway = 10.0 ** (feed.unit.astype(np.float64) / 2)
+    up, down = feed.unit > 0, feed.unit < 0
+    changed[:, up] |= block.ratio[:, up] > halfway[up]
+    changed[:, down] |= (block.ratio[:, down] < halfway[down]) & (block.ratio[:, down] > 0)
+    return changed
+
+
+def _feed(block: _Block) -> _Feed:
+    """What each day was like for the depots of a block."""
+    ratio = np.where(block.ratio > 0, block.ratio, np.nan)  # none came: closed, whatever the unit
+    level, depots = _medians(ratio)
+    sure = np.where(block.usual >= SURE, ratio, np.nan)
+    middle, telling = _medians(sure)
+    power, near = _power(sure)
+    unit = np.zeros(len(level), np.int8)
+    for one in UNITS:
+        share = np.count_nonzero(near & (power == one), axis=0) / np.maximum(telling, 1)
+        unit[(telling >= FEED) & (share >= (MOST_UP if one > 0 else MOST_DOWN))] = one
+    day = np.flatnonzero(telling >= FEED)
+    power, near = _power(middle[day])
+    lasts = _lasting(power, near, np.zeros(len(day), np.intp))
+    unit[day[lasts]] = power[lasts]
+    return _Feed(np.where(depots >= FEED, level, np.float32(1)), unit)
+
+
+def _medians(values: Floats) -> tuple[Floats, NDArray[np.intp]]:
+    """The median of each column and how many values it is of; NaN is no value, and the median of none is NaN."""
+    known = np.count_nonzero(~np.isnan(values), axis=0)
+    ranked = np.concatenate([np.sort(values, axis=0), np.full((1, values.shape[1]), np.nan, np.float32)])
+    column = np.arange(values.shape[1])
+    middle = (ranked[np.maximum(known - 1, 0) // 2, column] + ranked[known // 2, column]) / np.float32(2)
+    return middle, known
+
+
+def _power(ratio: Floats) -> tuple[Codes, Bools]:
+    """The power of ten nearest to each ratio, one of UNITS or 0, and whether it is one of UNITS and near."""
+    power, near = np.zeros(ratio.shape, np.int8), np.zeros(ratio.shape, bool)
+    far = (ratio >= 10**0.5) | ((ratio <= 10**-0.5) & (ratio > 0))
+    exact = np.log10(ratio[far])
+    nearest = np.clip(np.rint(exact), min(UNITS), max(UNITS))
+    power[far], near[far] = nearest.astype(np.int8), np.abs(exact - nearest) <= NEAR
+    return power, near
+
+
+def _lasting(unit: Codes, near: Bools, owner: NDArray[np.intp]) -> Bools:
+    """Which days, by owner and then day, are in a run of one unit of which RUN days, and half of all, are near."""
+    if not len(unit):
+        return np.zeros(0, bool)
+    starts = np.flatnonzero(np.r_[True, (unit[1:] != unit[:-1]) | (owner[1:] != owner[:-1])])
+    length, agree = np.diff(np.r_[starts, len(unit)]), np.add.reduceat(near, starts, dtype=np.intp)
+    lasting: Bools = (unit != 0) & np.repeat((agree >= RUN) & (2 * agree >= length), length)
+    return lasting
+
+
+def _portions(rows: NDArray[np.intp], days: int) -> Iterator[NDArray[np.intp]]:
+    depots = max(_CELLS // days, 1)
+    return (rows[start : start + depots] for start in range(0, len(rows), depots))
+
+
+def _suspects(parts: list[tuple[Ints, Ints, Floats]]) -> Suspects:
+    if not parts:
+        return Suspects(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0))
+    depot, day, usual = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return Suspects(depot, day, usual.astype(np.float64))

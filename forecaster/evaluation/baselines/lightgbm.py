@@ -1,0 +1,115 @@
+"""LightGBM over all depots at once: a model of the median for each step ahead, and the spread that the errors had on
+the days that ended the training.
+
+A model for each step did better than one for all steps, and a depot known by its own past better than by its name: the
+latter learns by heart how fast the depot once grew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from forecaster.core.panel import Doubles, Forecast, Panel
+from forecaster.evaluation.backtest import Predictor
+from forecaster.evaluation.baselines.features import LOOKBACK, Rows, Table
+from forecaster.evaluation.baselines.naive import completed, last_weeks
+from forecaster.evaluation.baselines.optional import needed
+
+HELD_OUT = 28  # days before the cutoff that say when to stop
+ROWS = 1_500_000  # of all steps together, at most; more are drawn by chance
+KNOWN = 7  # counts of the last four weeks that a row's depot needs at least
+ROUNDS, PATIENCE = 3000, 100
+LEAF = 50  # rows that a leaf holds at least
+TINY = 1e-9
+SHRINK = 28  # errors of all depots that are mixed with each depot's own
+PARAMETERS = {
+    "objective": "l1",
+    "learning_rate": 0.03,
+    "num_leaves": 63,
+    "min_data_in_leaf": LEAF,
+    "feature_fraction": 0.4,
+    "deterministic": True,
+    "force_row_wise": True,
+    "verbosity": -1,
+    "seed": 0,
+}
+
+
+def lightgbm(panel: Panel, levels: tuple[float, ...]) -> Predictor:
+    """Trained on the days before the last four weeks, stopped by these; seasonal naive when there is too little."""
+    gbm = needed("lightgbm", "lightgbm")
+    table, random = Table(panel), np.random.default_rng(0)
+    first, steps = panel.history - HELD_OUT, range(1, panel.horizon + 1)
+    train = [_usable(table, step, 0, first, random) for step in steps]
+    held_out = [_usable(table, step, first, panel.history, random) for step in steps]
+    if min(len(rows.depot) for rows in (*train, *held_out)) < LEAF:
+        return lambda before: last_weeks(before, levels, 1)
+    boosters = tuple(_trained(gbm, table, *rows) for rows in zip(train, held_out, strict=True))
+    error = [
+        table.target(rows) - model.predict(table.matrix(rows)) for rows, model in zip(held_out, boosters, strict=True)
+    ]
+    return _Boosted(boosters, _spread(error, held_out, len(panel.depot_ids), levels), levels)
+
+
+@dataclass(frozen=True, eq=False)
+class _Boosted:
+    """A trained model for each step ahead, and the spread of their log errors, (depots, horizon, levels)."""
+
+    boosters: tuple[Any, ...]
+    spread: Doubles
+    levels: tuple[float, ...]
+
+    def __call__(self, panel: Panel) -> Forecast:
+        recent = panel.last(LOOKBACK)
+        table, depot = Table(recent), np.arange(len(panel.depot_ids))
+        point = np.empty((len(depot), panel.horizon))
+        for step, booster in enumerate(self.boosters, 1):
+            rows = Rows(depot, np.full(depot.shape, recent.history - 1), np.full(depot.shape, step))
+            point[:, step - 1] = booster.predict(table.matrix(rows)) + table.level_at(rows)
+        point = np.where(panel.cold[:, None], np.nan, point)
+        return completed(panel, self.levels, np.expm1(point[:, :, None] + self.spread))
+
+
+def _usable(table: Table, step: int, first: int, end: int, random: np.random.Generator) -> Rows:
+    """The rows whose target day lies in first … end - 1, is known, and whose depot was known of late; not too many."""
+    most = ROWS // table.panel.horizon
+    count, days = len(table.log) * max(end - first, 0), max(end - first, 1)
+    # Of a large panel not even all places are listed.
+    place = np.arange(count) if count <= 10 * most else np.unique(random.integers(0, count, 10 * most))
+    depot, day = place // days, first + place % days
+    rows = Rows(depot, day - step, np.full(depot.shape, step))
+    rows = rows[rows.cutoff >= 0]
+    rows = rows[np.isfinite(table.log[rows.depot, rows.target])]
+    rows = rows[table.count[rows.depot, rows.cutoff] >= KNOWN]
+    count = len(rows.depot)
+    return rows if count <= most else rows[np.sort(random.choice(count, most, replace=False))]
+
+
+def _trained(gbm: Any, table: Table, train: Rows, held_out: Rows) -> Any:
+    data = gbm.Dataset(
+        table.matrix(train),
+        table.target(train),
+        categorical_feature=[place for place, name in enumerate(table.names) if table.is_word(name)],
+        params=PARAMETERS,
+    )
+    stop = data.create_valid(table.matrix(held_out), table.target(held_out))
+    patience = gbm.early_stopping(PATIENCE, verbose=False)
+    return gbm.train(PARAMETERS, data, ROUNDS, valid_sets=[stop], callbacks=[patience])
+
+
+def _spread(error: list[Doubles], rows: list[Rows], depots: int, levels: tuple[float, ...]) -> Doubles:
+    """Quantiles of log errors about their median, (depots, horizon, levels): one shape, as wide as the errors of the
+    depot and of the step were."""
+    depot = np.concatenate([one.depot for one in rows])
+    missed, step = np.concatenate(error), np.repeat(np.arange(len(rows)), [len(one) for one in error])
+    size = np.abs(missed)
+    overall = max(float(size.mean()), TINY)
+    width = (np.bincount(depot, size, depots) + SHRINK * overall) / (np.bincount(depot, minlength=depots) + SHRINK)
+    by_step = np.maximum(np.bincount(step, size) / np.bincount(step), TINY) / overall
+    shape = np.quantile(missed / (width[depot] * by_step[step]), levels)
+    shape -= shape[levels.index(0.5)]
+    found: Doubles = width[:, None, None] * by_step[None, :, None] * shape
+    return found

@@ -1,0 +1,105 @@
+"""Prophet, one model a depot: trend, week and year, holidays and whatever is known ahead as regressors.
+
+Its forecast is a function of the day alone. So that it sees new history as the others do, it is fitted again at each
+later cutoff, starting from the parameters that it had. Source: Taylor & Letham 2018.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from forecaster.core.panel import Doubles, Forecast, Panel
+from forecaster.evaluation.backtest import Predictor
+from forecaster.evaluation.baselines.features import tells_of_holidays
+from forecaster.evaluation.baselines.naive import completed
+from forecaster.evaluation.baselines.optional import needed, quietly
+
+HISTORY = 4 * 365 + 1  # days
+ENOUGH = 28  # known counts; a depot with fewer gets the seasonal naive
+SAMPLES = 400
+
+
+def prophet(panel: Panel, levels: tuple[float, ...]) -> Predictor:
+    """Prophet's defaults on the raw counts; below zero counts as zero."""
+    with _quietly():
+        make = needed("prophet", "prophet").Prophet
+        models = [_fitted(make, data, None) for data in _series(panel)]
+    return _Additive(make, tuple(models), levels)
+
+
+@dataclass(frozen=True)
+class _Additive:
+    """Each depot's first fit, None where there is none: where the later ones start from."""
+
+    make: Any
+    models: tuple[Any, ...]
+    levels: tuple[float, ...]
+
+    def __call__(self, panel: Panel) -> Forecast:
+        quantiles = np.full((len(self.models), panel.horizon, len(self.levels)), np.nan)
+        with _quietly():
+            for row, (first, data) in enumerate(zip(self.models, _series(panel), strict=True)):
+                model = first and _fitted(self.make, data, first)
+                if model:
+                    quantiles[row] = _ahead(model, data.tail(panel.horizon), self.levels)
+        return completed(panel, self.levels, quantiles)
+
+
+def _series(panel: Panel) -> Iterator[pd.DataFrame]:
+    """Each depot's days: ds, y (NaN = not known, closed or ahead), and a column for each regressor."""
+    start = max(panel.history - HISTORY, 0)
+    known = np.full(panel.open.shape, np.nan)
+    known[:, : panel.history] = np.where(panel.open[:, : panel.history], panel.demand, np.nan)
+    chosen = [place for place, name in enumerate(panel.calendar_names) if tells_of_holidays(name)]
+    for row, group in enumerate(panel.calendar_group):
+        regressors = np.column_stack([panel.calendar[group][:, chosen], panel.covariates[row]])[start:]
+        data = pd.DataFrame(regressors.astype(float)).add_prefix("regressor ")
+        yield data.assign(ds=panel.days[start:].astype("datetime64[s]"), y=known[row, start:])
+
+
+def _fitted(make: Any, data: pd.DataFrame, first: Any) -> Any | None:
+    """The model of what is known, with the regressors of the first fit, at which they are those that varied."""
+    past = data.dropna()
+    if len(past) < ENOUGH:
+        return None
+    model = make(uncertainty_samples=SAMPLES)
+    varied = (name for name in data.columns.drop(["ds", "y"]) if past[name].std() > 0)
+    for name in first.extra_regressors if first else varied:
+        model.add_regressor(name)
+    try:
+        return model.fit(past, seed=0, **({"init": _start(first)} if first else {}))
+    except RuntimeError:  # Stan gave up
+        return first
+
+
+def _start(model: Any) -> dict[str, Any]:
+    """The parameters of a fitted model, as Stan wants to begin with."""
+    single = {name: float(model.params[name][0][0]) for name in ("k", "m", "sigma_obs")}
+    return single | {name: model.params[name][0] for name in ("delta", "beta")}
+
+
+def _ahead(model: Any, days: pd.DataFrame, levels: tuple[float, ...]) -> Doubles:
+    """Quantiles (horizon, levels) of Prophet's own samples, about its point forecast."""
+    days = days.drop(columns="y")
+    np.random.seed(0)  # Prophet draws from the global generator
+    samples = model.predictive_samples(days)["yhat"]
+    point = model.predict(days, vectorized=True)["yhat"].to_numpy()
+    found: Doubles = (np.quantile(samples, levels, axis=1) - np.median(samples, axis=1) + point).T
+    return found
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without what it would say, and with the global random numbers as they were."""
+    with quietly():
+        state = np.random.get_state()
+        try:
+            yield
+        finally:
+            np.random.set_state(state)

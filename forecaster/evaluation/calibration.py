@@ -1,0 +1,117 @@
+"""Widen or narrow the quantiles until they hold what they promise, on days that training did not see.
+
+Split-conformal calibration in its multiplicative form (Romano, Patterson & Candès 2019, arXiv:1905.03222, with the
+distance to the median as the scale): for each interval, the factor on its ends' distances to the median, in log counts,
+with which it holds its share of held-out actuals. First for all days of the horizon together, then for each by what is
+left. Both ends get the same factor: on which side of the median four weeks lie says nothing of the weeks after them.
+
+Depots share their days: one stormy week moves the shares of all of them. A share is therefore drawn to the nominal one
+only as far as it can be trusted, by its standard error over days (Efron & Morris 1973, "Stein's estimation rule"). With
+many alike depots that is all the way; with twenty that swing together, a fraction of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forecaster.core.panel import Days, Doubles, Floats, Fold, Forecast
+
+ENOUGH = 50  # depot-days; with fewer the quantiles stay as they are
+NARROWEST, WIDEST = 0.3, 5.0
+OFF = 0.1  # how far shares are usually off before they are calibrated, as a standard deviation,
+OFF_BY_STEP = 0.02  # and how far those of one day of the horizon are off from all days'
+LEAST = 1e-6  # log counts of distance to the median that can be stretched
+
+
+def factors(folds: Sequence[Fold]) -> Floats:
+    """Factor (horizon, levels) for each level's distance to the median in log counts; 1 leaves it alone."""
+    levels, horizon = folds[0].forecast.levels, folds[0].actuals.shape[1]
+    middle = levels.index(0.5)
+    rows = [np.nonzero(np.isfinite(fold.actuals)) for fold in folds]
+    parts = list(zip(folds, rows, strict=True))
+    said = np.log1p(np.concatenate([fold.forecast.quantiles[row].astype(float) for fold, row in parts]))
+    came = np.log1p(np.concatenate([fold.actuals[row].astype(float) for fold, row in parts]))
+    day = np.concatenate([np.asarray(fold.forecast.target_dates, "datetime64[D]")[row[1]] for fold, row in parts])
+    step = np.concatenate([row[1] for row in rows])
+    reach, gap = np.abs(said - said[:, [middle]]), came - said[:, middle]
+    found = np.ones((horizon, len(levels)))
+    if not len(gap):
+        return found.astype(np.float32)
+    for place, level in enumerate(levels[:middle]):
+        mirrored = next((other for other in range(middle + 1, len(levels)) if _mirror(level, levels[other])), None)
+        found[:, place] = _of_horizon(
+            gap, reach[:, place], reach[:, mirrored or place], day, step, horizon, 1 - 2 * level
+        )
+        if mirrored is not None:
+            found[:, mirrored] = found[:, place]
+    for place, level in enumerate(levels[middle + 1 :], middle + 1):
+        if not any(_mirror(level, other) for other in levels[:middle]):
+            found[:, place] = _of_horizon(gap, reach[:, place], reach[:, place], day, step, horizon, 2 * level - 1)
+    typical = [reach[step == h].mean(axis=0) if (step == h).any() else reach.mean(axis=0) for h in range(horizon)]
+    clipped = np.clip(found, NARROWEST, WIDEST)
+    return np.stack([_uncrossed(f, r, middle) for f, r in zip(clipped, typical, strict=True)]).astype(np.float32)
+
+
+def stretched(forecast: Forecast, factors: Floats) -> Forecast:
+    """The forecast with each level's distance to the median, in log counts, times its factor."""
+    middle = forecast.levels.index(0.5)
+    log = np.log1p(forecast.quantiles.astype(np.float64))
+    center = log[..., [middle]]
+    counts = np.maximum(np.expm1(center + (log - center) * factors), 0.0)
+    counts[..., middle] = forecast.median
+    above = np.maximum.accumulate(counts[..., middle:], axis=-1)
+    below = np.minimum.accumulate(counts[..., middle::-1], axis=-1)[..., ::-1]
+    return replace(forecast, quantiles=np.concatenate([below, above[..., 1:]], axis=-1).astype(np.float32))
+
+
+def _mirror(one: float, other: float) -> bool:
+    return abs(one + other - 1) < LEAST
+
+
+def _of_horizon(
+    gap: Doubles, down: Doubles, up: Doubles, day: Days, step: NDArray[np.intp], horizon: int, share: float
+) -> Doubles:
+    """The factors, (horizon,), with which the interval from `down` below the median to `up` above holds its share."""
+    usable = (down > LEAST) & (up > LEAST)
+    score = np.maximum(gap[usable] / up[usable], -gap[usable] / down[usable])
+    days, steps = day[usable], step[usable]
+    all_days = _factor(score, days, share, OFF)
+    of_each = [_factor(score[steps == h] / all_days, days[steps == h], share, OFF_BY_STEP) for h in range(horizon)]
+    return all_days * np.array(of_each)
+
+
+def _factor(score: Doubles, day: Days, promised: float, off: float) -> float:
+    """The factor under which as large a share of scores lies as is promised, as far as the share is trusted.
+
+    A score is how far out an actual lies, as a part of the interval's reach on its side; at 1 it lies on the end.
+    """
+    if len(score) < ENOUGH:
+        return 1.0
+    inside = score <= 1
+    share, error = float(inside.mean()), _standard_error(inside, day)
+    trusted = off**2 / (off**2 + error**2)
+    return float(np.quantile(score, share + trusted * (promised - share)))
+
+
+def _standard_error(inside: NDArray[np.bool_], day: Days) -> float:
+    """Of a share of depot-days, whose depots share their days: over the days (Cochran 1977, section 9.3)."""
+    _, which = np.unique(day, return_inverse=True)
+    count = np.bincount(which)
+    missed = np.bincount(which, inside) - inside.mean() * count
+    days = len(count)
+    if days < 2:
+        return 1.0
+    return float(np.sqrt((missed**2).sum() * days / (days - 1)) / count.sum())
+
+
+def _uncrossed(factor: Doubles, reach: Doubles, middle: int) -> Doubles:
+    """Factors with which the mean distances still grow away from the median."""
+    distance = factor * reach
+    out = np.maximum.accumulate(distance[middle:])
+    down = np.maximum.accumulate(distance[middle::-1])[::-1]
+    grown = np.concatenate([down, out[1:]])
+    return np.where(reach > LEAST, grown / np.maximum(reach, LEAST), 1.0)

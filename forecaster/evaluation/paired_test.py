@@ -1,0 +1,106 @@
+"""Two models on the same days: how much better one is, and whether that is more than chance.
+
+The difference of losses, day by day and depot by depot, by the rival's loss. Its standard error is taken over days,
+whose depots share their weather (a clustered ratio estimator, Cochran 1977, section 9.3; the comparison of forecasts by
+their losses is that of Diebold & Mariano 1995, "Comparing predictive accuracy").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forecaster.core.panel import Days, Doubles, Fold, Scale
+from forecaster.evaluation.metrics import Scored, scored
+
+CONFIDENCE = 0.95  # of each bound, on its side
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Loss of one model against another's, as a share of the other's; below zero = better. NaN without common days."""
+
+    relative: float
+    low: float
+    high: float
+    days: int  # calendar days that both were scored on
+
+    def sentence(self, ours: str, theirs: str, metric: str) -> str:
+        """Who wins, and whether that is more than chance."""
+        if not np.isfinite(self.relative):
+            return f"{ours} and {theirs} have no day in common"
+        better = "better" if self.relative < 0 else "worse"
+        bounds = f"{100 * self.low:+.1f} % to {100 * self.high:+.1f} %"
+        chance = "more than chance" if self.low * self.high > 0 else "which may be chance"
+        return (
+            f"{ours} is {100 * abs(self.relative):.1f} % {better} than {theirs} in {metric}, {chance} "
+            f"({bounds} over {self.days} days)"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The depot-days that two models were both scored on, with what each lost there."""
+
+    depot: NDArray[np.intp]
+    day: Days
+    ours: Doubles
+    theirs: Doubles
+
+    def difference(self, depot: int | None = None) -> Difference:
+        """Our model against theirs; of one depot, where one is named."""
+        wanted = slice(None) if depot is None else self.depot == depot
+        one, other, day = self.ours[wanted], self.theirs[wanted], self.day[wanted]
+        _, which = np.unique(day, return_inverse=True)
+        days, below = int(which.max(initial=-1)) + 1, float(other.sum())
+        if not below > 0:
+            return Difference(float("nan"), float("nan"), float("nan"), days)
+        relative = float((one - other).sum() / below)
+        if days < 2:
+            return Difference(relative, -float("inf"), float("inf"), days)
+        strayed = np.bincount(which, one - other - relative * other, days)
+        error = float(np.sqrt((strayed**2).sum() * days / (days - 1))) / below
+        reach = NormalDist().inv_cdf(CONFIDENCE) * error
+        return Difference(relative, relative - reach, relative + reach, days)
+
+
+def pairs(ours: Sequence[Fold], theirs: Sequence[Fold], scale: Scale, metric: str) -> Pairs:
+    """The days of two models side by side; `metric` is wape, mape, mase or wql, whose parts are compared."""
+    mine, rival = scored(ours, scale), scored(theirs, scale)
+    _, left, right = np.intersect1d(_keys(mine), _keys(rival), return_indices=True)
+    mine, rival = mine[left], rival[right]
+    one, other = loss(mine, metric), loss(rival, metric)
+    known = np.isfinite(one) & np.isfinite(other)
+    return Pairs(mine.depot[known], mine.day[known], one[known], other[known])
+
+
+def difference(ours: Sequence[Fold], theirs: Sequence[Fold], scale: Scale, metric: str) -> Difference:
+    """Our model against theirs on all days that both were scored on."""
+    return pairs(ours, theirs, scale, metric).difference()
+
+
+def loss(days: Scored, metric: str) -> Doubles:
+    """What each depot-day adds to a metric; NaN where it adds nothing."""
+    size = np.abs(days.median - days.actual)
+    if metric == "wql":
+        gap, levels = days.actual[:, None] - days.quantiles, np.asarray(days.levels)
+        pinball: Doubles = np.maximum(levels * gap, (levels - 1) * gap).mean(axis=1)
+        return pinball
+    if metric == "mape":
+        shares: Doubles = np.divide(size, days.actual, where=days.actual > 0, out=np.full(len(size), np.nan))
+        return shares
+    if metric == "mase":
+        count = np.bincount(days.depot, minlength=len(days.scale.absolute))
+        weighed: Doubles = size / days.scale.absolute[days.depot] / np.maximum(count, 1)[days.depot]
+        return weighed
+    return size
+
+
+def _keys(days: Scored) -> NDArray[np.int64]:
+    """A number for each depot-day, the same in two models' days."""
+    found: NDArray[np.int64] = (days.day.astype(np.int64) * 100 + days.ahead) * 10_000_000 + days.depot
+    return found

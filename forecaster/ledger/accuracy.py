@@ -1,0 +1,107 @@
+"""What came of earlier forecasts: sums by week and part that the ledger keeps, and the rates made from them.
+
+A tally is of one model (ours, the seasonal naive, or the system that the section `legacy` declares), one week of target
+days and one part of the depot-days: all of them, those of a horizon (days ahead), of a city, of a weekday, of a depot.
+Sums are kept and not rates, so that weeks can be put together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date, timedelta
+
+import sqlalchemy as sa
+
+from forecaster.ledger import tables
+
+FORECAST, NAIVE, LEGACY = "forecast", "seasonal naive", "legacy"
+MODELS = (FORECAST, NAIVE, LEGACY)
+ALL, HORIZON, CITY, WEEKDAY, DEPOT = "all", "horizon", "city", "weekday", "depot"
+WEEKS = 26  # that are kept
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Sums over `days` depot-days whose count is known; what came and what was forecast are in orders."""
+
+    week: date  # its Monday
+    model: str
+    part: str
+    label: str
+    days: int
+    actual: float  # orders that came
+    error: float  # forecast minus actual: above zero = too much was forecast
+    absolute: float  # of each depot-day's error
+    covered: int | None  # depot-days inside the 80 % range; None = this model gives no range
+
+    @property
+    def wape(self) -> float | None:
+        return self.absolute / self.actual if self.actual > 0 else None
+
+    @property
+    def bias(self) -> float | None:
+        return self.error / self.actual if self.actual > 0 else None
+
+    @property
+    def coverage(self) -> float | None:
+        return None if self.covered is None or not self.days else self.covered / self.days
+
+
+def together(tallies: Sequence[Tally]) -> Tally | None:
+    """Several as one, named as the first; None of nothing."""
+    if not tallies:
+        return None
+    first = tallies[0]
+    return Tally(
+        first.week,
+        first.model,
+        first.part,
+        first.label,
+        sum(each.days for each in tallies),
+        sum(each.actual for each in tallies),
+        sum(each.error for each in tallies),
+        sum(each.absolute for each in tallies),
+        None if any(each.covered is None for each in tallies) else sum(each.covered or 0 for each in tallies),
+    )
+
+
+def monday(day: date) -> date:
+    """The first day of its week."""
+    return day - timedelta(days=day.weekday())
+
+
+def newest(connection: sa.Connection, pipeline: str) -> date | None:
+    """The last week that is told of."""
+    table = tables.hindsight.c
+    found: date | None = connection.execute(
+        sa.select(sa.func.max(table.week, type_=sa.Date)).where(table.pipeline == pipeline)
+    ).scalar()
+    return found
+
+
+def tells_of(connection: sa.Connection, pipeline: str, model: str) -> bool:
+    """Whether anything is told of a model."""
+    table = tables.hindsight.c
+    query = sa.select(table.week).where(table.pipeline == pipeline, table.model == model).limit(1)
+    return connection.execute(query).first() is not None
+
+
+def keep(connection: sa.Connection, pipeline: str, weeks: Iterable[date], tallies: Sequence[Tally]) -> None:
+    """Write these weeks anew. Depots are told of the newest time only, and weeks long past are forgotten."""
+    table, again = tables.hindsight, sorted(weeks)
+    if not again:
+        return
+    old = sa.or_(table.c.week.in_(again), table.c.week <= again[-1] - timedelta(weeks=WEEKS), table.c.part == DEPOT)
+    connection.execute(table.delete().where(table.c.pipeline == pipeline, old))
+    if tallies:
+        connection.execute(table.insert(), [{"pipeline": pipeline, **asdict(each)} for each in tallies])
+
+
+def kept(connection: sa.Connection, pipeline: str) -> tuple[Tally, ...]:
+    """Everything that is told of a pipeline, the oldest week first."""
+    table = tables.hindsight
+    wanted = [column for column in table.c if column.name != "pipeline"]
+    query = sa.select(*wanted).where(table.c.pipeline == pipeline)
+    rows = connection.execute(query.order_by(table.c.week, table.c.label)).mappings()
+    return tuple(Tally(**row) for row in rows)

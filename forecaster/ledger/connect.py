@@ -1,0 +1,197 @@
+"""Open the ledger's database: writers bring it to the newest revision, readers only look.
+
+SQLite runs in WAL mode, where readers and the one writer do not wait for each other. A writer's transaction takes the
+write lock at its first statement, so that what it read cannot change before it writes.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from forecaster.errors import LedgerError, NoLedger
+from forecaster.ledger.tables import REVISION, REVISION_TABLE
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+WAIT_SECONDS = 5  # for another writer's lock
+
+
+def writer(url: str) -> sa.Engine:
+    """An engine on the ledger at its newest revision; folder and tables are made if need be.
+
+    Raises LedgerError when the place cannot be written or the ledger is of an unknown revision.
+    """
+    with ours(url):
+        path = _sqlite_file(url)
+        if path is not None:
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise LedgerError(f"the ledger's folder {path.parent} cannot be made: {error.strerror}") from error
+            if not path.exists():
+                import_module("alembic.command")  # before the lock: on a busy machine it outlasts what others wait
+        engine = _engine(url, path, read_only=False)
+        with _given_up_on_error(engine), engine.begin() as connection:
+            if connection.dialect.name == "postgresql":  # two starting writers migrate one after the other
+                connection.exec_driver_sql("select pg_advisory_xact_lock(7261130)")
+            if (revision := _revision(connection)) != REVISION:
+                _upgrade(connection, url, revision)
+        return engine
+
+
+def reader(url: str) -> sa.Engine:
+    """An engine that cannot write. Raises NoLedger where there is none yet, LedgerError for one of another revision."""
+    with ours(url):
+        path = _sqlite_file(url)
+        if path is not None and not path.exists():
+            raise NoLedger(_none_at(path))
+        engine = _engine(url, path, read_only=True)
+        with _given_up_on_error(engine), engine.begin() as connection:
+            if (revision := _revision(connection)) != REVISION:
+                if not sa.inspect(connection).get_table_names():
+                    raise NoLedger(_none_at(_shown(url)))
+                raise LedgerError(_other(url, revision))
+        return engine
+
+
+def _upgrade(connection: sa.Connection, url: str, revision: str | None) -> None:
+    from alembic import command  # whose import takes longer than all that is done with a ledger of the newest revision
+    from alembic.util import CommandError
+
+    try:
+        command.upgrade(config(connection), "head")
+    except CommandError as error:
+        raise LedgerError(_other(url, revision)) from error
+
+
+def stamp(url: str) -> object | None:
+    """What differs as soon as an SQLite ledger's files do; None for a database that cannot be told this cheaply."""
+    with ours(url):
+        path = _sqlite_file(url)
+    if path is None:
+        return None
+    found: list[tuple[int, int, int] | None] = []
+    for file in (path, path.with_name(f"{path.name}-wal")):
+        try:
+            state = file.stat()
+        except OSError:
+            found.append(None)
+        else:
+            found.append((state.st_ino, state.st_size, state.st_mtime_ns))
+    return tuple(found)
+
+
+def config(connection: sa.Connection) -> Config:
+    """What alembic needs to run our revisions on this connection."""
+    from alembic.config import Config
+
+    settings = Config(stdout=sys.stdout)  # its own default is what standard output was when alembic was imported
+    settings.set_main_option("script_location", str(Path(__file__).with_name("migrations")).replace("%", "%%"))
+    settings.attributes["connection"] = connection
+    return settings
+
+
+@contextmanager
+def ours(url: str) -> Iterator[None]:
+    """A database's error stops here and goes on as a LedgerError; passwords in the URL are not shown."""
+    try:
+        yield
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise LedgerError("the ledger's URL is not one; wanted one such as sqlite:///var/ledger.db") from error
+    except ModuleNotFoundError as error:
+        raise LedgerError(f"the ledger at {_shown(url)} needs the package {error.name}; install it") from error
+    except SQLAlchemyError as error:
+        cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        if "locked" in cause:
+            cause = f"another program has been writing to it for more than {WAIT_SECONDS} seconds; try again"
+        elif "unable to open" in cause or "readonly" in cause:
+            cause = "it is read-only here; SQLite's readers too need the right to write in its folder"
+        elif "no such table" in cause:
+            cause = "it is not a ledger of this version; wanted one that `forecaster run` made"
+        raise LedgerError(f"the ledger at {_shown(url)}: {cause}") from error
+
+
+@contextmanager
+def _given_up_on_error(engine: sa.Engine) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        engine.dispose()
+        raise
+
+
+def _sqlite_file(url: str) -> Path | None:
+    """The file of an SQLite URL; None for other databases."""
+    parsed = sa.make_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        return None
+    if parsed.database in (None, "", ":memory:"):
+        raise LedgerError(f"the ledger {url} would be gone with the process; wanted a file: sqlite:///var/ledger.db")
+    return Path(str(parsed.database)).absolute()
+
+
+def _engine(url: str, path: Path | None, *, read_only: bool) -> sa.Engine:
+    strict = partial(json.dumps, allow_nan=False, ensure_ascii=False)
+    if path is None:
+        engine = sa.create_engine(url, json_serializer=strict, pool_pre_ping=True)
+    else:
+        mode = "ro" if read_only else "rwc"
+        address = f"file:{quote(str(path))}?mode={mode}"
+        connect = partial(sqlite3.connect, address, uri=True, check_same_thread=False, timeout=WAIT_SECONDS)
+        # A connection lives for one transaction: a page goes on when the file is replaced from a backup.
+        engine = sa.create_engine(url, json_serializer=strict, poolclass=NullPool, creator=connect)
+        sa.event.listen(engine, "connect", partial(_pragmas, read_only))
+    sa.event.listen(engine, "begin", partial(_begin, read_only))
+    return engine
+
+
+def _pragmas(read_only: bool, connection: sqlite3.Connection, _: Any) -> None:
+    connection.isolation_level = None  # we say when a transaction begins
+    pragmas = [f"busy_timeout={WAIT_SECONDS * 1000}", "foreign_keys=on"]
+    if not read_only:
+        pragmas += ["journal_mode=wal", "synchronous=full"]
+    for pragma in pragmas:
+        connection.execute("pragma " + pragma)
+
+
+def _begin(read_only: bool, connection: sa.Connection) -> None:
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("begin" if read_only else "begin immediate")
+    elif read_only:
+        connection.exec_driver_sql("set transaction isolation level repeatable read read only")
+
+
+def _revision(connection: sa.Connection) -> str | None:
+    if not sa.inspect(connection).has_table(REVISION_TABLE):
+        return None
+    found: str | None = connection.execute(sa.text(f"select version_num from {REVISION_TABLE}")).scalar()
+    return found
+
+
+def _none_at(place: object) -> str:
+    return f"there is no ledger at {place} yet; the first `forecaster run` makes it"
+
+
+def _other(url: str, found: str | None) -> str:
+    place = _shown(url)
+    if found is None:
+        return f"{place} is not a ledger; wanted one that `forecaster run` made"
+    return f"the ledger at {place} has revision {found}, this program knows {REVISION}; update the older of the two"
+
+
+def _shown(url: str) -> str:
+    return sa.make_url(url).render_as_string(hide_password=True)

@@ -1,0 +1,169 @@
+"""Who works on a pipeline now: one run at a time, with an expiry, so that a dead one keeps nobody out for long.
+
+A holder renews its lease while it lives. Killed on the machine that asks, it is found at once, by its process; killed
+elsewhere, when the lease has expired. On one machine the process decides and not the clock, which may be moved.
+
+Each function works on a connection whose transaction the caller holds.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from forecaster.errors import DEGRADED, OUR_FAULT, LedgerError
+from forecaster.ledger import tables
+
+LASTS = timedelta(minutes=10)  # without renewal
+RENEWED = 60.0  # seconds from one renewal to the next
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The right of one run to work on a pipeline."""
+
+    pipeline: str
+    run_id: str
+    holder: str  # the process, as `this_process` names it
+    taken_at: datetime
+    expires_at: datetime
+
+    def sentence(self, zone: tzinfo = UTC) -> str:
+        """Who holds it since when, by the clocks of a zone."""
+        host, _, pid, _ = self.holder.split(" ")
+        since = self.taken_at.astimezone(zone)
+        return f"run {self.run_id} is at work since {since:%Y-%m-%d %H:%M %Z} (process {pid} on {host})"
+
+
+def this_process() -> str:
+    """Host, boot of the host, process id and the process's start: no later process has the same."""
+    pid = os.getpid()
+    return f"{platform.node() or '-'} {_boot()} {pid} {_started(pid)}"
+
+
+def is_gone(holder: str) -> bool | None:
+    """Whether a process of this machine has ended; None for one of another machine, of which nothing is known."""
+    host, boot, pid, started = holder.split(" ")
+    if host != (platform.node() or "-"):
+        return None
+    return boot != _boot() or _started(int(pid)) != started
+
+
+def held(connection: sa.Connection, pipeline: str, *, to_read: bool = False) -> Lease | None:
+    """The lease as last written, whether or not its holder lives; locked, unless it is wanted `to_read` alone."""
+    query = sa.select(tables.lease).where(tables.lease.c.pipeline == pipeline)
+    row = connection.execute(query if to_read else query.with_for_update()).mappings().one_or_none()
+    return None if row is None else Lease(**row)
+
+
+def take(connection: sa.Connection, pipeline: str, run_id: str, now: datetime) -> Lease | None:
+    """Take the lease; where another run that lives has it, nothing is changed, and its lease is returned."""
+    standing = held(connection, pipeline)
+    if standing is not None and standing.run_id != run_id and not _over(standing, now):
+        return standing
+    connection.execute(tables.lease.delete().where(tables.lease.c.pipeline == pipeline))
+    row = {"pipeline": pipeline, "run_id": run_id, "holder": this_process()}
+    connection.execute(tables.lease.insert().values(**row, taken_at=now, expires_at=now + LASTS))
+    return None
+
+
+def lives(connection: sa.Connection, pipeline: str, run_id: str, now: datetime) -> bool:
+    """Whether a run holds the lease and, as far as anyone can tell, is at work."""
+    standing = held(connection, pipeline, to_read=True)
+    return standing is not None and standing.run_id == run_id and not _over(standing, now)
+
+
+def renew(connection: sa.Connection, run_id: str, now: datetime) -> bool:
+    """Go on holding; False when the lease is another's by now."""
+    mine = tables.lease.update().where(tables.lease.c.run_id == run_id)
+    return connection.execute(mine.values(expires_at=now + LASTS)).rowcount > 0
+
+
+def admit(connection: sa.Connection, pipeline: str, run_id: str) -> None:
+    """Raises LedgerError where another run has the lease, as after a pause so long that this one was taken for dead."""
+    standing = held(connection, pipeline)
+    if standing is not None and standing.run_id != run_id:
+        raise LedgerError(f"not for run {run_id} any more: {standing.sentence()}")
+
+
+def give_back(connection: sa.Connection, run_id: str) -> None:
+    connection.execute(tables.lease.delete().where(tables.lease.c.run_id == run_id))
+
+
+def close_dead(connection: sa.Connection, pipeline: str, now: datetime, found_by: str) -> list[str]:
+    """Give each run of a pipeline that was never ended, and no longer holds the lease, its outcome; returns their ids.
+
+    Call it while the lease is `found_by`'s.
+    """
+    runs = tables.runs.c
+    query = sa.select(runs.run_id).where(runs.pipeline == pipeline, runs.finished_at.is_(None), runs.run_id != found_by)
+    dead = list(connection.execute(query.order_by(runs.started_at)).scalars())
+    published = tables.publications.c.run_id
+    out = set(connection.execute(sa.select(published).where(published.in_(dead))).scalars())
+    for run_id in dead:
+        when, outcome, code = (
+            ("", "failed", OUR_FAULT) if run_id not in out else (" after it had published", "degraded", DEGRADED)
+        )
+        message = f"it was killed{when}, or its machine went down; run {found_by} found it"
+        ended = {"outcome": outcome, "exit_code": code, "finished_at": now, "message": message}
+        connection.execute(tables.runs.update().where(runs.run_id == run_id).values(**ended))
+    return dead
+
+
+@contextmanager
+def kept(renewal: Callable[[], bool], every: float = RENEWED) -> Iterator[None]:
+    """Renew a lease from a thread while open. What fails is tried again next time: the lease outlasts many renewals."""
+    over = threading.Event()
+
+    def renewing() -> None:
+        while not over.wait(every):
+            try:
+                if not renewal():
+                    return
+            except LedgerError:
+                continue
+
+    thread = threading.Thread(target=renewing, name="lease", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _over(lease: Lease, now: datetime) -> bool:
+    gone = is_gone(lease.holder)
+    return lease.expires_at <= now if gone is None else gone
+
+
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return "-"
+
+
+def _started(pid: int) -> str:
+    """When a process began, in ticks since the boot; empty when there is none, "-" where the system does not say."""
+    if not Path("/proc/self/stat").exists():
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return ""
+        except PermissionError:
+            return "-"
+        return "-"
+    try:
+        after_name = Path(f"/proc/{pid}/stat").read_text("utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if after_name[0] == "Z" else after_name[19]

@@ -1,0 +1,12 @@
+"""Run the revisions on the connection that the ledger hands over, inside its transaction."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from forecaster.ledger.tables import REVISION_TABLE, metadata
+
+context.configure(
+    connection=context.config.attributes["connection"], target_metadata=metadata, version_table=REVISION_TABLE
+)
+context.run_migrations()

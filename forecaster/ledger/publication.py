@@ -1,0 +1,282 @@
+"""What one night publishes, and what makes it whole.
+
+A `Publication` is the page's whole world: one forecast of every depot, with the days before it and the names of the
+days to know. `objections` says in sentences why one must not go out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import date, datetime, timedelta
+from itertools import pairwise
+from typing import Any, Literal, Self, get_args
+
+from forecaster.core import timezones
+
+Tier = Literal["fresh", "champion", "fallback"]
+TIERS: tuple[Tier, ...] = get_args(Tier)
+PAGE_LEVELS = (0.1, 0.5, 0.9)  # the page shows the median and the 80 % band
+
+
+@dataclass(frozen=True)
+class PublishedRoster:
+    """What a day's crew is worth; money is in the unit of the declared costs."""
+
+    vans: int | None  # None = the pipeline counts no vans
+    chance_short: float  # that the day needs more drivers
+    cost: float  # expected, of missing and idle drivers
+    one_more: float | None  # expected cost with one driver more; None = the limits forbid it
+    one_fewer: float | None
+    borrowed: tuple[tuple[str, int], ...] = ()  # vans of other depots of the city that stand here: whose, how many
+    lent: tuple[tuple[str, int], ...] = ()  # own vans that stand elsewhere: where, how many
+
+    def __post_init__(self) -> None:
+        # JSON gives lists.
+        _keep(self, borrowed=tuple(map(tuple, self.borrowed)), lent=tuple(map(tuple, self.lent)))
+
+
+@dataclass(frozen=True)
+class PublishedOverride:
+    """A planner's number in the place of the model's, which stays beside it."""
+
+    id: int
+    orders: int
+    quantiles: tuple[float, ...]  # the model's, aligned with the publication's levels
+    reason: str
+    note: str
+    by: str
+    at: datetime
+    until: date  # the last day as of which a publication takes it up
+
+    def __post_init__(self) -> None:
+        _keep(self, quantiles=tuple(map(float, self.quantiles)))
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> Self:
+        return cls(**{**said, "at": datetime.fromisoformat(said["at"]), "until": date.fromisoformat(said["until"])})
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self) | {"at": self.at.isoformat(), "until": self.until.isoformat()}
+
+
+@dataclass(frozen=True)
+class PublishedChange:
+    """How the median of a day moved since an earlier publication, in whole orders; the parts add up exactly."""
+
+    since: date  # the local day as of which the earlier one was made
+    before: int
+    parts: tuple[tuple[str, int], ...]  # in the order in which inputs were swapped: what, by how much
+
+    def __post_init__(self) -> None:
+        _keep(self, parts=tuple((name, int(orders)) for name, orders in self.parts))
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> Self:
+        return cls(date.fromisoformat(said["since"]), said["before"], tuple(map(tuple, said["parts"])))
+
+    @property
+    def total(self) -> int:
+        return sum(orders for _, orders in self.parts)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"since": self.since.isoformat(), "before": self.before, "parts": [list(part) for part in self.parts]}
+
+
+@dataclass(frozen=True)
+class PublishedDay:
+    """One depot's forecast for one local calendar day, in orders."""
+
+    target_date: date
+    horizon: int  # days after the cutoff, from 1
+    open: bool
+    quantiles: tuple[float, ...]  # aligned with the publication's levels; all 0 on a closed day
+    drivers: int | None = None  # whom to roster; None = the pipeline plans no staff
+    roster: PublishedRoster | None = None  # what is said of that crew, on open days
+    override: PublishedOverride | None = None  # whose number this is; None = the model's
+    change: PublishedChange | None = None  # None = the day before published nothing of this day
+
+    def __post_init__(self) -> None:
+        # NumPy scalars are welcome here and plain numbers afterwards: they end as JSON.
+        _keep(self, horizon=int(self.horizon), open=bool(self.open), quantiles=tuple(map(float, self.quantiles)))
+        _keep(self, drivers=None if self.drivers is None else int(self.drivers))
+
+
+@dataclass(frozen=True)
+class RecentDay:
+    """What came on a day up to the cutoff, in orders; `demand` None = not known (NaN becomes None)."""
+
+    date: date
+    demand: float | None
+    open: bool = True
+
+    def __post_init__(self) -> None:
+        known = self.demand is not None and not math.isnan(self.demand)
+        _keep(self, demand=float(self.demand) if known and self.demand is not None else None, open=bool(self.open))
+
+
+@dataclass(frozen=True)
+class PublishedMark:
+    """A day worth naming: a holiday, an event, a closure."""
+
+    date: date
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True)
+class PublishedDepot:
+    """One depot of a publication: what is to come, and what the page needs around it."""
+
+    depot_id: str
+    days: tuple[PublishedDay, ...]  # cutoff + 1 … cutoff + horizon
+    recent: tuple[RecentDay, ...] = ()  # oldest first, up to the cutoff
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    marks: tuple[PublishedMark, ...] = ()
+    timezone: str | None = None  # whose calendar days are its own; None = the publication's
+    tier: Tier | None = None  # None = the publication's
+
+    def __post_init__(self) -> None:
+        _keep(self, attributes={name: str(word) for name, word in self.attributes.items()})
+
+
+@dataclass(frozen=True)
+class PublishedTotal:
+    """What all depots of a city, or of the network, have together on one day, in orders."""
+
+    city: str  # empty = the network
+    target_date: date
+    quantiles: tuple[float, ...]  # aligned with the publication's levels; of the sum, which no sum of quantiles is
+
+    def __post_init__(self) -> None:
+        _keep(self, quantiles=tuple(map(float, self.quantiles)))
+
+
+@dataclass(frozen=True)
+class Publication:
+    """The forecasts of one night for every depot, ready to be shown. Instants carry a zone."""
+
+    pipeline: str
+    run_id: str
+    published_at: datetime
+    as_of: datetime
+    cutoff: date
+    horizon: int
+    tier: Tier
+    model: str  # for people, as in "harbor-fleet v3" or "seasonal naive"
+    timezone: str  # the zone whose calendar days are forecast
+    levels: tuple[float, ...]
+    depots: tuple[PublishedDepot, ...]
+    bundle_digest: str | None = None
+    title: str | None = None
+    note: str | None = None  # a sentence for the page, as in why tonight's model was not admitted
+    totals: tuple[PublishedTotal, ...] = ()  # of the network and of each city, by city and day
+    desk: str | None = None  # names the file of what it was made from (`desk`)
+
+    def __post_init__(self) -> None:
+        in_order = sorted(self.totals, key=lambda total: (total.city, total.target_date))
+        _keep(self, levels=tuple(map(float, self.levels)), totals=tuple(in_order))
+
+
+def _keep(value: object, **fields: object) -> None:
+    """Settle fields of a frozen value while it is being made."""
+    for name, settled in fields.items():
+        object.__setattr__(value, name, settled)
+
+
+def objections(publication: Publication, most: int = 5) -> tuple[str, ...]:
+    """Why this publication must not go out, at most `most` sentences; empty when it is whole."""
+    found = []
+    for sentence in _objections(publication):
+        found.append(sentence)
+        if len(found) == most:
+            break
+    return tuple(found)
+
+
+def _objections(publication: Publication) -> Iterator[str]:
+    levels, horizon = publication.levels, publication.horizon
+    if publication.tier not in TIERS:
+        yield f"tier is {publication.tier!r}, wanted one of {', '.join(TIERS)}"
+    if not timezones.known(publication.timezone):
+        yield f"timezone is {publication.timezone!r}, wanted a zone such as Europe/Berlin"
+    if list(levels) != sorted(set(levels)) or not set(PAGE_LEVELS) <= set(levels):
+        yield f"levels are {list(levels)}, wanted rising quantile levels with 0.1, 0.5 and 0.9 among them"
+    if not publication.depots:
+        yield "there is no depot in it"
+    ids = [depot.depot_id for depot in publication.depots]
+    if "" in ids:
+        yield "a depot has an empty id"
+    for twice in sorted({name for name in ids if ids.count(name) > 1} if len(set(ids)) < len(ids) else ()):
+        yield f"depot {twice!r} stands in it twice"
+    wanted = [(step, publication.cutoff + timedelta(days=step)) for step in range(1, horizon + 1)]
+    for depot in publication.depots:
+        if depot.timezone is not None and not timezones.known(depot.timezone):
+            yield f"depot {depot.depot_id!r} has timezone {depot.timezone!r}, wanted a zone such as Europe/Berlin"
+        if [(day.horizon, day.target_date) for day in depot.days] != wanted:
+            days = ", ".join(str(day.target_date) for day in depot.days) or "no day"
+            yield f"depot {depot.depot_id!r} has {days}, wanted the {horizon} days after {publication.cutoff}"
+        for day in depot.days:
+            if wrong := _wrong(day, levels):
+                yield f"depot {depot.depot_id!r}, {day.target_date}: {wrong}"
+        for past in depot.recent:
+            if past.date > publication.cutoff or (past.demand is not None and not 0 <= past.demand < math.inf):
+                yield (
+                    f"depot {depot.depot_id!r}, {past.date}: recent demand {past.demand}, "
+                    f"wanted a finite number of orders, 0 or more, not after {publication.cutoff}"
+                )
+    for total in publication.totals:
+        whose = f"the total of {total.city or 'the network'}, {total.target_date}"
+        if total.target_date not in {day for _, day in wanted}:
+            yield f"{whose}: wanted one of the {horizon} days after {publication.cutoff}"
+        if wrong := _wrong_quantiles(total.quantiles, len(levels)):
+            yield f"{whose}: {wrong}"
+
+
+def _wrong(day: PublishedDay, levels: tuple[float, ...]) -> str | None:
+    """What cannot be true of one day's forecast."""
+    if wrong := _wrong_quantiles(day.quantiles, len(levels)):
+        return wrong
+    if 0.5 in levels and (wrong := _wrong_planning(day, day.quantiles[levels.index(0.5)])):
+        return wrong
+    if not day.open and any(day.quantiles):
+        return f"quantiles {list(day.quantiles)} on a closed day, wanted 0"
+    if day.drivers is not None and day.drivers < 0:
+        return f"{day.drivers} drivers, wanted 0 or more"
+    return None if day.roster is None else _wrong_roster(day.roster)
+
+
+def _wrong_planning(day: PublishedDay, median: float) -> str | None:
+    """What cannot be true of an override, and of what is said of a change."""
+    if day.override is not None:
+        if wrong := _wrong_quantiles(day.override.quantiles, len(day.quantiles)):
+            return f"the model's {wrong}"
+        if median != day.override.orders:
+            return f"an override of {day.override.orders} and a median of {median}, wanted the same number"
+    if day.change is not None and day.change.before + day.change.total != round(median):
+        parts = " + ".join(str(orders) for _, orders in day.change.parts)
+        return f"a change of {day.change.before} + {parts}, wanted the sum to be {round(median)}"
+    return None
+
+
+def _wrong_roster(roster: PublishedRoster) -> str | None:
+    if not 0 <= roster.chance_short <= 1:
+        return f"a chance of {roster.chance_short} to be short, wanted one from 0 to 1"
+    money = [each for each in (roster.cost, roster.one_more, roster.one_fewer) if each is not None]
+    if not all(0 <= each < math.inf for each in money):
+        return f"expected costs {money}, wanted finite amounts of 0 or more"
+    counts = [count for _, count in (*roster.borrowed, *roster.lent)] + [roster.vans or 0]
+    return f"vans {counts}, wanted 0 or more" if min(counts) < 0 else None
+
+
+def _wrong_quantiles(values: tuple[float, ...], levels: int) -> str | None:
+    if len(values) != levels:
+        return f"{len(values)} quantiles, wanted {levels}, one for each level"
+    if not all(math.isfinite(value) for value in values):
+        return f"quantiles {list(values)}, wanted finite numbers"
+    if not all(value >= 0 for value in values):
+        return f"quantiles {list(values)}, wanted 0 or more"
+    if not all(low <= high for low, high in pairwise(values)):
+        return f"quantiles {list(values)}, wanted no fall from one level to the next"
+    return None

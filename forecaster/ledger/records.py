@@ -1,0 +1,307 @@
+"""Turn what the ledger keeps into rows, and rows into values again.
+
+Each function works on a connection whose transaction the caller holds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from datetime import UTC, date, datetime
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from forecaster.ledger import tables
+from forecaster.ledger.publication import (
+    Publication,
+    PublishedChange,
+    PublishedDay,
+    PublishedDepot,
+    PublishedMark,
+    PublishedOverride,
+    PublishedRoster,
+    PublishedTotal,
+    RecentDay,
+    Tier,
+)
+
+Outcome = Literal["running", "published", "degraded", "failed", "no_data", "busy", "done"]
+"""`busy`: another run was at work; `done`: maintenance, which publishes nothing."""
+Kind = Literal["night", "refresh", "predict", "backfill", "maintain"]
+KEPT = 8  # publications of a pipeline
+OWN = tuple(field.name for field in fields(Publication) if field.name not in ("depots", "totals"))
+
+
+@dataclass(frozen=True)
+class Run:
+    """One night, as far as it got."""
+
+    run_id: str
+    pipeline: str
+    started_at: datetime
+    finished_at: datetime | None
+    as_of: datetime
+    spec_digest: str
+    lake_versions: Mapping[str, int]
+    bundle_digest: str | None
+    tier: Tier | None
+    outcome: Outcome
+    exit_code: int | None
+    findings: tuple[Mapping[str, Any], ...]
+    timings: Mapping[str, float]  # stage → seconds
+    verdict: Mapping[str, Any] | None
+    message: str | None
+    kind: Kind = "night"
+
+
+@dataclass(frozen=True)
+class Head:
+    """The publication that is shown, without its depots. Its id is never given to another one."""
+
+    publication_id: int
+    previous_id: int | None  # where `rollback` leads
+    flipped_at: datetime
+    pipeline: str
+    run_id: str
+    published_at: datetime
+    as_of: datetime
+    cutoff: date
+    horizon: int
+    tier: Tier
+    model: str
+    timezone: str
+    levels: tuple[float, ...]
+    bundle_digest: str | None
+    title: str | None
+    note: str | None
+    desk: str | None = None
+    revised_at: datetime | None = None  # when planners last changed a day of it
+
+
+@dataclass(frozen=True)
+class Promotion:
+    """Who became champion when, why, and whom it replaced."""
+
+    id: int
+    at: datetime
+    pipeline: str
+    run_id: str
+    bundle_digest: str
+    model_version: str | None
+    previous_digest: str | None
+    by: str
+    reason: str
+
+
+def one(connection: sa.Connection, query: sa.Select[Any]) -> sa.RowMapping | None:
+    """The only row of a query that can have one at most."""
+    return connection.execute(query).mappings().one_or_none()
+
+
+def plain(value: Any) -> Any:
+    """A dataclass as JSON gives it back, with lists where it has tuples; anything else as it is."""
+    return json.loads(json.dumps(asdict(value))) if is_dataclass(value) and not isinstance(value, type) else value
+
+
+def head(connection: sa.Connection, pipeline: str) -> Head | None:
+    """The publication that the pipeline's slot shows."""
+    slot = tables.slot.c
+    query = (
+        sa.select(tables.publications, slot.previous_id, slot.flipped_at)
+        .join(tables.slot, slot.publication_id == tables.publications.c.publication_id)
+        .where(slot.pipeline == pipeline)
+    )
+    row = one(connection, query)
+    return None if row is None else Head(**{**row, "levels": tuple(row["levels"])})
+
+
+def kept(connection: sa.Connection, pipeline: str) -> tuple[Head, ...]:
+    """Every publication that is still kept, the newest first; of those that are not shown, `previous_id` is None and
+    `flipped_at` the instant at which they were published."""
+    shown = head(connection, pipeline)
+    query = sa.select(tables.publications).where(tables.publications.c.pipeline == pipeline)
+    rows = connection.execute(query.order_by(tables.publications.c.publication_id.desc())).mappings()
+    heads = (
+        Head(**{**row, "levels": tuple(row["levels"])}, previous_id=None, flipped_at=row["published_at"])
+        for row in rows
+    )
+    return tuple(shown if shown and each.publication_id == shown.publication_id else each for each in heads)
+
+
+def shown_at(connection: sa.Connection, pipeline: str, at: datetime) -> int | None:
+    """The id of the publication that was up at an instant; it may be kept no longer. None before the first."""
+    row = tables.shown.c
+    query = sa.select(row.publication_id).where(row.pipeline == pipeline, row.at <= at)
+    found: int | None = connection.execute(query.order_by(row.id.desc()).limit(1)).scalar()
+    return found
+
+
+def whole(connection: sa.Connection, shown: Head) -> Publication:
+    """A publication with its depots, as it was given to `stage`."""
+    own = {name: getattr(shown, name) for name in OWN}
+    number = shown.publication_id
+    return Publication(**own, depots=depots(connection, number), totals=totals(connection, number))
+
+
+def of_run(connection: sa.Connection, run_id: str) -> Publication | None:
+    """The last kept publication of a run, as it was given to `stage`."""
+    return _kept(connection, tables.publications.c.run_id == run_id)
+
+
+def before(connection: sa.Connection, pipeline: str, instant: datetime) -> Publication | None:
+    """The last kept publication of a pipeline made as of an instant before this one."""
+    columns = tables.publications.c
+    return _kept(connection, columns.pipeline == pipeline, columns.as_of < instant)
+
+
+def _kept(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> Publication | None:
+    own = [tables.publications.c[name] for name in OWN]
+    number = tables.publications.c.publication_id
+    row = one(connection, sa.select(number, *own).where(*where).order_by(number.desc()).limit(1))
+    if row is None:
+        return None
+    said = {**row, "levels": tuple(row["levels"])}
+    shown = said.pop("publication_id")
+    return Publication(**said, depots=depots(connection, shown), totals=totals(connection, shown))
+
+
+def stage(connection: sa.Connection, publication: Publication) -> int:
+    """Write a publication's rows, which no slot shows yet; returns its new id."""
+    own = {name: getattr(publication, name) for name in OWN}
+    key = connection.execute(tables.publications.insert().values(**own | {"levels": list(publication.levels)}))
+    assert key.inserted_primary_key is not None
+    number: int = key.inserted_primary_key[0]
+    connection.execute(
+        tables.published_depots.insert(),
+        [
+            {
+                "publication_id": number,
+                "depot_id": depot.depot_id,
+                "position": position,
+                "attributes": dict(depot.attributes),
+                "recent": [[day.date.isoformat(), day.demand, day.open] for day in depot.recent],
+                "marks": [[mark.date.isoformat(), mark.kind, mark.name] for mark in depot.marks],
+                "timezone": depot.timezone,
+                "tier": depot.tier,
+            }
+            for position, depot in enumerate(publication.depots)
+        ],
+    )
+    connection.execute(
+        tables.published.insert(),
+        [
+            {"publication_id": number, "depot_id": depot.depot_id, **of_day(day)}
+            for depot in publication.depots
+            for day in depot.days
+        ],
+    )
+    rows = [
+        {"publication_id": number, **asdict(each), "quantiles": list(each.quantiles)} for each in publication.totals
+    ]
+    if rows:
+        connection.execute(tables.published_totals.insert(), rows)
+    return number
+
+
+def of_day(day: PublishedDay) -> dict[str, Any]:
+    """A day as a row of its publication and depot."""
+    besides = {
+        "quantiles": list(day.quantiles),
+        "roster": None if day.roster is None else asdict(day.roster),
+        "override": None if day.override is None else day.override.to_json(),
+        "change": None if day.change is None else day.change.to_json(),
+    }
+    return vars(day) | besides
+
+
+def totals(connection: sa.Connection, publication_id: int) -> tuple[PublishedTotal, ...]:
+    """The totals of a publication, the network's first, by city and day."""
+    table = tables.published_totals
+    query = sa.select(table).where(table.c.publication_id == publication_id).order_by(table.c.target_date)
+    rows = connection.execute(query).mappings()
+    # by code point, as Python sorts: databases have orders of their own
+    found = (PublishedTotal(row["city"], row["target_date"], tuple(row["quantiles"])) for row in rows)
+    return tuple(sorted(found, key=lambda total: total.city))
+
+
+def depots(connection: sa.Connection, publication_id: int, depot_id: str | None = None) -> tuple[PublishedDepot, ...]:
+    """The depots of a publication in their order, or the one that is named."""
+    queries = []
+    for table in (tables.published_depots, tables.published):
+        query = sa.select(table).where(table.c.publication_id == publication_id)
+        queries.append(query if depot_id is None else query.where(table.c.depot_id == depot_id))
+    days = defaultdict(list)
+    for row in connection.execute(queries[1].order_by(tables.published.c.target_date)).mappings():
+        days[row["depot_id"]].append(
+            PublishedDay(
+                row["target_date"],
+                row["horizon"],
+                row["open"],
+                tuple(row["quantiles"]),
+                row["drivers"],
+                None if row["roster"] is None else PublishedRoster(**row["roster"]),
+                None if row["override"] is None else PublishedOverride.from_json(row["override"]),
+                None if row["change"] is None else PublishedChange.from_json(row["change"]),
+            )
+        )
+    return tuple(
+        PublishedDepot(
+            row["depot_id"],
+            tuple(days[row["depot_id"]]),
+            tuple(RecentDay(date.fromisoformat(day), demand, is_open) for day, demand, is_open in row["recent"]),
+            row["attributes"],
+            tuple(PublishedMark(date.fromisoformat(day), kind, name) for day, kind, name in row["marks"]),
+            row["timezone"],
+            row["tier"],
+        )
+        for row in connection.execute(queries[0].order_by(tables.published_depots.c.position)).mappings()
+    )
+
+
+def flip(
+    connection: sa.Connection, pipeline: str, publication_id: int, previous_id: int | None, at: datetime | None = None
+) -> None:
+    """Show another publication, from an instant on (now by default); `previous_id` is where a rollback leads."""
+    values = {"publication_id": publication_id, "previous_id": previous_id, "flipped_at": datetime.now(UTC)}
+    changed = connection.execute(tables.slot.update().where(tables.slot.c.pipeline == pipeline).values(**values))
+    if changed.rowcount == 0:
+        connection.execute(tables.slot.insert().values(pipeline=pipeline, **values))
+    row = {"pipeline": pipeline, "publication_id": publication_id, "at": at or values["flipped_at"]}
+    connection.execute(tables.shown.insert().values(**row))
+
+
+def prune(connection: sa.Connection, pipeline: str, keep: int = KEPT) -> None:
+    """Drop all but the last `keep` publications, and never one that the slot names."""
+    numbers, slot = tables.publications.c.publication_id, tables.slot.c
+    own = tables.publications.c.pipeline == pipeline
+    kept = set(connection.execute(sa.select(numbers).where(own).order_by(numbers.desc()).limit(keep)).scalars())
+    for named in connection.execute(sa.select(slot.publication_id, slot.previous_id).where(slot.pipeline == pipeline)):
+        kept |= {number for number in named if number is not None}
+    connection.execute(tables.publications.delete().where(own, numbers.not_in(kept)))
+
+
+def champion(connection: sa.Connection, pipeline: str, at: datetime | None = None) -> Promotion | None:
+    """The latest promotion, or the latest up to an instant."""
+    query = sa.select(tables.promotions).where(tables.promotions.c.pipeline == pipeline)
+    if at is not None:
+        query = query.where(tables.promotions.c.at <= at)
+    row = one(connection, query.order_by(tables.promotions.c.id.desc()).limit(1))
+    return None if row is None else Promotion(**row)
+
+
+def before_champion(promotions: Sequence[Promotion]) -> Promotion | None:
+    """The promotion to go back to: of whom reigned before the champion, though not of whom a step back deposed.
+
+    `promotions` are all of a pipeline, the oldest first. A promotion of the bundle before the reigning one is a step
+    back, one of the reigning bundle confirms it; so two steps back lead two champions back, not to and fro.
+    """
+    reigned: list[Promotion] = []
+    for each in promotions:
+        if len(reigned) > 1 and each.bundle_digest == reigned[-2].bundle_digest:
+            reigned.pop()
+        elif not reigned or each.bundle_digest != reigned[-1].bundle_digest:
+            reigned.append(each)
+    return reigned[-2] if len(reigned) > 1 else None

@@ -1,0 +1,393 @@
+"""The ledger: what each night did, what the page shows, and who is champion.
+
+Small and transactional, read by people all day: an SQLite file in WAL mode by default, PostgreSQL by URL. A
+publication is staged, read back and checked, and shown by turning one slot row, all in one transaction: readers see
+the old one whole or the new one whole.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from statistics import median
+from typing import Any, Self, get_args
+
+import sqlalchemy as sa
+
+from forecaster.errors import LedgerError
+from forecaster.ledger import connect, lease, records, tables
+from forecaster.ledger.publication import (
+    Publication,
+    PublishedChange,
+    PublishedDay,
+    PublishedDepot,
+    PublishedMark,
+    PublishedOverride,
+    PublishedRoster,
+    PublishedTotal,
+    RecentDay,
+    Tier,
+    objections,
+)
+from forecaster.ledger.records import Head, Kind, Outcome, Promotion, Run
+
+__all__ = [
+    "Head",
+    "Kind",
+    "Ledger",
+    "Outcome",
+    "Promotion",
+    "Publication",
+    "PublishedChange",
+    "PublishedDay",
+    "PublishedDepot",
+    "PublishedMark",
+    "PublishedOverride",
+    "PublishedRoster",
+    "PublishedTotal",
+    "RecentDay",
+    "Run",
+    "Tier",
+    "objections",
+]
+
+GATE = "gate"  # who promotes by itself, in a night
+TIMED_RUNS = 14  # finished runs behind an expected timing
+
+
+class Ledger:
+    """The ledger, opened for writing (`open`) or only for reading (`open_reader`); safe to share between threads.
+
+    Every method raises LedgerError, in a plain sentence, when the database cannot do what is asked.
+    """
+
+    def __init__(self, url: str, engine: sa.Engine) -> None:
+        self._url, self._engine = url, engine
+
+    @classmethod
+    def open(cls, url: str) -> Self:
+        """For writing: makes the folder, brings the tables to the newest revision."""
+        return cls(url, connect.writer(url))
+
+    @classmethod
+    def open_reader(cls, url: str) -> Self:
+        """For reading: never writes; LedgerError when the ledger is missing or of another revision."""
+        return cls(url, connect.reader(url))
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # runs
+
+    def start_run(
+        self,
+        run_id: str,
+        *,
+        pipeline: str,
+        as_of: datetime,
+        spec_digest: str,
+        lake_versions: Mapping[str, int] | None = None,
+        kind: Kind = "night",
+        at: datetime | None = None,
+    ) -> str:
+        """Write down that a night has begun; `at` is now by default. LedgerError when the run id is taken.
+
+        Whoever is going to write takes the lease with it: `work.begin`.
+        """
+        row = {"run_id": run_id, "pipeline": pipeline, "as_of": as_of, "spec_digest": spec_digest, "outcome": "running"}
+        row |= {"kind": kind}
+        row |= {"started_at": at or datetime.now(UTC), "lake_versions": dict(lake_versions or {})}
+        with self._transaction() as connection:
+            if records.one(connection, sa.select(tables.runs.c.run_id).where(tables.runs.c.run_id == run_id)):
+                raise LedgerError(f"run {run_id!r} is in the ledger already; wanted a new run id")
+            connection.execute(tables.runs.insert().values(**row, findings=[], timings={}))
+        return run_id
+
+    def note(
+        self,
+        run_id: str,
+        *,
+        timings: Mapping[str, float] | None = None,
+        findings: Iterable[Any] = (),
+        lake_versions: Mapping[str, int] | None = None,
+        bundle_digest: str | None = None,
+        tier: Tier | None = None,
+        verdict: Any = None,
+        message: str | None = None,
+    ) -> None:
+        """Add what a stage learned: timings (seconds) and lake versions are merged, findings appended once, the rest
+        replaced. Findings and the verdict are dataclasses or mappings.
+        """
+        given = {"bundle_digest": bundle_digest, "tier": tier, "verdict": records.plain(verdict), "message": message}
+        values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        with self._transaction() as connection:
+            row = self._run_row(connection, run_id)
+            values["timings"] = row["timings"] | {stage: float(s) for stage, s in (timings or {}).items()}
+            values["lake_versions"] = row["lake_versions"] | dict(lake_versions or {})
+            values["findings"] = list(row["findings"])
+            for finding in map(records.plain, findings):
+                if finding not in values["findings"]:
+                    values["findings"].append(finding)
+            connection.execute(tables.runs.update().where(tables.runs.c.run_id == run_id).values(**values))
+
+    def finish_run(
+        self,
+        run_id: str,
+        outcome: Outcome,
+        exit_code: int,
+        message: str | None = None,
+        tier: Tier | None = None,
+        *,
+        at: datetime | None = None,
+    ) -> None:
+        """Write down how a night ended, and give its lease back. A message or tier noted earlier stays unless another
+        is given."""
+        if outcome not in get_args(Outcome):
+            raise LedgerError(f"outcome is {outcome!r}, wanted one of {', '.join(get_args(Outcome))}")
+        values: dict[str, Any] = {"outcome": outcome, "exit_code": exit_code, "finished_at": at or datetime.now(UTC)}
+        values |= {name: value for name, value in {"message": message, "tier": tier}.items() if value is not None}
+        with self._transaction() as connection:
+            self._run_row(connection, run_id)
+            connection.execute(tables.runs.update().where(tables.runs.c.run_id == run_id).values(**values))
+            lease.give_back(connection, run_id)
+
+    def runs(
+        self, pipeline: str | None = None, limit: int = 30, *, ended: bool = False, nights: bool = False
+    ) -> tuple[Run, ...]:
+        """The latest runs, newest first; with `ended` only those that came to an end, with `nights` only those that
+        were to publish: no maintenance, no past date, nobody who found another at work."""
+        query = sa.select(tables.runs).order_by(tables.runs.c.started_at.desc(), tables.runs.c.run_id).limit(limit)
+        if pipeline is not None:
+            query = query.where(tables.runs.c.pipeline == pipeline)
+        if ended:
+            query = query.where(tables.runs.c.finished_at.is_not(None))
+        if nights:
+            query = query.where(tables.runs.c.kind.not_in(("maintain", "backfill")), tables.runs.c.outcome != "busy")
+        with self._transaction() as connection:
+            rows = connection.execute(query).mappings().all()
+        return tuple(Run(**{**row, "findings": tuple(row["findings"])}) for row in rows)
+
+    def run(self, run_id: str) -> Run:
+        """One run. Raises LedgerError for one that was never started."""
+        with self._transaction() as connection:
+            row = self._run_row(connection, run_id)
+        return Run(**{**row, "findings": tuple(row["findings"])})
+
+    def forget_runs(self, pipeline: str, *, before: datetime, keep: str) -> int:
+        """Remove runs that ended before an instant, but for those that a promotion or a publication names, and `keep`.
+
+        Returns how many there were.
+        """
+        runs, named = (
+            tables.runs.c,
+            sa.select(tables.promotions.c.run_id).union(sa.select(tables.publications.c.run_id)),
+        )
+        old = tables.runs.delete().where(runs.pipeline == pipeline, runs.finished_at < before, runs.run_id != keep)
+        with self._transaction() as connection:
+            return connection.execute(old.where(runs.run_id.not_in(named))).rowcount
+
+    def published_as_of(self, pipeline: str, *, since: datetime) -> list[datetime]:
+        """The instants, from one on, as of which a night or a past date ended with forecasts."""
+        runs = tables.runs.c
+        query = sa.select(runs.as_of).where(runs.pipeline == pipeline, runs.as_of >= since)
+        query = query.where(runs.outcome.in_(("published", "degraded")), runs.kind.in_(("night", "backfill")))
+        with self._transaction() as connection:
+            return list(connection.execute(query.order_by(runs.as_of)).scalars())
+
+    def first_as_of(self, pipeline: str) -> datetime | None:
+        """The earliest instant as of which a night ended with forecasts; None when none has."""
+        runs = tables.runs.c
+        query = sa.select(sa.func.min(runs.as_of, type_=tables.Instant)).where(
+            runs.pipeline == pipeline, runs.kind == "night", runs.outcome.in_(("published", "degraded"))
+        )
+        with self._transaction() as connection:
+            found: datetime | None = connection.execute(query).scalar()
+        return found
+
+    def seems_killed(self, run: Run, now: datetime) -> bool:
+        """Whether a run has not ended, and nobody is at work on it any more; the next run will close it."""
+        if run.outcome != "running":
+            return False
+        with self._transaction() as connection:
+            return not lease.lives(connection, run.pipeline, run.run_id, now)
+
+    def expected_timings(self, pipeline: str) -> dict[str, float]:
+        """Stage → seconds: the median over the last 14 finished nights that had the stage."""
+        finished, kind = tables.runs.c.finished_at, tables.runs.c.kind
+        query = sa.select(tables.runs.c.timings).where(tables.runs.c.pipeline == pipeline, finished.is_not(None))
+        query = query.where(kind == "night", tables.runs.c.outcome != "busy")
+        with self._transaction() as connection:
+            found = connection.execute(query.order_by(finished.desc()).limit(TIMED_RUNS)).scalars().all()
+        seconds: defaultdict[str, list[float]] = defaultdict(list)
+        for timings in found:
+            for stage, value in timings.items():
+                seconds[stage].append(value)
+        return {stage: median(values) for stage, values in seconds.items()}
+
+    # publications
+
+    def publish(self, publication: Publication, *, keep: int = records.KEPT) -> int:
+        """Show this publication, and keep the last `keep`; returns its id.
+
+        Publishing what is shown already, of the same run, changes nothing and returns the shown id. Raises LedgerError
+        when the publication is not whole, or the run was never started or was closed as dead; then nothing has changed.
+        """
+        if found := objections(publication):
+            raise LedgerError("not published: " + "; ".join(found))
+        with self._transaction() as connection:
+            lease.admit(connection, publication.pipeline, publication.run_id)
+            self._run_row(connection, publication.run_id)
+            head = records.head(connection, publication.pipeline)
+            if head and head.run_id == publication.run_id:
+                shown = records.whole(connection, head)
+                if replace(shown, published_at=publication.published_at) == publication:
+                    return head.publication_id
+            number = records.stage(connection, publication)
+            previous = head.publication_id if head else None
+            records.flip(connection, publication.pipeline, number, previous, publication.published_at)
+            staged = records.head(connection, publication.pipeline)
+            if staged is None or records.whole(connection, staged) != publication:
+                raise LedgerError("not published: the database does not give back what was written; check its disk")
+            records.prune(connection, publication.pipeline, keep)
+        return number
+
+    def current(self, pipeline: str | None = None) -> Head | None:
+        """What is shown now; None when nothing was published.
+
+        Without a pipeline, the only one there is; LedgerError when there are several.
+        """
+        with self._transaction() as connection:
+            if pipeline is None:
+                names = connection.execute(sa.select(tables.slot.c.pipeline).order_by("pipeline")).scalars().all()
+                if len(names) > 1:
+                    raise LedgerError(f"the ledger holds several pipelines; name one of {', '.join(names)}")
+                if not names:
+                    return None
+                pipeline = names[0]
+            return records.head(connection, pipeline)
+
+    def published_by(self, run_id: str) -> Publication | None:
+        """The last publication of a run that is still kept."""
+        with self._transaction() as connection:
+            return records.of_run(connection, run_id)
+
+    def published_before(self, pipeline: str, instant: datetime) -> Publication | None:
+        """The last kept publication that was made as of an instant before this one."""
+        with self._transaction() as connection:
+            return records.before(connection, pipeline, instant)
+
+    def whole(self, head: Head) -> Publication:
+        """What is shown, with all its depots."""
+        with self._transaction() as connection:
+            return records.whole(connection, head)
+
+    def desks(self) -> frozenset[str]:
+        """The names of what kept publications were made from, of all pipelines."""
+        query = sa.select(tables.publications.c.desk).where(tables.publications.c.desk.is_not(None))
+        with self._transaction() as connection:
+            return frozenset(connection.execute(query).scalars())
+
+    def depots(self, publication_id: int) -> tuple[PublishedDepot, ...]:
+        """The depots of a publication in their order; empty when it is kept no longer."""
+        with self._transaction() as connection:
+            return records.depots(connection, publication_id)
+
+    def depot(self, publication_id: int, depot_id: str) -> PublishedDepot | None:
+        """One depot of a publication."""
+        with self._transaction() as connection:
+            return next(iter(records.depots(connection, publication_id, depot_id)), None)
+
+    def totals(self, publication_id: int) -> tuple[PublishedTotal, ...]:
+        """What the network (first, without a city) and each city have together, by day; empty when not published."""
+        with self._transaction() as connection:
+            return records.totals(connection, publication_id)
+
+    def publications(self, pipeline: str) -> tuple[Head, ...]:
+        """The heads of all publications that are still kept, the newest first."""
+        with self._transaction() as connection:
+            return records.kept(connection, pipeline)
+
+    def shown_at(self, pipeline: str, at: datetime) -> int | None:
+        """The id of what was up at an instant, whether or not it is still kept; None before the first publication."""
+        with self._transaction() as connection:
+            return records.shown_at(connection, pipeline, at)
+
+    def rollback(self, pipeline: str) -> Head:
+        """Show the publication before the shown one again; a second call undoes the first."""
+        with self._transaction() as connection:
+            head = records.head(connection, pipeline)
+            if head is None or head.previous_id is None:
+                raise LedgerError(f"nothing to roll back to: {pipeline} has no earlier publication")
+            records.flip(connection, pipeline, head.previous_id, head.publication_id)
+            found = records.head(connection, pipeline)
+        assert found is not None
+        return found
+
+    # champions
+
+    def promote(
+        self,
+        pipeline: str,
+        *,
+        run_id: str,
+        bundle_digest: str,
+        by: str,
+        reason: str,
+        model_version: str | None = None,
+        at: datetime | None = None,
+    ) -> Promotion:
+        """Make a bundle the champion."""
+        with self._transaction() as connection:
+            if by == GATE:
+                lease.admit(connection, pipeline, run_id)
+            self._run_row(connection, run_id)
+            reigning = records.champion(connection, pipeline)
+            row: dict[str, Any] = {"pipeline": pipeline, "run_id": run_id, "by": by, "reason": reason}
+            row |= {"bundle_digest": bundle_digest}
+            row |= {"model_version": model_version, "previous_digest": reigning.bundle_digest if reigning else None}
+            connection.execute(tables.promotions.insert().values(**row, at=at or datetime.now(UTC)))
+            promoted = records.champion(connection, pipeline)
+        assert promoted is not None
+        return promoted
+
+    def champion(self, pipeline: str, at: datetime | None = None) -> Promotion | None:
+        """The latest promotion, now or at an instant; None when no model ever reigned by then."""
+        with self._transaction() as connection:
+            return records.champion(connection, pipeline, at)
+
+    def promotions(self, pipeline: str) -> tuple[Promotion, ...]:
+        """Every promotion, the oldest first."""
+        query = sa.select(tables.promotions).where(tables.promotions.c.pipeline == pipeline)
+        with self._transaction() as connection:
+            rows = connection.execute(query.order_by(tables.promotions.c.id)).mappings().all()
+        return tuple(Promotion(**row) for row in rows)
+
+    def stamp(self) -> object | None:
+        """Another value after each change; None where only a look into the ledger can tell."""
+        return connect.stamp(self._url)
+
+    @contextmanager
+    def transaction(self) -> Iterator[sa.Connection]:
+        """A connection for what must happen together; the statements of `lease` and `records` work on one."""
+        with self._transaction() as connection:
+            yield connection
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sa.Connection]:
+        with connect.ours(self._url), self._engine.begin() as connection:
+            yield connection
+
+    def _run_row(self, connection: sa.Connection, run_id: str) -> sa.RowMapping:
+        query = sa.select(tables.runs).where(tables.runs.c.run_id == run_id).with_for_update()
+        if (row := records.one(connection, query)) is None:
+            raise LedgerError(f"run {run_id!r} is not in the ledger; wanted one that `forecaster status` names")
+        return row

@@ -1,0 +1,1 @@
+"""The network as ONNX, and as bytes that travel between processes."""

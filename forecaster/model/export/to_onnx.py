@@ -1,0 +1,187 @@
+"""Candidate ─► the content of a bundle: an ONNX graph, NumPy weights, and what a manifest says of them."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import pkgutil
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+from jax2onnx import to_onnx
+from jax2onnx.plugins import jax as of_jax
+from jax2onnx.plugins import plugin_system
+
+from forecaster.core.panel import Candidate, Floats, Forecast, Panel
+from forecaster.errors import ExportError
+from forecaster.model.export import constant_folding, onnx_gru
+from forecaster.model.network.encoder_decoder import FARTHEST_DOWN, FARTHEST_UP, Architecture, forward
+from forecaster.model.network.features import (
+    ALIKE,
+    DOUBT,
+    HOLIDAYS,
+    LEVEL,
+    LOOKBACK,
+    MOST_SPECIAL,
+    MOVED,
+    SEASON_WEEKS,
+    SURE,
+    WEEKS,
+    YEAR,
+    Window,
+)
+
+OPSET = 21
+INPUTS = Window._fields
+OUTPUT = "quantiles"
+
+
+def architecture(candidate: Candidate) -> Architecture:
+    sizes = dict(candidate.architecture)
+    return Architecture(**{**sizes, "levels": tuple(sizes["levels"]), "labels": tuple(sizes["labels"])})
+
+
+_compiled = jax.jit(forward, static_argnames="shape")  # one program for all candidates of a shape
+
+
+def forecaster(candidate: Candidate) -> Any:
+    """The candidate as a function from a panel to a forecast, in JAX."""
+    quantiles, levels = on_arrays(candidate), architecture(candidate).levels
+
+    def predict(panel: Panel) -> Forecast:
+        open_ = panel.open[:, panel.history :]
+        said = panel.doubted(quantiles(panel.window(LOOKBACK)), levels)
+        return Forecast(panel.depot_ids, panel.cutoff, panel.target_dates, levels, said, open_)
+
+    return predict
+
+
+def on_arrays(candidate: Candidate) -> Callable[[Mapping[str, Any]], Floats]:
+    """The candidate as a compiled function from the arrays of `Panel.window` to quantiles."""
+    shape = architecture(candidate)
+    parameters = jax.tree.map(jnp.asarray, dict(candidate.parameters))
+    return lambda arrays: np.asarray(_compiled(parameters, window(arrays), shape=shape))
+
+
+def window(arrays: Mapping[str, Any]) -> Window:
+    return Window(**{name: jnp.asarray(arrays[name]) for name in INPUTS})
+
+
+def to_graph(candidate: Candidate) -> bytes:
+    """The whole forward pass as one ONNX file, depots a dynamic axis; inputs are those of `Panel.window` by name.
+
+    Raises ExportError when the exporter, onnxruntime or the ONNX checker objects.
+    """
+    shape = architecture(candidate)
+    parameters = jax.tree.map(jnp.asarray, dict(candidate.parameters))
+    days, ahead = LOOKBACK, LOOKBACK + shape.horizon
+    array: Any = jax.ShapeDtypeStruct  # which has no types
+    depots = jax.export.symbolic_shape("depots")[0]
+    inputs = [
+        array((depots, days), jnp.float32),
+        array((depots, ahead), jnp.float32),
+        array((depots, ahead, shape.covariates), jnp.float32),
+        array((depots, ahead, shape.calendar), jnp.float32),
+        array((depots, len(shape.labels)), jnp.int32),
+    ]
+
+    def quantiles(*arrays: Any) -> Any:
+        return forward(parameters, Window(*arrays), shape, layer=onnx_gru.layer, each_member=_one_by_one)
+
+    # Says of every inner shape that it is not known; the checker below and the parity check know better.
+    logging.getLogger("onnx_ir.serde").setLevel(logging.ERROR)
+    try:
+        _load_plugins()
+        proto = to_onnx(
+            quantiles, inputs, model_name="forecaster", opset=OPSET, input_names=list(INPUTS), output_names=[OUTPUT]
+        )
+        proto = constant_folding.folded(proto)
+        onnx.checker.check_model(proto, full_check=True)
+    except Exception as error:  # exporter and runtime raise whatever their parts raise
+        raise ExportError(f"the model cannot be exported: {type(error).__name__}: {error}") from error
+    content: bytes = proto.SerializeToString(deterministic=True)
+    return content
+
+
+@cache
+def _load_plugins() -> None:
+    """What lowers JAX's own operations, and nothing else: left to itself the exporter imports all that it has, of which
+    the parts for Equinox, Flax and its examples build models and compile them while they are imported, for ten seconds.
+    """
+    for found in pkgutil.walk_packages(of_jax.__path__, f"{of_jax.__name__}."):
+        importlib.import_module(found.name)
+    plugin_system._already_imported_plugins = True
+
+
+def _one_by_one(member: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """`jax.vmap` written out: the operator knows no batch of parameters."""
+
+    def each(members: Any) -> Any:
+        count = len(jax.tree.leaves(members)[0])
+        said = []
+        for i in range(count):
+            with jax.ensure_compile_time_eval():  # so that taking one of them is not a node of the graph
+                one = jax.tree.map(lambda x, i=i: jnp.asarray(np.asarray(x)[i]), members)
+            said.append(member(one))
+        return jax.tree.map(lambda *x: jnp.stack(x), *said)
+
+    return each
+
+
+def weights(candidate: Candidate) -> dict[str, Floats]:
+    """The parameters as flat NumPy arrays, named by their path: members.cells.0.dense_h.kernel."""
+    leaves, _ = jax.tree.flatten_with_path(dict(candidate.parameters))
+    return {".".join(str(part.key) for part in path): np.asarray(leaf) for path, leaf in leaves}
+
+
+def about(candidate: Candidate) -> dict[str, Any]:
+    """What a manifest says of the model: sizes, order of inputs, units, and how it was trained."""
+    summary = {key: value for key, value in candidate.summary.items() if key not in VARYING}
+    return {
+        "architecture": dict(candidate.architecture),
+        "calendar": list(candidate.calendar_names),
+        "encoding": candidate.encoding.to_json(),
+        "features": FEATURES,
+        "horizon": candidate.horizon,
+        "inputs": list(INPUTS),
+        "levels": list(candidate.levels),
+        "lookback": LOOKBACK,
+        "opset": OPSET,
+        "output": OUTPUT,
+        "training": summary,
+        "units": {"demand": "orders a local calendar day", "quantiles": "orders a local calendar day"},
+    }
+
+
+# What a forward pass outside of this package has to know beside the parameters.
+FEATURES = {
+    "level": LEVEL,
+    "weeks": WEEKS,
+    "season_weeks": SEASON_WEEKS,
+    "year": YEAR,
+    "holidays": HOLIDAYS,
+    "sure": SURE,
+    "moved": MOVED,
+    "most_special": MOST_SPECIAL,
+    "alike": ALIKE,
+    "doubt": DOUBT,
+    "farthest_down": FARTHEST_DOWN,
+    "farthest_up": FARTHEST_UP,
+}
+
+# What differs between two trainings that made the same model: it belongs to the run, not to the bundle.
+VARYING = {
+    "seconds",
+    "first_epoch_seconds",
+    "steps_seconds",
+    "measured",
+    "compile_seconds",
+    "compile_hits",
+    "compile_misses",
+    "depot_days_a_second",
+}

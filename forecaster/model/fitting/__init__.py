@@ -1,0 +1,1 @@
+"""Training the network: windows, compiled steps, devices, checkpoints, ensembles."""

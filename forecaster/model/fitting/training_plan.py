@@ -1,0 +1,101 @@
+"""How many steps, how large a batch, how much restraint: the pipeline file's training, in the sizes of the panel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forecaster.config import Spec
+
+SPAN = 43  # days of a crop on which origins lie, at most: steps on short crops are cheap, so that there may be more
+STRIDE = 7  # days between origins: the decoder costs most, and each day of a crop is then forecast from one origin
+LEAST_STEPS = 6  # gradient steps an epoch, however few the data
+WEIGHT_DECAY = 1e-2
+EPOCHS = 30
+SEEN = 33_000  # depot-days of 60 depots and one and a half years, to which `Preset.steps` belong
+FEWEST, MOST = 1.0, 4.5  # times `Preset.steps`
+SMALL, LARGE = 16, 64  # crops a step: little data are learned as well from few, in a fraction of the time,
+MUCH = 2.0  # and more than so many times `SEEN` are not
+FEW = 8  # crops that each step takes, at least, where the depots are fewer
+
+
+@dataclass(frozen=True)
+class Preset:
+    """How much is spent on a training."""
+
+    steps: int  # for `SEEN` depot-days
+    members: int  # an even number, which two cores share evenly
+
+
+PRESETS = {"quick": Preset(300, 2), "nightly": Preset(2000, 2), "best": Preset(6000, 6)}
+
+
+@dataclass(frozen=True)
+class Restraint:
+    """What keeps a member from learning the dates by heart."""
+
+    dropout: float
+    weight_decay: float
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that training needs to know beside the data; what is logged as the choice that was made."""
+
+    hidden: int
+    batch: int  # crops a step
+    epochs: int
+    steps: int  # an epoch
+    origins: int  # days of a crop from which it forecasts
+    stride: int  # days between them
+    learning_rate: float  # highest
+    constant: bool  # the learning rate does not fall
+    whole: bool  # crops are whole histories
+    restraints: tuple[Restraint, ...]  # a member each
+
+    def rates(self) -> NDArray[np.float32]:
+        """The learning rate of every step, (epochs, steps): a short warm-up, then a cosine down to a fiftieth."""
+        total = self.epochs * self.steps
+        if self.constant:
+            return np.full((self.epochs, self.steps), self.learning_rate, np.float32)
+        warm = max(1, total // 20)
+        number = np.arange(1, total + 1)
+        done = np.clip((number - warm) / max(1, total - warm), 0, 1)
+        falling = 0.02 + 0.98 * 0.5 * (1 + np.cos(np.pi * done))
+        rates = self.learning_rate * np.where(number <= warm, number / warm, falling)
+        return rates.reshape(self.epochs, self.steps).astype(np.float32)
+
+
+def recipe(spec: Spec, depots: int, days: int, devices: int = 1) -> Recipe:
+    """The training of `depots` depots over `days` days of history to learn from.
+
+    What the pipeline file says is done. What it leaves out is by rule: steps grow with the data, within bounds, and so
+    does a batch, which is dealt evenly over the devices; members are the preset's.
+    """
+    training, preset = spec.training, PRESETS[spec.training.preset]
+    whole = training.history == "whole"
+    origins = (int(np.clip(days - spec.horizon - 14, 7, None if whole else SPAN)) - 1) // STRIDE + 1
+    seen, most = depots * days / SEEN, max(FEW, depots)
+    wanted = training.batch_depots or (LARGE if seen > MUCH else min(SMALL, most))
+    batch = -(-(min(wanted, most) if whole else wanted) // devices) * devices
+    if training.epochs is None:
+        epochs = EPOCHS
+        steps = max(LEAST_STEPS, round(preset.steps * float(np.clip(seen, FEWEST, MOST)) / epochs))
+    elif whole:
+        epochs, steps = training.epochs, -(-depots // batch)
+    else:
+        epochs, steps = training.epochs, max(LEAST_STEPS, round(depots * days / (batch * origins * STRIDE)))
+    return Recipe(
+        hidden=spec.model.hidden,
+        batch=batch,
+        epochs=epochs,
+        steps=steps,
+        origins=origins,
+        stride=STRIDE,
+        learning_rate=training.learning_rate,
+        constant=training.schedule == "constant",
+        whole=whole,
+        restraints=(Restraint(spec.model.dropout, WEIGHT_DECAY),) * (training.members or preset.members),
+    )

@@ -1,0 +1,223 @@
+"""The network: raw counts in, quantiles of counts out.
+
+A GRU reads the days before an origin; a small shared network then answers each day of the horizon from the encoder's
+state, what is known of that day, and the seasonal anchor, to which it adds: the mean of the last four known same
+weekdays, and near a holiday what was out of the usual a year before, or in the last week where a year ago is not known.
+Quantiles cannot cross: the median, plus cumulative softplus steps up and down. Scaling, masks, lags and levels are
+inside (`features`), so that whoever runs the graph needs raw counts and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jax import Array
+from jaxtyping import Float, Int
+
+from forecaster.model.network import features, gru
+from forecaster.model.network.features import Features, Window
+
+Parameters = Mapping[str, Any]
+Layer = Callable[[Array, Array, Array, Array, Array | None], Array]  # as `gru.layer`
+EachMember = Callable[[Callable[[Parameters], Any]], Callable[[Parameters], Any]]  # as `jax.vmap`
+FARTHEST_DOWN, FARTHEST_UP = 5.0, 2.5  # log counts from the median: what was never seen may not mean millions of orders
+WIDER = 3  # times the recurrence's width: the decoder has the harder work, and costs less
+FIRST_STEP = -2.4  # softplus of it is 0.087: neighbouring quantiles start some 9 % apart
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """The sizes that shape the parameters, and the levels they speak of."""
+
+    layers: int
+    hidden: int
+    levels: tuple[float, ...]
+    horizon: int
+    covariates: int
+    calendar: int
+    labels: tuple[int, ...]  # labels a static attribute, in order
+    scan: int = 56  # days the encoder reads before an origin
+
+    @property
+    def median(self) -> int:
+        return self.levels.index(0.5)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Said(NamedTuple):
+    """Quantiles of log(1 + demand), and the seasonal anchor that they started from."""
+
+    quantiles: Float[Array, "depots origins horizon levels"]
+    anchor: Float[Array, "depots origins horizon"]
+
+
+class Network(nnx.Module):  # type: ignore[misc]  # flax has no types here
+    """Holds the parameters; `forward` computes with them."""
+
+    def __init__(self, shape: Architecture, rngs: nnx.Rngs) -> None:
+        hidden, embedded = shape.hidden, sum(_width(labels) for labels in shape.labels)
+        encoder = features.encoder_width(shape.covariates) + embedded
+        decoder = features.decoder_width(shape.covariates, shape.calendar) + embedded
+        widths = [encoder] + [hidden] * (shape.layers - 1)
+        self.cells = nnx.List([nnx.GRUCell(width, hidden, rngs=rngs) for width in widths])
+        self.embeddings = nnx.List([nnx.Embed(labels + 1, _width(labels), rngs=rngs) for labels in shape.labels])
+        wide = WIDER * hidden
+        self.state = nnx.Linear(hidden, wide, rngs=rngs)
+        self.day = nnx.Linear(decoder, wide, use_bias=False, rngs=rngs)
+        self.step = nnx.Embed(shape.horizon, wide, rngs=rngs)
+        self.mix = nnx.Linear(wide, wide, rngs=rngs)
+        self.out = nnx.Linear(wide, len(shape.levels), kernel_init=nnx.initializers.normal(0.01), rngs=rngs)
+
+
+def _width(labels: int) -> int:
+    return min(8, 1 + labels // 2)
+
+
+def initial(shape: Architecture, key: Array) -> dict[str, Any]:
+    """Fresh parameters as a tree of arrays; lists of nnx become dictionaries with keys "0", "1", …"""
+    tree: dict[str, Any] = _named(nnx.to_pure_dict(nnx.state(Network(shape, nnx.Rngs(params=key)), nnx.Param)))
+    bias = jnp.full((len(shape.levels),), FIRST_STEP).at[shape.median].set(0.0)
+    tree["out"]["bias"] = bias
+    return tree
+
+
+def answer(
+    parameters: Parameters,
+    seen: Features,
+    statics: Int[Array, "depots attributes"],
+    shape: Architecture,
+    *,
+    stride: int = 1,
+    masks: Float[Array, "depots units"] | None = None,
+    layer: Layer = gru.layer,
+) -> Said:
+    """What one member says from each origin, `stride` days apart, of each day of its horizon.
+
+    `masks` (`masks`) leaves units out; None keeps everything. The arithmetic is done in the precision of the features.
+    """
+    scan, origins = seen.encoder.shape[1], seen.decoder.shape[1]
+    kind = seen.encoder.dtype
+    parameters = jax.tree.map(
+        lambda x: x if isinstance(x, Array) and x.dtype == kind else jnp.asarray(x, kind), parameters
+    )
+    tables = (parameters["embeddings"][str(i)]["embedding"] for i in range(len(shape.labels)))
+    each = [jnp.take(table, statics[:, i], axis=0) for i, table in enumerate(tables)]
+    embedded = jnp.concatenate(each, axis=-1) if each else None
+
+    x, told = jnp.swapaxes(seen.encoder, 0, 1), embedded
+    for index in range(shape.layers):
+        cell = parameters["cells"][str(index)]
+        x = layer(cell["dense_i"]["kernel"], cell["dense_i"]["bias"], cell["dense_h"]["kernel"], x, told)
+        if masks is not None:
+            x = x * masks[None, :, index * shape.hidden : (index + 1) * shape.hidden].astype(kind)
+        told = None
+    state = jnp.swapaxes(x[scan - 1 - stride * (origins - 1) :: stride], 0, 1)  # (depots, origins, hidden)
+
+    kernel, of_depot = gru.split(
+        parameters["day"]["kernel"], parameters["state"]["bias"], seen.decoder.shape[-1], embedded
+    )
+    days = _linear({"kernel": kernel}, seen.decoder)
+    of_origin = _linear({"kernel": parameters["state"]["kernel"]}, state) + of_depot[:, None]
+    # Broadcast in so many words: the exporter gives an implicit broadcast of a middle axis the wrong shape.
+    hidden = jax.nn.relu(
+        days + jnp.broadcast_to(of_origin[:, :, None], days.shape) + parameters["step"]["embedding"][None, None]
+    )
+    if masks is not None:
+        hidden = hidden * masks[:, None, None, shape.layers * shape.hidden :].astype(kind)
+    hidden = hidden + jax.nn.relu(_linear(parameters["mix"], hidden))
+    out = _linear(parameters["out"], hidden).astype(jnp.float32)
+
+    center = seen.anchor[..., None] + out[..., shape.median : shape.median + 1]
+    return Said(center + _reached(out, shape.median), seen.anchor)
+
+
+def _reached(out: Float[Array, "*shape levels"], median: int) -> Float[Array, "*shape levels"]:
+    """How far above the median each level lies, never as far as `FARTHEST_DOWN` or `FARTHEST_UP`: the sum of the steps
+    on the way.
+
+    The sums are one product with zeros and ones. Level by level, what is short would be computed number by number.
+    """
+    level = np.arange(out.shape[-1])
+    step, of = level[:, None], level[None]
+    between = ((of <= step) & (step < median)) | ((median < step) & (step <= of))
+    farthest = jnp.asarray(np.where(level < median, -FARTHEST_DOWN, FARTHEST_UP), jnp.float32)
+    total = _softplus(out).reshape(-1, len(level)) @ jnp.asarray(between, jnp.float32)
+    return (farthest[None] * jnp.tanh(total / jnp.abs(farthest)[None])).reshape(out.shape)
+
+
+def _softplus(x: Array) -> Array:
+    """log(1 + eˣ), to 2e-7: XLA makes log1p one number after the other, but log of many at once."""
+    return jnp.maximum(x, 0.0) + jnp.log(1.0 + jnp.exp(-jnp.abs(x)))
+
+
+def masks(shape: Architecture, rate: Float[Array, ""], key: Array, depots: int) -> Float[Array, "depots units"]:
+    """Which units each depot keeps, after each layer and in the decoder, scaled so that the mean stays.
+
+    The same for all days of a depot (Gal & Ghahramani 2016, arXiv:1512.05287): dropping each day anew tears the memory
+    apart, and making so many random numbers took as long as the recurrence.
+    """
+    keep = jax.random.bernoulli(key, 1 - rate, (depots, (shape.layers + WIDER) * shape.hidden))
+    return keep.astype(jnp.float32) / (1 - rate)
+
+
+def forward(
+    parameters: Parameters,
+    window: Window,
+    shape: Architecture,
+    *,
+    layer: Layer = gru.layer,
+    each_member: EachMember = jax.vmap,
+) -> Float[Array, "depots horizon levels"]:
+    """Quantiles of counts on the days after the window: the members' mean, calibrated, zero on closed days.
+
+    `parameters` is a candidate's tree: {"members": …, "constants": …, "blend": {"members": (members,), "anchor": ()},
+    "calibration": (horizon, levels)}, members stacked on the first axis. Members are averaged as logs by their weights,
+    the median is drawn to the seasonal anchor by its share, and the calibration widens or narrows each level's distance
+    to the median. Never crossing, never negative. `layer` and `each_member` are what an exporter replaces.
+    """
+
+    sizes = {"horizon": shape.horizon, "scan": shape.scan, "origins": 1, "stride": 1}
+    seen = features.make(window, parameters["constants"], **sizes)
+
+    def member(learned: Parameters) -> Said:
+        return answer(learned, seen, window.statics, shape, layer=layer)
+
+    each = each_member(member)(parameters["members"])
+    trust, share = parameters["blend"]["members"], parameters["blend"]["anchor"]
+    mean = (each.quantiles[:, :, 0] * trust[:, None, None, None]).sum(axis=0)
+    middle = mean[..., shape.median : shape.median + 1]
+    center = middle + share * (seen.anchor[:, 0, :, None] - middle)
+    said = center + (mean - middle) * parameters["calibration"][None]
+    log = _in_order(said, shape.median)
+    open_ = window.open[:, -shape.horizon :, None]
+    return jnp.where(open_ > 0, jnp.expm1(jnp.clip(log, 0.0, 20.0)), 0.0)
+
+
+def _in_order(said: Array, middle: int) -> Array:
+    """Quantiles in order: the calibration may reverse close neighbours, of which the one nearer the median holds."""
+    lower, upper = [said[..., middle : middle + 1]], [said[..., middle : middle + 1]]
+    for i in reversed(range(middle)):
+        lower.append(jnp.minimum(lower[-1], said[..., i : i + 1]))
+    for i in range(middle + 1, said.shape[-1]):
+        upper.append(jnp.maximum(upper[-1], said[..., i : i + 1]))
+    return jnp.concatenate([*reversed(lower[1:]), *upper], axis=-1)
+
+
+def _linear(dense: Mapping[str, Array], x: Array) -> Array:
+    """x W + b with the product kept two-dimensional, which is many times faster on CPU than a higher one."""
+    flat = x.reshape(-1, x.shape[-1]) @ dense["kernel"]
+    if "bias" in dense:
+        flat = flat + dense["bias"][None, :]
+    return flat.reshape(*x.shape[:-1], flat.shape[-1])
+
+
+def _named(tree: Any) -> Any:
+    return {str(key): _named(value) for key, value in tree.items()} if isinstance(tree, Mapping) else tree

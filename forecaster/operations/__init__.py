@@ -1,0 +1,1 @@
+"""What keeps an installation going: plan, doctor, schedule, backup, retention, quarantine, leaderboard."""

@@ -1,0 +1,85 @@
+"""Every version of one depot's day: what was known of it, from when on, and what was refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pandas as pd
+import pyarrow.dataset as ds
+
+from forecaster.config import Spec
+from forecaster.config.messages import nearest
+from forecaster.demand.history.point_in_time import frame, stands
+from forecaster.errors import NoUsableData
+from forecaster.lake import TABLES, Lake
+from forecaster.operations.quarantine import STATES, Held, Picked, held
+
+
+@dataclass(frozen=True)
+class Version:
+    """One reading of the day."""
+
+    depot_id: str  # as it was called in the source
+    recorded_at: datetime
+    demand: float | None
+    open: bool | None
+    covariates: dict[str, Any]
+    source: str
+    row: int
+    batch: str
+    counts: bool  # the one that a run as of now sees
+
+
+@dataclass(frozen=True)
+class Day:
+    """What the lake holds of one depot's day."""
+
+    depot_id: str
+    date: date
+    versions: tuple[Version, ...]  # in the order in which they became known
+    refused: tuple[Held, ...]
+
+
+def versions(spec: Spec, depot_id: str, day: date) -> Day:
+    """All versions of a depot's day, also under its former ids, and all rows that were refused for it.
+
+    Raises NoUsableData when the lake knows nothing of this day, with what it knows of the depot.
+    """
+    lake = Lake(spec.lake_url)
+    former = stands(frame(lake, "aliases"), ["alias"])
+    names = [depot_id, *former.loc[former["depot_id"] == depot_id, "alias"]]
+    where = ds.field("depot_id").isin(names)
+    rows = lake.read("demand", where=where & (ds.field("date") == day)).to_pandas(date_as_object=False)
+    rows = rows.sort_values(["recorded_at", "row"], kind="stable")
+    refused = [row for name in names for row in held(spec, Picked(depot_id=name), states=STATES) if row.date == day]
+    if rows.empty and not refused:
+        raise NoUsableData(_nothing(lake, depot_id, names, day))
+    last = set(rows.groupby("depot_id").tail(1).index)
+    further = [name for name in rows.columns if name not in TABLES["demand"].names]
+    told = zip(rows.index, rows.to_dict("records"), strict=True)
+    found = tuple(_version(row, index in last, further) for index, row in told)
+    return Day(depot_id, day, found, tuple(sorted(refused, key=lambda row: row.recorded_at)))
+
+
+def _version(row: dict[Any, Any], counts: bool, further: list[str]) -> Version:
+    return Version(
+        depot_id=row["depot_id"],
+        recorded_at=row["recorded_at"].to_pydatetime().astimezone(UTC),
+        demand=None if pd.isna(row["demand"]) else float(row["demand"]),
+        open=None if pd.isna(row["open"]) else bool(row["open"]),
+        covariates={name: row[name] for name in further if not pd.isna(row[name])},
+        source=row["source"],
+        row=int(row["row"]),
+        batch=row["batch"],
+        counts=counts,
+    )
+
+
+def _nothing(lake: Lake, depot_id: str, names: list[str], day: date) -> str:
+    days = lake.read("demand", where=ds.field("depot_id").isin(names), columns=["date"])["date"].to_pylist()
+    if days:
+        return f"nothing is known of depot {depot_id!r} on {day}; its readings run from {min(days)} to {max(days)}"
+    known = lake.read("demand", columns=["depot_id"], codes=True)["depot_id"].unique().to_pylist()
+    return f"no depot {depot_id!r} is known{nearest(depot_id, known)}; the lake holds {len(known):,} depots"

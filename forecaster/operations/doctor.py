@@ -1,0 +1,306 @@
+"""Say what is installed and what state a pipeline is in, and what to do where something is missing."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from forecaster.config.credentials import hide
+from forecaster.errors import BundleError, LakeError, LedgerError, NoLedger
+
+if TYPE_CHECKING:
+    from forecaster.config import Spec
+    from forecaster.ledger.store import Ledger
+
+SHOWN = ("numpy", "pandas", "pyarrow", "deltalake", "onnxruntime", "pydantic", "sqlalchemy")
+EXTRAS = {
+    "train": "training",
+    "flows": "`forecaster run`",
+    "dashboard": "`forecaster serve`",
+    "postgres": "PostgreSQL sources",
+    "object-store": "sources on an object store",
+}
+GIB = 2**30
+LITTLE_MEMORY, LITTLE_DISK = 4, 2  # GiB
+DEVICE_SECONDS = 60
+STALE = timedelta(hours=36)
+KILLED = ", but it was killed, or its machine went down; the next run closes it"
+REGISTRY_SECONDS = 60
+_REGISTRY = """
+import sys, mlflow
+try:
+    mlflow.MlflowClient().search_experiments(max_results=1)
+except Exception as error:
+    sys.exit(f"{type(error).__name__}: {str(error).splitlines()[0]}")
+"""
+_AT_ONCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
+_DEVICES = """
+import jax
+from forecaster.model.network import gru_cpu
+print(*dict.fromkeys(f'{d.platform} {d.device_kind}' for d in jax.devices()), sep=', ')
+print(gru_cpu.compiler() or '')
+"""
+
+
+@dataclass(frozen=True)
+class Sign:
+    """One thing looked at. `warn` and `broken` say the next step; with `broken` nothing can run."""
+
+    state: Literal["ok", "warn", "broken"]
+    topic: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.state:6}  {self.topic:14} {self.text}"
+
+
+def examine(spec: Spec | None, *, now: datetime, port: int = 8000) -> Iterator[Sign]:
+    """Look at the installation and the machine, and, given its file, at a pipeline; nothing is changed."""
+    yield _python()
+    yield from _packages()
+    yield from _devices()
+    yield _machine()
+    yield _disk(spec.state_folder if spec else Path.cwd())
+    yield _port(port)
+    if spec is not None:
+        yield Sign(
+            "ok", "pipeline", f"{spec.name}, digest {spec.digest[:12]}; `forecaster check FILE` tries its sources"
+        )
+        yield from _lake(spec)
+        yield from _ledger(spec, now)
+        yield from _registry(spec)
+
+
+def _python() -> Sign:
+    found = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
+    if not (3, 11) <= sys.version_info[:2] <= (3, 12):
+        return Sign("warn", "python", f"{found}; wanted 3.11 or 3.12: make the environment anew with one of them")
+    return Sign("ok", "python", found)
+
+
+def _packages() -> Iterator[Sign]:
+    wanted = _wanted()
+    if wanted is None:
+        yield Sign("warn", "packages", "forecaster itself is not installed: `pip install .` where pyproject.toml is")
+        return
+    missing = [name for name in wanted[""] if _version(name) is None]
+    if missing:
+        yield Sign("broken", "packages", f"missing {', '.join(missing)}: pip install --force-reinstall forecaster")
+    else:
+        shown = ", ".join(f"{name} {_version(name)}" for name in SHOWN)
+        yield Sign("ok", "packages", f"forecaster {version('forecaster')}; {shown}")
+    for extra, purpose in EXTRAS.items():
+        missing = [name for name in wanted[extra] if _version(name) is None]
+        if missing:
+            step = f"for {purpose}: pip install 'forecaster[{extra}]'"
+            yield Sign("warn", f"[{extra}]", f"missing {', '.join(missing)}; {step}")
+        else:
+            yield Sign("ok", f"[{extra}]", ", ".join(f"{name} {_version(name)}" for name in wanted[extra]))
+
+
+def _wanted() -> dict[str, list[str]] | None:
+    """Extra → the packages it asks for; the base install is the extra ""."""
+    try:
+        lines = requires("forecaster") or []
+    except PackageNotFoundError:
+        return None
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for line in lines:
+        extra = re.search(r"""extra\s*==\s*["']([\w-]+)""", line)
+        found[extra[1] if extra else ""] += re.findall(r"^[\w.-]+", line)
+    return found
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _devices() -> Iterator[Sign]:
+    """Where JAX would train; asked in a process of its own, since importing it takes seconds."""
+    if _version("jax") is None:
+        return
+    try:
+        asked = subprocess.run(
+            [sys.executable, "-c", _DEVICES], capture_output=True, text=True, timeout=DEVICE_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        yield Sign(
+            "warn", "devices", f"JAX did not answer within {DEVICE_SECONDS} s; JAX_PLATFORMS=cpu does without a GPU"
+        )
+        return
+    if asked.returncode != 0:
+        why = (asked.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        yield Sign("warn", "devices", f"JAX finds no device: {why}; JAX_PLATFORMS=cpu does without a GPU")
+        return
+    *_, found, compiler = asked.stdout.replace("cpu cpu", "the CPU").splitlines()  # what plugins say comes first
+    if shutil.which("nvidia-smi") and "gpu" not in found and "cuda" not in found:
+        step = "pip install 'jax[cuda12]' in the version that is installed"
+        yield Sign("warn", "devices", f"JAX trains on {found}, though this machine has a GPU: {step}")
+    else:
+        yield Sign("ok", "devices", f"JAX trains on {found}")
+    if found == "the CPU" and compiler:
+        yield Sign("ok", "compiler", f"{compiler} compiles the recurrence for this processor")
+    elif found == "the CPU":
+        step = "install one ('apt install g++' on Debian), or name one in CXX"
+        yield Sign(
+            "warn", "compiler", f"no C++ compiler, without which training takes up to half as long again: {step}"
+        )
+
+
+def _machine() -> Sign:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / GIB
+    limit = Path("/sys/fs/cgroup/memory.max")  # of a container
+    if limit.exists() and (text := limit.read_text().strip()).isdigit():
+        memory = min(memory, int(text) / GIB)
+    found = f"{cores} CPU cores, {memory:.1f} GiB memory"
+    if memory < LITTLE_MEMORY:
+        return Sign("warn", "machine", f"{found}; training wants {LITTLE_MEMORY} GiB: fewer training.members take less")
+    return Sign("ok", "machine", found)
+
+
+def _disk(folder: Path) -> Sign:
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    free = shutil.disk_usage(there).free / GIB
+    found = f"{folder}: {free:.1f} GiB free"
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        return Sign(
+            "broken", "disk", f"{folder} cannot be written; wanted a folder of yours (`state` in the pipeline file)"
+        )
+    if free < LITTLE_DISK:
+        return Sign("warn", "disk", f"{found}; wanted {LITTLE_DISK}: make room, or move `state` of the pipeline file")
+    return Sign("ok", "disk", found)
+
+
+def _port(port: int) -> Sign:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return Sign(
+            "warn", "port", f"{port} is taken, by a page perhaps; `forecaster serve FILE --port {port + 1}` works"
+        )
+    return Sign("ok", "port", f"{port} is free for `forecaster serve`")
+
+
+def _lake(spec: Spec) -> Iterator[Sign]:
+    from forecaster.lake import NOT_THERE, Lake
+
+    try:
+        for table, number in Lake(spec.lake_url).versions().items():
+            if number != NOT_THERE:
+                yield Sign("ok", "lake", f"{table}: {_rows(spec, table):,} rows, version {number}")
+            elif table == "demand":
+                yield Sign("warn", "lake", f"nothing at {spec.lake_url} yet: the first `forecaster run FILE` fills it")
+    except LakeError as error:
+        yield Sign("broken", "lake", str(error))
+
+
+def _rows(spec: Spec, table: str) -> int:
+    """How many rows a table has, as the ends of its files say it: none is read. Raises LakeError."""
+    from deltalake import DeltaTable
+
+    try:
+        return int(DeltaTable(f"{spec.lake_url.rstrip('/')}/{table}").to_pyarrow_dataset().count_rows())
+    except Exception as error:  # delta-rs raises bare ones, too
+        step = "restore the folder from a backup, or move it aside and ingest again"
+        raise LakeError(f"lake table '{table}' at {spec.lake_url}: rows cannot be counted: {error}; {step}") from error
+
+
+def _ledger(spec: Spec, now: datetime) -> Iterator[Sign]:
+    from forecaster.ledger.store import Ledger
+
+    try:
+        with Ledger.open_reader(spec.ledger_url) as ledger:
+            yield from _nights(spec, ledger, now)
+    except NoLedger as error:
+        yield Sign("warn", "ledger", str(error))
+    except LedgerError as error:
+        yield Sign("broken", "ledger", str(error))
+
+
+def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Sign]:
+    from forecaster.ledger.tables import REVISION
+
+    yield Sign("ok", "ledger", f"revision {REVISION}")
+    for run in ledger.runs(spec.name, limit=1, nights=True):
+        text = f"{run.run_id}, begun {_when(run.started_at, spec)}: {run.outcome}"
+        text += f" (exit code {run.exit_code})" if run.exit_code is not None else ""
+        lost = ledger.seems_killed(run, now)
+        text += KILLED if lost else ""
+        good = run.outcome in ("running", "published") and not lost
+        yield Sign("ok" if good else "warn", "last run", text + (f"; {run.message}" if run.message else ""))
+    head = ledger.current(spec.name)
+    if head is None:
+        yield Sign("warn", "published", "nothing yet: `forecaster run FILE` publishes, also without a model")
+    else:
+        text = f"{_when(head.published_at, spec)}, tier {head.tier}, {head.model}, cutoff {head.cutoff}"
+        if now - head.published_at > STALE:
+            yield Sign("warn", "published", f"{text}; that is old: does the schedule run?")
+        elif head.tier == "fallback":
+            yield Sign("warn", "published", f"{text}; no model forecasts: see why the last run admitted none")
+        else:
+            yield Sign("ok", "published", text)
+    yield _champion(spec, ledger)
+
+
+def _champion(spec: Spec, ledger: Ledger) -> Sign:
+    from forecaster.serving import bundle
+
+    reigning = ledger.champion(spec.name)
+    if reigning is None:
+        return Sign("warn", "champion", "none yet: seasonal naive forecasts until the gate admits a model")
+    text = f"{reigning.bundle_digest}, since {_when(reigning.at, spec)}: {reigning.reason}"
+    try:
+        bundle.of(spec.state_folder / "bundles" / reigning.bundle_digest, spec.state_folder)
+    except BundleError as error:
+        return Sign(
+            "warn", "champion", f"{text}; seasonal naive forecasts instead, as its bundle is of no use: {error}"
+        )
+    return Sign("ok", "champion", text)
+
+
+def _registry(spec: Spec) -> Iterator[Sign]:
+    """Whether MLflow answers, which a process of its own finds out as for the devices, and what it has yet to hear."""
+    from forecaster.registry import outbox
+
+    if _version("mlflow") is None:
+        return
+    place, waiting = hide(spec.registry_url), len(outbox.waiting(spec))
+    late = f"; the next night tells it of {waiting:,} earlier run{'s' * (waiting > 1)}" if waiting else ""
+    file = Path(spec.registry_url.removeprefix("sqlite:///"))
+    if spec.registry_url.startswith("sqlite:///") and not file.exists():
+        yield Sign("warn", "registry", f"none at {place} yet: the first `forecaster run FILE` makes it{late}")
+        return
+    environment = {**_AT_ONCE, **os.environ, "MLFLOW_TRACKING_URI": spec.registry_url}
+    command = [sys.executable, "-c", _REGISTRY]
+    try:
+        asked = subprocess.run(
+            command, capture_output=True, text=True, timeout=REGISTRY_SECONDS, check=False, env=environment
+        )
+        why = (asked.stderr.strip().splitlines() or ["it said nothing"])[-1] if asked.returncode else ""
+    except subprocess.TimeoutExpired:
+        why = f"no answer within {REGISTRY_SECONDS} s"
+    if why:
+        step = "nights go on without it, and it is told later"
+        yield Sign("warn", "registry", f"MLflow at {place} cannot be read: {hide(why[:500])}; {step}{late}")
+    else:
+        yield Sign("warn" if waiting else "ok", "registry", f"MLflow at {place} answers{late}")
+
+
+def _when(instant: datetime, spec: Spec) -> str:
+    return f"{instant.astimezone(spec.zone):%Y-%m-%d %H:%M}"

@@ -1,0 +1,165 @@
+"""Who forecasts best: a fresh model, the champion and the baselines, on the same days that none of them saw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+
+from forecaster.config import Spec
+from forecaster.core.panel import Candidate, Forecast, Panel, Scores
+from forecaster.core.progress import Night as Progress
+from forecaster.demand.history.past_panels import Past
+from forecaster.demand.history.point_in_time import know
+from forecaster.demand.panel import build as panels
+from forecaster.evaluation import backtest, baselines
+from forecaster.evaluation.backtest import Predictor, cutoffs
+from forecaster.evaluation.paired_test import difference
+from forecaster.ledger.store import Ledger
+from forecaster.model.fitting.train import VALIDATION
+from forecaster.staffing import cost_backtest
+from forecaster.staffing.cost_backtest import Bills
+from forecaster.training import backtest as judging
+from forecaster.training import export, fit_candidate, train
+
+RETRAINED = "retrained"
+COLUMNS = {"mape": "MAPE", "wape": "WAPE", "mase": "MASE", "bias": "bias", "wql": "WQL", "coverage": "80 % covers"}
+_PLAIN = ("mase", "wql")  # no share
+
+
+@dataclass(frozen=True)
+class Board:
+    """The scores, the best first, and in a sentence who wins."""
+
+    metric: str
+    scores: tuple[Scores, ...]
+    days: str
+    verdict: str
+    rosters: Bills | None = None  # what rosters made of the candidate's forecasts would have cost
+
+    def lines(self) -> list[str]:
+        """A table for a screen."""
+        width = max(len(each.model) for each in self.scores)
+        shown = [f"{'':{width}}  " + "  ".join(f"{name:>11}" for name in COLUMNS.values())]
+        for each in self.scores:
+            values = (_told(name, each.metrics[name]) for name in COLUMNS)
+            shown.append(f"{each.model:{width}}  " + "  ".join(f"{value:>11}" for value in values))
+        return shown
+
+    def to_json(self) -> dict[str, object]:
+        compared = [
+            {"model": each.model, **{k: v if v == v else None for k, v in each.metrics.items()}} for each in self.scores
+        ]
+        found: dict[str, object] = {
+            "metric": self.metric,
+            "days": self.days,
+            "models": compared,
+            "verdict": self.verdict,
+        }
+        return {**found, "staffing": self.rosters.to_json()} if self.rosters else found
+
+
+def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = False) -> Board:
+    """Train a model on what lies before the held-out days, and hold it and its rivals against them; changes nothing.
+    With `staffing` also what rosters of these days would have cost.
+
+    Raises MissingExtra where a declared baseline is not installed, NoUsableData where the lake holds too little.
+    """
+    for name in spec.backtest.baselines:
+        baselines.ready(name)
+    with progress.stage("panel"):
+        knowledge = know(spec, as_of=as_of)
+        panel = panels.build(knowledge, spec)
+    seen = Past(knowledge, panel, spec)
+    with progress.stage("train"):
+        first = fit_candidate.rolling(_trained(panel, spec, seen, None, progress), panel, spec, seen=seen)
+        models: dict[str, Predictor] = {judging.CANDIDATE: first}
+        if spec.backtest.retrain_days:
+            models[RETRAINED] = _retrained(first, panel, spec, seen, progress)
+    with progress.stage("backtest"), Ledger.open(spec.ledger_url) as ledger:
+        reigning = ledger.champion(spec.name)
+        folder = export.bundle_folder(spec) / reigning.bundle_digest if reigning else None
+        scores, troubles = judging.backtest(
+            models, folder, panel, knowledge, spec, seen=seen, on_model=lambda name: progress.advance(0, name)
+        )
+        rosters = _rosters(models[judging.CANDIDATE], scores, panel, seen, spec, progress) if staffing else None
+    for trouble in troubles:
+        progress.say(trouble)
+    days = [
+        day for fold in scores[judging.CANDIDATE].folds for day in fold.forecast.target_dates if day <= panel.cutoff
+    ]
+    return Board(
+        spec.gate.metric,
+        tuple(ranked(scores, spec.gate.metric)),
+        f"{min(days)} to {max(days)}",
+        winner(scores, spec.gate.metric),
+        rosters,
+    )
+
+
+def _rosters(
+    predict: Predictor, scores: Mapping[str, Scores], panel: Panel, seen: Past, spec: Spec, progress: Progress
+) -> Bills:
+    """What rosters of the held-out days would have cost; the first buffers are chosen on the days that calibrated the
+    candidate, which it was not trained on either."""
+    progress.advance(0, "rosters")
+    first = seen(cutoffs(panel, spec.backtest.days, spec.backtest.every)[0])
+    earlier = backtest.folds(predict, first, cutoffs(first, VALIDATION), seen)
+    return cost_backtest.replay(scores[judging.CANDIDATE].folds, earlier, panel, seen, spec)
+
+
+def _trained(panel: Panel, spec: Spec, seen: Past, cutoff: date | None, progress: Progress) -> Candidate:
+    return fit_candidate.fit(
+        panel,
+        spec,
+        seen=seen,
+        cutoff=cutoff,
+        checkpoints=_checkpoints(panel, spec, seen, cutoff),
+        on_epoch=lambda e: progress.advance(e.number / e.of, f"epoch {e.number}/{e.of}  loss {e.loss:.4f}"),
+        on_trouble=progress.say,
+    )
+
+
+def _checkpoints(panel: Panel, spec: Spec, seen: Past, cutoff: date | None) -> Path:
+    """The night's own where its training is this one, so that nothing is trained twice; else a folder that the next
+    night does not look into."""
+    same = cutoff is None and train.remembered(panel, spec, seen)
+    return fit_candidate.checkpoint_folder(spec) if same else spec.state_folder / "backtest" / "checkpoints"
+
+
+def _retrained(first: Predictor, panel: Panel, spec: Spec, seen: Past, progress: Progress) -> Predictor:
+    """The first model until `backtest.retrain_days` have passed, then one that is trained anew, and so on."""
+    at = cutoffs(panel, spec.backtest.days, spec.backtest.every)
+    reigns, since = [(at[0], first)], at[0]
+    for cutoff in at:
+        if (cutoff - since).days >= (spec.backtest.retrain_days or 0):
+            progress.say(f"           trained anew as of {cutoff}")
+            fitted = _trained(panel, spec, seen, cutoff, progress)
+            reigns.append((cutoff, fit_candidate.rolling(fitted, panel, spec, seen=seen, cutoff=cutoff)))
+            since = cutoff
+
+    def predict(given: Panel) -> Forecast:
+        return [model for cutoff, model in reigns if cutoff <= given.cutoff][-1](given)
+
+    return predict
+
+
+def ranked(scores: Mapping[str, Scores], metric: str) -> Sequence[Scores]:
+    """The best first; what is no number last."""
+    return sorted(
+        scores.values(), key=lambda each: (each.metrics[metric] != each.metrics[metric], each.metrics[metric])
+    )
+
+
+def winner(scores: Mapping[str, Scores], metric: str) -> str:
+    """Who wins against the second, and whether that is more than chance."""
+    first, second = ranked(scores, metric)[:2]
+    found = difference(first.folds, second.folds, first.scale, metric)
+    return found.sentence(first.model, second.model, metric) + "."
+
+
+def _told(name: str, value: float) -> str:
+    if value != value:
+        return "unknown"
+    return f"{value:.3f}" if name in _PLAIN else f"{value:+.1%}" if name == "bias" else f"{value:.1%}"

@@ -1,0 +1,205 @@
+"""Look at quarantined rows, and decide about them: let a row in as it stands, or set it aside for good.
+
+A decision is a row of its own with who, why and when; what was refused stays as it was. A released reading is known
+from the instant of its release on, so that runs as of an earlier instant see what was seen then.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from forecaster.config import Spec
+from forecaster.config.data_rules import RULES
+from forecaster.demand import readings
+from forecaster.demand.history import reading_versions
+from forecaster.demand.history.point_in_time import frame, latest
+from forecaster.demand.ingest import arrow, contract_of
+from forecaster.demand.sources import FAULT, FILE, ROW
+from forecaster.errors import SpecError
+from forecaster.lake import TABLES, Lake
+
+State = Literal["open", "settled", "released", "discarded"]
+STATES: tuple[State, ...] = get_args(State)
+SHORTEST = 4  # digits of an id that are enough to name it
+_MADE = {"release": "released", "discard": "discarded"}
+
+
+@dataclass(frozen=True)
+class Held:
+    """A quarantined row, and what was decided about it."""
+
+    id: str
+    depot_id: str
+    date: date | None
+    source: str
+    batch: str
+    row: int
+    rule: str
+    message: str
+    content: str  # the row as JSON
+    recorded_at: datetime
+    state: State  # settled: the source has told of this depot and day since, and was believed
+    by: str | None = None
+    reason: str | None = None
+    decided_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Picked:
+    """Which quarantined rows are meant: those of all that is given."""
+
+    ids: tuple[str, ...] = ()  # whole, or the first digits
+    rule: str | None = None
+    depot_id: str | None = None
+    batch: str | None = None
+
+
+def held(spec: Spec, picked: Picked | None = None, *, states: Sequence[State] = ("open",)) -> list[Held]:
+    """The quarantined rows that are meant and in one of the states, the newest first.
+
+    Raises SpecError for an id that names no row, or several; LakeError when the lake cannot be read.
+    """
+    lake, picked = Lake(spec.lake_url), picked or Picked()
+    rows = frame(lake, "quarantine")
+    if picked.ids:
+        rows = rows[rows["id"].isin([_whole(given, rows["id"]) for given in picked.ids])]
+    for name in ("rule", "depot_id", "batch"):
+        if (wanted := getattr(picked, name)) is not None:
+            rows = rows[rows[name] == wanted]
+    if rows.empty:
+        return []  # pandas joins no two columns of words of which both are empty
+    last = latest(frame(lake, "decisions"), ["id"]).set_index("id")
+    told = rows.join(last.rename(columns={"recorded_at": "decided_at"}), on="id")
+    told = told.assign(state=told["action"].map(_MADE).fillna(_open(told, lake)))
+    told = told[told["state"].isin(states)].sort_values(["recorded_at", "row"], ascending=[False, True], kind="stable")
+    return [_row(each) for each in told.to_dict("records")]
+
+
+def release(spec: Spec, picked: Picked, *, by: str, reason: str, now: datetime) -> list[Held]:
+    """Let open rows into the history, known from now on; returns them.
+
+    Each is held against the contract once more, but for the rule that it is released from. Raises SpecError, and
+    changes nothing, when one of them cannot be read as it stands, or when none is meant.
+    """
+    rows, lake = _wanted(spec, picked), Lake(spec.lake_url)
+    instant = int(pd.Timestamp(now).as_unit("us").asm8.astype(np.int64))
+    contract = contract_of(
+        spec,
+        lake,
+        _standing(lake) if spec.depots else None,
+        frame(lake, "aliases"),
+        now=now,
+        waived={base(row.id): instant for row in rows},
+    )
+    taken = [contract.sort(_block(row)) for row in rows]
+    if refused := [found.refused["message"].iloc[0] for found in taken if len(found.refused)]:
+        raise SpecError(
+            f"{len(refused)} of {len(rows)} rows cannot be released as they stand, so none was: {refused[0]}; "
+            "correct them at their source, which is read again tonight"
+        )
+    parts = [found.taken.assign(recorded_at=instant, batch=row.batch) for found, row in zip(taken, rows, strict=True)]
+    for batch, part in readings.together(parts).groupby("batch", observed=True):
+        one = reading_versions.latest(part.drop(columns="batch"))
+        new = reading_versions.fresh(one, _known(lake, one), declared=False, now=instant)
+        lake.append("demand", arrow(one.assign(recorded_at=new.recorded_at)[new.new], batch=str(batch)))
+    _decide(lake, rows, "release", by, reason, now)
+    return rows
+
+
+def discard(spec: Spec, picked: Picked, *, by: str, reason: str, now: datetime) -> list[Held]:
+    """Set open rows aside for good: they stay where they are, and no night tells of them again; returns them.
+
+    Raises SpecError when none is meant.
+    """
+    rows = _wanted(spec, picked)
+    _decide(Lake(spec.lake_url), rows, "discard", by, reason, now)
+    return rows
+
+
+def base(identity: str) -> str:
+    """The id that rows alike have in common."""
+    return identity.partition("-")[0]
+
+
+def _wanted(spec: Spec, picked: Picked) -> list[Held]:
+    if picked == Picked():
+        raise SpecError("nothing says which rows are meant; wanted ids, or --rule, --depot or --batch")
+    if picked.rule is not None and picked.rule not in (*RULES, "batch_stopped"):
+        raise SpecError(f"--rule: found {picked.rule!r}, wanted one of {', '.join(RULES)}")
+    rows = held(spec, picked, states=("open", "settled"))
+    if not rows:
+        raise SpecError("no open row of the quarantine is meant; `forecaster quarantine list` shows which there are")
+    return rows
+
+
+def _decide(lake: Lake, rows: Sequence[Held], action: str, by: str, reason: str, now: datetime) -> None:
+    told = [{"id": row.id, "action": action, "by": by, "reason": reason, "recorded_at": now} for row in rows]
+    lake.append("decisions", pa.Table.from_pylist(told, schema=TABLES["decisions"]))
+
+
+def _block(row: Held) -> pd.DataFrame:
+    """The row as its source gave it."""
+    content = {name: [value] for name, value in json.loads(row.content).items()}
+    return pd.DataFrame({**content, ROW: [row.row], FAULT: [""], FILE: pd.Categorical([row.source])})
+
+
+def _known(lake: Lake, rows: pd.DataFrame) -> pd.DataFrame:
+    days = pa.array(sorted({*rows["day"]}), pa.int32()).cast(pa.date32())
+    depots = list(rows["depot_id"].astype("str").unique())
+    where = ds.field("date").isin(days) & ds.field("depot_id").isin(depots)
+    return readings.from_table(lake.read("demand", where=where))
+
+
+def _standing(lake: Lake) -> pd.DataFrame:
+    return latest(frame(lake, "depots"), ["depot_id"])
+
+
+def _open(rows: pd.DataFrame, lake: Lake) -> Any:
+    """open, or settled where the history has a reading of the same depot and day recorded since."""
+    dated = rows[rows["date"].notna() & (rows["depot_id"] != "")]
+    if dated.empty:
+        return pd.Series("open", rows.index)
+    days = dated["date"].to_numpy("datetime64[D]")
+    where = (ds.field("date") >= days.min().item()) & (ds.field("date") <= days.max().item())
+    depots = dated["depot_id"].unique()
+    if len(depots) <= 1000:
+        where &= ds.field("depot_id").isin(list(depots))
+    columns = ["depot_id", "date", "recorded_at"]
+    told = lake.read("demand", where=where & ds.field("demand").is_valid(), columns=columns)
+    last = told.group_by(["depot_id", "date"]).aggregate([("recorded_at", "max")])
+    since = last.set_column(1, "date", pc.cast(last["date"], pa.timestamp("s"))).to_pandas()
+    found = rows[["depot_id", "date", "recorded_at"]].merge(since, how="left", on=["depot_id", "date"])
+    settled = (found["recorded_at_max"] > found["recorded_at"]).to_numpy()
+    return pd.Series(np.where(settled, "settled", "open"), rows.index)
+
+
+def _whole(given: str, ids: pd.Series[str]) -> str:
+    """The id that was meant by its first digits."""
+    if (ids == given).any():
+        return given
+    found = list(ids[ids.str.startswith(given)].unique()) if len(given) >= SHORTEST else []
+    if len(found) == 1:
+        return str(found[0])
+    told = f"{len(found)} rows begin so: {', '.join(found[:5])}" if found else "no quarantined row has such an id"
+    if len(given) < SHORTEST:
+        told = f"wanted at least its first {SHORTEST} digits"
+    raise SpecError(f"found id {given!r}, but {told}; `forecaster quarantine list` shows them")
+
+
+def _row(each: dict[Any, Any]) -> Held:
+    known: dict[str, Any] = {name: None if value is pd.NaT or value != value else value for name, value in each.items()}
+    for name in ("date", "recorded_at", "decided_at"):
+        if isinstance(moment := known[name], pd.Timestamp):
+            known[name] = moment.date() if name == "date" else moment.to_pydatetime().astimezone(UTC)
+    del known["action"]
+    return Held(**known)

@@ -1,0 +1,127 @@
+"""Bring back what a backup holds: into an empty place, or, when told to, in place of what is there.
+
+Every file is compared with its digest before anything is touched. The ledger comes last, in one transaction: until then
+nothing on the page has changed, and a restore that was killed is begun again.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from forecaster.config import Spec
+from forecaster.errors import BackupError, Busy
+from forecaster.ledger import connect, lease, tables
+from forecaster.operations import backup
+from forecaster.operations.backup import KEPT, LAKE, LEDGER, STATE, Manifest
+from forecaster.serving import keys
+from forecaster.serving.keys import FOLDER, PUBLIC
+
+LEAP = 10_000
+"""Numbers of publications that are left out: those given since the backup may still be in some browser's cache."""
+BROUGHT = f"restored-{{}}{PUBLIC}"  # a public key of a backup, by its digest: beside those of this machine
+
+
+def restore(spec: Spec, folder: Path, *, replace: bool = False) -> Manifest:
+    """Bring ledger, lake and bundles back; with `replace` in place of what is there.
+
+    Raises BackupError where the backup is not whole, is of another pipeline, or something is there; Busy where a run
+    is at work; LedgerError where the ledger cannot be written or the backup's is younger than this program.
+    """
+    found = backup.read(folder)
+    if found.pipeline != spec.name:
+        raise BackupError(f"{folder}: found a backup of {found.pipeline}, wanted one of {spec.name}")
+    target = connect.writer(spec.ledger_url)
+    try:
+        with connect.ours(spec.ledger_url), target.begin() as write:
+            _free(write, spec)
+            if not replace and (there := [*_there(write, spec)]):
+                raise BackupError(
+                    f"found {', '.join(there)}, wanted an empty place; `--replace` puts the backup in its place"
+                )
+        _files(spec, folder, found)
+        with tempfile.TemporaryDirectory() as beside:
+            copy = shutil.copy(folder / LEDGER, Path(beside) / LEDGER)
+            source = connect.writer(f"sqlite:///{copy}")  # which brings one of an older version to ours
+            with connect.ours(spec.ledger_url), source.begin() as read, target.begin() as write:
+                _free(write, spec)
+                _rows(read, write)
+            source.dispose()
+    except OSError as error:
+        raise BackupError(f"{folder}: cannot be restored: {error}; try again with --replace") from error
+    finally:
+        target.dispose()
+    return found
+
+
+def _free(write: sa.Connection, spec: Spec) -> None:
+    """Raises Busy where a run is at work."""
+    standing = lease.held(write, spec.name)
+    if standing is not None and not lease.is_gone(standing.holder) and standing.expires_at > datetime.now(UTC):
+        raise Busy(standing.sentence(spec.zone))
+
+
+def _there(write: sa.Connection, spec: Spec) -> Iterator[str]:
+    """What a restore would overwrite."""
+    if runs := write.execute(sa.select(sa.func.count()).select_from(tables.runs)).scalar_one():
+        yield f"{runs:,} runs in the ledger"
+    store, root = backup.store_of(spec.lake_url)
+    if store.exists(root) and store.find(root):
+        yield f"a lake at {spec.lake_url}"
+    if any((spec.state_folder / "bundles").glob("*")):
+        yield f"bundles in {spec.state_folder}"
+
+
+def _files(spec: Spec, folder: Path, found: Manifest) -> None:
+    store, root = backup.store_of(spec.lake_url)
+    if store.exists(root):
+        store.rm(root, recursive=True)
+    for kind in KEPT:
+        shutil.rmtree(spec.state_folder / kind, ignore_errors=True)
+    for name in found.files:
+        top, _, rest = name.partition("/")
+        if top == LAKE:
+            store.makedirs(store._parent(f"{root}/{rest}"), exist_ok=True)
+            with (folder / name).open("rb") as given, store.open(f"{root}/{rest}", "wb") as into:
+                backup.poured(given, into)
+        elif top == STATE:
+            _place(folder / name, spec.state_folder / rest)
+
+
+def _place(file: Path, to: Path) -> None:
+    if to.parent.name != FOLDER:
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, to)
+        return
+    to.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if to.name in backup.SECRETS:
+        keys.place(to, file.read_bytes())  # a machine that has one goes on with its own
+    else:
+        shutil.copyfile(file, to.with_name(BROUGHT.format(backup.digest_of(file)[:8])))
+
+
+def _rows(read: sa.Connection, write: sa.Connection) -> None:
+    for table in reversed(tables.metadata.sorted_tables):
+        write.execute(table.delete())
+    backup.copy_rows(read, write)
+    for table in tables.metadata.sorted_tables:
+        if table.dialect_options["sqlite"]["autoincrement"]:
+            _count_on(write, table, LEAP if table is tables.publications else 0)
+
+
+def _count_on(write: sa.Connection, table: sa.Table, leap: int) -> None:
+    """Let the numbers of further rows begin after those that are there."""
+    [key] = table.primary_key.columns
+    highest = write.execute(sa.select(sa.func.coalesce(sa.func.max(key), 0))).scalar_one() + leap
+    if write.dialect.name == "postgresql":
+        of = {"table": table.name, "key": key.name, "highest": max(highest, 1)}
+        write.execute(sa.text("select setval(pg_get_serial_sequence(:table, :key), :highest)"), of)
+    else:
+        write.execute(
+            sa.text("update sqlite_sequence set seq = :seq where name = :name"), {"seq": highest, "name": table.name}
+        )

@@ -1,0 +1,101 @@
+"""Remove what has been kept long enough, as the pipeline file declares it; what is in use stays, however old.
+
+Called while no other run is at work. Everything removed could be made again, or nobody reads it any more.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from forecaster.config import Spec
+from forecaster.lake import TABLES, Lake
+from forecaster.ledger.store import Ledger
+from forecaster.serving.bundle import MANIFEST
+
+LEFTOVER = timedelta(days=1)  # of a writer that was killed; a living one renames within minutes
+
+
+@dataclass(frozen=True)
+class Tidied:
+    """How many of each kind were removed, and the lake's files before and after."""
+
+    bundles: int
+    checkpoints: int
+    caches: int
+    leftovers: int
+    runs: int
+    files: tuple[int, int]
+
+    def sentence(self) -> str:
+        return (
+            f"removed {self.bundles} bundles that never reigned, {self.checkpoints} checkpoints, {self.caches} cached "
+            f"files and traces, {self.leftovers} leftovers, {self.runs} old runs; the lake has {self.files[1]} files, "
+            f"had {self.files[0]}"
+        )
+
+
+def tidy(spec: Spec, *, now: datetime, keep: str) -> Tidied:
+    """Remove what is older than its retention; `keep` is the run that does it.
+
+    Raises LakeError or LedgerError where they cannot be read, or the ledger cannot be written.
+    """
+    state, kept = spec.state_folder, spec.retention
+    with Ledger.open(spec.ledger_url) as ledger:
+        reigned = {each.bundle_digest for each in ledger.promotions(spec.name)}
+        head = ledger.current(spec.name)
+        in_use = reigned | {head.bundle_digest if head else None}
+        runs = ledger.forget_runs(spec.name, before=now - timedelta(days=kept.runs), keep=keep)
+    lake = Lake(spec.lake_url)
+    before = lake.files()
+    for table in TABLES:
+        lake.tidy(table, hours=24 * kept.lake)
+    bundles = (each for each in (state / "bundles").glob("*") if each.name not in in_use and _is_of(spec, each))
+    caches = [each for kind in ("jax_cache", "profiles", "graphs") for each in (state / kind).glob("*")]
+    checkpoints = [each for of in (state, state / "backtest") for each in (of / "checkpoints").glob("*")]
+    return Tidied(
+        bundles=_remove(bundles, now - timedelta(days=kept.bundles)),
+        checkpoints=_remove(checkpoints, now - timedelta(days=kept.checkpoints)),
+        caches=_remove(caches, now - timedelta(days=kept.caches)),
+        leftovers=_remove(_leftovers(state), now - LEFTOVER),
+        runs=runs,
+        files=(before, lake.files()),
+    )
+
+
+def sweep(spec: Spec) -> None:
+    """Remove what a killed run has left half written; its lease must be this process's by now."""
+    _remove(_leftovers(spec.state_folder), None)
+
+
+def _is_of(spec: Spec, bundle: Path) -> bool:
+    """Whether a folder is a whole bundle of this pipeline: others may share the folder."""
+    try:
+        return bool(json.loads((bundle / MANIFEST).read_text("utf-8"))["pipeline"] == spec.name)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _leftovers(state: Path) -> Iterator[Path]:
+    for folder in ("registry_waiting", "bundles"):
+        yield from (each for each in (state / folder).glob("*") if _unfinished(each))
+
+
+def _unfinished(path: Path) -> bool:
+    """Whether it is what a writer makes beside, before it renames it."""
+    return path.name.startswith(".") or path.name.endswith(".new")
+
+
+def _remove(paths: Iterable[Path], before: datetime | None) -> int:
+    """Remove what was last changed before an instant, or all; returns how many there were."""
+    old = [each for each in paths if before is None or each.lstat().st_mtime < before.timestamp()]
+    for each in old:
+        if each.is_dir() and not each.is_symlink():
+            shutil.rmtree(each)
+        else:
+            each.unlink()
+    return len(old)

@@ -1,0 +1,1 @@
+"""Planners' numbers: overrides, what-if, and what both were worth."""

@@ -1,0 +1,101 @@
+"""The book of overrides: who changed which day, when, why and until when; nothing in it is ever changed or deleted.
+
+A withdrawal is a row of its own. `override_results` beside it holds what follows from the publications: the model's
+number in the last one before the day, and what came. Every function works on a connection whose transaction the caller
+holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import date, datetime
+
+import sqlalchemy as sa
+
+from forecaster.errors import OverrideError
+from forecaster.ledger import tables
+from forecaster.planning.overrides import Override, Wish
+from forecaster.planning.value_added import Result
+
+
+def write(connection: sa.Connection, pipeline: str, wish: Wish, at: datetime) -> Override:
+    """Write an override down; it takes the place of an earlier one of the same depot and day."""
+    row = {"pipeline": pipeline, "at": at, "depot_id": wish.depot_id, "target_date": wish.target_date}
+    row |= {"orders": wish.orders, "reason": wish.reason, "note": wish.note, "by": wish.by, "until": wish.last}
+    key = connection.execute(tables.overrides.insert().values(**row)).inserted_primary_key
+    assert key is not None
+    return _one(connection, pipeline, key[0])
+
+
+def withdraw(
+    connection: sa.Connection, pipeline: str, override_id: int, *, by: str, note: str, at: datetime
+) -> Override:
+    """Take an override back. Raises OverrideError for one that is not there, or was withdrawn before."""
+    found = _one(connection, pipeline, override_id)
+    if found.withdrawn is not None:
+        raise OverrideError(f"override {override_id} was withdrawn on {found.withdrawn:%Y-%m-%d %H:%M} UTC already")
+    connection.execute(tables.withdrawals.insert().values(override_id=override_id, at=at, by=by, note=note))
+    return _one(connection, pipeline, override_id)
+
+
+def overrides(connection: sa.Connection, pipeline: str, since: date | None = None) -> tuple[Override, ...]:
+    """Every override, withdrawn ones too, the oldest first; with `since` only of this day and later ones."""
+    query = _query(pipeline)
+    if since is not None:
+        query = query.where(tables.overrides.c.target_date >= since)
+    return tuple(Override(**row) for row in connection.execute(query.order_by(tables.overrides.c.id)).mappings())
+
+
+def begun(connection: sa.Connection, pipeline: str) -> bool:
+    """Whether there ever was an override."""
+    query = sa.select(tables.overrides.c.id).where(tables.overrides.c.pipeline == pipeline).limit(1)
+    return connection.execute(query).first() is not None
+
+
+def keep_results(connection: sa.Connection, pipeline: str, ahead: Collection[date], model: Mapping[int, float]) -> None:
+    """Note what the model says in the place of each published override, and forget overrides of these days that no
+    longer are: `model` is override → the model's median."""
+    book, results = tables.overrides.c, tables.override_results
+    own = sa.select(book.id).where(book.pipeline == pipeline, book.target_date.in_(list(ahead)))
+    connection.execute(results.delete().where(results.c.override_id.in_(own)))
+    rows = [{"override_id": number, "model_orders": float(orders)} for number, orders in model.items()]
+    if rows:
+        connection.execute(results.insert(), rows)
+
+
+def open_results(connection: sa.Connection, pipeline: str, cutoff: date) -> dict[int, tuple[str, date]]:
+    """Override → depot and day of those that were published, whose day is over."""
+    book = tables.overrides.c
+    query = sa.select(book.id, book.depot_id, book.target_date).join(tables.override_results)
+    found = connection.execute(query.where(book.pipeline == pipeline, book.target_date <= cutoff))
+    return {number: (depot, day) for number, depot, day in found}
+
+
+def settle(connection: sa.Connection, came: Mapping[int, float | None]) -> None:
+    """Note what came on the days of overrides, by override; None = not known, or the depot was closed."""
+    results = tables.override_results
+    for number, actual in came.items():
+        connection.execute(results.update().where(results.c.override_id == number).values(actual=actual))
+
+
+def results(connection: sa.Connection, pipeline: str) -> tuple[Result, ...]:
+    """The overrides whose days are over and known, in the order in which they were made."""
+    book, told = tables.overrides.c, tables.override_results.c
+    query = sa.select(book.by, book.reason, told.model_orders, book.orders, told.actual).join(tables.override_results)
+    query = query.where(book.pipeline == pipeline, told.actual.is_not(None)).order_by(book.id)
+    return tuple(Result(*row) for row in connection.execute(query))
+
+
+def _query(pipeline: str) -> sa.Select[tuple[object, ...]]:
+    joined = tables.overrides.outerjoin(tables.withdrawals)
+    query = sa.select(tables.overrides, tables.withdrawals.c.at.label("withdrawn")).select_from(joined)
+    return query.where(tables.overrides.c.pipeline == pipeline)
+
+
+def _one(connection: sa.Connection, pipeline: str, override_id: int) -> Override:
+    row = connection.execute(_query(pipeline).where(tables.overrides.c.id == override_id)).mappings().one_or_none()
+    if row is None:
+        raise OverrideError(
+            f"override {override_id} is not in the ledger; wanted one that `forecaster overrides` lists"
+        )
+    return Override(**row)

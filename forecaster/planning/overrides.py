@@ -1,0 +1,100 @@
+"""Say what an override is, and which of them hold. `placing` puts them into a forecast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from zoneinfo import ZoneInfo
+
+from forecaster.errors import OverrideError
+from forecaster.ledger.publication import Publication, PublishedOverride
+from forecaster.ledger.records import Head
+
+MOST_ORDERS = 10_000_000  # which float32 still tells apart
+LONGEST = 500  # letters of a note
+
+Cell = tuple[str, date]  # a depot and a day
+
+
+@dataclass(frozen=True)
+class Override:
+    """A planner's number for a depot's day, as it was written down; `withdrawn` says whether it was taken back."""
+
+    id: int
+    at: datetime
+    pipeline: str
+    depot_id: str
+    target_date: date
+    orders: int
+    reason: str
+    note: str
+    by: str
+    until: date
+    withdrawn: datetime | None = None
+
+    def holds(self, day: date) -> bool:
+        """Does it hold for a publication as of a local day?"""
+        return self.withdrawn is None and day <= self.until
+
+    def shown(self, quantiles: Sequence[float]) -> PublishedOverride:
+        """As it is published beside the model's quantiles."""
+        return PublishedOverride(
+            self.id, self.orders, tuple(quantiles), self.reason, self.note, self.by, self.at, self.until
+        )
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A number that a planner asks for; what cannot be meant is refused when it is made."""
+
+    depot_id: str
+    target_date: date
+    orders: int
+    reason: str
+    by: str
+    note: str = ""
+    until: date | None = None  # None: up to the day itself
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.orders <= MOST_ORDERS:
+            raise OverrideError(f"orders: found {self.orders}, wanted a whole number from 0 to {MOST_ORDERS:,}")
+        if not self.by.strip():
+            raise OverrideError("by: found nothing, wanted the name of who decides")
+        if len(self.note) > LONGEST or len(self.by) > LONGEST:
+            raise OverrideError(f"note: found more than {LONGEST} letters, wanted a sentence or two")
+
+    @property
+    def last(self) -> date:
+        return self.until or self.target_date
+
+    def check(self, reasons: Sequence[str], as_of: date) -> None:
+        """Raises OverrideError for a reason that was not declared, and for what is over already."""
+        if self.reason not in reasons:
+            raise OverrideError(f"reason: found {self.reason!r}, wanted one of {', '.join(reasons)}")
+        if self.target_date < as_of:
+            raise OverrideError(f"date: found {self.target_date}, which is over; wanted {as_of} or a later day")
+        if self.last < as_of:
+            raise OverrideError(f"until: found {self.last}, which is over; wanted {as_of} or a later day")
+
+
+def holding(overrides: Iterable[Override], day: date) -> dict[Cell, Override]:
+    """What holds for a publication as of a local day: of each depot and day the newest override, or none where that
+    one has expired or was withdrawn; an older one never comes back."""
+    newest: dict[Cell, Override] = {}
+    for each in sorted(overrides, key=lambda override: override.id):
+        newest[each.depot_id, each.target_date] = each
+    return {cell: each for cell, each in newest.items() if each.holds(day)}
+
+
+def replaced(overrides: Iterable[Override]) -> dict[int, int]:
+    """The id of each override that a newer one of the same day has replaced for good → the id of the newest."""
+    every = sorted(overrides, key=lambda override: override.id)
+    newest = {(each.depot_id, each.target_date): each.id for each in every}
+    told = {each.id: newest[each.depot_id, each.target_date] for each in every}
+    return {each: by for each, by in told.items() if by != each}
+
+
+def as_of_day(shown: Publication | Head) -> date:
+    """The local day as of which a publication was made."""
+    return shown.as_of.astimezone(ZoneInfo(shown.timezone)).date()

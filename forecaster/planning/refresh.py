@@ -1,0 +1,171 @@
+"""Bring the shown publication into line with the overrides that hold, and keep book of what they replace.
+
+Saving an override changes the rows of the publication that is shown, rather than what readers make of them: the
+network's page, the depot's, the API and whatever else reads the ledger then say the same, and none of them needs to
+know of overrides. Rosters, since vans are shared, and totals are computed anew for the days that moved. It happens in
+one transaction, which also writes down the instant, by which readers know that something else is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import sqlalchemy as sa
+
+from forecaster.core.panel import Forecast, Panel
+from forecaster.errors import DeskError
+from forecaster.ledger import records, tables
+from forecaster.ledger.publication import Publication, PublishedChange, PublishedDay, PublishedDepot
+from forecaster.ledger.store import Head, Ledger
+from forecaster.planning import apply
+from forecaster.planning import override_table as book
+from forecaster.planning import saved_inputs as desks
+from forecaster.planning.overrides import Cell, Override, as_of_day, holding
+from forecaster.planning.saved_inputs import Desk
+from forecaster.serving import totals
+from forecaster.staffing import rosters
+
+OVERRIDE = "override"  # the part of a change that planners made
+
+
+@dataclass(frozen=True)
+class Revised:
+    """What became of the shown publication; `trouble` says why it could not be brought into line."""
+
+    days: int
+    trouble: str | None = None
+
+
+def refresh(ledger: Ledger, pipeline: str, folder: Path) -> Revised:
+    """Bring what is shown into line; `folder` is where desks are kept. Nothing happens where nothing is shown, or where
+    there never was an override.
+
+    Raises LedgerError when the ledger cannot be written.
+    """
+    with ledger.transaction() as connection:
+        head = records.head(connection, pipeline)
+        if head is None or not book.begun(connection, pipeline):
+            return Revised(0)
+        shown = records.whole(connection, head)
+        held = holding(book.overrides(connection, pipeline, shown.cutoff), as_of_day(shown))
+        trouble, revised = None, shown
+        if _standing(shown) != _wanted(shown, held):
+            try:
+                revised = with_overrides(shown, held, desks.read(folder, shown.desk))
+            except DeskError as error:
+                trouble = str(error)
+        changed = _write(connection, head, shown, revised)
+        _keep_book(connection, revised)
+        return Revised(changed, trouble)
+
+
+def with_overrides(shown: Publication, held: Mapping[Cell, Override], desk: Desk) -> Publication:
+    """The publication as it would have gone out with these overrides and no others."""
+    model = of_model(shown, desk.panel)
+    at = apply.placed(model, held)
+    said = apply.applied(model, at)
+    planned = rosters.staffed(said, desk.panel, desk.staffing)
+    told = rosters.told(planned, said) if planned else {}
+    wanted, standing = _wanted(shown, held), _standing(shown)
+    moved = {cell[1] for cell in wanted.keys() | standing.keys() if wanted.get(cell) != standing.get(cell)}
+    rows = {depot: row for row, depot in enumerate(model.depot_ids)}
+
+    def one(depot: PublishedDepot) -> PublishedDepot:
+        row = rows[depot.depot_id]
+        days = []
+        for step, day in enumerate(depot.days):
+            if day.target_date not in moved:
+                days.append(day)
+                continue
+            override = at.get((row, step))
+            quantiles = tuple(said.quantiles[row, step].tolist())
+            changed = replace(
+                day,
+                quantiles=quantiles,
+                override=override.shown(model.quantiles[row, step].tolist()) if override else None,
+                drivers=int(planned.drivers[row, step]) if planned else None,
+                roster=told.get((row, step)),
+            )
+            days.append(replace(changed, change=_moved(day, changed, shown.levels)))
+        return replace(depot, days=tuple(days))
+
+    sums = totals.of(said, desk.panel) if moved and shown.totals else {}
+    steps = {day: step for step, day in enumerate(said.target_dates)}
+    summed = tuple(
+        replace(each, quantiles=sums[each.city][steps[each.target_date]].tolist())
+        if each.target_date in moved and each.city in sums
+        else each
+        for each in shown.totals
+    )
+    return replace(shown, depots=tuple(map(one, shown.depots)), totals=summed)
+
+
+def of_model(shown: Publication, panel: Panel) -> Forecast:
+    """What the model said of the panel's depots; one that is not shown is closed."""
+    days = {depot.depot_id: depot.days for depot in shown.depots}
+    shape = (len(panel.depot_ids), shown.horizon, len(shown.levels))
+    quantiles, open_ = np.zeros(shape, np.float32), np.zeros(shape[:2], bool)
+    for row, depot in enumerate(panel.depot_ids):
+        for step, day in enumerate(days.get(depot, ())):
+            quantiles[row, step] = day.override.quantiles if day.override else day.quantiles
+            open_[row, step] = day.open
+    return Forecast(panel.depot_ids, shown.cutoff, panel.target_dates, shown.levels, quantiles, open_)
+
+
+def _standing(shown: Publication) -> dict[Cell, int]:
+    """Which override each day shows, by its number."""
+    return {(d.depot_id, day.target_date): day.override.id for d in shown.depots for day in d.days if day.override}
+
+
+def _wanted(shown: Publication, held: Mapping[Cell, Override]) -> dict[Cell, int]:
+    """Which it should show."""
+    open_ = {(depot.depot_id, day.target_date) for depot in shown.depots for day in depot.days if day.open}
+    return {cell: each.id for cell, each in held.items() if cell in open_}
+
+
+def _moved(before: PublishedDay, after: PublishedDay, levels: tuple[float, ...]) -> PublishedChange | None:
+    """The change of a day whose override is another one now: what else changed it stays."""
+    if before.change is None:
+        return None
+    middle = levels.index(0.5)
+    further = round(after.quantiles[middle]) - round(before.quantiles[middle])
+    parts = ((name, orders + (further if name == OVERRIDE else 0)) for name, orders in before.change.parts)
+    return replace(before.change, parts=tuple(parts))
+
+
+def _write(connection: sa.Connection, head: Head, before: Publication, after: Publication) -> int:
+    """Change the rows that differ; returns how many days of depots."""
+    days, sums = tables.published, tables.published_totals
+    own = days.c.publication_id == head.publication_id
+    changed = 0
+    for old, new in zip(before.depots, after.depots, strict=True):
+        for was, day in zip(old.days, new.days, strict=True):
+            if was != day:
+                here = (days.c.depot_id == old.depot_id, days.c.target_date == day.target_date)
+                connection.execute(days.update().where(own, *here).values(**records.of_day(day)))
+                changed += 1
+    for one, other in zip(before.totals, after.totals, strict=True):
+        if one != other:
+            place = (sums.c.city == one.city, sums.c.target_date == one.target_date)
+            query = sums.update().where(sums.c.publication_id == head.publication_id, *place)
+            connection.execute(query.values(quantiles=list(other.quantiles)))
+    if changed:
+        shown = tables.publications
+        own = shown.c.publication_id == head.publication_id
+        connection.execute(shown.update().where(own).values(revised_at=datetime.now(UTC)))
+    return changed
+
+
+def _keep_book(connection: sa.Connection, shown: Publication) -> None:
+    """Note what the model says under each override that is shown, and what came on the days of earlier ones."""
+    middle = shown.levels.index(0.5)
+    days = [day for depot in shown.depots for day in depot.days]
+    model = {day.override.id: day.override.quantiles[middle] for day in days if day.override}
+    book.keep_results(connection, shown.pipeline, {day.target_date for day in days}, model)
+    waiting = book.open_results(connection, shown.pipeline, shown.cutoff)
+    came = {(d.depot_id, day.date): day.demand if day.open else None for d in shown.depots for day in d.recent}
+    book.settle(connection, {number: came[cell] for number, cell in waiting.items() if cell in came})

@@ -1,0 +1,164 @@
+"""What a publication was made from, in one file that the page reads when a planner asks or changes something.
+
+`state/desks/DIGEST.npz` holds the model's raw inputs of all depots, the name of the bundle, and how depots are staffed.
+It is a file beside the ledger, and not rows in it, since a night's inputs are a hundred times what is published, and
+since the bundle that reads them lies in the same folder. The publication names it by its sha256, so that what is read
+is what the night wrote. One that is too large for a page's memory is not written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forecaster.config import Staffing
+from forecaster.core.panel import Bools, Encoding, Panel
+from forecaster.errors import DeskError
+
+FOLDER = "desks"
+LOOKBACK = 406  # days kept where no bundle says how far it looks back
+LARGEST = 1 << 29  # bytes of arrays
+_ARRAYS = ("demand", "open", "covariates", "calendar", "calendar_group", "statics", "days")
+
+
+class Settled(Panel):
+    """A panel whose guesses for cold depots were made when it was kept, so that nothing is guessed again."""
+
+    @cached_property
+    def cold(self) -> Bools:
+        return np.zeros(len(self.depot_ids), bool)
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What a planner's question needs."""
+
+    panel: Settled
+    bundle: str | None  # the name of its folder; None: no model could forecast
+    strangers: frozenset[str]  # depots that the model has no forecast of
+    staffing: Staffing | None
+
+
+def kept(panel: Panel, lookback: int = LOOKBACK) -> Settled:
+    """The last days of a panel, as a model sees them."""
+    days = min(lookback, panel.history)
+    demand, open_ = panel.past(days)
+    start = panel.history - days
+    return Settled(
+        panel.depot_ids,
+        panel.days[start:],
+        panel.horizon,
+        demand,
+        open_.astype(bool),
+        panel.covariates[:, start:],
+        panel.calendar[:, start:],
+        panel.calendar_group,
+        panel.statics,
+        panel.encoding,
+        panel.calendar_names,
+        panel.attributes,
+    )
+
+
+def too_large(desk: Desk) -> str | None:
+    """What a page cannot do with as many depots, or None where it can hold the desk."""
+    size = sum(np.asarray(getattr(desk.panel, name)).nbytes for name in _ARRAYS)
+    if size <= LARGEST:
+        return None
+    return (
+        f"The night's inputs have {size:,} bytes, more than a page may hold ({LARGEST:,}): what-if and overrides "
+        "at once are left out"
+    )
+
+
+def write(folder: Path, desk: Desk) -> str:
+    """Keep a desk; returns its name. Raises DeskError when it cannot be written."""
+    panel = desk.panel
+    arrays = {name: np.asarray(getattr(panel, name)) for name in _ARRAYS}
+    arrays["days"] = arrays["days"].astype(np.int64)
+    says = {
+        "depot_ids": panel.depot_ids,
+        "horizon": panel.horizon,
+        "encoding": panel.encoding.to_json(),
+        "calendar_names": panel.calendar_names,
+        "attributes": dict(panel.attributes),
+        "bundle": desk.bundle,
+        "strangers": sorted(desk.strangers),
+        "staffing": desk.staffing.model_dump(mode="json") if desk.staffing else None,
+    }
+    content = _packed(arrays, says)
+    name = hashlib.sha256(content).hexdigest()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle, beside = tempfile.mkstemp(prefix=".desk-", dir=folder)
+        with os.fdopen(handle, "wb") as out:
+            out.write(content)
+        Path(beside).chmod(0o644)
+        Path(beside).rename(_file(folder, name))
+    except OSError as error:
+        raise DeskError(f"the night's inputs cannot be kept in {folder}: {error.strerror}") from error
+    return name
+
+
+def read(folder: Path, name: str | None) -> Desk:
+    """The desk of this name. Raises DeskError when it is not there, or is not what was written."""
+    if name is None:
+        raise DeskError("this publication did not keep what it was made from; the next night does")
+    try:
+        content = _file(folder, name).read_bytes()
+    except OSError as error:
+        raise DeskError(
+            f"what this publication was made from cannot be read on this machine: {error.strerror}: "
+            f"{_file(folder, name)}; wanted the folder `state` of the night beside the page"
+        ) from error
+    if hashlib.sha256(content).hexdigest() != name:
+        raise DeskError(f"{_file(folder, name)} is not what the night wrote; the next night writes another one")
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        says = json.loads(arrays["says"].tobytes())
+        found = {each: arrays[each] for each in _ARRAYS}
+    found["days"] = found["days"].astype("datetime64[D]")
+    panel = Settled(
+        depot_ids=tuple(says["depot_ids"]),
+        horizon=says["horizon"],
+        encoding=Encoding.from_json(says["encoding"]),
+        calendar_names=tuple(says["calendar_names"]),
+        attributes={each: tuple(words) for each, words in says["attributes"].items()},
+        **found,
+    )
+    staffing = Staffing.model_validate(says["staffing"]) if says["staffing"] else None
+    return Desk(panel, says["bundle"], frozenset(says["strangers"]), staffing)
+
+
+def prune(folder: Path, named: Collection[str]) -> None:
+    """Remove the desks that no kept publication names."""
+    for file in folder.glob("*.npz"):
+        if file.stem not in named:
+            file.unlink(missing_ok=True)
+
+
+def _file(folder: Path, name: str) -> Path:
+    return folder / f"{name}.npz"
+
+
+def _packed(arrays: Mapping[str, Any], says: Mapping[str, Any]) -> bytes:
+    """An .npz file with a fixed date: equal inputs have equal names."""
+    out = io.BytesIO()
+    words = np.frombuffer(json.dumps(says, sort_keys=True).encode(), np.uint8)
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, array in {**arrays, "says": words}.items():
+            member = io.BytesIO()
+            np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
+            info = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
+            archive.writestr(info, member.getvalue(), zipfile.ZIP_DEFLATED, 1)
+    return out.getvalue()

@@ -1,0 +1,103 @@
+"""What planners do to a published forecast: override a day, withdraw that, see what it was worth.
+
+Both the commands and the page call these; each writes the book first and then brings the shown publication into line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from forecaster.config import Spec
+from forecaster.errors import OverrideError
+from forecaster.ledger.store import Head, Ledger
+from forecaster.planning import override_table as book
+from forecaster.planning.overrides import Override, Wish, as_of_day, replaced
+from forecaster.planning.value_added import Account, account
+
+if TYPE_CHECKING:
+    from forecaster.planning.refresh import Revised
+
+
+@dataclass(frozen=True)
+class Done:
+    """An override that was written down or withdrawn, and what became of the page."""
+
+    override: Override
+    revised: Revised
+    replaced_by: int | None = None  # the newest override of the same day, where that is another
+
+    def sentence(self) -> str:
+        each = self.override
+        day = f"{each.depot_id} on {each.target_date}"
+        if self.replaced_by is not None:
+            told = f"override {each.id} withdrawn: override {self.replaced_by} had replaced it, {day} stays as it is"
+        elif each.withdrawn is not None:
+            told = f"override {each.id} withdrawn: {day} shows the model's number again"
+        else:
+            told = f"override {each.id}: {day} is {each.orders:,} orders ({each.reason}), until {each.until}"
+        if self.revised.trouble is None:
+            return told
+        return f"{told}; from the next publication on, since {self.revised.trouble}"
+
+
+def save(spec: Spec, wish: Wish, *, now: datetime | None = None) -> Done:
+    """Write an override down and show it.
+
+    Raises OverrideError for a day that is not published, is closed or over, or an undeclared reason; LedgerError.
+    """
+    with Ledger.open(spec.ledger_url) as ledger:
+        head = ledger.current(spec.name)
+        if head is None:
+            raise OverrideError("nothing has been published yet; wanted a published day to override")
+        wish.check(spec.overrides.reasons, as_of_day(head))
+        _refuse(ledger, head, wish)
+        with ledger.transaction() as connection:
+            written = book.write(connection, spec.name, wish, now or datetime.now(UTC))
+        return Done(written, _shown(spec, ledger))
+
+
+def withdraw(spec: Spec, override_id: int, *, by: str, note: str = "", now: datetime | None = None) -> Done:
+    """Take an override back; the row stays. Raises OverrideError for one that is not there or was withdrawn."""
+    if not by.strip():
+        raise OverrideError("by: found nothing, wanted the name of who decides")
+    with Ledger.open(spec.ledger_url) as ledger:
+        with ledger.transaction() as connection:
+            taken = book.withdraw(connection, spec.name, override_id, by=by, note=note, at=now or datetime.now(UTC))
+            newer = replaced(book.overrides(connection, spec.name)).get(taken.id)
+        return Done(taken, _shown(spec, ledger), newer)
+
+
+def written(ledger: Ledger, pipeline: str) -> tuple[Override, ...]:
+    """Every override, withdrawn ones too, the oldest first."""
+    with ledger.transaction() as connection:
+        return book.overrides(connection, pipeline)
+
+
+def worth(ledger: Ledger, pipeline: str, min_days: int) -> Account:
+    """What the overrides of days that are over were worth."""
+    with ledger.transaction() as connection:
+        return account(book.results(connection, pipeline), min_days)
+
+
+def _refuse(ledger: Ledger, head: Head, wish: Wish) -> None:
+    """Raises OverrideError for a depot or day that is not published, or is closed."""
+    shown = ledger.depot(head.publication_id, wish.depot_id)
+    if shown is None:
+        raise OverrideError(f"depot: found {wish.depot_id!r}, wanted a depot of the published forecasts")
+    day = next((each for each in shown.days if each.target_date == wish.target_date), None)
+    if day is None:
+        first, last = shown.days[0].target_date, shown.days[-1].target_date
+        raise OverrideError(f"date: found {wish.target_date}, wanted a published day, from {first} to {last}")
+    if not day.open:
+        raise OverrideError(
+            f"{wish.depot_id} is closed on {wish.target_date}; wanted an open day, or another word from its source"
+        )
+
+
+def _shown(spec: Spec, ledger: Ledger) -> Revised:
+    """The shown publication, brought into line."""
+    from forecaster.planning import refresh, saved_inputs  # which count with NumPy, as those who only read need not
+
+    return refresh.refresh(ledger, spec.name, spec.state_folder / saved_inputs.FOLDER)

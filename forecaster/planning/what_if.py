@@ -1,0 +1,178 @@
+"""Answer what a planner supposes of a depot's day: orders, drivers, vans and money, before and after; nothing is kept.
+
+The model reads the inputs that the night kept (`desk`) with one of them changed, for this depot alone; then the day is
+staffed anew for all depots, since they share vans. What is compared is what is published, so overrides that hold stay
+on both sides, but for the one that is supposed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from forecaster.core.panel import Forecast
+from forecaster.errors import BundleError, OverrideError
+from forecaster.ledger.publication import Publication
+from forecaster.planning import apply, refresh
+from forecaster.planning import saved_inputs as desks
+from forecaster.planning.overrides import Wish
+from forecaster.planning.saved_inputs import Desk
+from forecaster.planning.scenario import CLOSED, OPEN, ORDERS, OWN, Answer, Side, Supposition
+from forecaster.staffing import rosters
+from forecaster.staffing.newsvendor import Roster
+
+if TYPE_CHECKING:
+    from forecaster.serving.predict import Predictor
+
+
+class Questions:
+    """One publication, ready to be asked; threads may share it."""
+
+    def __init__(self, shown: Publication, desk: Desk, predictor: Predictor | None, missing: str | None) -> None:
+        self._shown, self._desk, self._predictor, self._missing = shown, desk, predictor, missing
+        self._model = refresh.of_model(shown, desk.panel)
+        self._before: dict[int, Roster | None] = {}  # of each day that was asked about, as it is published
+        days = {depot.depot_id: depot.days for depot in shown.depots}
+        self._at = {
+            (row, step): day.override
+            for row, depot in enumerate(desk.panel.depot_ids)
+            for step, day in enumerate(days.get(depot, ()))
+            if day.override
+        }
+
+    @classmethod
+    def of(cls, state: Path, shown: Publication) -> Questions:
+        """Reads desk and bundle, which is verified first; a bundle that cannot be used is told when it is needed.
+
+        Raises DeskError where the night's inputs are not at hand.
+        """
+        desk = desks.read(state / desks.FOLDER, shown.desk)
+        if desk.bundle is None:
+            return cls(shown, desk, None, "no model forecasts at present, the seasonal naive does")
+        # With onnxruntime, which a page that nobody asks can do without.
+        from forecaster.serving import bundle as bundles
+        from forecaster.serving.predict import Predictor
+
+        try:
+            predictor = Predictor(bundles.of(state / "bundles" / desk.bundle, state), threads=1)  # of one depot
+        except BundleError as error:
+            return cls(shown, desk, None, str(error))
+        return cls(shown, desk, predictor, None)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What may be supposed."""
+        return (*self._desk.panel.encoding.covariates, *OWN) if self._predictor else (ORDERS, CLOSED)
+
+    @property
+    def missing(self) -> str | None:
+        """Why no model answers; None where one does."""
+        return self._missing
+
+    def ask(self, supposed: Supposition) -> Answer:
+        """Raises OverrideError for what cannot be supposed, BundleError where no model can answer it."""
+        row, step = self._place(supposed)
+        model, numbers = self._model, {cell: each.orders for cell, each in self._at.items()}
+        before, supposing = _with(model, numbers), dict(numbers)
+        if supposed.kind == ORDERS:
+            supposing[row, step] = Wish(
+                supposed.depot_id, supposed.target_date, _whole(supposed.value), "", "what-if"
+            ).orders
+        elif supposed.kind == CLOSED and self._predictor is None:
+            model = _closed(model, row, step)
+        else:
+            model = self._asked(supposed, row, step)
+        after = _with(model, {cell: n for cell, n in supposing.items() if model.open[cell]})
+        days = zip(before.target_dates, before.median[row].tolist(), after.median[row].tolist(), strict=True)
+        kept = self._at.get((row, step)) if supposed.kind != ORDERS else None
+        if step not in self._before:
+            self._before[step] = self._staffed(before, step)
+        one = _side(before, self._before[step], row, step)
+        other = _side(after, self._staffed(after, step), row, step)
+        return Answer(supposed, one, other, tuple(days), kept.id if kept else None)
+
+    def _place(self, supposed: Supposition) -> tuple[int, int]:
+        panel = self._desk.panel
+        if supposed.depot_id not in panel.depot_ids:
+            raise OverrideError(f"depot: found {supposed.depot_id!r}, wanted a depot of the published forecasts")
+        days = panel.target_dates
+        if supposed.target_date not in days:
+            raise OverrideError(
+                f"date: found {supposed.target_date}, wanted a published day, from {days[0]} to {days[-1]}"
+            )
+        row, step = panel.depot_ids.index(supposed.depot_id), days.index(supposed.target_date)
+        if supposed.kind == ORDERS and not self._model.open[row, step]:
+            raise OverrideError(f"{supposed.depot_id} is closed on {supposed.target_date}; suppose that it is open")
+        return row, step
+
+    def _asked(self, supposed: Supposition, row: int, step: int) -> Forecast:
+        """What the model says with the changed input."""
+        panel = self._desk.panel
+        if self._predictor is None:
+            raise BundleError(f"the model cannot be asked: {self._missing}")
+        if supposed.depot_id in self._desk.strangers:
+            raise BundleError(f"the model has no forecast of {supposed.depot_id}, which it was not trained on")
+        names = panel.encoding.covariates
+        if supposed.kind not in (*names, CLOSED, OPEN):
+            raise OverrideError(f"kind: found {supposed.kind!r}, wanted one of {', '.join((*names, *OWN))}")
+        if not np.isfinite(supposed.value):
+            raise OverrideError(f"value: found {supposed.value}, wanted a number")
+        lookback = self._predictor.bundle.lookback
+        window = panel.window(lookback, slice(row, row + 1))
+        place, opened = lookback + step, supposed.kind == OPEN
+        if supposed.kind in (CLOSED, OPEN):
+            window["open"][0, place] = float(opened)
+        changed = "open" if supposed.kind in (CLOSED, OPEN) else supposed.kind
+        if changed in names:
+            value = float(opened) if supposed.kind in (CLOSED, OPEN) else supposed.value
+            window["covariates"][0, place, names.index(changed)] = value
+        quantiles, open_ = self._model.quantiles.copy(), self._model.open.copy()
+        said = self._predictor.of(window, (supposed.depot_id,), panel.cutoff)
+        quantiles[row] = panel.doubted(said, self._model.levels, slice(row, row + 1))[0]
+        open_[row] = window["open"][0, lookback:] > 0
+        return replace(self._model, quantiles=quantiles, open=open_)
+
+    def _staffed(self, forecast: Forecast, step: int) -> Roster | None:
+        """The roster of one day."""
+        day = slice(step, step + 1)
+        one = replace(
+            forecast,
+            target_dates=forecast.target_dates[day],
+            quantiles=forecast.quantiles[:, day],
+            open=forecast.open[:, day],
+        )
+        return rosters.staffed(one, self._desk.panel, self._desk.staffing)
+
+
+def _side(forecast: Forecast, planned: Roster | None, row: int, step: int) -> Side:
+    """A depot's day; `planned` is the roster of this day alone."""
+    low, orders, high = (float(forecast.quantiles[row, step, forecast.levels.index(q)]) for q in (0.1, 0.5, 0.9))
+    opened = bool(forecast.open[row, step])
+    if planned is None:
+        return Side(opened, low, orders, high, None, None, None, None)
+    vans = None if planned.vans is None else int(planned.vans[row, 0])
+    drivers, costs = int(planned.drivers[row, 0]), planned.expected_cost
+    return Side(opened, low, orders, high, drivers, vans, float(costs[row, 0]), float(costs.sum()))
+
+
+def _with(model: Forecast, numbers: Mapping[tuple[int, int], int]) -> Forecast:
+    quantiles = model.quantiles.copy()
+    for cell, orders in numbers.items():
+        quantiles[cell] = apply.moved(quantiles[cell], model.levels, orders)
+    return replace(model, quantiles=quantiles)
+
+
+def _closed(model: Forecast, row: int, step: int) -> Forecast:
+    quantiles, open_ = model.quantiles.copy(), model.open.copy()
+    quantiles[row, step], open_[row, step] = 0, False
+    return replace(model, quantiles=quantiles, open=open_)
+
+
+def _whole(value: float) -> int:
+    if not (np.isfinite(value) and float(value).is_integer()):
+        raise OverrideError(f"orders: found {value}, wanted a whole number")
+    return int(value)

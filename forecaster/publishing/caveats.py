@@ -1,0 +1,103 @@
+"""What has to be said of a forecast's inputs: readings too old to start from, depots that the model never saw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from forecaster.config import Spec
+from forecaster.core.panel import Bools, Panel
+from forecaster.errors import StaleHistory
+from forecaster.serving.bundle import Bundle
+
+NAMED = 5  # depots
+
+
+@dataclass(frozen=True)
+class Newcomers:
+    """Depots of a panel that a bundle was not trained on."""
+
+    cold: tuple[str, ...]  # forecast from their static attributes and what is known of them
+    strangers: tuple[str, ...]  # of which no static attribute is known either, so that the bundle has no forecast
+    rows: Bools  # (depots,) the strangers' places in the panel
+
+    def sentences(self) -> list[str]:
+        found = []
+        if self.cold:
+            found.append(f"{_named(self.cold)} started cold: the model was not trained on {_it(self.cold)}.")
+        if self.strangers:
+            found.append(
+                f"{_named(self.strangers)} got the seasonal naive forecast: the model was not trained on "
+                f"{_it(self.strangers)}, and no static attribute is known."
+            )
+        return found
+
+
+def newcomers(panel: Panel, bundle: Bundle) -> Newcomers:
+    """Which depots the bundle does not know; where the pipeline has no static attributes, none of them is strange."""
+    known = set(bundle.manifest.get("depots", panel.depot_ids))
+    new = np.array([depot not in known for depot in panel.depot_ids], bool)
+    blank = np.zeros(len(new), bool)
+    if bundle.encoding.statics:
+        words = [panel.attributes.get(name, ("",) * len(new)) for name in bundle.encoding.statics]
+        blank = np.array([not any(each) for each in zip(*words, strict=True)], bool)
+    ids = np.asarray(panel.depot_ids, object)
+    return Newcomers(tuple(ids[new & ~blank]), tuple(ids[new & blank]), new & blank)
+
+
+def refuse_stale(panel: Panel, spec: Spec, as_of: datetime) -> None:
+    """Raises StaleHistory when the newest reading of all is older than `demand.rules.max_age_days` allows."""
+    limit, age = spec.demand.rules.max_age_days, _age(panel, spec, as_of)
+    if limit is not None and age > limit:
+        last = int(np.argmax(np.isfinite(panel.demand[:, -1])))
+        raise StaleHistory(
+            f"the last reading is that of depot {panel.depot_ids[last]!r} on {panel.cutoff}, {age} days before "
+            f"the last day that was over; wanted at most {limit} (demand.rules.max_age_days)"
+        )
+
+
+def old(panel: Panel, spec: Spec, as_of: datetime) -> list[str]:
+    """A sentence about a feed that has stopped: its newest reading is older than readings are expected to come late."""
+    age, limit = _age(panel, spec, as_of), spec.demand.rules.late_days
+    if age <= limit:
+        return []
+    over = " All days that are forecast are over." if age >= panel.horizon else ""
+    return [
+        f"No reading is newer than {panel.cutoff}, {age:,} days before the last day that was over; wanted at most "
+        f"{limit} (demand.rules.late_days).{over}"
+    ]
+
+
+def silent(panel: Panel, spec: Spec) -> list[str]:
+    """A sentence about depots in business whose own last reading is older than allowed, where the others' is not."""
+    limit = spec.demand.rules.max_age_days
+    if limit is None:
+        return []
+    known = np.isfinite(panel.demand[:, -limit - 1 :]).any(axis=1)
+    business = panel.open[:, panel.history - 1 :].any(axis=1)
+    late = np.flatnonzero(business & ~known & np.isfinite(panel.demand).any(axis=1))
+    if not len(late):
+        return []
+    told = [f"{panel.depot_ids[row]} ({_last(panel, row)})" for row in late[:NAMED]]
+    more = f" and {len(late) - NAMED:,} more" if len(late) > NAMED else ""
+    return [f"{', '.join(told)}{more}: the last reading is more than {limit} days older than the cutoff."]
+
+
+def _age(panel: Panel, spec: Spec, as_of: datetime) -> int:
+    """Days from the cutoff to the last day that was over."""
+    return (as_of.astimezone(spec.zone).date() - timedelta(days=1) - panel.cutoff).days
+
+
+def _last(panel: Panel, row: int) -> str:
+    return str(panel.days[np.flatnonzero(np.isfinite(panel.demand[row]))[-1]])
+
+
+def _named(depots: tuple[str, ...]) -> str:
+    more = f" and {len(depots) - NAMED:,} more" if len(depots) > NAMED else ""
+    return f"Depot{'s' if len(depots) > 1 else ''} {', '.join(depots[:NAMED])}{more}"
+
+
+def _it(depots: tuple[str, ...]) -> str:
+    return "them" if len(depots) > 1 else "it"

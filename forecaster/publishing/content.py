@@ -1,0 +1,93 @@
+"""What a publication shows of a forecast: each depot's days, roster and recent past, and the sums of cities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from forecaster.config import Spec
+from forecaster.core.panel import Floats, Forecast, Knowledge, Panel
+from forecaster.ledger.publication import (
+    PublishedChange,
+    PublishedDay,
+    PublishedDepot,
+    PublishedMark,
+    PublishedOverride,
+    PublishedTotal,
+    RecentDay,
+    Tier,
+)
+from forecaster.planning.overrides import Override
+from forecaster.publishing.forecast import Made
+from forecaster.serving import totals
+from forecaster.staffing import rosters
+
+Cell = tuple[int, int]  # positions of a depot and a day
+RECENT = 60  # days of actuals that a publication carries
+
+
+def sums(forecast: Forecast, panel: Panel) -> tuple[PublishedTotal, ...]:
+    return tuple(
+        PublishedTotal(city, day, tuple(quantiles))
+        for city, days in sorted(totals.of(forecast, panel).items())
+        for day, quantiles in zip(forecast.target_dates, days.tolist(), strict=True)
+    )
+
+
+def zones(knowledge: Knowledge) -> dict[str, str]:
+    """The time zones of depots that have one of their own."""
+    depots = knowledge.depots
+    if "timezone" not in depots:
+        return {}
+    own = depots[depots["timezone"].notna()]
+    return dict(zip(own["depot_id"], own["timezone"], strict=True))
+
+
+def depots(
+    forecast: Forecast,
+    made: Made,
+    spec: Spec,
+    knowledge: Knowledge,
+    overridden: Mapping[Cell, Override] = MappingProxyType({}),
+    changes: Mapping[Cell, PublishedChange] = MappingProxyType({}),
+) -> tuple[PublishedDepot, ...]:
+    """Each depot's days, of a forecast with the planners' numbers in it and of what the model `made` without them.
+
+    A depot that closed before its recent days began is left out.
+    """
+    panel, zone = made.panel, zones(knowledge)
+    planned = rosters.plan(forecast, panel, spec)
+    told = rosters.told(planned, forecast) if planned else {}
+    first = max(panel.history - RECENT, 0)
+    recent_days = panel.days[first : panel.history].astype(object)
+    found = []
+    for row, depot_id in enumerate(panel.depot_ids):
+        if not panel.open[row, first:].any():
+            continue
+        days = tuple(
+            PublishedDay(
+                target_date=day,
+                horizon=step + 1,
+                open=bool(forecast.open[row, step]),
+                quantiles=tuple(float(q) for q in forecast.quantiles[row, step]),
+                drivers=int(planned.drivers[row, step]) if planned else None,
+                roster=told.get((row, step)),
+                override=_replaced(overridden.get((row, step)), made.forecast.quantiles[row, step]),
+                change=changes.get((row, step)),
+            )
+            for step, day in enumerate(forecast.target_dates)
+        )
+        recent = tuple(
+            RecentDay(day, float(panel.demand[row, first + i]), bool(panel.open[row, first + i]))
+            for i, day in enumerate(recent_days)
+        )
+        named = tuple(PublishedMark(mark.date, mark.kind, mark.name) for mark in panel.marks.of(row))
+        attributes = {name: panel.attributes[name][row] for name in spec.depots.static} if spec.depots else {}
+        tier: Tier | None = "fallback" if depot_id in made.strangers else None
+        found.append(PublishedDepot(depot_id, days, recent, attributes, named, zone.get(depot_id), tier))
+    return tuple(found)
+
+
+def _replaced(override: Override | None, quantiles: Floats) -> PublishedOverride | None:
+    """A planner's number beside what the model said."""
+    return override.shown(quantiles.tolist()) if override else None

@@ -1,0 +1,174 @@
+"""Why tonight's forecast is another one than the night's before: made again after each swap of an input, on a CPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forecaster.config import Spec
+from forecaster.core.panel import Doubles, Forecast, Knowledge, Panel
+from forecaster.demand.panel import build as panels
+from forecaster.errors import BundleError, DeskError, NoUsableData
+from forecaster.ledger.publication import Publication, PublishedChange
+from forecaster.ledger.store import Ledger
+from forecaster.planning import saved_inputs as desks
+from forecaster.planning.saved_inputs import Desk
+from forecaster.publishing import attribution as splits
+from forecaster.publishing.attribution import Swaps
+from forecaster.serving import bundle as bundles
+from forecaster.serving import recalibrate
+from forecaster.serving.bundle import Bundle
+from forecaster.serving.fallback import seasonal_naive
+from forecaster.serving.predict import Predictor
+
+if TYPE_CHECKING:
+    from forecaster.publishing.forecast import Made
+
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """The publication of the last day before, and what made it."""
+
+    shown: Publication
+    since: date
+    desk: Desk
+    bundle: Bundle | None  # None: the fallback
+    predictor: Predictor | None
+
+    def forecast(self, panel: Panel) -> Forecast:
+        return self.predictor(panel) if self.predictor else seasonal_naive(panel, self.shown.levels)
+
+
+def changes(
+    ledger: Ledger, spec: Spec, knowledge: Knowledge, made: Made, said: Forecast, as_of: datetime
+) -> dict[tuple[int, int], PublishedChange]:
+    """How each day's median moved since the forecast that was published the day before, by positions of depot and day;
+    days that it had no forecast of are left out.
+
+    `said` is tonight's forecast with the planners' numbers in it.
+    """
+    local = as_of.astimezone(spec.zone)
+    shown = ledger.published_before(spec.name, datetime.combine(local.date(), time(), spec.zone))
+    if shown is None or 0.5 not in shown.levels or shown.cutoff > made.panel.cutoff:
+        return {}
+    published, model = _shown(shown, made.forecast)
+    tonight, now = made.forecast.median.astype(float), said.median.astype(float)
+    try:
+        swaps = _swapped(_earlier(spec, shown), spec, knowledge, made, published, model, now)
+    except (BundleError, DeskError, NoUsableData):  # what made it is gone: everything is the model's
+        swaps = Swaps(published, model, model, model, model, model, tonight, tonight, now)
+    split, known = splits.parts(swaps), np.isfinite(published)
+    since = shown.as_of.astimezone(spec.zone).date()
+    return {
+        (row, step): PublishedChange(
+            since,
+            round(published[row, step]),
+            tuple((name, int(split[name][row, step])) for name in splits.ORDER),
+        )
+        for row, step in zip(*(axis.tolist() for axis in known.nonzero()), strict=True)
+    }
+
+
+def _earlier(spec: Spec, shown: Publication) -> Earlier:
+    desk = desks.read(spec.state_folder / desks.FOLDER, shown.desk)
+    bundle = predictor = None
+    if shown.bundle_digest is not None:
+        folder = spec.state_folder / "bundles" / shown.bundle_digest
+        bundle = bundles.of(folder, spec.state_folder)
+        predictor = Predictor(bundle)
+    return Earlier(shown, shown.as_of.astimezone(spec.zone).date(), desk, bundle, predictor)
+
+
+def _swapped(
+    earlier: Earlier, spec: Spec, knowledge: Knowledge, made: Made, published: Doubles, model: Doubles, now: Doubles
+) -> Swaps:
+    """The medians after each swap; a depot that the earlier forecast did not have stays NaN."""
+    old, tonight = earlier.desk.panel, made.forecast.median.astype(float)
+    same = old.encoding.to_json() == made.panel.encoding.to_json()
+    today = made.panel if same else panels.build(knowledge, spec, old.encoding)
+    here = set(made.panel.depot_ids)
+    common = [depot for depot in old.depot_ids if depot in here]
+    then, today = old.among(common), today.among(common)
+    if (then.horizon, then.calendar_names) != (today.horizon, today.calendar_names):
+        raise BundleError("the earlier model knew other features of a day, or other days ahead")
+    before = today.at(then.cutoff)
+    known = _announced(then, before)
+    again, calendar, restated = (_on(earlier.forecast(each), made.forecast) for each in (then, known, before))
+    if earlier.shown.bundle_digest == made.digest:
+        actuals = weights = _only(tonight, again)
+    else:
+        actuals = _on(earlier.forecast(today), made.forecast)
+        weights = _only(_weights(earlier, spec, made), again)
+    strange = np.array([depot in earlier.desk.strangers for depot in made.panel.depot_ids], bool)
+    gaps = np.isnan(again) | strange[:, None]  # of depots that the model then did not know, the naive was published
+    again, calendar, restated, actuals = (np.where(gaps, model, each) for each in (again, calendar, restated, actuals))
+    weights = np.where(gaps, tonight, weights)
+    return Swaps(published, model, again, calendar, restated, actuals, weights, tonight, now)
+
+
+def _weights(earlier: Earlier, spec: Spec, made: Made) -> Doubles:
+    """Tonight's medians with the earlier calibration."""
+    tonight = made.forecast.median
+    if earlier.bundle is None or made.digest is None:
+        return tonight.astype(float)
+    assert made.choice.bundle is not None  # since it has a digest
+    bundle = bundles.of(made.choice.bundle, spec.state_folder)
+    found = recalibrate.medians(tonight, made.panel, bundle, earlier.bundle)
+    strange = np.array([depot in made.strangers for depot in made.panel.depot_ids], bool)
+    return np.where(strange[:, None], tonight.astype(float), found)
+
+
+def _announced(then: Panel, now: Panel) -> Panel:
+    """The earlier panel with what is known now of the days ahead of it."""
+
+    def joined(old: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
+        return np.concatenate([old[:, : then.history], new[:, -then.horizon :]], axis=1)
+
+    return replace(
+        then,
+        open=joined(then.open, now.open),
+        covariates=joined(then.covariates, now.covariates),
+        calendar=joined(_of_groups(then), _of_groups(now)),
+        calendar_group=np.arange(len(then.depot_ids), dtype=np.int32),
+    )
+
+
+def _of_groups(panel: Panel) -> NDArray[np.float32]:
+    """The calendar of each depot."""
+    found: NDArray[np.float32] = panel.calendar[panel.calendar_group]
+    return found
+
+
+def _only(values: Doubles, where: Doubles) -> Doubles:
+    return np.where(np.isnan(where), np.nan, values)
+
+
+def _shown(shown: Publication, tonight: Forecast) -> tuple[Doubles, Doubles]:
+    """The earlier publication's medians and its model's, on tonight's depots and days; NaN where it had none."""
+    middle, days = shown.levels.index(0.5), {depot.depot_id: depot.days for depot in shown.depots}
+    steps = {day: step for step, day in enumerate(tonight.target_dates)}
+    published = np.full((len(tonight.depot_ids), len(steps)), np.nan)
+    model = published.copy()
+    for row, depot in enumerate(tonight.depot_ids):
+        for day in days.get(depot, ()):
+            if day.target_date in steps:
+                cell = row, steps[day.target_date]
+                published[cell] = day.quantiles[middle]
+                model[cell] = day.override.quantiles[middle] if day.override else day.quantiles[middle]
+    return published, model
+
+
+def _on(forecast: Forecast, tonight: Forecast) -> Doubles:
+    """A forecast's medians on tonight's depots and days; NaN where it has none."""
+    rows = {depot: row for row, depot in enumerate(forecast.depot_ids)}
+    steps = {day: step for step, day in enumerate(forecast.target_dates)}
+    row = np.array([rows.get(depot, -1) for depot in tonight.depot_ids])
+    step = np.array([steps.get(day, -1) for day in tonight.target_dates])
+    found = forecast.median.astype(float)[row[:, None], step[None]]
+    return np.where((row >= 0)[:, None] & (step >= 0)[None], found, np.nan)

@@ -1,0 +1,105 @@
+"""Who forecasts and what it says: the champion's bundle, or the seasonal-naive fallback where none can be used.
+
+No JAX, no MLflow. There is always a forecast: what goes out without a model says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+
+from forecaster.config import Spec
+from forecaster.core.panel import Forecast, Knowledge, Panel
+from forecaster.demand.panel import build as panels
+from forecaster.errors import BundleError
+from forecaster.ledger.publication import Tier
+from forecaster.ledger.store import Ledger
+from forecaster.publishing import caveats
+from forecaster.serving import bundle as bundles
+from forecaster.serving.fallback import seasonal_naive
+from forecaster.serving.predict import Predictor
+
+NAIVE = "seasonal naive"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What shall forecast: a bundle's folder, its name for people, and the tier of what it says."""
+
+    bundle: Path | None
+    model: str
+    tier: Tier
+
+
+@dataclass(frozen=True)
+class Made:
+    """A forecast, what made it from which panel, and what has to be said of it."""
+
+    forecast: Forecast
+    panel: Panel
+    choice: Choice  # the fallback where the chosen bundle could not be used
+    digest: str | None
+    told: list[str]
+    lookback: int | None = None  # days that the bundle looks back
+    strangers: frozenset[str] = frozenset()  # depots that got the seasonal naive, though a bundle made the others'
+
+
+def choose(spec: Spec, ledger: Ledger, *, promoted_by: str | None = None) -> Choice:
+    """The reigning champion, or the fallback when there is none; `promoted_by` is tonight's run."""
+    reigning = ledger.champion(spec.name)
+    if reigning is None:
+        return Choice(None, NAIVE, "fallback")
+    label = (
+        f"{spec.name} v{reigning.model_version}" if reigning.model_version else f"{spec.name} {reigning.bundle_digest}"
+    )
+    tier: Tier = "fresh" if promoted_by is not None and reigning.run_id == promoted_by else "champion"
+    return Choice(spec.state_folder / "bundles" / reigning.bundle_digest, label, tier)
+
+
+def of_the_time(spec: Spec, at: datetime, bundle: Path | None) -> Choice:
+    """What may forecast a past date: a bundle made as of it, else who reigned then, else the fallback."""
+    if bundle is not None:
+        return Choice(bundle, f"{spec.name} {bundle.name}", "fresh")
+    with Ledger.open(spec.ledger_url) as ledger:
+        reigned = ledger.champion(spec.name, at=at)
+    if reigned is None:
+        return Choice(None, NAIVE, "fallback")
+    digest = reigned.bundle_digest
+    return Choice(spec.state_folder / "bundles" / digest, f"{spec.name} {digest}", "champion")
+
+
+def forecast(spec: Spec, choice: Choice, knowledge: Knowledge) -> Made:
+    """What the chosen bundle says, or, where it cannot be used, the fallback; nothing is written.
+
+    Raises NoUsableData when there is nothing to start from, StaleHistory when that is too old.
+    """
+    lookback, strangers = None, frozenset[str]()
+    try:
+        if choice.bundle is None:
+            raise BundleError("no model was ever admitted")
+        predictor = Predictor(bundles.of(choice.bundle, spec.state_folder))
+        panel = panels.build(knowledge, spec, predictor.bundle.encoding)
+        new = caveats.newcomers(panel, predictor.bundle)
+        said, digest, told = predictor(panel), predictor.bundle.name, new.sentences()
+        lookback, strangers = predictor.bundle.lookback, frozenset(new.strangers)
+        if new.strangers:
+            naive = seasonal_naive(panel, said.levels).quantiles
+            said = replace(said, quantiles=np.where(new.rows[:, None, None], naive, said.quantiles))
+    except BundleError as error:
+        told, digest, strangers = [f"Seasonal-naive fallback: {error}."], None, frozenset()
+        choice = Choice(None, NAIVE, "fallback")
+        panel = panels.build(knowledge, spec)
+        said = seasonal_naive(panel, spec.model.quantiles)
+    caveats.refuse_stale(panel, spec, knowledge.as_of)
+    return Made(
+        said,
+        panel,
+        choice,
+        digest,
+        [*told, *caveats.old(panel, spec, knowledge.as_of), *caveats.silent(panel, spec)],
+        lookback,
+        strangers,
+    )

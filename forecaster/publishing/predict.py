@@ -1,0 +1,53 @@
+"""Predict outside a night: the morning's refresh, or a machine that holds only bundle and lake."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+
+from forecaster.config import Spec
+from forecaster.errors import DEGRADED, PUBLISHED, Busy, ForecasterError
+from forecaster.ledger import run_start
+from forecaster.ledger.store import Ledger
+from forecaster.publishing.forecast import Choice, choose
+from forecaster.publishing.publish import Published, publish
+
+
+def predict_alone(
+    spec: Spec, *, as_of: datetime | None, bundle: Path | None, run_id: str | None, note: str | None
+) -> Published:
+    """Forecast and publish with a given bundle, else with the champion.
+
+    With a `run_id` this is a stage of that run; without one it is a run of its own, which ends in an outcome.
+    Raises Busy while another run is at work, NoUsableData when nothing is known by `as_of`, LakeError when the lake
+    cannot be read, LedgerError when the ledger cannot be written.
+    """
+    instant = as_of or datetime.now(UTC)
+    with Ledger.open(spec.ledger_url) as ledger:
+        choice = Choice(bundle, f"{spec.name} {bundle.name.partition('.')[0]}", "champion") if bundle else None
+        if run_id is not None:
+            choice = choice or choose(spec, ledger, promoted_by=run_id)
+            return publish(spec, choice, as_of=instant, run_id=run_id, note=note)
+        own = f"{instant.astimezone(spec.zone):%Y-%m-%d}-predict-{uuid.uuid4().hex[:8]}"
+        if rival := run_start.begin(ledger, spec, run_id=own, kind="predict", as_of=instant).rival:
+            raise Busy(rival.sentence(spec.zone))
+        try:
+            done = publish(spec, choice or choose(spec, ledger), as_of=instant, run_id=own, note=note)
+        except ForecasterError as error:
+            outcome = "no_data" if error.exit_code == 4 else "failed"
+            ledger.finish_run(own, outcome, error.exit_code, str(error))  # type: ignore[arg-type]
+            raise
+        except BaseException as error:
+            ledger.finish_run(own, "failed", 1, f"{type(error).__name__}: {error}")
+            raise
+        degraded = done.tier == "fallback" or done.trouble is not None
+        ledger.note(own, bundle_digest=done.bundle_digest)
+        ledger.finish_run(
+            own,
+            "degraded" if degraded else "published",
+            DEGRADED if degraded else PUBLISHED,
+            "; ".join(each for each in (done.note, done.trouble) if each) or None,
+            done.tier,
+        )
+        return done

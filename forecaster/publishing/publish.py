@@ -1,0 +1,172 @@
+"""From the chosen bundle to what the depots read: forecast, archive, publish.
+
+What goes out is worth more than what is kept beside it: nothing that only explains or looks back can hold it up.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+
+from forecaster.config import Spec
+from forecaster.core.panel import Finding, Forecast, Knowledge, Panel
+from forecaster.demand.history.point_in_time import former_ids, know
+from forecaster.errors import DeskError, ForecasterError, LakeError
+from forecaster.lake import Lake
+from forecaster.ledger.publication import Publication, PublishedChange, Tier
+from forecaster.ledger.store import Ledger
+from forecaster.planning import apply, refresh, saved_inputs, service
+from forecaster.planning.overrides import Override, holding
+from forecaster.planning.saved_inputs import Desk
+from forecaster.publishing import archive, content, explain
+from forecaster.publishing.forecast import Choice, Made, forecast
+from forecaster.publishing.track_accuracy import look_back
+
+
+class Troubles:
+    """What could not be done beside publishing, in sentences."""
+
+    def __init__(self) -> None:
+        self._told: list[str] = []
+
+    @property
+    def told(self) -> str | None:
+        return "; ".join(self._told) or None
+
+    @contextmanager
+    def instead_of(self, errors: type[Exception] | tuple[type[Exception], ...], untold: str = "") -> Iterator[None]:
+        """Keep an error of the block as a trouble, after the words that say what is lacking by it."""
+        try:
+            yield
+        except errors as error:
+            found = str(error) if isinstance(error, ForecasterError) else f"{type(error).__name__}: {error}"
+            self._told.append(f"{untold}: {found}" if untold else found)
+
+
+@dataclass(frozen=True)
+class Published:
+    """What went out."""
+
+    publication_id: int | None  # None: it went into the archive alone
+    tier: Tier
+    model: str
+    bundle_digest: str | None
+    cutoff: str
+    depots: int
+    note: str | None
+    forecast: Forecast
+    trouble: str | None = None  # what could not be done besides
+
+    def to_json(self) -> str:
+        """Everything but the forecast itself."""
+        return json.dumps({each.name: getattr(self, each.name) for each in fields(self) if each.name != "forecast"})
+
+    def sentence(self) -> str:
+        told = f"{self.depots:,} depots from {self.model}, tier {self.tier}, cutoff {self.cutoff}"
+        where = f"as publication {self.publication_id}" if self.publication_id is not None else "in the archive"
+        return "\n".join(line for line in (f"{told}, {where}", self.note, self.trouble) if line)
+
+
+def publish(
+    spec: Spec, choice: Choice, *, as_of: datetime, run_id: str, note: str | None = None, show: bool = True
+) -> Published:
+    """Forecast as of an instant, append to the archive in one commit, publish in one transaction.
+
+    Without `show` the archive alone is written. Raises NoUsableData when nothing is known by then or what is known is
+    too old, LakeError when the lake cannot be read, LedgerError when the ledger cannot be written. Where the archive
+    cannot take what goes out, it is shown nevertheless, and `trouble` says so. A bundle that cannot be used is not an
+    error here: the fallback goes out, with the reason in the note.
+    """
+    knowledge = know(spec, as_of=as_of)
+    made = forecast(spec, choice, knowledge)
+    now = datetime.now(UTC)
+    planned = planned_on(made.forecast, spec, as_of) if show else {}
+    troubles = Troubles()
+    with troubles.instead_of(LakeError, "the archive does not have these forecasts") if show else nullcontext():
+        Lake(spec.lake_url).append("forecasts", archive.rows(made, planned, run_id, now))
+    number, notes = None, [note, *made.told]
+    if show:
+        kept, unkept = _kept(made, spec, troubles)
+        notes.append(unkept)
+        said = apply.applied(made.forecast, planned)
+        changes = _changes(spec, knowledge, made, said, as_of, troubles)
+        shown = Publication(
+            pipeline=spec.name,
+            run_id=run_id,
+            published_at=now,
+            as_of=as_of,
+            cutoff=made.panel.cutoff,
+            horizon=made.panel.horizon,
+            tier=made.choice.tier,
+            model=made.choice.model,
+            timezone=spec.timezone,
+            levels=made.forecast.levels,
+            depots=content.depots(said, made, spec, knowledge, planned, changes),
+            totals=content.sums(said, made.panel),
+            bundle_digest=made.digest,
+            note=_joined(notes),
+            desk=kept,
+        )
+        with Ledger.open(spec.ledger_url) as ledger:
+            ledger.note(run_id, lake_versions=knowledge.versions)
+            number = ledger.publish(shown, keep=spec.retention.publications)
+        _settle(spec, made.panel, run_id, troubles)
+    cutoff, depots = made.panel.cutoff.isoformat(), len(made.panel.depot_ids)
+    tier, model, digest = made.choice.tier, made.choice.model, made.digest
+    return Published(number, tier, model, digest, cutoff, depots, _joined(notes), made.forecast, troubles.told)
+
+
+def _kept(made: Made, spec: Spec, troubles: Troubles) -> tuple[str | None, str | None]:
+    """The name of the kept inputs, or why a night with so many depots keeps none."""
+    lookback = made.lookback or saved_inputs.LOOKBACK
+    inputs = Desk(saved_inputs.kept(made.panel, lookback), made.digest, made.strangers, spec.staffing)
+    if too_large := saved_inputs.too_large(inputs):
+        return None, f"{too_large}."
+    name = None
+    with troubles.instead_of(DeskError):
+        name = saved_inputs.write(spec.state_folder / saved_inputs.FOLDER, inputs)
+    return name, None
+
+
+def _changes(
+    spec: Spec, knowledge: Knowledge, made: Made, said: Forecast, as_of: datetime, troubles: Troubles
+) -> dict[tuple[int, int], PublishedChange]:
+    """Why each day's number moved since the day before; a publication goes out without it where it cannot be told."""
+    found: dict[tuple[int, int], PublishedChange] = {}
+    with troubles.instead_of(Exception, "why the numbers moved is not told"), Ledger.open(spec.ledger_url) as ledger:
+        found.update(explain.changes(ledger, spec, knowledge, made, said, as_of))
+    return found
+
+
+def _settle(spec: Spec, panel: Panel, run_id: str, troubles: Troubles) -> None:
+    """What follows a publication: the overrides saved while it was made, files that nothing names, looking back."""
+    folder = spec.state_folder / saved_inputs.FOLDER
+    with Ledger.open(spec.ledger_url) as ledger:
+        with troubles.instead_of(ForecasterError, "overrides saved meanwhile are not shown"):
+            refresh.refresh(ledger, spec.name, folder)
+        with troubles.instead_of((ForecasterError, OSError), "inputs of earlier nights were not removed"):
+            saved_inputs.prune(folder, ledger.desks())
+    rival, findings = None, list[Finding]()
+    if spec.legacy is not None:
+        from forecaster.demand.validation import external_forecasts  # which brings all that reads sources
+
+        with troubles.instead_of(ForecasterError, "the legacy system is not compared"):
+            rival = external_forecasts.said(spec, panel, former_ids(spec), findings)
+        with Ledger.open(spec.ledger_url) as ledger:
+            ledger.note(run_id, findings=findings)
+    with troubles.instead_of(ForecasterError, "what came of earlier forecasts is not told"):
+        look_back(spec, panel, rival)
+
+
+def planned_on(forecast: Forecast, spec: Spec, as_of: datetime) -> dict[tuple[int, int], Override]:
+    """The planners' overrides that hold as of an instant's local day, by the positions of depot and day."""
+    with Ledger.open(spec.ledger_url) as ledger:
+        held = holding(service.written(ledger, spec.name), as_of.astimezone(spec.zone).date())
+    return apply.placed(forecast, held)
+
+
+def _joined(notes: Sequence[str | None]) -> str | None:
+    return " ".join(note for note in notes if note) or None

@@ -1,0 +1,121 @@
+"""Make a published forecast again from what the ledger says of its run, and compare the two value by value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from forecaster.config import Spec
+from forecaster.core.panel import Forecast
+from forecaster.demand.history.point_in_time import know
+from forecaster.errors import LakeError, LedgerError
+from forecaster.lake import Lake
+from forecaster.ledger.publication import Publication
+from forecaster.ledger.store import Ledger, Run
+from forecaster.publishing.forecast import NAIVE, Choice, Made, forecast
+
+SAME = 1e-6  # relative: what another processor's rounding may differ by; counts below one are compared absolutely
+TOLD = 5  # differences
+
+Values = dict[tuple[str, str], tuple[float, ...]]  # depot and day → quantiles
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A run's forecast, made again; `differences` are sentences, none where nothing differs."""
+
+    run: Run
+    made: Made
+    values: int
+    largest: float  # relative difference
+    differences: tuple[str, ...]
+    remarks: tuple[str, ...]  # what is not as it was then
+
+    def lines(self) -> Iterator[str]:
+        what = f"{self.run.run_id}: {len(self.made.forecast.depot_ids):,} depots from {self.run.bundle_digest or NAIVE}"
+        yield f"{what}, cutoff {self.made.forecast.cutoff}"
+        yield from self.remarks
+        if self.differences:
+            yield f"{len(self.differences):,} of {self.values:,} values differ, by up to {self.largest:.2e}:"
+            yield from self.differences[:TOLD]
+        else:
+            yield f"all {self.values:,} values are the published ones (largest relative difference {self.largest:.1e})"
+
+
+def replay(spec: Spec, run_id: str) -> Replayed:
+    """Forecast with the run's bundle from what the lake knew at its as_of, at its versions; nothing is written.
+
+    Raises LedgerError where the run is not in the ledger or published nothing, BundleError for a bundle that is not
+    what it was, LakeError for a lake that cannot be read.
+    """
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        run = ledger.run(run_id)
+        shown = ledger.published_by(run_id)
+    archived = _archived(spec, run_id)
+    if not archived:
+        raise LedgerError(
+            f"run {run_id!r} ended {run.outcome} and has no forecast in the archive; wanted a published one"
+        )
+    remarks = []
+    if run.spec_digest != spec.digest:
+        remarks.append("the pipeline file has changed since")
+    try:
+        knowledge = know(spec, as_of=run.as_of, versions=run.lake_versions)
+    except LakeError as error:
+        knowledge = know(spec, as_of=run.as_of)
+        remarks.append(f"read from the newest version of the lake, as of then: {error}")
+    bundle = spec.state_folder / "bundles" / run.bundle_digest if run.bundle_digest else None
+    tier = run.tier or "champion"
+    made = forecast(spec, Choice(bundle, run.bundle_digest or NAIVE, tier if bundle else "fallback"), knowledge)
+    if bundle is not None and made.digest is None:
+        remarks += made.told
+    again = _values(made.forecast)
+    published = [("the archive", archived)] + ([("the publication", _shown(shown))] if shown else [])
+    count, largest, differences = 0, 0.0, []
+    for where, before in published:
+        for key in sorted(before.keys() | again.keys()):
+            depot, day = key
+            then, now = before.get(key), again.get(key)
+            if then is None or now is None or len(then) != len(now):
+                if where == "the publication" and then is None:
+                    continue  # a depot that closed before its recent days is not shown
+                differences.append(f"depot {depot!r}, {day}: {then} in {where}, {now} when made again")
+                continue
+            count += len(then)
+            for old, new in zip(then, now, strict=True):
+                apart = abs(old - new) / max(abs(old), 1.0)
+                largest = max(largest, apart)
+                if not apart <= SAME:
+                    differences.append(f"depot {depot!r}, {day}: {old:.7g} in {where}, {new:.7g} when made again")
+    return Replayed(run, made, count, largest, tuple(differences), tuple(remarks))
+
+
+def _archived(spec: Spec, run_id: str) -> Values:
+    rows = Lake(spec.lake_url).read("forecasts", where=ds.field("run_id") == run_id)
+    if len(rows):  # a run that was taken up again may have appended twice: the last one is what was published
+        rows = rows.filter(pc.equal(rows["recorded_at"], pc.max(rows["recorded_at"])))
+    columns = (rows[name].to_pylist() for name in ("depot_id", "target_date", "quantiles"))
+    return {(depot, str(day)): tuple(quantiles) for depot, day, quantiles in zip(*columns, strict=True)}
+
+
+def _values(made: Forecast) -> Values:
+    days = [str(day) for day in made.target_dates]
+    said = np.asarray(made.quantiles, float).tolist()
+    return {
+        (depot, day): tuple(said[row][step])
+        for row, depot in enumerate(made.depot_ids)
+        for step, day in enumerate(days)
+    }
+
+
+def _shown(publication: Publication) -> Values:
+    """What the model said of each day: planners' numbers are not made again."""
+    return {
+        (depot.depot_id, str(day.target_date)): day.override.quantiles if day.override else day.quantiles
+        for depot in publication.depots
+        for day in depot.days
+    }

@@ -1,0 +1,72 @@
+"""Who forecasts: promote a bundle by hand, go back to the one before, and tell who reigned when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from forecaster.config import Spec
+from forecaster.errors import BundleError, LedgerError, SpecError
+from forecaster.ledger.records import before_champion
+from forecaster.ledger.store import Ledger, Promotion
+from forecaster.registry import outbox
+from forecaster.serving import bundle as bundles
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of champion, and why the registry could not be told of it (None when it was)."""
+
+    promotion: Promotion
+    untold: str | None
+
+
+def promote(spec: Spec, digest: str, *, by: str, reason: str, now: datetime) -> Change:
+    """Make a kept bundle the champion; `digest` may be the first digits of its name.
+
+    Raises SpecError where no bundle, or more than one, is meant, and BundleError where it is not what it was.
+    """
+    kept = sorted(each.name for each in (spec.state_folder / "bundles").glob("*") if each.is_dir())
+    meant = [name for name in kept if digest and name.startswith(digest)]
+    if len(meant) != 1:
+        found = f"{len(meant)} bundles" if meant else "no bundle"
+        raise SpecError(f"{digest!r} names {found}, wanted one of {', '.join(kept) or 'none: nothing was trained yet'}")
+    with Ledger.open(spec.ledger_url) as ledger:
+        before = [each for each in ledger.promotions(spec.name) if each.bundle_digest == meant[0]]
+        # A bundle that no promotion names was made by a night that did not get so far.
+        run_id = before[-1].run_id if before else _run_of(ledger, spec, meant[0])
+        version = before[-1].model_version if before else None
+        return _crown(spec, ledger, meant[0], run_id, version, by=by, reason=reason, now=now)
+
+
+def rollback(spec: Spec, *, by: str, reason: str, now: datetime) -> Change:
+    """Let the champion before the reigning one forecast again, from the next prediction on.
+
+    Raises LedgerError where nobody reigned before, BundleError where that one's bundle is not what it was.
+    """
+    with Ledger.open(spec.ledger_url) as ledger:
+        target = before_champion(ledger.promotions(spec.name))
+        if target is None:
+            raise LedgerError(f"nothing to go back to: {spec.name} has had no other champion before this one")
+        digest, version = target.bundle_digest, target.model_version
+        return _crown(spec, ledger, digest, target.run_id, version, by=by, reason=reason, now=now)
+
+
+def _run_of(ledger: Ledger, spec: Spec, digest: str) -> str:
+    runs = [run for run in ledger.runs(spec.name, limit=1000) if run.bundle_digest == digest]
+    if not runs:
+        raise SpecError(f"bundle {digest} belongs to no run of {spec.name} in the ledger; wanted one that a night made")
+    return runs[0].run_id
+
+
+def _crown(
+    spec: Spec, ledger: Ledger, digest: str, run_id: str, version: str | None, *, by: str, reason: str, now: datetime
+) -> Change:
+    try:
+        bundles.of(spec.state_folder / "bundles" / digest, spec.state_folder)
+    except BundleError as error:
+        raise BundleError(f"not promoted: {error}") from error
+    done = ledger.promote(
+        spec.name, run_id=run_id, bundle_digest=digest, by=by, reason=reason, model_version=version, at=now
+    )
+    return Change(done, outbox.align(spec, ledger))

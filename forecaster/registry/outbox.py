@@ -1,0 +1,102 @@
+"""What a night leaves for those who review runs: written down on this machine first, then told to the registry.
+
+So a registry that is down loses nothing: the next night that reaches it tells of all that still waits.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from forecaster.config import Spec
+from forecaster.ledger.records import before_champion
+from forecaster.ledger.store import Ledger
+
+_TOLD = "record.json"
+_PICTURES = "pictures"
+
+
+@dataclass(frozen=True)
+class Record:
+    """A run, as the registry is told of it; `epochs` are metrics of each, the first one's first."""
+
+    run_id: str
+    parameters: Mapping[str, Any]
+    metrics: Mapping[str, float]
+    epochs: tuple[Mapping[str, float], ...]
+    tags: Mapping[str, str]
+    inputs: Mapping[str, int]  # table of the lake → version that was read
+    bundle: str | None  # the name of its folder in `state/bundles`
+
+
+def write_down(record: Record, pictures: Mapping[str, bytes], spec: Spec) -> None:
+    """Keep a record until the registry has it; `pictures` are files by name."""
+    here = _waiting(spec) / record.run_id
+    beside = here.with_name(f"{here.name}.new")
+    shutil.rmtree(beside, ignore_errors=True)
+    (beside / _PICTURES).mkdir(parents=True)
+    (beside / _TOLD).write_text(json.dumps(asdict(record), default=str), "utf-8")
+    for name, content in pictures.items():
+        (beside / _PICTURES / name).write_bytes(content)
+    shutil.rmtree(here, ignore_errors=True)
+    beside.rename(here)
+
+
+def tell(spec: Spec) -> dict[str, str]:
+    """Tell the registry of every run that waits, the oldest first; returns run id → its model's version.
+
+    Raises what the registry raises when it is down; what it was told of by then does not wait any longer.
+    """
+    from forecaster.registry.mlflow_registry import Registry
+
+    versions: dict[str, str] = {}
+    if not (runs := waiting(spec)):
+        return versions
+    registry = Registry(spec.registry_url, spec.name, spec.state_folder / "mlflow_artifacts")
+    for file in runs:
+        told = json.loads(file.read_text("utf-8"))
+        record = Record(**{**told, "epochs": tuple(told["epochs"])})
+        bundle = spec.state_folder / "bundles" / record.bundle if record.bundle else None
+        version = registry.log(record, file.parent / _PICTURES, bundle if bundle and bundle.is_dir() else None)
+        if version is not None:
+            versions[record.run_id] = version
+            registry.challenge(version)
+        shutil.rmtree(file.parent)
+    return versions
+
+
+def waiting(spec: Spec) -> list[Path]:
+    """The records that the registry has yet to be told of, the oldest first."""
+    whole = (file for file in _waiting(spec).glob(f"*/{_TOLD}") if not file.parent.name.endswith(".new"))
+    return sorted(whole, key=lambda file: file.stat().st_mtime_ns)
+
+
+def align(spec: Spec, ledger: Ledger) -> str | None:
+    """Let the registry's aliases name whom the ledger names; returns why they could not, None when they do.
+
+    The ledger decides who forecasts; a registry that is down changes nothing about it.
+    """
+    promotions = ledger.promotions(spec.name)
+    if not promotions:
+        return None
+    previous = before_champion(promotions)
+    try:
+        from forecaster.registry.mlflow_registry import Registry
+
+        registry = Registry(spec.registry_url, spec.name, spec.state_folder / "mlflow_artifacts")
+        version = registry.version_of(promotions[-1].bundle_digest)
+        if version is None:
+            return f"it has no model of bundle {promotions[-1].bundle_digest} yet"
+        registry.crown(version, registry.version_of(previous.bundle_digest) if previous else None)
+    except Exception as error:  # of whatever kind a client may raise
+        told = str(error).partition("\n")[0]  # a database's error goes on with its statement
+        return f"{type(error).__name__}: {told[:500]}"
+    return None
+
+
+def _waiting(spec: Spec) -> Path:
+    return spec.state_folder / "registry_waiting"

@@ -1,0 +1,134 @@
+"""Find the depots and days that a finding is about, so that they can be shown.
+
+A finding is a sentence; its places are in the quarantine table, or in the finding itself.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from forecaster.config import Spec
+from forecaster.core.panel import Finding, Panel
+from forecaster.lake import Lake
+
+WHAT_HAPPENS: Mapping[str, str] = {
+    "stop": "the whole batch is kept aside",
+    "quarantine": "rows are kept aside",
+    "warn": "rows are taken",
+}
+"""Severities in plain words, the gravest first."""
+DEPOTS = 3  # of a finding that are shown
+
+
+@dataclass(frozen=True)
+class Place:
+    """A depot and its days that a finding is about, with the count given for each, where it is a number."""
+
+    depot_id: str
+    days: Mapping[date, float | None]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a trial leaves to look at."""
+
+    panel: Panel
+    rows: pd.DataFrame  # the lake's `quarantine`, the trial's own rows first, then the latest
+    ages: NDArray[np.int64] | None  # of each count, days from its day to its recording; None: the source does not say
+    count: str  # the source's column with the count
+
+
+def collect(panel: Panel, batch: str, spec: Spec, lake: Lake) -> Evidence:
+    """The evidence of a batch that was ingested into a lake. Raises LakeError when the lake cannot be read."""
+    rows = lake.read("quarantine").to_pandas(date_as_object=False)
+    rows = rows.assign(own=rows["batch"] == batch)
+    rows = rows.sort_values(["own", "recorded_at", "row"], ascending=[False, False, True], kind="stable")
+    return Evidence(panel, rows.reset_index(drop=True), _ages(spec, lake), spec.demand.columns.demand)
+
+
+def by_severity(findings: Iterable[Finding]) -> list[Finding]:
+    """The gravest first; of one severity, the most frequent."""
+    order = list(WHAT_HAPPENS)
+    return sorted(findings, key=lambda finding: (order.index(finding.severity), -finding.count))
+
+
+def rows_of(finding: Finding, evidence: Evidence) -> pd.DataFrame:
+    """The quarantined rows that a finding counts."""
+    rows = evidence.rows
+    return rows[rows["rule"] == finding.rule].head(finding.count)
+
+
+def places(finding: Finding, evidence: Evidence) -> list[Place]:
+    """The depots that a finding concerns most, with their days inside the panel; at most three."""
+    panel = evidence.panel
+    first, last = panel.days[0].astype(object), panel.cutoff
+    rows = rows_of(finding, evidence)
+    told: dict[tuple[str, date], float | None] = dict.fromkeys(_named(finding))
+    rows = rows[rows["date"].notna()]
+    told |= dict.fromkeys(zip(rows["depot_id"], rows["date"].dt.date, strict=True))
+    own = set(panel.depot_ids)
+    inside = [(depot, day) for depot, day in told if depot in own and first <= day <= last]
+    most = Counter(depot for depot, _ in inside).most_common(DEPOTS)
+    return [Place(depot, _given(rows[rows["depot_id"] == depot], inside, depot, evidence.count)) for depot, _ in most]
+
+
+def troubled(findings: Iterable[Finding], evidence: Evidence) -> Counter[str]:
+    """Depots of the panel → how many rows and places of the findings concern them."""
+    found: Counter[str] = Counter()
+    for finding in findings:
+        rows = rows_of(finding, evidence)
+        found.update(rows["depot_id"] if len(rows) else (depot for depot, _ in _named(finding)))
+    return Counter({depot: found[depot] for depot in evidence.panel.depot_ids if depot in found})
+
+
+def shown(text: str, most: int = 40) -> str:
+    """A word of the data, fit for one line: nothing that steers a terminal, and at most so many characters."""
+    cut = text if len(text) <= most else text[: most - 1] + "…"
+    return "".join("�" if _steers(letter) else letter for letter in cut)
+
+
+def _steers(letter: str) -> bool:
+    return unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") and letter != "\u200d"  # which joins emoji
+
+
+def _named(finding: Finding) -> list[tuple[str, date]]:
+    """The depots and days that the finding itself names; those whose day could not be read are left out."""
+    return [(depot, date.fromisoformat(day)) for depot, day in finding.places if day]
+
+
+def _given(rows: pd.DataFrame, inside: Iterable[tuple[str, date]], depot: str, column: str) -> dict[date, float | None]:
+    """The depot's days, and the count that a row gave for each."""
+    found: dict[date, float | None] = dict.fromkeys(sorted(day for other, day in inside if other == depot))
+    for day, content in zip(rows["date"].dt.date, rows["content"], strict=True):
+        if day in found:
+            found[day] = _number(content, column)
+    return found
+
+
+def _number(content: str, column: str) -> float | None:
+    try:
+        value = float(json.loads(content).get(column))
+    except (AttributeError, TypeError, ValueError):
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _ages(spec: Spec, lake: Lake) -> NDArray[np.int64] | None:
+    if spec.demand.columns.recorded_at is None:
+        return None
+    table: Any = lake.read("demand", columns=["date", "demand", "recorded_at"]).to_pandas(date_as_object=False)
+    table = table[table["demand"].notna()]
+    recorded = table["recorded_at"].dt.tz_convert(spec.zone).dt.tz_localize(None).dt.normalize()
+    ages: NDArray[np.int64] = (recorded - table["date"]).dt.days.to_numpy(np.int64)
+    return ages

@@ -1,0 +1,123 @@
+"""Figures of a backtest, drawn for the people who review a run."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from forecaster.core.panel import Panel, Scores
+from forecaster.evaluation.metrics import Scored, by, scored
+
+BEFORE = 28  # days of history shown before the first fold
+
+
+def forecasts(scores: Scores, panel: Panel, most: int = 6) -> Figure:
+    """Forecasts against actuals on the folds, for the best, the worst and the depots evenly between them by WAPE."""
+    folds = scores.folds
+    median = np.concatenate([fold.forecast.median for fold in folds], axis=1)
+    actual = np.concatenate([fold.actuals for fold in folds], axis=1)
+    low, high = (
+        np.concatenate([f.forecast.quantiles[:, :, f.forecast.levels.index(level)] for f in folds], axis=1)
+        for level in (0.1, 0.9)
+    )
+    days = np.concatenate([np.asarray(fold.forecast.target_dates, "datetime64[D]") for fold in folds])
+    total = np.nansum(actual, axis=1)
+    error = np.nansum(np.abs(median - actual), axis=1) / np.where(total > 0, total, np.nan)
+    order = [int(i) for i in np.argsort(error) if np.isfinite(error[i])]
+    shown = [order[int(i)] for i in np.unique(np.linspace(0, len(order) - 1, most).round())] if order else []
+    figure = Figure(figsize=(10, 1 + 2.2 * max(len(shown), 1)), layout="constrained")
+    figure.suptitle(f"{scores.model}: forecasts against actuals on days it had not seen")
+    first = int((days[0] - panel.days[0]).astype(int))
+    for row, depot in enumerate(shown, start=1):
+        axes = figure.add_subplot(len(shown), 1, row)
+        before = slice(max(first - BEFORE, 0), first)
+        axes.plot(panel.days[before], panel.demand[depot, before], color="0.6", lw=1)
+        axes.fill_between(days, low[depot], high[depot], color="#2f6fb0", alpha=0.25, lw=0, label="80 % interval")
+        axes.plot(days, median[depot], color="#2f6fb0", label="forecast")
+        axes.plot(days, actual[depot], "k.", ms=4, label="actual")
+        title = f"{panel.depot_ids[depot]}   WAPE {100 * error[depot]:.1f} %"
+        axes.set_title(title, loc="left", fontsize=9, parse_math=False)  # an id may hold dollars
+        axes.set_ylabel("orders a day")
+        axes.set_ylim(bottom=0)
+        if row == 1:
+            axes.legend(loc="upper left", ncols=3, fontsize=8)
+    return figure
+
+
+def calibration(scores: Mapping[str, Scores]) -> Figure:
+    """How large a share of actuals lay below each level: on the diagonal, where levels hold what they promise."""
+    figure = Figure(figsize=(5, 5), layout="constrained")
+    axes = figure.add_subplot()
+    axes.plot([0, 1], [0, 1], color="0.7", lw=1)
+    for name, each in scores.items():
+        days = scored(each.folds, each.scale)
+        if len(days.actual):
+            below = (days.actual[:, None] <= days.quantiles).mean(axis=0)
+            axes.plot(days.levels, below, marker="o", ms=4, label=name)
+    axes.set_xlabel("quantile level")
+    axes.set_ylabel("share of actuals at or below it")
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1)
+    axes.set_title("Do the quantiles hold what they promise?", loc="left", fontsize=10)
+    if len(axes.lines) > 1:
+        axes.legend(fontsize=8)
+    return figure
+
+
+def errors(scores: Mapping[str, Scores]) -> Figure:
+    """WAPE by days ahead and by weekday, of all models side by side."""
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    parts: dict[str, Callable[[Scored], NDArray[Any]]] = {
+        "days ahead": lambda days: days.ahead,
+        "weekday": lambda days: (days.day.astype(np.int64) + 3) % 7,  # 0 is a Monday
+    }
+    for place, (part, labels) in enumerate(parts.items(), 1):
+        axes = figure.add_subplot(1, 2, place)
+        for number, (name, each) in enumerate(scores.items()):
+            days = scored(each.folds, each.scale)
+            found = by(days, labels(days))
+            at = np.array([int(label) for label in found])
+            share = [100 * metrics["wape"] for metrics in found.values()]
+            axes.bar(at + 0.8 * (number + 0.5) / len(scores) - 0.4, share, 0.8 / len(scores), label=name)
+        axes.set_title(f"WAPE by {part}", loc="left", fontsize=10)
+        axes.set_ylabel("WAPE, %")
+        if part == "weekday":
+            axes.set_xticks(range(7), ["Mo", "Tu", "We", "Th", "Fr", "Sa", "Su"])
+        if place == 1:
+            axes.legend(fontsize=8)
+    return figure
+
+
+def duel(candidate: Scores, rival: Scores) -> Figure:
+    """Each depot's WAPE with one model against the other: below the line the candidate is better."""
+    figure = Figure(figsize=(5, 5), layout="constrained")
+    axes = figure.add_subplot()
+    of_each = [by(days, days.depot) for days in (scored(each.folds, each.scale) for each in (candidate, rival))]
+    both = sorted(of_each[0].keys() & of_each[1].keys(), key=int)
+    mine, theirs = ([100 * found[depot]["wape"] for depot in both] for found in of_each)
+    size = [max(of_each[0][depot]["mae"] / max(of_each[0][depot]["wape"], 1e-9), 0.0) for depot in both]
+    largest = max(size, default=1.0) or 1.0
+    axes.scatter(theirs, mine, s=[10 + 90 * each / largest for each in size], alpha=0.6, color="#2f6fb0")
+    most = 1.05 * max([*mine, *theirs, 1.0])
+    axes.plot([0, most], [0, most], color="0.7", lw=1)
+    axes.set_xlim(0, most)
+    axes.set_ylim(0, most)
+    axes.set_xlabel(f"WAPE of {rival.model}, %")
+    axes.set_ylabel(f"WAPE of {candidate.model}, %")
+    axes.set_title("Each depot; the larger the dot, the more demand", loc="left", fontsize=10)
+    return figure
+
+
+def png(figure: Figure) -> bytes:
+    """The picture as a file."""
+    file = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # letters that the font lacks are boxes; the picture stands
+        figure.savefig(file, format="png", dpi=120)
+    return file.getvalue()

@@ -1,0 +1,91 @@
+"""A night's model on one page, for those who review it: the verdict, the scores beside its rivals', the pictures."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from forecaster.config import Spec
+from forecaster.core.metric_names import METRICS
+from forecaster.core.panel import Panel, Scores, Verdict
+from forecaster.evaluation import segments
+from forecaster.reports.finding_examples import shown
+from forecaster.reports.html import Element, document, tag
+
+COLUMNS = ("mape", "wape", "mase", "bias", "wql", "coverage", "width", "days")
+WORST = 10  # depots
+PICTURES = {
+    "forecasts.png": "Forecasts with their 80 % interval, and what came: the best depot, the worst, and some between.",
+    "calibration.png": "How often actuals lay at or below each quantile level; on the diagonal it holds its promise.",
+    "errors.png": "WAPE by days ahead and by weekday.",
+    "candidate_against_naive.png": "Each depot's WAPE against the seasonal naive one's: below the line ours is better.",
+    "candidate_against_champion.png": "Each depot's WAPE against the champion's: below the line, better.",
+}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A candidate that was judged: what was scored, and what the gate said."""
+
+    run_id: str
+    as_of: datetime
+    scores: Mapping[str, Scores]  # the candidate's first
+    verdict: Verdict
+    totals: Mapping[str, float]
+
+
+def page(judged: Judged, panel: Panel, pictures: Mapping[str, bytes], spec: Spec) -> str:
+    """The page as HTML, with its pictures (PNG files by name) inside."""
+    local = judged.as_of.astimezone(spec.zone)
+    said = f"night {judged.run_id}, as of {local:%Y-%m-%d %H:%M} {spec.timezone}, newest reading {panel.cutoff}"
+    kind = "verdict" if judged.verdict.admitted else "verdict stop"
+    top = [tag("p", said, of="soft"), tag("p", f"The candidate was {judged.verdict.sentence()}.", of=kind)]
+    return document(f"{spec.name}: how tonight's model did", top, _sections(judged, panel, pictures))
+
+
+def _sections(judged: Judged, panel: Panel, pictures: Mapping[str, bytes]) -> Iterator[Element]:
+    candidate = next(iter(judged.scores.values()))
+    days = [day for fold in candidate.folds for day in fold.forecast.target_dates if day <= panel.cutoff]
+    when = f"{min(days)} to {max(days)}, each forecast from what was known at its cutoff." if days else "No days."
+    rows = {name: scores.metrics for name, scores in judged.scores.items()}
+    meant = tag("ul", *(tag("li", f"{name}: {METRICS[name].meaning}") for name in COLUMNS), of="soft")
+    yield tag("section", tag("h2", "All on the same days"), tag("p", when, of="soft"), _table("model", rows), meant)
+    if judged.totals:
+        told = [f"{name.replace('_', ' ')} {_number(name, value)}" for name, value in judged.totals.items()]
+        words = "Sums of depots, from joint paths: " + ", ".join(told) + "."
+        yield tag("section", tag("h2", "Cities and the network"), tag("p", words))
+    for name, content in pictures.items():
+        source = "data:image/png;base64," + base64.b64encode(content).decode()
+        picture = tag("img", src=source, alt=PICTURES[name], style="max-width: 100%; height: auto")
+        yield tag("section", tag("figure", picture, tag("figcaption", PICTURES[name])))
+    for part, found in segments.parts(candidate, panel).items():
+        yield tag("section", tag("h2", f"By {part}"), _table(part, found))
+    of_each = segments.depots(candidate, panel)
+    worst = sorted((d for d in of_each if of_each[d]["wape"] == of_each[d]["wape"]), key=lambda d: -of_each[d]["wape"])
+    if worst:
+        heading = f"The {min(WORST, len(worst))} depots of {len(of_each):,} with the highest WAPE"
+        yield tag("section", tag("h2", heading), _table("depot", {shown(d): of_each[d] for d in worst[:WORST]}))
+
+
+def _table(label: str, rows: Mapping[str, Mapping[str, float]], columns: Sequence[str] = COLUMNS) -> Element:
+    right = "text-align: right; padding: .125rem .625rem"
+    heads = [tag("th", name, scope="col", style=right, title=METRICS[name].meaning) for name in columns]
+    table = tag("table", tag("thead", tag("tr", tag("th", label, scope="col", style="text-align: left"), *heads)))
+    body = tag("tbody")
+    for name, metrics in rows.items():
+        cells = [tag("td", _number(column, metrics[column]), style=right) for column in columns]
+        body.append(tag("tr", tag("th", name, scope="row", style="text-align: left; font-weight: 500"), *cells))
+    table.append(body)
+    return tag("div", table, of="wide", tabindex="0", role="region", aria_label=f"Metrics by {label}")
+
+
+def _number(metric: str, value: float) -> str:
+    if value != value:
+        return "–"
+    if metric == "days":
+        return f"{value:,.0f}"
+    if metric == "mase":
+        return f"{value:.3f}"
+    return f"{value:+.1%}" if metric.endswith("bias") else f"{value:.1%}"

@@ -1,0 +1,257 @@
+"""The forward pass in plain NumPy, from `weights.npz` and the manifest: what the graph computes, written to be read.
+
+It takes the same raw inputs as `model.onnx` and gives the same quantiles. All of it is in double precision, so that
+what differs from it is the rounding of the others. Arrays are (depots, days, …); days are the `lookback` days up to the
+cutoff and then the horizon; what is forecast lies on the last `horizon` of them.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from forecaster.core.panel import Doubles, Floats
+
+FAR = 4.0  # log counts: how far anything may lie from what it is compared with
+LARGEST = 20.0  # log counts
+
+
+class Reference:
+    """A bundle's parameters, ready to be computed with."""
+
+    def __init__(self, weights: bytes, manifest: Mapping[str, Any]) -> None:
+        with np.load(io.BytesIO(weights), allow_pickle=False) as arrays:
+            self.weights: dict[str, Doubles] = {name: arrays[name].astype(float) for name in arrays.files}
+        self.sizes, self.lengths = manifest["architecture"], manifest["features"]
+
+    def __call__(self, inputs: Mapping[str, Any]) -> Floats:
+        """Quantiles of counts, (depots, horizon, levels): the members' mean, calibrated, zero on closed days."""
+        encoder, decoder, anchor = self.features(inputs)
+        statics, members = inputs["statics"], len(self.weights["members.out.bias"])
+        said = np.stack([self.member(i, encoder, decoder, anchor, statics) for i in range(members)])
+        mean = np.tensordot(self.weights["blend.members"], said, axes=1)
+        median = self.sizes["levels"].index(0.5)
+        middle = mean[..., [median]]
+        center = middle + self.weights["blend.anchor"] * (anchor[..., None] - middle)
+        log = center + (mean - middle) * self.weights["calibration"]
+        # Calibration may reverse close neighbours, of which the one nearer the median holds.
+        log[..., median:] = np.maximum.accumulate(log[..., median:], axis=-1)
+        log[..., median::-1] = np.minimum.accumulate(log[..., median::-1], axis=-1)
+        open_ = inputs["open"][:, -self.sizes["horizon"] :, None] > 0
+        quantiles: Floats = np.where(open_, np.expm1(np.clip(log, 0, LARGEST)), 0.0).astype(np.float32)
+        return quantiles
+
+    def features(self, inputs: Mapping[str, Any]) -> tuple[Doubles, Doubles, Doubles]:
+        """What encoder (depots, days, …) and decoder (depots, horizon, …) read, and the anchor (depots, horizon)."""
+        of = self.lengths
+        weeks, season, year = of["weeks"], of["season_weeks"], of["year"]
+        scan, horizon = self.sizes["scan"], self.sizes["horizon"]
+        mean, spread, yearly = (self.weights[f"constants.{name}"] for name in ("mean", "spread", "yearly"))
+        covariates = inputs["covariates"].astype(float)
+        calendar = (inputs["calendar"] * self.weights["constants.calendar"])[..., :-1]
+        back = inputs["calendar"][..., -1].astype(int)
+        demand, open_ = inputs["demand"].astype(float), inputs["open"].astype(float)
+        days = demand.shape[1]
+
+        usable = np.isfinite(demand) & (open_[:, :days] > 0)
+        known, log = usable.astype(float), np.log1p(np.where(usable, demand, 0.0))  # 0 where it is not known
+
+        # The surprise: what the last same weekdays did not tell of a day. Near a holiday a day is held to the usual
+        # before it tells of others; twice, as one holiday may lie among the days that another is measured against. What
+        # the other days of the week before had out of the usual is no holiday's doing.
+        told = shift(trailing(known, weeks, 7), 7)
+        surprising = known * (told > 0)
+        counted = trailing(surprising, year)
+
+        def extend(x: Doubles) -> Doubles:
+            return np.pad(x, [(0, 0), (0, horizon)])
+
+        def of_counterpart(x: Doubles) -> Doubles:
+            """What x was on the counterpart of each day, 0 where there is none."""
+            place = np.arange(days + horizon) - back
+            return np.where((back > 0) & (place >= 0), np.take_along_axis(x, np.clip(place, 0, days - 1), axis=1), 0.0)
+
+        def bounded(x: Doubles) -> Doubles:
+            return np.clip(x, -of["most_special"], of["most_special"])
+
+        def missed(plain: Doubles) -> tuple[Doubles, Doubles]:
+            """The surprise against an anchor of these log counts, and how large it is as a rule."""
+            surprise: Doubles = near(log - shift(trailing(plain, weeks, 7), 7) / np.maximum(told, 1)) * surprising
+            return surprise, trailing(np.abs(surprise), year) / np.maximum(counted, 1)
+
+        surprise, usual = missed(log)
+        bound, held = usual, (back[:, :days] > 0) & (counted >= of["sure"])
+        others = surprising * (back[:, :days] == 0)
+        count_others = np.maximum(shift(trailing(others, 7), 1), 1)
+        for _ in range(2):
+            lately = more_than(usual, shift(trailing(surprise * others, 7), 1) / count_others)
+            plain = np.where(held, log - surprise + np.clip(surprise, lately - bound, lately + bound), log)
+            surprise, usual = missed(plain)
+
+        of_week = trailing(surprise, 7) / np.maximum(trailing(surprising, 7), 1)
+
+        # The first holidays that a depot sees: what the days near one had out of the usual in the last week goes on, on
+        # days near one whose counterpart is not known.
+        here = surprising * (back[:, :days] > 0) * (1 - inputs["calendar"][:, :days, -1 - of["holidays"]])
+        beyond = more_than(shift(usual, 7), bounded(surprise)) * here
+        so_far = trailing(beyond, 7)[:, -1:] / (trailing(here, 7)[:, -1:] + of["doubt"])
+        goes_on = np.where((back > 0) & (of_counterpart(surprising) == 0), so_far, 0.0)[:, days:]
+
+        # The level: the mean log count of four weeks, else of a year, else of what training saw.
+        count, year_count = trailing(known, of["level"]), trailing(known, year)
+        of_year = trailing(plain, year) / np.maximum(year_count, 1)
+        level = np.where(year_count > 0, of_year, mean)
+        level = np.where(count > 0, trailing(plain, of["level"]) / np.maximum(count, 1), level)
+
+        # How far above the level the same weekdays are, and the days off of a year, as of a week before.
+        told_same = trailing(known, weeks, 7)
+        same = trailing(plain, weeks, 7) / np.maximum(told_same, 1)
+        weekday = shift(extend(np.where(told_same > 0, same - level, 0.0)), 7)
+        off = inputs["calendar"][:, :, -2]
+        off_known = off[:, :days] * surprising
+        heights = bounded(surprise + weekday[:, :days]) * off_known
+        off_count = shift(extend(trailing(off_known, year)), 7)
+        height = shift(extend(trailing(heights, year)), 7) / np.maximum(off_count, 1)
+        trust = off_count / (off_count + of["doubt"])
+
+        # A special day: what was out of the usual on its counterpart, the same day of the same holiday a year before,
+        # unless demand moved to another level there. Of two days off a part of what tells their weekdays apart goes;
+        # where only one of them is a day off, what days off have as a rule comes on top or is left out.
+        later, told_later = (np.pad(x[:, 7 * weeks :], [(0, 0), (0, 7 * weeks)]) for x in (same, told_same))
+        settled = surprising * ~((np.abs(later - shift(same, 7)) > of["moved"]) & (told_later > 0))
+        found, off_then = of_counterpart(bounded(surprise) * settled), of_counterpart(off[:, :days] * settled)
+        weekday_then = of_counterpart(weekday[:, :days] * off[:, :days] * settled)
+        of_off = trust * (height - np.where(off > 0, weekday, weekday_then))
+        both = found + of["alike"] * (weekday_then - weekday)
+        left = np.where(found * of_off > 0, more_than(np.abs(of_off), found), found)
+        when_off = np.where(off_then > 0, both, found + of_off)
+        special = bounded(np.where(off > 0, when_off, np.where(off_then > 0, left, found)))
+        special_day = more_than(shift(extend(usual), 7), special)
+
+        week_count = trailing(known, 7)
+        week = np.where(week_count > 0, trailing(log, 7) / np.maximum(week_count, 1), level)
+        relative = near(log - level) * known
+        lag7 = (log - shift(log, 7)) * known * shift(known, 7)
+
+        per_day = [relative, known, lag7, week - level, yearly * year_count / year * (level - of_year)]
+        per_day += [(level - mean) / spread, count / of["level"], surprise, of_week, special_day[:, :days]]
+        per_day += [open_[:, :days]]
+        encoder = np.concatenate([np.stack(per_day, axis=-1), covariates[:, :days]], axis=-1)[:, -scan:]
+
+        def before(x: Doubles, count: int) -> Doubles:
+            """The sum over the same weekdays of so many weeks before."""
+            return shift(trailing(x, count, 7), 7)
+
+        log_, plain_, known_ = extend(log), extend(plain), extend(known)
+        weight, habit_weight = before(known_, weeks), before(known_, season)
+        same_weekday = before(plain_, weeks) / np.maximum(weight, 1)
+        habit = before(extend(near(plain - level) * known), season) / np.maximum(habit_weight, 1)
+        holidays = calendar[:, :, -of["holidays"] :]
+        special = np.concatenate([covariates, holidays], axis=-1) * known_[..., None]
+        at_anchor = before(special, weeks) / np.maximum(weight, 1)[..., None]
+
+        # A year ago: that day, and its whole week, against the level of then.
+        year_known = yearly * shift(known_, year)
+        then = shift(extend(level), year + 7)
+        last_year = near(shift(log_, year) - then) * year_known
+        close = shift(trailing(known_, 7), year - 3)
+        last_week = yearly * near(shift(trailing(log_, 7), year - 3) / np.maximum(close, 1) - then) * (close > 0)
+
+        # From here on only the days that are forecast.
+        ahead = slice(days, days + horizon)
+        lag = np.stack([shift(plain_, 7 * k)[:, ahead] for k in range(1, weeks + 1)], axis=-1)
+        mask = np.stack([shift(known_, 7 * k)[:, ahead] for k in range(1, weeks + 1)], axis=-1)
+        now, certain = level[:, -1:], weight[:, ahead] > 0
+        anchor = np.where(certain, same_weekday[:, ahead], now)
+        least, most = np.where(mask > 0, lag, np.inf).min(-1), np.where(mask > 0, lag, -np.inf).max(-1)
+        extremes = [np.where(certain, near(bound - anchor), 0.0) for bound in (least, most)]
+        surprised = np.broadcast_to(of_week[:, -1:], anchor.shape)
+        single = [habit, habit_weight / season, last_year, year_known, last_week]
+        single += [shift(special_day, 1), special_day, open_]
+        several = [calendar, yearly * shift(holidays, year), at_anchor, shift(covariates, 1), covariates]
+        tomorrow = np.pad(covariates[:, days + 1 :], [(0, 0), (0, 1), (0, 0)])
+        special_tomorrow = np.pad(special_day[:, days + 1 :], [(0, 0), (0, 1)])
+        of_day = [anchor - now, *extremes, surprised, special_tomorrow, goes_on, *(x[:, ahead] for x in single)]
+        decoder = [near(lag - now[..., None]) * mask, mask, np.stack(of_day, axis=-1)]
+        decoder += [*(x[:, ahead] for x in several), tomorrow]
+        return encoder, np.concatenate(decoder, axis=-1), anchor + special_day[:, ahead] + goes_on
+
+    def member(self, number: int, encoder: Doubles, decoder: Doubles, anchor: Doubles, statics: Any) -> Doubles:
+        """Quantiles of log(1 + count) of one member, (depots, horizon, levels)."""
+        weights = {name: x[number] for name, x in self.weights.items() if name.startswith("members.")}
+
+        def of(name: str) -> Doubles:
+            found: Doubles = weights[f"members.{name}"]
+            return found
+
+        tables = [of(f"embeddings.{i}.embedding") for i in range(len(self.sizes["labels"]))]
+        embedded = [table[statics[:, i]] for i, table in enumerate(tables)]
+
+        def beside(x: Doubles) -> Doubles:
+            """With what never changes in a depot on each of its days."""
+            parts = [np.broadcast_to(each[:, None], (*x.shape[:2], each.shape[1])) for each in embedded]
+            return np.concatenate([x, *parts], axis=-1)
+
+        x = beside(encoder)
+        for i in range(self.sizes["layers"]):
+            cell = f"cells.{i}."
+            x = gru(x, of(cell + "dense_i.kernel"), of(cell + "dense_i.bias"), of(cell + "dense_h.kernel"))
+        state = x[:, -1] @ of("state.kernel") + of("state.bias")
+        hidden = np.maximum(beside(decoder) @ of("day.kernel") + state[:, None] + of("step.embedding"), 0)
+        hidden = hidden + np.maximum(hidden @ of("mix.kernel") + of("mix.bias"), 0)
+        out = hidden @ of("out.kernel") + of("out.bias")
+
+        # The median adds to the anchor; the levels step away from it, and so never cross.
+        median = self.sizes["levels"].index(0.5)
+        center = anchor[..., None] + out[..., [median]]
+        down = reach(out[..., :median][..., ::-1], self.lengths["farthest_down"])[..., ::-1]
+        up = reach(out[..., median + 1 :], self.lengths["farthest_up"])
+        return np.concatenate([center - down, center, center + up], axis=-1)
+
+
+def shift(x: Doubles, days: int) -> Doubles:
+    """x as it was so many days earlier; zero before the window."""
+    return np.pad(x, [(0, 0), (days, 0)] + [(0, 0)] * (x.ndim - 2))[:, : x.shape[1]]
+
+
+def trailing(x: Doubles, length: int, every: int = 1) -> Doubles:
+    """The sum of `length` days up to each day, each `every` days before the next."""
+    if every == 1:
+        total = np.cumsum(x, axis=1)
+        return total - shift(total, length)
+    found: Doubles = sum((shift(x, every * k) for k in range(length)), np.zeros_like(x))
+    return found
+
+
+def more_than(usual: Doubles, surprise: Doubles) -> Doubles:
+    """What of a surprise is more than usual."""
+    return np.sign(surprise) * np.maximum(np.abs(surprise) - usual, 0.0)
+
+
+def near(x: Doubles) -> Doubles:
+    return np.clip(x, -FAR, FAR)
+
+
+def gru(x: Doubles, kernel_i: Doubles, bias: Doubles, kernel_h: Doubles) -> Doubles:
+    """The states of a GRU layer after each day (Cho et al. 2014, arXiv:1406.1078), from a zero state; gates r, z, n."""
+    h = np.zeros((len(x), len(kernel_h)))
+    states = []
+    for projected in np.swapaxes(x @ kernel_i + bias, 0, 1):
+        (xr, xz, xn), (hr, hz, hn) = np.split(projected, 3, axis=-1), np.split(h @ kernel_h, 3, axis=-1)
+        r, z = sigmoid(xr + hr), sigmoid(xz + hz)
+        n = np.tanh(xn + r * hn)
+        h = (1 - z) * n + z * h
+        states.append(h)
+    return np.stack(states, axis=1)
+
+
+def sigmoid(x: Doubles) -> Doubles:
+    return 0.5 * np.tanh(0.5 * x) + 0.5
+
+
+def reach(steps: Doubles, farthest: float) -> Doubles:
+    """How far from the median each level lies, the nearest first; never as far as `farthest`."""
+    return farthest * np.tanh(np.cumsum(np.logaddexp(0, steps), axis=-1) / farthest)

@@ -1,0 +1,123 @@
+"""Cities and the network: sums of depots along joint paths, since quantiles of parts do not add up to those of a sum.
+
+Each depot's forecast becomes as many equally likely values as there are templates: windows of recent days on which all
+depots were seen together. The values are put into the order that the depot's surprises had in the templates, so that
+depots and days which were surprised together are so in the paths (the Schaake shuffle: Clark et al. 2004, "The Schaake
+shuffle", Journal of Hydrometeorology 5). A path's total is the sum of its depots, so depot, city and network agree path
+by path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forecaster.core.panel import Doubles, Fold, Forecast, Panel
+
+PATHS = 90  # templates, each a day after the one before
+WEEKS = 4  # same weekdays that say what was to be expected
+SEASON = 7
+CHUNK = 4096  # depots at a time, which bounds memory
+
+
+def paths(forecast: Forecast, panel: Panel, count: int = PATHS, rows: slice = slice(None)) -> Doubles:
+    """Joint sample paths of a forecast made at the panel's cutoff, (paths, depots, horizon), of the depots `rows`; zero
+    on closed days.
+
+    Where the history is too short for `count` templates there are fewer; without any, one path of medians.
+    """
+    templates = _templates(panel, count, rows)
+    if not len(templates):
+        return forecast.median[None, rows].astype(float)
+    order: NDArray[np.intp] = np.argsort(np.argsort(templates, axis=0, kind="stable"), axis=0)
+    shares = (np.arange(len(templates)) + 0.5) / len(templates)
+    values = np.take_along_axis(_at(forecast, shares, rows), order, axis=0)
+    return np.where(forecast.open[None, rows], values, 0.0)
+
+
+def groups(panel: Panel) -> dict[str, NDArray[np.bool_]]:
+    """Which depots belong to the network, under an empty name, and to each city, where there are several."""
+    cities = np.array(panel.attributes.get("city", ("",) * len(panel.depot_ids)))
+    names = sorted(set(cities.tolist()) - {""})
+    return {"": np.ones(len(cities), bool)} | ({name: cities == name for name in names} if len(names) > 1 else {})
+
+
+def of(forecast: Forecast, panel: Panel, scored: NDArray[np.bool_] | None = None) -> dict[str, Doubles]:
+    """Quantiles (horizon, levels) of the orders of each group together, at the forecast's levels.
+
+    `scored` (depots, horizon) leaves out what is not to be counted.
+    """
+    members = groups(panel)
+    sums: dict[str, Doubles] = {}
+    for start in range(0, len(forecast.depot_ids), CHUNK):
+        rows = slice(start, start + CHUNK)
+        sampled = paths(forecast, panel, rows=rows)
+        if scored is not None:
+            sampled = np.where(scored[None, rows], sampled, 0.0)
+        for name, own in members.items():
+            sums[name] = sums.get(name, 0.0) + sampled[:, own[rows]].sum(axis=1)
+    return {name: np.quantile(total, forecast.levels, axis=0).T for name, total in sums.items()}
+
+
+def measure(folds: Sequence[Fold], panel: Panel) -> dict[str, float]:
+    """How the totals of some folds did: of the network, and of all cities together where depots have one.
+
+    `network_coverage` and `city_coverage` are shares of days (and cities) within the 80 % interval, `…_bias` the sum of
+    medians less that of actuals by the latter, `…_width` that of the intervals. What cannot be scored is in no sum.
+    """
+    members = groups(panel)
+    rows: dict[str, list[Doubles]] = {"network": [], **({"city": []} if len(members) > 1 else {})}
+    for fold in folds:
+        scored = np.isfinite(fold.actuals)
+        said = of(fold.forecast, panel.at(fold.forecast.cutoff), scored)
+        ends = [fold.forecast.levels.index(level) for level in (0.1, 0.5, 0.9)]
+        for name, own in members.items():
+            days = scored[own].any(axis=0)
+            came = np.nansum(fold.actuals[own], axis=0)[days]
+            rows["city" if name else "network"].append(np.column_stack([said[name][days][:, ends], came]))
+    found = {}
+    for level, parts in rows.items():
+        low, middle, high, came = np.concatenate(parts).T if parts else np.zeros((4, 0))
+        total = came.sum() if len(came) else np.nan
+        found[f"{level}_coverage"] = float(((low <= came) & (came <= high)).mean()) if len(came) else float("nan")
+        found[f"{level}_bias"] = float((middle - came).sum() / total) if total > 0 else float("nan")
+        found[f"{level}_width"] = float((high - low).sum() / total) if total > 0 else float("nan")
+    return found
+
+
+def _templates(panel: Panel, count: int, chosen: slice) -> Doubles:
+    """How depots were surprised in windows of a horizon's length, (paths, depots, horizon), the newest first.
+
+    A surprise is the log count less the mean of the same weekdays before; one that is not known is 0: neither.
+    """
+    horizon, needed = panel.horizon, SEASON * WEEKS
+    count = min(count, panel.history - needed - horizon + 1)
+    if count <= 0:
+        return np.zeros((0, len(panel.depot_ids[chosen]), horizon))
+    days = needed + horizon + count - 1
+    demand, open_ = panel.past(days, chosen)
+    log = np.where(open_[:, :days], np.log1p(demand.astype(float)), np.nan)
+    before = np.stack([log[:, needed - SEASON * week : days - SEASON * week] for week in range(1, WEEKS + 1)])
+    known = np.isfinite(before)
+    usual = np.sum(before, axis=0, where=known) / np.maximum(known.sum(axis=0), 1)
+    surprise = np.where(known.any(axis=0), log[:, needed:] - usual, np.nan)
+    surprise = np.nan_to_num(surprise, nan=0.0)
+    windows = np.lib.stride_tricks.sliding_window_view(surprise, horizon, axis=1)  # (depots, paths, horizon)
+    found: Doubles = np.moveaxis(windows, 1, 0)[::-1]
+    return found
+
+
+def _at(forecast: Forecast, shares: Doubles, chosen: slice) -> Doubles:
+    """The forecast's values at some shares, (shares, depots, horizon): straight between its levels, in log counts
+    against normal scores, and beyond them on."""
+    normal = NormalDist()
+    scores = np.array([normal.inv_cdf(level) for level in forecast.levels])
+    wanted = np.array([normal.inv_cdf(share) for share in shares])
+    log = np.moveaxis(np.log1p(forecast.quantiles[chosen].astype(float)), -1, 0)
+    place = np.clip(np.searchsorted(scores, wanted) - 1, 0, len(scores) - 2)
+    along = ((wanted - scores[place]) / (scores[place + 1] - scores[place]))[:, None, None]
+    values: Doubles = np.maximum(np.expm1(log[place] + along * (log[place + 1] - log[place])), 0.0)
+    return values

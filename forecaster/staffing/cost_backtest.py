@@ -1,0 +1,168 @@
+"""What rosters would have cost: ours against those that are made without a model of cost, on past days.
+
+Every roster keeps to the same limits and has the same vans. Ours is `staffing.roster` of the candidate's forecast.
+"Median plus buffer" adds the same share, or the same number of drivers, to what the candidate's median needs; the
+buffer is chosen anew each week as the one that would have been cheapest on all replayed days before and on the four
+weeks before these, which makes it the fairest rival. "Same as last week" rosters what the same weekday needed when it
+was last known. Perfect foresight knows what will come, and pays only for what limits and vans forbid, and for
+days on which a depot was expected to be closed and was not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forecaster.config import Spec, Staffing
+from forecaster.core.panel import Doubles, Floats, Fold, Ints, Panel
+from forecaster.errors import SpecError
+from forecaster.evaluation.backtest import Seen
+from forecaster.staffing import newsvendor, vans
+from forecaster.staffing.newsvendor import DIGITS
+from forecaster.staffing.rosters import fleet
+
+DAYS = 56  # replayed where nothing else is said
+WEEKS = 8  # of the past in which the same weekday is looked for
+BUFFERS = (*((share / 100, 0.0) for share in range(-30, 101)), *((0.0, step / 20) for step in range(-20, 41)))
+OURS, BUFFER, LAST_WEEK, FORESIGHT = "ours", "median plus buffer", "same as last week", "perfect foresight"
+
+
+@dataclass(frozen=True)
+class Bill:
+    """What one way to roster cost over all depots and days with a known count."""
+
+    roster: str
+    cost: float
+    short: int  # drivers that were missing, in all
+    idle: int  # drivers too many
+    short_days: float  # share of depots and days with a driver missing
+    days: int  # depots and days
+
+    def to_json(self) -> dict[str, object]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Bills:
+    """The bills, the cheapest first, and the buffers that were chosen, cutoff by cutoff."""
+
+    bills: tuple[Bill, ...]
+    buffers: tuple[str, ...]
+
+    def lines(self) -> list[str]:
+        """A table for a screen."""
+        width = max(len(bill.roster) for bill in self.bills)
+        shown = [f"{'':{width}}  {'cost':>12}{'a day':>9}{'missing':>10}{'idle':>10}{'days short':>12}"]
+        for bill in self.bills:
+            each = bill.cost / max(bill.days, 1)
+            counts = f"{bill.short:>10,}{bill.idle:>10,}{bill.short_days:>12.1%}"
+            shown.append(f"{bill.roster:{width}}  {bill.cost:>12,.0f}{each:>9.2f}{counts}")
+        return [*shown, f"Buffers, chosen on the days before: {', '.join(dict.fromkeys(self.buffers))}."]
+
+    def to_json(self) -> dict[str, object]:
+        return {"bills": [bill.to_json() for bill in self.bills], "buffers": list(self.buffers)}
+
+
+def of_days(spec: Spec, days: int | None, *, staffing: bool) -> Spec:
+    """The pipeline with the days that are to be held out; of rosters a week apart, eight weeks by default.
+
+    Raises SpecError where rosters are asked for and their costs are not declared.
+    """
+    if staffing and spec.staffing is None:
+        raise SpecError(
+            "backtest --staffing: found no section staffing in the pipeline file, wanted costs, as in "
+            "staffing: {orders_per_driver: 90, cost_short: 38, cost_idle: 22}"
+        )
+    held = {"days": days or DAYS} | ({"every": None} if staffing else {})
+    return spec.model_copy(update={"backtest": spec.backtest.model_copy(update=held)})
+
+
+def replay(folds: Sequence[Fold], earlier: Sequence[Fold], panel: Panel, seen: Seen, spec: Spec) -> Bills:
+    """The bills of all rosters over the folds, a model's forecasts; `earlier` are its forecasts of days before them,
+    which only the first buffers are chosen on. `panel` is tonight's, for what its depots are."""
+    assert spec.staffing is not None
+    costs, cars = spec.staffing, fleet(panel, spec)
+    known = [*earlier, *folds]
+    buffered = [[_limited(_with(fold, buffer, costs), fold, costs, cars) for buffer in BUFFERS] for fold in known]
+    bills = np.array(
+        [[_cost(crew, fold, costs) for crew in crews] for crews, fold in zip(buffered, known, strict=True)]
+    )
+    best = [int(bills[:before].sum(axis=0).argmin()) for before in range(len(earlier), len(known))]
+    rosters: dict[str, list[Ints]] = {
+        OURS: [newsvendor.roster(fold.forecast, costs, cars).drivers for fold in folds],
+        BUFFER: [crews[chosen] for crews, chosen in zip(buffered[len(earlier) :], best, strict=True)],
+        LAST_WEEK: [_limited(_last_week(fold, seen, costs), fold, costs, cars) for fold in folds],
+        FORESIGHT: [_limited(np.nan_to_num(_needed(fold.actuals, costs)), fold, costs, cars) for fold in folds],
+    }
+    found = [_bill(name, crews, folds, costs) for name, crews in rosters.items()]
+    return Bills(tuple(sorted(found, key=lambda bill: bill.cost)), tuple(_told(BUFFERS[chosen]) for chosen in best))
+
+
+def _needed(orders: Floats | Doubles, costs: Staffing) -> Doubles:
+    """Drivers that so many orders need; NaN where they are not known."""
+    found: Doubles = np.ceil(np.round(orders.astype(float) / costs.orders_per_driver, DIGITS))
+    return found
+
+
+def _with(fold: Fold, buffer: tuple[float, float], costs: Staffing) -> Doubles:
+    share, drivers = buffer
+    usual = fold.forecast.median.astype(float) / costs.orders_per_driver
+    found: Doubles = np.ceil(np.round(usual * (1 + share) + drivers, DIGITS))
+    return found
+
+
+def _last_week(fold: Fold, seen: Seen, costs: Staffing) -> Doubles:
+    """What the same weekday needed when it was last known at the cutoff; 0 where it was not in eight weeks."""
+    before = seen(fold.forecast.cutoff)
+    orders: Doubles = np.where(before.open[:, : before.history], before.demand, np.nan)
+    orders = np.pad(orders, [(0, 0), (7 * WEEKS, 0)], constant_values=np.nan)
+    found = np.full(fold.actuals.shape, np.nan)
+    for back in range(1, WEEKS + 1):
+        for step in range(before.horizon):
+            there = orders[:, orders.shape[1] - 7 * back + step]
+            found[:, step] = np.where(np.isnan(found[:, step]), there, found[:, step])
+    return np.nan_to_num(_needed(found, costs))
+
+
+def _limited(wanted: Doubles, fold: Fold, costs: Staffing, cars: vans.Fleet | None) -> Ints:
+    """The crews that limits and vans leave of those wanted; where vans are too few, the next goes to the depot that has
+    the smallest share of what it wants."""
+    crew = newsvendor.within(wanted, fold.forecast.open, costs)
+    if cars is None:
+        return crew
+    sharing = cars.drivers_per_van
+
+    def share(depot: NDArray[np.intp], day: int, van: Ints) -> NDArray[np.float64]:
+        first = (van * sharing < costs.crew.min) * vans.FIRST
+        found: NDArray[np.float64] = first - van * sharing / crew[depot, day]
+        return found
+
+    fewest: Callable[..., Ints] = np.minimum
+    return fewest(crew, cars.place(-(-crew // sharing), share) * sharing)
+
+
+def _missing(crew: Ints, fold: Fold, costs: Staffing) -> Doubles:
+    """Drivers missing (below 0: too many) on each depot and day; NaN where nothing is known."""
+    found: Doubles = _needed(fold.actuals, costs) - crew
+    return found
+
+
+def _cost(crew: Ints, fold: Fold, costs: Staffing) -> float:
+    missing = _missing(crew, fold, costs)
+    return float(np.nansum(costs.cost_short * np.maximum(missing, 0) + costs.cost_idle * np.maximum(-missing, 0)))
+
+
+def _bill(name: str, crews: Sequence[Ints], folds: Sequence[Fold], costs: Staffing) -> Bill:
+    missing = np.concatenate([_missing(crew, fold, costs) for crew, fold in zip(crews, folds, strict=True)], axis=1)
+    known = missing[np.isfinite(missing)]
+    short, idle = int(np.maximum(known, 0).sum()), int(np.maximum(-known, 0).sum())
+    share = float((known > 0).mean()) if len(known) else 0.0
+    return Bill(name, costs.cost_short * short + costs.cost_idle * idle, short, idle, share, len(known))
+
+
+def _told(buffer: tuple[float, float]) -> str:
+    share, drivers = buffer
+    return f"{drivers:+.2f} drivers" if drivers else f"{share:+.0%}"

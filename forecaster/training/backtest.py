@@ -1,0 +1,100 @@
+"""Tonight's model beside the champion and the baselines: the same past days, and what the gate says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from forecaster.config import Spec
+from forecaster.core.panel import Forecast, Knowledge, Panel, Scores, Verdict
+from forecaster.core.parallel import Fan, in_turn
+from forecaster.demand.history.past_panels import Past
+from forecaster.errors import ForecasterError
+from forecaster.evaluation import backtest as backtests
+from forecaster.evaluation import baselines, calibration, gate
+from forecaster.serving import bundle as bundles
+from forecaster.serving.fallback import seasonal_naive
+from forecaster.serving.predict import Predictor
+from forecaster.training.fit_candidate import FIRST, LAST
+
+CANDIDATE, CHAMPION, NAIVE = "candidate", "champion", "seasonal_naive"
+ALWAYS = (NAIVE, "seasonal_window_average")
+
+
+def backtest(
+    models: Mapping[str, backtests.Predictor],
+    champion: Path | None,
+    panel: Panel,
+    knowledge: Knowledge,
+    spec: Spec,
+    *,
+    seen: backtests.Seen | None = None,
+    on_model: Callable[[str], None] | None = None,
+    fan: Fan = in_turn,
+) -> tuple[dict[str, Scores], list[str]]:
+    """The scores of the models (the candidate among them), baselines and champion on the same last days, which none of
+    them trained on, each forecasting from what was known at the cutoff.
+
+    `on_model` hears each one's name before it is fitted; `fan` fits the declared baselines and does their folds. The
+    second value says why a champion or a declared baseline could not be compared, empty when all were.
+    """
+    days, every, levels = spec.backtest.days, spec.backtest.every, tuple(spec.model.quantiles)
+    seen = seen or panel.at
+    before, troubles = seen(backtests.cutoffs(panel, days, every)[0]), []
+    # The seasonal naive is the one that goes out as the fallback.
+    naive = {name: baselines.fit(name, before, levels) for name in ALWAYS} | {
+        NAIVE: partial(seasonal_naive, levels=levels)
+    }
+    declared: list[str] = [name for name in spec.backtest.baselines if name not in ALWAYS]
+    fitted = dict(zip(declared, fan(_fits(declared, before, levels, on_model)), strict=True))
+    troubles += [absent for absent in fitted.values() if isinstance(absent, str)]
+    shared: dict[str, backtests.Predictor]
+    shared = {name: predict for name, predict in fitted.items() if not isinstance(predict, str)}
+    told = {name: _telling(name, predict, on_model) for name, predict in ({**models, **naive}).items()}
+    scores = backtests.run({**told, **shared}, panel, days, every=every, seen=seen, shared=shared, fan=fan)
+    if champion is not None:
+        try:
+            reigning = Predictor(bundles.of(champion, spec.state_folder))
+            read = seen if isinstance(seen, Past) else Past(knowledge, panel, spec)
+            its_own = read.under(reigning.bundle.encoding)
+            told = {CHAMPION: _telling(CHAMPION, _as_judged(reigning), on_model)}
+            scores |= backtests.run(told, panel, days, every=every, seen=its_own)
+        except ForecasterError as error:
+            troubles.append(f"the champion could not be compared: {error}")
+    return scores, troubles
+
+
+def _as_judged(reigning: Predictor) -> backtests.Predictor:
+    """A champion with the intervals from before its own backtest, whose days may be those of this one."""
+    summary = reigning.bundle.manifest["training"]
+    if FIRST not in summary or LAST not in summary:
+        return reigning
+    back = (np.asarray(summary[FIRST]) / np.asarray(summary[LAST])).astype(np.float32)
+    return lambda panel: calibration.stretched(reigning(panel), back)
+
+
+def _telling(name: str, predict: backtests.Predictor, on_model: Callable[[str], None] | None) -> backtests.Predictor:
+    def told(panel: Panel) -> Forecast:
+        if on_model is not None:
+            on_model(f"{name} from {panel.cutoff}")
+        return predict(panel)
+
+    return told
+
+
+def _fits(
+    names: Sequence[str], before: Panel, levels: tuple[float, ...], on_model: Callable[[str], None] | None
+) -> Iterator[Callable[[], backtests.Predictor | str]]:
+    for name in names:
+        if on_model is not None:
+            on_model(name)
+        yield partial(baselines.fitted, name, before, levels)
+
+
+def judge(scores: Mapping[str, Scores], spec: Spec) -> Verdict:
+    """The gate's verdict on the candidate."""
+    rivals = {name: found for name, found in scores.items() if name != CANDIDATE}
+    return gate.judge(scores[CANDIDATE], rivals, spec.gate)

@@ -1,0 +1,57 @@
+"""From the judged model to a bundle on disk that says what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from forecaster.config import Spec
+from forecaster.core.panel import Candidate, Knowledge, Panel, Scores
+from forecaster.model.export import to_onnx
+from forecaster.serving import bundle as bundles
+from forecaster.serving import bundle_archive, encryption, keys
+from forecaster.training import onnx_cache, parity
+from forecaster.training.backtest import CHAMPION
+from forecaster.training.parity import Agreement
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A bundle on disk that said what the trained model says."""
+
+    folder: Path
+    parity: Agreement  # of ONNX, NumPy and JAX
+
+
+def to_bundle(
+    candidate: Candidate, panel: Panel, scores: Mapping[str, Scores], knowledge: Knowledge, spec: Spec
+) -> Exported:
+    """Export the candidate, compare ONNX and NumPy with JAX, and only then write the bundle, as a folder and as a file.
+
+    Raises ExportError when they differ, BundleError when the bundle would not be believed: such a model never reigns.
+    """
+    graph, weights = onnx_cache.graph(candidate, spec), to_onnx.weights(candidate)
+    agreement = parity.agree(candidate, graph, bundles.npz(weights), to_onnx.about(candidate), panel)
+    about = {
+        **to_onnx.about(candidate),
+        "pipeline": spec.name,
+        "spec_digest": spec.digest,
+        "lake_versions": {table: knowledge.versions[table] for table in ("demand", "depots", "events")},
+        "cutoff": str(panel.cutoff),
+        "depots": list(panel.depot_ids),
+        "scores": {
+            name: {key: float(f"{value:.6g}") for key, value in found.metrics.items() if value == value}
+            for name, found in scores.items()
+            if name != CHAMPION
+        },
+    }
+    cipher = encryption.to_write(spec.state_folder) if spec.encrypt_bundles else None
+    folder = bundles.write(bundle_folder(spec), graph, weights, about, keys.signer(spec.state_folder), cipher)
+    bundles.of(bundle_archive.pack(folder), spec.state_folder)
+    bundles.of(folder, spec.state_folder)
+    return Exported(folder, agreement)
+
+
+def bundle_folder(spec: Spec) -> Path:
+    return spec.state_folder / "bundles"

@@ -1,0 +1,101 @@
+"""Ask the graph, the plain NumPy forward pass and JAX the same real and hard questions, before a model reigns.
+
+JAX means the compiled forward pass, which is what was backtested. Taken operation by operation it compiles each of
+them: 13 s for one batch and as much again for each further number of depots, on two cores, where the compiled one is
+there already; a test holds the two against each other. So the cases are cut into batches of one size for JAX, while the
+graph and NumPy get them whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from forecaster.core.panel import Candidate, Floats, Panel
+from forecaster.errors import ExportError
+from forecaster.model.export import to_onnx
+from forecaster.serving import predict
+from forecaster.serving.numpy_model import Reference
+
+TOLERANCE = 1e-4  # relative, in counts; counts below one are compared absolutely
+BATCH = 64  # depots of the real batch
+MANY = 1000
+HUGE = 1e6  # added to each count
+
+Inputs = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The largest relative difference of any two, in each case."""
+
+    cases: Mapping[str, float]
+
+    @property
+    def largest(self) -> float:
+        return max(self.cases.values())
+
+
+def agree(candidate: Candidate, graph: bytes, weights: bytes, about: Mapping[str, Any], panel: Panel) -> Agreement:
+    """Run every case three ways. Raises ExportError above `TOLERANCE`, naming the case, the depot and both values."""
+    session, reference = predict.session(graph), Reference(weights, about)
+    real = panel.window(about["lookback"], slice(0, BATCH))
+    jax, size = to_onnx.on_arrays(candidate), len(real["demand"])
+    found = {}
+    for name, inputs in cases(real, about["horizon"]):
+        said = {
+            "ONNX": predict.run(session, inputs),
+            "JAX": np.concatenate([jax(part)[:rows] for part, rows in _batches(inputs, size)]),
+            "NumPy": _quietly(reference, inputs),
+        }
+        found[name] = max(
+            _compared(one, said[one], other, said[other], name, panel) for one, other in combinations(said, 2)
+        )
+    return Agreement(found)
+
+
+def cases(real: Inputs, horizon: int) -> Iterator[tuple[str, Inputs]]:
+    """A real batch, and what a model may meet one day."""
+    demand, open_ = real["demand"], real["open"]
+    yield "real", real
+    yield "all missing", {**real, "demand": np.full_like(demand, np.nan)}
+    yield "all closed", {**real, "open": np.zeros_like(open_)}
+    closed = open_.copy()
+    closed[:, :-horizon], closed[:, -horizon:] = 0, 1
+    yield "closed until today", {**real, "open": closed}
+    yield "zeros", {**real, "demand": np.zeros_like(demand)}
+    yield "huge counts", {**real, "demand": demand + np.float32(HUGE)}
+    yield "one depot", {name: x[:1] for name, x in real.items()}
+    rows = np.arange(MANY) % len(demand)
+    yield "1,000 depots", {name: x[rows] for name, x in real.items()}
+
+
+def _batches(inputs: Inputs, size: int) -> Iterator[tuple[Inputs, int]]:
+    """Pieces of just `size` depots, and how many of them are meant: the last one repeats its last depot."""
+    depots = len(inputs["demand"])
+    for start in range(0, depots, size):
+        rows = np.minimum(np.arange(start, start + size), depots - 1)
+        yield {name: x[rows] for name, x in inputs.items()}, min(size, depots - start)
+
+
+def _quietly(reference: Reference, inputs: Inputs) -> Floats:
+    """A weight that is not a number is told by the comparison, not by a warning."""
+    with np.errstate(all="ignore"):
+        return reference(inputs)
+
+
+def _compared(one: str, found: Floats, other: str, wanted: Floats, case: str, panel: Panel) -> float:
+    difference = np.abs(found - wanted) / np.maximum(np.abs(wanted), 1)
+    worst = np.unravel_index(np.argmax(np.where(np.isnan(difference), np.inf, difference)), difference.shape)
+    largest = float(difference[worst])
+    if not largest <= TOLERANCE:
+        raise ExportError(
+            f"{one} says {found[worst]:.6g} where {other} says {wanted[worst]:.6g} for depot "
+            f"{panel.depot_ids[int(worst[0]) % min(len(panel.depot_ids), BATCH)]!r}, {int(worst[1]) + 1} days ahead "
+            f"({case}): relative difference {largest:.2e}, wanted at most {TOLERANCE:.0e}"
+        )
+    return largest

@@ -1,0 +1,49 @@
+"""The rows that a backtest leaves in the lake, from which any metric can be computed later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from forecaster.core.panel import Scores
+from forecaster.lake import TABLES, Lake
+
+
+def keep(scores: Mapping[str, Scores], lake: Lake, *, run_id: str, now: datetime) -> int:
+    """Append every fold's forecasts and actuals to the lake in one commit, so that any metric can be computed later."""
+    tables = [_rows(found, run_id, now) for found in scores.values()]
+    return lake.append("scores", pa.concat_tables(tables))
+
+
+def _rows(scores: Scores, run_id: str, now: datetime) -> pa.Table:
+    parts = []
+    for fold in scores.folds:
+        said = fold.forecast
+        depots, horizon, levels = said.quantiles.shape
+        count = depots * horizon
+        days = np.asarray(said.target_dates, "datetime64[D]")
+        columns = {
+            "run_id": pa.repeat(run_id, count),
+            "recorded_at": pa.repeat(pa.scalar(now, pa.timestamp("us", "UTC")), count),
+            "model": pa.repeat(scores.model, count),
+            "cutoff": pa.repeat(pa.scalar(said.cutoff, pa.date32()), count),
+            "depot_id": pa.array(np.repeat(np.asarray(said.depot_ids, object), horizon)),
+            "target_date": pa.array(np.tile(days, depots)),
+            "horizon": pa.array(np.tile(np.arange(1, horizon + 1, dtype=np.int32), depots)),
+            "levels": lists(np.tile(np.asarray(said.levels, np.float64), (count, 1))),
+            "quantiles": lists(said.quantiles.reshape(count, levels)),
+            "actual": pa.array(fold.actuals.reshape(count), from_pandas=True),
+        }
+        parts.append(pa.table(columns).select(TABLES["scores"].names).cast(TABLES["scores"]))
+    return pa.concat_tables(parts)
+
+
+def lists(rows: NDArray[Any]) -> pa.Array:
+    """A column of lists from a (rows, levels) array."""
+    offsets = pa.array(np.arange(0, rows.size + 1, rows.shape[1], dtype=np.int32))
+    return pa.ListArray.from_arrays(offsets, pa.array(rows.ravel()))

@@ -1,0 +1,231 @@
+"""Train in a process of its own: one that hangs, or that the kernel ends for want of memory, costs no night.
+
+The panel goes in on its standard input, and the model comes back as bytes, which are kept beside the checkpoints: a
+night with the same panel and pipeline file trains nothing. With `training.hosts` the process is one of several; where
+one of them dies, JAX ends all, and the night is none of them.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import traceback
+import zipfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
+from typing import IO, Any
+
+from forecaster import __version__
+from forecaster.config import Spec, load
+from forecaster.core.panel import Candidate, Panel
+from forecaster.errors import ForecasterError, NoUsableData, TrainingError
+
+TRAINED = "trained-"  # begins the name of the file with the model that the checkpoints ended in
+OnEpoch = Callable[[Mapping[str, Any]], None]
+
+
+def fit(
+    panel: Panel,
+    spec: Spec,
+    file: Path,
+    *,
+    seen: Callable[[date], Panel] | None = None,
+    on_epoch: OnEpoch | None = None,
+    on_trouble: Callable[[str], None] | None = None,
+    profile: Path | None = None,
+) -> Candidate:
+    """The candidate of `learn.fit`; `file` is where the spec was read from, `seen` the panel as it was at a cutoff.
+
+    Raises NoUsableData as that does, TrainingError also where the process was killed or took longer than
+    `schedule.max_training_hours`; the next training then goes on from its last checkpoint.
+    """
+    from forecaster.model.export import serialization
+    from forecaster.model.fitting import jax_setup
+    from forecaster.model.fitting.distributed import packed
+    from forecaster.training import fit_candidate
+
+    jax_setup.configure(spec.state_folder / "jax_cache")
+    before = (seen or panel.at)(fit_candidate.first_cutoff(panel, spec))
+    content = packed(before)
+    place = kept(content, spec)
+    if profile is None and (found := _read(place)) is not None:
+        return fit_candidate.first_calibrated(found, before, seen)
+    for other in place.parent.glob(f"{TRAINED}*"):  # a training that dies leaves other checkpoints than it speaks of
+        other.unlink(missing_ok=True)
+    model = _trained(content, spec, file, profile, on_epoch or (lambda _: None), on_trouble or (lambda _: None))
+    with suppress(OSError):
+        place.with_suffix(".new").write_bytes(model)
+        place.with_suffix(".new").rename(place)
+    return fit_candidate.first_calibrated(serialization.unpacked(model), before, seen)
+
+
+def remembered(panel: Panel, spec: Spec, seen: Callable[[date], Panel] | None = None) -> bool:
+    """Whether the last training was of this panel, by this pipeline file and version, and came to its end."""
+    from forecaster.model.fitting.distributed import packed
+    from forecaster.training import fit_candidate
+
+    return kept(packed((seen or panel.at)(fit_candidate.first_cutoff(panel, spec))), spec).exists()
+
+
+def _read(place: Path) -> Candidate | None:
+    """The model that was kept; None where there is none, or none that can be read."""
+    from forecaster.model.export import serialization
+
+    try:
+        return serialization.unpacked(place.read_bytes())
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        return None
+
+
+def kept(panel: bytes, spec: Spec) -> Path:
+    """Where the model is kept that is trained on a panel, by this version and what the file says of training."""
+    told = repr((__version__, spec.model, spec.training, spec.backtest.days, spec.horizon)).encode()
+    return spec.state_folder / "checkpoints" / f"{TRAINED}{hashlib.sha256(told + panel).hexdigest()[:32]}.npz"
+
+
+def _trained(
+    panel: bytes, spec: Spec, file: Path, profile: Path | None, on_epoch: OnEpoch, on_trouble: Callable[[str], None]
+) -> bytes:
+    """Let a process train, and hear what it tells; returns the model."""
+    command = [sys.executable, "-m", "forecaster.training.train", str(file), *([str(profile)] if profile else [])]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        process.kill()
+
+    limit = threading.Timer(spec.schedule.max_training_hours * 3600, end)
+    complaints: list[bytes] = []
+    listening = threading.Thread(target=_listen, args=(process.stderr, complaints), daemon=True)
+    sending = threading.Thread(target=_send, args=(process.stdin, panel), daemon=True)
+    for thread in (limit, listening, sending):
+        thread.start()
+    model = b""
+    fault: ForecasterError | None = None
+    try:
+        with process.stdout:
+            for line in process.stdout:
+                kind, value = json.loads(line)
+                if kind == "epoch":
+                    on_epoch(value)
+                elif kind == "trouble":
+                    on_trouble(value)
+                elif kind == "fault":
+                    fault = (NoUsableData if value[0] == NoUsableData.__name__ else TrainingError)(value[1])
+                else:
+                    model = base64.b64decode(value)
+    finally:
+        limit.cancel()
+        if sys.exc_info()[0] is not None:
+            process.kill()
+        code = process.wait()
+        listening.join()
+    if late.is_set():
+        hours = spec.schedule.max_training_hours
+        raise TrainingError(
+            f"training took longer than schedule.max_training_hours ({hours:g}) and was ended; the next goes on from "
+            "its checkpoint"
+        )
+    if fault is not None:
+        raise fault
+    if code:
+        raise TrainingError(_died(code, b"".join(complaints), several=spec.training.hosts is not None))
+    return model
+
+
+def _died(code: int, complaints: bytes, *, several: bool) -> str:
+    if several:
+        return (
+            f"another of training.hosts died or did not come: the training process ended with {code}; start "
+            "`forecaster assist` on each of them, and the next training goes on from the last checkpoint"
+        )
+    if code < 0:
+        return (
+            f"the training process was killed (signal {-code}), as the system does when memory runs out; fewer "
+            "training.members or a smaller training.batch_depots take less, and the next goes on from its checkpoint"
+        )
+    said = complaints.decode("utf-8", "replace").strip().splitlines() or ["nothing"]
+    return f"the training process ended with exit code {code} and said: {said[-1][:500]}"
+
+
+def _listen(pipe: IO[bytes], kept: list[bytes]) -> None:
+    with pipe:
+        for line in pipe:
+            kept.append(line)
+            del kept[:-50]
+
+
+def _send(pipe: IO[bytes], content: bytes) -> None:
+    try:
+        with pipe:
+            pipe.write(content)
+    except OSError:  # it ended without reading, and says why itself
+        return
+
+
+def _told(epoch: Any) -> dict[str, Any]:
+    return {**asdict(epoch), "depot_days_a_second": epoch.depot_days_a_second}
+
+
+# --- the process ------------------------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    """Usage: trainer FILE [PROFILE], with a panel on standard input; a line of JSON for each thing to tell."""
+    from forecaster.model.export import serialization
+    from forecaster.model.fitting.distributed import unpacked
+    from forecaster.training import fit_candidate
+
+    _goes_with_the_night()
+    spec = load(sys.argv[1])
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    os.dup2(2, 1)  # whatever else is printed must not stand between the lines
+
+    def tell(kind: str, value: Any) -> None:
+        out.write(json.dumps([kind, value]) + "\n")
+
+    try:
+        candidate = fit_candidate.train_alone(
+            unpacked(sys.stdin.buffer.read()),
+            spec,
+            profile=Path(sys.argv[2]) if len(sys.argv) > 2 else None,
+            on_epoch=lambda epoch: tell("epoch", _told(epoch)),
+            on_trouble=lambda sentence: tell("trouble", sentence),
+        )
+    except ForecasterError as error:
+        tell("fault", [type(error).__name__, str(error)])
+        return
+    except Exception:
+        if spec.training.hosts is None:
+            raise
+        traceback.print_exc()
+        os._exit(1)  # JAX would first wait for the host that is gone
+    tell("model", base64.b64encode(serialization.packed(candidate)).decode())
+
+
+def _goes_with_the_night() -> None:
+    parent = os.getppid()
+
+    def watch() -> None:
+        pause = threading.Event()
+        while os.getppid() == parent:
+            pause.wait(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,226 @@
+"""The trial as a page: everything on it, nothing from elsewhere, whatever the data hold."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from forecaster.check import figures, html_report
+from forecaster.check.dry_run import Trial, check
+from forecaster.check.html_report import MISSING_PICTURES, page, written
+from forecaster.config import Spec, load
+from forecaster.core.panel import Finding
+from forecaster.errors import SpecError
+from forecaster.reports.finding_examples import Place
+from forecaster.reports.svg import COLOURS, inline
+from tests.panels import NAN, bare, panel
+
+NOW = datetime(2024, 3, 6, 12, tzinfo=UTC)
+FIRST = date(2023, 11, 1)
+EVIL = ["<script>alert(1)</script>", "\"'><img src=x>", "=cmd()!A0", "🚚 $x^2$ 東京", "]]>&amp;", "y" * 200]
+SPEC = """name: t
+demand: {source: {kind: csv, path: demand.csv}, columns: {recorded_at: at}}
+calendar: {holidays: false}
+"""
+
+
+def spec_of(folder: Path, ids: list[str], days: int = 120) -> Spec:
+    """Depots with odd names, a negative count each, and one late row."""
+    import csv
+
+    (folder / "pipeline.yaml").write_text(SPEC, "utf-8")
+    with (folder / "demand.csv").open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["depot_id", "date", "demand", "at"])
+        for depot in ids:
+            for day in (FIRST + timedelta(days=i) for i in range(days)):
+                late = 20 if day == FIRST else 1
+                count = -5 if day == FIRST + timedelta(days=90) else 10 + day.weekday()
+                rows.writerow([depot, day, count, f"{day + timedelta(days=late)}T04:00:00Z"])
+    return load(folder / "pipeline.yaml")
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
+    return check(spec_of(tmp_path_factory.mktemp("trial"), EVIL), now=NOW)
+
+
+class Seen(HTMLParser):
+    """Every element with its attributes, and the text between them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_a_page_says_what_the_screen_says_and_shows_it(trial: Trial) -> None:
+    seen = Seen(page(trial, now=NOW))
+    assert "contract  720 rows read = 714 accepted + 0 unchanged + 6 quarantined" in seen.text
+    assert "usable; nothing else was changed" in seen.text
+    headings = (
+        "The network, day by day",
+        "Every depot and day",
+        "Rows kept aside, by rule and file",
+        "count_negative: ",
+    )
+    assert [seen.text.index(heading) for heading in headings] == sorted(
+        seen.text.index(heading) for heading in headings
+    )
+    pictures = [attributes for tag, attributes in seen.elements if tag == "svg"]
+    assert len(pictures) == 3 + 3 + 1  # the overview, three depots with a negative count, lateness
+    assert all(picture["role"] == "img" and picture["aria-label"] for picture in pictures)
+
+
+def test_the_words_of_the_data_are_text_and_nothing_else(trial: Trial) -> None:
+    seen = Seen(page(trial, now=NOW))
+    assert "script" not in {tag for tag, _ in seen.elements}
+    assert "img" not in {tag for tag, _ in seen.elements}
+    for depot in EVIL[:5]:
+        assert depot in seen.text
+    assert "y" * 200 not in seen.text
+
+
+def test_a_page_asks_nothing_of_anyone(trial: Trial) -> None:
+    text = page(trial, now=NOW)
+    assert "default-src 'none'" in text
+    for _, attributes in Seen(text).elements:
+        for name in ("src", "href", "xlink:href", "action"):
+            assert (attributes.get(name) or "#").startswith(("#", "data:image/png;base64,"))
+    assert not re.search(r"@import|url\((?!#)", text)
+
+
+def test_ids_are_given_once_and_what_refers_to_one_finds_it(trial: Trial) -> None:
+    text = page(trial, now=NOW)
+    ids = [attributes["id"] for _, attributes in Seen(text).elements if "id" in attributes]
+    assert len(ids) == len(set(ids)) > 0
+    assert set(re.findall(r'(?:url\(|href=")#([\w-]+)', text)) <= set(ids)
+
+
+def test_colours_are_the_pages_own(trial: Trial) -> None:
+    text = page(trial, now=NOW)
+    assert "var(--found)" in text
+    assert not re.search("|".join(COLOURS), text)
+    used = set(re.findall(r"var\((--\w+)\)", text))
+    assert used <= set(re.findall(r"(--\w+):", text))
+
+
+def test_without_matplotlib_the_page_says_what_brings_pictures(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(html_report, "pictures", lambda: False)
+    seen = Seen(page(trial, now=NOW))
+    assert "svg" not in {tag for tag, _ in seen.elements}
+    assert MISSING_PICTURES in seen.text
+    assert "count_negative" in seen.text
+    assert written(trial, None, now=NOW).endswith(MISSING_PICTURES)
+
+
+def test_a_trial_that_came_to_nothing_has_a_page_too(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, ["A"])
+    (tmp_path / "demand.csv").unlink()
+    seen = Seen(page(check(spec, now=NOW), now=NOW))
+    assert "not usable: 1 of 1 sources cannot be read" in seen.text
+    assert "svg" not in {tag for tag, _ in seen.elements}
+
+
+def test_the_page_is_written_where_it_is_told_and_nowhere_else(trial: Trial, tmp_path: Path) -> None:
+    assert written(trial, None, now=NOW) == f"page      {trial.spec.state_folder}/check.html"
+    assert [path.name for path in trial.spec.state_folder.iterdir()] == ["check.html"]
+    assert written(trial, tmp_path / "new" / "x.html", now=NOW) == f"page      {tmp_path}/new/x.html"
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["x.html"]
+
+
+def test_a_page_that_cannot_be_written_is_told(trial: Trial, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SpecError, match=r"--html: .*/file/x.html cannot be written"):
+        written(trial, tmp_path / "file" / "x.html", now=NOW)
+    nowhere = replace(trial, spec=trial.spec.model_copy(update={"state": str(tmp_path / "file")}))
+    assert "cannot be written" in written(nowhere, None, now=NOW)
+
+
+def test_of_many_depots_those_with_findings_and_a_sample_are_shown(trial: Trial) -> None:
+    assert trial.evidence is not None
+    many = replace(trial.evidence, panel=bare([[1.0] * 10] * 100))
+    finding = Finding("late", "warn", 2, "m", (("D7", "2024-01-02"), ("D9", "2024-01-02"), ("D9", "2024-01-03")))
+    depots, words = html_report._chosen(many, [finding])
+    assert words == "60 of 100 depots: the 2 with the most findings and 58 of the 98 others, evenly taken."
+    assert depots[:2] == [9, 7]
+    assert len(set(depots)) == 60
+
+
+@pytest.mark.parametrize(
+    ("rule", "pictures"),
+    [
+        ("thin_feed", 1),
+        ("covariate_missing", 1),
+        ("flat_line", 1),
+        ("silent_depot", 1),
+        ("unit_change", 1),
+        ("late", 0),
+    ],
+)
+def test_every_kind_of_finding_can_be_drawn(trial: Trial, rule: str, pictures: int) -> None:
+    assert trial.ingested is not None
+    assert trial.evidence is not None
+    place = ("D1", "2024-03-01")  # of a panel with covariates, whose source does not say when a row was recorded
+    found = Finding(rule, "warn", 1, "m", (place,) if pictures else ())
+    evidence = replace(trial.evidence, panel=panel(history=70), ages=None)
+    told = replace(trial, ingested=replace(trial.ingested, findings=(found,)), evidence=evidence)
+    assert page(told, now=NOW).count("<svg") == 2 + pictures
+
+
+def test_a_column_of_several_days_shows_what_wants_attention() -> None:
+    panel = bare([[1, 0, 1, NAN, 0, 1, 1, 1]], closed=[(0, 5), (0, 6)])
+    found = figures._binned(figures.states(panel), 2)
+    assert found.tolist() == [[1, 3, 1, 0]]  # zero, missing, zero, observed and closed in equal parts
+    assert figures._binned(np.array([[2, 2, 0]], np.int8), 3).tolist() == [[2]]
+
+
+def test_the_usual_range_is_of_the_same_weekdays_before() -> None:
+    counts = np.arange(70, dtype=np.float32)
+    low, high = figures._usual(counts, np.ones(70, bool))
+    assert np.isnan(low[:21]).all()
+    past = counts[[69 - 7 * week for week in range(1, 9)]]
+    assert (low[69], high[69]) == pytest.approx(tuple(np.quantile(past, [0.1, 0.9])))
+    closed = np.ones(70, bool)
+    closed[62] = False
+    past = np.delete(past, 0)
+    assert figures._usual(counts, closed)[1][69] == pytest.approx(np.quantile(past, 0.9))
+
+
+def test_a_flat_line_is_shaded_whole_and_a_silence_up_to_its_end() -> None:
+    days = np.arange("2024-01-01", "2024-01-09", dtype="datetime64[D]")
+    counts = np.array([1, 5, 5, 5, 2, 5, NAN, NAN], np.float32)
+    inside = Place("A", {date(2024, 1, 3): None})
+    assert np.flatnonzero(figures._concerned(counts, days, inside, "flat_line")).tolist() == [1, 2, 3]
+    last = Place("A", {date(2024, 1, 8): None})
+    assert np.flatnonzero(figures._concerned(counts, days, last, "silent_depot")).tolist() == [6, 7]
+    assert np.flatnonzero(figures._concerned(counts, days, inside, "spike")).tolist() == [2]
+
+
+def test_lateness_is_split_right_after_the_limit() -> None:
+    figure = figures.lateness(np.array([1] * 50 + [3, 4, 400]), 3)
+    (axes,) = figure.axes
+    edges = [bar.get_x() for bar in axes.patches]
+    assert 3.5 in edges
+    assert sum(bar.get_height() for bar in axes.patches) == 53
+    assert sum(bar.get_height() for bar in axes.patches if bar.get_x() < 3.5) == 51
+
+
+def test_a_picture_says_in_words_what_it_shows() -> None:
+    said = 'of "A" & <B>'
+    svg = inline(figures.bars(["a", "b"], [1, 2]), said, "name")
+    assert (svg.get("role"), svg.get("aria-label")) == ("img", said)
+    assert svg.get("width") is None

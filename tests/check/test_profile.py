@@ -1,0 +1,58 @@
+"""The panel in numbers, compared with counts by hand."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from forecaster.check.profile import STATES, Gap, profile, runs, states
+from tests.panels import NAN, bare
+
+
+def test_each_depot_day_has_one_state() -> None:
+    panel = bare([[5, 0, NAN, NAN], [NAN, 0, 3, NAN]], closed=[(0, 3), (1, 1)])
+    named = [[STATES[state] for state in row] for row in states(panel)]
+    assert named == [["observed", "zero", "missing", "closed"], ["missing", "closed", "observed", "missing"]]
+    found = profile(panel)
+    assert found.states == {"observed": 2, "zero": 1, "closed": 2, "missing": 3}
+    assert (found.depot_days, found.open_days, found.share("zero")) == (8, 6, 0.125)
+
+
+def test_gaps_are_runs_of_open_days_without_a_count() -> None:
+    panel = bare([[NAN, 1, NAN, NAN, 2], [NAN, NAN, NAN, NAN, 2], [NAN] * 5], closed=[(1, 1)])
+    found = profile(panel)
+    assert (found.gaps, found.silent) == (5, 1)
+    assert found.longest == Gap("D2", date(2024, 1, 1), 5)
+    assert profile(bare([[1, 2]])).longest is None
+
+
+def test_the_busiest_and_quietest_depots_are_ranked_by_the_median_of_open_days() -> None:
+    rows = [[level, level, 1000] for level in (10, 50, 30, 20, 40)]
+    found = profile(bare([*rows, [NAN] * 3], closed=[(0, 2)]))
+    assert found.busiest == (("D1", 50.0), ("D4", 40.0), ("D2", 30.0))
+    assert found.quietest == (("D0", 10.0), ("D3", 20.0))
+
+
+def test_weeks_end_with_the_cutoff_and_a_part_of_a_week_is_left_out() -> None:
+    found = profile(bare([[99] + [1] * 7 + [2] * 7, [99] + [NAN] * 7 + [10] * 7]))
+    assert found.weekly == (7.0, 84.0)
+    assert profile(bare([[1, 2, 3]])).weekly == ()
+
+
+@settings(max_examples=40, deadline=None)
+@given(marked=arrays.arrays(bool, st.tuples(st.integers(1, 4), st.integers(1, 12))))
+def test_runs_are_what_a_slow_loop_finds(marked: np.ndarray) -> None:
+    expected = []
+    for depot, row in enumerate(marked.tolist()):
+        start = None
+        for day, here in enumerate([*row, False]):
+            if here and start is None:
+                start = day
+            if not here and start is not None:
+                expected.append([depot, start, day - start])
+                start = None
+    assert runs(marked).tolist() == expected

@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+import typer
+
+from forecaster.cli import app
+from forecaster.errors import LedgerError, NoUsableData
+from tests.calls import Call
+
+ROOT = Path(__file__).parents[1]
+COMMANDS = sorted(typer.main.get_command(app.app).commands)  # type: ignore[attr-defined]
+HEAVY = {"pandas", "pyarrow", "numpy", "jax", "prefect", "mlflow", "sqlalchemy", "pandera", "deltalake", "onnxruntime"}
+GOOD = "name: t\ntimezone: America/New_York\ndemand: {source: {kind: csv, path: demand.csv}}\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    made = tmp_path / "pipeline.yaml"
+    made.write_text(GOOD, "utf-8")
+    return made
+
+
+@pytest.fixture
+def nights(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """What the night was started with, in place of a night, which ends degraded."""
+    begun: list[Any] = []
+
+    def night(file: Path, spec: Any, as_of: datetime | None, **asked: bool) -> int:
+        begun.append(as_of)
+        return 3
+
+    monkeypatch.setattr(app, "_line", lambda name: night)
+    return begun
+
+
+def raises(error: BaseException) -> Callable[..., NoReturn]:
+    def fail(*_: object, **__: object) -> NoReturn:
+        raise error
+
+    return fail
+
+
+# --- help -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", [[], *([command] for command in COMMANDS)], ids=lambda words: " ".join(words))
+def test_help_needs_nothing_heavy(arguments: list[str]) -> None:
+    code = (
+        "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); "
+        "from forecaster.cli.app import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments, "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("Usage: ")
+    assert set(done.stderr.split()) & HEAVY == set()
+
+
+def test_help_lists_every_command_with_a_whole_sentence(call: Call) -> None:
+    code, out, _ = call("--help")
+    assert code == 0
+    lines = {line.split()[0]: line for line in out.partition("Commands:")[2].splitlines() if line.strip()}
+    assert set(COMMANDS) <= set(lines)
+    assert [command for command in COMMANDS if not lines[command].endswith(".") or lines[command].endswith("..")] == []
+
+
+def test_help_tells_the_exit_codes(call: Call) -> None:
+    told = call("--help")[1].partition("Exit codes:")[2]
+    assert [int(line.split()[0]) for line in told.strip().splitlines()] == [0, 1, 2, 3, 4, 5]
+
+
+def test_the_version_is_the_installed_one(call: Call) -> None:
+    assert call("--version") == (0, f"forecaster {version('forecaster')}\n", "")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_explained_in_the_readme(command: str) -> None:
+    assert f"forecaster {command}" in (ROOT / "README.md").read_text("utf-8")
+
+
+# --- exit codes -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["check", "run", "predict", "serve", "doctor"])
+def test_a_file_that_is_not_there_is_a_usage_error(call: Call, command: str, tmp_path: Path) -> None:
+    code, out, err = call(command, tmp_path / "nowhere.yaml")
+    assert (code, out) == (2, "")
+    assert err == f"forecaster: {tmp_path}/nowhere.yaml: no such file; `forecaster init DIR` makes one to start from\n"
+
+
+def test_a_mistake_in_the_file_is_told_with_its_line(call: Call, file: Path) -> None:
+    file.write_text(GOOD + "horizons: 7\n", "utf-8")
+    code, _, err = call("check", file)
+    assert code == 2
+    assert f"{file}:4: unknown key 'horizons'; did you mean 'horizon'?" in err
+
+
+@pytest.mark.parametrize("arguments", [["chek"], ["check"], ["check", "a", "b"], ["run", "a", "--asof", "x"], []])
+def test_a_wrong_command_line_is_a_usage_error(call: Call, arguments: list[str]) -> None:
+    assert call(*arguments)[0] == 2
+
+
+def test_a_port_that_cannot_be_is_a_usage_error(call: Call, file: Path) -> None:
+    assert call("serve", file, "--port", "65536")[0] == 2
+
+
+def test_check_without_its_source_has_no_usable_data(call: Call, file: Path) -> None:
+    code, out, err = call("check", file)
+    assert (code, err) == (4, "")
+    assert "demand.csv: no such file" in out
+    assert out.endswith("not usable: 1 of 1 sources cannot be read\n")
+
+
+def test_check_of_a_usable_file_succeeds_with_plain_lines(call: Call, file: Path) -> None:
+    (file.parent / "demand.csv").write_text("depot_id,date,demand\nA,2024-03-04,4\nA,2024-03-05,-1\n", "utf-8")
+    code, out, err = call("check", file)
+    assert (code, err) == (0, "")
+    assert "1 accepted + 0 unchanged + 1 quarantined" in out
+    assert any(len(line) > 100 and "found '-1', wanted 0 or more" in line for line in out.splitlines())
+    assert "forecast  from cutoff 2024-03-04" in out
+
+
+def test_predict_without_anything_in_the_lake_has_no_usable_data(call: Call, file: Path) -> None:
+    code, _, err = call("predict", file, "--as-of", "2024-03-05")
+    assert code == 4
+    assert "holds no demand" in err
+
+
+def test_a_degraded_night_exits_with_3_and_tells_where_to_look(call: Call, file: Path, nights: list[Any]) -> None:
+    code, out, _ = call("run", file)
+    assert code == 3
+    assert f"forecaster serve {file}" in out
+    assert nights == [None]
+
+
+def test_commands_beside_ours_are_named_so_that_the_shell_finds_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside = tmp_path / "mlflow"
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "forecaster")])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert app._called("mlflow") == "mlflow"
+    beside.touch(mode=0o755)
+    assert app._called("mlflow") == "mlflow"
+    monkeypatch.setenv("PATH", "")
+    assert app._called("mlflow") == str(beside)
+
+
+@pytest.mark.parametrize(("error", "code"), [(LedgerError("found a, wanted b"), 1), (NoUsableData("no rows"), 4)])
+def test_an_error_of_ours_is_a_sentence_with_its_own_exit_code(
+    call: Call, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int
+) -> None:
+    monkeypatch.setattr("forecaster.operations.starter.create", raises(error))
+    assert call("init", "x") == (code, "", f"forecaster: {error}\n")
+
+
+def test_an_unexpected_error_is_our_fault_and_shows_no_traceback(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("forecaster.operations.starter.create", raises(ZeroDivisionError("by nothing")))
+    code, out, err = call("init", "x")
+    assert (code, out) == (1, "")
+    assert err == (
+        "forecaster: our fault, not yours: ZeroDivisionError: by nothing\nFORECASTER_DEBUG=1 shows the traceback\n"
+    )
+
+
+def test_forecaster_debug_shows_the_traceback(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(app.DEBUG, "1")
+    monkeypatch.setattr("forecaster.operations.starter.create", raises(ZeroDivisionError("by nothing")))
+    code, _, err = call("init", "x")
+    assert code == 1
+    assert err.startswith("Traceback (most recent call last):")
+
+
+def test_an_interrupted_command_ends_quietly(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("forecaster.operations.starter.create", raises(KeyboardInterrupt()))
+    assert call("init", "x") == (130, "", "")
+
+
+def test_a_part_that_is_not_installed_is_named(call: Call, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "entry_points", lambda **_: ())
+    for command, extra in (("run", "train,flows"), ("serve", "dashboard")):
+        code, _, err = call(command, file)
+        assert code == 2
+        assert f"this command needs: pip install 'forecaster[{extra}]'" in err
+
+
+# --- as of ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "instant"),
+    [
+        ("2026-11-02", datetime(2026, 11, 2, 8, 15, tzinfo=UTC)),  # 03:15 in New York, the hour of the schedule
+        ("20261102", datetime(2026, 11, 2, 8, 15, tzinfo=UTC)),
+        ("2026-11-02T04:00", datetime(2026, 11, 2, 9, tzinfo=UTC)),
+        ("2026-11-02T04:00:00+01:00", datetime(2026, 11, 2, 3, tzinfo=UTC)),
+    ],
+)
+def test_as_of_is_a_day_or_an_instant(call: Call, file: Path, nights: list[Any], text: str, instant: datetime) -> None:
+    call("run", file, "--as-of", text)
+    assert nights == [instant]
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2026-02-30", "", "2026-11-02T25:00", "9999-12-31", "0001-01-01"])
+def test_an_as_of_that_is_neither_is_answered_in_a_sentence(
+    call: Call, file: Path, nights: list[Any], text: str
+) -> None:
+    wanted = "a day such as 2026-11-01 or an instant such as 2026-11-01T03:15"
+    assert call("run", file, "--as-of", text) == (2, "", f"forecaster: --as-of: found {text!r}, wanted {wanted}\n")
+    assert nights == []
+
+
+# --- init, schema -----------------------------------------------------------------------------------------------------
+
+
+def test_init_refuses_an_end_that_is_no_day(call: Call, tmp_path: Path) -> None:
+    code, _, err = call("init", tmp_path / "new", "--end", "soon")
+    assert (code, err) == (2, "forecaster: --end: found 'soon', wanted a day such as 2026-11-01\n")
+    assert not (tmp_path / "new").exists()
+
+
+def test_schema_prints_json(call: Call) -> None:
+    import json
+
+    code, out, _ = call("schema")
+    assert code == 0
+    assert json.loads(out)["title"] == "forecaster pipeline file"
+
+
+def test_the_commands_are_also_a_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "forecaster", "--help"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,195 @@
+"""Champions by hand, with a real registry: who reigns, who did, and what the registry says of it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from forecaster.config import Spec, load
+from forecaster.ledger.store import Ledger
+from forecaster.registry import outbox
+from forecaster.registry.mlflow_registry import CHALLENGER, CHAMPION, PREVIOUS, Registry
+from forecaster.registry.outbox import Record
+from forecaster.serving import bundle, keys
+from forecaster.serving.encryption import Cipher
+from tests import graphs
+from tests.calls import Call
+from tests.graphs import small as tiny
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    made = tmp_path / "pipeline.yaml"
+    made.write_text(
+        "name: t\ntimezone: America/New_York\ndemand: {source: {kind: csv, path: demand.csv}}\nstate: state\n", "utf-8"
+    )
+    return made
+
+
+@pytest.fixture
+def spec(file: Path) -> Spec:
+    return load(file)
+
+
+def bundles(spec: Spec, count: int) -> list[str]:
+    """So many bundles that differ in what they say about themselves."""
+    folder, signer, weights = spec.state_folder / "bundles", keys.signer(spec.state_folder), {"one": np.ones(1)}
+    return [
+        bundle.write(folder, graphs.small(), weights, {"cutoff": f"2026-11-0{n}"}, signer).name
+        for n in range(1, count + 1)
+    ]
+
+
+def record(run_id: str, digest: str | None = None) -> Record:
+    return Record(
+        run_id=run_id,
+        parameters={"training.seed": 0},
+        metrics={"candidate/wape": 0.1, "candidate/mase": float("nan")},
+        epochs=({"train_loss": 0.5}, {"train_loss": 0.4}),
+        tags={"verdict": "admitted"},
+        inputs={"demand": 3},
+        bundle=digest,
+    )
+
+
+def reign(spec: Spec, digests: list[str], *, versions: bool = False) -> None:
+    """A night each, which promotes a bundle, at eight in the morning of the days from the first of November on."""
+    with Ledger.open(spec.ledger_url) as ledger:
+        for day, digest in enumerate(digests, 1):
+            at = datetime(2026, 11, day, 13, tzinfo=UTC)
+            ledger.start_run(f"night-{day}", pipeline="t", as_of=at, spec_digest="d", at=at)
+            version = None
+            if versions:
+                outbox.write_down(record(f"night-{day}", digest), {"a.png": b"a picture"}, spec)
+                version = outbox.tell(spec)[f"night-{day}"]
+            ledger.promote(
+                "t",
+                run_id=f"night-{day}",
+                bundle_digest=digest,
+                by="gate",
+                reason="admitted",
+                model_version=version,
+                at=at,
+            )
+
+
+def reigning(spec: Spec) -> str:
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        found = ledger.champion("t")
+    assert found is not None
+    return found.bundle_digest
+
+
+def registry(spec: Spec) -> Registry:
+    return Registry(spec.registry_url, "t", spec.state_folder / "mlflow_artifacts")
+
+
+def test_a_rollback_lets_the_one_before_forecast_and_the_registry_follows(spec: Spec, file: Path, call: Call) -> None:
+    one, two = bundles(spec, 2)
+    reign(spec, [one, two, two], versions=True)  # the third night confirms the second one's
+    told = registry(spec)
+    assert told.alias(CHALLENGER) == told.version_of(two) == "2"
+    code, out, err = call("rollback", file, "--reason", "too low on Fridays", "--by", "ada")
+    assert (code, err) == (0, "")
+    assert f"{one} (v1) in place of {two}, by ada: too low on Fridays" in out
+    assert reigning(spec) == one
+    assert (told.alias(CHAMPION), told.alias(PREVIOUS)) == ("1", None)
+    code, out, _ = call("promote", file, two[:6], "--reason", "it was the holiday", "--by", "ada")
+    assert (code, reigning(spec)) == (0, two)
+    assert (told.alias(CHAMPION), told.alias(PREVIOUS)) == ("2", "1")
+
+
+def test_two_rollbacks_lead_two_champions_back_and_the_third_says_that_it_cannot(
+    spec: Spec, file: Path, call: Call
+) -> None:
+    one, two, three = bundles(spec, 3)
+    reign(spec, [one, two, three])
+    for wanted in (two, one):
+        code, _, err = call("rollback", file, "--reason", "x", "--by", "ada")
+        assert (code, reigning(spec)) == (0, wanted)
+        assert "The registry's aliases are as they were: it has no model of bundle" in err
+    code, _, err = call("rollback", file, "--reason", "x", "--by", "ada")
+    assert code == 1
+    assert "nothing to go back to: t has had no other champion before this one" in err
+
+
+def test_a_damaged_bundle_is_not_promoted(spec: Spec, file: Path, call: Call) -> None:
+    one, two = bundles(spec, 2)
+    reign(spec, [one, two])
+    with (spec.state_folder / "bundles" / one / "model.onnx").open("ab") as graph:
+        graph.write(b"!")
+    for words in (["rollback", file], ["promote", file, one]):
+        code, _, err = call(*words, "--reason", "x", "--by", "ada")
+        assert code == 1
+        assert "not promoted: " in err
+        assert "model.onnx" in err
+    assert reigning(spec) == two
+
+
+@pytest.mark.parametrize(("name", "said"), [("zzz", "'zzz' names no bundle"), ("", "'' names no bundle")])
+def test_a_bundle_that_is_not_there_is_named(name: str, said: str, spec: Spec, file: Path, call: Call) -> None:
+    (one,) = bundles(spec, 1)
+    reign(spec, [one])
+    code, _, err = call("promote", file, name, "--reason", "x", "--by", "ada")
+    assert code == 2
+    assert f"{said}, wanted one of {one}" in err
+
+
+def test_who_was_champion_on_a_day_is_one_command(spec: Spec, file: Path, call: Call) -> None:
+    one, two = bundles(spec, 2)
+    reign(spec, [one, two])
+    lines = call("champions", file)[1].splitlines()
+    assert [line.split()[3] for line in lines] == [two, one]
+    assert lines[0].startswith("2026-11-02 08:00:00 EST")
+    assert call("champions", file, "--on", "2026-11-01")[1].split()[3] == one
+    assert json.loads(call("champions", file, "--on", "2026-11-02", "--json")[1])[0]["bundle_digest"] == two
+    told = call("champions", file, "--on", "2026-10-31")[1]
+    assert told == "no model has reigned by the end of 2026-10-31: seasonal naive forecasts\n"
+    code, _, err = call("champions", file, "--on", "yesterday")
+    assert (code, err) == (2, "forecaster: --on: found 'yesterday', wanted a day such as 2026-11-01\n")
+
+
+# --- a registry that was down -----------------------------------------------------------------------------------------
+
+
+def test_a_run_that_the_registry_missed_is_told_of_later_and_once(spec: Spec, tmp_path: Path) -> None:
+    (one,) = bundles(spec, 1)
+    down = spec.model_copy(update={"registry": "sqlite:////proc/nowhere/mlflow.db"})
+    for night, digest in (("night-1", one), ("night-2", None)):
+        outbox.write_down(record(night, digest), {"a.png": b"a picture"}, spec)
+        with pytest.raises(Exception, match="proc/nowhere"):
+            outbox.tell(down)
+    assert outbox.tell(spec) == {"night-1": "1"}
+    assert outbox.tell(spec) == {}
+    runs = registry(spec)._client.search_runs(["1"])
+    assert sorted(run.info.run_name for run in runs) == ["night-1", "night-2"]
+    (first,) = [run for run in runs if run.info.run_name == "night-1"]
+    assert first.data.metrics == {"candidate/wape": 0.1, "train_loss": 0.4}
+    assert [(each.dataset.name, each.dataset.digest) for each in first.inputs.dataset_inputs] == [("demand", "3")]
+
+
+def test_a_run_that_was_half_told_is_told_whole_and_no_more_than_once(spec: Spec) -> None:
+    for _ in range(2):
+        outbox.write_down(record("night-1"), {}, spec)
+        outbox.tell(spec)
+    assert len(registry(spec)._client.search_runs(["1"])) == 1
+
+
+def test_the_registry_gets_an_encrypted_model_as_it_lies(spec: Spec) -> None:
+    small, about = tiny(), {"encoding": {"covariates": [], "statics": []}, "levels": [0.5], "lookback": 3}
+    locked = bundle.write(
+        spec.state_folder / "bundles", small, {}, about, keys.signer(spec.state_folder), Cipher(bytes(32))
+    )
+    outbox.write_down(record("night-1", locked.name), {"a.png": b"a picture"}, spec)
+    version = outbox.tell(spec)["night-1"]
+    told = registry(spec)
+    assert told.version_of(locked.name) == version == "1"
+    told.crown(version)
+    assert told.alias(CHAMPION) == "1"
+    kept = [each for each in spec.state_folder.rglob("model.onnx") if each.is_file()]
+    assert len(kept) == 2  # the bundle's own and the registry's copy
+    assert all(small not in each.read_bytes() for each in spec.state_folder.rglob("*") if each.is_file())

@@ -1,0 +1,273 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+from pydantic import ValidationError
+
+from forecaster.config import DATASETS, Spec, json_schema, load
+from forecaster.errors import SpecError
+
+ROOT = Path(__file__).parents[1]
+GOOD = "name: t\ndemand: {source: {kind: csv, path: demand.csv}}\n"
+PIPELINES = [*(ROOT / "data").rglob("*.yaml"), ROOT / "forecaster/operations/starter.yaml"]
+
+Read = Callable[[str], Spec]
+
+
+@pytest.fixture
+def read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Read:
+    """Load a pipeline file of this text, by the name p.yaml."""
+    monkeypatch.chdir(tmp_path)
+
+    def write_and_load(text: str) -> Spec:
+        Path("p.yaml").write_text(text, "utf-8")
+        return load("p.yaml")
+
+    return write_and_load
+
+
+def mistakes(read: Read, text: str) -> list[str]:
+    with pytest.raises(SpecError) as caught:
+        read(text)
+    return str(caught.value).splitlines()
+
+
+def test_a_short_file_is_enough(read: Read) -> None:
+    spec = read(GOOD)
+    assert (spec.name, spec.horizon, spec.timezone) == ("t", 7, "UTC")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "training: {epoch: 3}",
+            "unknown key 'epoch' in training; did you mean 'epochs'? Valid keys: batch_depots, epochs, history, hosts, "
+            "learning_rate, members, precision, preset, schedule, seed",
+        ),
+        (
+            "schedule: {x1: 3}",
+            "unknown key 'x1' in schedule; valid keys: catch_up, cron, deadline, maintain, max_training_hours, refresh",
+        ),
+        ("horizon: 9", "horizon: found 9, wanted less than or equal to 7"),
+        ("horizon: soon", "horizon: found 'soon', wanted a valid integer"),
+        (
+            "timezone: Europe/Berln",
+            "timezone: found 'Europe/Berln', wanted a time zone such as Europe/Berlin; did you mean 'Europe/Berlin'?",
+        ),
+        (
+            "legacy: {source: {kind: csv, path: a, date_format: DD.MM.YYYY}}",
+            "legacy.source.date_format: found 'DD.MM.YYYY', wanted day, month and year as signs, as in '%d.%m.%Y' for "
+            "05.03.2024",
+        ),
+        (
+            "legacy: {source: {kind: csv, path: a, date_format: '%d.%m.'}}",
+            "legacy.source.date_format: found '%d.%m.', wanted day, month and year as signs, as in '%d.%m.%Y' for "
+            "05.03.2024",
+        ),
+        ("lake: 2024-01-01", "lake: found 2024-01-01, wanted text; put it in quotes"),
+        (
+            "training:",
+            "training: found nothing, wanted a section with keys of batch_depots, epochs, history, hosts, "
+            "learning_rate, members, precision, preset, schedule, seed",
+        ),
+        (
+            "gate: {metric: wap}",
+            "gate.metric: found 'wap', wanted 'wape', 'mape', 'mase' or 'wql'; did you mean 'wape'?",
+        ),
+        (
+            "gate: {coverage: [0.9, 0.1]}",
+            "gate.coverage: found [0.9, 0.1], wanted two shares in rising order, as in [0.74, 0.86]",
+        ),
+        (
+            "gate: {beat: [me]}",
+            "gate.beat.0: found 'me', wanted 'champion', 'seasonal_naive', 'seasonal_window_average', 'auto_ets', "
+            "'theta', 'mstl', 'prophet' or 'lightgbm'",
+        ),
+        ("gate: {max_bias: .nan}", "gate.max_bias: found nan, wanted a finite number"),
+        (
+            "model: {quantiles: [0.1, 0.9]}",
+            "model.quantiles: [0.5] missing: 0.5 is the point forecast, 0.1 and 0.9 are the 80 % band",
+        ),
+        (
+            "model: {quantiles: [0.9, 0.5, 0.1]}",
+            "model.quantiles: found [0.9, 0.5, 0.1], wanted quantile levels between 0 and 1 in rising order",
+        ),
+        (
+            "schedule: {cron: nightly}",
+            "schedule.cron: found 'nightly', wanted 'minute hour day month weekday', as in '15 3 * * *'",
+        ),
+        (
+            "schedule: {cron: 15 25 * * *}",
+            "schedule.cron: found '15 25 * * *', wanted a minute up to 59 and an hour up to 23",
+        ),
+        ("schedule: {deadline: '5:30'}", "schedule.deadline: found '5:30', wanted a local time as in '05:30'"),
+        (
+            "calendar: {subdivision: NY}",
+            "calendar: subdivision is given without country; wanted both, as in country: US, subdivision: NY",
+        ),
+        ("depots: {}", "'depots.source' is missing"),
+        (
+            "depots: {source: depots.csv}",
+            "depots.source: found 'depots.csv', wanted a source such as {kind: csv, path: demand.csv}",
+        ),
+        (
+            "depots: {source: {path: depots.csv}}",
+            "depots.source: found {'path': 'depots.csv'}, wanted a source such as {kind: csv, path: demand.csv}",
+        ),
+        (
+            "depots: {source: {kind: cvs, path: a}}",
+            "depots.source.kind: found 'cvs', wanted one of csv, parquet, sql, delta; did you mean 'csv'?",
+        ),
+        ("depots: {source: {kind: csv}}", "'depots.source.path' is missing"),
+        (
+            "depots: {source: {kind: parquet, path: a, delimiter: x}}",
+            "unknown key 'delimiter' in depots.source; valid keys: kind, options, path",
+        ),
+        ("1: one", "found 1 as a key, wanted a word; put it in quotes if it is meant"),
+        ("name: again", "key 'name' stands twice"),
+    ],
+)
+def test_a_mistake_is_answered_with_its_line_what_was_found_and_what_was_wanted(
+    read: Read, line: str, said: str
+) -> None:
+    assert mistakes(read, GOOD + line + "\n") == [f"p.yaml:3: {said}"]
+
+
+def test_a_key_named_like_a_kind_of_source_is_named_in_full(read: Read) -> None:
+    text = "name: t\ndemand:\n  csv: 1\n  source: {kind: csv, path: a, csv: 2}\n"
+    assert [line.partition(";")[0] for line in mistakes(read, text)] == [
+        "p.yaml:3: unknown key 'csv' in demand",
+        "p.yaml:4: unknown key 'csv' in demand.source",
+    ]
+
+
+def test_all_mistakes_are_answered_at_once_in_the_order_of_lines(read: Read) -> None:
+    text = "horizon: 0\nname: T\ndemand:\n  source: {kind: csv}\n  source: {kind: csv}\nhorizons: 3\n"
+    assert [line.partition(",")[0].partition(";")[0] for line in mistakes(read, text)] == [
+        "p.yaml:1: horizon: found 0",
+        "p.yaml:2: name: found 'T'",
+        "p.yaml:5: key 'demand.source' stands twice",
+        "p.yaml:5: 'demand.source.path' is missing",
+        "p.yaml:6: unknown key 'horizons'",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "p.yaml:1: found no keys, wanted a pipeline file with at least `name` and `demand`"),
+        ("# later\n", "p.yaml:1: found no keys, wanted a pipeline file with at least `name` and `demand`"),
+        ("- a\n", "p.yaml:1: found no keys, wanted a pipeline file with at least `name` and `demand`"),
+        ("name: t\ndemand: [a\n", "p.yaml:3: not valid YAML: while parsing a flow sequence"),
+        ("name: t\n\tdemand: 1\n", "p.yaml:2: not valid YAML: while scanning for the next token"),
+        ("name: t\n? [a]\n: b\n", "p.yaml:2: not valid YAML: while constructing a mapping: found unhashable key"),
+        ("name: t\n---\nname: u\n", "p.yaml:2: not valid YAML: expected a single document"),
+        ("a: &a {b: *a}\n", "p.yaml: found an alias that contains itself"),
+        ("a: '\x01'\n", "p.yaml: not valid YAML: unacceptable character"),
+    ],
+)
+def test_a_file_that_is_no_page_of_keys_is_answered_with_the_line(read: Read, text: str, said: str) -> None:
+    (line,) = mistakes(read, text)
+    assert line.startswith(said)
+
+
+def test_a_file_that_is_not_there_tells_how_to_get_one(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"no such file; `forecaster init DIR` makes one"):
+        load(tmp_path / "p.yaml")
+
+
+def test_a_folder_is_no_pipeline_file(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"cannot be read: Is a directory; wanted a pipeline file"):
+        load(tmp_path)
+
+
+def test_a_byte_that_is_not_utf_8_is_answered_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_bytes(b"name: t\n# caf\xe9\n")
+    with pytest.raises(SpecError, match=r"p\.yaml:2: found a byte that is not UTF-8 text"):
+        load(tmp_path / "p.yaml")
+
+
+def test_paths_start_at_the_file_and_take_the_environment(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = read(GOOD)
+    monkeypatch.setenv("FEEDS", "/srv/feeds")
+    assert spec.path("../a.csv") == spec.folder.parent / "a.csv"
+    assert spec.path("${FEEDS}/a.csv") == Path("/srv/feeds/a.csv")
+    assert spec.lake_url == str(spec.folder / "var/lake")
+    assert spec.ledger_url == f"sqlite:///{spec.folder}/var/ledger.db"
+    assert read(GOOD + "ledger: sqlite:///here.db\n").ledger_url == f"sqlite:///{spec.folder}/here.db"
+    assert read(GOOD + "ledger: postgresql://db/forecasts\n").ledger_url == "postgresql://db/forecasts"
+    assert read(GOOD + "lake: s3://bucket/lake\n").lake_url == "s3://bucket/lake"
+
+
+def test_a_missing_environment_variable_is_named(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FEEDS", raising=False)
+    with pytest.raises(SpecError, match=r"'\$\{FEEDS\}/a.csv' needs the environment variable FEEDS, which is not set"):
+        read(GOOD).path("${FEEDS}/a.csv")
+
+
+def test_the_folder_of_datasets_has_a_default(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(DATASETS, raising=False)
+    assert read(GOOD).path(f"${{{DATASETS}}}/a.parquet").name == "a.parquet"
+
+
+def test_the_digest_does_not_depend_on_layout_comments_or_place(read: Read, tmp_path: Path) -> None:
+    one = read(GOOD)
+    other = tmp_path / "other" / "q.yaml"
+    other.parent.mkdir()
+    other.write_text("# a note\ndemand:\n  source:\n    path: demand.csv\n    kind: csv\nname: t\n", "utf-8")
+    assert load(other).digest == one.digest
+
+
+def test_the_digest_changes_with_any_value(read: Read) -> None:
+    lines = ["", "seed: 1", "epochs: 31", "members: 4"]
+    digests = {read(GOOD + f"training: {{{line}}}\n").digest for line in lines}
+    assert len(digests) == len(lines)
+
+
+def test_a_default_that_is_spelt_out_changes_nothing(read: Read) -> None:
+    assert read(GOOD + "horizon: 7\n").digest == read(GOOD).digest
+
+
+def test_a_spec_cannot_be_changed(read: Read) -> None:
+    spec = read(GOOD)
+    with pytest.raises(ValidationError, match="frozen"):
+        spec.horizon = 3  # type: ignore[misc]
+    with pytest.raises(ValidationError, match="frozen"):
+        spec.training.epochs = 3  # type: ignore[misc]
+
+
+def test_the_night_starts_when_the_schedule_says(read: Read) -> None:
+    assert read(GOOD + "schedule: {cron: 5 23 * * *}\n").schedule.hour_minute == (23, 5)
+
+
+@pytest.mark.parametrize("file", PIPELINES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_the_json_schema_accepts_the_pipeline_files_of_this_repository(file: Path) -> None:
+    Draft202012Validator.check_schema(json_schema())
+    Draft202012Validator(json_schema()).validate(yaml.safe_load(file.read_text("utf-8")))
+    load(file)
+
+
+@pytest.mark.parametrize("wrong", [{"nam": "t"}, {"horizon": 8}, {"depots": {"source": {"kind": "cvs", "path": "a"}}}])
+def test_the_json_schema_refuses_what_load_refuses(wrong: dict[str, Any]) -> None:
+    good = {"name": "t", "demand": {"source": {"kind": "csv", "path": "a"}}}
+    schema = Draft202012Validator(json_schema())
+    assert schema.is_valid(good)
+    assert not schema.is_valid(good | wrong)
+
+
+def test_every_key_is_explained_in_the_json_schema() -> None:
+    schema = json_schema()
+    sections = {"": schema, **schema["$defs"]}
+    silent = [
+        f"{name}.{key}"
+        for name, section in sections.items()
+        for key, value in section["properties"].items()
+        if not value.get("description")
+    ]
+    assert silent == []

@@ -1,0 +1,62 @@
+"""Levels told by attributes, against a slow ridge regression that leaves each peer out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from forecaster.core.peer_levels import PENALTIES, typical
+
+
+def test_without_attributes_it_is_the_mean_and_the_variance_of_who_is_left_out() -> None:
+    found = typical(np.array([1.0, 2.0, 6.0, np.nan]), np.arange(3), ())
+    np.testing.assert_allclose(found.level, 3)
+    assert found.variance == pytest.approx((3**2 + 1.5**2 + 4.5**2) / 3)
+
+
+def test_a_single_peer_leaves_much_to_doubt() -> None:
+    found = typical(np.array([np.nan, 2.0]), np.array([1]), (("a", "b"),))
+    assert found.level.tolist() == [2, 2]
+    assert found.variance == 1
+
+
+def test_a_label_of_one_peer_an_unknown_one_and_none_tell_nothing() -> None:
+    log = np.array([1.0, 1.2, 3.0, 3.2, 9.0, np.nan, np.nan, np.nan])
+    words = ("a", "a", "b", "b", "alone", "alone", "never seen", "")
+    found = typical(log, np.arange(5), (words,))
+    assert len(set(found.level[5:].round(12))) == 1
+
+
+def test_attributes_that_tell_nothing_are_not_believed() -> None:
+    random = np.random.default_rng(0)
+    log = random.normal(5, 1, 200)
+    found = typical(log, np.arange(200), (tuple(random.choice(["a", "b", "c"], 200)),))
+    np.testing.assert_allclose(found.level, log.mean(), atol=0.1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_it_is_what_a_slow_ridge_regression_says(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    depots, peers = 40, np.sort(random.choice(40, 30, replace=False))
+    words = [tuple(random.choice(["a", "b", "c", ""], depots)), tuple(random.choice(list("defghijklmno"), depots))]
+    log = random.normal(3, 0.3, depots) + np.array([{"a": 2, "b": 0}.get(word, 1) for word in words[0]])
+    labels = [(each, word) for each in words for word in sorted({each[p] for p in peers}) if word]
+    labels = [(each, word) for each, word in labels if 2 <= sum(each[p] == word for p in peers) < len(peers)]
+    table = np.array([[each[d] == word for each, word in labels] for d in range(depots)], float)
+
+    def said(rows: list[int], center: np.ndarray, penalty: float) -> np.ndarray:
+        """Of all depots, by an intercept that is free and effects that are not."""
+        design = np.column_stack([np.ones(depots), table - center])
+        cost = np.diag([0.0, *[min(penalty, 1e12)] * len(labels)])
+        chosen = design[rows]
+        weights: np.ndarray = np.linalg.solve(chosen.T @ chosen + cost, chosen.T @ log[rows])
+        return design @ weights
+
+    center, errors = table[peers].mean(axis=0), {}
+    for penalty in PENALTIES:
+        missed = [log[p] - said([q for q in peers if q != p], center, penalty)[p] for p in peers]
+        errors[penalty] = np.mean(np.square(missed))
+    best = min(errors, key=lambda penalty: errors[penalty])
+    found = typical(log, peers, words)
+    assert found.variance == pytest.approx(errors[best], rel=1e-6)
+    np.testing.assert_allclose(found.level, said(list(peers), center, best), rtol=1e-6)

@@ -1,0 +1,414 @@
+"""Who may and who may not: every route, for everyone. A route that no row names fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from urllib.parse import quote
+
+import pytest
+from fastapi import FastAPI
+from fastapi.routing import iter_route_contexts
+
+from dashboards.ops.access.oidc import is_ours
+from dashboards.ops.app import serve
+from forecaster.config import Page, Spec, load
+from forecaster.core.panel import Finding
+from forecaster.errors import SpecError
+from forecaster.ledger import access as ledger_access
+from forecaster.ledger.store import Ledger
+from tests.dashboards.guests import PROXY, SECRET, Guest, declared, hang_up, house, signed_in
+from tests.dashboards.routes.test_pages import totals
+from tests.dashboards.seed import CITIES, depot, fill, publication, remember
+from tests.dashboards.views.test_health import night
+from tests.dashboards.visitor import text, visitor
+
+WHO = ("nobody", "viewer", "planner", "admin", "link", "foreign")  # foreign: sees Boston alone
+EVERYONE = (200, 200, 200, 200, 200, 200)
+SIGNED_IN = (401, 200, 200, 200, 403, 200)
+A_LINK_TOO = (401, 200, 200, 200, 200, 200)
+ADMINS = (401, 403, 403, 200, 403, 403)
+NYC = "/depot/NYC-01", "/api/v1/depots/NYC-01"
+ASKED = "depot=NYC-01&date=2025-06-18&day=2025-06-18"
+WISH = {"depot_id": "NYC-01", "target_date": "2025-06-18", "orders": 200, "reason": "weather"}
+
+# route → what a row asks, and what each of WHO gets
+TABLE: Mapping[tuple[str, str], tuple[str, tuple[int, ...]]] = {
+    ("GET", "/static"): ("/static/style.css", EVERYONE),
+    ("GET", "/healthz"): ("/healthz", EVERYONE),
+    ("GET", "/readyz"): ("/readyz", EVERYONE),
+    ("GET", "/link/{token}"): ("/link/made-up", (404,) * 6),
+    ("GET", "/"): ("/", A_LINK_TOO),
+    ("GET", "/depot/{depot_id:path}"): (NYC[0], (401, 200, 200, 200, 403, 404)),
+    ("GET", "/health"): ("/health", SIGNED_IN),
+    ("GET", "/roster"): ("/roster", SIGNED_IN),
+    ("GET", "/wall"): ("/wall", SIGNED_IN),
+    ("GET", "/accuracy"): ("/accuracy", SIGNED_IN),
+    ("GET", "/champion"): ("/champion", SIGNED_IN),
+    ("GET", "/worker.js"): ("/worker.js", EVERYONE),
+    ("GET", "/plan"): (f"/plan?{ASKED}", (401, 200, 200, 200, 403, 404)),
+    ("GET", "/overrides"): ("/overrides", SIGNED_IN),
+    ("POST", "/overrides"): ("/overrides", (401, 403, 303, 303, 403, 403)),
+    ("POST", "/overrides/{number}/withdrawal"): ("/overrides/999/withdrawal", (401, 403, 422, 422, 403, 403)),
+    ("GET", "/api/v1/what-if"): (f"/api/v1/what-if?{ASKED}&kind=orders", (401, 409, 409, 409, 403, 404)),
+    ("GET", "/api/v1/overrides"): ("/api/v1/overrides", SIGNED_IN),
+    ("GET", "/api/v1/overrides/worth"): ("/api/v1/overrides/worth", SIGNED_IN),
+    ("POST", "/api/v1/overrides"): ("/api/v1/overrides", (401, 403, 201, 201, 403, 403)),
+    ("POST", "/api/v1/overrides/{number}/withdrawal"): (
+        "/api/v1/overrides/999/withdrawal",
+        (401, 403, 422, 422, 403, 403),
+    ),
+    ("GET", "/api/v1/openapi.json"): ("/api/v1/openapi.json", SIGNED_IN),
+    ("GET", "/api/v1/publication"): ("/api/v1/publication", A_LINK_TOO),
+    ("GET", "/api/v1/network"): ("/api/v1/network", A_LINK_TOO),
+    ("GET", "/api/v1/depots"): ("/api/v1/depots", SIGNED_IN),
+    ("GET", "/api/v1/depots/{depot_id:path}"): (NYC[1], (401, 200, 200, 200, 403, 404)),
+    ("GET", "/api/v1/totals"): ("/api/v1/totals", SIGNED_IN),
+    ("GET", "/api/v1/rosters"): ("/api/v1/rosters", SIGNED_IN),
+    ("GET", "/api/v1/publications"): ("/api/v1/publications", SIGNED_IN),
+    ("GET", "/api/v1/runs"): ("/api/v1/runs", SIGNED_IN),
+    ("GET", "/api/v1/champions"): ("/api/v1/champions", SIGNED_IN),
+    ("GET", "/api/v1/wall"): ("/api/v1/wall", SIGNED_IN),
+    ("GET", "/api/v1/accuracy"): ("/api/v1/accuracy", SIGNED_IN),
+    ("GET", "/api/v1/me"): ("/api/v1/me", SIGNED_IN),
+    ("GET", "/api/v1/links"): ("/api/v1/links", ADMINS),
+    ("POST", "/api/v1/links"): ("/api/v1/links", (401, 403, 403, 201, 403, 403)),
+    ("DELETE", "/api/v1/links/{link_id}"): ("/api/v1/links/none", (401, 403, 403, 404, 403, 403)),
+    ("GET", "/api/v1/audit"): ("/api/v1/audit", ADMINS),
+}
+BODIES: Mapping[tuple[str, str], Mapping[str, object]] = {
+    ("POST", "/api/v1/links"): {"view": "network"},
+    ("POST", "/overrides"): WISH,
+    ("POST", "/api/v1/overrides"): WISH,
+    ("POST", "/overrides/{number}/withdrawal"): {},
+    ("POST", "/api/v1/overrides/{number}/withdrawal"): {},
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def secret() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PAGE_SECRET", SECRET)
+        yield
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Six depots in three cities, which have totals, and a night that found something in one of them."""
+    made = f"sqlite:///{tmp_path_factory.mktemp('access') / 'ledger.db'}"
+    fill(made, publication(totals=totals(*CITIES), note="NYC-01 is new"))
+    night(made, "night-0", Finding("late", "warn", 40, "demand.csv:9: depot NYC-01: 9 days late"), message="PHL-01")
+    remember(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def planned(url: str) -> Spec:
+    file = Path(url.removeprefix("sqlite:///")).parent / "pipeline.yaml"
+    file.write_text(
+        f"name: harbor-fleet\ndemand: {{source: {{kind: csv, path: demand.csv}}}}\nstate: .\nledger: {url}\n", "utf-8"
+    )
+    return load(file)
+
+
+@pytest.fixture(scope="module")
+def app(url: str, planned: Spec) -> FastAPI:
+    return house(url, declared(limits={"writes": "1000/minute"}), spec=planned)
+
+
+@pytest.fixture(scope="module")
+def guests(app: FastAPI, url: str) -> dict[str, Guest]:
+    screen = Guest(app)
+    assert screen(hang_up(url)[1]).status_code == 303
+    return {
+        "nobody": Guest(app),
+        "viewer": signed_in(app, "vic"),
+        "planner": signed_in(app, "paula", "staff, planners"),
+        "admin": signed_in(app, "ada"),
+        "link": screen,
+        "foreign": signed_in(app, "bob"),
+    }
+
+
+def routes(app: FastAPI) -> Iterator[tuple[str, str]]:
+    for route in iter_route_contexts(app.routes):
+        methods = set(getattr(route.original_route, "methods", None) or {"GET"}) - {"HEAD"}
+        yield from ((method, str(route.path)) for method in methods)
+
+
+def test_the_table_names_every_route_and_no_other(app: FastAPI) -> None:
+    assert sorted(routes(app)) == sorted(TABLE)
+
+
+@pytest.mark.parametrize("route", TABLE, ids=" ".join)
+def test_each_route_lets_in_whom_it_should(guests: dict[str, Guest], route: tuple[str, str]) -> None:
+    path, wanted = TABLE[route]
+    method, body = route[0], BODIES.get(route)
+    found = []
+    for who in WHO:
+        ask = guests[who] if method == "GET" or who in ("nobody", "link") else guests[who].writes
+        found.append(ask(path, method, json=body).status_code)
+    assert dict(zip(WHO, found, strict=True)) == dict(zip(WHO, wanted, strict=True))
+
+
+@pytest.mark.parametrize("route", [route for route in TABLE if route[0] != "GET"], ids=" ".join)
+def test_a_write_without_a_token_or_from_another_site_is_refused(
+    guests: dict[str, Guest], route: tuple[str, str]
+) -> None:
+    (method, _), (path, _), admin = route, TABLE[route], guests["admin"]
+    asked = {"method": method, "json": BODIES.get(route)}
+    assert "load it again" in admin(path, **asked).text
+    token = {"X-CSRF-Token": admin("/api/v1/me").json()["csrf"]}
+    for foreign in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "null"}):
+        answer = admin(path, headers=token | foreign, **asked)
+        assert (answer.status_code, "another site" in answer.text) == (403, True)
+    borrowed = {"X-CSRF-Token": guests["viewer"]("/api/v1/me").json()["csrf"]}
+    assert "somebody else" in admin(path, headers=borrowed, **asked).text
+
+
+def test_each_write_leaves_one_row_that_says_who_did_what_from_where(app: FastAPI, url: str) -> None:
+    admin = signed_in(app, "ada")
+    before = len(admin("/api/v1/audit").json()["rows"])
+    made = admin.writes(
+        "/api/v1/links", json={"view": "network", "city": "Boston"}, headers={"X-Forwarded-For": "1.1.1.1, 192.0.2.7"}
+    ).json()["link"]
+    admin.writes(f"/api/v1/links/{made['link_id']}", "DELETE")
+    rows = admin("/api/v1/audit").json()["rows"]
+    assert len(rows) == before + 2
+    told = {name: rows[1][name] for name in ("who", "role", "address", "method", "path", "what")}
+    assert told == {
+        "who": "ada",
+        "role": "admin",
+        "address": "192.0.2.7",
+        "method": "POST",
+        "path": "/api/v1/links",
+        "what": f"link {made['link_id']} to network, Boston alone, until 2025-09-15 16:00 UTC",
+    }
+    assert rows[0]["what"].startswith(f"revoked link {made['link_id']}")
+
+
+def test_a_write_that_its_route_forgot_to_note_is_noted_by_the_gate(url: str) -> None:
+    app = house(url, declared())
+
+    @app.put("/forgetful")
+    def forgetful() -> str:
+        return "written"
+
+    assert signed_in(app, "ada")("/forgetful", "PUT").status_code == 200
+    with Ledger.open_reader(url) as ledger, ledger.transaction() as connection:
+        [row] = ledger_access.entries(connection, "harbor-fleet", 1)
+    assert (row.who, row.method, row.path, row.what) == ("ada", "PUT", "/forgetful", "")
+
+
+# --- cities -----------------------------------------------------------------------------------------------------------
+
+
+def test_whoever_sees_one_city_finds_no_other_in_any_view(guests: dict[str, Guest], app: FastAPI) -> None:
+    foreign, admin = guests["foreign"], guests["admin"]
+    paths = {TABLE[route][0] for route in routes(app) if route[0] == "GET"}
+    asked = [path for path in sorted(paths) if foreign(path).status_code == 200]
+    csvs = [f"{path}?format=csv" for path in asked if path.startswith("/api/v1/") and "openapi" not in path]
+    hidden = ("NYC-", "PHL-", "New York", "Philadelphia")
+    assert len(asked) > 10
+    for path in [*asked, *csvs]:
+        told = foreign(path).text.replace("America/New_York", "")
+        assert [word for word in hidden if word in told] == [], path
+    for path in ("/", "/roster", "/api/v1/publication", "/api/v1/runs"):
+        assert "NYC-01" in admin(path).text
+    assert "BOS-01" in foreign("/").text
+
+
+def test_whoever_sees_one_city_is_told_how_its_forecasts_fared_and_no_others(guests: dict[str, Guest]) -> None:
+    rows = guests["foreign"]("/api/v1/accuracy").json()["rows"]
+    assert {(row["part"], row["label"]) for row in rows} == {("city", "Boston"), ("depot", "BOS-01")}
+    assert {"all", "horizon"} <= {row["part"] for row in guests["viewer"]("/api/v1/accuracy").json()["rows"]}
+    assert "10.0 %" in text(guests["foreign"]("/accuracy"))  # 400 of 4,000 orders
+
+
+def test_a_planner_of_one_city_writes_there_and_nowhere_else_under_their_own_name(url: str, planned: Spec) -> None:
+    access = declared(roles={"planner": ["paula"]}, cities={"paula": ["Boston"]})
+    paula = signed_in(house(url, access, spec=planned), "paula")
+    made = paula.writes("/api/v1/overrides", json={**WISH, "depot_id": "BOS-01", "by": "somebody else"})
+    assert (made.status_code, made.json()["override"]["by"]) == (201, "paula")
+    assert paula.writes("/api/v1/overrides", json=WISH).status_code == 404  # as if there were no such depot
+    admin = signed_in(house(url, declared(), spec=planned), "ada")
+    other = admin.writes("/api/v1/overrides", json=WISH).json()["override"]["id"]
+    assert paula.writes(f"/api/v1/overrides/{other}/withdrawal", json={}).status_code == 422
+    assert {each["depot_id"] for each in paula("/api/v1/overrides").json()["overrides"]} == {"BOS-01"}
+    assert admin("/api/v1/audit").json()["rows"][0]["what"].startswith(f"override {other}: NYC-01 on 2025-06-18 is 200")
+
+
+def test_a_link_for_a_city_that_is_not_there_is_refused(url: str) -> None:
+    answer = signed_in(house(url, declared()), "ada").writes("/api/v1/links", json={"view": "wall", "city": "Bostn"})
+    said = "city: found 'Bostn', wanted a city of what is published: Boston, New York, Philadelphia"
+    assert (answer.status_code, answer.json()["detail"]) == (422, said)
+
+
+def test_whoever_sees_one_city_is_told_its_total_and_not_the_networks(guests: dict[str, Guest]) -> None:
+    rows = guests["foreign"]("/api/v1/totals").json()["rows"]
+    assert ({row["city"] for row in rows}, len(rows)) == ({"Boston"}, 7)
+    assert {row["city"] for row in guests["viewer"]("/api/v1/totals").json()["rows"]} == {None, *CITIES}
+    assert "1,345" in text(guests["viewer"]("/"))  # the network's
+    page = text(guests["foreign"]("/"))
+    assert "Orders expected tomorrow, Wed 18 Jun 500 80 % range 450–550" in page
+    assert "1,345" not in page
+
+
+def test_whoever_sees_the_depots_without_a_city_is_not_told_the_networks_total(url: str) -> None:
+    vic = signed_in(house(url, declared(cities={"vic": [""]})), "vic")
+    assert vic("/api/v1/totals").json()["rows"] == []
+
+
+def test_whoever_sees_some_cities_is_told_of_each_and_of_no_sum(app: FastAPI, guests: dict[str, Guest]) -> None:
+    two = app.state.door.access.model_copy(update={"cities": {"ann": ("Boston", "New York")}})
+    ann = signed_in(house(app.state.door.url, two), "ann")
+    page = text(ann("/"))
+    assert "Orders expected tomorrow, Wed 18 Jun Boston 500 New York 500" in page
+    assert "What your cities have together is not told" in page
+    assert "Orders of each city, the median City Tue 17 Jun" in page
+    assert "1,000" not in page
+    assert "Philadelphia" not in page
+    assert "1,000" not in text(ann("/wall"))
+    assert "Boston 500 450–550" in text(ann("/wall"))
+
+
+def test_a_page_that_one_saw_is_not_kept_for_another(guests: dict[str, Guest]) -> None:
+    whole = guests["admin"]("/").headers["etag"]
+    answer = guests["foreign"]("/", headers={"If-None-Match": whole})
+    assert answer.status_code == 200
+    assert answer.headers["etag"] != whole
+    assert answer.headers["cache-control"] == "private, no-cache"
+    assert "Cookie" in answer.headers["vary"]
+
+
+def test_a_depot_without_a_city_is_seen_by_those_who_see_all(tmp_path_factory: pytest.TempPathFactory) -> None:
+    made = f"sqlite:///{tmp_path_factory.mktemp('homeless') / 'ledger.db'}"
+    fill(made, replace(publication(), depots=(replace(depot(0), attributes={}), depot(3))))
+    app = house(made, declared())
+    assert signed_in(app, "bob")("/api/v1/depots/BOS-01").status_code == 404
+    assert signed_in(app, "bob")("/api/v1/depots/BOS-02").status_code == 200
+    assert signed_in(app, "ada")("/api/v1/depots/BOS-01").status_code == 200
+
+
+def test_whoever_is_named_for_no_city_or_no_role_is_told_so(app: FastAPI, url: str) -> None:
+    assert "page.access.cities names no city" in signed_in(app, "carl")("/api/v1/me").json()["detail"]
+    strict = house(url, declared(roles={"viewer": ["vic"]}))
+    answer = signed_in(strict, "carl")("/")
+    assert (answer.status_code, "gives them no role" in answer.text) == (403, True)
+
+
+# --- where a request comes from ---------------------------------------------------------------------------------------
+
+
+def test_a_header_is_believed_from_a_declared_proxy_alone(app: FastAPI, caplog: pytest.LogCaptureFixture) -> None:
+    liar = Guest(app, {"X-Forwarded-User": "ada"}, address="10.0.0.6")
+    answer = liar("/api/v1/audit")
+    assert (answer.status_code, answer.json()) == (
+        403,
+        {"detail": "only a declared proxy may say X-Forwarded-User; page.access.proxies names them"},
+    )
+    assert "refused: 10.0.0.6 sends X-Forwarded-User" in caplog.text
+    mapped = Guest(app, {"X-Forwarded-User": "ada"}, address=f"::ffff:{PROXY}")
+    assert mapped("/api/v1/audit").status_code == 200
+
+
+def test_a_header_that_came_twice_is_refused(app: FastAPI) -> None:
+    guest = Guest(app)
+    twice = {b"X-Forwarded-User": b"ada", b"x-forwarded-user": b"vic"}
+    answer = guest("/", headers=twice)
+    assert answer.status_code == 400
+
+
+def test_a_group_is_no_person_of_that_name(app: FastAPI) -> None:
+    assert signed_in(app, "planners")("/api/v1/me").status_code == 403
+    assert signed_in(app, "group:planners")("/api/v1/me").status_code == 403
+
+
+@pytest.mark.parametrize("name", ["Zoë Ångström", "o'brien@example.com", '"><script>alert(1)</script>', "🚚" * 60])
+def test_a_name_is_taken_as_it_is_and_does_no_harm(url: str, name: str) -> None:
+    app = house(url, declared(cities={}))
+    guest = Guest(app, {b"X-Forwarded-User": name.encode()})  # type: ignore[dict-item]
+    assert guest("/api/v1/me").json()["name"] == name
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"base": "http://evil.example"}, "this page is not called"),
+        ({"headers": {"Host": "evil_host.example"}}, "this page is not called"),
+        ({"headers": {"Host": "localhost@evil.example"}}, "this page is not called"),
+        ({"address": "192.0.2.9"}, "for its own machine alone"),
+        ({"headers": {"X-Forwarded-For": "192.0.2.9"}}, "a proxy brings this request"),
+    ],
+)
+def test_without_sign_in_only_this_machine_is_heard(url: str, changes: dict[str, object], said: str) -> None:
+    app = house(url, declared(sign_in="none"))
+    own = {"address": "127.0.0.1", "base": "http://localhost:8000"}
+    assert Guest(app, **own)("/api/v1/me").json()["role"] == "admin"  # type: ignore[arg-type]
+    answer = Guest(app, **(own | changes))("/api/v1/me")  # type: ignore[arg-type]
+    assert answer.status_code == 403
+    assert said in answer.json()["detail"]
+
+
+def test_a_page_without_sign_in_does_not_listen_where_others_can_hear_it(url: str) -> None:
+    spec = SimpleNamespace(name="harbor-fleet", ledger_url=url, page=Page())
+    for host in ("0.0.0.0", "192.0.2.1", "::", "depots.example"):
+        with pytest.raises(SpecError, match=f"--host: found {host}, which others can reach"):
+            serve(spec, host=host, port=0)  # type: ignore[arg-type]
+
+
+def test_the_readiness_of_a_page_tells_strangers_no_more_than_that(tmp_path_factory: pytest.TempPathFactory) -> None:
+    app = house(f"sqlite:///{tmp_path_factory.mktemp('none') / 'secret-place.db'}", declared())
+    answer = Guest(app)("/readyz")
+    assert (answer.status_code, answer.text) == (503, "not ready\n")
+    assert "secret-place" in signed_in(app, "ada")("/readyz").text
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
+
+
+def test_who_asks_too_much_waits_and_others_do_not(url: str) -> None:
+    app = house(url, declared(limits={"reads": "3/hour", "writes": "1/hour", "strangers": "2/hour"}))
+    ada, vic, stranger = signed_in(app, "ada"), signed_in(app, "vic"), Guest(app)
+    assert [ada("/api/v1/me").status_code for _ in range(4)] == [200, 200, 200, 429]
+    late = ada("/api/v1/me")
+    assert 0 < int(late.headers["retry-after"]) <= 3600
+    assert "too much at once" in late.json()["detail"]
+    assert vic("/api/v1/me").status_code == 200
+    assert [stranger("/").status_code for _ in range(3)] == [401, 401, 429]
+    assert [stranger(path).status_code for path in ("/healthz", "/static/style.css")] == [200, 200]
+    assert [vic("/x", "POST").status_code for _ in range(2)] == [404, 429]
+
+
+@pytest.mark.parametrize(
+    ("path", "ours"),
+    [
+        ("/depot/A%2FB?x=1", True),
+        ("//evil.example", False),
+        ("/\\evil.example", False),
+        ("https://evil.example", False),
+        ("/\r\nSet-Cookie: a=b", False),
+        ("", False),
+    ],
+)
+def test_after_signing_in_nobody_lands_elsewhere(path: str, ours: bool) -> None:
+    assert is_ours(path) == ours
+
+
+@pytest.mark.parametrize(
+    "depot_id", ["<img src=x onerror=alert(1)>", "\"'`><", "🚚🏳️‍🌈", "x" * 10_000, "=1+1", "../../etc"]
+)
+def test_a_depots_name_does_no_harm_in_any_view(
+    url: str, tmp_path_factory: pytest.TempPathFactory, depot_id: str
+) -> None:
+    made = f"sqlite:///{tmp_path_factory.mktemp('odd') / 'ledger.db'}"
+    fill(made, replace(publication(), depots=(depot(0, depot_id), depot(1))))
+    get = visitor(made)
+    for path in ("/", f"/depot/{quote(depot_id, safe='')}"):
+        page = get(path)
+        assert page.status_code == 200
+        assert "<img" not in page.text
+    assert get("/api/v1/depots").json()["rows"][0]["depot_id"] == depot_id
+    assert "\r\n=" not in get("/api/v1/depots?format=csv").text

@@ -1,0 +1,179 @@
+"""People sign in at a real OpenID provider on loopback: authorization code with PKCE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from joserfc.jwk import RSAKey
+
+from forecaster.errors import SpecError
+from tests.dashboards.access.test_access import routes
+from tests.dashboards.guests import HOME, SECRET, Guest, declared, house
+from tests.dashboards.provider import CLIENT, Provider, providing
+from tests.dashboards.provider import SECRET as GIVEN
+from tests.dashboards.seed import NOON, fill, publication
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[Provider]:
+    with providing(f"{HOME}/sign-in/back") as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    made = f"sqlite:///{tmp_path_factory.mktemp('oidc') / 'ledger.db'}"
+    fill(made, publication())
+    return made
+
+
+@pytest.fixture(scope="module")
+def app(provider: Provider, url: str) -> Iterator[FastAPI]:
+    oidc = {"issuer": provider.issuer, "client_id": CLIENT, "client_secret": "${OIDC_SECRET}"}
+    roles = {"admin": ["ada@example.com"], "planner": ["group:planners"]}
+    access = declared(sign_in="oidc", oidc=oidc, proxies=[], roles=roles, cities={})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PAGE_SECRET", SECRET)
+        patch.setenv("OIDC_SECRET", GIVEN)
+        yield house(url, access)
+
+
+@pytest.fixture
+def guest(provider: Provider, app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> Guest:
+    """Somebody who has not signed in."""
+    monkeypatch.setenv("PAGE_SECRET", SECRET)
+    monkeypatch.setenv("OIDC_SECRET", GIVEN)
+    provider.signs_in, provider.called, provider.audience = {"email": "ada@example.com"}, None, CLIENT
+    return Guest(app, address="192.0.2.20")
+
+
+def sent(guest: Guest, path: str = "/depot/BOS-01?x=1") -> httpx.Response:
+    """From the page to the provider and back to the page; what the page says then."""
+    begun = guest(path)
+    assert begun.status_code == 303
+    asked = guest(begun.headers["location"])
+    assert asked.status_code == 302, asked.text
+    back = httpx.get(asked.headers["location"])
+    return guest(back.headers["location"].removeprefix(HOME))
+
+
+def test_somebody_signs_in_and_lands_where_they_wanted(guest: Guest) -> None:
+    landed = sent(guest)
+    assert (landed.status_code, landed.headers["location"]) == (303, "/depot/BOS-01?x=1")
+    assert guest("/depot/BOS-01").status_code == 200
+    told = guest("/api/v1/me").json()
+    assert (told["name"], told["role"]) == ("ada@example.com", "admin")
+    assert guest.writes("/api/v1/links", json={"view": "network"}).status_code == 201
+
+
+def test_the_session_is_a_cookie_that_no_script_and_no_other_site_gets(guest: Guest) -> None:
+    cookie = sent(guest).headers["set-cookie"]
+    assert cookie.startswith("__Host-session=")
+    assert {"path=/", "httponly", "samesite=lax", "secure", "Max-Age=43200"} <= set(cookie.split("; ")[1:])
+
+
+def test_the_page_asks_with_pkce_a_state_and_a_nonce(guest: Guest) -> None:
+    asked = parse_qs(urlsplit(guest("/sign-in").headers["location"]).query)
+    assert asked["code_challenge_method"] == ["S256"]
+    assert asked["redirect_uri"] == [f"{HOME}/sign-in/back"]
+    assert all(asked[name] for name in ("state", "nonce", "code_challenge"))
+
+
+def test_signing_in_adds_three_routes_to_those_of_the_page(guest: Guest, url: str) -> None:
+    """Who may enter by those that both have is held in test_access.py."""
+    added = set(routes(guest.app)) - set(routes(house(url, declared())))
+    assert added == {("GET", "/sign-in"), ("GET", "/sign-in/back"), ("POST", "/sign-out"), ("GET", "/sign-out")}
+
+
+def test_groups_give_roles(guest: Guest, provider: Provider) -> None:
+    provider.signs_in = {"email": "paula@example.com", "groups": ["staff", "planners"]}
+    sent(guest)
+    assert guest("/api/v1/me").json()["role"] == "planner"
+    assert guest("/api/v1/audit").status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"audience": "another page"}, "aud"),
+        ({"signs_in": {"name": "Ada"}}, "it did not tell your email"),
+        ({"signs_in": {"email": "ada@example.com", "email_verified": False}}, "has not verified"),
+        ({"key": RSAKey.generate_key(2048, {"kid": "k1"})}, "ad_signature"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_who_is_not_surely_told_is_not_let_in(
+    guest: Guest, provider: Provider, wrong: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent(guest)  # so that the page knows the provider's key
+    guest.cookies.clear()
+    for name, value in wrong.items():
+        monkeypatch.setattr(provider, name, value)
+    answer = sent(guest)
+    assert answer.status_code == 401
+    assert said in answer.text
+    assert "Traceback" not in answer.text
+    assert guest("/api/v1/me").status_code == 401
+
+
+def test_a_provider_that_calls_itself_otherwise_is_not_asked(guest: Guest, provider: Provider, url: str) -> None:
+    provider.called = "https://login.example"
+    answer = replace(guest, app=house(url, guest.app.state.door.access))("/sign-in")
+    assert answer.status_code == 503
+    assert "it calls itself &#39;https://login.example&#39;" in answer.text
+
+
+def test_an_answer_that_nobody_asked_for_is_refused(guest: Guest) -> None:
+    answer = guest("/sign-in/back?code=stolen&state=made-up")
+    assert answer.status_code == 401
+    assert guest("/sign-in/back?error=access_denied").status_code == 401
+
+
+def test_who_signed_in_long_ago_signs_in_again(guest: Guest, url: str) -> None:
+    sent(guest)
+    later = replace(guest, app=house(url, guest.app.state.door.access, NOON + timedelta(hours=13)))
+    assert later("/").status_code == 303
+    assert later("/api/v1/me").json() == {"detail": "nobody has signed in; sign in at /sign-in"}
+
+
+def test_who_signs_out_is_nobody_again(guest: Guest) -> None:
+    sent(guest)
+    assert guest("/sign-out", "POST", headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
+    assert guest("/api/v1/me").status_code == 200
+    gone = guest("/sign-out", "POST")
+    assert (gone.status_code, gone.headers["location"]) == (303, "/sign-out")
+    assert gone.headers["clear-site-data"] == '"cache", "storage"'
+    assert "You have signed out" in guest("/sign-out").text
+    assert guest("/api/v1/me").status_code == 401
+
+
+def test_a_cookie_of_ones_own_making_signs_nobody_in(guest: Guest) -> None:
+    sent(guest)
+    whole = guest.cookies["__Host-session"]
+    forged = Guest(guest.app, address=guest.address, cookies=httpx.Cookies({"__Host-session": "x" + whole[1:]}))
+    assert forged("/api/v1/me").status_code == 401
+
+
+def test_a_provider_that_is_away_is_told_in_a_sentence(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PAGE_SECRET", SECRET)
+    oidc = {"issuer": "http://127.0.0.1:1", "client_id": CLIENT}
+    guest = Guest(house(url, declared(sign_in="oidc", oidc=oidc)), address="192.0.2.20")
+    answer = guest("/sign-in")
+    assert answer.status_code == 503
+    assert "http://127.0.0.1:1 cannot be asked who you are" in answer.text
+
+
+def test_a_secret_that_is_missing_or_short_stops_the_page(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PAGE_SECRET", raising=False)
+    with pytest.raises(SpecError, match="needs the environment variable PAGE_SECRET, which is not set"):
+        house(url, declared())
+    monkeypatch.setenv("PAGE_SECRET", "short")
+    with pytest.raises(SpecError, match=r"page\.access\.secret: \$\{PAGE_SECRET\} holds 5 characters, wanted 32"):
+        house(url, declared())

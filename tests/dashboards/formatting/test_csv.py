@@ -1,0 +1,53 @@
+"""CSV that a spreadsheet reads as it was meant, and in which nothing runs."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dashboards.ops.formatting.csv import FORMULA, Sheet, cell, harmless
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+49", "-5", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "\ufeff=1", "＝1+1"])
+def test_a_text_that_a_spreadsheet_would_run_is_told_as_text(text: str) -> None:
+    assert harmless(text) == "'" + text
+
+
+@pytest.mark.parametrize("text", ["", "BOS-01", "a=1", "'quoted'", "Pier 9", "🚚", "1=1"])
+def test_other_texts_stay_as_they_are(text: str) -> None:
+    assert harmless(text) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (-5, "-5"),
+        (-0.25, "-0.25"),
+        (1e20, "1e+20"),
+        (True, "true"),
+        (None, ""),
+        (date(2025, 6, 18), "2025-06-18"),
+        (datetime(2025, 6, 17, 7, 24, tzinfo=UTC), "2025-06-17T07:24:00Z"),
+        ([["NYC-03", 2]], '[["NYC-03", 2]]'),
+    ],
+)
+def test_numbers_days_and_lists_are_spelt_as_in_json(value: Any, said: str) -> None:
+    assert cell(value) == said
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(*[st.text("=+-@\t\r\n\"', ;a1＝🚚", max_size=5)] * 2), max_size=4))
+def test_every_cell_is_read_back_as_it_was_and_none_is_a_formula(rows: list[tuple[str, str]]) -> None:
+    told = Sheet(("a", "b"), rows).csv().decode()
+    assert told.startswith("a,b\r\n")
+    found = list(csv.reader(io.StringIO(told, newline="")))[1:]
+    assert [[text.removeprefix("'") for text in row] for row in found] == [
+        [text.removeprefix("'") for text in row] for row in rows
+    ]
+    assert not any(text[:1] in FORMULA for row in found for text in row if text)

@@ -1,0 +1,174 @@
+"""An answer is sent again to those who ask the same and see the same, and until a newer one is there."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from dashboards.ops.app import create_app
+from dashboards.ops.http import response_cache
+from dashboards.ops.http.refresh_queue import Anew
+from dashboards.ops.reading.store import Shelf
+from tests.dashboards.guests import SECRET, declared, house, signed_in
+from tests.dashboards.seed import fill, publication
+from tests.dashboards.visitor import asked
+
+
+@pytest.fixture
+def app(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FastAPI]:
+    """Six depots in three cities, on a page where a second takes an hour."""
+    monkeypatch.setattr(response_cache, "AGAIN", 3600.0)
+    monkeypatch.setenv("PAGE_SECRET", SECRET)
+    fill(url, publication())
+    return house(url, declared())
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What was taken from the shelf."""
+    found: list[object] = []
+    real = Shelf.edition
+
+    def edition(self: Shelf, *cities: Any, **asked: Any) -> Any:
+        found.append(cities)
+        return real(self, *cities, **asked)
+
+    monkeypatch.setattr(Shelf, "edition", edition)
+    return found
+
+
+def test_who_asks_the_same_gets_the_same_without_its_being_made_again(app: FastAPI, made: list[object]) -> None:
+    ada = signed_in(app, "ada")
+    ada("/")  # which opens the ledger
+    made.clear()
+    first, again_ = ada("/"), ada("/")
+    assert len(made) == 1
+    assert (again_.text, dict(again_.headers)) == (first.text, dict(first.headers))
+    known = ada("/", headers={"If-None-Match": first.headers["etag"]})
+    assert (known.status_code, known.content, known.headers["etag"]) == (304, b"", first.headers["etag"])
+    assert "content-length" not in known.headers
+    assert known.headers["content-security-policy"] == first.headers["content-security-policy"]
+    assert len(made) == 1
+
+
+def test_another_question_another_language_and_other_cities_have_answers_of_their_own(app: FastAPI) -> None:
+    ada, bob = signed_in(app, "ada"), signed_in(app, "bob")
+    for _ in range(2):
+        assert "NYC-01" in ada("/").text
+        assert "NYC-01" not in bob("/").text
+        assert "NYC-01" not in ada("/?city=Boston").text.partition("<table")[2]
+        english, german = (ada("/api/v1/network", headers={"Accept-Language": tag}) for tag in ("en", "de"))
+        assert english.headers["etag"] != german.headers["etag"]
+        assert signed_in(app, "")("/").status_code == 401
+
+
+def test_what_was_kept_too_long_ago_is_not_sent(app: FastAPI, url: str) -> None:
+    ada = signed_in(app, "ada")
+    assert "v9" not in ada("/").text
+    fill(url, replace(publication(run_id="night-2"), model="harbor-fleet v9"))
+    assert "v9" in ada("/").text
+
+
+def test_what_was_made_for_one_person_is_never_kept(app: FastAPI) -> None:
+    ada = signed_in(app, "ada")
+    tokens = {ada("/api/v1/me").json()["name"], signed_in(app, "vic")("/api/v1/me").json()["name"]}
+    assert tokens == {"ada", "vic"}
+
+
+def test_without_a_ledger_there_is_nothing_to_send_again(tmp_path: Any) -> None:
+    app = create_app(f"sqlite:///{tmp_path / 'none.db'}")
+    assert [asked(app, "GET", "/").status_code for _ in range(2)] == [503, 503]
+
+
+def test_readers_get_what_was_there_while_one_makes_the_newer_answer(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(response_cache, "SOON", 3600.0)
+    monkeypatch.setattr(response_cache, "LATEST", 3600.0)
+    fill(url, publication())
+    app, go, made = create_app(url), threading.Event(), []
+    real = Shelf.answer
+
+    def answer(self: Shelf, *of: Any) -> Any:
+        made.append(of)
+        go.wait(30)
+        return real(self, *of)
+
+    async def reading() -> None:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8000") as client:
+            await client.get("/healthz")
+            go.set()
+            [await client.get("/") for _ in range(2)]  # the first opens the ledger
+            await asyncio.to_thread(fill, url, replace(publication(run_id="night-2"), model="harbor-fleet v9"))
+            go.clear()
+            made.clear()
+            before = await asyncio.gather(*(client.get("/") for _ in range(8)))
+            assert not any("v9" in each.text for each in before)
+            assert len({(each.text, each.headers["etag"]) for each in before}) == 1
+            go.set()
+            while "v9" not in (now := await client.get("/")).text:
+                await asyncio.sleep(0.01)
+            assert now.headers["etag"] != before[0].headers["etag"]
+        assert len(made) == 1
+
+    monkeypatch.setattr(Shelf, "answer", answer)
+    asyncio.run(asyncio.wait_for(reading(), 60))
+
+
+def test_who_has_written_finds_it_on_the_next_page(app: FastAPI, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(response_cache, "SOON", 3600.0)
+    ada = signed_in(app, "ada")
+    [ada("/") for _ in range(2)]
+    fill(url, replace(publication(run_id="night-2"), model="harbor-fleet v9"))
+    assert "v9" not in ada("/").text
+    assert ada.writes("/api/v1/links", json={"view": "network"}).status_code == 201
+    assert "v9" in ada("/").text
+
+
+def test_first_is_made_what_somebody_waits_for_and_then_what_most_ask_for() -> None:
+    made: list[object] = []
+
+    async def make(question: object, _: object) -> None:
+        made.append(question)
+
+    async def asking() -> None:
+        line = Anew(make)
+        scope = {"path": "/", "headers": []}
+        once, *_, waited = [line.due(question, scope) for question in ("once", *["thrice"] * 3, "waited")]
+        await waited.wait()
+        await once.wait()
+
+    asyncio.run(asking())
+    assert made == ["waited", "thrice", "once"]
+
+
+def test_an_answer_that_cannot_be_made_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    made: list[object] = []
+
+    async def make(question: object, _: object) -> None:
+        if question == "broken":
+            raise ValueError("no ink")
+        made.append(question)
+
+    async def asking() -> None:
+        line = Anew(make)
+        jobs = [line.due(question, {"path": "/x", "headers": []}) for question in ("broken", "whole")]
+        for job in jobs:
+            await job.wait()
+
+    asyncio.run(asking())
+    assert made == ["whole"]
+    assert "an answer could not be made anew: /x" in caplog.text
+
+
+def test_a_page_that_is_gone_is_not_sent_again(app: FastAPI, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ada = signed_in(app, "ada")
+    [ada("/depot/NYC-01") for _ in range(2)]
+    fill(url, publication(1, run_id="night-2"))
+    assert [ada("/depot/NYC-01").status_code for _ in range(2)] == [404, 404]

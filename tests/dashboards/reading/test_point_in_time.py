@@ -1,0 +1,150 @@
+"""What forecasts were worth, and who made them, is told from what the ledger keeps."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from forecaster.ledger import accuracy
+from forecaster.ledger.accuracy import ALL, CITY, FORECAST, LEGACY, NAIVE, Tally
+from forecaster.ledger.store import Ledger
+from tests.dashboards.seed import depot, earlier, fill, publication, remember
+from tests.dashboards.visitor import text, visitor
+
+
+def test_accuracy_is_told_beside_the_naive_part_by_part(url: str) -> None:
+    fill(url, publication())
+    remember(url)
+    page = text(visitor(url)("/accuracy"))
+    assert "Of the orders that came in 3 weeks, forecasts missed 10.0 %" in page
+    assert "The seasonal naive missed 16.0 % on the same days." in page
+    assert "Bias −1.5 %, above zero is too much Inside 80 % 80 % of depot-days" in page
+    assert "No other system is declared to compare with" in page
+    assert "9 Jun 10.0 % 16.0 % −1.5 % 80 % 40 2 Jun 10.0 %" in page
+    assert "By days ahead The weeks together; each line leads to its own, one by one Days ahead WAPE Naive" in page
+    assert "Days 1 day 10.0 %" in page
+    assert page.index("Mon 10.0 %") < page.index("Tue 10.0 %") < page.index("Sun 10.0 %")
+    assert "Boston 10.0 % 16.0 %" in page
+    assert "BOS-01 25.0 % 22.5 % +1.0 % – 28" in page
+    assert "that night’s model 9.1 % −0.4 % 81 %" in page
+    assert "10,0 %" in text(visitor(url)("/accuracy", accept_language="de"))
+
+
+def test_another_system_stands_beside_ours_on_the_days_of_which_it_spoke(url: str) -> None:
+    fill(url, publication())
+    remember(url)
+    week = date(2025, 6, 9)
+    parts = ((ALL, ""), (CITY, "Boston"))
+    legacy = [Tally(week, LEGACY, part, label, 30, 3000.0, 0.0, 360.0, None) for part, label in parts]
+    with Ledger.open(url) as ledger, ledger.transaction() as connection:
+        own = [each for each in accuracy.kept(connection, "harbor-fleet") if each.week == week]
+        accuracy.keep(connection, "harbor-fleet", [week], [*own, *legacy])
+    get = visitor(url)
+    page = text(get("/accuracy"))
+    said = "the legacy system 12.0 % (on the 30 of 120 depot-days of which it said something)."
+    assert said in page
+    assert "Boston 10.0 % 16.0 % 12.0 %" in page
+    assert said in text(get("/champion"))
+    assert "legacy system" not in get("/accuracy?part=city&label=New+York").text.split('id="weeks"')[1]
+    boston = get("/accuracy?part=city&label=Boston").text.replace("\N{NO-BREAK SPACE}", " ")
+    assert "week of 9 Jun: 10.0 %, seasonal naive 16.0 %, legacy system 12.0 %" in boston
+    assert '"model":"legacy"' in get("/api/v1/accuracy").text
+
+
+def test_weeks_can_be_chosen(url: str) -> None:
+    fill(url, publication())
+    remember(url)
+    assert '<a href="/accuracy?weeks=13" aria-current="page">' in visitor(url)("/accuracy?weeks=13").text
+    assert '<a href="/accuracy?weeks=4" aria-current="page">' in visitor(url)("/accuracy?weeks=999").text
+
+
+def test_a_city_a_weekday_or_a_number_of_days_ahead_is_told_week_by_week(url: str) -> None:
+    fill(url, publication())
+    remember(url)
+    weeks = [date(2025, 6, 2), date(2025, 6, 9)]
+    parts = (("city", "New York"), ("weekday", "Tue"), ("horizon", "02"), (ALL, ""))
+    own = [
+        Tally(week, model, part, label, 10, 1000.0, -20.0, absolute, None)
+        for week, absolute in zip(weeks, (300.0, 50.0), strict=True)
+        for model in (FORECAST, NAIVE)
+        for part, label in parts
+    ]
+    with Ledger.open(url) as ledger, ledger.transaction() as connection:
+        accuracy.keep(connection, "harbor-fleet", weeks, own)
+    get = visitor(url)
+    first = get("/accuracy?weeks=13").text
+    for part, label, name, title in (
+        ("city", "New+York", "New York", "New York"),
+        ("weekday", "Tue", "Tue", "Tue"),
+        ("horizon", "02", "2 days", "2 days ahead"),
+    ):
+        address = f"/accuracy?weeks=13&part={part}&label={label}"
+        assert f'href="{address.replace("&", "&amp;")}#weeks">{name}</a>' in first
+        answer = get(address)
+        assert f"Week by week: {title}" in text(answer)
+        assert "9 Jun 5.0 % 5.0 % −2.0 % – 10 2 Jun 30.0 % 30.0 % −2.0 %" in text(answer)
+        assert 'aria-current="page">13 weeks' in answer.text
+    for wrong in ("part=city&label=Atlantis", "part=depot&label=BOS-01", "part=<b>"):
+        assert "Week by week:" not in text(get(f"/accuracy?{wrong}"))
+
+
+def test_before_anything_came_true_accuracy_says_so(url: str) -> None:
+    fill(url, publication())
+    assert "No forecast has come true yet" in text(visitor(url)("/accuracy"))
+
+
+def test_the_champion_is_told_with_its_verdicts_and_the_way_back(url: str) -> None:
+    fill(url, publication())
+    remember(url)
+    page = text(visitor(url)("/champion"))
+    assert "version 2 Bundle bb22 , promoted by gate" in page
+    assert "To let version 1, bundle aa11 , forecast again" in page
+    assert 'forecaster rollback FILE --reason "why"' in page
+    assert "not admitted WAPE 12.0 % is not below the champion's 9.0 %" in page
+
+
+def test_without_a_champion_the_page_says_who_forecasts(url: str) -> None:
+    fill(url, publication())
+    page = text(visitor(url)("/champion"))
+    assert "No model has reigned yet The seasonal naive forecasts until the gate lets a model in." in page
+    assert "There is nobody to go back to yet." in page
+
+
+def test_a_depots_last_forecasts_are_told_beside_what_came(url: str) -> None:
+    fill(url, earlier(0.8, days=2), publication())
+    first = depot(0)
+    said, came = 0.8 * first.days[1].quantiles[2], first.recent[-1].demand  # of Wednesday, which is moved to Monday
+    assert came is not None
+    off = round(said - came)
+    page = text(visitor(url)("/depot/BOS-01"))
+    told = page[page.index("What the last forecasts were worth") :]
+    assert f"Mon 16 Jun {round(said)} " in told
+    assert f"{round(came)} {'+' if off > 0 else '−'}{abs(off)} " in told
+    assert "What the last forecasts were worth" not in text(visitor(url)("/depot/none"))
+
+
+def test_a_roster_has_a_sheet_a_city_with_its_sums(url: str) -> None:
+    fill(url, publication())
+    get = visitor(url)
+    page = text(get("/roster"))
+    assert [page.count(f"{city} Tue 17 Jun – Mon 23 Jun · published") for city in ("Boston", "New York")] == [1, 1]
+    boston = [depot(0), depot(3)]
+    sums = " ".join(str(sum(each.days[step].drivers or 0 for each in boston)) for step in range(7))
+    assert f"Drivers {sums}" in text(get("/roster?city=Boston"))
+    assert "New York Tue" not in text(get("/roster?city=Boston"))
+    assert "There is no city “Nowhere” in the current forecasts." in text(get("/roster?city=Nowhere"))
+
+
+def test_a_wall_shows_the_network_or_one_city(url: str) -> None:
+    fill(url, publication())
+    get = visitor(url)
+    assert '<noscript><meta http-equiv="refresh" content="60"></noscript>' in get("/wall").text
+    assert "Boston" in text(get("/wall"))
+    assert "BOS-01" not in text(get("/wall"))
+    assert "BOS-01" in text(get("/wall?city=Boston"))
+    assert "NYC-01" not in text(get("/wall?city=Boston"))
+
+
+def test_the_worker_is_at_the_root_and_asked_for_anew(url: str) -> None:
+    answer = visitor(url)("/worker.js")
+    assert answer.headers["content-type"].startswith("text/javascript")
+    assert answer.headers["cache-control"] == "no-cache"

@@ -1,0 +1,144 @@
+"""Every depot is a row that can be sorted, searched and chosen by city; what needs attention comes first."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from dashboards.ops.views.depot_table import Asked
+from forecaster.ledger import overview
+from forecaster.ledger.store import Ledger, PublishedDepot, PublishedRoster, RecentDay
+from tests.dashboards.seed import CUTOFF, NOON, depot, earlier, fill, publication
+from tests.dashboards.visitor import Get, text, visitor
+
+
+def rows(get: Get, address: str) -> list[str]:
+    return re.findall(r'<th scope="row"><a href="[^"]+">([^<]+)</a>', get(address).text)
+
+
+@pytest.fixture
+def network(url: str) -> Get:
+    fill(url, publication())
+    return visitor(url)
+
+
+def test_rows_can_be_chosen_by_city_and_by_words_of_the_depot(network: Get) -> None:
+    assert rows(network, "/?city=New+York") == ["NYC-01", "NYC-02"]
+    assert rows(network, "/?q=phl") == ["PHL-01", "PHL-02"]
+    assert rows(network, "/?q=02+boston") == ["BOS-02"]
+    assert "2 depots in New York, what needs attention first" in text(network("/?city=New+York"))
+    assert "No depot is meant by this. Show all" in text(network("/?q=nothing"))
+
+
+def test_rows_are_sorted_as_asked_and_an_unknown_wish_is_the_usual_order(network: Get) -> None:
+    assert rows(network, "/?sort=depot") == sorted(rows(network, "/"))
+    said = [int(each) for each in re.findall(r'<b class="o">([\d,]+)</b>', network("/?sort=orders").text)]
+    assert said == sorted(said, reverse=True)
+    assert rows(network, "/?sort=nonsense&page=x") == rows(network, "/")
+    assert rows(network, "/?page=99999999999999999999") == rows(network, "/")
+
+
+def test_many_depots_are_turned_by_the_hundred(url: str) -> None:
+    fill(url, publication(130))
+    get = visitor(url)
+    first, second = rows(get, "/"), rows(get, "/?page=2")
+    assert (len(first), len(second), len({*first, *second})) == (100, 30, 130)
+    assert "Page 2 of 2" in text(get("/?page=7"))
+    assert 'href="/?page=2#depots" rel="next"' in get("/").text
+
+
+def test_what_changed_since_the_publication_before_is_told_with_its_sign(url: str) -> None:
+    fill(url, earlier(0.8), publication())
+    with Ledger.open_reader(url) as ledger, ledger.transaction() as connection:
+        head = ledger.current()
+        assert head is not None
+        before = overview.medians(connection, 1)[("BOS-01", CUTOFF + timedelta(days=2))]
+        now = ledger.depots(2)[0].days[1].quantiles[2]
+    get = visitor(url)
+    row = next(part for part in get("/").text.split("<tr>") if ">BOS-01<" in part)
+    assert f'<td class="n">+{round(now - before)}</td>' in row
+    assert "more than was said before" in row
+    assert "Change" not in text(visitor(url)("/wall"))
+
+
+def test_a_night_run_again_is_no_change(url: str) -> None:
+    fill(url, publication(run_id="a"), publication(run_id="b"))
+    assert ">Change<" not in visitor(url)("/").text
+
+
+def odd(first: PublishedDepot) -> PublishedDepot:
+    """Without a count of the newest day, and short of drivers tomorrow."""
+    short = replace(first.days[1], roster=PublishedRoster(None, 0.75, 9.0, None, None))
+    recent = (*first.recent[:-1], RecentDay(CUTOFF, None))
+    return replace(first, days=(first.days[0], short, *first.days[2:]), recent=recent)
+
+
+def test_what_needs_attention_comes_first_and_says_why(url: str) -> None:
+    depots = (depot(1), depot(4), odd(depot(7)))
+    fill(url, replace(publication(), depots=depots))
+    get = visitor(url)
+    assert rows(get, "/")[0] == "NYC-03"
+    page = text(get("/"))
+    assert "NYC-03 New York no count for Mon 16 Jun 8 chances in 10 of being short" in page
+    assert "1 needs attention" in page
+    assert "NYC-03 no count for Mon 16 Jun; 8 chances in 10" in text(get("/wall"))
+    assert "1 depot has no count for Mon 16 Jun. NYC-03" in text(get("/health"))
+
+
+def test_a_depot_that_the_model_does_not_know_has_a_tier_of_its_own(url: str) -> None:
+    fill(url, replace(publication(), depots=(replace(depot(0), tier="fallback", timezone="Asia/Tokyo"), depot(1))))
+    get = visitor(url)
+    assert "the model does not know this depot" in text(get("/"))
+    assert "fallback This depot’s own numbers repeat" in text(get("/depot/BOS-01"))
+    assert "Published Tue 17 Jun, 16:24 JST" in text(get("/depot/BOS-01"))
+
+
+def test_a_depot_that_closes_where_orders_were_expected_needs_a_look(url: str) -> None:
+    fill(url, earlier(), publication(depots=1))
+    page = text(visitor(url, NOON + timedelta(days=1))("/"))  # tomorrow is the holiday
+    assert re.search(r"closed; \d+ orders were said before", page)
+
+
+def test_addresses_of_rows_keep_what_was_asked() -> None:
+    asked = Asked.of({"city": "São Paulo", "q": " a&b ", "page": "3", "sort": "change"})
+    assert asked.to(page=4) == "/?sort=change&city=S%C3%A3o+Paulo&q=a%26b&page=4#depots"
+    assert Asked().to() == "/#depots"
+
+
+@pytest.mark.parametrize("at_once", [1, 2, overview.AT_ONCE])
+def test_an_outline_is_the_publication_without_its_longer_past(
+    url: str, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overview, "AT_ONCE", at_once)
+    fill(url, replace(publication(), depots=(odd(depot(0)), depot(1), replace(depot(2), recent=()))))
+    with Ledger.open_reader(url) as ledger, ledger.transaction() as connection:
+        whole = ledger.depots(1)
+        assert overview.outline(connection, 1) == tuple(replace(d, recent=d.recent[-2:], marks=()) for d in whole)
+
+
+def test_the_first_view_of_very_many_depots_is_under_50_kb(url: str) -> None:
+    fill(url, publication(1000))  # a page is a page, however many there are
+    answer = visitor(url)("/", accept_encoding="gzip")
+    assert len(rows(visitor(url), "/")) == 100
+    assert int(answer.headers["content-length"]) < 40_000
+
+
+def test_numbers_are_written_the_readers_way(url: str) -> None:
+    fill(url, publication(64))
+    get = visitor(url)
+    english, german = (get("/", accept_language=tag) for tag in ("en-US", "de-AT,de;q=0.9,en;q=0.5"))
+    assert re.search(r'class="big">\d+,\d{3}<', english.text)
+    assert re.search(r'class="big">\d+\.\d{3}<|class="big">\d+\xa0\d{3}<', german.text)
+    assert english.headers["etag"] != german.headers["etag"]
+    assert "Accept-Language" in english.headers["vary"]
+    assert get("/", accept_language="xx-nonsense;q=z, *").text == english.text
+
+
+def test_late_nights_and_readings_are_told(url: str) -> None:
+    fill(url, publication())
+    page = text(visitor(url, NOON + timedelta(days=3))("/health"))
+    assert "The newest reading is 4 days old: the source is late." in page
+    assert "Nothing is late." in text(visitor(url)("/health"))

@@ -1,0 +1,212 @@
+"""The page about the last nights: how they ended, what they found, how long they took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from dashboards.ops.views.health import by_severity, duration, notice
+from forecaster.core.panel import Finding
+from forecaster.ledger.store import Ledger
+from tests.dashboards.seed import NOON, PUBLISHED, fill, publication
+from tests.dashboards.visitor import text, visitor
+
+BEGAN = datetime(2025, 6, 17, 7, 15, tzinfo=UTC)  # 03:15 in New York
+LATE = Finding("late", "warn", 40, "demand.csv:9: depot BOS-01: found a count recorded 9 days after its day")
+NEGATIVE = Finding("count_negative", "quarantine", 3, "demand.csv:7: found '-72', wanted 0 or more")
+DOUBLE = Finding("duplicate_row", "quarantine", 12, "demand.csv:8: wanted each reading once")
+THIN = Finding("thin_feed", "stop", 1, "found 3 of 64 depots, wanted at least 50 %")
+
+
+def night(
+    url: str,
+    run_id: str,
+    *findings: Finding,
+    began: datetime = BEGAN,
+    outcome: str | None = "published",
+    timings: Mapping[str, float] | None = None,
+    message: str | None = None,
+    pipeline: str = "harbor-fleet",
+) -> None:
+    """Write down a night of twelve minutes; without an outcome it still runs."""
+    with Ledger.open(url) as ledger:
+        ledger.start_run(run_id, pipeline=pipeline, as_of=began, spec_digest="5pec", at=began)
+        ledger.note(run_id, findings=findings, timings=timings or {"ingest": 2.04, "train": 64.6, "night": 70.0})
+        if outcome:
+            at = began + timedelta(minutes=12, seconds=5)
+            ledger.finish_run(run_id, outcome, 0, message, "fresh", at=at)  # type: ignore[arg-type]
+
+
+def told(url: str, now: datetime = NOON) -> str:
+    return text(visitor(url, now)("/health"))
+
+
+def test_a_ledger_without_a_run_says_what_to_do_first(url: str) -> None:
+    Ledger.open(url).close()
+    answer = visitor(url)("/health")
+    assert answer.status_code == 200
+    assert "No night has run yet forecaster run FILE runs one" in text(answer)
+    assert visitor(url)("/api/v1/runs").json() == {"runs": []}
+
+
+def test_the_last_night_is_told_with_its_outcome_and_length(url: str) -> None:
+    night(url, "n1", message="the gate said no")
+    page = told(url)
+    assert "The last night began Tue 17 Jun, 07:15 UTC It took 12 min 5 s." in page
+    assert "published New forecasts are out. The gate said no As of Tue 17 Jun" in page
+    assert "Nothing: every reading was as it should be." in page
+    assert "Tier fresh" in page
+
+
+def test_instants_are_on_the_clocks_of_the_publication(url: str) -> None:
+    night(url, "night-1")
+    fill(url, publication())
+    assert "began Tue 17 Jun, 03:15 EDT" in told(url)
+
+
+def test_findings_are_told_the_gravest_first_with_what_to_do(url: str) -> None:
+    night(url, "n1", LATE, NEGATIVE, THIN, DOUBLE)
+    page = told(url)
+    expected = (
+        f"thin_feed the whole batch is kept aside 1 {THIN.message} "
+        f"duplicate_row the rows are kept aside 12 {DOUBLE.message} "
+        f"count_negative the rows are kept aside 3 {NEGATIVE.message} "
+        f"late the rows are taken 40 {LATE.message}"
+    )
+    assert expected in page
+    assert "Nothing of this batch counts" in page
+    assert "forecaster quarantine list FILE" in page
+
+
+def test_where_no_row_is_kept_aside_there_is_no_command_to_list_them(url: str) -> None:
+    night(url, "n1", LATE)
+    page = told(url)
+    assert "nothing has to be done" in page
+    assert "quarantine" not in page
+
+
+def test_the_nights_are_told_newest_first(url: str) -> None:
+    night(url, "n1", began=BEGAN - timedelta(days=2), outcome="failed", message="no space left")
+    night(url, "n2", began=BEGAN - timedelta(days=1), outcome="degraded")
+    night(url, "n3", outcome="no_data")
+    page = told(url)
+    where = [
+        page.index(part) for part in ("Tue 17 Jun, 07:15 UTC no data", "Mon 16 Jun", "Sun 15 Jun, 07:15 UTC failed")
+    ]
+    assert where == sorted(where)
+    assert "UTC degraded" in page
+    assert "No space left" in page
+
+
+def test_a_night_that_runs_or_was_killed_leaves_the_one_before_as_the_last(url: str) -> None:
+    night(url, "n1", DOUBLE, began=BEGAN - timedelta(days=1))
+    night(url, "n2", outcome=None)
+    assert "duplicate_row" in told(url)
+    assert "UTC running fresh" not in told(url)
+    assert "UTC running –" in told(url)
+    assert "UTC broken off –" in told(url, BEGAN + timedelta(hours=37))
+
+
+def test_stages_are_told_with_what_they_usually_take(url: str) -> None:
+    night(url, "n1", began=BEGAN - timedelta(days=1), timings={"ingest": 4.0, "train": 60.0})
+    night(url, "n2", timings={"ingest": 2.0, "train": 90.0, "predict": 30.0, "night": 125.0})
+    page = told(url)
+    assert "ingest 2.0 s 3.0 s train 1 min 30 s 1 min 15 s predict 30 s 30 s" in page
+    assert "The whole night: 2 min 5 s." in page
+    assert 'd="M0 0h33.3v10h-33.3z"' in visitor(url)("/health").text
+
+
+def test_the_api_tells_each_night_with_its_findings(url: str) -> None:
+    night(url, "n1", LATE, THIN)
+    (run,) = visitor(url)("/api/v1/runs").json()["runs"]
+    assert (run["run_id"], run["outcome"], run["tier"], run["exit_code"]) == ("n1", "published", "fresh", 0)
+    assert run["started_at"] == "2025-06-17T07:15:00Z"
+    assert run["timings"]["train"] == 64.6
+    assert [found["rule"] for found in run["findings"]] == ["thin_feed", "late"]
+    assert "RunsOut" in visitor(url)("/api/v1/openapi.json").text
+
+
+def test_a_run_without_a_new_publication_changes_what_a_browser_has(url: str) -> None:
+    night(url, "night-1")
+    fill(url, publication())
+    get = visitor(url)
+    tags = {path: get(path).headers["etag"] for path in ("/", "/health", "/api/v1/runs", "/depot/BOS-01")}
+    night(url, "n2", DOUBLE, began=BEGAN + timedelta(days=1), outcome="failed")
+    assert {path: get(path, if_none_match=tag).status_code for path, tag in tags.items()} == dict.fromkeys(tags, 200)
+    assert "12 rows" in text(get("/"))
+
+
+def test_the_front_page_tells_of_what_was_kept_aside_and_leads_there(url: str) -> None:
+    night(url, "night-1", NEGATIVE, DOUBLE, LATE)
+    fill(url, publication())
+    page = visitor(url)("/")
+    assert "The last night kept 15 rows aside. What was found, and what to do" in text(page)
+    assert '<a href="/health">What was found' in page.text
+
+
+@pytest.mark.parametrize(
+    ("findings", "sentence"),
+    [
+        ((), None),
+        ((LATE,), None),
+        ((NEGATIVE, LATE), "The last night kept 3 rows aside."),
+        ((NEGATIVE, THIN), "The last night kept its whole batch aside (thin_feed): nothing of it counts."),
+    ],
+)
+def test_the_notice_is_about_what_was_kept_aside(url: str, findings: Sequence[Finding], sentence: str | None) -> None:
+    night(url, "n1", *findings)
+    with Ledger.open_reader(url) as ledger:
+        (run,) = ledger.runs()
+    assert notice(run) == sentence
+    assert notice(None) is None
+
+
+def test_every_page_leads_to_the_last_nights(url: str) -> None:
+    fill(url, publication())
+    for path in ("/", "/depot/BOS-01", "/health", "/nowhere"):
+        assert '<a class="crumb" href="/health">Last nights</a>' in visitor(url)(path).text
+
+
+def test_words_of_the_data_are_never_markup(url: str) -> None:
+    evil = "<script>alert(1)</script>\"'"
+    night(url, "n1", Finding(evil, "stop", 1, evil), timings={evil: 1.0}, message=evil)
+    assert "<script>" not in visitor(url)("/health").text
+
+
+def test_nights_of_another_pipeline_are_not_told(url: str) -> None:
+    night(url, "n1", pipeline="other", message="of another")
+    fill(url, publication())
+    assert "Of another" not in told(url)
+    assert "Of another" in text(visitor(url, pipeline="other")("/health"))
+
+
+def test_ended_runs_can_be_asked_for_alone(url: str) -> None:
+    night(url, "n1")
+    night(url, "n2", began=PUBLISHED, outcome=None)
+    with Ledger.open_reader(url) as ledger:
+        assert [run.run_id for run in ledger.runs()] == ["n2", "n1"]
+        assert [run.run_id for run in ledger.runs(ended=True)] == ["n1"]
+
+
+def test_the_gravest_comes_first_and_of_one_severity_the_most_frequent() -> None:
+    findings: list[Mapping[str, Any]] = [
+        {"rule": name, "severity": severity, "count": count}
+        for name, severity, count in [
+            ("a", "warn", 9),
+            ("b", "quarantine", 1),
+            ("c", "quarantine", 2),
+            ("d", "stop", 1),
+        ]
+    ]
+    assert [finding["rule"] for finding in by_severity(findings)] == ["d", "c", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.04, "0.0 s"), (9.94, "9.9 s"), (9.96, "10 s"), (59.7, "1 min 0 s"), (725, "12 min 5 s"), (3720, "1 h 2 min")],
+)
+def test_a_duration_is_told_in_the_units_people_use(seconds: float, words: str) -> None:
+    assert duration(seconds) == words

@@ -1,0 +1,97 @@
+"""Which depots and days the panel has, and where each row stands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from forecaster.demand.panel.build import build
+from forecaster.demand.panel.grid import lay
+from tests.demand.knowing import DEPOTS, NAN, days, knowledge, spec_of
+
+CELLS = st.tuples(st.sampled_from("ABCD"), st.integers(0, 9))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(told=st.dictionaries(CELLS, st.one_of(st.none(), st.integers(0, 9)), min_size=1), text=st.booleans())
+def test_every_count_stands_where_a_slow_loop_puts_it(tmp_path: Path, told: dict[Any, int | None], text: bool) -> None:
+    day = days("2024-02-26", "2024-03-06")
+    known = knowledge([(name, day[at], NAN if count is None else count) for (name, at), count in told.items()])
+    if text:
+        known = replace(known, demand=known.demand.astype({"depot_id": "str"}))
+    counts = {(name, day[at]): count for (name, at), count in told.items() if count is not None and at < 8}
+    if not counts:
+        return
+    panel = build(known, spec_of(tmp_path))
+    assert panel.depot_ids == tuple(sorted({name for name, _ in counts}))
+    assert str(panel.days[0]) == min(at for _, at in counts)
+    assert str(panel.cutoff) == max(at for _, at in counts)
+    for row, name in enumerate(panel.depot_ids):
+        for column in range(panel.history):
+            wanted = counts.get((name, str(panel.days[column])), NAN)
+            np.testing.assert_array_equal(panel.demand[row, column], np.float32(wanted))
+
+
+def test_unused_categories_and_rows_without_a_depot_are_nobody(tmp_path: Path) -> None:
+    known = knowledge([("A", "2024-03-03", 1.0), ("B", "2024-03-04", 2.0), ("C", "2024-03-04", 3.0)])
+    ids = known.demand["depot_id"].cat.set_categories(["Z", "B", "A"])  # C is no category any more
+    panel = build(replace(known, demand=known.demand.assign(depot_id=ids)), spec_of(tmp_path))
+    assert panel.depot_ids == ("A", "B")
+    np.testing.assert_array_equal(panel.demand, [[1, NAN], [NAN, 2]])
+
+
+def test_the_knowledge_is_left_as_it_was(tmp_path: Path) -> None:
+    known = knowledge([("A", "2024-03-03", 1.0, "x"), ("B", "2024-03-04", 2.0, "y")], ("weather",))
+    before = known.demand.copy(deep=True)
+    build(known, spec_of(tmp_path, calendar="holidays: false, known_future: [weather]"))
+    pd.testing.assert_frame_equal(known.demand, before)
+
+
+def listed(**zones: str | None) -> list[dict[str, Any]]:
+    none = {"city": "", "country": "", "opened": None, "closed": None}
+    return [{"depot_id": name, **none, "timezone": zone} for name, zone in zones.items()]
+
+
+EVENING = datetime(2024, 3, 4, 20, tzinfo=UTC)  # 4 March 12:00 in Los Angeles, 5 March 05:00 in Tokyo
+ROWS = [(name, day, 1.0) for name in "ABC" for day in days("2024-03-02", "2024-03-05")]
+
+
+def test_a_day_is_over_when_it_is_where_the_depot_is(tmp_path: Path) -> None:
+    zones = listed(A="Asia/Tokyo", B="America/Los_Angeles", C=None)
+    spec = spec_of(tmp_path, DEPOTS, more="timezone: Asia/Seoul\n")
+    panel = build(knowledge(ROWS, depots=zones, as_of=EVENING), spec)
+    assert panel.cutoff == date(2024, 3, 4)
+    np.testing.assert_array_equal(panel.demand, [[1, 1, 1], [1, 1, NAN], [1, 1, 1]])
+
+
+def test_one_depot_ahead_does_not_take_todays_forecast_from_the_others(tmp_path: Path) -> None:
+    zones = listed(A="Asia/Tokyo", B="America/Los_Angeles", C="America/New_York")
+    panel = build(knowledge(ROWS, depots=zones, as_of=EVENING), spec_of(tmp_path, DEPOTS))
+    assert panel.cutoff == date(2024, 3, 3)
+    assert panel.target_dates[0] == date(2024, 3, 4)
+
+
+@pytest.mark.parametrize(("zone", "cutoff"), [("Pacific/Auckland", 4), ("America/Los_Angeles", 3)])
+def test_depots_of_one_zone_of_their_own_need_not_wait_for_the_pipelines(
+    tmp_path: Path, zone: str, cutoff: int
+) -> None:
+    panel = build(knowledge(ROWS, depots=listed(A=zone, B=zone, C=zone), as_of=EVENING), spec_of(tmp_path, DEPOTS))
+    assert panel.cutoff == date(2024, 3, cutoff)
+
+
+def test_cells_outside_the_grid_are_one_and_are_cut_off(tmp_path: Path) -> None:
+    known = knowledge(
+        [("A", "2024-03-03", 1.0), ("A", "2024-03-04", NAN), ("A", "2024-03-20", 7.0), ("B", "2024-03-20", 8.0)]
+    )
+    grid, at = lay(known, spec_of(tmp_path))
+    assert grid.shape == (1, 3)
+    assert at.cell.tolist() == [0, 1, 3, 3]
+    np.testing.assert_array_equal(at.spread(known.demand["demand"].to_numpy(), NAN), [[1, NAN, NAN]])

@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+import bz2
+import codecs
+import csv
+import gzip
+import io
+import lzma
+import zipfile
+from collections.abc import Callable
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from forecaster.config import CsvSource, Spec
+from forecaster.demand import sources
+from forecaster.demand.sources import csv as delimited
+from forecaster.demand.sources import feed, text_stream
+from forecaster.errors import SourceError, SourceUnreachable
+
+
+def read(spec: Spec, content: str | bytes, *wanted: str, file: str = "demand.csv", **options: str) -> pd.DataFrame:
+    (spec.folder / file).write_bytes(content.encode() if isinstance(content, str) else content)
+    source = CsvSource(kind="csv", path=file, **options)  # type: ignore[arg-type]
+    return sources.read(source, spec, wanted, ["promo"])
+
+
+def test_values_stay_text_and_rows_know_their_line(spec: Spec) -> None:
+    content = '\ufeffdepot, day,orders,promo\r\nD1,2024-03-05,007,\r\n\r\n"D\n2",NA,nan,x\r\nD3,,,1\r\n'
+    found = read(spec, content, "depot", "day", "orders")
+    assert found.to_dict("list") == {
+        "depot": ["D1", "D\n2", "D3"],
+        "day": ["2024-03-05", "NA", ""],
+        "orders": ["007", "nan", ""],
+        "promo": ["", "x", "1"],
+        "row": [2, 4, 6],
+        ":fault": ["", "", ""],
+        ":file": ["demand.csv"] * 3,
+    }
+    assert [str(found[column].dtype) for column in ("depot", "row", ":fault", ":file")] == [
+        "str",
+        "int64",
+        "str",
+        "category",
+    ]
+
+
+def test_a_row_with_too_few_or_too_many_fields_says_so(spec: Spec) -> None:
+    found = read(spec, "depot,day\nD1\nD2,2024-03-05,7\nD3,2024-03-06\n", "depot", "day")
+    assert found[":fault"].tolist() == [
+        "1 fields, wanted 2 as in the header",
+        "3 fields, wanted 2 as in the header",
+        "",
+    ]
+    assert found["day"].tolist() == ["", "2024-03-05", "2024-03-06"]
+
+
+def test_a_file_with_only_a_header_has_no_rows(spec: Spec) -> None:
+    found = read(spec, "depot\n", "depot")
+    assert found.empty
+    assert list(found.columns) == ["depot", "row", ":fault", ":file"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('depot,day\nD1,"2024-03-05\nD2,2024-03-06\n', r"demand.csv:2: found a row that does not end as CSV rows do"),
+        ('depot,day\nD1,"a"b\n', r"demand.csv:2: found a row that does not end"),
+        (b"depot,day\nD1,\xff\xfe\n", r"demand.csv:2: found a byte that is not utf-8 text"),
+        (b"depot,day\nD1,2024-03-05\nD2,2024-\xc3", r"demand.csv:3: found a byte that is not utf-8 text"),
+        ("depot,day\nD1,2024-03-05\nD\0,2024-03-05\n", r"demand.csv:3: found a NUL character"),
+        ("depots,day\n", r"found columns depots, day; wanted 'depot'; did you mean 'depots'\?"),
+        ("Depot,day\n", r"wanted 'depot'; did you mean 'Depot'\? Upper and lower case count"),
+        ("depot;day\n", r"delimited by ';': set the source's `delimiter`"),
+        ("depot,day,day\n", r"found column 'day' twice"),
+        ("", r"found no columns, as in an empty file; wanted 'depot', 'day'$"),
+        ("site,tag\n", r"found columns site, tag; wanted 'depot', 'day'$"),
+    ],
+)
+def test_a_file_that_is_no_such_csv_is_answered_with_its_place(spec: Spec, content: str | bytes, message: str) -> None:
+    with pytest.raises(SourceError, match=message) as caught:
+        read(spec, content, "depot", "day")
+    assert not isinstance(caught.value, SourceUnreachable)
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "utf-16", "utf-16-le", "utf-8-sig", "cp037"])
+def test_any_encoding_that_python_knows_is_read(spec: Spec, encoding: str) -> None:
+    content = "depot,day\nKöln,1\nNürnberg,2\n".encode(encoding)
+    assert read(spec, content, "depot", encoding=encoding)["depot"].tolist() == ["Köln", "Nürnberg"]
+
+
+def test_a_line_is_named_where_the_bytes_are_of_another_encoding(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_stream, "CHUNK", 10)  # so that it is not the first block
+    content = "depot,day\nAachen,1\nBonn,2\nKöln,3\n".encode("cp1252")
+    with pytest.raises(SourceError, match=r"demand.csv:4: found a byte that is not utf-8 text"):
+        read(spec, content, "depot")
+
+
+@pytest.mark.parametrize("encoding", ["utf-9", "rot13", "hex"])
+def test_what_is_no_encoding_of_text_is_refused(spec: Spec, encoding: str) -> None:
+    with pytest.raises(SourceError, match=f"unknown encoding '{encoding}'"):
+        read(spec, "depot\n", "depot", encoding=encoding)
+
+
+def test_a_longer_delimiter_is_a_regular_expression_that_knows_no_quotes(spec: Spec) -> None:
+    found = read(spec, 'depot   day\n  D1 1\n\nD2\t"2\n', "depot", "day", delimiter=r"\s+")
+    assert found["depot"].tolist() == ["D1", "D2"]
+    assert found["day"].tolist() == ["1", '"2']
+    assert found["row"].tolist() == [2, 4]
+    found = read(spec, "depot::day\nD1::1::x\n", "depot", "day", delimiter="::")
+    assert found[":fault"].tolist() == ["3 fields, wanted 2 as in the header"]
+
+
+@pytest.mark.parametrize("delimiter", ["", '"', "\n", "(("])
+def test_what_can_be_no_delimiter_is_refused(spec: Spec, delimiter: str) -> None:
+    with pytest.raises(SourceError, match=r"found delimiter .* wanted a single character"):
+        read(spec, "depot\n", "depot", delimiter=delimiter)
+
+
+def zipped(content: bytes, *names: str) -> bytes:
+    with zipfile.ZipFile(whole := io.BytesIO(), "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in names or ("demand.csv",):
+            archive.writestr(name, content)
+    return whole.getvalue()
+
+
+PACKED: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zip": zipped,
+    "zst": lambda content: pa.compress(content, "zstd", asbytes=True),
+}
+
+
+@pytest.mark.parametrize("suffix", PACKED)
+def test_a_compressed_file_reads_as_the_plain_one(spec: Spec, suffix: str) -> None:
+    content = ("depot,day\n" + "D1,2024-03-05\n" * 10_000).encode()
+    plain = sources.open_feed(source(spec, "demand.csv", content), spec, ["depot", "day"])
+    packed = sources.open_feed(source(spec, f"demand.csv.{suffix}", PACKED[suffix](content)), spec, ["depot", "day"])
+    pd.testing.assert_frame_equal(next(plain.blocks).drop(columns=":file"), next(packed.blocks).drop(columns=":file"))
+    assert not [*plain.blocks, *packed.blocks]
+    assert plain.digest == packed.digest
+
+
+@pytest.mark.parametrize("suffix", PACKED)
+def test_a_compressed_file_that_breaks_off_is_refused(spec: Spec, suffix: str) -> None:
+    content = ("depot,day\n" + "".join(f"D{n % 97},{n * n}\n" for n in range(10_000))).encode()
+    packed = PACKED[suffix](content)
+    for broken in (packed[: len(packed) // 2], b"depot,day\n", packed[:20] + bytes(100) + packed[120:]):
+        with pytest.raises(SourceError, match=rf"demand.csv.{suffix}: breaks off or is damaged") as caught:
+            read(spec, broken, "depot", file=f"demand.csv.{suffix}")
+        assert not isinstance(caught.value, SourceUnreachable)
+
+
+def test_an_archive_holds_one_file(spec: Spec) -> None:
+    with pytest.raises(SourceError, match="2 files in the archive; wanted one"):
+        read(spec, zipped(b"depot\n", "a.csv", "b.csv"), "depot", file="demand.zip")
+
+
+def test_what_a_name_does_not_say_is_declared(spec: Spec) -> None:
+    found = read(spec, gzip.compress(b"depot\nD1\n"), "depot", file="export.dat", compression="gzip")
+    assert found["depot"].tolist() == ["D1"]
+    assert read(spec, b"depot\nD1\n", "depot", file="named.gz", compression="none")["depot"].tolist() == ["D1"]
+
+
+def source(spec: Spec, file: str, content: bytes) -> CsvSource:
+    (spec.folder / file).write_bytes(content)
+    return CsvSource(kind="csv", path=file)
+
+
+def test_a_globs_files_come_in_order_each_with_its_own_lines_and_header(spec: Spec) -> None:
+    (spec.folder / "orders").mkdir()
+    source(spec, "orders/b.csv", b"day,depot\n2024-03-06,D2\n")
+    source(spec, "orders/a.csv", b"depot,day,promo\nD1,2024-03-05,1\nD3,2024-03-05,0\n")
+    source(spec, "orders/c.txt", b"no\n")
+    found = sources.read(CsvSource(kind="csv", path="orders/*.csv"), spec, ["depot", "day"], ["promo"])
+    assert found["depot"].tolist() == ["D1", "D3", "D2"]
+    assert found["day"].tolist() == ["2024-03-05", "2024-03-05", "2024-03-06"]
+    assert found["row"].tolist() == [2, 3, 2]
+    assert found[":file"].tolist() == ["a.csv", "a.csv", "b.csv"]
+    assert found["promo"].fillna("?").tolist() == ["1", "0", "?"]
+    assert isinstance(found[":file"].dtype, pd.CategoricalDtype)
+
+
+def test_files_below_a_globs_folder_are_named_from_there(spec: Spec) -> None:
+    for day in ("05", "06"):
+        (spec.folder / "orders" / day).mkdir(parents=True)
+        source(spec, f"orders/{day}/part.csv", b"depot\nD1\n")
+    found = sources.read(CsvSource(kind="csv", path="orders/*/part.csv"), spec, ["depot"])
+    assert found[":file"].tolist() == ["05/part.csv", "06/part.csv"]
+
+
+def test_a_glob_that_matches_nothing_says_so(spec: Spec) -> None:
+    with pytest.raises(SourceUnreachable, match=r"orders/\*.csv: the glob matches no file; wanted at least one csv"):
+        sources.read(CsvSource(kind="csv", path="orders/*.csv"), spec, ["depot"])
+
+
+def test_a_file_whose_name_looks_like_a_glob_is_read(spec: Spec) -> None:
+    assert sources.read(source(spec, "demand [1].csv", b"depot\nD1\n"), spec, ["depot"])["depot"].tolist() == ["D1"]
+
+
+def test_a_file_of_a_glob_that_lacks_a_column_is_named(spec: Spec) -> None:
+    source(spec, "a.csv", b"depot\nD1\n")
+    source(spec, "b.csv", b"shop\nD1\n")
+    with pytest.raises(SourceError, match=r"b.csv: found columns shop; wanted 'depot'"):
+        sources.read(CsvSource(kind="csv", path="*.csv"), spec, ["depot"])
+
+
+def test_the_same_content_has_the_same_digest(spec: Spec) -> None:
+    digests = []
+    for content in (b"depot\nD1\n", b"depot\nD1\n", b"depot\nD2\n"):
+        feed = sources.open_feed(source(spec, f"{len(digests)}.csv", content), spec, ["depot"])
+        assert sum(map(len, feed.blocks)) == 1
+        digests.append(feed.digest)
+        assert feed.watermark is None
+    assert digests[0] == digests[1] != digests[2]
+    assert len(digests[0]) == 12
+
+
+def test_a_block_is_never_too_large(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "BLOCK", 400)
+    monkeypatch.setattr(feed, "_ENOUGH", 100)
+    monkeypatch.setattr(text_stream, "CHUNK", 2_000)
+    lines = [f"D{n}" for n in range(5_000)]
+    given = sources.open_feed(source(spec, "demand.csv", "\n".join(["depot", *lines]).encode()), spec, ["depot"])
+    blocks = list(given.blocks)
+    assert max(map(len, blocks)) <= 400
+    whole = pd.concat(blocks)
+    assert whole["depot"].tolist() == lines
+    assert whole["row"].tolist() == list(range(2, 5_002))
+
+
+def test_small_files_share_a_block(spec: Spec) -> None:
+    for number in range(30):
+        source(spec, f"{number:02}.csv", f"depot\nD{number}\n".encode())
+    (block,) = sources.open_feed(CsvSource(kind="csv", path="*.csv"), spec, ["depot"]).blocks
+    assert block["depot"].tolist() == [f"D{number}" for number in range(30)]
+    assert block[":file"].tolist() == [f"{number:02}.csv" for number in range(30)]
+
+
+def obvious(text: str, delimiter: str) -> list[tuple[int, str, str, str]] | None:
+    """Line, fault and the two columns of each record, by the csv module over the whole text; None where it refuses."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    rows, line = [], 1
+    try:
+        for fields in reader:
+            if fields:
+                fault = "" if len(fields) == 2 else f"{len(fields)} fields, wanted 2 as in the header"
+                rows.append((line, fault, *[*fields, "", ""][:2]))
+            line = reader.line_num + 1
+    except csv.Error:
+        return None
+    return rows[1:]  # type: ignore[return-value]
+
+
+LINES = ["D1,1\n", "D2,2\r\n", "D3,3\r", '"D,4",4\n', '"D""5",5\n', '"D\n6",6\n', "\n", "\r\n", "D7\n", "D8,8,8\n"]
+ODD = ['""', ",", '"', "x", "\ufeff", "é\n", " \n", "ä,ö", '"a","b"\n', '"",""\n', 'a"b,c\n', '"\r\n",1\n']
+texts = st.lists(st.sampled_from(LINES + ODD), max_size=12).map("".join)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300)
+@given(text=texts, chunk=st.sampled_from([1, 2, 5, 11, 40, 1000]))
+def test_however_the_text_is_cut_the_rows_are_those_of_the_csv_module(spec: Spec, text: str, chunk: int) -> None:
+    text = "depot,day\n" + text
+    whole = obvious(text, ",")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_stream, "CHUNK", chunk)
+        patch.setattr(delimited, "_SOME", 3)
+        if whole is None:
+            with pytest.raises(SourceError, match="found a row that does not end as CSV rows do"):
+                read(spec, text, "depot", "day")
+            return
+        found = read(spec, text, "depot", "day")
+    rows = found[["row", ":fault", "depot", "day"]].itertuples(index=False, name=None)
+    assert list(rows) == whole
+
+
+def test_encodings_are_decoded_across_the_ends_of_blocks(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_stream, "CHUNK", 3)
+    content = codecs.BOM_UTF8 + "depot,day\nKöln €,1\n大阪,2\n".encode()
+    assert read(spec, content, "depot")["depot"].tolist() == ["Köln €", "大阪"]

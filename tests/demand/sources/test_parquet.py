@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from forecaster.config import ParquetSource, Spec
+from forecaster.demand import sources
+from forecaster.demand.sources import parquet
+from forecaster.errors import SourceError, SourceUnreachable
+
+
+def at(path: str) -> ParquetSource:
+    return ParquetSource(kind="parquet", path=path)
+
+
+def write(folder: Path, name: str = "demand.parquet", **columns: object) -> Path:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns), folder / name)
+    return folder / name
+
+
+def test_columns_keep_their_types_and_rows_count_from_one(spec: Spec) -> None:
+    write(
+        spec.folder,
+        depot=["D1", "D2", "D1"],
+        orders=[3.0, None, 5.0],
+        day=pa.array([0, 1, 2], pa.date32()),
+        open=[True, None, False],
+        price=pa.array([1, 2, None], pa.int32()).cast(pa.decimal128(12, 2)),
+        at=pa.array([0, 1, None], pa.timestamp("us", "UTC")),
+        nothing=pa.nulls(3),
+    )
+    found = sources.read(
+        at("demand.parquet"), spec, ["depot", "orders", "day"], ["price", "open", "at", "nothing", "no"]
+    )
+    assert list(found.columns[:3]) == ["depot", "orders", "day"]
+    assert found["row"].tolist() == [1, 2, 3]
+    assert found[":fault"].tolist() == ["", "", ""]
+    assert found[":file"].tolist() == ["demand.parquet"] * 3
+    assert found["depot"].tolist() == ["D1", "D2", "D1"]
+    assert isinstance(found["depot"].dtype, pd.CategoricalDtype)
+    assert (found["orders"].dtype, found["price"].dtype) == ("float64", "float64")
+    assert found["day"].dtype.kind == "M"
+    assert found["open"].tolist() == [True, pd.NA, False]
+    assert found["at"].dt.tz is not None
+    assert found["nothing"].isna().all()
+
+
+def test_whole_numbers_stay_the_same_beside_missing_ones(spec: Spec) -> None:
+    write(spec.folder, depot=[2**60 + 1, None, 1], few=[1, None, 2])
+    found = sources.read(at("demand.parquet"), spec, ["depot", "few"])
+    assert found["depot"].tolist() == [2**60 + 1, pd.NA, 1]
+    assert found["few"].dtype == "float64"
+
+
+def test_text_of_many_distinct_values_is_no_category(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "_MANY", 10)
+    write(spec.folder, depot=["D1", "D2"] * 20, note=[str(n) for n in range(40)])
+    found = sources.read(at("demand.parquet"), spec, ["depot", "note"])
+    assert [str(found[name].dtype) for name in ("depot", "note")] == ["category", "str"]
+
+
+def test_a_file_of_no_rows_has_the_right_columns(spec: Spec) -> None:
+    write(spec.folder, depot=pa.array([], pa.string()), orders=pa.array([], pa.float64()))
+    found = sources.read(at("demand.parquet"), spec, ["depot", "orders"])
+    assert found.empty
+    assert list(found.columns) == ["depot", "orders", "row", ":fault", ":file"]
+
+
+def test_a_column_that_is_not_there_is_named_with_the_nearest(spec: Spec) -> None:
+    write(spec.folder, depot=["D1"], orders=[1.0])
+    with pytest.raises(SourceError, match="wanted 'order'; did you mean 'orders'"):
+        sources.read(at("demand.parquet"), spec, ["order"])
+
+
+def test_what_is_no_parquet_file_or_a_damaged_one_is_refused(spec: Spec) -> None:
+    random = np.random.default_rng(0)
+    columns = {"depot": [f"D{n}" for n in random.integers(0, 500, 5_000)], "orders": random.normal(size=5_000)}
+    whole = write(spec.folder, **columns).read_bytes()
+    broken = [b"", b"depot,day\n", whole[: len(whole) // 2], whole[:-4] + b"PAR2", random.bytes(3_000)]
+    broken += [whole[:40] + random.bytes(2_000) + whole[2_040:], b"PAR1" + random.bytes(500) + b"\xf0\0\0\0PAR1"]
+    for content in broken:
+        (spec.folder / "demand.parquet").write_bytes(content)
+        with pytest.raises(SourceError, match=r"demand.parquet: found something else than a Parquet file") as caught:
+            sources.read(at("demand.parquet"), spec, ["depot", "orders"])
+        assert not isinstance(caught.value, SourceUnreachable)
+
+
+def test_text_that_is_no_text_is_refused(spec: Spec) -> None:
+    wrong = pa.array([b"D1", b"\xff\xfe"], pa.binary()).view(pa.string())
+    write(spec.folder, depot=wrong)
+    with pytest.raises(SourceError, match=r"found something else than a Parquet file .*UTF8"):
+        sources.read(at("demand.parquet"), spec, ["depot"])
+
+
+def test_a_folder_is_read_file_by_file_and_its_partitions_are_columns(spec: Spec) -> None:
+    write(spec.folder, "orders/year=2025/city=New%20York/b.parquet", depot=["D1", "D2"])
+    write(spec.folder, "orders/year=2026/city=__HIVE_DEFAULT_PARTITION__/a.parquet", depot=["D3"])
+    (spec.folder / "orders" / "_SUCCESS").touch()
+    (spec.folder / "orders" / "year=2026" / ".a.parquet.crc").write_bytes(b"x")
+    given = sources.open_feed(at("orders/"), spec, ["depot", "year"], ["city"])
+    found = sources.joined(list(given.blocks))
+    assert found["depot"].tolist() == ["D1", "D2", "D3"]
+    assert found["year"].tolist() == ["2025", "2025", "2026"]
+    assert found["city"].astype("str").fillna("?").tolist() == ["New York", "New York", "?"]
+    assert found["row"].tolist() == [1, 2, 1]
+    assert found[":file"].tolist()[1:] == [
+        "year=2025/city=New%20York/b.parquet",
+        "year=2026/city=__HIVE_DEFAULT_PARTITION__/a.parquet",
+    ]
+    assert {name for name in found if isinstance(found[name].dtype, pd.CategoricalDtype)} >= {"depot", "year", "city"}
+
+
+def test_a_glob_may_match_files_and_folders(spec: Spec) -> None:
+    write(spec.folder, "o/2025.parquet", depot=["D1"])
+    write(spec.folder, "o/2026.parquet/part.parquet", depot=["D2"])
+    found = sources.read(at("o/*.parquet"), spec, ["depot"])
+    assert found[":file"].tolist() == ["2025.parquet", "2026.parquet/part.parquet"]
+    assert sources.name(at("o/*.parquet")) == "o/*.parquet"
+
+
+def test_an_empty_folder_is_told(spec: Spec) -> None:
+    (spec.folder / "orders").mkdir()
+    with pytest.raises(SourceError, match="orders: the folder holds no file; wanted parquet files in it"):
+        sources.read(at("orders"), spec, ["depot"])
+
+
+def test_the_same_files_have_the_same_digest(spec: Spec) -> None:
+    def digest(path: str) -> str:
+        given = sources.open_feed(at(path), spec, ["depot"])
+        assert sum(map(len, given.blocks)) > 0
+        return given.digest
+
+    first = write(spec.folder, "a.parquet", depot=["D1"])
+    shutil.copy(first, spec.folder / "b.parquet")
+    write(spec.folder, "c.parquet", depot=["D2"])
+    assert digest("a.parquet") == digest("b.parquet") != digest("c.parquet")
+    assert digest("*.parquet") not in {digest("a.parquet"), digest("c.parquet")}
+
+
+def test_large_row_groups_are_cut_and_small_ones_gathered(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    depots = [f"D{n // 10}" for n in range(1_000)]
+    for size, most in ((1_000, 100), (7, 100)):
+        pq.write_table(pa.table({"depot": depots}), spec.folder / "demand.parquet", row_group_size=size)
+        with monkeypatch.context() as patch:
+            patch.setattr(parquet, "BLOCK", most)
+            patch.setattr(sources.feed, "BLOCK", most)
+            patch.setattr(sources.feed, "_ENOUGH", most // 2)
+            blocks = list(sources.open_feed(at("demand.parquet"), spec, ["depot"]).blocks)
+        assert max(map(len, blocks)) <= most
+        assert len(blocks) <= 20
+        found = sources.joined(blocks)
+        assert found["depot"].tolist() == depots
+        assert found["row"].tolist() == list(range(1, 1_001))
+        assert isinstance(found["depot"].dtype, pd.CategoricalDtype)

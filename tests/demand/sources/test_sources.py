@@ -1,0 +1,149 @@
+"""What holds for every kind of source."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+
+import fsspec
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from forecaster.config import CsvSource, DeltaSource, ParquetSource, Spec
+from forecaster.demand import sources
+from forecaster.errors import MissingExtra, SourceError, SourceUnreachable, SpecError
+
+
+def test_nothing_is_reached_before_the_first_block_is_asked_for(spec: Spec) -> None:
+    given = sources.open_feed(CsvSource(kind="csv", path="gone.csv"), spec, ["depot"])
+    assert given.name == "gone.csv"
+    with pytest.raises(SourceUnreachable):
+        next(given.blocks)
+
+
+def test_a_digest_is_known_at_the_end_only(spec: Spec) -> None:
+    (spec.folder / "demand.csv").write_text("depot\nD1\n")
+    given = sources.open_feed(CsvSource(kind="csv", path="demand.csv"), spec, ["depot"])
+    with pytest.raises(AssertionError, match="after the last block was taken"):
+        _ = given.digest
+    assert len(list(given.blocks)) == 1
+    assert len(given.digest) == 12
+
+
+def test_a_missing_file_is_named_and_a_missing_dataset_explained(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SourceUnreachable, match=r"gone.csv: no such file; wanted a csv file there; a relative path"):
+        sources.read(CsvSource(kind="csv", path="gone.csv"), spec, ["depot"])
+    monkeypatch.setenv("FORECASTER_DATASETS", str(spec.folder))
+    source = ParquetSource(kind="parquet", path="${FORECASTER_DATASETS}/gone.parquet")
+    with pytest.raises(SourceError, match=r"tidy Parquet files .* Set FORECASTER_DATASETS .* or point demand.source"):
+        sources.read(source, spec, ["depot"])
+    with pytest.raises(SourceError, match="cannot be read: Is a directory"):
+        sources.read(CsvSource(kind="csv", path="."), spec, ["depot"])
+
+
+@pytest.mark.parametrize("name", ["row", ":file", ":fault"])
+def test_a_column_may_not_take_the_name_of_a_rows_place(spec: Spec, name: str) -> None:
+    (spec.folder / "demand.csv").write_text(f"{name}\n1\n")
+    for wanted, optional in (([name], []), ([], [name])):
+        with pytest.raises(SourceError, match=f"column '{name}' has a name that is used"):
+            sources.read(CsvSource(kind="csv", path="demand.csv"), spec, wanted, optional)
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("orders/demand.csv", "demand.csv"),
+        ("${HOME}/demand.csv", "demand.csv"),
+        ("orders/*.csv", "orders/*.csv"),
+        ("s3://bucket/orders/demand.csv", "demand.csv"),
+        ("s3://bucket/orders/2026-*.csv", "s3://bucket/orders/2026-*.csv"),
+        ("https://me:${PASSWORD}@host/orders/demand.csv?sig=abc", "demand.csv"),
+        ("sftp://me:${PASSWORD}@host/orders/*.csv", "sftp://host/orders/*.csv"),
+    ],
+)
+def test_a_source_is_named_by_its_file_or_glob(path: str, name: str) -> None:
+    assert sources.name(CsvSource(kind="csv", path=path)) == name
+
+
+def test_a_variable_or_secret_that_is_not_there_is_named(spec: Spec) -> None:
+    with pytest.raises(SpecError, match="needs the environment variable NOBODY_SET_THIS, which is not set"):
+        sources.read(CsvSource(kind="csv", path="${NOBODY_SET_THIS}/a.csv"), spec, ["depot"])
+    source = CsvSource(kind="csv", path="memory://a.csv", options={"token": "${secret:store}"})
+    with pytest.raises(SpecError, match="needs the secret store, which nobody provided"):
+        sources.read(source, spec, ["depot"])
+
+
+def test_an_object_store_is_read_like_a_folder(spec: Spec) -> None:
+    store = fsspec.filesystem("memory")
+    store.pipe({"/fleet/a.csv": b"depot\nD1\n", "/fleet/b.csv": b"depot\nD2\n"})
+    with store.open("/fleet/year=2026/c.parquet", "wb") as file:
+        pq.write_table(pa.table({"depot": ["D3"]}), file)
+    one = sources.read(CsvSource(kind="csv", path="memory://fleet/a.csv"), spec, ["depot"])
+    assert (one["depot"].tolist(), one[":file"].tolist()) == (["D1"], ["a.csv"])
+    several = sources.read(CsvSource(kind="csv", path="memory://fleet/*.csv"), spec, ["depot"])
+    assert (several["depot"].tolist(), several[":file"].tolist()) == (["D1", "D2"], ["a.csv", "b.csv"])
+    folder = sources.read(ParquetSource(kind="parquet", path="memory://fleet/year=2026"), spec, ["depot"])
+    assert (folder["depot"].tolist(), folder[":file"].tolist()) == (["D3"], ["c.parquet"])
+    with pytest.raises(SourceUnreachable, match=r"memory://fleet/gone.csv: no such file; wanted a csv file there"):
+        sources.read(CsvSource(kind="csv", path="memory://fleet/gone.csv"), spec, ["depot"])
+    with pytest.raises(SourceUnreachable, match=r"memory://none/\*.csv: the glob matches no file"):
+        sources.read(CsvSource(kind="csv", path="memory://none/*.csv"), spec, ["depot"])
+    with pytest.raises(SourceError, match=r"memory://fleet/a.csv: found columns depot; wanted 'day'"):
+        sources.read(CsvSource(kind="csv", path="memory://fleet/*.csv"), spec, ["day"])
+    store.rm("/fleet", recursive=True)
+
+
+def test_a_store_that_is_not_installed_or_known_says_so(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    monkeypatch.delitem(sys.modules["fsspec.registry"]._registry, "s3", raising=False)
+    with pytest.raises(MissingExtra, match=r"s3://bucket/a.csv needs a package .*install 'forecaster\[object-store\]'"):
+        sources.read(CsvSource(kind="csv", path="s3://bucket/a.csv"), spec, ["depot"])
+    with pytest.raises(SourceError, match=r"nothing://a.csv: cannot be reached: .*Protocol not known"):
+        sources.read(CsvSource(kind="csv", path="nothing://a.csv"), spec, ["depot"])
+
+
+SECRET = "s3cr3t/ke+y value"
+
+
+def test_files_in_s3_are_read_with_credentials_that_nobody_sees(
+    s3: str, spec: Spec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STORE_SECRET", SECRET)
+    options = {"key": "${STORE_KEY}", "secret": "${STORE_SECRET}", "endpoint_url": s3}
+    monkeypatch.setenv("STORE_KEY", "testing-key")
+    store = fsspec.filesystem("s3", key="testing-key", secret=SECRET, endpoint_url=s3)
+    store.mkdir("fleet")
+    store.pipe("fleet/orders/a.csv", b"depot\nD1\n")
+    with store.open("fleet/parts/year=2026/b.parquet", "wb") as file:
+        pq.write_table(pa.table({"depot": ["D2"]}), file)
+    csv = sources.read(CsvSource(kind="csv", path="s3://fleet/orders/*.csv", options=options), spec, ["depot"])
+    assert (csv["depot"].tolist(), csv[":file"].tolist()) == (["D1"], ["a.csv"])
+    parquet = ParquetSource(kind="parquet", path="s3://fleet/parts", options=options)
+    assert sources.read(parquet, spec, ["depot", "year"])["year"].tolist() == ["2026"]
+    for path, message in (("s3://fleet/gone.csv", "no such file"), ("s3://nowhere/*.csv", "the glob matches no file")):
+        with pytest.raises(SourceUnreachable, match=message) as caught:
+            sources.read(CsvSource(kind="csv", path=path, options=options), spec, ["depot"])
+        assert "s3cr3t" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_delta_table_in_s3_is_read_too(s3: str, spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    from deltalake import write_deltalake
+
+    monkeypatch.setenv("STORE_KEY", "testing-key")
+    monkeypatch.setenv("STORE_SECRET", SECRET)
+    fsspec.filesystem("s3", key="testing-key", secret=SECRET, endpoint_url=s3).mkdir("delta")
+    options = {"aws_endpoint": s3, "aws_region": "us-east-1", "allow_http": "true"}
+    known = {"aws_access_key_id": "testing-key", "aws_secret_access_key": SECRET, "aws_s3_allow_unsafe_rename": "true"}
+    write_deltalake("s3://delta/orders", pa.table({"depot": ["D1"]}), storage_options=options | known)
+    options |= {"aws_access_key_id": "${STORE_KEY}", "aws_secret_access_key": "${STORE_SECRET}"}
+    found = sources.read(DeltaSource(kind="delta", path="s3://delta/orders", options=options), spec, ["depot"])
+    assert found["depot"].tolist() == ["D1"]
+
+
+def test_frames_of_categories_join_as_categories() -> None:
+    blocks = [pd.DataFrame({"depot": pd.Categorical(names), "n": [1]}) for names in (["D1"], ["D2"])]
+    whole = sources.joined(blocks)
+    assert isinstance(whole["depot"].dtype, pd.CategoricalDtype)
+    assert whole["depot"].tolist() == ["D1", "D2"]

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from forecaster.config import Spec, SqlSource
+from forecaster.demand import sources
+from forecaster.demand.sources import sql
+from forecaster.errors import MissingExtra, SourceError, SourceUnreachable
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> Path:
+    """An SQLite file with a table, beside the pipeline file."""
+    file = tmp_path / "orders.db"
+    fill(
+        file,
+        "create table orders (id integer, Depot text, day date, seen timestamp, count numeric, note text, unread blob)",
+        "insert into orders values (1, 'D1', '2024-03-05', '2024-03-06 01:30:00', 7, 'a', x'00')",
+        "insert into orders values (2, 'D2', '2024-03-05', null, 7.5, 5, x'00')",
+        "insert into orders values (3, 'D1', '2024-03-06', '2024-03-07', null, null, x'00')",
+    )
+    return file
+
+
+def fill(file: Path, *statements: str) -> None:
+    connection = sqlite3.connect(file)
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+def table(name: str = "orders", **more: str) -> SqlSource:
+    return SqlSource(kind="sql", url="sqlite:///orders.db", table=name, **more)
+
+
+def query(text: str, **more: str) -> SqlSource:
+    return SqlSource(kind="sql", url="sqlite:///orders.db", query=text, **more)
+
+
+def test_a_tables_columns_come_as_numbers_dates_and_text(spec: Spec, orders: Path) -> None:
+    found = sources.read(table(), spec, ["Depot", "day", "count"], ["note", "seen", "promo"])
+    assert list(found.columns) == ["Depot", "day", "count", "note", "seen", "row", ":fault", ":file"]
+    assert found["Depot"].tolist() == ["D1", "D2", "D1"]
+    assert found["day"].tolist() == [pd.Timestamp("2024-03-05")] * 2 + [pd.Timestamp("2024-03-06")]
+    assert found["count"].fillna(-1).tolist() == [7.0, 7.5, -1.0]
+    assert found["count"].dtype == "float64"
+    assert found["note"].fillna("-").tolist() == ["a", "5", "-"]
+    assert found["seen"].isna().tolist() == [False, True, False]
+    assert found["row"].tolist() == [1, 2, 3]
+    assert found[":file"].tolist() == ["orders"] * 3
+
+
+def test_dates_that_are_none_stay_the_text_they_are(spec: Spec, orders: Path) -> None:
+    fill(orders, "update orders set day = '5 March' where id = 1")
+    assert sources.read(table(), spec, ["day"])["day"].tolist() == ["5 March", "2024-03-05", "2024-03-06"]
+
+
+def test_a_query_is_taken_as_it_is(spec: Spec, orders: Path) -> None:
+    asked = query("select Depot as depot, '12:30' as at, '100%' as share from orders where day > '2024-03-05'; -- c")
+    with pytest.raises(SourceError):  # a second statement is none of ours
+        sources.read(asked, spec, ["depot"])
+    asked = query("select Depot as depot, '12:30' as at, '100%' as share from orders where id > 2 -- the last ;")
+    found = sources.read(asked, spec, ["depot", "at", "share"])
+    assert found[["depot", "at", "share"]].to_numpy().tolist() == [["D1", "12:30", "100%"]]
+    assert sources.name(asked) == "query of orders.db"
+    assert found[":file"].tolist() == ["query of orders.db"]
+
+
+def test_no_rows_have_the_right_columns(spec: Spec, orders: Path) -> None:
+    found = sources.read(query("select * from orders where id > 9"), spec, ["Depot", "count"])
+    assert found.empty
+    assert list(found.columns) == ["Depot", "count", "row", ":fault", ":file"]
+
+
+def test_a_column_or_table_that_is_not_there_is_named_with_the_nearest(spec: Spec, orders: Path) -> None:
+    with pytest.raises(SourceError, match=r"wanted 'depot'; did you mean 'Depot'\? Upper and lower case count"):
+        sources.read(table(), spec, ["depot"])
+    with pytest.raises(SourceError, match=r"no such table: order.*wanted a table 'order'") as caught:
+        sources.read(table("order"), spec, ["depot"])
+    assert not isinstance(caught.value, SourceUnreachable)
+    with pytest.raises(SourceError, match=r"watermark: found columns .* wanted 'changed'"):
+        sources.read(table(watermark="changed"), spec, ["Depot"])
+
+
+def test_a_missing_or_foreign_file_is_told_and_none_is_made(spec: Spec) -> None:
+    with pytest.raises(SourceUnreachable, match=r"orders.db: no such file; wanted an SQLite file there"):
+        sources.read(table(), spec, ["depot"])
+    assert not (spec.folder / "orders.db").exists()
+    (spec.folder / "orders.db").write_text("depot,day\n" * 100)
+    with pytest.raises(SourceError, match="file is not a database") as caught:
+        sources.read(table(), spec, ["depot"])
+    assert not isinstance(caught.value, SourceUnreachable)
+
+
+def test_a_database_that_is_busy_may_be_asked_again(spec: Spec, orders: Path) -> None:
+    busy = sqlite3.connect(orders)
+    busy.execute("begin exclusive")
+    asked = SqlSource(kind="sql", url="sqlite:///orders.db?timeout=0.1", table="orders")
+    with pytest.raises(SourceUnreachable, match="cannot be reached: database is locked"):
+        sources.read(asked, spec, ["Depot"])
+    busy.close()
+
+
+def test_nothing_is_written(spec: Spec, orders: Path) -> None:
+    before = orders.read_bytes()
+    for text in ("delete from orders returning *", "insert into orders (id) values (9) returning *"):
+        with pytest.raises(SourceError):
+            sources.read(query(text), spec, ["Depot"])
+    assert orders.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("url", "kind", "message"),
+    [
+        ("orders.db", SourceError, "orders.db: found no database URL; wanted one such as postgresql"),
+        ("db2://host/orders", SourceError, "found a database 'db2', which SQLAlchemy does not know"),
+        ("postgresql://host/orders", MissingExtra, r"needs the driver psycopg2, .*install 'forecaster\[postgres\]'"),
+        ("mysql+pymysql://host/orders", MissingExtra, "needs the driver pymysql, .*install pymysql beside forecaster"),
+    ],
+)
+def test_what_no_driver_reaches_says_what_to_do(spec: Spec, url: str, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        sources.read(SqlSource(kind="sql", url=url, table="orders"), spec, ["depot"])
+
+
+def test_a_feed_starts_where_the_last_one_ended_and_repeats_its_last_rows(spec: Spec, orders: Path) -> None:
+    first = sources.open_feed(table(watermark="id"), spec, ["Depot"])
+    assert sum(map(len, first.blocks)) == 3
+    again = sources.open_feed(table(watermark="id"), spec, ["Depot"], since=first.watermark)
+    assert [block["Depot"].tolist() for block in again.blocks] == [["D1"]]
+    assert again.watermark == first.watermark
+    fill(orders, "insert into orders (id, Depot) values (4, 'D4'), (null, 'D5')")
+    later = sources.open_feed(table(watermark="id"), spec, ["Depot"], since=first.watermark)
+    assert sorted(depot for block in later.blocks for depot in block["Depot"]) == ["D1", "D4", "D5"]
+    assert later.watermark != first.watermark
+
+
+def test_a_watermark_of_another_column_starts_anew_and_a_foreign_text_is_refused(spec: Spec, orders: Path) -> None:
+    first = sources.open_feed(table(watermark="id"), spec, ["Depot"])
+    assert sum(map(len, first.blocks)) == 3
+    other = sources.open_feed(table(watermark="seen"), spec, ["Depot"], since=first.watermark)
+    assert sum(map(len, other.blocks)) == 3
+    with pytest.raises(SourceError, match="found '3', which no feed gave"):
+        next(sources.open_feed(table(watermark="id"), spec, ["Depot"], since="3").blocks)
+
+
+def test_a_watermark_needs_an_order(spec: Spec, orders: Path) -> None:
+    with pytest.raises(SourceError, match="watermark 'unread': found a value of type bytes; wanted a column of whole"):
+        sources.read(table(watermark="unread"), spec, ["Depot"])
+
+
+def test_rows_stream_in_order_whatever_the_blocks(spec: Spec, orders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql, "ROWS", 7)
+    fill(orders, "delete from orders")
+    fill(orders, *(f"insert into orders (id, Depot, count) values ({n}, 'D{n}', {n})" for n in range(99, -1, -1)))
+    given = sources.open_feed(table(watermark="id"), spec, ["Depot", "count"])
+    whole = pd.concat(list(given.blocks))
+    assert whole["count"].tolist() == list(range(100))
+    assert whole["row"].tolist() == list(range(1, 101))
+
+
+def test_the_digest_is_of_the_rows_not_of_their_order(spec: Spec, orders: Path) -> None:
+    def digest(text: str) -> str:
+        given = sources.open_feed(query(text), spec, ["Depot", "count", "note"])
+        assert sum(map(len, given.blocks)) > 0
+        return given.digest
+
+    same = digest("select * from orders order by id")
+    assert digest("select * from orders order by id desc") == same
+    assert digest("select * from orders where id < 3") != same
+    assert digest("select * from orders union all select * from orders where id = 3") != same
+    assert digest("select Depot, count, coalesce(note, '') as note from orders") != same
+    assert len(same) == 12

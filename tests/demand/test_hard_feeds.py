@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from forecaster.config import Spec, load
+from forecaster.demand.history.point_in_time import know
+from forecaster.demand.ingest import ingest
+from forecaster.demand.panel import build
+from forecaster.errors import ForecasterError
+from forecaster.lake import NOT_THERE, Lake
+
+ROOT = Path(__file__).resolve().parents[2]
+NOW = datetime(2024, 3, 6, 12, tzinfo=UTC)
+VALID = b'depot_id,date,demand\nA,2024-03-01,1\nA,2024-03-02,2\nB,2024-03-01,3\n"B",2024-03-02,\nB,2024-03-03,5\n'
+
+
+def spec_of(folder: Path, kind: str = "csv") -> Spec:
+    text = f"name: t\ndemand: {{source: {{kind: {kind}, path: demand.{kind}}}}}\ncalendar: {{holidays: false}}\n"
+    (folder / "pipeline.yaml").write_text(text, "utf-8")
+    return load(folder / "pipeline.yaml")
+
+
+def takes_all_or_nothing(spec: Spec, content: bytes) -> None:
+    """Ingest a file that may be anything: an error that names it, or every row accounted for; never half a batch."""
+    source = spec.demand.source
+    Path(spec.folder / source.path).write_bytes(content)  # type: ignore[union-attr]
+    lake = Lake(spec.lake_url)
+    before = lake.versions()
+    try:
+        done = ingest(spec, now=NOW)
+    except ForecasterError as error:
+        said = str(error)
+    else:
+        said = ""
+    if said:
+        assert f"demand.{source.kind}" in said
+        assert lake.versions() == before
+        return
+    assert done.read == done.accepted + done.unchanged + done.quarantined
+    account = lake.read("batches").to_pylist()
+    assert done.batch in {row["batch"] for row in account}
+    if before["demand"] == NOT_THERE:
+        assert len(lake.read("demand")) == done.accepted
+        assert len(lake.read("quarantine")) == done.quarantined
+    assert ingest(spec, now=NOW).accepted == 0
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    content=st.binary(max_size=120) | st.text(max_size=60).map(lambda text: b"depot_id,date,demand\n" + text.encode())
+)
+def test_any_bytes_as_csv_give_an_error_or_quarantined_rows(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
+    takes_all_or_nothing(spec_of(tmp_path_factory.mktemp("lake")), content)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(changes=st.lists(st.tuples(st.integers(0, len(VALID) - 1), st.integers(0, 255)), max_size=6), cut=st.integers(0))
+def test_a_csv_file_with_damaged_bytes_gives_an_error_or_quarantined_rows(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int]], cut: int
+) -> None:
+    content = bytearray(VALID)
+    for place, byte in changes:
+        content[place] = byte
+    takes_all_or_nothing(spec_of(tmp_path_factory.mktemp("lake")), bytes(content[: len(VALID) - cut % 30]))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(changes=st.lists(st.tuples(st.integers(0), st.integers(0, 255)), min_size=1, max_size=8), cut=st.integers(0))
+def test_a_parquet_file_with_damaged_bytes_gives_an_error_or_quarantined_rows(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int]], cut: int
+) -> None:
+    folder = tmp_path_factory.mktemp("lake")
+    days = pd.to_datetime(["2024-03-01", "2024-03-02"] * 20)
+    frame = pd.DataFrame({"depot_id": [f"D{i // 2}" for i in range(40)], "date": days, "demand": range(40)})
+    frame.to_parquet(folder / "demand.parquet")
+    content = bytearray((folder / "demand.parquet").read_bytes())
+    for place, byte in changes:
+        content[place % len(content)] = byte
+    takes_all_or_nothing(spec_of(folder, "parquet"), bytes(content[: len(content) - cut % 3 * 40]))
+
+
+NAMES = {
+    "Main, St.": True,
+    'the "old" one': True,
+    "o'clock": True,
+    "🚚 Ünïcode": True,
+    "<script>alert(1)</script>": True,
+    "=cmd()": True,
+    "+1": True,
+    "../../etc": True,
+    "a\\b": True,
+    "100%": True,
+    "two\nlines": False,
+    "tab\there": False,
+    "..": False,
+    "x" * 10_000: False,
+}
+
+
+def test_depots_may_have_odd_names_in_one_line(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path)
+    with (tmp_path / "demand.csv").open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(["depot_id", "date", "demand"])
+        rows.writerows([name, "2024-03-05", 7] for name in NAMES)
+    done = ingest(spec, now=NOW)
+    assert [(f.rule, f.count) for f in done.findings] == [("depot_form", 4)]
+    assert max(len(finding.message) for finding in done.findings) < 500
+    refused = Lake(spec.lake_url).read("quarantine").to_pylist()
+    assert sorted(row["depot_id"] for row in refused) == sorted(name for name, fine in NAMES.items() if not fine)
+    found = build.build(know(spec, as_of=NOW), spec)
+    assert sorted(found.depot_ids) == sorted(name for name, fine in NAMES.items() if fine)
+    assert (found.demand == 7).all()
+
+
+@pytest.mark.parametrize("kind", [("random", "8"), ("boundaries",)], ids=lambda kind: kind[0])
+def test_a_lake_is_whole_after_any_kill_and_the_next_run_completes_it(tmp_path: Path, kind: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "tests.demand.killed", str(tmp_path), *kind]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    killed = int(done.stdout.split()[0])
+    assert killed >= (3 if kind[0] == "random" else 9), done.stdout

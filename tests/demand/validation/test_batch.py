@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from forecaster.config import Spec, load
+from forecaster.demand.history.point_in_time import know
+from forecaster.demand.ingest import Ingested, ingest
+from forecaster.lake import Lake
+from forecaster.operations.quarantine import Picked, held, release
+
+NOW = datetime(2024, 3, 6, 12, tzinfo=UTC)
+DAY = timedelta(days=1)
+FIRST = date(2024, 1, 25)
+
+
+def spec_of(folder: Path, demand: str = "", more: str = "calendar: {holidays: false}") -> Spec:
+    text = f"name: t\ndemand: {{source: {{kind: csv, path: demand.csv}}{demand}}}\n{more}\n"
+    (folder / "pipeline.yaml").write_text(text, "utf-8")
+    return load(folder / "pipeline.yaml")
+
+
+def write(folder: Path, *lines: str, name: str = "demand") -> None:
+    (folder / f"{name}.csv").write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def numbers(done: Ingested) -> tuple[int, int, int, int]:
+    return done.read, done.accepted, done.unchanged, done.quarantined
+
+
+def counts(spec: Spec, as_of: datetime) -> dict[tuple[str, str], float]:
+    rows = know(spec, as_of=as_of).demand
+    told = zip(rows["depot_id"], rows["date"], rows["demand"], strict=True)
+    return {(depot, str(day.date())): count for depot, day, count in told}
+
+
+def test_each_batch_is_accounted_for_once(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path)
+    write(tmp_path, "depot_id,date,demand", "A,2024-03-04,1", "A,2024-03-05,-1")
+    first = ingest(spec, now=NOW)
+    ingest(spec, now=NOW + DAY)
+    write(tmp_path, "depot_id,date,demand", "A,2024-03-04,1", "A,2024-03-05,2", "A,2024-03-06,3")
+    second = ingest(spec, now=NOW + 2 * DAY)
+    rows = Lake(spec.lake_url).read("batches").to_pylist()
+    told = [(row["batch"], row["read"], row["accepted"], row["unchanged"], row["quarantined"]) for row in rows]
+    assert sorted(told) == sorted([(first.batch, 2, 1, 0, 1), (second.batch, 3, 2, 1, 0)])
+    assert {row["stopped"] for row in rows} == {False}
+    assert first.source == "demand.csv"
+
+
+def weeks(days: int, depots: int, last: int) -> list[str]:
+    """Counts of some depots; on the last day only of so many."""
+    on = [depots] * (days - 1) + [last]
+    return [f"D{depot},{FIRST + day * DAY},{50 + depot + day % 7}" for day in range(days) for depot in range(on[day])]
+
+
+def test_a_batch_with_a_stop_is_kept_aside_whole_and_can_be_released(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path)
+    write(tmp_path, "depot_id,date,demand", *weeks(40, 10, 10))
+    assert numbers(ingest(spec, now=NOW)) == (400, 400, 0, 0)
+    before = Lake(spec.lake_url).versions()["demand"]
+    write(tmp_path, "depot_id,date,demand", *weeks(41, 10, 3))
+    done = ingest(spec, now=NOW)
+    assert numbers(done) == (403, 0, 400, 3)
+    assert done.stopped is not None
+    assert done.stopped.startswith("thin_feed: 2024-03-05: found readings of 3 depots, where 10 are usual, wanted")
+    assert [(f.rule, f.severity) for f in done.findings] == [("thin_feed", "stop")]
+    assert Lake(spec.lake_url).versions()["demand"] == before
+    rows = held(spec)
+    assert {row.rule for row in rows} == {"batch_stopped"}
+    assert "its batch was stopped: thin_feed" in rows[0].message
+    assert numbers(ingest(spec, now=NOW)) == (403, 0, 400, 3)
+    assert len(held(spec)) == 3
+    release(spec, Picked(batch=done.batch), by="ada", reason="a strike", now=NOW)
+    assert len(counts(spec, NOW)) == 403
+    again = ingest(spec, now=NOW + DAY)
+    assert (numbers(again), again.stopped) == ((403, 0, 403, 0), None)
+
+
+def test_the_rest_of_a_stopped_day_brings_the_day_in(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path)
+    write(tmp_path, "depot_id,date,demand", *weeks(40, 10, 10))
+    ingest(spec, now=NOW)
+    write(tmp_path, "depot_id,date,demand", *weeks(41, 10, 3))
+    ingest(spec, now=NOW)
+    write(tmp_path, "depot_id,date,demand", *weeks(41, 10, 10))
+    assert numbers(ingest(spec, now=NOW + DAY)) == (410, 10, 400, 0)
+    assert held(spec) == []
+
+
+def test_a_rule_may_be_declared_to_stop_or_only_to_warn(tmp_path: Path) -> None:
+    write(tmp_path, "depot_id,date,demand", *weeks(40, 1, 1), "D0,2024-03-05,9000", "D0,2024-03-06x,1")
+    mild = ingest(spec_of(tmp_path, ", rules: {severity: {spike: warn}}", "lake: mild"), now=NOW)
+    assert [(f.rule, f.severity, f.count) for f in mild.findings] == [
+        ("date_form", "quarantine", 1),
+        ("spike", "warn", 1),
+    ]
+    assert numbers(mild) == (42, 41, 0, 1)
+    strict = ingest(spec_of(tmp_path, ", rules: {severity: {date_form: stop}}", "lake: strict"), now=NOW)
+    assert (strict.accepted, strict.quarantined) == (0, 42)
+    assert strict.stopped is not None
+    assert strict.stopped.startswith("date_form: demand.csv:43")
+
+
+def test_a_day_decades_before_the_others_is_a_slip(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path)
+    write(tmp_path, "depot_id,date,demand", *weeks(40, 10, 10), "D1,1985-02-01,7")
+    done = ingest(spec, now=NOW)
+    assert (done.accepted, [f.rule for f in done.findings]) == (400, ["stray_day"])
+    assert "found a day long before 2024-01-25, wanted a day at most 366 days before those" in done.findings[0].message
+
+
+def test_orders_are_counted_by_the_depots_local_day(tmp_path: Path) -> None:
+    """On 10 March clocks go forward in New York, a day of 23 hours; each row is one order."""
+    depots = "depots: {source: {kind: csv, path: depots.csv}, columns: {timezone: zone}}\ntimezone: America/New_York"
+    spec = spec_of(tmp_path, ", aggregate: count, columns: {depot_id: depot, date: at}", depots)
+    write(tmp_path, "depot_id,zone", "NYC,", "TOK,Asia/Tokyo", name="depots")
+    write(
+        tmp_path,
+        "depot,at",
+        "NYC,2024-03-10T04:59:59Z",  # still the 9th, an hour before midnight in winter time
+        "NYC,2024-03-10T05:00:00Z",
+        "NYC,2024-03-10 01:59:59",
+        "NYC,2024-03-10T23:59:59-04:00",
+        "NYC,2024-03-11T00:00:00-04:00",
+        "TOK,2024-03-10T05:00:00Z",
+        "TOK,2024-03-10T15:00:00Z",  # midnight in Tokyo
+        "NYC,2024-03-11T12:00:00-04:00",
+    )
+    done = ingest(spec, now=datetime(2024, 3, 11, 16, 30, tzinfo=UTC))  # the 11th in New York, the 12th in Tokyo
+    assert numbers(done) == (8, 6, 0, 2)
+    assert done.findings[0].message == (
+        "demand.csv:9: depot NYC on 2024-03-11: found 2 rows so far, wanted a day that was over in America/New_York "
+        "when the count was recorded"
+    )
+    now = datetime(2024, 3, 12, 16, tzinfo=UTC)
+    assert counts(spec, now) == {
+        ("NYC", "2024-03-09"): 1,
+        ("NYC", "2024-03-10"): 3,
+        ("TOK", "2024-03-10"): 1,
+        ("TOK", "2024-03-11"): 1,
+    }
+    assert numbers(ingest(spec, now=now)) == (8, 2, 6, 0)
+
+
+def test_rows_of_a_day_add_up_and_an_unknown_one_makes_the_day_unknown(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, ", aggregate: sum, columns: {open: open}", "calendar: {known_future: [promo, sky]}")
+    write(
+        tmp_path,
+        "depot_id,date,demand,open,promo,sky",
+        "A,2024-03-04T08:00,3,1,0,sun",
+        "A,2024-03-04T17:00,4,0,1,rain",
+        "A,2024-03-05T08:00,3,1,,",
+        "A,2024-03-05T17:00,,1,,",
+        "B,2024-03-05,,0,1,sun",
+    )
+    assert numbers(ingest(spec, now=NOW)) == (5, 5, 0, 0)
+    rows = Lake(spec.lake_url).read("demand").sort_by([("depot_id", "ascending"), ("date", "ascending")]).to_pylist()
+    told = [(row["depot_id"], row["demand"], row["open"], row["promo"], row["sky"], row["row"]) for row in rows]
+    assert told == [
+        ("A", 7.0, True, 1.0, "rain", 3),
+        ("A", None, True, None, None, 5),
+        ("B", None, False, 1.0, "sun", 6),
+    ]
+    assert numbers(ingest(spec, now=NOW)) == (5, 0, 5, 0)
+
+
+@pytest.mark.parametrize("marks", ["thousands: ','", "thousands: '.', decimal: ','"])
+def test_numbers_may_be_written_with_thousands(tmp_path: Path, marks: str) -> None:
+    (tmp_path / "pipeline.yaml").write_text(
+        f"name: t\ndemand: {{source: {{kind: csv, path: demand.csv, delimiter: ;, {marks}}}}}\n", "utf-8"
+    )
+    spec = load(tmp_path / "pipeline.yaml")
+    written = "1,234.5" if marks == "thousands: ','" else "1.234,5"
+    write(tmp_path, "depot_id;date;demand", f"A;2024-03-04;{written}", "B;2024-03-04;12;", "C;2024-03-04;1'2")
+    done = ingest(spec, now=NOW)
+    assert [f.rule for f in done.findings] == ["row_form", "count_form"]
+    assert counts(spec, NOW) == {("A", "2024-03-04"): 1234.5}
+
+
+def test_a_covariate_is_numbers_in_the_notation_of_its_source(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.yaml").write_text(
+        "name: t\ndemand: {source: {kind: csv, path: demand.csv, delimiter: ;, decimal: ','}}\n"
+        "calendar: {known_future: [celsius]}\n",
+        "utf-8",
+    )
+    spec = load(tmp_path / "pipeline.yaml")
+    write(tmp_path, "depot_id;date;demand;celsius", "A;2024-03-03;5;-0,5", "A;2024-03-04;6;12,25")
+    ingest(spec, now=NOW)
+    assert Lake(spec.lake_url).read("demand")["celsius"].to_pylist() == [-0.5, 12.25]

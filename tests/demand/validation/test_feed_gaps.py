@@ -1,0 +1,198 @@
+"""What a feed fails to say: counts that stand still, silent depots, days that came for few."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from forecaster.core.panel import Bools, Days, Floats
+from forecaster.demand.validation.feed_gaps import ThinDay, flat_lines, silent_depots, thin_day
+
+NAN = float("nan")
+
+
+def lively(days: int, depots: int = 1, mean: float = 100) -> Floats:
+    return np.random.default_rng(3).poisson(mean, (depots, days)).astype(np.float32)
+
+
+def last_only(counts: Floats, days: int = 1) -> Bools:
+    fresh = np.zeros(counts.shape, bool)
+    fresh[:, -days:] = np.isfinite(counts[:, -days:])
+    return fresh
+
+
+def lines(counts: Floats, fresh: Bools | None = None, closed: Bools | None = None) -> list[tuple[int, int, int, int]]:
+    found = flat_lines(counts, np.isfinite(counts) if fresh is None else fresh, closed, flat_days=14)
+    return list(zip(*(getattr(found, name).tolist() for name in ("depot", "first", "last", "known")), strict=True))
+
+
+def dates(*words: str) -> Days:
+    return np.array(words, "datetime64[D]")
+
+
+# --- flat lines -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stuck", [97, 0])
+def test_fourteen_days_of_one_count_are_a_flat_line(stuck: float) -> None:
+    counts = lively(120, depots=2)
+    counts[1, 80:94] = stuck
+    assert lines(counts) == [(1, 80, 93, 14)]
+    counts[1, 80] = 5
+    assert lines(counts) == []
+
+
+def test_days_without_a_count_neither_break_a_flat_line_nor_belong_to_it() -> None:
+    counts = lively(120)
+    counts[0, 80:96] = 97
+    counts[0, [84, 90]] = NAN
+    assert lines(counts) == [(0, 80, 95, 14)]
+    closed = np.zeros(counts.shape, bool)
+    closed[0, 85] = True
+    assert lines(counts, closed=closed) == []
+
+
+def test_a_flat_line_is_told_while_it_goes_on() -> None:
+    counts = lively(120)
+    counts[0, 80:100] = 97
+    assert lines(counts[:, :100], last_only(counts[:, :100])) == [(0, 80, 99, 20)]
+    assert lines(counts[:, :101], last_only(counts[:, :101])) == []
+
+
+def test_a_depot_that_is_said_to_be_closed_may_have_zeros() -> None:
+    counts = lively(120)
+    counts[0, 80:110] = 0
+    closed = counts == 0
+    assert lines(counts, closed=closed) == []
+
+
+def test_low_counts_may_repeat() -> None:
+    ones = lively(400, depots=300, mean=0.15)  # mostly zeros
+    assert lines(ones) == []
+    mostly_one = np.tile(np.array([1, 1, 1, 1, 2], np.float32), (1, 60))
+    mostly_one[0, [104, 109]] = 1  # fourteen in a row
+    assert lines(mostly_one) == []
+    moving = lively(300, mean=1)
+    moving[0, 99:131] = 2, *[1] * 30, 2
+    assert lines(moving) == [(0, 100, 129, 30)]
+
+
+def test_a_depot_that_closes_every_winter_has_no_flat_line_in_its_next_one() -> None:
+    counts = lively(400)
+    counts[0, 30:110] = 0
+    counts[0, 360:] = 0
+    assert lines(counts, last_only(counts)) == []
+
+
+def test_a_depot_of_which_only_the_line_is_known_is_not_judged() -> None:
+    assert lines(np.full((1, 60), 7, np.float32)) == []
+    assert lines(np.concatenate([lively(28), np.full((1, 60), 7, np.float32)], axis=1)) == [(0, 28, 87, 60)]
+
+
+@settings(max_examples=80, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), depots=st.integers(1, 5), days=st.integers(1, 70), new=st.sampled_from([1, 70]))
+def test_lines_found_together_are_those_found_one_by_one(seed: int, depots: int, days: int, new: int) -> None:
+    random = np.random.default_rng(seed)
+    counts = random.poisson(random.choice([0.2, 1, 30], (depots, 1)), (depots, days)).astype(np.float32)
+    for depot in range(depots):
+        start = random.integers(0, days)
+        counts[depot, start : start + 20] = random.choice([0, 1, 30])
+    counts[random.random(counts.shape) < 0.1] = NAN
+    closed = random.random(counts.shape) < 0.05
+    fresh = np.isfinite(counts) & (np.arange(days) >= days - new)
+    assert lines(counts, fresh, closed) == slowly(counts, fresh, closed)
+
+
+def slowly(counts: Floats, fresh: Bools, closed: Bools) -> list[tuple[int, int, int, int]]:
+    found = []
+    for depot, row in enumerate(counts):
+        days = [t for t in range(len(row)) if np.isfinite(row[t]) and not closed[depot, t]]
+        start = 0
+        for end in range(1, len(days) + 1):
+            if end < len(days) and row[days[end]] == row[days[start]]:
+                continue
+            run, rest = days[start:end], len(days) - (end - start)
+            if len(run) >= 14 and rest >= 28 and fresh[depot, run].any():
+                zero = row[run[0]] == 0
+                inside = set(range(start, end - 1))
+                pairs = [k for k in range(len(days) - 1) if k not in inside and (row[days[k]] == 0) == zero]
+                equal = sum(row[days[k]] == row[days[k + 1]] for k in pairs)
+                zeros = sum(row[t] == 0 for t in days if t not in run)
+                chance = max(equal / (len(pairs) + 1), (zeros + 1) / (rest + 2))
+                chance = chance if zero else (equal + 1) / (len(pairs) + 2)
+                if rest * chance ** (len(run) - 1) < 1e-3:
+                    found.append((depot, run[0], run[-1], len(run)))
+            start = end
+    return found
+
+
+# --- silent depots ----------------------------------------------------------------------------------------------------
+
+
+def test_depots_without_a_reading_for_too_long_are_silent_the_longest_first() -> None:
+    last = dates("2024-02-29", "2024-02-16", "2024-02-15", "2024-02-01", "NaT", "NaT", "2024-02-01")
+    opened = dates("NaT", "NaT", "NaT", "NaT", "2024-01-01", "NaT", "NaT")
+    closed = dates("NaT", "NaT", "NaT", "2024-03-05", "NaT", "NaT", "2024-03-01")
+    found = silent_depots(last, opened, closed, np.datetime64("2024-03-01"), max_gap_days=14)
+    assert (found.depot.tolist(), found.days.tolist()) == ([4, 3, 2], [60, 29, 15])
+
+
+def test_a_depot_that_opens_later_is_not_silent() -> None:
+    none = dates("NaT")
+    assert len(silent_depots(none, dates("2024-04-01"), none, np.datetime64("2024-03-01"), max_gap_days=1)) == 0
+
+
+# --- thin days --------------------------------------------------------------------------------------------------------
+
+
+def test_a_day_that_came_for_less_than_half_of_the_depots_is_thin() -> None:
+    counts = lively(29, depots=10)
+    counts[:6, -1] = NAN
+    assert thin_day(counts, last_only(counts), thin_share=0.5) == ThinDay(28, 4, 10.0)
+    assert thin_day(counts, last_only(counts), thin_share=0.4) is None
+    counts[5, -1] = 3
+    assert thin_day(counts, last_only(counts), thin_share=0.5) is None
+
+
+def test_the_newest_day_of_a_first_load_is_judged_as_well() -> None:
+    counts = lively(60, depots=10)
+    counts[:6, -1] = NAN
+    assert thin_day(counts, np.isfinite(counts), thin_share=0.5) == ThinDay(59, 4, 10.0)
+
+
+def test_mondays_on_which_most_are_closed_and_have_no_row_are_not_thin() -> None:
+    counts = lively(36, depots=10)
+    counts[:8, 0::7] = NAN
+    assert thin_day(counts, last_only(counts), thin_share=0.5) is None
+    counts[8, -1] = NAN
+    assert thin_day(counts, last_only(counts), thin_share=0.51) == ThinDay(35, 1, 2.0)
+
+
+def test_a_day_after_one_that_few_had_is_measured_by_those_few() -> None:
+    counts = lively(36, depots=10)
+    counts[:6, -2:] = NAN
+    assert thin_day(counts, last_only(counts), thin_share=0.5) is None
+
+
+def test_depots_said_to_be_closed_count_as_come() -> None:
+    counts, closed = lively(29, depots=10), np.zeros((10, 29), bool)
+    counts[:6, -1] = NAN
+    closed[:2, -1] = True
+    assert thin_day(counts, last_only(counts), closed, thin_share=0.5) is None
+
+
+def test_a_day_that_the_history_holds_already_is_not_thin() -> None:
+    counts = lively(29, depots=10)
+    fresh = last_only(counts)
+    fresh[3:, -1] = False
+    assert thin_day(counts, fresh, thin_share=0.5) is None
+
+
+def test_a_feed_of_less_than_four_weeks_and_a_batch_without_news_have_no_thin_day() -> None:
+    counts = lively(28, depots=10)
+    counts[:9, -1] = NAN
+    assert thin_day(counts, last_only(counts), thin_share=0.5) is None
+    counts = lively(40, depots=3)
+    assert thin_day(counts, np.zeros(counts.shape, bool), thin_share=0.5) is None

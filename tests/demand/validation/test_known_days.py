@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from forecaster.config import Spec, load
+from forecaster.demand import readings
+from forecaster.demand.history import reading_versions
+from forecaster.demand.validation import batch as batches
+from forecaster.demand.validation import history_checks, known_days
+from forecaster.demand.validation.known_days import NEVER, Known, Told
+
+NAN = float("nan")
+NOW = datetime(2024, 3, 6, 8, 15, tzinfo=UTC)
+Row = tuple[str, int, float, int, int]  # depot, day, demand, open, recorded_at
+ROW = st.tuples(
+    st.sampled_from("ABC"),
+    st.sampled_from([100, 101, 103, 130]),
+    st.sampled_from([NAN, 0.0, 1.0]),
+    st.sampled_from([-1, 0, 1]),
+    st.sampled_from([10, 20]),
+)
+
+
+def rows_of(*rows: Row) -> pd.DataFrame:
+    columns = list(zip(*rows, strict=True)) or [()] * 5
+    return pd.DataFrame(
+        {
+            "depot_id": pd.Categorical(np.array(columns[0], object), sorted(set(columns[0]))),
+            "day": np.array(columns[1], np.int32),
+            "demand": np.array(columns[2], float),
+            "open": np.array(columns[3], np.int8),
+            "recorded_at": np.array(columns[4], np.int64),
+            "row": np.arange(len(rows), dtype=np.int64),
+            "source": pd.Categorical(["f"] * len(rows)),
+        }
+    )
+
+
+def known_of(rows: pd.DataFrame) -> Known:
+    days, count = np.unique(rows["day"], return_counts=True)
+    return Known(days, count, lambda first, last: rows[rows["day"].between(first, last)])
+
+
+def spec_of(folder: Path, *, declared: bool) -> Spec:
+    columns = "depot_id: depot, date: day, demand: orders" + (", recorded_at: at" if declared else "")
+    file = folder / "pipeline.yaml"
+    source = "source: {kind: csv, path: demand.csv}"
+    file.write_text(f"name: t\ntimezone: UTC\ndemand: {{{source}, columns: {{{columns}}}}}\n", "utf-8")
+    return load(file)
+
+
+@pytest.fixture(scope="module")
+def specs(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Spec]:
+    return {declared: spec_of(tmp_path_factory.mktemp("spec"), declared=declared) for declared in (True, False)}
+
+
+def in_stretches(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(known_days, "KEPT", 0)
+    monkeypatch.setattr(known_days, "STRETCH", most)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(ROW, max_size=8), st.lists(ROW, max_size=8), st.booleans(), st.sampled_from([1, 3, 100]))
+def test_stretch_by_stretch_the_same_is_new_as_at_once(
+    specs: dict[bool, Spec], given_rows: list[Row], before: list[Row], declared: bool, most: int
+) -> None:
+    spec = specs[declared]
+    settled = batches.settle(batches.Batch(rows_of(*given_rows), pd.DataFrame()), spec, NOW)
+    instant = int(pd.Timestamp(NOW).as_unit("us").asm8.astype(np.int64))
+    at_once = reading_versions.fresh(settled.taken, rows_of(*before), declared=declared, now=instant)
+    with pytest.MonkeyPatch.context() as patch:
+        in_stretches(patch, most)
+        seen = known_of(rows_of(*before))
+        found = batches.new(settled, seen, spec, NOW)
+    assert found.taken["row"].tolist() == settled.taken["row"][at_once.new].tolist()
+    assert found.taken["recorded_at"].tolist() == at_once.recorded_at[at_once.new].tolist()
+    assert found.unchanged == np.count_nonzero(~at_once.new)
+    whole = Told.of(rows_of(*before))
+    assert by_depot(seen.told) == by_depot(whole)
+
+
+def by_depot(told: Told) -> dict[str, tuple[int, int]]:
+    days = zip(told.counted.tolist(), told.heard.tolist(), strict=True)
+    return dict(zip(told.depots, days, strict=True))
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(ROW, min_size=1, max_size=8), st.lists(ROW, max_size=8), st.sampled_from([1, 3]))
+def test_the_grid_is_the_same_stretch_by_stretch(given_rows: list[Row], before: list[Row], most: int) -> None:
+    def grid() -> history_checks.Grid:
+        seen = known_of(rows_of(*before))
+        for _ in seen.stretches():
+            pass
+        return history_checks.grid(batches.Batch(rows_of(*given_rows), pd.DataFrame()), seen)
+
+    at_once = grid()
+    with pytest.MonkeyPatch.context() as patch:
+        in_stretches(patch, most)
+        found = grid()
+    assert found.depots.tolist() == at_once.depots.tolist()
+    for name in ("counts", "fresh", "closed", "row"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(at_once, name))
+
+
+def test_few_known_rows_are_read_once() -> None:
+    asked: list[tuple[int, int]] = []
+    rows = rows_of(("A", 100, 1.0, -1, 10), ("A", 101, 2.0, -1, 10))
+
+    def read(first: int, last: int) -> pd.DataFrame:
+        asked.append((first, last))
+        return rows
+
+    seen = Known(np.array([100, 101]), np.array([1, 1]), read)
+    assert [(first, last) for first, last, _ in seen.stretches()] == [(100, 101)]
+    assert [part["day"].tolist() for part in seen.between(101, 200)] == [[101]]
+    assert asked == [(100, 101)]
+
+
+def test_a_stretch_is_of_whole_days_and_of_so_many_rows_give_or_take_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_stretches(monkeypatch, 3)
+    rows = rows_of(*((depot, day, 1.0, -1, 10) for day in (100, 101, 102, 110) for depot in "AB"))
+    told = [(first, last, len(part)) for first, last, part in known_of(rows).stretches()]
+    assert sum(count for *_, count in told) == 8
+    assert all(one[1] < other[0] for one, other in pairwise(told))
+    assert max(count for *_, count in told) <= 4
+
+
+def test_a_depot_is_heard_of_by_its_counts_and_by_days_said_to_be_closed() -> None:
+    told = Told.of(
+        rows_of(("A", 100, 1.0, -1, 10), ("A", 103, NAN, 0, 10), ("A", 105, NAN, 1, 10), ("B", 7, NAN, 1, 1))
+    )
+    assert by_depot(told) == {"A": (100, 103), "B": (NEVER, NEVER)}
+
+
+def coded(*pieces: list[Any]) -> pa.Table:
+    kind = pa.dictionary(pa.int32(), pa.string())
+    words = [pa.array(piece, pa.string()).dictionary_encode() for piece in pieces]
+    return pa.table({"depot_id": pa.chunked_array(words, kind)})
+
+
+def test_ids_from_the_lake_share_the_categories_that_are_given() -> None:
+    given_ids = pd.Index(["D1", "D2", "D3"], dtype="str")
+    found = readings.from_table(coded(["D2", "D1"], ["D1", "D2"]), given_ids)["depot_id"]
+    assert found.tolist() == ["D2", "D1", "D1", "D2"]
+    assert found.cat.categories is given_ids
+    further = readings.from_table(coded(["D2"], ["D9", "D2"]), given_ids)["depot_id"]
+    assert further.tolist() == ["D2", "D9", "D2"]
+    assert further.cat.categories.tolist() == ["D1", "D2", "D3", "D9"]
+    assert readings.from_table(coded(["D2"], ["D9", "D2"]))["depot_id"].tolist() == ["D2", "D9", "D2"]

@@ -1,0 +1,190 @@
+"""What the sources beside the demand say, and what is odd about them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from forecaster.config import Spec, load
+from forecaster.core.panel import Finding
+from forecaster.demand.panel.events import EVENT
+from forecaster.demand.validation import reference_tables
+from forecaster.errors import SourceError, SpecError
+
+DEPOTS = "{source: {kind: csv, path: depots.csv}, columns: {timezone: zone}, static: [city, country, subdivision], "
+DEPOTS += "aliases: {source: {kind: csv, path: aliases.csv}}}"
+
+
+def spec_of(folder: Path, depots: str = DEPOTS, rules: str = "") -> Spec:
+    text = f"name: t\ntimezone: Europe/Berlin\ndemand: {{source: {{kind: csv, path: demand.csv}}{rules}}}\n"
+    text += f"depots: {depots}\ncalendar: {{country: DE, events: {{source: {{kind: csv, path: events.csv}}}}}}\n"
+    (folder / "pipeline.yaml").write_text(text, "utf-8")
+    return load(folder / "pipeline.yaml")
+
+
+def write(folder: Path, name: str, *lines: str) -> None:
+    (folder / f"{name}.csv").write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def events(folder: Path, *lines: str, known: pd.DataFrame | None = None, **other: Any) -> tuple[Any, list[Finding]]:
+    write(folder, "events", *lines)
+    findings: list[Finding] = []
+    return reference_tables.events(spec_of(folder), known, findings, **other), findings
+
+
+def test_an_event_of_one_row_and_old_columns_is_an_event_of_one_day(tmp_path: Path) -> None:
+    found, findings = events(tmp_path, "date,kind,name", "2024-03-05,promo,sale")
+    assert list(found.columns) == EVENT
+    assert found["date"].tolist() == [pd.Timestamp("2024-03-05")]
+    assert found[["depot_id", "city", "subdivision", "country"]].isna().all(axis=None)
+    assert not findings
+
+
+def test_events_and_depots_are_read_as_their_sources_write_them(tmp_path: Path) -> None:
+    german = "source: {kind: csv, path: %s.csv, delimiter: ;, date_format: '%%d.%%m.%%Y'}"
+    columns = "columns: {date: von, until: bis, kind: Aktion, name: Aktion, depot_id: Filiale}"
+    (tmp_path / "pipeline.yaml").write_text(
+        "name: t\ndemand: {source: {kind: csv, path: demand.csv}}\n"
+        f"depots: {{{german % 'depots'}, columns: {{depot_id: Filiale, opened: seit}}}}\n"
+        f"calendar: {{events: {{{german % 'events'}, {columns}}}}}\n",
+        "utf-8",
+    )
+    spec, findings = load(tmp_path / "pipeline.yaml"), list[Finding]()
+    write(tmp_path, "depots", "Filiale;seit", "A;05.03.2024", "B;", "C;2024-03-05")
+    write(tmp_path, "events", "von;bis;Aktion;Filiale", "28.02.2024;01.03.2024;Prospekt;A", "02.03.2024;;Prospekt;X")
+    depots = reference_tables.depots(spec, findings)
+    assert depots["opened"].tolist() == [pd.Timestamp("2024-03-05"), pd.NaT, pd.NaT]
+    found = reference_tables.events(spec, depots, findings)
+    assert [str(day.date()) for day in found["date"]] == ["2024-02-28", "2024-02-29", "2024-03-01", "2024-03-02"]
+    assert set(found["kind"]) == set(found["name"]) == {"Prospekt"}
+    assert [finding.message for finding in findings] == [
+        "depots.csv:4: column 'seit': found '2024-03-05', wanted a date such as 05.03.2024, or nothing; taken as "
+        "nothing",
+        "events.csv:3: column 'Filiale': found 'X', wanted a depot_id of the depots source; it concerns no depot",
+    ]
+
+
+def test_a_declared_column_of_events_has_to_be_there(tmp_path: Path) -> None:
+    write(tmp_path, "events", "date,kind,name", "2024-03-05,promo,sale")
+    events = "{source: {kind: csv, path: events.csv}, columns: {until: bis}}"
+    (tmp_path / "pipeline.yaml").write_text(
+        f"name: t\ndemand: {{source: {{kind: csv, path: demand.csv}}}}\ncalendar: {{events: {events}}}\n", "utf-8"
+    )
+    with pytest.raises(SourceError, match="found columns date, kind, name; wanted 'bis'"):
+        reference_tables.events(load(tmp_path / "pipeline.yaml"), None, [])
+
+
+def test_until_is_the_last_day_and_leap_days_count(tmp_path: Path) -> None:
+    found, findings = events(
+        tmp_path,
+        "date,until,kind,name,subdivision",
+        "2024-02-28,2024-03-01,school_holiday,break,BB",
+        "2024-02-28,,promo,one day,",
+        "2024-02-28,2024-02-28,promo,one day,",
+    )
+    assert not findings
+    days = [str(day.date()) for day in found["date"]]
+    assert days == ["2024-02-28", "2024-02-29", "2024-03-01", "2024-02-28"]
+    assert found["kind"].tolist() == ["school_holiday"] * 3 + ["promo"]
+    assert found["subdivision"].fillna("").tolist() == ["BB"] * 3 + [""]
+    assert found["date"].dtype == "datetime64[s]"
+
+
+@pytest.mark.parametrize(
+    ("until", "days"),
+    [("2024-03-04", 0), ("soon", 0), ("2025-04-08", 400), ("2025-04-09", 0)],  # 5 March 2024 is the first of 400
+)
+def test_an_event_that_ends_before_it_begins_or_never_is_left_out(tmp_path: Path, until: str, days: int) -> None:
+    found, findings = events(tmp_path, "date,until,kind,name", f"2024-03-05,{until},promo,sale")
+    assert len(found) == days
+    if not days:
+        (finding,) = findings
+        assert (finding.rule, finding.severity, finding.count) == ("event_form", "warn", 1)
+        assert finding.message == (
+            f"events.csv:2: column 'until': found '{until}', wanted a last day on or after its date, at most 400 days "
+            "in all; the row is left out"
+        )
+
+
+KNOWN = pd.DataFrame(
+    {
+        "depot_id": ["A", "B"],
+        "city": ["Ulm", "Nice"],
+        "country": ["", "FR"],
+        "subdivision": ["BW", ""],
+    }
+)
+
+
+def test_an_event_whom_no_depot_fits_is_a_finding_of_the_part_that_is_wrong(tmp_path: Path) -> None:
+    found, findings = events(
+        tmp_path,
+        "date,kind,name,depot_id,city,subdivision,country",
+        "2024-03-05,promo,1,A,,,DE",
+        "2024-03-05,promo,2,,Ulm,BW,",
+        "2024-03-05,promo,3,,Rome,BW,",
+        "2024-03-05,promo,4,,Ulm,,FR",
+        "2024-03-05,promo,5,,,,GB",
+        "2024-03-05,promo,6,C,,,",
+        "2024-03-05,promo,7,old,,,",
+        known=KNOWN,
+        former=["old"],
+    )
+    assert len(found) == 7
+    assert [(finding.rule, finding.count, finding.message.partition(", wanted")[0]) for finding in findings] == [
+        ("event_place", 1, "events.csv:7: column 'depot_id': found 'C'"),
+        ("event_place", 2, "events.csv:4: column 'city': found 'Rome'"),  # and Ulm, which is not in France
+        ("event_place", 1, "events.csv:6: column 'country': found 'GB'"),
+    ]
+
+
+def test_a_zone_that_there_is_not_is_a_finding_and_nothing(tmp_path: Path) -> None:
+    write(tmp_path, "depots", "depot_id,zone,city,country,subdivision", "A,Asia/Tokyo,,,", "B,,,,", "C,Asia/Tokio,,,")
+    findings: list[Finding] = []
+    found = reference_tables.depots(spec_of(tmp_path), findings)
+    assert found["timezone"].isna().tolist() == [False, True, True]
+    assert found["timezone"][0] == "Asia/Tokyo"
+    (finding,) = findings
+    assert (finding.severity, finding.count) == ("warn", 1)
+    assert finding.message.startswith("depots.csv:4: column 'zone': found 'Asia/Tokio', wanted a time zone such as")
+    without = "{source: {kind: csv, path: depots.csv}}"
+    assert reference_tables.depots(spec_of(tmp_path, without), findings)["timezone"].isna().all()
+    with pytest.raises(SpecError, match="has a column 'timezone' of its own"):
+        reference_tables.depots(
+            spec_of(tmp_path, "{source: {kind: csv, path: depots.csv}, static: [timezone]}"), findings
+        )
+
+
+def test_aliases_are_followed_and_the_odd_ones_told_of(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "aliases",
+        "alias,depot_id",
+        "a,b",
+        "b,c",
+        " a , b ",  # again
+        "d,d",
+        "e,",
+        "f,g",
+        "f,h",
+        "x,y",
+        "y,x",
+    )
+    findings: list[Finding] = []
+    found = reference_tables.aliases(spec_of(tmp_path), findings)
+    assert found.to_numpy().tolist() == [["a", "c"], ["b", "c"]]
+    assert [(finding.rule, finding.count, finding.message.partition(": column")[0]) for finding in findings] == [
+        ("alias_form", 2, "aliases.csv:5"),
+        ("alias_form", 2, "aliases.csv:7"),
+        ("alias_form", 2, "aliases.csv:9"),
+    ]
+
+
+def test_what_the_pipeline_file_declares_decides_how_severe_an_odd_row_is(tmp_path: Path) -> None:
+    write(tmp_path, "aliases", "alias,depot_id", "a,a")
+    findings: list[Finding] = []
+    reference_tables.aliases(spec_of(tmp_path, rules=", rules: {severity: {alias_form: stop}}"), findings)
+    assert findings[0].severity == "stop"

@@ -1,0 +1,90 @@
+"""Intervals that follow a model's own errors, known by each cutoff and not a day earlier."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+from forecaster.core.panel import Floats, Forecast, Panel
+from forecaster.evaluation import backtest, calibration
+from forecaster.evaluation.rolling_calibration import Rolling
+from tests import panels
+
+LEVELS = (0.1, 0.5, 0.9)
+DAYS, HELD_OUT = 140, 56
+
+
+def fleet(noise: float = 0.3) -> Panel:
+    """Thirty depots about a hundred orders, log-normal."""
+    given, random = panels.panel(30, DAYS, 7), np.random.default_rng(0)
+    counts = np.expm1(np.log(101) + noise * random.normal(size=given.demand.shape)).astype(np.float32)
+    return replace(given, demand=counts, open=np.ones_like(given.open))
+
+
+def narrow(panel: Panel) -> Forecast:
+    """The right median, and a third of the distances that would hold four fifths."""
+    reach = 1.2816 * 0.1 * np.array([-1, 0, 1])
+    said = np.tile(np.expm1(np.log(101) + reach), (len(panel.depot_ids), panel.horizon, 1)).astype(np.float32)
+    open_ = panel.open[:, panel.history :]
+    return Forecast(panel.depot_ids, panel.cutoff, panel.target_dates, LEVELS, said, open_)
+
+
+def widths(said: Forecast) -> Floats:
+    log = np.log1p(said.quantiles)
+    found: Floats = (log[..., 2] - log[..., 0]) / (2 * 1.2816 * 0.3)
+    return found
+
+
+def test_intervals_that_were_too_narrow_widen_with_what_came_and_hold_what_they_promise() -> None:
+    panel = fleet()
+    at = backtest.cutoffs(panel, HELD_OUT)
+    rolling = Rolling(narrow)
+    folds = backtest.folds(rolling, panel, at)
+    assert widths(folds[0].forecast).mean() == pytest.approx(1 / 3, rel=0.01)  # nothing is known yet
+    np.testing.assert_allclose([widths(f.forecast).mean() for f in folds[1:]], 1, atol=0.15)
+    for fold in folds:
+        np.testing.assert_array_equal(fold.forecast.median, narrow(panel.at(fold.forecast.cutoff)).median)
+    last = calibration.stretched(narrow(panel), rolling.factors(panel))
+    assert widths(last).mean() == pytest.approx(1, abs=0.08)
+
+
+def test_a_cutoff_knows_what_came_until_then_and_nothing_after_it() -> None:
+    """Cutoffs a day apart: of yesterday's forecast one day has come. What comes later may be anything."""
+    panel = fleet()
+    at = backtest.cutoffs(panel, 21, every=1)
+    place = panel.days.tolist().index(at[9])
+    mad = replace(panel, demand=np.where(np.arange(DAYS) > place, np.float32(9e6), panel.demand))
+    calm, wild = (backtest.folds(Rolling(narrow), given, at) for given in (panel, mad))
+    for one, other in list(zip(calm, wild, strict=True))[:10]:
+        np.testing.assert_array_equal(one.forecast.quantiles, other.forecast.quantiles)
+    assert widths(wild[12].forecast).mean() > 1.5 * widths(calm[12].forecast).mean()
+
+
+def test_what_was_said_before_the_first_cutoff_counts_from_the_beginning() -> None:
+    panel = fleet()
+    at = backtest.cutoffs(panel, HELD_OUT)
+    earlier = [narrow(panel.at(at[0] - timedelta(days=7 * weeks))) for weeks in (1, 2, 3, 4)]
+    assert widths(Rolling(narrow, earlier)(panel.at(at[0]))).mean() == pytest.approx(1, abs=0.1)
+
+
+def test_days_that_were_closed_tell_nothing() -> None:
+    panel = fleet()
+    at = backtest.cutoffs(panel, HELD_OUT)
+    shut = replace(panel, open=np.arange(DAYS + 7)[None] < DAYS - HELD_OUT + np.zeros((30, 1)))
+    for fold in backtest.folds(Rolling(narrow), shut, at):
+        assert widths(fold.forecast).mean() == pytest.approx(1 / 3, rel=0.01)
+
+
+def test_a_stretched_forecast_keeps_its_median_its_order_and_its_zeros() -> None:
+    said = np.float32([[[0, 0, 0], [5, 10, 30], [8, 9, 9.5]]])
+    days = tuple(panels.panel(1, 20, 3).target_dates)
+    before = Forecast(("A",), panels.panel(1, 20, 3).cutoff, days, LEVELS, said, np.array([[False, True, True]]))
+    found = calibration.stretched(before, np.float32([[2, 1, 2], [30, 1, 0.5], [0.3, 1, 1]])).quantiles
+    np.testing.assert_array_equal(found[..., 1], said[..., 1])
+    np.testing.assert_array_equal(found[0, 0], 0)
+    assert found[0, 1, 0] == 0  # so far down that it would be negative
+    assert found[0, 1, 2] == pytest.approx(np.sqrt(11 * 31) - 1, rel=1e-6)
+    assert found[0, 2].tolist() == pytest.approx([np.expm1(np.log(10) + 0.3 * np.log(9 / 10)), 9, 9.5], rel=1e-6)

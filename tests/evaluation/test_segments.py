@@ -1,0 +1,57 @@
+"""The whole's metrics are found again in its parts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+
+import numpy as np
+import pytest
+
+from forecaster.core.panel import Panel, Scores
+from forecaster.evaluation import segments
+from forecaster.evaluation.backtest import run
+from forecaster.serving.fallback import seasonal_naive
+from tests import panels
+
+
+def judged(panel: Panel) -> Scores:
+    return run({"naive": lambda before: seasonal_naive(before, panels.LEVELS)}, panel, 28)["naive"]
+
+
+def given() -> Panel:
+    return replace(panels.panel(4, 120, 7), attributes={"city": ("Ulm", "Bonn", "Ulm", "")})
+
+
+def test_each_part_has_all_scored_days_once_in_the_order_that_people_read() -> None:
+    panel = given()
+    scores = judged(panel)
+    found = segments.parts(scores, panel)
+    assert list(found) == list(segments.PARTS)
+    assert list(found["city"]) == ["Bonn", "Ulm"]
+    assert list(found["days ahead"]) == [str(step) for step in range(1, 8)]
+    assert list(found["weekday"])[:2] == ["Monday", "Tuesday"]
+    for part in ("days ahead", "weekday", "kind of day"):
+        assert sum(metrics["days"] for metrics in found[part].values()) == scores.metrics["days"]
+    assert found["city"]["Ulm"]["days"] == 56
+
+
+def test_parts_by_hand() -> None:
+    """Two depots in two cities; the forecast says 10 always; Monday the 8th is the holiday of the second."""
+    quantiles = np.full((2, 2, 3), 10.0)
+    panel = replace(panels.bare(np.full((2, 9), 10.0), horizon=2), attributes={"city": ("A", "B")})
+    calendar = np.zeros((2, 11, 1), np.float32)
+    calendar[1, 7] = 1
+    panel = replace(panel, calendar=calendar, calendar_group=np.int32([0, 1]), calendar_names=("holiday",))
+    fold = panels.fold(quantiles, [[8, 10], [5, 20]], cutoff=date(2024, 1, 7))
+    found = segments.parts(Scores("m", (fold,), {}, panels.scale([1.0, 1.0])), panel)
+    assert found["kind of day"]["holiday"]["wape"] == pytest.approx(1)
+    assert found["kind of day"]["other day"]["wape"] == pytest.approx(12 / 38)
+    assert found["city"]["A"]["bias"] == pytest.approx(2 / 18)
+    assert found["weekday"]["Tuesday"]["mae"] == pytest.approx(5)
+    assert segments.depots(Scores("m", (fold,), {}, panels.scale([1.0, 1.0])), panel)["D1"]["mae"] == pytest.approx(7.5)
+
+
+def test_a_part_that_says_what_the_whole_says_is_left_out() -> None:
+    panel = panels.panel(2, 60, 7)
+    assert "city" not in segments.parts(judged(panel), panel)

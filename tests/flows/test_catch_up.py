@@ -1,0 +1,121 @@
+"""Past dates and missed nights: as of each date, into the archive, and the page stays as it is."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from flows import catch_up, lines, start, steps
+from flows.night import Night
+from forecaster.config import load
+from forecaster.errors import SpecError, TrainingError
+from forecaster.lake import Lake
+from forecaster.ledger.store import Ledger
+from tests.flows.tiny import LAST, NIGHT, pipeline
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A pipeline whose readings are in the lake and whose last night is on the page."""
+    file = pipeline(tmp_path)
+    night = Night.begin(str(file), NIGHT, kind="refresh")
+    night.run(lambda: lines.predict_only(night, steps))
+    return file
+
+
+def cutoffs(file: Path) -> dict[str, set[str]]:
+    """Run → the cutoffs of what it put into the archive."""
+    found: dict[str, set[str]] = {}
+    for row in Lake(load(file).lake_url).read("forecasts", columns=["run_id", "cutoff"]).to_pylist():
+        found.setdefault(row["run_id"], set()).add(str(row["cutoff"]))
+    return found
+
+
+def test_past_dates_are_forecast_oldest_first_as_they_were_known_and_only_once(file: Path) -> None:
+    first, last = LAST - timedelta(days=2), LAST
+    done = catch_up.past(str(file), str(first), str(last), steps, trains=False, again=False)
+    assert [night.as_of.date() for night in done] == [first, first + timedelta(days=1), last]
+    kept = cutoffs(file)
+    assert [kept[night.run_id] for night in done] == [{str(night.as_of.date() - timedelta(days=1))} for night in done]
+    with Ledger.open_reader(load(file).ledger_url) as ledger:
+        head = ledger.current("tiny")
+        runs = {run.run_id: run for run in ledger.runs()}
+    assert head is not None
+    assert head.publication_id == 1  # the page shows what it showed
+    assert {(runs[night.run_id].kind, runs[night.run_id].tier) for night in done} == {("backfill", "fallback")}
+    assert catch_up.past(str(file), str(first), str(last), steps, trains=False, again=False) == []
+    assert len(catch_up.past(str(file), str(last), str(last), steps, trains=False, again=True)) == 1
+
+
+def test_the_command_says_what_it_leaves_out(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert start.backfill(file, load(file), LAST - timedelta(days=1), LAST, plain=True) == 3
+    assert "nights to forecast: 2\n" in capsys.readouterr().err
+    assert start.backfill(file, load(file), LAST - timedelta(days=1), LAST, plain=True) == 0
+    told = "nights to forecast: 0; 2 have forecasts already, which --again makes anew\n"
+    assert capsys.readouterr().err == told
+
+
+@pytest.mark.parametrize("admitted", [True, False, None])
+def test_with_training_a_past_date_is_forecast_by_a_model_of_its_own_where_the_gate_lets_it(
+    tmp_path: Path, admitted: bool | None
+) -> None:
+    """The line with stages that do nothing; there is none to promote with. None: no model could be made."""
+
+    def train(*_: Any) -> str:
+        if admitted is None:
+            raise TrainingError("it diverged")
+        return "candidate"
+
+    def archive(night: Night, exported: Any) -> None:
+        archived.append((night.as_of.date(), exported))
+        night.exit_code = 0
+
+    archived: list[tuple[date, Any]] = []
+    made = {"panel": lambda *_: (None, None), "backtest": lambda *_: ("candidate", {}), "export": lambda *_: "a bundle"}
+    gate = {"gate": lambda *_: SimpleNamespace(admitted=admitted)}
+    by = SimpleNamespace(**made, **gate, train=train, archive=archive)
+    first = LAST - timedelta(days=1)
+    done = catch_up.past(str(pipeline(tmp_path)), str(first), str(LAST), by, trains=True, again=False)
+    assert archived == [(day, "a bundle" if admitted else None) for day in (first, LAST)]
+    told = "no model could be made as of that date: it diverged" if admitted is None else None
+    assert [night.message for night in done] == [told, told]
+
+
+def test_a_past_date_from_before_the_data_is_told_and_the_others_go_on(file: Path) -> None:
+    done = catch_up.past(str(file), "2025-12-31", "2026-01-03", steps, trains=False, again=False)
+    assert [night.outcome for night in done][:2] == ["no_data", "no_data"]
+    assert done[-1].outcome == "degraded"
+
+
+def test_while_another_run_is_at_work_past_dates_wait(file: Path) -> None:
+    other = Night.begin(str(file))
+    done = catch_up.past(str(file), str(LAST - timedelta(days=1)), str(LAST), steps, trains=False, again=False)
+    assert [night.outcome for night in done] == ["busy"]
+    assert other.outcome == "running"
+
+
+def test_days_without_a_night_are_refused(file: Path) -> None:
+    ahead = date.today() + timedelta(days=30)
+    with pytest.raises(SpecError, match="no night is scheduled"):
+        catch_up.past(str(file), str(ahead), str(ahead), steps, trains=False, again=False)
+
+
+def test_after_an_outage_the_missed_nights_are_made_up_for_the_newest_first_and_capped(tmp_path: Path) -> None:
+    file = pipeline(tmp_path, "schedule: {catch_up: 3}\n")
+    spec, now = load(file), datetime.now(UTC)
+    night = Night.begin(str(file), NIGHT, kind="refresh")
+    night.run(lambda: lines.predict_only(night, steps))
+    with Ledger.open(spec.ledger_url) as ledger:
+        long_ago = now - timedelta(days=10)
+        ledger.start_run("long-ago", pipeline="tiny", as_of=long_ago, spec_digest=spec.digest)
+        ledger.finish_run("long-ago", "published", 0)
+    due = catch_up.missing(str(file))
+    assert len(due) == 4
+    done = catch_up.older(str(file), steps)
+    assert [each.as_of for each in done] == due[1:]
+    assert [each.as_of for each in done] == sorted((each.as_of for each in done), reverse=True)
+    assert catch_up.missing(str(file)) == due[:1]  # tonight's own is not made up for, but run

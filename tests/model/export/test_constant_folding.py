@@ -1,0 +1,38 @@
+"""A folded graph is a smaller one that says the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+
+from forecaster.model.export.constant_folding import folded
+from forecaster.serving import onnx_checks
+from forecaster.serving.predict import session
+
+TWICE = """
+<ir_version: 10, opset_import: ["" : 21]>
+small (float[depots, 3] demand) => (float[depots, 3] quantiles)
+<float two = {2}, float three = {3}>
+{
+    six = Mul(two, three)
+    once = Mul(demand, six)
+    again = Mul(demand, six)
+    quantiles = Add(once, again)
+}
+"""
+
+
+def test_constants_are_computed_and_what_stands_twice_stands_once() -> None:
+    found = folded(onnx.parser.parse_model(TWICE))
+    onnx.checker.check_model(found, full_check=True)
+    assert [node.op_type for node in found.graph.node] == ["Mul", "Add"]
+    for depots in (1, 5):
+        demand = np.arange(3 * depots, dtype=np.float32).reshape(depots, 3)
+        [said] = session(found.SerializeToString()).run(None, {"demand": demand})
+        np.testing.assert_array_equal(said, 12 * demand)
+
+
+def test_a_folded_graph_asks_for_no_operators_but_onnx_s_own() -> None:
+    found = folded(onnx.parser.parse_model(TWICE))
+    assert [(each.domain, each.version) for each in found.opset_import] == [("", 21)]
+    onnx_checks.inspect(found.SerializeToString())

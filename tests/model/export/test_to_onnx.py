@@ -1,0 +1,155 @@
+"""The exported file says what the trained model says, or there is no file."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from forecaster.core.panel import Candidate, Panel
+from forecaster.errors import ExportError
+from forecaster.model.export import to_onnx
+from forecaster.model.network import encoder_decoder
+from forecaster.model.network.features import LOOKBACK
+from tests import panels
+
+
+def run(graph: bytes, panel: Panel, depots: int | None = None) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    used = {node.name for node in session.get_inputs()}
+    return session.run(None, {name: x[:depots] for name, x in panel.window(LOOKBACK).items() if name in used})[0]
+
+
+def plain_panel() -> Panel:
+    return panels.panel(2, 60, covariates=(), statics={})
+
+
+@cache
+def plain() -> Candidate:
+    """Untrained, of one member, without covariates and statics."""
+    shape = encoder_decoder.Architecture(1, 4, panels.LEVELS, 3, 0, len(panels.CALENDAR), ())
+    members = jax.tree.map(lambda leaf: np.asarray(leaf)[None], encoder_decoder.initial(shape, jax.random.key(0)))
+    constants = {"mean": np.float32(4.0), "spread": np.float32(1.0), "yearly": np.float32(1)}
+    constants["calendar"] = np.ones(len(panels.CALENDAR), np.float32)
+    parameters = {
+        "members": members,
+        "constants": constants,
+        "blend": {"members": np.ones(1, np.float32), "anchor": np.float32(0)},
+        "calibration": np.ones((3, 3), np.float32),
+    }
+    encoding = plain_panel().encoding
+    return Candidate(parameters, shape.to_json(), encoding, panels.CALENDAR, panels.LEVELS, 3, {"seconds": 1.0})
+
+
+@cache
+def plain_graph() -> bytes:
+    return to_onnx.to_graph(plain())
+
+
+def test_onnx_says_what_jax_says_for_any_number_of_depots() -> None:
+    panel = panels.panel(200)
+    wanted = to_onnx.forecaster(panels.candidate())(panel).quantiles
+    for depots in (1, 3, 200):
+        found = run(panels.graph(), panel, depots)
+        assert found.shape == (depots, 3, 3)
+        np.testing.assert_allclose(found, wanted[:depots], rtol=1e-4)
+
+
+def test_gaps_and_closed_days_survive_the_export() -> None:
+    panel = panels.panel()
+    demand, open_ = np.array(panel.demand), np.array(panel.open)
+    demand[0, ::3], demand[1], open_[2, -2] = np.nan, np.nan, False
+    odd = replace(panel, demand=demand, open=open_)
+    wanted = to_onnx.on_arrays(panels.candidate())(odd.window(LOOKBACK))
+    assert not wanted[2, 1].any()
+    np.testing.assert_allclose(run(panels.graph(), odd), wanted, rtol=1e-4)
+
+
+def test_the_graph_names_its_inputs_and_leaves_the_number_of_depots_open() -> None:
+    graph = onnx.load_model_from_string(panels.graph()).graph
+    shapes = {
+        node.name: [size.dim_param or size.dim_value for size in node.type.tensor_type.shape.dim]
+        for node in graph.input
+    }
+    depots = shapes["demand"][0]
+    assert isinstance(depots, str)
+    ahead = LOOKBACK + 3
+    assert shapes == {
+        "demand": [depots, LOOKBACK],
+        "open": [depots, ahead],
+        "covariates": [depots, ahead, 1],
+        "calendar": [depots, ahead, 6],
+        "statics": [depots, 2],
+    }
+    assert [node.name for node in graph.output] == ["quantiles"]
+
+
+def test_the_same_candidate_gives_the_same_bytes() -> None:
+    assert to_onnx.to_graph(plain()) == plain_graph()
+
+
+def test_the_first_graph_of_a_process_is_like_the_next_and_takes_no_more_of_the_exporter_than_it_needs() -> None:
+    code = (
+        "import sys; from tests.model.export import test_to_onnx as tests\n"
+        "print(tests.export.to_graph(tests.plain()) == tests.plain_graph(), 'jax2onnx.plugins.examples' in sys.modules)"
+    )
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.stdout.split() == ["True", "False"], done.stderr
+
+
+def test_a_pipeline_without_covariates_and_statics_exports_as_well() -> None:
+    np.testing.assert_allclose(
+        run(plain_graph(), plain_panel()), to_onnx.forecaster(plain())(plain_panel()).quantiles, rtol=1e-4
+    )
+
+
+def test_what_cannot_be_exported_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise KeyError("no plugin for 'sort'")
+
+    monkeypatch.setattr(to_onnx, "to_onnx", broken)
+    with pytest.raises(ExportError, match=r"the model cannot be exported: KeyError: .*no plugin for 'sort'"):
+        to_onnx.to_graph(plain())
+
+
+def test_weights_are_named_by_their_path() -> None:
+    found = to_onnx.weights(panels.candidate())
+    assert found["members.cells.0.dense_h.kernel"].shape == (2, 8, 24)
+    assert found["constants.mean"].shape == ()
+    assert {"calibration", "members.embeddings.1.embedding", "members.out.bias"} <= set(found)
+    total = sum(leaf.size for leaf in jax.tree.leaves(dict(panels.candidate().parameters)))
+    assert sum(array.size for array in found.values()) == total
+
+
+def test_a_manifest_holds_nothing_that_differs_between_equal_trainings() -> None:
+    one = panels.candidate()
+    slower = replace(one, summary={**one.summary, "seconds": 9e9, "compile_misses": 77, "depot_days_a_second": 0.1})
+    assert to_onnx.about(one) == to_onnx.about(slower)
+    about = to_onnx.about(one)
+    assert about["inputs"] == ["demand", "open", "covariates", "calendar", "statics"]
+    assert about["lookback"] == LOOKBACK
+    assert about["training"]["epochs"] == 20
+
+
+def test_what_calibration_reversed_is_put_in_order_as_it_is_when_serving() -> None:
+    shape = encoder_decoder.Architecture(1, 4, (0.1, 0.4, 0.5, 0.6, 0.9), 3, 0, len(panels.CALENDAR), ())
+    members = jax.tree.map(lambda leaf: np.asarray(leaf)[None], encoder_decoder.initial(shape, jax.random.key(0)))
+    factors = np.float32([[0.3, 5.0, 1.0, 5.0, 0.3]] * 3)
+    parameters = {**plain().parameters, "members": members, "calibration": factors}
+    odd = replace(plain(), parameters=parameters, architecture=shape.to_json(), levels=shape.levels)
+    said = to_onnx.forecaster(odd)(plain_panel()).quantiles
+    assert (np.diff(said, axis=-1) >= 0).all()

@@ -1,0 +1,286 @@
+"""Checkpoints: the same bits come back, or nothing, or an error with the damaged file's name."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from forecaster.errors import CheckpointError
+from forecaster.model.fitting.checkpoints import Checkpoints
+
+ROOT = Path(__file__).parents[2]
+HISTORY = [{"number": 1, "loss": 0.1 + 0.2, "seconds": 1e-9}, {"number": 2, "loss": float("inf"), "seconds": 2.0}]
+
+
+class State(NamedTuple):
+    parameters: Any
+    optimizer: Any
+    key: Any
+    best_loss: Any
+
+
+def state(seed: int = 0) -> State:
+    """What a trainer carries: nested containers, empty ones too, keys, numbers that are none, arrays with nothing."""
+    drawn = jax.random.normal(jax.random.key(seed), (3, 4))
+    return State(
+        parameters={"gru": {"w": drawn, "half": drawn.astype(jnp.bfloat16)}, "none": jnp.zeros((0, 4))},
+        optimizer=((), (jnp.int32(seed), {"mu": -drawn})),
+        key=jax.random.split(jax.random.key(seed), 3),
+        best_loss=jnp.array([jnp.nan, jnp.inf, -0.0]),
+    )
+
+
+def bits(tree: Any) -> list[tuple[str, str, bytes]]:
+    """Path, dtype and bytes of each leaf."""
+    told = []
+    for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
+        plain = jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+        told.append((jax.tree_util.keystr(path), str(leaf.dtype), np.asarray(plain).tobytes()))
+    return told
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the checkpoints of epochs 1 and 2, for tests to copy."""
+    folder = tmp_path_factory.mktemp("checkpoints")
+    for number in (1, 2):
+        Checkpoints(folder, "p").save(number, state(number), HISTORY[:number])
+    return folder
+
+
+@pytest.fixture
+def kept(written: Path, tmp_path: Path) -> Checkpoints:
+    return Checkpoints(Path(shutil.copytree(written, tmp_path / "own")), "p")
+
+
+def test_what_is_saved_comes_back_bit_by_bit(kept: Checkpoints) -> None:
+    saved = kept.latest(state())
+    assert saved is not None
+    assert (saved.number, saved.history) == (2, HISTORY)
+    assert isinstance(saved.state, State)
+    assert bits(saved.state) == bits(state(2))
+    drawn = [jax.random.normal(each.key[0], (2,)) for each in (saved.state, state(2))]
+    assert jnp.array_equal(*drawn)
+    # As free as a fresh state: the compiled epoch is the same for both.
+    assert not any(leaf.committed for leaf in jax.tree.leaves(saved.state))
+    assert jax.eval_shape(lambda: saved.state) == jax.eval_shape(state)
+
+
+def test_without_a_checkpoint_there_is_none(tmp_path: Path) -> None:
+    assert Checkpoints(tmp_path / "absent", "p").latest(state()) is None
+
+
+def test_the_last_two_are_kept_and_saving_an_epoch_again_replaces_it(kept: Checkpoints) -> None:
+    kept.save(5, state(5), HISTORY)
+    assert sorted(os.listdir(kept.folder)) == ["2", "5"]
+    kept.save(5, state(6), [])
+    assert sorted(os.listdir(kept.folder)) == ["2", "5"]
+    assert (saved := kept.latest(state())) is not None
+    assert (bits(saved.state), saved.history) == (bits(state(6)), [])
+
+
+def test_a_training_that_started_over_is_not_mistaken_for_the_one_before(kept: Checkpoints) -> None:
+    kept.save(1, state(7), [])
+    assert (saved := kept.latest(state())) is not None
+    assert (saved.number, bits(saved.state)) == (1, bits(state(7)))
+
+
+def test_a_checkpoint_for_another_purpose_is_as_good_as_none(kept: Checkpoints) -> None:
+    other = Checkpoints(kept.folder, "other")
+    assert other.latest(state()) is None
+    other.save(3, state(3), [])
+    assert kept.latest(state()) is not None, "the one before, which is still there"
+    assert (saved := other.latest(state())) is not None
+    assert saved.number == 3
+
+
+def test_clear_leaves_nothing_of_ours_and_all_of_others(kept: Checkpoints) -> None:
+    (kept.folder / "notes.txt").write_text("mine")
+    (kept.folder / "3").mkdir()
+    kept.clear()
+    assert os.listdir(kept.folder) == ["notes.txt"]
+
+
+def test_a_flipped_byte_in_any_file_is_refused_by_name(kept: Checkpoints) -> None:
+    files = sorted(each for each in (kept.folder / "2").rglob("*") if each.is_file())
+    assert {"manifest.json", "about.json", "_METADATA", "manifest.ocdbt"} <= {each.name for each in files}
+    for file in files:
+        whole = file.read_bytes()
+        for place in {0, len(whole) // 2, len(whole) - 1}:
+            file.write_bytes(whole[:place] + bytes([whole[place] ^ 0x20]) + whole[place + 1 :])
+            with pytest.raises(CheckpointError, match=r"damaged: found .+, wanted .+; start over") as refused:
+                kept.latest(state())
+            assert str(file) in str(refused.value)
+        file.write_bytes(whole)
+    assert kept.latest(state()) is not None
+
+
+def test_a_truncated_missing_or_additional_file_is_refused_by_name(kept: Checkpoints) -> None:
+    arrays = kept.folder / "2" / "arrays"
+    largest = max((each for each in arrays.rglob("*") if each.is_file()), key=lambda each: each.stat().st_size)
+    whole = largest.read_bytes()
+    largest.write_bytes(whole[:-1])
+    with pytest.raises(CheckpointError, match=f"{largest.name} is damaged: found sha256 .+, wanted sha256"):
+        kept.latest(state())
+    largest.unlink()
+    with pytest.raises(CheckpointError, match=f"{largest.name} is damaged: found no such file, wanted sha256"):
+        kept.latest(state())
+    largest.write_bytes(whole)
+    (arrays / "more").write_bytes(b"")
+    with pytest.raises(CheckpointError, match=r"more is damaged: found sha256 .+, wanted no such file"):
+        kept.latest(state())
+
+
+def test_a_manifest_that_is_rewritten_or_lies_elsewhere_is_refused(kept: Checkpoints) -> None:
+    manifest = kept.folder / "2" / "manifest.json"
+    told = json.loads(manifest.read_text())
+    told["content"]["files"].popitem()
+    manifest.write_text(json.dumps(told))
+    with pytest.raises(CheckpointError, match=r"manifest\.json is damaged"):
+        kept.latest(state())
+    shutil.rmtree(kept.folder / "2")
+    (kept.folder / "1").rename(kept.folder / "4")
+    with pytest.raises(CheckpointError, match="4 holds epoch 1, wanted 4"):
+        kept.latest(state())
+
+
+def test_another_tree_dtype_shape_or_kind_of_key_is_refused_with_both(kept: Checkpoints) -> None:
+    like = state()
+    for changed, complaint in [
+        (like._replace(best_loss=jnp.zeros(4)), r"holds \.best_loss float32\[3\], wanted \.best_loss float32\[4\]"),
+        (like._replace(best_loss=jnp.zeros(3, jnp.int32)), r"wanted \.best_loss int32\[3\]"),
+        (like._replace(parameters={"gru": like.parameters["gru"]}), r"holds \.parameters\['none'\] .+ architecture"),
+        (like._replace(key=jax.random.split(jax.random.key(0, impl="rbg"), 3)), r"holds \.key key<fry>.+key<rbg>"),
+        ((like, jnp.zeros(1)), "holds .+, wanted .+; start over"),
+    ]:
+        with pytest.raises(CheckpointError, match=complaint):
+            kept.latest(changed)
+
+
+def test_a_save_without_its_manifest_does_not_exist_and_is_removed_by_the_next(kept: Checkpoints) -> None:
+    shutil.copytree(kept.folder / "2", kept.folder / "3")
+    (kept.folder / "3" / "manifest.json").rename(kept.folder / "3" / "manifest.json.new")
+    assert (saved := kept.latest(state())) is not None
+    assert saved.number == 2
+    kept.save(4, state(4), [])
+    assert sorted(os.listdir(kept.folder)) == ["2", "4"]
+
+
+def test_a_folder_that_cannot_be_written_is_our_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CheckpointError, match="epoch 1 could not be saved in"):
+        Checkpoints(tmp_path / "file", "p").save(1, state(), [])
+
+
+def test_nothing_is_pickled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("pickled")
+
+    for name in ("dump", "dumps", "load", "loads", "Pickler", "Unpickler"):
+        monkeypatch.setattr(pickle, name, refuse)
+    checkpoints = Checkpoints(tmp_path, "p")
+    checkpoints.save(1, state(1), HISTORY)
+    assert checkpoints.latest(state()) is not None
+
+
+LOOP = """
+import sys
+import jax, jax.numpy as jnp
+from pathlib import Path
+from forecaster.model.fitting.checkpoints import Checkpoints
+from tests import forked
+
+def state(number):
+    return {"w": jnp.full((50, 100), float(number)), "key": jax.random.key(number)}
+
+def save_for_ever():
+    checkpoints = Checkpoints(Path(sys.argv[1]), "p")
+    saved = checkpoints.latest(state(0))
+    number = saved.number if saved else 0
+    print("goes on after", number, flush=True)
+    while True:
+        number += 1
+        checkpoints.save(number, state(number), [{"number": n} for n in range(1, number + 1)])
+        print("saved", number, flush=True)
+
+for _ in sys.stdin:
+    print(forked.end(forked.start(save_for_ever, on_fork=lambda pid: print(pid, flush=True))), flush=True)
+"""
+
+
+def test_a_training_killed_while_saving_goes_on_from_the_last_complete_checkpoint(tmp_path: Path) -> None:
+    dice, last = random.Random(3), 0
+    command = [sys.executable, "-c", LOOP, str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as forks:
+        assert forks.stdin is not None
+        assert forks.stdout is not None
+        for _ in range(8):
+            forks.stdin.write("again\n")
+            forks.stdin.flush()
+            training = int(forks.stdout.readline())
+            assert forks.stdout.readline() == f"goes on after {last}\n"
+            assert forks.stdout.readline() == f"saved {last + 1}\n"
+            time.sleep(dice.uniform(0, 0.6))
+            os.kill(training, signal.SIGKILL)
+            said = last + 1
+            while (line := forks.stdout.readline()).startswith("saved"):
+                said = int(line.split()[-1])
+            assert line == f"{-signal.SIGKILL}\n"
+            like = {"w": jnp.zeros((50, 100)), "key": jax.random.key(0)}
+            saved = Checkpoints(tmp_path, "p").latest(like)
+            assert saved is not None
+            assert saved.number in (said, said + 1), "killed after the manifest and before the word"
+            assert bits(saved.state) == bits(
+                {"w": jnp.full((50, 100), float(saved.number)), "key": jax.random.key(saved.number)}
+            )
+            assert len(saved.history) == saved.number
+            last = saved.number
+        forks.stdin.close()
+
+
+SHARDED = """
+import sys
+import jax, jax.numpy as jnp, numpy as np
+from pathlib import Path
+from forecaster.model.fitting import devices
+from forecaster.model.fitting.checkpoints import Checkpoints
+from tests import forked
+
+def come_back(count):
+    jax.config.update("jax_num_cpu_devices", count)
+    rows = jnp.arange(64.0).reshape(16, 4)
+    fresh = {"rows": devices.deal(jnp.zeros((16, 4)), 16), "key": devices.replicate(jax.random.key(1))}
+    checkpoints = Checkpoints(Path(sys.argv[1]), "p")
+    saved = checkpoints.latest(fresh)
+    if saved is None:
+        checkpoints.save(1, {"rows": devices.deal(rows, 16), "key": devices.replicate(jax.random.key(9))}, [])
+    else:
+        assert saved.state["rows"].sharding == fresh["rows"].sharding, saved.state["rows"].sharding
+        assert saved.state["key"].sharding == fresh["key"].sharding, saved.state["key"].sharding
+        np.testing.assert_array_equal(saved.state["rows"], rows)
+        assert jnp.array_equal(jax.random.key_data(saved.state["key"]), jax.random.key_data(jax.random.key(9)))
+    print(jax.device_count(), saved is not None, flush=True)
+
+for count in (8, 8, 2):
+    assert forked.child(lambda: come_back(count)) == 0
+"""
+
+
+def test_sharded_arrays_come_back_on_as_many_devices_as_there_are_now(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", SHARDED, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    assert done.stdout.splitlines() == ["8 False", "8 True", "2 True"]

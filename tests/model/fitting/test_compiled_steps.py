@@ -1,0 +1,43 @@
+"""The compiled step: what it sums over, and in which parts."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from forecaster.model.fitting import compiled_steps, train, windows
+from forecaster.model.fitting.training_plan import recipe
+from forecaster.model.network import encoder_decoder
+from tests.panels import panel, spec
+
+
+@pytest.mark.parametrize("crops_at_once", [4, 8])
+def test_crops_taken_a_few_at_a_time_have_the_gradients_of_all_at_once(
+    crops_at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, batch, members = panel(), 16, 2
+    days = before.history - train.VALIDATION
+    chosen = recipe(spec(batch_depots=batch), len(before.depot_ids), days)
+    sizes, material = train._sizes(before, spec(), chosen), train._material(before, days, chosen)
+    known = material.known
+    parameters = compiled_steps.initial(sizes, members, jax.random.key(0)).parameters
+    places = windows.draw(
+        jax.random.key(1), sizes.crop, batch=batch, depots=known.depots, days=known.days, blur=known.blur
+    )
+    keys = jax.random.split(jax.random.key(2), members)
+    masks = jax.vmap(partial(encoder_decoder.masks, sizes.architecture, jnp.float32(0.5), depots=batch))(keys)
+
+    def found(at_once: int) -> Any:
+        monkeypatch.setattr(compiled_steps, "AT_ONCE", at_once)
+        gradients = jax.jit(lambda *given: compiled_steps._gradients(*given, sizes))
+        return gradients(parameters, material.data, known, places, masks)
+
+    whole, parts = found(batch), found(crops_at_once)
+    assert float(whole[2]) > 0
+    for one, other in zip(jax.tree.leaves(whole), jax.tree.leaves(parts), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4 * float(jnp.abs(one).max()))

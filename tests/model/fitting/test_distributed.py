@@ -1,0 +1,122 @@
+"""Several hosts: who they are, how they join, and that they train what one trains alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from forecaster.errors import SpecError, TrainingError
+from forecaster.model.fitting import distributed
+from forecaster.model.fitting.distributed import Hosts
+from forecaster.training import fit_candidate
+from tests.panels import panel, quickly, spec
+
+ROOT = Path(__file__).parents[2]
+
+
+def free_address() -> str:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{free.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("index", [2, -1])
+def test_a_host_that_cannot_be_is_refused(index: int) -> None:
+    with pytest.raises(SpecError, match=f"this is host {index} of 2, wanted 0 to 1"):
+        Hosts("head:8476", 2, index)
+
+
+def test_alone_there_is_nothing_to_join() -> None:
+    distributed.join(None)
+    distributed.join(Hosts("head:8476", 1, 0))
+    assert not jax.distributed.is_initialized()
+    given = panel()
+    assert distributed.agreed(given, spec()) is given
+
+
+def test_joining_after_jax_has_started_is_our_error() -> None:
+    jax.devices()
+    with pytest.raises(TrainingError, match=r"host 0 of 2 could not join at 127\.0\.0\.1:1: "):
+        distributed.join(Hosts("127.0.0.1:1", 2, 0))
+
+
+def test_a_panel_travels_whole() -> None:
+    given = panel()
+    given.demand[0, 3] = np.nan
+    came = distributed.unpacked(distributed.packed(given))
+    for name in ("days", "demand", "open", "covariates", "calendar", "calendar_group", "statics"):
+        np.testing.assert_array_equal(getattr(came, name), getattr(given, name))
+        assert getattr(came, name).dtype == getattr(given, name).dtype
+    assert (came.depot_ids, came.horizon, came.encoding) == (given.depot_ids, given.horizon, given.encoding)
+    assert (came.calendar_names, came.attributes) == (given.calendar_names, given.attributes)
+
+
+TRAINED = """
+import json, os, sys
+from pathlib import Path
+from forecaster.model.export import serialization as travel
+from forecaster.training import fit_candidate as learn
+from tests import cpus, forked
+from tests.panels import panel, quickly, spec
+
+address, folder, *seeds = sys.argv[1:]
+
+def train(index):
+    os.environ.update(cpus.environment(os.environ, 1))
+    os.dup2(os.open(Path(folder) / f"complaint-{index}", os.O_CREAT | os.O_WRONLY), 2)
+    hosts = {"coordinator": address, "count": 2}
+    told = spec(epochs=3, members=2, batch_depots=16, seed=int(seeds[index]), hosts=hosts)
+    told = told.model_copy(update={"state": str(Path(folder) / "two")})
+    with quickly():
+        if index:
+            learn.assist(told, index)
+        else:
+            before = panel(20).at(learn.first_cutoff(panel(20), told))
+            came = travel.unpacked(travel.packed(learn.train_alone(before, told)))
+            summary = learn.first_calibrated(came, before).summary
+            history = [value for row in summary["history"] for value in row.values()]
+            said = [history, summary["trust"], summary["calibration"]]
+            (Path(folder) / "said.json").write_text(json.dumps(said))
+
+both = [forked.start(lambda: train(index)) for index in range(2)]
+print(json.dumps([forked.end(each) for each in both]))
+"""
+
+
+def trained(folder: Path, *seeds: int) -> list[int]:
+    """Let two hosts train who are told these seeds; how they ended."""
+    command = [sys.executable, "-c", TRAINED, free_address(), str(folder), *map(str, seeds)]
+    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True, timeout=500)
+    codes: list[int] = json.loads(done.stdout.splitlines()[-1])
+    return codes
+
+
+def test_two_hosts_train_what_one_trains_alone_and_leave_its_checkpoint(tmp_path: Path) -> None:
+    assert trained(tmp_path, 0, 0) == [0, 0]
+    history, trust, calibration = json.loads((tmp_path / "said.json").read_text())
+    told = spec(epochs=3, members=2, batch_depots=16).model_copy(update={"state": str(tmp_path / "one")})
+    with quickly():
+        alone = fit_candidate.fit(panel(20), told).summary
+    np.testing.assert_allclose(history, [value for row in alone["history"] for value in row.values()], rtol=1e-4)
+    np.testing.assert_allclose(trust, alone["trust"], atol=0.06)
+    np.testing.assert_allclose(calibration, alone["calibration"], rtol=0.05)
+    assert all("3" in os.listdir(tmp_path / folder / "checkpoints") for folder in ("one", "two"))
+
+
+def test_hosts_that_were_told_different_things_do_not_train(tmp_path: Path) -> None:
+    assert trained(tmp_path, 0, 1) == [1, 1]
+    complaints = [(tmp_path / f"complaint-{index}").read_text() for index in range(2)]
+    assert all("on hosts [1] `model`, `training`, `horizon`" in each for each in complaints)
+
+
+def test_a_pipeline_file_without_hosts_needs_no_assistance() -> None:
+    with pytest.raises(SpecError, match=r"training\.hosts is not in the pipeline file"):
+        fit_candidate.assist(spec(), 1)

@@ -1,0 +1,179 @@
+"""What the network promises of any input, trained or not."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from forecaster.model.export import to_onnx
+from forecaster.model.network import encoder_decoder, features
+from forecaster.model.network.features import LOOKBACK
+from tests import panels
+from tests.panels import LEVELS, NAN
+
+HORIZON = 3
+
+
+def raw(**changes: Any) -> dict[str, Any]:
+    return {**panels.panel().window(LOOKBACK), **changes}
+
+
+def say(arrays: dict[str, Any], parameters: Any = None) -> np.ndarray[Any, Any]:
+    """Quantiles of counts (depots, horizon, levels) by the small candidate, or by other parameters of its shape."""
+    found = panels.candidate()
+    return np.asarray(_compiled()(parameters or found.parameters, to_onnx.window(arrays)))
+
+
+@cache
+def _compiled() -> Any:
+    return jax.jit(partial(encoder_decoder.forward, shape=to_onnx.architecture(panels.candidate())))
+
+
+def counts(value: float) -> np.ndarray[Any, Any]:
+    return np.full((3, LOOKBACK), value, np.float32)
+
+
+def spiky() -> np.ndarray[Any, Any]:
+    random = np.random.default_rng(0)
+    values = np.where(random.random((3, LOOKBACK)) < 0.5, 0.0, random.lognormal(0, 6, (3, LOOKBACK)))
+    return np.where(random.random((3, LOOKBACK)) < 0.3, NAN, values).astype(np.float32)
+
+
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({}, id="as trained"),
+        pytest.param({"demand": counts(NAN)}, id="nothing known"),
+        pytest.param({"open": np.zeros((3, LOOKBACK + HORIZON), np.float32)}, id="always closed"),
+        pytest.param({"demand": counts(0.0)}, id="nobody comes"),
+        pytest.param({"demand": counts(1e9)}, id="a billion a day"),
+        pytest.param({"demand": counts(np.inf)}, id="infinite"),
+        pytest.param({"demand": spiky()}, id="spikes and gaps"),
+        pytest.param({"statics": np.zeros((3, 2), np.int32)}, id="a city never seen"),
+    ],
+)
+def test_quantiles_rise_and_are_finite_and_never_negative(changes: dict[str, Any], scale: float) -> None:
+    """Also for parameters far from any that training finds."""
+    parameters = dict(panels.candidate().parameters)
+    parameters["members"] = jax.tree.map(lambda leaf: leaf * np.float32(scale), parameters["members"])
+    parameters["calibration"] = np.ones((HORIZON, 3), np.float32)
+    said = say(raw(**changes), parameters)
+    assert said.shape == (3, HORIZON, 3)
+    assert np.isfinite(said).all()
+    assert (said >= 0).all()
+    assert (np.diff(said, axis=-1) >= 0).all()
+    down, up = np.moveaxis(np.diff(np.log1p(said), axis=-1), -1, 0)
+    assert down.max() <= encoder_decoder.FARTHEST_DOWN + 1e-4
+    assert up.max() <= encoder_decoder.FARTHEST_UP + 1e-4
+
+
+def test_closed_days_are_zero_and_open_ones_are_not() -> None:
+    open_ = np.ones((3, LOOKBACK + HORIZON), np.float32)
+    open_[1, LOOKBACK + 2] = 0
+    said = say(raw(open=open_))
+    assert not said[1, 2].any()
+    assert (said > 0).all(axis=-1).sum() == 3 * HORIZON - 1
+
+
+def test_members_are_averaged_as_logs_drawn_to_the_anchor_and_scaled_about_the_median() -> None:
+    found = panels.candidate()
+    shape, parameters = to_onnx.architecture(found), found.parameters
+
+    @jax.jit
+    def run(member: Any, constants: Any, window: features.Window) -> encoder_decoder.Said:
+        seen = features.make(window, constants, scan=shape.scan, origins=1, horizon=shape.horizon)
+        return encoder_decoder.answer(member, seen, window.statics, shape)
+
+    members = [
+        run(
+            jax.tree.map(lambda leaf, i=i: leaf[i], parameters["members"]),
+            parameters["constants"],
+            to_onnx.window(raw()),
+        )
+        for i in (0, 1)
+    ]
+    one, two = (np.asarray(member.quantiles)[:, 0] for member in members)
+    assert not np.allclose(one, two)
+    mean, anchor = 0.75 * one + 0.25 * two, np.asarray(members[0].anchor)[:, 0, :, None]
+    center = 0.9 * mean[..., 1:2] + 0.1 * anchor
+    log = center + (mean - mean[..., 1:2]) * np.array([1.3, 1.0, 0.8], np.float32)
+    trusted = {"members": np.array([0.75, 0.25], np.float32), "anchor": np.float32(0.1)}
+    np.testing.assert_allclose(say(raw(), {**parameters, "blend": trusted}), np.expm1(log), rtol=1e-5)
+
+
+@pytest.mark.parametrize("back", [0, 4])
+def test_no_demand_after_an_origin_changes_what_is_said_there(back: int) -> None:
+    """The leak detector, through encoder and decoder."""
+    found, origins = panels.candidate(), 8
+    member = jax.tree.map(lambda leaf: leaf[0], found.parameters["members"])
+    given = panels.panel(3, LOOKBACK + origins - 1).window(LOOKBACK + origins - 1)
+    constants = jax.tree.map(jnp.asarray, dict(found.parameters["constants"]))
+    shape = to_onnx.architecture(found)
+    sizes = {"scan": 40, "origins": origins, "horizon": HORIZON}
+
+    @jax.jit
+    def compiled(window: features.Window) -> Any:
+        seen = features.make(window, constants, **sizes)
+        return encoder_decoder.answer(member, seen, window.statics, shape).quantiles
+
+    wanted = compiled(to_onnx.window(given))
+    assert wanted.shape == (3, origins, HORIZON, 3)
+    place = origins - 1 - back
+    for later in (NAN, 0.0, 1e6):
+        demand = np.array(given["demand"])
+        demand[:, demand.shape[1] - back :] = later
+        said = compiled(to_onnx.window({**given, "demand": demand}))
+        np.testing.assert_array_equal(said[:, : place + 1], wanted[:, : place + 1])
+        if back:
+            assert not np.allclose(said[:, -1], wanted[:, -1])
+
+
+def test_a_forecast_of_one_depot_depends_on_no_other() -> None:
+    alone = raw()
+    alone["demand"] = np.array(alone["demand"])
+    before = say(alone)
+    alone["demand"][1:] = NAN
+    np.testing.assert_array_equal(say(alone)[0], before[0])
+
+
+def test_dropout_drops_by_its_key_and_not_without_one() -> None:
+    shape = encoder_decoder.Architecture(1, 8, LEVELS, HORIZON, 1, len(panels.CALENDAR), (2, 2), scan=20)
+    # The last layer starts near zero; enlarged, what was dropped shows.
+    parameters = encoder_decoder.initial(shape, jax.random.key(0))
+    parameters["out"]["kernel"] = 100.0 * parameters["out"]["kernel"]
+    window = to_onnx.window(panels.panel().window(40))
+    constants = jax.tree.map(jnp.asarray, dict(panels.candidate().parameters["constants"]))
+    seen = features.make(window, constants, scan=20, origins=1, horizon=HORIZON)
+    run = jax.jit(lambda masks: encoder_decoder.answer(parameters, seen, window.statics, shape, masks=masks).quantiles)
+
+    def said(rate: float, seed: int) -> Any:
+        return run(encoder_decoder.masks(shape, jnp.float32(rate), jax.random.key(seed), 3))
+
+    one, again, other, none = said(0.5, 1), said(0.5, 1), said(0.5, 2), said(0.0, 1)
+    np.testing.assert_array_equal(one, again)
+    assert not np.allclose(one, other)
+    assert not np.allclose(one, none)
+    np.testing.assert_allclose(none, run(None), rtol=1e-6)
+
+
+def test_dropout_keeps_the_mean() -> None:
+    shape = encoder_decoder.Architecture(2, 50, LEVELS, HORIZON, 1, 5, ())
+    kept = np.asarray(encoder_decoder.masks(shape, jnp.float32(0.2), jax.random.key(0), 400))
+    assert kept.shape == (400, (2 + encoder_decoder.WIDER) * 50)
+    np.testing.assert_allclose(np.unique(kept), [0, 1.25])
+    assert kept.mean() == pytest.approx(1, abs=0.01)
+
+
+def test_fresh_parameters_start_at_the_anchor_with_a_band_around_it() -> None:
+    shape = encoder_decoder.Architecture(2, 8, (0.1, 0.2, 0.5, 0.9), HORIZON, 1, 5, (3, 2))
+    one, other = (encoder_decoder.initial(shape, jax.random.key(seed)) for seed in (0, 1))
+    np.testing.assert_array_equal(one["out"]["bias"], np.float32([-2.4, -2.4, 0, -2.4]))
+    assert not np.array_equal(one["day"]["kernel"], other["day"]["kernel"])
+    assert one["embeddings"]["0"]["embedding"].shape == (4, 2)  # a label more: "not seen in training" is code 0
+    assert list(one["cells"]) == ["0", "1"]

@@ -1,0 +1,397 @@
+"""What the network sees: windows worked by hand, and nothing from after an origin."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from forecaster.demand.panel.calendar import LEAST_BACK, MOST_BACK, NAMES
+from forecaster.model.network import features
+from forecaster.model.network.features import ALIKE, DOUBT, LEVEL, LOOKBACK, WEEKS, Features, Window
+from tests import panels
+
+OFF, BACK = -2, -1  # the last calendar features: a day off, and how many days back the counterpart lies
+CONSTANTS = {"mean": jnp.float32(3.0), "spread": jnp.float32(1.0), "calendar": jnp.ones(6), "yearly": jnp.float32(1)}
+
+
+def window(demand: Any, **other: Any) -> Window:
+    """A window without covariates, with a calendar of six zeros; all days open."""
+    counts = np.asarray(demand, np.float32)
+    depots, ahead = len(counts), counts.shape[1] + 7
+    arrays = {
+        "demand": counts,
+        "open": np.ones((depots, ahead), np.float32),
+        "covariates": np.zeros((depots, ahead, 0), np.float32),
+        "calendar": np.zeros((depots, ahead, 6), np.float32),
+        "statics": np.zeros((depots, 0), np.int32),
+    }
+    return Window(**{name: jnp.asarray(other.get(name, value)) for name, value in arrays.items()})
+
+
+@partial(jax.jit, static_argnames=("scan", "origins", "stride"))
+def made(given: Window, *, scan: int = 5, origins: int = 1, stride: int = 1) -> Features:
+    return features.make(given, CONSTANTS, scan=scan, origins=origins, horizon=7, stride=stride)
+
+
+def of_panel(days: int = LOOKBACK, seed: int = 0) -> Window:
+    """A window of a panel with unknown and closed days."""
+    random, found = np.random.default_rng(seed), panels.panel(3, days, 7, seed=seed).window(days)
+    demand = np.array(found["demand"])
+    demand[random.random(demand.shape) < 0.2] = np.nan
+    found["open"] = (random.random(found["open"].shape) < 0.9).astype(np.float32)
+    return Window(**{name: jnp.asarray(x) for name, x in {**found, "demand": demand}.items()})
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 7, 28, 364])
+def test_a_trailing_sum_is_the_sum_over_the_last_days(length: int) -> None:
+    x = np.random.default_rng(0).integers(0, 9, (2, 40)).astype(np.float32)
+    wanted = [[row[max(0, day - length + 1) : day + 1].sum() for day in range(40)] for row in x]
+    np.testing.assert_array_equal(features.trailing_sum(jnp.asarray(x), length), wanted)
+
+
+def test_a_trailing_sum_of_three_days_by_hand() -> None:
+    found = features.trailing_sum(jnp.asarray([[1.0, 2.0, 4.0, 8.0, 16.0]]), 3)
+    np.testing.assert_array_equal(found, [[1, 3, 7, 14, 28]])
+
+
+def test_a_shift_moves_days_later_and_fills_with_zeros() -> None:
+    x = jnp.asarray([[1.0, 2.0, 3.0]])
+    for days, wanted in ((0, [1, 2, 3]), (1, [0, 1, 2]), (3, [0, 0, 0]), (9, [0, 0, 0])):
+        np.testing.assert_array_equal(features.shift(x, days), [wanted])
+    np.testing.assert_array_equal(features.shift(x[..., None], 2), [[[0], [0], [1]]])
+
+
+def test_the_anchor_is_the_mean_log_of_the_last_four_known_same_weekdays() -> None:
+    demand = np.full((1, LOOKBACK), np.nan)
+    for weeks, count in ((1, 9.0), (2, 4.0), (4, 1.0), (5, 99.0)):  # the third week is unknown, the fifth too old
+        demand[0, LOOKBACK - 7 * weeks] = count  # the weekday of the first day ahead
+    demand[0, -1] = 19.0  # the weekday of the seventh
+    found = made(window(demand))
+    by_weekday = np.log([10.0, 5.0, 2.0]).mean()
+    level = np.log([10.0, 5.0, 2.0, 20.0]).mean()  # all within the last 28 days
+    np.testing.assert_allclose(found.level, [[level]], rtol=1e-6)
+    np.testing.assert_allclose(found.anchor[0, 0], [by_weekday, *[level] * 5, np.log(20.0)], rtol=1e-6)
+    lags = np.array([np.log(10.0) - level, np.log(5.0) - level, 0, np.log(2.0) - level, 1, 1, 0, 1])
+    np.testing.assert_allclose(found.decoder[0, 0, 0, : 2 * WEEKS], lags, rtol=1e-5)
+
+
+def test_the_level_is_of_four_weeks_else_of_the_year_else_of_all_depots() -> None:
+    demand = np.full((4, LOOKBACK), np.nan)
+    demand[0, -LEVEL - 1 :] = [99.0, *[9.0] * LEVEL]
+    demand[1, -200] = 19.0
+    demand[3] = 9.0
+    closed = np.ones((4, LOOKBACK + 7), np.float32)
+    closed[3] = 0  # what is counted on a closed day is no demand
+    np.testing.assert_allclose(made(window(demand, open=closed)).level[:, 0], [np.log(10), np.log(20), 3, 3], rtol=1e-6)
+
+
+def test_the_encoder_reads_the_last_days_by_hand() -> None:
+    demand = np.full((1, LOOKBACK), 9.0)
+    demand[0, -1], demand[0, -2] = 19.0, np.nan
+    last = made(window(demand)).encoder[0]
+    assert last.shape == (5, features.encoder_width(0))
+    level = (26 * np.log(10) + np.log(20)) / 27  # of 28 days one is unknown
+    week = (5 * np.log(10) + np.log(20)) / 6
+    year = (362 * np.log(10) + np.log(20)) / 363
+    jump = np.log(20) - np.log(10)
+    wanted = [np.log(20) - level, 1, jump, week - level, 363 / 364 * (level - year), level - 3, 27 / 28]
+    wanted += [jump, jump / 6]  # against the anchor: that day, its week's known days,
+    wanted += [0, 1]  # what was special a year ago, and whether it was open
+    np.testing.assert_allclose(last[-1, :11], wanted, rtol=1e-4, atol=1e-6)
+    assert last[-2, :3].tolist() == [0, 0, 0]  # unknown: no value, and says so
+
+
+def test_without_trust_in_the_year_it_reaches_nothing() -> None:
+    given, off = of_panel(), jnp.asarray([1.0, 1.0, 0.0, 1.0, 1.0, 1.0])
+    # Near a holiday, what is usual reaches farther.
+    given = given._replace(calendar=given.calendar.at[..., BACK].set(0.0))
+    doubted = {**CONSTANTS, "calendar": off, "yearly": jnp.float32(0)}
+
+    def found(given: Window) -> Features:
+        return features.make(given, doubted, scan=5, origins=1, horizon=7)
+
+    other = given._replace(
+        demand=given.demand.at[:, :48].set(7.0), calendar=given.calendar.at[:, -7:, 2].set(9.0).at[:, :48].set(9.0)
+    )
+    for one, two in zip(found(given), found(other), strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert not np.array_equal(made(given).decoder, made(other).decoder)
+
+
+def test_a_day_near_a_holiday_is_told_what_was_out_of_the_usual_on_its_counterpart() -> None:
+    demand = np.full((1, LOOKBACK), 9.0)
+    day, back = LOOKBACK + 2, 371  # the third day ahead, held against a day that is no year of weeks before
+    demand[0, day - back] = 4.0
+    calendar = np.zeros((1, LOOKBACK + 7, 6), np.float32)
+    plain = made(window(demand, calendar=calendar))
+    calendar[0, day, BACK] = back
+    found = made(window(demand, calendar=calendar))
+    changed = np.argwhere(np.asarray(found.decoder != plain.decoder)[0, 0])
+    assert sorted(step for step, _ in changed) == [1, 2, 3]  # the day before, that day, the day after
+    missed = np.log(10) - np.log(5)
+    # The year of what is usual begins the day after it: the anchor misses four same weekdays by a quarter each.
+    usual = missed / 364
+    said = [found.decoder[0, 0, step, place] for step, place in changed]
+    np.testing.assert_allclose(said, -(missed - usual), rtol=1e-4)
+    np.testing.assert_allclose(found.anchor - plain.anchor, [[[0, 0, -(missed - usual), 0, 0, 0, 0]]], atol=1e-6)
+    doubted = {**CONSTANTS, "yearly": jnp.float32(0)}  # which is about years, not about holidays
+    still = features.make(window(demand, calendar=calendar), doubted, scan=5, origins=1, horizon=7)
+    np.testing.assert_array_equal(still.anchor, found.anchor)
+
+
+def test_where_a_depot_opened_again_near_a_holiday_nothing_of_it_is_expected_again() -> None:
+    demand = np.full((1, LOOKBACK), 9.0)
+    calendar = np.zeros((1, LOOKBACK + 7, 6), np.float32)
+    calendar[0, LOOKBACK + 2, BACK] = 365
+    plain = made(window(demand))
+    demand[0, LOOKBACK - 391 : LOOKBACK - 363] = 0.0  # on the counterpart itself it is as before
+    np.testing.assert_array_equal(made(window(demand, calendar=calendar)).anchor, plain.anchor)
+    demand[0, LOOKBACK - 363 + 7] = 0.0  # and one bad week after does not say that it stayed closed
+    np.testing.assert_array_equal(made(window(demand, calendar=calendar)).anchor, plain.anchor)
+    demand[0, LOOKBACK - 363 : LOOKBACK - 320] = 0.0
+    demand[0, LOOKBACK - 363] = 9.0  # closed before and after: that day was special
+    assert made(window(demand, calendar=calendar)).anchor[0, 0, 2] - plain.anchor[0, 0, 2] > 1
+
+
+def rhythm() -> np.ndarray:
+    """A year and more of 9 orders a day and 4 on every seventh, the weekday of the first day ahead."""
+    demand = np.full((1, LOOKBACK), 9.0)
+    demand[0, LOOKBACK % 7 :: 7] = 4.0
+    return demand
+
+
+def far(quiet: float, wanted: float, allowed: float = 0.02) -> None:
+    """Within what is usual, which is left out of anything special."""
+    assert abs(quiet - wanted) < allowed, (quiet, wanted)
+
+
+def test_of_two_days_off_a_part_of_what_tells_their_weekdays_apart_goes() -> None:
+    demand, calendar = rhythm(), np.zeros((1, LOOKBACK + 7, 6), np.float32)
+    day, back = LOOKBACK + 1, 365  # ahead a weekday of 9, a year ago the quiet one, which was as quiet as ever
+    assert demand[0, day - back] == 4.0
+    calendar[0, day, BACK] = back
+    calm = made(window(demand, calendar=calendar)).anchor[0, 0]
+    far(float(calm[1]), np.log(10))
+    calendar[0, [day, day - back], OFF] = 1
+    found = made(window(demand, calendar=calendar)).anchor[0, 0]
+    far(float(found[1]), (1 - ALIKE) * np.log(10) + ALIKE * np.log(5))
+    np.testing.assert_array_equal(np.delete(found, 1), np.delete(calm, 1))
+
+
+def test_a_day_off_whose_counterpart_was_none_is_like_the_days_off_of_the_year() -> None:
+    demand, calendar = rhythm(), np.zeros((1, LOOKBACK + 7, 6), np.float32)
+    off, day = LOOKBACK - np.array([300, 202, 97]), LOOKBACK + 2
+    assert (demand[0, off] == 9.0).all()
+    demand[0, off], calendar[0, off, OFF] = 4.0, 1  # like the quiet day of the week
+    calendar[0, [LOOKBACK, day], OFF] = 1  # ahead on the quiet day and on another
+    plain, missed = made(window(rhythm())).anchor[0, 0], np.log(10) - np.log(5)
+    for back in (0, 365):  # there is none, or it was a day like others
+        calendar[0, day, BACK] = back
+        found = made(window(demand, calendar=calendar)).anchor[0, 0] - plain
+        far(float(found[2]), -3 / (3 + DOUBT) * missed, 0.05)
+        far(float(found[0]), 0.0, 0.05)  # which is as quiet as a day off
+        np.testing.assert_allclose(np.delete(found, [0, 2]), 0.0, atol=0.05)
+    calendar[0, off, OFF] = 0
+    found = made(window(demand, calendar=calendar)).anchor[0, 0] - plain
+    np.testing.assert_allclose(found, 0.0, atol=0.05)  # nothing is known of days off
+
+
+def on_a_day_whose_counterpart_was_off(count: float) -> float:
+    """What the anchor of such a day is above that of a day without one, where `count` came on the counterpart."""
+    demand, calendar = rhythm(), np.zeros((1, LOOKBACK + 7, 6), np.float32)
+    off, day, back = LOOKBACK - np.array([300, 202, 97]), LOOKBACK + 2, 365
+    demand[0, off], calendar[0, off, OFF] = 4.0, 1
+    plain = made(window(demand)).anchor[0, 0, 2]
+    calendar[0, day, BACK], calendar[0, day - back, OFF] = back, 1
+    demand[0, day - back] = count
+    return float(made(window(demand, calendar=calendar)).anchor[0, 0, 2] - plain)
+
+
+OF_THE_DAY_OFF = np.log(5) - np.log(10)
+NOT_OF_DAYS_OFF = 1 - 4 / (4 + DOUBT)  # as four of them are known, the counterpart among them
+
+
+def test_where_only_the_counterpart_was_a_day_off_that_is_left_out_of_what_it_says() -> None:
+    far(on_a_day_whose_counterpart_was_off(4.0), OF_THE_DAY_OFF * NOT_OF_DAYS_OFF, 0.05)
+
+
+def test_a_counterpart_quieter_than_other_days_off_was_special_so_far() -> None:
+    assert -np.log(10) < on_a_day_whose_counterpart_was_off(0.0) < OF_THE_DAY_OFF * NOT_OF_DAYS_OFF - 0.1
+
+
+def test_a_busy_counterpart_tells_of_a_busy_day_though_it_was_a_day_off() -> None:
+    far(on_a_day_whose_counterpart_was_off(19.0), np.log(2), 0.1)
+
+
+def test_a_day_near_a_holiday_makes_neither_anchor_nor_level() -> None:
+    demand = np.full((1, LOOKBACK), 9.0)
+    demand[0, [-14, -7]] = 1.0  # as Christmas and the first of January
+    calendar = np.zeros((1, LOOKBACK + 7, 6), np.float32)
+    plain = made(window(demand, calendar=calendar), scan=14)
+    np.testing.assert_allclose(plain.anchor[0, 0, 0], np.log([10, 10, 2, 2]).mean(), rtol=1e-6)
+    calendar[0, [-21, -14], BACK] = 365
+    found = made(window(demand, calendar=calendar), scan=14)
+    missed = np.log(10) - np.log(2)
+    # Held to what is usual: the first miss, of some four hundred days that the window tells of, and a few quarters.
+    assert 0 < (np.log(10) - np.asarray(found.anchor)).max() < missed / 100
+    assert 0 < np.log(10) - found.level[0, 0] < missed / 100
+    surprises = found.encoder[0, [0, 7], 7]
+    np.testing.assert_allclose(surprises, -missed, rtol=0.01)  # the second is measured against no quarter of the first
+    assert plain.encoder[0, 7, 7] > -0.8 * missed
+
+
+def test_a_depot_that_moved_to_another_level_near_a_holiday_is_not_held_to_the_old_one() -> None:
+    demand = np.full((2, LOOKBACK), 9.0)
+    demand[0, -12:] = 1.0  # from a holiday on, for good
+    demand[1, [-12, -11, -10, -5, -4, -3]] = 1.0  # near two holidays, and as before between them
+    calendar = np.zeros((2, LOOKBACK + 7, 6), np.float32)
+    calendar[:, [*range(-19, -16), *range(-12, -9)], BACK] = 365  # twelve to ten days ago, and five to three days ago
+    level = made(window(demand, calendar=calendar)).level[:, 0]
+    low, high = np.log(2), np.log(10)
+    # Three days of the first holiday are held; the second one's are known to be no holiday's.
+    np.testing.assert_allclose(level[0], (9 * low + 19 * high) / 28, rtol=0.01)
+    np.testing.assert_allclose(level[1], high, rtol=0.01)
+
+
+def test_a_day_that_is_near_no_holiday_is_never_held() -> None:
+    demand = np.full((1, LOOKBACK), 900.0)
+    demand[0, -14:-7] = 0.0  # a week of silence, after which all is as before
+    level = made(window(demand)).level[0, 0]
+    np.testing.assert_allclose(level, 21 / 28 * np.log(901), rtol=1e-6)
+
+
+def test_the_first_holidays_that_a_depot_sees_go_on_until_they_are_over() -> None:
+    demand = np.full((2, LOOKBACK), np.nan)
+    demand[0, -300:], demand[1] = 9.0, 9.0
+    demand[:, -3:] = 4.0
+    calendar = np.zeros((2, LOOKBACK + 7, 6), np.float32)
+    calendar[:, -10:-4, BACK] = 365  # the last three days and the first three ahead
+    found = made(window(demand, calendar=calendar))
+    calendar[:, -10:-7, 1] = 1.0
+    silent = made(window(demand, calendar=calendar))  # of holidays themselves nothing follows for the days after them
+    goes_on = np.asarray(found.anchor - silent.anchor)[:, 0]
+    missed = np.log(10) - np.log(5)
+    np.testing.assert_allclose(goes_on[0, :3], -3 / (3 + DOUBT) * missed, rtol=1e-4)
+    assert not goes_on[0, 3:].any()
+    assert not goes_on[1].any()  # where a year ago nothing happened
+    told = np.flatnonzero(found.decoder[0, 0, 0] != silent.decoder[0, 0, 0])
+    np.testing.assert_allclose(found.decoder[0, 0][:, told], goes_on[0][:, None], atol=1e-6)
+
+
+def test_with_few_days_known_a_day_near_a_holiday_counts_in_full() -> None:
+    demand = np.full((1, LOOKBACK), np.nan)
+    demand[0, -20:] = 9.0
+    demand[0, -7] = 1.0
+    calendar = np.zeros((1, LOOKBACK + 7, 6), np.float32)
+    plain = made(window(demand, calendar=calendar))
+    calendar[0, -14, BACK] = 365
+    np.testing.assert_array_equal(made(window(demand, calendar=calendar)).anchor, plain.anchor)
+
+
+def test_what_is_usual_of_a_counterpart_is_not_told() -> None:
+    demand = np.full((1, LOOKBACK), 9.0)
+    demand[0, ::2] = 11.0  # every second day, so that every week is unlike the one before
+    calendar = np.zeros((1, LOOKBACK + 7, 6), np.float32)
+    plain = made(window(demand, calendar=calendar))
+    calendar[0, LOOKBACK:, BACK] = 365
+    np.testing.assert_array_equal(made(window(demand, calendar=calendar)).decoder, plain.decoder)
+
+
+def test_the_decoder_is_told_of_the_least_and_the_most_of_the_anchors_days() -> None:
+    demand = np.full((1, LOOKBACK), np.nan)
+    for weeks, count in ((1, 9.0), (2, 4.0), (4, 1.0)):
+        demand[0, LOOKBACK - 7 * weeks] = count
+    place = 2 * WEEKS + 1
+    anchor = np.log([10.0, 5.0, 2.0]).mean()
+    first = made(window(demand)).decoder[0, 0, 0]
+    np.testing.assert_allclose(first[place : place + 2], [np.log(2) - anchor, np.log(10) - anchor], rtol=1e-5)
+    assert not made(window(np.full((1, LOOKBACK), np.nan))).decoder[0, 0, :, place : place + 2].any()
+
+
+def test_the_widths_are_those_of_what_is_made() -> None:
+    found = made(of_panel(), scan=12, origins=3)
+    assert found.encoder.shape == (3, 12, features.encoder_width(1))
+    assert found.decoder.shape == (3, 3, 7, features.decoder_width(1, 6))
+
+
+def test_the_known_future_of_a_day_reaches_that_day_and_its_neighbours() -> None:
+    plain = of_panel()
+    for ahead in range(7):
+        day = LOOKBACK + ahead
+        lit = plain._replace(covariates=jnp.zeros_like(plain.covariates).at[:, day].set(1.0))
+        dark = plain._replace(covariates=jnp.zeros_like(plain.covariates))
+        changed = np.abs(made(lit).decoder - made(dark).decoder)[0, 0]
+        wanted = np.zeros((7, 3))
+        for column, step in ((0, ahead + 1), (1, ahead), (2, ahead - 1)):  # the day after it, that day, the day before
+            if 0 <= step < 7:
+                wanted[step, column] = 1
+        np.testing.assert_array_equal(changed[:, -3:], wanted)
+
+
+@pytest.mark.parametrize("every", [1, 7])
+def test_a_trailing_sum_is_the_slow_sum_over_days_so_far_apart(every: int) -> None:
+    x = np.random.default_rng(3).normal(size=(2, 100)).astype(np.float32)
+    for length in (1, 4, 12, 28):
+        days = [range(day, max(day - length * every, -1), -every) for day in range(100)]
+        slow = np.stack([x[:, list(back)].sum(axis=1) for back in days], axis=1)
+        np.testing.assert_allclose(features.trailing_sum(jnp.asarray(x), length, every), slow, rtol=1e-4, atol=1e-5)
+
+
+def test_origins_a_stride_apart_are_every_so_manieth_of_all_origins() -> None:
+    given = of_panel(LOOKBACK + 9)
+    every, third = made(given, scan=20, origins=10), made(given, scan=20, origins=4, stride=3)
+    np.testing.assert_array_equal(third.decoder, every.decoder[:, ::3])
+    np.testing.assert_array_equal(third.anchor, every.anchor[:, ::3])
+    np.testing.assert_array_equal(third.level, every.level[:, ::3])
+
+
+@pytest.mark.parametrize("back", [0, 3, 11])
+def test_no_demand_after_an_origin_reaches_what_is_computed_for_it(back: int) -> None:
+    """The leak detector: everything later than an origin is replaced, unknown or enormous; nothing may move."""
+    origins, given = 12, of_panel(LOOKBACK + 11)
+    days = given.demand.shape[1]
+    origin = days - 1 - back
+    wanted = made(given, scan=40, origins=origins)
+    for later in (jnp.nan, 0.0, 1e6):
+        changed = np.array(given.demand)
+        changed[:, origin + 1 :] = later
+        found = made(given._replace(demand=jnp.asarray(changed)), scan=40, origins=origins)
+        place = origins - 1 - back
+        for name in ("anchor", "level", "decoder"):
+            np.testing.assert_array_equal(getattr(found, name)[:, place], getattr(wanted, name)[:, place], err_msg=name)
+        np.testing.assert_array_equal(found.encoder[:, : 40 - back], wanted.encoder[:, : 40 - back])
+        if back:
+            assert not np.array_equal(found.level[:, -1], wanted.level[:, -1])
+
+
+def test_many_origins_in_one_window_are_one_window_for_each_origin() -> None:
+    origins, given = 9, of_panel(LOOKBACK + 8)
+    together = made(given, origins=origins)
+    for place in range(origins):
+        cut = slice(place, place + LOOKBACK)
+        ahead = slice(place, place + LOOKBACK + 7)
+        alone = made(
+            Window(
+                given.demand[:, cut],
+                given.open[:, ahead],
+                given.covariates[:, ahead],
+                given.calendar[:, ahead],
+                given.statics,
+            )
+        )
+        for name in ("anchor", "level", "decoder"):
+            got, wanted = getattr(together, name)[:, place], getattr(alone, name)[:, 0]
+            np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4, err_msg=f"{name} of origin {place}")
+
+
+def test_the_last_calendar_features_are_those_of_holidays_and_the_counterpart() -> None:
+    told = [("holiday" in name or name == "day_off") for name in NAMES]
+    assert told == [False] * (len(NAMES) - 1 - features.HOLIDAYS) + [True] * features.HOLIDAYS + [False]
+    assert (NAMES[OFF], NAMES[BACK]) == ("day_off", "counterpart")
+    assert (features.LEAST_BACK, features.MOST_BACK) == (LEAST_BACK, MOST_BACK)
+    assert features.LOOKBACK >= MOST_BACK + 7 * WEEKS + features.SURE

@@ -1,0 +1,192 @@
+"""What was backed up and destroyed is there again, in SQLite or in PostgreSQL, and the nights go on."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flows.night import Night
+from forecaster.config import Spec, load
+from forecaster.demand.ingest import ingest
+from forecaster.errors import BackupError, Busy
+from forecaster.lake import Lake
+from forecaster.ledger.store import Head, Ledger, PublishedDepot
+from forecaster.operations.backup import backup
+from forecaster.operations.restore import LEAP, restore
+from forecaster.publishing.predict import predict_alone
+from forecaster.publishing.publish import Published
+from forecaster.serving import bundle, encryption, keys
+from tests import fleets
+from tests.databases import Postgres, postgres  # noqa: F401 (a fixture)
+from tests.fleets import AS_OF, Fleet
+from tests.flows.tiny import DAYS, NIGHT, pipeline
+
+
+def night(spec: Spec, days: int = 0) -> None:
+    ingest(spec, now=NIGHT + timedelta(days=days))
+    predict_alone(spec, as_of=NIGHT + timedelta(days=days), bundle=None, run_id=None, note=None)
+
+
+def shown(spec: Spec) -> tuple[Head, tuple[PublishedDepot, ...]]:
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        head = ledger.current(spec.name)
+        assert head is not None
+        return head, tuple(ledger.depots(head.publication_id))
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Spec:
+    """A pipeline that has published once, with a bundle and a key to sign with."""
+    spec = load(pipeline(tmp_path / "here", days=DAYS))
+    night(spec)
+    keys.signer(spec.state_folder)
+    (spec.state_folder / "bundles" / "abc").mkdir(parents=True)
+    (spec.state_folder / "bundles" / "abc" / "model.onnx").write_bytes(b"graph")
+    (spec.state_folder / "bundles" / ".bundle-half").mkdir()
+    return spec
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+def test_after_everything_was_lost_the_page_shows_the_same_and_the_next_night_runs(
+    tmp_path: Path, spec: Spec, database: str, request: pytest.FixtureRequest
+) -> None:
+    before, readings = shown(spec), Lake(spec.lake_url).read("demand").num_rows
+    made = backup(spec, tmp_path / "copy")
+    assert (made.runs, made.private_key) == (1, False)
+    shutil.rmtree(spec.state_folder)
+    if database == "postgresql":
+        server: Postgres = request.getfixturevalue("postgres")
+        server.run("drop schema public cascade", "create schema public")
+        url = server.url().render_as_string(hide_password=False)
+        file = spec.folder / "pipeline.yaml"
+        file.write_text(file.read_text("utf-8") + f"ledger: {url!r}\n", "utf-8")
+        spec = load(file)
+    assert restore(spec, tmp_path / "copy") == made
+    assert shown(spec) == before
+    assert Lake(spec.lake_url).read("demand").num_rows == readings
+    assert Lake(spec.lake_url).versions() == made.lake_versions
+    assert [each.name for each in (spec.state_folder / "bundles").iterdir()] == ["abc"]
+    pipeline(spec.folder, days=DAYS + 1)  # the source has a further day
+    night(spec, 1)
+    head, _ = shown(spec)
+    assert head.publication_id > before[0].publication_id + LEAP
+    assert head.cutoff == before[0].cutoff + timedelta(days=1)
+
+
+def test_a_new_machine_trusts_the_bundles_of_the_old_one_and_signs_with_a_key_of_its_own(
+    tmp_path: Path, spec: Spec
+) -> None:
+    old = keys.trusted(spec.state_folder)
+    backup(spec, tmp_path / "copy")
+    shutil.rmtree(spec.state_folder)
+    restore(spec, tmp_path / "copy")
+    keys.signer(spec.state_folder)
+    raw = {each.public_bytes_raw() for each in keys.trusted(spec.state_folder)}
+    assert {each.public_bytes_raw() for each in old} < raw
+
+
+def test_with_the_private_key_the_new_machine_signs_as_the_old_one_did(tmp_path: Path, spec: Spec) -> None:
+    kept = spec.state_folder / keys.FOLDER / keys.PRIVATE
+    private = kept.read_bytes()
+    assert backup(spec, tmp_path / "copy", secret_keys=True).private_key
+    shutil.rmtree(spec.state_folder)
+    restore(spec, tmp_path / "copy")
+    assert kept.read_bytes() == private
+    assert kept.stat().st_mode & 0o077 == 0
+
+
+def test_what_is_there_is_only_replaced_when_told_to(tmp_path: Path, spec: Spec) -> None:
+    before = shown(spec)
+    backup(spec, tmp_path / "copy")
+    with pytest.raises(BackupError, match="found something there, wanted a new or an empty folder"):
+        backup(spec, tmp_path / "copy")
+    night(spec, 1)
+    later = shown(spec)
+    with pytest.raises(BackupError, match=r"found 2 runs in the ledger, a lake at .*, bundles in .*`--replace`"):
+        restore(spec, tmp_path / "copy")
+    assert shown(spec) == later
+    restore(spec, tmp_path / "copy", replace=True)
+    assert shown(spec) == before
+
+
+def test_a_backup_that_is_not_whole_or_of_another_pipeline_changes_nothing(tmp_path: Path, spec: Spec) -> None:
+    before, copy = shown(spec), tmp_path / "copy"
+    backup(spec, copy)
+    with pytest.raises(BackupError, match="found a backup of tiny, wanted one of other"):
+        restore(spec.model_copy(update={"name": "other"}), copy, replace=True)
+    (copy / "state" / "bundles" / "abc" / "model.onnx").write_bytes(b"grapH")
+    with pytest.raises(BackupError, match=r"model\.onnx: found another content than was backed up, or none"):
+        restore(spec, copy, replace=True)
+    (copy / "backup.json").unlink()
+    with pytest.raises(BackupError, match=r"found no whole backup\.json, wanted a folder of `forecaster backup`"):
+        restore(spec, copy, replace=True)
+    assert shown(spec) == before
+
+
+def test_while_a_run_is_at_work_nothing_is_restored(tmp_path: Path, spec: Spec) -> None:
+    backup(spec, tmp_path / "copy")
+    Night.begin(str(spec.folder / "pipeline.yaml"))
+    with pytest.raises(Busy, match="is at work since"):
+        restore(spec, tmp_path / "copy", replace=True)
+
+
+@pytest.fixture
+def locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fleet:
+    """A pipeline whose champion is encrypted with a key of its own."""
+    monkeypatch.delenv(encryption.VARIABLE, raising=False)
+    (tmp_path / "locked").mkdir()
+    fleet = fleets.found(tmp_path / "locked", "encrypt_bundles: true\n")
+    assert encryption.locked((fleet.bundle / bundle.MODEL).read_bytes())
+    return fleet
+
+
+def forecast(fleet: Fleet) -> Published:
+    return predict_alone(fleet.spec, as_of=AS_OF, bundle=None, run_id=None, note=None)
+
+
+def test_an_encrypted_champion_forecasts_again_where_the_keys_came_along(tmp_path: Path, locked: Fleet) -> None:
+    before = forecast(locked)
+    made = backup(locked.spec, tmp_path / "copy", secret_keys=True)
+    assert made.sentence().endswith(", with signing.pem and encryption.key")
+    shutil.rmtree(locked.spec.state_folder)
+    restore(locked.spec, tmp_path / "copy")
+    folder = locked.spec.state_folder / keys.FOLDER
+    assert {each.stat().st_mode & 0o077 for each in (folder, folder / encryption.FILE, folder / keys.PRIVATE)} == {0}
+    after = forecast(locked)
+    assert (after.tier, after.bundle_digest) == ("champion", locked.bundle.name)
+    np.testing.assert_array_equal(after.forecast.quantiles, before.forecast.quantiles)
+
+
+def test_without_its_key_an_encrypted_champion_is_missed_by_name(tmp_path: Path, locked: Fleet) -> None:
+    key = (locked.spec.state_folder / keys.FOLDER / encryption.FILE).read_bytes()
+    made = backup(locked.spec, tmp_path / "copy")
+    assert made.sentence().endswith(", without secret keys")
+    assert not any(key.strip() in each.read_bytes() for each in (tmp_path / "copy").rglob("*") if each.is_file())
+    shutil.rmtree(locked.spec.state_folder)
+    restore(locked.spec, tmp_path / "copy")
+    missed = forecast(locked)
+    assert missed.tier == "fallback"
+    wanted = r"model\.onnx: no key to decrypt with: found none in .*encryption\.key, wanted it there or in FORECASTER_"
+    assert re.search(wanted, missed.note or "")
+    keys.place(locked.spec.state_folder / keys.FOLDER / encryption.FILE, key)
+    assert forecast(locked).tier == "champion"
+
+
+def test_a_machine_goes_on_with_its_own_keys_and_trusts_those_of_every_backup_before(
+    tmp_path: Path, spec: Spec
+) -> None:
+    known = [keys.trusted(spec.state_folder)]
+    for turn in ("once", "twice"):
+        backup(spec, tmp_path / turn)
+        shutil.rmtree(spec.state_folder)
+        keys.signer(spec.state_folder)
+        known.append(keys.trusted(spec.state_folder))
+        restore(spec, tmp_path / turn)
+    raw = {each.public_bytes_raw() for each in keys.trusted(spec.state_folder)}
+    assert raw == {each.public_bytes_raw() for some in known for each in some}
+    assert len(raw) == 3

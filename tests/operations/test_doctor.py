@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from forecaster.config import Spec, load
+from forecaster.demand.ingest import ingest
+from forecaster.ledger import lease
+from forecaster.ledger.publication import Publication, PublishedDay, PublishedDepot
+from forecaster.ledger.store import Ledger
+from forecaster.operations import doctor
+from forecaster.registry import outbox
+
+NOW = datetime(2024, 3, 6, 12, tzinfo=UTC)
+CUTOFF = date(2024, 3, 5)
+
+
+@pytest.fixture
+def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Spec:
+    monkeypatch.setattr(doctor, "_devices", lambda: iter(()))
+    (tmp_path / "pipeline.yaml").write_text("name: t\ndemand: {source: {kind: csv, path: demand.csv}}\n", "utf-8")
+    (tmp_path / "demand.csv").write_text("depot_id,date,demand\nA,2024-03-04,1\nA,2024-03-05,2\nA,x,2\n", "utf-8")
+    return load(tmp_path / "pipeline.yaml")
+
+
+@pytest.fixture
+def ledger(spec: Spec) -> Iterator[Ledger]:
+    with Ledger.open(spec.ledger_url) as opened:
+        opened.start_run("n1", pipeline="t", as_of=NOW, spec_digest="d", at=NOW)
+        yield opened
+
+
+def publication() -> Publication:
+    days = tuple(PublishedDay(CUTOFF + timedelta(days=k), k, True, (1.0, 2.0, 3.0)) for k in range(1, 8))
+    return Publication(
+        pipeline="t",
+        run_id="n1",
+        published_at=NOW,
+        as_of=NOW,
+        cutoff=CUTOFF,
+        horizon=7,
+        tier="champion",
+        model="t v1",
+        timezone="UTC",
+        levels=(0.1, 0.5, 0.9),
+        depots=(PublishedDepot("A", days),),
+    )
+
+
+def signs(spec: Spec | None, now: datetime = NOW) -> dict[str, doctor.Sign]:
+    """The last sign of each topic."""
+    return {sign.topic: sign for sign in doctor.examine(spec, now=now)}
+
+
+def told(spec: Spec, topic: str, now: datetime = NOW) -> tuple[str, str]:
+    sign = signs(spec, now)[topic]
+    return sign.state, sign.text
+
+
+def test_without_a_file_it_looks_at_the_installation_and_the_machine(spec: Spec) -> None:
+    found = signs(None)
+    extras = {"[train]", "[flows]", "[dashboard]", "[postgres]", "[object-store]"}
+    assert set(found) == {"python", "packages", *extras, "machine", "disk", "port"}
+    assert "broken" not in {sign.state for sign in found.values()}
+    assert found["packages"].text.startswith("forecaster 0.1.0; numpy ")
+
+
+def test_a_pipeline_that_never_ran_is_told_what_comes_first(spec: Spec) -> None:
+    assert told(spec, "lake") == (
+        "warn",
+        f"nothing at {spec.folder}/var/lake yet: the first `forecaster run FILE` fills it",
+    )
+    assert told(spec, "ledger") == (
+        "warn",
+        f"there is no ledger at {spec.folder}/var/ledger.db yet; the first `forecaster run` makes it",
+    )
+    assert not spec.state_folder.exists()
+
+
+def test_lake_tables_are_told_with_rows_and_versions(spec: Spec) -> None:
+    ingest(spec, now=NOW)
+    lake = [sign.text for sign in doctor.examine(spec, now=NOW) if sign.topic == "lake"]
+    assert lake == ["demand: 2 rows, version 0", "quarantine: 1 rows, version 0", "batches: 1 rows, version 0"]
+
+
+def test_a_run_is_told_with_its_outcome(spec: Spec, ledger: Ledger) -> None:
+    with ledger.transaction() as connection:
+        lease.take(connection, "t", "n1", NOW)
+    assert told(spec, "last run", NOW + timedelta(days=2)) == ("ok", "n1, begun 2024-03-06 12:00: running")
+    with ledger.transaction() as connection:
+        lease.give_back(connection, "n1")
+    state, text = told(spec, "last run")
+    assert (state, "it was killed, or its machine went down" in text) == ("warn", True)
+    ledger.finish_run("n1", "failed", 1, "the loss stopped being a number", at=NOW)
+    assert told(spec, "last run") == (
+        "warn",
+        "n1, begun 2024-03-06 12:00: failed (exit code 1); the loss stopped being a number",
+    )
+
+
+def test_what_is_published_is_told_with_its_tier_and_its_age(spec: Spec, ledger: Ledger) -> None:
+    assert told(spec, "published")[0] == "warn"
+    ledger.publish(publication())
+    shown = "2024-03-06 12:00, tier champion, t v1, cutoff 2024-03-05"
+    assert told(spec, "published") == ("ok", shown)
+    assert told(spec, "published", NOW + timedelta(days=2)) == ("warn", f"{shown}; that is old: does the schedule run?")
+
+
+def test_a_champion_whose_bundle_is_gone_is_a_warning(spec: Spec, ledger: Ledger) -> None:
+    assert told(spec, "champion")[0] == "warn"
+    ledger.promote("t", run_id="n1", bundle_digest="abc", by="gate", reason="admitted", at=NOW)
+    state, text = told(spec, "champion")
+    assert state == "warn"
+    assert text.startswith("abc, since 2024-03-06 12:00: admitted; seasonal naive forecasts instead")
+
+
+def test_a_ledger_that_is_none_is_broken(spec: Spec) -> None:
+    spec.state_folder.mkdir()
+    (spec.state_folder / "ledger.db").write_bytes(b"something else entirely" * 100)
+    assert told(spec, "ledger")[0] == "broken"
+
+
+def test_a_registry_is_asked_whether_it_answers_and_what_it_has_yet_to_hear(spec: Spec) -> None:
+    file = spec.state_folder / "mlflow.db"
+    assert told(spec, "registry") == ("warn", f"none at sqlite:///{file} yet: the first `forecaster run FILE` makes it")
+    outbox.write_down(outbox.Record("n1", {}, {}, (), {}, {}, None), {}, spec)
+    file.write_bytes(b"something else entirely" * 100)
+    state, text = told(spec, "registry")
+    assert state == "warn"
+    assert text.startswith(f"MLflow at sqlite:///{file} cannot be read: ")
+    assert "file is not a database" in text
+    assert text.endswith("; the next night tells it of 1 earlier run")
+    file.unlink()
+    outbox.tell(spec)
+    assert told(spec, "registry") == ("ok", f"MLflow at sqlite:///{file} answers")
+
+
+def test_a_state_folder_that_cannot_be_made_is_broken(spec: Spec) -> None:
+    spec.state_folder.write_text("a file", "utf-8")
+    assert told(spec, "disk")[0] == "broken"
+
+
+def test_a_port_in_use_is_told_with_another(spec: Spec) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        found = {sign.topic: sign for sign in doctor.examine(None, now=NOW, port=port)}["port"]
+    assert found.state == "warn"
+    assert f"--port {port + 1}" in found.text
+
+
+def test_a_missing_package_is_told_with_the_command_that_brings_it(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    present = doctor._version
+    monkeypatch.setattr(doctor, "_version", lambda name: None if name in ("prefect", "pyyaml") else present(name))
+    found = signs(None)
+    assert found["[flows]"].text == "missing prefect; for `forecaster run`: pip install 'forecaster[flows]'"
+    assert found["packages"].state == "broken"
+    assert "missing pyyaml" in found["packages"].text
+
+
+@pytest.mark.parametrize(
+    ("code", "out", "err", "said"),
+    [
+        (0, "gpu NVIDIA H200\n\n", "", "JAX trains on gpu NVIDIA H200"),
+        (1, "", "Traceback\nRuntimeError: no plugin\n", "JAX finds no device: RuntimeError: no plugin"),
+    ],
+)
+def test_devices_are_what_jax_says(monkeypatch: pytest.MonkeyPatch, code: int, out: str, err: str, said: str) -> None:
+    monkeypatch.setattr(doctor, "_version", lambda name: "1")
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], code, out, err))
+    (sign,) = doctor._devices()
+    assert sign.text.startswith(said)
+    assert sign.state == ("warn" if code else "ok")
+
+
+@pytest.mark.parametrize(
+    ("compiler", "state", "said"),
+    [
+        ("g++-12", "ok", "g++-12 compiles the recurrence for this processor"),
+        ("", "warn", "no C++ compiler, without which training takes up to half as long again: install one"),
+    ],
+)
+def test_where_a_processor_trains_its_compiler_is_told(
+    monkeypatch: pytest.MonkeyPatch, compiler: str, state: str, said: str
+) -> None:
+    answer = subprocess.CompletedProcess([], 0, f"cpu cpu\n{compiler}\n", "")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
+    devices, found = doctor._devices()
+    assert (devices.state, devices.text) == ("ok", "JAX trains on the CPU")
+    assert (found.topic, found.state) == ("compiler", state)
+    assert found.text.startswith(said)
+
+
+def test_the_compiler_of_this_machine_is_the_one_that_training_would_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "/bin/sh -x")
+    assert [sign.text for sign in doctor._devices()][1].startswith("/bin/sh -x compiles")
+    monkeypatch.setenv("CXX", "")
+    assert [sign.text for sign in doctor._devices()][1].startswith("no C++ compiler")

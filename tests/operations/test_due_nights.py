@@ -1,0 +1,130 @@
+"""The ledger says which nights are missing, whatever a scheduler has planned."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forecaster.config import Spec
+from forecaster.errors import SpecError
+from forecaster.ledger.store import Kind, Ledger, Outcome
+from forecaster.operations import due_nights
+
+NOW = datetime(2026, 6, 20, 13, 0, tzinfo=UTC)  # 09:00 in New York
+
+
+def spec(timezone: str = "America/New_York", **schedule: Any) -> Spec:
+    source = {"source": {"kind": "csv", "path": "demand.csv"}}
+    return Spec.model_validate({"name": "fleet", "timezone": timezone, "demand": source, "schedule": schedule})
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}") as opened:
+        yield opened
+
+
+def night(day: int, hour: int = 3, minute: int = 15) -> datetime:
+    """An instant of June 2026 in New York, which is four hours behind UTC."""
+    return datetime(2026, 6, day, 4, tzinfo=UTC) + timedelta(hours=hour, minutes=minute)
+
+
+def ran(ledger: Ledger, as_of: datetime, outcome: Outcome = "published", kind: Kind = "night") -> None:
+    name = f"{as_of.isoformat()}-{kind}-{outcome}"
+    ledger.start_run(name, pipeline="fleet", as_of=as_of, spec_digest="5pec", kind=kind)
+    ledger.finish_run(name, outcome, 0)
+
+
+def test_before_the_first_night_only_the_last_one_is_due(ledger: Ledger) -> None:
+    assert due_nights.missing(spec(), ledger, NOW) == [night(20)]
+
+
+def test_a_night_that_was_published_is_not_due_again(ledger: Ledger) -> None:
+    ran(ledger, night(20))
+    assert due_nights.missing(spec(), ledger, NOW) == []
+
+
+def test_after_an_outage_the_newest_comes_first_and_the_cap_holds(ledger: Ledger) -> None:
+    ran(ledger, night(10))
+    assert due_nights.missing(spec(), ledger, NOW) == [night(day) for day in range(20, 12, -1)]
+    assert due_nights.missing(spec(catch_up=2), ledger, NOW) == [night(20), night(19), night(18)]
+    assert due_nights.missing(spec(catch_up=0), ledger, NOW) == [night(20)]
+
+
+def test_a_shorter_outage_is_made_up_for_whole(ledger: Ledger) -> None:
+    ran(ledger, night(17))
+    assert due_nights.missing(spec(), ledger, NOW) == [night(20), night(19), night(18)]
+
+
+def test_a_night_started_late_or_by_hand_counts_and_one_of_the_day_before_does_not(ledger: Ledger) -> None:
+    ran(ledger, night(19, 22))
+    assert due_nights.missing(spec(), ledger, NOW) == [night(20)]
+    ran(ledger, night(20, 8, 59))
+    assert due_nights.missing(spec(), ledger, NOW) == []
+
+
+def test_a_run_as_of_a_day_to_come_is_not_the_night_of_any_before_it(ledger: Ledger) -> None:
+    ran(ledger, night(21))
+    assert due_nights.missing(spec(), ledger, NOW) == [night(20)]
+    ran(ledger, night(20))
+    assert due_nights.missing(spec(), ledger, NOW) == []
+
+
+@pytest.mark.parametrize("outcome", ["failed", "no_data", "busy"])
+def test_a_night_without_forecasts_is_still_due(ledger: Ledger, outcome: Outcome) -> None:
+    ran(ledger, night(20), outcome)
+    assert due_nights.missing(spec(), ledger, NOW) == [night(20)]
+
+
+def test_a_past_date_that_was_made_up_for_is_not_due_and_a_refresh_is_no_night(ledger: Ledger) -> None:
+    ran(ledger, night(18))
+    ran(ledger, night(19), kind="backfill")
+    ran(ledger, night(20, 8), kind="refresh")
+    assert due_nights.missing(spec(), ledger, NOW) == [night(20)]
+
+
+def test_a_schedule_of_some_weekdays_has_nights_on_those_alone(ledger: Ledger) -> None:
+    ran(ledger, night(15))  # a Monday
+    assert due_nights.missing(spec(cron="15 3 * * 1,4"), ledger, NOW) == [night(18)]  # a Thursday
+
+
+def test_at_the_very_instant_of_the_schedule_the_night_is_due(ledger: Ledger) -> None:
+    assert due_nights.missing(spec(), ledger, night(20)) == [night(20)]
+    assert due_nights.missing(spec(), ledger, night(20) - timedelta(seconds=2)) == [night(19)]
+
+
+@pytest.mark.parametrize(
+    ("timezone", "schedule", "found"),
+    [
+        ("Europe/Berlin", {"cron": "30 2 * * *"}, "schedule.cron is '30 2 * * *', and 02:30 does not exist on "),
+        ("America/New_York", {"cron": "30 1 * * *"}, "schedule.cron is '30 1 * * *', and 01:30 comes twice on "),
+        (
+            "Europe/London",
+            {"refresh": "30 1 * * 1-5"},
+            "schedule.refresh is '30 1 * * 1-5', and 01:30 does not exist on ",
+        ),
+        ("Europe/London", {"maintain": "0 1 * * 0"}, "schedule.maintain is '0 1 * * 0', and 01:00 does not exist on "),
+    ],
+)
+def test_an_hour_at_which_the_clock_changes_is_refused_by_name(
+    timezone: str, schedule: dict[str, str], found: str
+) -> None:
+    with pytest.raises(SpecError, match=re.escape(found)) as refused:
+        due_nights.refuse_changing_hour(spec(timezone, **schedule), "fleet.yaml")
+    assert str(refused.value).startswith("fleet.yaml: ")
+    assert timezone in str(refused.value)
+
+
+@pytest.mark.parametrize("timezone", ["America/New_York", "Europe/Berlin", "Europe/London", "Asia/Tokyo", "UTC"])
+def test_a_quarter_past_three_is_an_hour_that_every_day_has_once(timezone: str) -> None:
+    due_nights.refuse_changing_hour(spec(timezone, refresh="0 8 * * *"), "fleet.yaml")
+
+
+def test_the_following_night_is_told_in_local_time() -> None:
+    wanted = spec()
+    assert due_nights.following(wanted.schedule.cron, wanted.zone, NOW) == night(21)

@@ -1,0 +1,128 @@
+"""The leaderboard on a small feed, with rosters as the command prints them, and what it trains for that."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from forecaster.cli import app
+from forecaster.config import load
+from forecaster.core.panel import Candidate, Panel
+from forecaster.core.progress import Night
+from forecaster.demand.history.past_panels import Past
+from forecaster.demand.history.point_in_time import know
+from forecaster.demand.ingest import ingest
+from forecaster.demand.panel import build as panels
+from forecaster.errors import SpecError
+from forecaster.model.export import serialization
+from forecaster.model.fitting import train
+from forecaster.operations import leaderboard
+from forecaster.training import fit_candidate
+from forecaster.training import train as trainer
+from tests.demand.history.test_past_panels import TONIGHT, days, write
+from tests.panels import quickly
+
+SMALL = """
+name: t
+horizon: 7
+demand: {source: {kind: csv, path: demand.csv}, recorded: next_day}
+calendar: {holidays: false}
+model: {layers: 1, hidden: 8, quantiles: [0.1, 0.3, 0.5, 0.7, 0.9]}
+training: {epochs: 2, members: 1, batch_depots: 4}
+backtest: {days: 7}
+"""
+COSTS = "staffing: {orders_per_driver: 10, cost_short: 30, cost_idle: 10}\n"
+
+
+def pipeline(folder: Path, more: str) -> Path:
+    random = np.random.default_rng(0)
+    told = days(date(2023, 10, 2))[:-1]
+    rows = [f"{depot},{day},{random.poisson(40 + 10 * (day.weekday() == 5))}" for day in told for depot in "AB"]
+    write(folder, "demand", "depot_id,date,demand", *rows)
+    (folder / "pipeline.yaml").write_text(SMALL + more, "utf-8")
+    return folder / "pipeline.yaml"
+
+
+def test_the_command_tells_what_rosters_would_have_cost(tmp_path: Path) -> None:
+    file = pipeline(tmp_path, COSTS)
+    ingest(load(file), now=TONIGHT)
+    asked = ["backtest", str(file), "--as-of", "2024-03-11T06:00:00+00:00", "--staffing", "--days", "14"]
+    with quickly():
+        plain = CliRunner().invoke(app.app, asked, catch_exceptions=False)
+        as_json = CliRunner().invoke(app.app, [*asked, "--json"], catch_exceptions=False)
+    assert plain.exit_code == 0
+    lines = plain.stdout.splitlines()
+    at = lines.index("What rosters would have cost, 2024-02-25 to 2024-03-09")
+    assert {line.split("  ")[0] for line in lines[at + 2 : at + 6]} == {
+        "ours",
+        "median plus buffer",
+        "same as last week",
+        "perfect foresight",
+    }
+    assert lines[-1].startswith("Buffers, chosen on the days before: ")
+    told = json.loads(as_json.stdout)["staffing"]
+    assert len(told["buffers"]) == 2  # one for each of two weeks
+    assert {bill["days"] for bill in told["bills"]} == {2 * 14}
+    assert {bill["roster"]: bill["cost"] for bill in told["bills"]}["perfect foresight"] == 0
+
+
+def test_rosters_without_declared_costs_are_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    file = pipeline(tmp_path, "")
+    with pytest.raises(SpecError, match="backtest --staffing: found no section staffing in the pipeline file"):
+        CliRunner().invoke(app.app, ["backtest", str(file), "--staffing"], catch_exceptions=False)
+
+
+def test_a_leaderboard_retrains_as_declared_and_leaves_the_nights_own_training_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = pipeline(tmp_path, "")
+    spec = load(file)
+    ingest(spec, now=TONIGHT)
+    night = fit_candidate.checkpoint_folder(spec) / f"{trainer.TRAINED}of-another-panel.npz"
+    night.parent.mkdir(parents=True)
+    night.touch()
+    days_of = {"backtest": spec.backtest.model_copy(update={"days": 14, "retrain_days": 7})}
+    trained: list[date] = []
+    real = train.fit
+
+    def counted(panel: Panel, *args: object, **more: Any) -> Candidate:
+        trained.append(panel.cutoff)
+        return real(panel, *args, **more)
+
+    monkeypatch.setattr(train, "fit", counted)
+    with quickly():
+        found = leaderboard.board(spec.model_copy(update=days_of), as_of=TONIGHT, progress=Night({}))
+    assert {"candidate", "retrained", "seasonal_naive"} <= {each.model for each in found.scores}
+    assert trained == [date(2024, 2, 24), date(2024, 3, 2)]
+    first, again = ({s.model: s for s in found.scores}[name].folds for name in ("candidate", "retrained"))
+    assert np.array_equal(first[0].forecast.quantiles, again[0].forecast.quantiles)  # until a week has passed
+    assert not np.array_equal(first[1].forecast.quantiles, again[1].forecast.quantiles)
+    assert sorted(path.name for path in night.parent.iterdir()) == [night.name]
+
+
+def test_what_the_night_has_trained_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = pipeline(tmp_path, "")
+    spec = load(file)
+    ingest(spec, now=TONIGHT)
+    knowledge = know(spec, as_of=TONIGHT)
+    panel = panels.build(knowledge, spec)
+    seen, before = Past(knowledge, panel, spec), date(2024, 3, 2)
+
+    def here(*_: object) -> bytes:  # instead of in a process of its own, which would compile for half a minute
+        return serialization.packed(fit_candidate.train_alone(seen(before), spec))
+
+    monkeypatch.setattr(trainer, "_trained", here)
+    said = []
+    monkeypatch.setattr(Night, "advance", lambda _, share, what: said.append(what))
+    with quickly():
+        trainer.fit(panel, spec, file, seen=seen)
+        found = leaderboard.board(spec, as_of=TONIGHT, progress=Night({}))
+    assert "candidate" in {each.model for each in found.scores}
+    assert [what for what in said if what.startswith("epoch")] == []
+    assert not (spec.state_folder / "backtest").exists()

@@ -1,0 +1,113 @@
+"""A plan says what differs from the last published night, and what is applied is what was planned."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from forecaster.config import load
+from forecaster.demand.history.past_panels import Past
+from forecaster.demand.history.point_in_time import know
+from forecaster.demand.ingest import ingest
+from forecaster.demand.panel import build as panels
+from forecaster.errors import SpecError
+from forecaster.model.fitting.distributed import packed
+from forecaster.operations import plan as plans
+from forecaster.publishing.predict import predict_alone
+from forecaster.training import fit_candidate, train
+from tests.flows.tiny import NIGHT, pipeline
+
+NOW = datetime(2026, 5, 11, 9, 0, tzinfo=UTC)
+EVENTS = "calendar: {holidays: false, events: {source: {kind: csv, path: events.csv}}}"
+
+
+def planned(file: Path) -> list[str]:
+    return list(plans.plan(load(file), file, NOW))
+
+
+def publish(file: Path) -> None:
+    spec = load(file)
+    ingest(spec, now=NIGHT)
+    plans.remember(spec)
+    predict_alone(spec, as_of=NIGHT, bundle=None, run_id=None, note=None)
+
+
+def test_before_the_first_night_everything_is_new_and_nothing_is_made(tmp_path: Path) -> None:
+    file = pipeline(tmp_path)
+    lines = planned(file)
+    assert "last published night: none, so everything is new" in lines
+    assert "missing now: 2026-05-11" in lines
+    assert "readings: 520 new, 0 to quarantine" in lines
+    assert not (load(file).state_folder / "lake").exists()
+
+
+def test_what_has_changed_since_the_last_night_is_told_key_by_key(tmp_path: Path) -> None:
+    file = pipeline(tmp_path)
+    publish(file)
+    assert "pipeline file: unchanged" in planned(file)
+    text = file.read_text("utf-8").replace("hidden: 4", "hidden: 8").replace("calendar: {holidays: false}", EVENTS)
+    file.write_text(text + "horizon: 6\n", "utf-8")
+    (tmp_path / "events.csv").write_text("date,kind,name\n2026-05-12,promo,May sale\n", "utf-8")
+    more = "".join(f"D9,2026-05-{day:02d},40\n" for day in range(1, 11))
+    with (tmp_path / "demand.csv").open("a", encoding="utf-8") as out:
+        out.write(more)
+    lines = planned(file)
+    assert "pipeline file: 3 keys differ" in lines
+    assert "  horizon: 7 → 6" in lines
+    assert "  model.hidden: 4 → 8" in lines
+    assert any(line.startswith("  calendar.events: null → ") for line in lines)
+    assert "depots: 1 new: D9" in lines
+    assert "calendar: 1 new: 2026-05-12 May sale" in lines
+    assert "training: anew, as data or file differ" in lines
+    assert any(line.startswith("expected duration: ") for line in lines)
+
+
+def test_a_training_is_remembered_though_a_day_that_it_knew_was_restated_since(tmp_path: Path) -> None:
+    """What the training was given is the panel as it was at its cutoff, not tonight's cut off there."""
+    file = pipeline(tmp_path)
+    spec = load(file)
+    ingest(spec, now=NIGHT)
+    rows = (tmp_path / "demand.csv").read_text("utf-8").splitlines()
+    (tmp_path / "demand.csv").write_text("\n".join([*rows[:-40], "D0,2026-05-01,47", *rows[-39:]]) + "\n", "utf-8")
+    night = NOW - timedelta(minutes=1)
+    ingest(spec, now=night)
+    assert "training: anew, as data or file differ" in planned(file)
+    knowledge = know(spec, as_of=night)
+    panel = panels.build(knowledge, spec)
+    seen = Past(knowledge, panel, spec)
+    told = seen(fit_candidate.first_cutoff(panel, spec))
+    assert not np.array_equal(told.demand, panel.at(told.cutoff).demand)  # the restated day
+    kept = train.kept(packed(told), spec)
+    kept.parent.mkdir(parents=True)
+    kept.touch()
+    assert "training: remembered from an earlier run" in planned(file)
+
+
+def test_a_source_that_cannot_be_read_is_a_line_of_the_plan(tmp_path: Path) -> None:
+    file = pipeline(tmp_path)
+    (tmp_path / "demand.csv").unlink()
+    assert any(line.startswith("sources: ") and "demand.csv" in line for line in planned(file))
+
+
+def test_only_what_was_planned_can_be_applied(tmp_path: Path) -> None:
+    file = pipeline(tmp_path)
+    with pytest.raises(SpecError, match="found no plan; wanted one: `forecaster plan"):
+        plans.planned(load(file), file)
+    planned(file)
+    plans.planned(load(file), file)
+    file.write_text(file.read_text("utf-8") + "horizon: 6\n", "utf-8")
+    with pytest.raises(SpecError, match="the file has changed since"):
+        plans.planned(load(file), file)
+
+
+def test_differences_are_paths_with_both_values() -> None:
+    before = {"a": 1, "b": {"c": [1], "d": None}, "gone": True}
+    now = {"a": 1, "b": {"c": [2], "d": None}, "new": {"x": 1}}
+    assert list(plans.differences(before, now)) == [
+        ("b.c", [1], [2]),
+        ("gone", True, None),
+        ("new", None, {"x": 1}),
+    ]

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from forecaster.config import Spec, load
+from forecaster.demand.history.point_in_time import know
+from forecaster.demand.ingest import Ingested, ingest
+from forecaster.errors import NoUsableData, SpecError
+from forecaster.lake import Lake
+from forecaster.operations.day_history import versions
+from forecaster.operations.quarantine import Held, Picked, discard, held, release
+
+FIRST, DAYS = date(2024, 1, 1), 42
+LAST = FIRST + timedelta(DAYS - 1)
+NOW = datetime(2024, 2, 12, 12, tzinfo=UTC)  # the day after the last
+DAY = timedelta(days=1)
+WHO = {"by": "ada", "reason": "the van broke down, the count is right"}
+EVERYTHING = ("open", "settled", "released", "discarded")
+
+
+def usual(day: int) -> int:
+    return 100 + 10 * (day % 7) + day % 3
+
+
+def feed(folder: Path, *wrong: str, last: str = "1540", days: int = DAYS) -> None:
+    """Six weeks of one depot, whose last count is far above the others, and rows that are wrong."""
+    rows = [f"A,{FIRST + timedelta(day)},{usual(day)}" for day in range(days)]
+    rows[DAYS - 1] = f"A,{LAST},{last}"
+    (folder / "demand.csv").write_text("\n".join(["depot_id,date,demand", *rows, *wrong]) + "\n", "utf-8")
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Spec:
+    text = "name: t\ndemand: {source: {kind: csv, path: demand.csv}}\ncalendar: {holidays: false}\n"
+    (tmp_path / "pipeline.yaml").write_text(text, "utf-8")
+    return load(tmp_path / "pipeline.yaml")
+
+
+def count(spec: Spec, as_of: datetime, day: date = LAST) -> float | None:
+    rows = know(spec, as_of=as_of).demand
+    found = rows.loc[rows["date"] == str(day), "demand"]
+    return float(found.iloc[0]) if len(found) else None
+
+
+def only(rows: list[Held]) -> Held:
+    (row,) = rows
+    return row
+
+
+def numbers(done: Ingested) -> tuple[int, int, int, int]:
+    return done.read, done.accepted, done.unchanged, done.quarantined
+
+
+def test_a_spike_is_released_that_its_source_wrote_in_its_own_way(tmp_path: Path) -> None:
+    source = "{kind: csv, path: demand.csv, delimiter: ;, thousands: ., decimal: ',', date_format: '%d.%m.%Y'}"
+    (tmp_path / "pipeline.yaml").write_text(f"name: t\ndemand: {{source: {source}}}\n", "utf-8")
+    spec = load(tmp_path / "pipeline.yaml")
+    rows = [f"A;{FIRST + timedelta(day):%d.%m.%Y};{usual(day)}" for day in range(DAYS - 1)]
+    rows.append(f"A;{LAST:%d.%m.%Y};1.540,5")
+    (tmp_path / "demand.csv").write_text("\n".join(["depot_id;date;demand", *rows]) + "\n", "utf-8")
+    assert numbers(ingest(spec, now=NOW)) == (42, 41, 0, 1)
+    release(spec, Picked((only(held(spec)).id,)), now=NOW, **WHO)
+    assert count(spec, NOW) == 1540.5
+    assert numbers(ingest(spec, now=NOW + DAY)) == (42, 0, 42, 0)
+
+
+def test_a_spike_waits_whole_with_its_rule_its_message_and_its_batch(spec: Spec, tmp_path: Path) -> None:
+    feed(tmp_path)
+    done = ingest(spec, now=NOW)
+    assert numbers(done) == (42, 41, 0, 1)
+    row = only(held(spec))
+    assert (row.depot_id, row.date, row.rule, row.row, row.batch) == ("A", LAST, "spike", 43, done.batch)
+    assert row.content == '{"depot_id": "A", "date": "2024-02-11", "demand": 1540.0}'
+    assert row.message == (
+        "demand.csv:43: depot A on 2024-02-11, column 'demand': found '1540', wanted at most 5 times the usual "
+        "(demand.rules.spike_factor): 161 is usual on such a day"
+    )
+    assert done.findings[0].places == (("A", "2024-02-11"),)
+    assert row.recorded_at == NOW
+    assert count(spec, NOW) is None
+    assert numbers(ingest(spec, now=NOW + DAY)) == (42, 0, 41, 1)
+    assert len(held(spec)) == 1
+
+
+def test_a_released_row_is_known_from_its_release_on_and_the_next_night_changes_nothing(
+    spec: Spec, tmp_path: Path
+) -> None:
+    feed(tmp_path)
+    ingest(spec, now=NOW)
+    row = only(held(spec))
+    assert release(spec, Picked((row.id[:6],)), now=NOW + DAY, **WHO) == [row]
+    assert count(spec, NOW + DAY - timedelta(seconds=1)) is None
+    assert count(spec, NOW + DAY) == 1540
+    before = Lake(spec.lake_url).versions()
+    done = ingest(spec, now=NOW + 2 * DAY)
+    assert numbers(done) == (42, 0, 42, 0)
+    assert done.findings == ()
+    assert Lake(spec.lake_url).versions() == before
+    decided = only(held(spec, states=EVERYTHING))
+    assert (decided.state, decided.by, decided.reason, decided.decided_at) == ("released", *WHO.values(), NOW + DAY)
+    with pytest.raises(SpecError, match="no open row of the quarantine is meant"):
+        release(spec, Picked((row.id,)), now=NOW + DAY, **WHO)
+
+
+def test_a_released_row_of_a_source_that_tells_its_own_instants_is_not_known_before(tmp_path: Path) -> None:
+    text = "name: t\ndemand: {source: {kind: csv, path: demand.csv}, columns: {recorded_at: at}}\n"
+    (tmp_path / "pipeline.yaml").write_text(text, "utf-8")
+    spec = load(tmp_path / "pipeline.yaml")
+    rows = [f"A,{FIRST + timedelta(day)},{usual(day)},{FIRST + timedelta(day + 1)}T01:00Z" for day in range(DAYS)]
+    rows[-1] = rows[-1].replace(f",{usual(DAYS - 1)},", ",1540,")
+    (tmp_path / "demand.csv").write_text("\n".join(["depot_id,date,demand,at", *rows]) + "\n", "utf-8")
+    ingest(spec, now=NOW)
+    release(spec, Picked(rule="spike"), now=NOW + DAY, **WHO)
+    assert numbers(ingest(spec, now=NOW + 2 * DAY)) == (42, 0, 42, 0)
+    assert count(spec, NOW) is None
+    assert count(spec, NOW + DAY) == 1540
+
+
+def test_a_release_that_was_killed_before_its_decision_is_done_by_the_next_one(spec: Spec, tmp_path: Path) -> None:
+    feed(tmp_path)
+    ingest(spec, now=NOW)
+    release(spec, Picked(rule="spike"), now=NOW + DAY, **WHO)
+    for part in (Path(spec.lake_url) / "decisions").rglob("*"):
+        if part.is_file():
+            part.unlink()
+    row = only(held(spec, states=EVERYTHING))
+    assert row.state == "settled"
+    release(spec, Picked((row.id,)), now=NOW + 2 * DAY, **WHO)
+    assert count(spec, NOW + DAY) == 1540
+    assert len(versions(spec, "A", LAST).versions) == 1
+
+
+def test_a_row_that_cannot_be_read_is_not_released_and_then_none_is(spec: Spec, tmp_path: Path) -> None:
+    feed(tmp_path, "A,2024-01-50,7", "B,2024-01-05,many")
+    ingest(spec, now=NOW)
+    assert [row.rule for row in held(spec)] == ["spike", "date_form", "count_form"]
+    before = Lake(spec.lake_url).versions()
+    with pytest.raises(
+        SpecError, match=r"1 of 2 rows cannot be released .* so none was: demand.csv:45: depot B .*'many'"
+    ):
+        release(spec, Picked(tuple(row.id for row in held(spec) if row.rule != "date_form")), now=NOW, **WHO)
+    assert Lake(spec.lake_url).versions() == before
+
+
+def test_a_discarded_row_is_kept_and_never_told_of_again(spec: Spec, tmp_path: Path) -> None:
+    feed(tmp_path)
+    ingest(spec, now=NOW)
+    discard(spec, Picked(depot_id="A"), now=NOW + DAY, by="ada", reason="typing error")
+    done = ingest(spec, now=NOW + 2 * DAY)
+    assert (numbers(done), done.findings) == ((42, 0, 41, 1), ())
+    assert held(spec) == []
+    assert only(held(spec, states=EVERYTHING)).state == "discarded"
+    assert count(spec, NOW + 2 * DAY) is None
+
+
+def test_a_row_is_settled_when_its_source_corrects_the_day(spec: Spec, tmp_path: Path) -> None:
+    feed(tmp_path)
+    ingest(spec, now=NOW)
+    feed(tmp_path, last="154")
+    assert numbers(ingest(spec, now=NOW + DAY)) == (42, 1, 41, 0)
+    assert held(spec) == []
+    assert only(held(spec, states=EVERYTHING)).state == "settled"
+
+
+def test_a_row_too_large_is_let_in_by_its_release_night_after_night(tmp_path: Path) -> None:
+    text = (
+        "name: t\ndemand: {source: {kind: csv, path: demand.csv}, rules: {max_demand: 200, severity: {spike: warn}}}\n"
+    )
+    (tmp_path / "pipeline.yaml").write_text(text, "utf-8")
+    spec = load(tmp_path / "pipeline.yaml")
+    feed(tmp_path)
+    ingest(spec, now=NOW)
+    release(spec, Picked(rule="count_too_large"), now=NOW + DAY, **WHO)
+    assert numbers(ingest(spec, now=NOW + 2 * DAY)) == (42, 0, 42, 0)
+    assert count(spec, NOW + DAY) == 1540
+
+
+def test_where_nothing_was_refused_nothing_waits_and_the_history_of_a_day_is_told(spec: Spec, tmp_path: Path) -> None:
+    feed(tmp_path, last="150")
+    assert numbers(ingest(spec, now=NOW)) == (DAYS, DAYS, 0, 0)
+    assert held(spec) == held(spec, Picked(depot_id="A"), states=EVERYTHING) == []
+    assert [version.demand for version in versions(spec, "A", LAST).versions] == [150]
+
+
+def test_rows_alike_are_each_kept_and_an_id_says_what_it_names(spec: Spec, tmp_path: Path) -> None:
+    feed(tmp_path, *["B,2024-01-05,many"] * 3)
+    done = ingest(spec, now=NOW)
+    assert (done.quarantined, len(held(spec))) == (4, 4)
+    ids = [row.id for row in held(spec, Picked(rule="count_form"))]
+    assert len({*ids}) == 3
+    with pytest.raises(SpecError, match="found id 'zzzz', but no quarantined row has such an id"):
+        held(spec, Picked(("zzzz",)))
+    with pytest.raises(SpecError, match=f"found id '{ids[0][:3]}', but wanted at least its first 4 digits"):
+        held(spec, Picked((ids[0][:3],)))
+    with pytest.raises(SpecError, match="nothing says which rows are meant"):
+        discard(spec, Picked(), now=NOW, **WHO)
+    with pytest.raises(SpecError, match="--rule: found 'spikes'"):
+        discard(spec, Picked(rule="spikes"), now=NOW, **WHO)
+
+
+def test_the_history_of_a_day_shows_every_version_and_what_was_refused(spec: Spec, tmp_path: Path) -> None:
+    feed(tmp_path, last="150")
+    ingest(spec, now=NOW)
+    feed(tmp_path, last="1540")
+    ingest(spec, now=NOW + DAY)
+    feed(tmp_path, last="154")
+    ingest(spec, now=NOW + 2 * DAY)
+    day = versions(spec, "A", LAST)
+    assert [(v.demand, v.recorded_at, v.counts, v.row) for v in day.versions] == [
+        (150.0, NOW, False, 43),
+        (154.0, NOW + 2 * DAY, True, 43),
+    ]
+    refused = only(list(day.refused))
+    assert (refused.rule, refused.recorded_at, refused.state) == ("spike", NOW + DAY, "settled")
+    with pytest.raises(NoUsableData, match=r"nothing is known of depot 'A' on 2025-01-01; .* 2024-01-01 to 2024-02-11"):
+        versions(spec, "A", date(2025, 1, 1))
+    with pytest.raises(NoUsableData, match=r"no depot 'B' is known.*1 depots"):
+        versions(spec, "B", LAST)

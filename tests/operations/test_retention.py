@@ -1,0 +1,93 @@
+"""What was kept long enough goes; what is in use, or another's, stays."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from forecaster.config import Spec, load
+from forecaster.lake import TABLES, Lake
+from forecaster.ledger.store import Ledger
+from forecaster.operations import retention
+
+NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Spec:
+    file = tmp_path / "pipeline.yaml"
+    file.write_text("name: fleet\ndemand: {source: {kind: csv, path: demand.csv}}\n", "utf-8")
+    return load(file)
+
+
+def put(path: Path, days_ago: int, content: str = "x") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content, "utf-8")
+    at = (NOW - timedelta(days=days_ago)).timestamp()
+    os.utime(path, (at, at))
+    os.utime(path.parent, (at, at))
+    return path
+
+
+def bundle(spec: Spec, name: str, days_ago: int, pipeline: str = "fleet") -> Path:
+    return put(spec.state_folder / "bundles" / name / "manifest.json", days_ago, json.dumps({"pipeline": pipeline}))
+
+
+def run(ledger: Ledger, name: str, days_ago: int) -> None:
+    at = NOW - timedelta(days=days_ago)
+    ledger.start_run(name, pipeline="fleet", as_of=at, spec_digest="5pec", at=at)
+    ledger.finish_run(name, "published", 0, at=at)
+
+
+def test_only_what_is_old_and_not_in_use_is_removed(spec: Spec) -> None:
+    with Ledger.open(spec.ledger_url) as ledger:
+        for name, days_ago in (("ancient", 500), ("promoting", 500), ("last-year", 300), ("now", 0)):
+            run(ledger, name, days_ago)
+        ledger.promote("fleet", run_id="promoting", bundle_digest="reigned", by="gate", reason="better")
+    gone = [
+        bundle(spec, "never-reigned", 31),
+        put(spec.state_folder / "checkpoints" / "7" / "manifest.json", 15),
+        put(spec.state_folder / "backtest" / "checkpoints" / "7" / "manifest.json", 15),
+        put(spec.state_folder / "jax_cache" / "program", 31),
+        put(spec.state_folder / "profiles" / "night" / "trace", 31),
+        put(spec.state_folder / "registry_waiting" / "night.new" / "record.json", 2),
+        put(spec.state_folder / "bundles" / ".bundle-half" / "model.onnx", 2),
+    ]
+    kept = [
+        bundle(spec, "reigned", 400),
+        bundle(spec, "young", 29),
+        bundle(spec, "anothers", 400, "other-fleet"),
+        put(spec.state_folder / "checkpoints" / "9" / "manifest.json", 13),
+        put(spec.state_folder / "registry_waiting" / "night" / "record.json", 40),
+        put(spec.state_folder / "registry_waiting" / "being-written.new" / "record.json", 0),
+    ]
+    done = retention.tidy(spec, now=NOW, keep="now")
+    assert [path for path in gone if path.exists()] == []
+    assert [path for path in kept if not path.exists()] == []
+    assert (done.bundles, done.checkpoints, done.caches, done.leftovers, done.runs) == (1, 2, 2, 2, 1)
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        assert {each.run_id for each in ledger.runs()} == {"promoting", "last-year", "now"}
+
+
+def test_the_lakes_small_files_are_put_together_and_its_rows_stay(spec: Spec) -> None:
+    lake = Lake(spec.lake_url)
+    for number in range(5):
+        row = {"alias": f"a{number}", "depot_id": "D1", "retracted": False, "recorded_at": NOW}
+        lake.append("aliases", pa.Table.from_pylist([row], schema=TABLES["aliases"]))
+    done = retention.tidy(spec, now=NOW, keep="now")
+    assert done.files == (5, 1)
+    assert len(lake.read("aliases")) == 5
+    assert done.sentence().endswith("the lake has 1 files, had 5")
+
+
+def test_what_a_killed_run_left_half_written_is_swept_at_once(spec: Spec) -> None:
+    half = put(spec.state_folder / "bundles" / ".bundle-half" / "model.onnx", 0)
+    whole = bundle(spec, "whole", 0)
+    retention.sweep(spec)
+    assert not half.exists()
+    assert whole.exists()

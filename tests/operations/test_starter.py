@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import csv
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+import yaml
+
+from forecaster.check.dry_run import check
+from forecaster.config import Spec, load
+from forecaster.errors import SpecError
+from forecaster.operations import starter
+
+END = date(2026, 3, 1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("a new") / "fleet"
+    starter.create(made, end=END)
+    return made
+
+
+def expected_last_day() -> date:
+    return (datetime.now(ZoneInfo("America/New_York")) - starter.EXPORTED).date() - timedelta(days=1)
+
+
+def test_the_folder_holds_a_pipeline_file_and_its_sources(folder: Path) -> None:
+    assert sorted(path.name for path in folder.iterdir()) == ["demand.csv", "depots.csv", "events.csv", "pipeline.yaml"]
+
+
+def test_the_pipeline_file_is_valid_and_its_sources_are_usable(folder: Path) -> None:
+    trial = check(load(folder / "pipeline.yaml"), now=datetime(2026, 3, 2, 12, tzinfo=UTC))
+    assert trial.fault is None
+    assert trial.profile is not None
+    assert (trial.profile.depots, trial.profile.cutoff) == (64, END)
+    assert trial.ingested is not None
+    assert {finding.severity for finding in trial.ingested.findings} == {"quarantine"}
+    assert not (folder / "var").exists()
+
+
+def test_the_pipeline_file_shows_every_section(folder: Path) -> None:
+    written = yaml.safe_load((folder / "pipeline.yaml").read_text("utf-8"))
+    # Whoever starts needs none of these: places have defaults, and page, cluster and another system are the README's.
+    left_out = {"lake", "ledger", "registry", "page", "execution", "legacy", "encrypt_bundles"}
+    assert set(Spec.model_fields) - set(written) == left_out
+
+
+def test_without_an_end_the_sample_ends_yesterday(tmp_path: Path) -> None:
+    before = expected_last_day()
+    starter.create(tmp_path)
+    with (tmp_path / "demand.csv").open(encoding="utf-8") as file:
+        today = expected_last_day() + timedelta(days=1)
+        last = max(row["day"] for row in csv.DictReader(file) if row["day"] <= today.isoformat())
+    assert before.isoformat() <= last <= expected_last_day().isoformat()
+
+
+def test_what_to_do_next_can_be_pasted_into_a_shell(tmp_path: Path) -> None:
+    said = starter.create(tmp_path / "a new one", end=END)
+    assert f"forecaster check '{tmp_path}/a new one/pipeline.yaml'" in said
+
+
+def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("dear", "utf-8")
+    for taken in (tmp_path, tmp_path / "letter.txt"):
+        with pytest.raises(SpecError, match="is not an empty folder; wanted a new one"):
+            starter.create(taken)
+    assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_a_folder_that_cannot_be_made_is_answered_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("dear", "utf-8")
+    with pytest.raises(SpecError, match="cannot be written: Not a directory; wanted a folder of yours"):
+        starter.create(tmp_path / "letter.txt" / "below")

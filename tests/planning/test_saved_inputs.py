@@ -1,0 +1,60 @@
+"""What a publication was made from is kept under the digest of its content, and read back as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from forecaster.config import Staffing
+from forecaster.errors import DeskError
+from forecaster.planning import saved_inputs
+from forecaster.planning.saved_inputs import Desk
+from tests.panels import panel
+
+STAFF = Staffing(orders_per_driver=90, cost_short=38, cost_idle=22)
+
+
+def kept(lookback: int = 60) -> Desk:
+    return Desk(saved_inputs.kept(panel(), lookback), "5f0c", frozenset({"D2"}), STAFF)
+
+
+def test_it_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    written = kept()
+    found = saved_inputs.read(tmp_path, saved_inputs.write(tmp_path, written))
+    assert (found.bundle, found.strangers, found.staffing) == ("5f0c", {"D2"}, STAFF)
+    assert found.panel.encoding.to_json() == written.panel.encoding.to_json()
+    for name, array in written.panel.window(60).items():
+        np.testing.assert_array_equal(found.panel.window(60)[name], array)
+
+
+def test_it_holds_what_the_model_reads_of_the_whole_panel() -> None:
+    whole = panel()
+    for lookback in (60, 406):
+        for name, array in whole.window(lookback).items():
+            np.testing.assert_array_equal(saved_inputs.kept(whole, lookback).window(lookback)[name], array)
+
+
+def test_the_same_inputs_have_the_same_name(tmp_path: Path) -> None:
+    assert saved_inputs.write(tmp_path, kept()) == saved_inputs.write(tmp_path, kept())
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_one_that_is_damaged_gone_or_was_never_kept_is_told(tmp_path: Path) -> None:
+    name = saved_inputs.write(tmp_path, kept())
+    file = tmp_path / f"{name}.npz"
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(DeskError, match="is not what the night wrote"):
+        saved_inputs.read(tmp_path, name)
+    saved_inputs.prune(tmp_path, {"another"})
+    with pytest.raises(DeskError, match="cannot be read on this machine"):
+        saved_inputs.read(tmp_path, name)
+    with pytest.raises(DeskError, match="did not keep what it was made from"):
+        saved_inputs.read(tmp_path, None)
+
+
+def test_one_that_no_page_could_hold_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert saved_inputs.too_large(kept()) is None
+    monkeypatch.setattr(saved_inputs, "LARGEST", 1000)
+    assert "more than a page may hold (1,000)" in str(saved_inputs.too_large(kept()))

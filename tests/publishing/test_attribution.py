@@ -1,0 +1,50 @@
+"""The parts of a change add up to the published difference, to the order."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forecaster.publishing.attribution import ORDER, Swaps, parts
+
+
+def swaps(*steps: float) -> Swaps:
+    return Swaps(*(np.array([[step]], float) for step in steps))
+
+
+def of(*steps: float) -> dict[str, int]:
+    return {name: int(orders[0, 0]) for name, orders in parts(swaps(*steps)).items()}
+
+
+def test_each_part_is_the_difference_that_its_swap_makes() -> None:
+    #            published, model, again, calendar, restated, actuals, weights, tonight, now
+    found = of(100.0, 90.0, 90.0, 110.0, 105.0, 112.0, 120.0, 118.0, 130.0)
+    assert found == {
+        "calendar": 20,
+        "restated": -5,
+        "actuals": 7,
+        "model": 8,
+        "calibration": -2,
+        "override": 12 - 10,  # a new one of +12, and the old one of +10 gone
+    }
+    assert sum(found.values()) == 130 - 100
+
+
+def test_what_cannot_be_made_again_counts_as_the_models() -> None:
+    assert of(100.0, 100.0, 97.0, 97.0, 97.0, 97.0, 97.0, 97.0, 97.0)["model"] == -3
+
+
+def test_halves_are_rounded_as_pages_round_them() -> None:
+    found = of(100.5, 100.5, 100.5, 101.5, 101.5, 101.5, 101.5, 101.5, 101.5)
+    assert found["calendar"] == round(101.5) - round(100.5) == 2
+
+
+ORDERS = st.floats(0, 1e6, allow_nan=False)
+
+
+@given(st.lists(ORDERS, min_size=9, max_size=9))
+def test_the_parts_always_add_up_to_the_rounded_difference(steps: list[float]) -> None:
+    found = of(*steps)
+    assert tuple(found) == ORDER
+    assert sum(found.values()) == round(steps[-1]) - round(steps[0])

@@ -1,0 +1,359 @@
+"""A forecast goes out from a bundle that is believed, says what has to be said of it, and can be made again."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from forecaster.config import load
+from forecaster.demand.history.point_in_time import know
+from forecaster.demand.panel import build as panels
+from forecaster.lake import Lake
+from forecaster.ledger.store import Ledger
+from forecaster.serving import bundle, keys
+from forecaster.serving.bundle import MANIFEST, MODEL, SEAL, WEIGHTS
+from forecaster.training import export
+from tests import fleets
+from tests.calls import Call
+from tests.fleets import AS_OF, Fleet
+from tests.graphs import signer
+from tests.panels import quickly
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
+    return fleets.found(tmp_path_factory.mktemp("kept"))
+
+
+@pytest.fixture
+def fleet(kept: Fleet, tmp_path: Path) -> Fleet:
+    """A copy that a test may damage."""
+    shutil.copytree(kept.file.parent, tmp_path / "fleet")
+    file = tmp_path / "fleet" / "pipeline.yaml"
+    return Fleet(file, load(file), tmp_path / "fleet" / kept.bundle.relative_to(kept.file.parent))
+
+
+def predicted(call: Call, fleet: Fleet, *more: object) -> tuple[int, dict[str, object], str]:
+    code, out, err = call("predict", fleet.file, "--as-of", AS_OF.isoformat(), "--json", *more)
+    return code, json.loads(out), err
+
+
+def note(call: Call, fleet: Fleet, *more: object) -> str:
+    code, said, err = predicted(call, fleet, *more)
+    assert (code, said["tier"]) == (3, "fallback")
+    assert f"forecaster: degraded: {said['note']}" in err
+    return str(said["note"])
+
+
+def test_the_same_candidate_gives_the_same_bytes_as_folder_and_as_file(fleet: Fleet, tmp_path: Path) -> None:
+    knowledge = know(fleet.spec, as_of=AS_OF)
+    panel = panels.build(knowledge, fleet.spec)
+    other = fleet.spec.model_copy()
+    other._folder = tmp_path / "elsewhere"
+    shutil.copytree(fleet.spec.state_folder / "keys", other.state_folder / "keys")
+    with quickly():
+        again = export.to_bundle(fleets.untrained(panel), panel, {}, knowledge, other).folder
+    for name in sorted(bundle.FILES):
+        assert (again / name).read_bytes() == (fleet.bundle / name).read_bytes(), name
+    packed = f"{again.name}.tar.zst"
+    assert (again.parent / packed).read_bytes() == (fleet.bundle.parent / packed).read_bytes()
+
+
+def test_a_manifest_says_what_the_model_is_and_what_it_was_made_from(fleet: Fleet) -> None:
+    manifest = bundle.read(fleet.bundle, keys.trusted(fleet.spec.state_folder)).manifest
+    assert manifest["spec_digest"] == fleet.spec.digest
+    assert manifest["lake_versions"] == {"demand": 0, "depots": 0, "events": -1}
+    assert manifest["depots"] == ["A", "B", "C", "D"]
+    assert manifest["encoding"]["covariates"] == ["promo"]
+    assert manifest["units"]["demand"] == "orders a local calendar day"
+    assert manifest["opset"] == 21
+    assert manifest["training"] == {"epochs": 0}
+    assert set(manifest["files"]) == {MODEL, WEIGHTS}
+    assert {"scores", "cutoff", "levels", "inputs", "calendar", "horizon", "lookback"} <= set(manifest)
+
+
+def test_folder_and_file_forecast_the_same_under_the_same_name(fleet: Fleet, call: Call) -> None:
+    told = [
+        predicted(call, fleet),
+        predicted(call, fleet, "--bundle", fleet.bundle),
+        predicted(call, fleet, "--bundle", fleet.bundle.with_name(f"{fleet.bundle.name}.tar.zst")),
+    ]
+    assert [(code, said["tier"], said["bundle_digest"]) for code, said, _ in told] == [
+        (0, "champion", fleet.bundle.name)
+    ] * 3
+    rows = Lake(fleet.spec.lake_url).read("forecasts")
+    assert set(rows["bundle"].to_pylist()) == {fleet.bundle.name}
+    runs: dict[str, list[list[float]]] = {}
+    for row in sorted(rows.to_pylist(), key=lambda row: (row["run_id"], row["depot_id"], row["target_date"])):
+        runs.setdefault(row["run_id"], []).append(row["quantiles"])
+    one, two, three = runs.values()
+    assert one == two == three
+
+
+def test_the_forecast_can_be_had_as_csv_parquet_and_json(fleet: Fleet, call: Call) -> None:
+    command = [sys.executable, "-m", "forecaster", "predict", str(fleet.file), "--as-of", AS_OF.isoformat(), "--out"]
+    done = {
+        kind: subprocess.run([*command, kind], capture_output=True, check=True, cwd=ROOT)
+        for kind in ("csv", "parquet", "json")
+    }
+    rows = json.loads(done["json"].stdout)
+    assert len(rows) == 12
+    assert [rows[0][name] for name in ("depot_id", "target_date", "horizon", "open")] == ["A", "2024-04-10", 1, True]
+    assert rows[0]["q0.1"] <= rows[0]["q0.5"] <= rows[0]["q0.9"]
+    assert {(row["tier"], row["bundle"], row["cutoff"]) for row in rows} == {
+        ("champion", fleet.bundle.name, "2024-04-09")
+    }
+    table = pq.read_table(io.BytesIO(done["parquet"].stdout))
+    assert table["q0.5"].to_pylist() == [row["q0.5"] for row in rows]
+    header, first = done["csv"].stdout.decode().splitlines()[:2]
+    assert header.startswith('"depot_id","target_date","horizon","open","q0.1","q0.5","q0.9"')
+    assert first.startswith('"A",2024-04-10,1,true,')
+    assert b"publication" in done["csv"].stderr
+    assert call("predict", fleet.file, "--out", "csv", "--json")[0] == 2
+
+
+def changed(name: str) -> Callable[[Fleet], None]:
+    def change(fleet: Fleet) -> None:
+        content = bytearray((fleet.bundle / name).read_bytes())
+        content[len(content) // 2] ^= 1
+        (fleet.bundle / name).write_bytes(content)
+
+    return change
+
+
+def missing(fleet: Fleet) -> None:
+    (fleet.bundle / WEIGHTS).unlink()
+
+
+def further(fleet: Fleet) -> None:
+    (fleet.bundle / "weights.bin").write_bytes(b"")
+
+
+def linked(fleet: Fleet) -> None:
+    (fleet.bundle / MODEL).rename(fleet.bundle.parent / "outside.onnx")
+    (fleet.bundle / MODEL).symlink_to(fleet.bundle.parent / "outside.onnx")
+
+
+def foreign(fleet: Fleet) -> None:
+    (fleet.bundle / SEAL).write_bytes(signer(9).seal((fleet.bundle / MANIFEST).read_bytes()))
+
+
+def distrusted(fleet: Fleet) -> None:
+    (fleet.spec.state_folder / "keys" / "signing.pub.pem").unlink()
+
+
+def gone(fleet: Fleet) -> None:
+    shutil.rmtree(fleet.bundle)
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (changed(MODEL), "model.onnx has sha256"),
+        (changed(WEIGHTS), "weights.npz has sha256"),
+        (changed(MANIFEST), "manifest.json has digest"),
+        (changed(SEAL), "does not fit what was signed"),
+        (missing, "weights.npz is missing"),
+        (further, "weights.bin does not belong there"),
+        (linked, "model.onnx is a link"),
+        (foreign, "which is not trusted"),
+        (distrusted, "no key to verify bundles with"),
+        (gone, "No such file"),
+    ],
+    ids=["model", "weights", "manifest", "seal", "missing", "further", "linked", "foreign", "distrusted", "gone"],
+)
+def test_whatever_is_wrong_with_a_bundle_the_fallback_goes_out_and_says_it_loudly(
+    damage: Callable[[Fleet], None], said: str, fleet: Fleet, call: Call
+) -> None:
+    damage(fleet)
+    assert said in note(call, fleet)
+    with Ledger.open_reader(fleet.spec.ledger_url) as ledger:
+        head = ledger.current("small")
+        assert head is not None
+        assert (head.tier, head.bundle_digest) == ("fallback", None)
+        assert said in str(head.note)
+        assert len(ledger.depots(head.publication_id)) == 4
+
+
+@pytest.mark.parametrize(
+    ("domain", "said"),
+    [("", "a tensor's data lie in another file"), ("com.microsoft", "of the domain 'com.microsoft'")],
+)
+def test_a_graph_that_reaches_outside_leads_to_the_fallback_though_we_signed_it(
+    domain: str, said: str, fleet: Fleet, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = onnx.load_model_from_string((fleet.bundle / MODEL).read_bytes())
+    if domain:
+        model.graph.node[0].domain = domain
+    else:
+        model.graph.initializer[0].data_location = onnx.TensorProto.EXTERNAL
+    about = json.loads((fleet.bundle / MANIFEST).read_text("utf-8"))
+    with monkeypatch.context() as unseen:
+        unseen.setattr("forecaster.serving.onnx_checks.inspect", lambda model: None)
+        with np.load(fleet.bundle / WEIGHTS, allow_pickle=False) as weights:
+            bad = bundle.write(
+                fleet.bundle.parent, model.SerializeToString(), weights, about, keys.signer(fleet.spec.state_folder)
+            )
+    assert said in note(call, fleet, "--bundle", bad)
+
+
+def test_a_history_older_than_declared_is_no_start(fleet: Fleet, call: Call) -> None:
+    code, _, err = call("predict", fleet.file, "--as-of", (AS_OF + timedelta(days=6)).isoformat())
+    assert code == 4
+    assert "the last reading is that of depot 'A' on 2024-04-09, 6 days before the last day that was over" in err
+    assert "wanted at most 5 (demand.rules.max_age_days)" in err
+    assert call("predict", fleet.file, "--as-of", (AS_OF + timedelta(days=5)).isoformat())[0] == 0
+
+
+def test_a_feed_that_has_stopped_is_told_of(fleet: Fleet, call: Call) -> None:
+    _, out, _ = call("predict", fleet.file, "--as-of", (AS_OF + timedelta(days=3)).isoformat())
+    assert "No reading is newer" not in out
+    _, out, _ = call("predict", fleet.file, "--as-of", (AS_OF + timedelta(days=4)).isoformat())
+    said = "No reading is newer than 2024-04-09, 4 days before the last day that was over; wanted at most 3"
+    assert said in out
+    assert "All days that are forecast are over." in out
+
+
+def test_a_silent_depot_is_named_where_the_others_are_not_silent(fleet: Fleet, call: Call) -> None:
+    fleets.fill(fleet.spec, fleets.counts("ABC", 112, 100), fleets.CITIES, now=AS_OF + timedelta(days=12))
+    code, out, err = call("predict", fleet.file, "--as-of", (AS_OF + timedelta(days=12)).isoformat())
+    assert (code, err) == (0, "")
+    assert "D (2024-04-09): the last reading is more than 5 days older than the cutoff." in out
+
+
+def test_a_depot_that_the_bundle_does_not_know_starts_cold_and_says_so(fleet: Fleet, call: Call) -> None:
+    fleets.fill(fleet.spec, fleets.counts("E", first=97), {**fleets.CITIES, "E": "Ulm", "F": ""})
+    code, said, _ = predicted(call, fleet)
+    assert (code, said["depots"]) == (0, 6)
+    assert "Depot E started cold: the model was not trained on it." in str(said["note"])
+    assert "Depot F got the seasonal naive forecast" in str(said["note"])
+    assert "no static attribute is known" in str(said["note"])
+    with Ledger.open_reader(fleet.spec.ledger_url) as ledger:
+        head = ledger.current("small")
+        assert head is not None
+        shown = {depot.depot_id: depot.days for depot in ledger.depots(head.publication_id)}
+    assert all(day.quantiles[1] > 10 for depot in "EF" for day in shown[depot])
+
+
+def last_run(fleet: Fleet) -> str:
+    with Ledger.open_reader(fleet.spec.ledger_url) as ledger:
+        return next(run.run_id for run in ledger.runs("small") if run.run_id != "first")
+
+
+def test_a_published_forecast_is_made_again_to_the_last_value(fleet: Fleet, call: Call) -> None:
+    assert predicted(call, fleet)[0] == 0
+    run = last_run(fleet)
+    before = len(Lake(fleet.spec.lake_url).read("forecasts"))
+    # What was said later of the same days, as if it had been known then, is not among what the run read.
+    restated = [row.rsplit(",", 2)[0] + ",90,0" for row in fleets.counts("AB")]
+    fleets.fill(fleet.spec, restated, fleets.CITIES)
+    code, out, _ = call("replay", fleet.file, run, "--verify")
+    assert (code, f"{run}: 4 depots from {fleet.bundle.name}" in out) == (0, True)
+    assert "all 72 values are the published ones (largest relative difference 0.0e+00)" in out
+    assert len(Lake(fleet.spec.lake_url).read("forecasts")) == before
+
+
+def test_a_fallback_is_made_again_as_well(fleet: Fleet, call: Call) -> None:
+    gone(fleet)
+    note(call, fleet)
+    code, out, _ = call("replay", fleet.file, last_run(fleet), "--verify")
+    assert (code, "from seasonal naive" in out, "all 72 values" in out) == (0, True, True)
+
+
+def test_a_value_that_differs_is_named_with_depot_and_day(fleet: Fleet, call: Call) -> None:
+    predicted(call, fleet)
+    lake, run = Lake(fleet.spec.lake_url), last_run(fleet)
+    rows = lake.read("forecasts").to_pylist()
+    for row in rows:
+        row["recorded_at"] += timedelta(seconds=1)
+        if (row["depot_id"], row["horizon"]) == ("C", 2):
+            row["quantiles"][1] += 1
+    lake.append("forecasts", pa.Table.from_pylist(rows, lake.read("forecasts").schema))
+    code, out, _ = call("replay", fleet.file, run, "--verify")
+    assert code == 1
+    assert "1 of 72 values differ" in out
+    assert "depot 'C', 2024-04-11: " in out
+    assert call("replay", fleet.file, run)[0] == 0
+
+
+def test_what_is_no_longer_as_it_was_is_said(fleet: Fleet, call: Call) -> None:
+    predicted(call, fleet)
+    run = last_run(fleet)
+    fleet.file.write_text(fleet.file.read_text("utf-8") + "backtest: {days: 9}\n", "utf-8")
+    assert "the pipeline file has changed since" in call("replay", fleet.file, run)[1]
+    changed(MODEL)(fleet)
+    code, out, _ = call("replay", fleet.file, run, "--verify")
+    assert code == 1
+    assert "model.onnx has sha256" in out
+    assert call("replay", fleet.file, "nobody")[0] == 1
+    assert "has no forecast in the archive" in call("replay", fleet.file, "first")[2]
+
+
+BASE_ONLY = """
+import sys
+
+class Wall:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in NOT_THERE:
+            raise ModuleNotFoundError(f"{name} is not in the base install")
+
+sys.meta_path.insert(0, Wall())
+from forecaster.cli.app import main
+sys.argv = ["forecaster", *sys.argv[1:]]
+try:
+    main()
+finally:
+    assert not NOT_THERE & {name.partition(".")[0] for name in sys.modules}
+"""
+EXTRAS = {"jax", "jaxlib", "flax", "optax", "orbax", "jax2onnx", "onnx", "jaxtyping", "mlflow", "prefect", "matplotlib"}
+EXTRAS |= {"fastapi", "uvicorn", "jinja2", "lightgbm", "prophet", "statsforecast", "scipy", "sklearn", "torch", "moto"}
+SOURCES = {"fsspec", "pandera"}  # of the base install, where a source is read
+
+
+def test_a_machine_with_bundle_lake_and_base_install_predicts(fleet: Fleet, tmp_path: Path) -> None:
+    """Neither the sources nor the signing key are there, nor anything that trains, orchestrates or reads sources."""
+    packed = shutil.move(fleet.bundle.with_name(f"{fleet.bundle.name}.tar.zst"), tmp_path)
+    public = shutil.move(fleet.spec.state_folder / "keys" / "signing.pub.pem", tmp_path)
+    shutil.rmtree(fleet.bundle.parent)
+    shutil.rmtree(fleet.spec.state_folder / "keys")
+    (fleet.spec.state_folder / "ledger.db").unlink()
+    (fleet.spec.folder / "demand.csv").unlink()
+    code = f"NOT_THERE = {EXTRAS | SOURCES!r}\n{BASE_ONLY}"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "predict", fleet.file, "--bundle", packed, "--as-of", AS_OF.isoformat()],
+        cwd=ROOT,
+        env={**os.environ, keys.TRUSTED: str(public)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"4 depots from small {fleet.bundle.name}, tier champion, cutoff 2024-04-09" in done.stdout
+
+
+def test_replay_does_not_depend_on_when_it_is_asked(fleet: Fleet, call: Call) -> None:
+    """A bundle that was promoted since is another one than the run's."""
+    predicted(call, fleet)
+    run = last_run(fleet)
+    with Ledger.open(fleet.spec.ledger_url) as ledger:
+        [promoted] = ledger.promotions("small")
+        later = replace(promoted, bundle_digest="0" * 16)
+        ledger.promote("small", run_id="first", bundle_digest=later.bundle_digest, by="test", reason="another")
+    assert call("replay", fleet.file, run, "--verify")[0] == 0

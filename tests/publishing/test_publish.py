@@ -1,0 +1,99 @@
+"""Publishing: what only explains, looks back or tidies up never holds up a forecast."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from forecaster.config import Legacy, Spec
+from forecaster.demand.ingest import ingest
+from forecaster.ledger import accuracy
+from forecaster.ledger.accuracy import ALL, LEGACY
+from forecaster.ledger.store import Ledger
+from forecaster.planning import saved_inputs
+from forecaster.publishing.forecast import Choice
+from forecaster.publishing.publish import Published, publish
+from tests.demand.history.test_past_panels import FIRST, LAST, TONIGHT, days, write
+from tests.staffing.test_rosters import DEPOTS, spec_of
+
+FALLBACK = Choice(None, "seasonal naive", "fallback")
+
+
+def one_day_later(spec: Spec) -> Published:
+    return publish(spec, FALLBACK, as_of=TONIGHT + timedelta(days=1), run_id="second")
+
+
+def published(folder: Path) -> Spec:
+    """A pipeline of two depots that was published once."""
+    rows = (f"{depot},{day},{count}" for depot, count in (("A", 40), ("B", 10)) for day in days(FIRST, LAST))
+    write(folder, "demand", "depot_id,date,demand", *rows)
+    write(folder, "depots", "depot_id,city,vans", "A,Ulm,3", "B,Ulm,3")
+    spec = spec_of(folder, DEPOTS)
+    ingest(spec, now=TONIGHT)
+    with Ledger.open(spec.ledger_url) as ledger:
+        for day, run in enumerate(("first", "second")):
+            as_of = TONIGHT + timedelta(days=day)
+            ledger.start_run(run, pipeline=spec.name, as_of=as_of, spec_digest=spec.digest)
+    assert publish(spec, FALLBACK, as_of=TONIGHT, run_id="first").trouble is None
+    return spec
+
+
+def test_a_forecast_goes_out_though_nobody_can_say_why_it_moved(tmp_path: Path) -> None:
+    spec = published(tmp_path)
+    folder = spec.state_folder / saved_inputs.FOLDER
+    with Ledger.open(spec.ledger_url) as ledger:
+        kept = saved_inputs.read(folder, *ledger.desks())
+        # What the night before was made from covers other years than tonight's history.
+        elsewhere = replace(kept.panel, days=kept.panel.days - np.timedelta64(9999, "D"))
+        name = saved_inputs.write(folder, replace(kept, panel=elsewhere))
+        with ledger.transaction() as connection:
+            connection.execute(sa.text("UPDATE publications SET desk = :name"), {"name": name})
+    done = one_day_later(spec)
+    assert done.publication_id == 2
+    assert done.trouble is not None
+    assert done.trouble.startswith("why the numbers moved is not told: ")
+
+
+def test_a_forecast_goes_out_though_old_inputs_cannot_be_removed(tmp_path: Path) -> None:
+    spec = published(tmp_path)
+    (spec.state_folder / saved_inputs.FOLDER / "in_the_way.npz").mkdir()
+    done = one_day_later(spec)
+    assert done.publication_id == 2
+    assert done.trouble is not None
+    assert done.trouble.startswith("inputs of earlier nights were not removed: ")
+
+
+def test_a_fleet_too_large_for_the_pages_memory_is_a_note_and_no_trouble(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = published(tmp_path)
+    monkeypatch.setattr(saved_inputs, "LARGEST", 1000)
+    done = one_day_later(spec)
+    assert (done.publication_id, done.trouble) == (2, None)
+    assert done.note is not None
+    assert "more than a page may hold (1,000): what-if and overrides at once are left out." in done.note
+
+
+def test_a_night_compares_another_system_and_goes_out_without_it(tmp_path: Path) -> None:
+    spec = published(tmp_path)
+    legacy = Legacy.model_validate({"source": {"kind": "csv", "path": "old.csv"}, "columns": {"date": "day"}})
+    spec = spec.model_copy(update={"legacy": legacy})
+    write(tmp_path, "demand", "depot_id,date,demand", "A,2024-03-11,44", "B,2024-03-11,12")
+    ingest(spec, now=TONIGHT + timedelta(days=1))
+    done = one_day_later(spec)
+    assert done.publication_id == 2
+    assert done.trouble is not None
+    assert done.trouble.startswith("the legacy system is not compared: ")
+    assert "old.csv: no such file" in done.trouble
+    write(tmp_path, "old", "depot_id,day,forecast", "A,2024-03-11,50", "B,2024-03-11,lots")
+    assert one_day_later(spec).trouble is None
+    with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        [whole] = [each for each in accuracy.kept(connection, spec.name) if (each.model, each.part) == (LEGACY, ALL)]
+        [told] = [each for each in ledger.run("second").findings if each["rule"] == "legacy_form"]
+    assert (whole.days, whole.actual, whole.error) == (1, 44.0, 6.0)
+    assert told["message"].startswith("old.csv:3: column 'forecast': found 'lots'")

@@ -1,0 +1,217 @@
+"""Earlier forecasts are held against what came, beside the seasonal naive on the same days."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from forecaster.config import load
+from forecaster.core.panel import Finding, Panel
+from forecaster.demand.validation import external_forecasts
+from forecaster.lake import TABLES, Lake
+from forecaster.ledger import accuracy
+from forecaster.ledger.accuracy import ALL, DEPOT, FORECAST, HORIZON, LEGACY, NAIVE, WEEKDAY, Tally, together
+from forecaster.ledger.store import Ledger
+from forecaster.publishing.track_accuracy import look_back, tallies
+from tests.panels import bare
+
+MONDAY = date(2024, 1, 15)
+LEVELS = [0.1, 0.5, 0.9]
+Row = tuple[str, str, date, int, float]  # run, depot, cutoff, days ahead, median
+
+
+def archive(lake: Lake, *rows: Row, at: datetime = datetime(2024, 2, 1, tzinfo=UTC), width: float = 2.0) -> None:
+    """Forecasts with a range of `width` to either side."""
+    said = [
+        {
+            "run_id": run,
+            "recorded_at": at,
+            "bundle": None,
+            "tier": "fresh",
+            "depot_id": depot,
+            "cutoff": cutoff,
+            "target_date": date.fromordinal(cutoff.toordinal() + ahead),
+            "horizon": ahead,
+            "levels": LEVELS,
+            "quantiles": [median - width, median, median + width],
+        }
+        for run, depot, cutoff, ahead, median in rows
+    ]
+    lake.append("forecasts", pa.Table.from_pylist(said, schema=TABLES["forecasts"]))
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(str(tmp_path / "lake"))
+
+
+@pytest.fixture
+def panel() -> Panel:
+    """Depots A, B from Monday 1 January 2024 on, 21 days known: 100 a day at A, 10 at B, at last 110 at A."""
+    demand = np.tile(np.array([[100.0], [10.0]], np.float32), (1, 21))
+    demand[0, 14:] = 110.0
+    return replace(bare(demand), depot_ids=("A", "B"), attributes={"city": ("Town", "Port")})
+
+
+def found(panel: Panel, lake: Lake, *weeks: date) -> dict[tuple[str, str, str], Tally]:
+    return {(each.model, each.part, each.label): each for each in tallies(panel, lake, weeks or (MONDAY,))}
+
+
+def test_errors_are_summed_with_their_sign_and_beside_the_naive_on_the_same_days(panel: Panel, lake: Lake) -> None:
+    cutoff = date(2024, 1, 14)
+    archive(lake, ("n1", "A", cutoff, 1, 111.0), ("n1", "A", cutoff, 2, 113.0), ("n1", "B", cutoff, 1, 9.0))
+    said = found(panel, lake)
+    assert said[FORECAST, ALL, ""] == Tally(MONDAY, FORECAST, ALL, "", 3, 230.0, 3.0, 5.0, 2)
+    assert said[NAIVE, ALL, ""] == Tally(MONDAY, NAIVE, ALL, "", 3, 230.0, -20.0, 20.0, None)
+    assert said[FORECAST, HORIZON, "02"].error == 3.0
+    assert said[FORECAST, WEEKDAY, "Mon"].days == 2
+    assert said[FORECAST, "city", "Port"].absolute == 1.0
+    assert (FORECAST, WEEKDAY, "Sun") not in said
+
+
+def test_of_a_night_that_was_run_again_the_last_word_counts(panel: Panel, lake: Lake) -> None:
+    cutoff = date(2024, 1, 14)
+    archive(lake, ("n2", "A", cutoff, 1, 110.0), at=datetime(2024, 2, 2, tzinfo=UTC))
+    archive(lake, ("n1", "A", cutoff, 1, 300.0))
+    assert found(panel, lake)[FORECAST, ALL, ""].absolute == 0.0
+
+
+def test_days_that_are_not_known_closed_or_after_the_cutoff_are_not_compared(panel: Panel, lake: Lake) -> None:
+    cutoff = date(2024, 1, 14)
+    archive(lake, *(("n1", "A", cutoff, ahead, 1.0) for ahead in range(1, 8)), ("n1", "A", date(2024, 1, 21), 1, 1.0))
+    archive(lake, ("n1", "gone", cutoff, 1, 1.0))
+    demand, is_open = panel.demand.copy(), panel.open.copy()
+    demand[0, 14], is_open[0, 15] = np.nan, False
+    assert found(replace(panel, demand=demand, open=is_open), lake)[FORECAST, ALL, ""].days == 5
+
+
+def test_depots_are_told_the_worst_first_where_there_is_enough_to_compare(panel: Panel, lake: Lake) -> None:
+    cutoff = date(2024, 1, 14)
+    archive(lake, *((f"n{k}", depot, cutoff, k, 12.0) for k in range(1, 8) for depot in ("A", "B")))
+    archive(lake, ("n9", "B", date(2024, 1, 15), 1, 12.0))
+    told = [each.label for each in tallies(panel, lake, [MONDAY]) if each.part == DEPOT and each.model == FORECAST]
+    assert told == ["A", "B"]
+
+
+def test_a_publication_writes_what_came_of_earlier_ones_and_a_past_date_leaves_later_weeks(
+    panel: Panel, lake: Lake, tmp_path: Path
+) -> None:
+    spec: Any = SimpleNamespace(name="p", ledger_url=f"sqlite:///{tmp_path / 'ledger.db'}", lake_url=lake.url)
+    archive(lake, ("n1", "A", date(2024, 1, 14), 1, 111.0), ("n0", "A", date(2024, 1, 7), 1, 90.0))
+
+    def told() -> list[tuple[date, float]]:
+        with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
+            kept = accuracy.kept(connection, "p")
+        return [(each.week, each.absolute) for each in kept if (each.model, each.part) == (FORECAST, ALL)]
+
+    for _ in range(2):
+        look_back(spec, panel)
+        assert told() == [(date(2024, 1, 8), 10.0), (MONDAY, 1.0)]
+    past = replace(bare(panel.demand[:, :13]), depot_ids=("A", "B"))
+    look_back(spec, past)
+    assert told() == [(date(2024, 1, 8), 10.0), (MONDAY, 1.0)]
+
+
+NO_ALIASES = pd.DataFrame({"alias": [], "depot_id": []}, dtype="str")
+
+
+def other_system(
+    tmp_path: Path, panel: Panel, text: str, columns: str = ""
+) -> tuple[external_forecasts.Said, list[Finding]]:
+    """What a declared file of another system says of a panel."""
+    (tmp_path / "old.csv").write_text(text, "utf-8")
+    file, findings = tmp_path / "pipeline.yaml", list[Finding]()
+    source = f"legacy: {{source: {{kind: csv, path: old.csv}}{columns}}}"
+    file.write_text(f"name: p\ndemand: {{source: {{kind: csv, path: d.csv}}}}\n{source}\n", "utf-8")
+    said = external_forecasts.said(load(file), panel, NO_ALIASES, findings)
+    assert said is not None
+    return said, findings
+
+
+def test_another_system_is_compared_on_the_days_of_which_it_said_something(
+    panel: Panel, lake: Lake, tmp_path: Path
+) -> None:
+    cutoff = date(2024, 1, 14)
+    archive(lake, ("n1", "A", cutoff, 1, 111.0), ("n1", "A", cutoff, 2, 113.0), ("n1", "B", cutoff, 1, 9.0))
+    rival, findings = other_system(
+        tmp_path, panel, "depot_id,date,forecast\nA,2024-01-15,100\nA,2024-01-15,104\nB,2024-01-15,13\nA,2024-02-01,1\n"
+    )
+    said = {(each.model, each.part, each.label): each for each in tallies(panel, lake, [MONDAY], rival)}
+    assert said[LEGACY, ALL, ""] == Tally(MONDAY, LEGACY, ALL, "", 2, 120.0, -3.0, 9.0, None)
+    assert said[FORECAST, ALL, ""].days == 3
+    assert (LEGACY, HORIZON, "02") not in said
+    assert findings == []
+
+
+def test_of_another_system_counts_what_it_had_said_by_the_morning_of_our_forecast(
+    panel: Panel, lake: Lake, tmp_path: Path
+) -> None:
+    archive(lake, *(("n1", "A", date(2024, 1, 16 - ahead), ahead, 110.0) for ahead in (1, 2, 3)))
+    rows = "A,2024-01-16,112,2024-01-15\nA,2024-01-16,109,2024-01-16\nA,2024-01-16,110,2024-01-17\n"
+    text = f"depot_id,date,forecast,said\n{rows}"
+    rival, _ = other_system(tmp_path, panel, text, ", columns: {made_on: said}")
+    said = {(each.part, each.label): each for each in tallies(panel, lake, [MONDAY], rival) if each.model == LEGACY}
+    assert (said[HORIZON, "01"].error, said[HORIZON, "02"].error) == (-1.0, 2.0)
+    assert (HORIZON, "03") not in said
+
+
+def test_rows_of_another_system_that_cannot_be_read_are_told_and_left_out(panel: Panel, tmp_path: Path) -> None:
+    rival, findings = other_system(
+        tmp_path, panel, "depot_id,date,forecast\nA,15.1.2024,1\nA,2024-01-15,many\nA,2024-01-15,-3\nC,2024-01-15,1\n"
+    )
+    assert not len(rival.key)
+    assert [(each.rule, each.severity, each.count, each.message) for each in findings] == [
+        ("legacy_form", "warn", 1, "old.csv:2: column 'date': found '15.1.2024', wanted a date such as 2024-03-05; "
+         "the row is left out"),
+        ("legacy_form", "warn", 2, "old.csv:3: column 'forecast': found 'many', wanted a number of 0 or more; "
+         "the row is left out"),
+        ("legacy_depot", "warn", 1, "old.csv:5: column 'depot_id': found 'C', wanted a depot that counts; "
+         "the row is left out"),
+    ]  # fmt: skip
+
+
+def test_a_system_that_was_just_declared_is_compared_from_the_start(panel: Panel, lake: Lake, tmp_path: Path) -> None:
+    spec: Any = SimpleNamespace(name="p", ledger_url=f"sqlite:///{tmp_path / 'ledger.db'}", lake_url=lake.url)
+    archive(lake, ("n1", "A", date(2024, 1, 14), 1, 111.0))
+    look_back(spec, panel)
+    look_back(spec, panel, other_system(tmp_path, panel, "depot_id,date,forecast\nA,2024-01-15,100\n")[0])
+    with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        told = {each.model for each in accuracy.kept(connection, "p")}
+    assert told == {FORECAST, NAIVE, LEGACY}
+
+
+def test_nothing_in_the_archive_is_nothing_to_tell(panel: Panel, lake: Lake) -> None:
+    assert list(tallies(panel, lake, [MONDAY])) == []
+
+
+def test_sums_of_weeks_are_put_together_and_make_rates() -> None:
+    one = Tally(MONDAY, FORECAST, ALL, "", 2, 100.0, -10.0, 20.0, 1)
+    both = together([one, replace(one, actual=300.0, error=30.0, covered=2)])
+    assert both is not None
+    assert (both.wape, both.bias, both.coverage) == (0.1, 0.05, 0.75)
+    assert together([]) is None
+    assert replace(one, actual=0.0).wape is None
+
+
+def test_the_ledger_writes_weeks_anew_and_keeps_half_a_year(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    old, new = date(2024, 1, 1), date(2024, 7, 1)
+
+    def tally(week: date, part: str = ALL, error: float = 0.0) -> Tally:
+        return Tally(week, FORECAST, part, "", 1, 10.0, error, abs(error), None)
+
+    with Ledger.open(url) as ledger, ledger.transaction() as connection:
+        accuracy.keep(connection, "p", [old, new], [tally(old), tally(new), tally(new, DEPOT, 1.0)])
+        accuracy.keep(connection, "other", [old], [tally(old)])
+        accuracy.keep(connection, "p", [new], [tally(new, error=2.0)])
+        assert accuracy.kept(connection, "p") == (tally(new, error=2.0),)
+        assert accuracy.newest(connection, "p") == new
+        assert accuracy.kept(connection, "other") == (tally(old),)

@@ -1,0 +1,99 @@
+"""The registry is the same against a real MLflow server that asks who is there."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from forecaster.config import Spec, load
+from forecaster.ledger.store import Ledger
+from forecaster.registry import outbox
+from forecaster.registry.mlflow_registry import CHALLENGER, CHAMPION, PREVIOUS, Registry
+from tests.cli.test_champions import bundles, record, reign
+
+pytestmark = pytest.mark.e2e
+USER, PASSWORD = "forecaster", "a long enough password"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server's address; only the user above may do anything."""
+    folder = tmp_path_factory.mktemp("mlflow")
+    (folder / "auth.ini").write_text(
+        f"[mlflow]\ndefault_permission = NO_PERMISSIONS\ndatabase_uri = sqlite:///{folder / 'auth.db'}\n"
+        f"admin_username = {USER}\nadmin_password = {PASSWORD}\n"
+        "authorization_function = mlflow.server.auth:authenticate_request_basic_auth\n",
+        "utf-8",
+    )
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "mlflow", "server", "--app-name", "basic-auth", "--host", "127.0.0.1"]
+    command += ["--port", str(port), "--workers", "1", "--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}"]
+    command += ["--artifacts-destination", str(folder / "artifacts")]
+    told = {"MLFLOW_AUTH_CONFIG_PATH": str(folder / "auth.ini"), "MLFLOW_FLASK_SERVER_SECRET_KEY": "s3cret" * 8}
+    quiet = {"MLFLOW_DISABLE_TELEMETRY": "true", "GIT_PYTHON_REFRESH": "quiet"}
+    with (folder / "server.log").open("wb") as log:
+        process = subprocess.Popen(command, env={**os.environ, **told, **quiet}, stdout=log, stderr=log, cwd=folder)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        _wait(url, process, folder / "server.log")
+        yield url
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    until = time.monotonic() + 180
+    while time.monotonic() < until and process.poll() is None:
+        try:
+            if httpx.get(f"{url}/health", timeout=5).status_code == 200:
+                return
+        except httpx.HTTPError:
+            time.sleep(0.5)
+    raise AssertionError(f"MLflow's server did not come up: {log.read_text('utf-8', errors='replace')[-3000:]}")
+
+
+@pytest.fixture
+def spec(server: str, tmp_path: Path) -> Spec:
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(
+        f"name: t\ndemand: {{source: {{kind: csv, path: d.csv}}}}\nstate: state\nregistry: {server}\n", "utf-8"
+    )
+    return load(file)
+
+
+def test_nights_are_told_and_champions_named_as_in_an_embedded_store(
+    spec: Spec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", USER)
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", PASSWORD)
+    first, second = bundles(spec, 2)
+    reign(spec, [first, second], versions=True)
+    with Ledger.open(spec.ledger_url) as ledger:
+        assert outbox.align(spec, ledger) is None
+    registry = Registry(spec.registry_url, "t", spec.state_folder / "unused")
+    assert (registry.version_of(first), registry.version_of(second)) == ("1", "2")
+    assert [registry.alias(name) for name in (CHAMPION, PREVIOUS, CHALLENGER)] == ["2", "1", "2"]
+    assert not (spec.state_folder / "registry_waiting" / "night-1").exists()
+
+
+def test_who_may_not_in_leaves_the_night_waiting_and_is_told_why(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", USER)
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "something else")
+    outbox.write_down(record("night-9"), {"a.png": b"a picture"}, spec)
+    with pytest.raises(Exception, match=r"401|authenticated"):
+        outbox.tell(spec)
+    assert (spec.state_folder / "registry_waiting" / "night-9").exists()
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", PASSWORD)
+    outbox.tell(spec)
+    assert not (spec.state_folder / "registry_waiting" / "night-9").exists()

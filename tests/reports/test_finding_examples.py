@@ -1,0 +1,123 @@
+"""Which depots and days a finding is about."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+
+import pandas as pd
+import pytest
+
+from forecaster.core.panel import Finding
+from forecaster.lake import Lake
+from forecaster.reports.finding_examples import Evidence, Place, by_severity, collect, places, rows_of, shown, troubled
+from tests.panels import bare, spec
+
+NOW = pd.Timestamp(datetime(2024, 1, 20, tzinfo=UTC))
+PANEL = bare([[1.0] * 10] * 5)  # D0 to D4, 2024-01-01 to 2024-01-10
+
+
+def row(
+    depot: str, day: str | None, rule: str, content: str = "{}", batch: str = "b", at: pd.Timestamp = NOW
+) -> dict[str, object]:
+    day_of = None if day is None else date.fromisoformat(day)
+    found = {
+        "id": f"{depot}{day}{rule}{batch}",
+        "depot_id": depot,
+        "date": day_of,
+        "source": "demand.csv",
+        "batch": batch,
+    }
+    return found | {"row": 2, "rule": rule, "message": "m", "content": content, "recorded_at": at}
+
+
+def evidence(tmp_path: object, *rows: dict[str, object]) -> Evidence:
+    lake = Lake(str(tmp_path))
+    if rows:
+        lake.append("quarantine", pd.DataFrame(list(rows)))
+    return collect(PANEL, "b", spec(), lake)
+
+
+def test_a_quarantined_row_is_a_place_with_what_it_gave(tmp_path: object) -> None:
+    found = evidence(
+        tmp_path,
+        row("D1", "2024-01-03", "spike", '{"demand": "900"}'),
+        row("D1", "2024-01-02", "spike", '{"demand": "many"}'),
+        row("D2", "2024-01-02", "count_form", '{"demand": 5}'),
+    )
+    finding = Finding("spike", "quarantine", 2, "m")
+    assert places(finding, found) == [Place("D1", {date(2024, 1, 2): None, date(2024, 1, 3): 900.0})]
+
+
+@pytest.mark.parametrize("content", ["no json", "[]", "{}", '{"demand": null}', '{"demand": "inf"}', '{"demand": NaN}'])
+def test_what_is_no_number_has_no_value(tmp_path: object, content: str) -> None:
+    found = evidence(tmp_path, row("D1", "2024-01-03", "spike", content))
+    assert places(Finding("spike", "quarantine", 1, "m"), found) == [Place("D1", {date(2024, 1, 3): None})]
+
+
+def test_a_finding_that_names_its_places_needs_no_row(tmp_path: object) -> None:
+    named = (("D3", "2024-01-09"), ("D3", ""), ("D3", "2025-01-01"), ("unknown", "2024-01-09"))
+    finding = Finding("flat_line", "warn", 1, "m", named)
+    assert places(finding, evidence(tmp_path)) == [Place("D3", {date(2024, 1, 9): None})]
+
+
+def test_the_three_depots_with_the_most_days_are_shown(tmp_path: object) -> None:
+    days = [(f"D{depot}", f"2024-01-0{day}") for depot in range(5) for day in range(1, 2 + depot)]
+    found = places(Finding("late", "warn", 15, "m", tuple(days)), evidence(tmp_path))
+    assert [(place.depot_id, len(place.days)) for place in found] == [("D4", 5), ("D3", 4), ("D2", 3)]
+
+
+def test_rows_outside_the_panel_have_no_place(tmp_path: object) -> None:
+    rows = (row("D1", "2062-01-03", "spike"), row("X", "2024-01-03", "spike"), row("D1", None, "spike"))
+    found = evidence(tmp_path, *rows)
+    assert places(Finding("spike", "quarantine", 3, "m"), found) == []
+    assert len(rows_of(Finding("spike", "quarantine", 3, "m"), found)) == 3
+
+
+def test_the_rows_of_the_batch_come_before_those_of_earlier_nights(tmp_path: object) -> None:
+    later = NOW + pd.Timedelta(days=1)
+    found = evidence(tmp_path, row("D1", "2024-01-01", "spike", batch="a", at=later), row("D2", "2024-01-01", "spike"))
+    assert list(rows_of(Finding("spike", "quarantine", 1, "m"), found)["depot_id"]) == ["D2"]
+
+
+def test_depots_are_troubled_by_every_row_and_place_that_concerns_them(tmp_path: object) -> None:
+    found = evidence(tmp_path, row("D1", "2024-01-01", "spike"), row("X", "2024-01-01", "spike"))
+    findings = [
+        Finding("spike", "quarantine", 2, "m"),
+        Finding("late", "warn", 1, "m", (("D1", "2024-01-02"), ("D4", ""))),
+    ]
+    assert troubled(findings, found) == {"D1": 2}
+
+
+def test_lateness_is_counted_in_local_days(tmp_path: object) -> None:
+    told = spec().model_copy(update={"timezone": "America/New_York"})
+    columns = told.demand.columns.model_copy(update={"recorded_at": "at"})
+    told = told.model_copy(update={"demand": told.demand.model_copy(update={"columns": columns})})
+    instants = ["2024-01-02T04:30Z", "2024-01-02T05:30Z"]  # 23:30 of the day itself, and 00:30 of the next
+    frame = pd.DataFrame(
+        {"depot_id": "A", "date": date(2024, 1, 1), "demand": 1.0, "open": None, "source": "s"}, index=[0, 1]
+    )
+    frame = frame.assign(batch="b", row=[2, 3], recorded_at=pd.to_datetime(instants, utc=True))
+    lake = Lake(str(tmp_path))
+    lake.append("demand", frame)
+    found = collect(PANEL, "b", told, lake)
+    assert found.ages is not None
+    assert sorted(found.ages) == [0, 1]
+
+
+def test_the_gravest_findings_come_first() -> None:
+    found = [Finding("a", "warn", 9, ""), Finding("b", "quarantine", 1, ""), Finding("c", "quarantine", 2, "")]
+    assert [finding.rule for finding in by_severity([*found, Finding("d", "stop", 1, "")])] == ["d", "c", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Süd 東京", "Süd 東京"),
+        ("👩\u200d🚒", "👩\u200d🚒"),
+        ("a\nb\x1b[31m\u202e\ud800", "a�b�[31m��"),
+        ("x" * 41, "x" * 39 + "…"),
+        ("x" * 40, "x" * 40),
+    ],
+)
+def test_words_of_the_data_are_shown_short_and_steer_nothing(text: str, expected: str) -> None:
+    assert shown(text) == expected

@@ -1,0 +1,122 @@
+"""The plain NumPy forward pass says what JAX and the graph say, from what lies in a bundle and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from forecaster.core.panel import Candidate, Panel
+from forecaster.model.export import to_onnx
+from forecaster.model.network import encoder_decoder
+from forecaster.model.network.features import LOOKBACK
+from forecaster.serving import bundle, numpy_model, predict
+from forecaster.serving.numpy_model import Reference
+from tests import panels
+
+
+@cache
+def ours() -> Reference:
+    return of(panels.candidate())
+
+
+def of(candidate: Candidate) -> Reference:
+    return Reference(bundle.npz(to_onnx.weights(candidate)), to_onnx.about(candidate))
+
+
+def odd() -> Panel:
+    """Gaps, a depot without any reading, closed days, and more than a year of history."""
+    panel = panels.panel(5, 500, seed=3)
+    demand, open_ = np.array(panel.demand), np.array(panel.open)
+    demand[0, ::3], demand[1], demand[2, -60:] = np.nan, np.nan, np.nan
+    open_[3, 480:490], open_[4, -2], demand[4, 100:400] = False, False, 0
+    return replace(panel, demand=demand, open=open_)
+
+
+def christmas() -> Panel:
+    """Depots that see their first holidays, which began last week and go on, one that saw the same a year ago, and one
+    that moved to another level between two holidays."""
+    panel = odd()
+    demand, calendar = np.array(panel.demand), np.array(panel.calendar)
+    demand[[0, 2], :300] = np.nan
+    demand[:, -5:] //= 3
+    demand[3, -40:] //= 5  # for good, ten days before the first of them
+    calendar[:, [*range(-37, -34), *range(-27, -20)], 5] = 365
+    calendar[:, -8:-1, 5], calendar[1, -7, [1, 4]] = 365, 1
+    # Days off: now and a year ago, now, a year ago, without a counterpart, and two more of the year.
+    calendar[:, [-3, -368, -2, -369, -1, -200, -100], 4] = 1
+    of_history = np.array([-368, -369, -200, -100]) + panel.horizon  # counts end where the horizon begins
+    demand[:, of_history] //= 3
+    return replace(panel, demand=demand, calendar=calendar)
+
+
+def test_numpy_says_what_onnx_and_jax_say() -> None:
+    graph = predict.session(panels.graph())
+    for panel in (panels.panel(), odd(), christmas()):
+        inputs = panel.window(LOOKBACK)
+        said = ours()(inputs)
+        assert said.dtype == np.float32
+        np.testing.assert_allclose(said, predict.run(graph, inputs), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(said, to_onnx.on_arrays(panels.candidate())(inputs), rtol=1e-5, atol=1e-5)
+
+
+def test_a_closed_day_is_zero_and_quantiles_do_not_cross() -> None:
+    said = ours()(odd().window(LOOKBACK))
+    assert not said[4, 1].any()
+    assert (np.diff(said, axis=-1) >= 0).all()
+    assert (said >= 0).all()
+
+
+def test_a_model_of_several_layers_that_calibration_reversed_agrees_as_well() -> None:
+    """Without covariates and statics; each part of the network with random parameters, so that none of them is idle."""
+    shape = encoder_decoder.Architecture(3, 4, (0.1, 0.4, 0.5, 0.6, 0.9), 3, 0, len(panels.CALENDAR), ())
+    leaves, tree = jax.tree.flatten(encoder_decoder.initial(shape, jax.random.key(0)))
+    rng = np.random.default_rng(1)
+    members = tree.unflatten([rng.normal(0, 0.5, (2, *leaf.shape)).astype(np.float32) for leaf in leaves])
+    calendar = np.array([1, 0.5, 0, 1, 1, 1], np.float32)
+    constants = {"mean": np.float32(4), "spread": np.float32(0.7), "yearly": np.float32(1), "calendar": calendar}
+    parameters = {
+        "members": members,
+        "constants": constants,
+        "blend": {"members": np.array([0.3, 0.7], np.float32), "anchor": np.float32(0.4)},
+        "calibration": np.float32([[0.3, 5, 1, 5, 0.3]] * 3),
+    }
+    panel = panels.panel(4, 450, covariates=(), statics={})
+    found = Candidate(parameters, shape.to_json(), panel.encoding, panels.CALENDAR, shape.levels, 3, {"seconds": 1.0})
+    with panels.quickly():
+        wanted = to_onnx.forecaster(found)(panel).quantiles
+    said = of(found)(panel.window(LOOKBACK))
+    assert (np.diff(said, axis=-1) == 0).any()  # the calibration did reverse some
+    np.testing.assert_allclose(said, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_jax_taken_operation_by_operation_says_the_same_as_compiled() -> None:
+    """Which is why parity may ask the compiled one."""
+    candidate, inputs = panels.candidate(), panels.panel().window(LOOKBACK)
+    parameters: Any = jax.tree.map(jnp.asarray, dict(candidate.parameters))
+    with panels.quickly():
+        said = encoder_decoder.forward(parameters, to_onnx.window(inputs), to_onnx.architecture(candidate))
+    np.testing.assert_allclose(np.asarray(said), ours()(inputs), rtol=1e-5, atol=1e-5)
+
+
+def slowly(x: list[float], length: int, every: int) -> list[float]:
+    return [sum(x[i - every * k] for k in range(length) if i - every * k >= 0) for i in range(len(x))]
+
+
+@pytest.mark.parametrize(("length", "every"), [(3, 1), (10, 1), (2, 7), (4, 7)])
+def test_trailing_sums_are_those_of_a_slow_loop(length: int, every: int) -> None:
+    x = [3.0, 0.0, 5.0, 2.0, 8.0, 1.0, 0.0, 4.0, 6.0, 7.0, 2.0, 2.0, 9.0, 1.0, 3.0, 5.0]
+    np.testing.assert_allclose(numpy_model.trailing(np.array([x]), length, every)[0], slowly(x, length, every))
+
+
+def test_a_day_of_the_recurrence_by_hand() -> None:
+    """One unit, one feature: r = z = σ(0) = ½, n = tanh(x + ½ · 0) on the first day, h = ½ n."""
+    kernel = np.array([[0.0, 0.0, 1.0]])
+    states = numpy_model.gru(np.array([[[0.5], [0.0]]]), kernel, np.zeros(3), np.zeros((1, 3)))
+    first = 0.5 * np.tanh(0.5)
+    np.testing.assert_allclose(states[0, :, 0], [first, 0.5 * first])

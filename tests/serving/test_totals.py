@@ -1,0 +1,122 @@
+"""Totals along joint paths: they agree with their parts, and know who is surprised together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+
+import numpy as np
+import pytest
+
+from forecaster.core.panel import Fold, Forecast, Panel
+from forecaster.serving import totals
+from tests.panels import LEVELS, bare
+
+DAYS, DEPOTS = 420, 8
+
+
+def shocked(common: float, seed: int = 0) -> Panel:
+    """Counts about 1,000 with σ 0.2 in logs, of which a share is the same for all depots of a day."""
+    random = np.random.default_rng(seed)
+    noise = np.sqrt(1 - common) * random.normal(size=(DEPOTS, DAYS)) + np.sqrt(common) * random.normal(size=DAYS)
+    return bare(np.expm1(np.log(1001) + 0.2 * noise))
+
+
+def right(panel: Panel) -> Forecast:
+    """The forecast that knows the distribution."""
+    said = np.expm1(np.log(1001) + 0.2 * np.array([-1.2816, 0, 1.2816]))
+    open_ = panel.open[:, panel.history :]
+    quantiles = np.where(open_[..., None], said, 0).astype(np.float32)
+    return Forecast(panel.depot_ids, panel.cutoff, panel.target_dates, LEVELS, quantiles, open_)
+
+
+def folds(panel: Panel, weeks: int = 40) -> list[Fold]:
+    found = []
+    for week in range(weeks, 0, -1):
+        cutoff: date = panel.days[panel.history - 1 - 7 * week].astype(object)
+        before = panel.at(cutoff)
+        found.append(Fold(right(before), panel.actuals(cutoff).astype(np.float32)))
+    return found
+
+
+@pytest.mark.parametrize("common", [0.0, 0.5, 1.0])
+def test_intervals_of_the_total_hold_what_they_promise_however_much_is_shared(common: float) -> None:
+    panel = shocked(common)
+    found = totals.measure(folds(panel), panel)
+    assert found["network_coverage"] == pytest.approx(0.8, abs=0.072)  # three standard errors of 280 days
+    assert abs(found["network_bias"]) < 0.02
+    # Quantiles that are added hold far more than they promise where little is shared.
+    one = 2 * np.sinh(0.2 * 1.2816)
+    assert found["network_width"] == pytest.approx(one * np.sqrt(common + (1 - common) / DEPOTS), rel=0.12)
+
+
+def test_each_depots_paths_are_its_own_forecast() -> None:
+    panel = shocked(0.3)
+    given = right(panel)
+    sampled = totals.paths(given, panel)
+    assert sampled.shape == (totals.PATHS, DEPOTS, 7)
+    np.testing.assert_allclose(np.quantile(sampled, LEVELS, axis=0)[1], given.median, rtol=0.01)
+    np.testing.assert_allclose(np.moveaxis(np.quantile(sampled, LEVELS, axis=0), 0, -1), given.quantiles, rtol=0.02)
+    np.testing.assert_array_equal(np.sort(sampled[:, 0, 0]), np.sort(sampled[:, 5, 3]))
+
+
+def test_depot_city_and_network_agree_path_by_path() -> None:
+    panel = shocked(0.3)
+    sampled = totals.paths(right(panel), panel)
+    north = np.arange(DEPOTS) < 3
+    both = sampled[:, north].sum(axis=1) + sampled[:, ~north].sum(axis=1)
+    np.testing.assert_allclose(both, sampled.sum(axis=1))
+    everyone = np.quantile(sampled.sum(axis=1), LEVELS, axis=0).T
+    assert everyone.shape == (7, 3)
+    np.testing.assert_allclose(everyone[:, 1], np.median(both, axis=0))
+    assert (np.diff(everyone, axis=1) > 0).all()
+
+
+def test_depots_that_were_surprised_together_are_so_in_the_paths() -> None:
+    panel = shocked(0.0)
+    demand = np.array(panel.demand)
+    demand[1] = demand[0]
+    sampled = totals.paths(right(panel), replace(panel, demand=demand))
+    assert np.corrcoef(sampled[:, 0, 2], sampled[:, 1, 2])[0, 1] == pytest.approx(1)
+    assert abs(np.corrcoef(sampled[:, 0, 2], sampled[:, 5, 2])[0, 1]) < 0.4
+
+
+def test_closed_days_are_zero_on_every_path_and_unknown_days_do_no_harm() -> None:
+    panel = shocked(0.5)
+    demand, open_ = np.array(panel.demand), np.array(panel.open)
+    demand[2], open_[3, -2] = np.nan, False
+    odd = replace(panel, demand=demand, open=open_)
+    sampled = totals.paths(right(odd), odd)
+    assert np.isfinite(sampled).all()
+    assert not sampled[:, 3, 5].any()
+
+
+@pytest.mark.parametrize(("history", "count"), [(34, 0), (35, 1), (40, 6), (200, 90)])
+def test_a_short_history_has_fewer_paths(history: int, count: int) -> None:
+    panel = bare(np.full((2, history), 10.0))
+    sampled = totals.paths(right(panel), panel)
+    assert len(sampled) == max(count, 1)
+    if not count:
+        np.testing.assert_allclose(sampled[0], right(panel).median)
+
+
+def test_cities_are_measured_where_there_are_several_and_nothing_is_unknown_without_folds() -> None:
+    panel = replace(shocked(0.5), attributes={"city": ("Ulm",) * 3 + ("Bonn",) * 5})
+    found = totals.measure(folds(panel, 10), panel)
+    assert set(found) == {f"{level}_{name}" for level in ("network", "city") for name in ("coverage", "bias", "width")}
+    assert np.isnan(totals.measure([], panel)["network_coverage"])
+
+
+def test_totals_by_hand_are_those_of_the_paths_whatever_the_number_of_depots_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    panel = replace(shocked(0.4), attributes={"city": ("Ulm", "Bonn") * (DEPOTS // 2)})
+    given = right(panel)
+    found = totals.of(given, panel)
+    assert list(found) == ["", "Bonn", "Ulm"]
+    sampled = totals.paths(given, panel)
+    for name, rows in (("", slice(None)), ("Bonn", slice(1, None, 2)), ("Ulm", slice(0, None, 2))):
+        np.testing.assert_allclose(found[name], np.quantile(sampled[:, rows].sum(axis=1), LEVELS, axis=0).T)
+    monkeypatch.setattr(totals, "CHUNK", 3)
+    for name, again in totals.of(given, panel).items():
+        np.testing.assert_allclose(again, found[name])

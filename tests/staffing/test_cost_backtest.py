@@ -1,0 +1,115 @@
+"""Rosters of past days by hand: who pays what, and who knew what."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+
+from forecaster.config import Spec
+from forecaster.core.panel import Fold, Panel
+from forecaster.errors import SpecError
+from forecaster.staffing import cost_backtest
+from forecaster.staffing.cost_backtest import BUFFER, FORESIGHT, LAST_WEEK, OURS, Bill
+from tests.panels import FIRST, bare, fold, spec
+
+FIVE = (0.1, 0.3, 0.5, 0.7, 0.9)
+
+
+def staffed(**more: Any) -> Spec:
+    costs = {"orders_per_driver": 10, "cost_short": 30, "cost_idle": 10, **more}
+    return Spec.model_validate({**spec().model_dump(exclude_unset=True), "staffing": costs})
+
+
+def day(number: int) -> date:
+    found: date = (FIRST + number).astype(object)
+    return found
+
+
+def weeks(counts: list[float], **closed: Any) -> Panel:
+    """A depot with the same count on all days of a week, week after week."""
+    return bare(np.repeat(counts, 7)[None], **closed)
+
+
+def said(orders: list[float], came: Any, after: int) -> Fold:
+    """A forecast of the same quantiles for each day of the week after so many weeks, and what came."""
+    return fold([[orders] * 7], [came], levels=FIVE, cutoff=day(7 * after - 1))
+
+
+def charged(folds: list[Fold], earlier: list[Fold], panel: Panel, how: Spec | None = None) -> dict[str, Bill]:
+    found = cost_backtest.replay(folds, earlier, panel, panel.at, how or staffed())
+    assert [bill.cost for bill in found.bills] == sorted(bill.cost for bill in found.bills)
+    return {bill.roster: bill for bill in found.bills}
+
+
+def test_each_missing_and_each_idle_driver_is_billed() -> None:
+    """Ratio 0.75: between 55 at level 0.7 and 75 at 0.9 lies 60, six drivers; five to seven came to be needed.
+
+    Last week needed three a day. The buffer was best at two more drivers than the median of four, the week before.
+    """
+    quantiles = [20, 30, 40, 55, 75]
+    came = [50, 60, 60, 65, 41, 55, np.nan]
+    panel = weeks([60, 60, 30, 60])
+    found = charged([said(quantiles, came, 3)], [said(quantiles, [60] * 7, 2)], panel)
+    assert found[OURS] == Bill(OURS, 2 * 10 + 30, 1, 2, 1 / 6, 6)
+    assert found[LAST_WEEK] == Bill(LAST_WEEK, (2 + 3 + 3 + 4 + 2 + 3) * 30, 17, 0, 1, 6)
+    assert found[BUFFER] == Bill(BUFFER, 2 * 10 + 30, 1, 2, 1 / 6, 6)
+    assert found[FORESIGHT] == Bill(FORESIGHT, 0, 0, 0, 0, 6)
+
+
+def test_the_buffer_is_chosen_on_the_days_before_and_never_on_its_own() -> None:
+    quantiles = [20, 30, 40, 55, 75]
+    panel = weeks([40] * 8)
+    early, late = said(quantiles, [40] * 7, 4), said(quantiles, [80] * 7, 5)
+    first = cost_backtest.replay([late], [early], panel, panel.at, staffed())
+    # the day before needed the four of the median; of all buffers that leave them four the lowest is taken
+    assert first.buffers == ("-24%",)
+    assert {bill.roster: bill for bill in first.bills}[BUFFER].short == 4 * 7
+    second = cost_backtest.replay([late, said(quantiles, [80] * 7, 6)], [early], panel, panel.at, staffed())
+    assert second.buffers == ("-24%", "+76%")  # eight drivers, from the first week on that asked for them
+    assert {bill.roster: bill for bill in second.bills}[BUFFER].short == 4 * 7
+
+
+def test_last_week_is_the_same_weekday_when_it_was_last_known_and_open() -> None:
+    counts = np.array([[10.0, 20, 30, 40, 50, 60, 70] * 3])
+    counts[0, 14:16] = np.nan
+    panel = bare(counts, closed=[(0, 16)])
+    came = [10, 20, 30, 40, 50, 60, 70]
+    found = charged([said([1, 2, 3, 4, 5], came, 3)], [said([1, 2, 3, 4, 5], came, 2)], panel)
+    assert found[LAST_WEEK].cost == 0
+
+
+def test_closed_days_cost_nothing_and_limits_bind_everybody() -> None:
+    panel = weeks([80] * 4)
+    given = said([80, 80, 80, 80, 80], [80] * 6 + [np.nan], 3)
+    found = charged([given], [given], panel, staffed(crew={"max": 6}))
+    assert {bill.cost for bill in found.values()} == {2 * 6 * 30}
+
+
+def test_all_rosters_have_the_same_vans() -> None:
+    """Six vans for two depots that need four each: two drivers are missing a day, whoever plans."""
+    both = fold([[[40] * 5] * 7] * 2, [[40] * 7] * 2, levels=FIVE, cutoff=day(20))
+    panel = bare(np.full((2, 28), 40.0))
+    found = charged([both], [both], panel, staffed(vans={"total": 6}))
+    assert {(bill.short, bill.idle) for bill in found.values()} == {(14, 0)}
+
+
+def test_the_table_tells_what_was_paid() -> None:
+    given = said([20, 30, 40, 55, 75], [60] * 7, 3)
+    found = cost_backtest.replay([given], [given], weeks([60] * 4), weeks([60] * 4).at, staffed())
+    lines = found.lines()
+    assert lines[0].split() == ["cost", "a", "day", "missing", "idle", "days", "short"]
+    assert all(line.split()[-5:] == ["0", "0.00", "0", "0", "0.0%"] for line in lines[1:5])
+    assert lines[5] == "Buffers, chosen on the days before: +26%."
+    assert found.to_json()["buffers"] == ["+26%"]
+
+
+def test_without_declared_costs_the_command_says_what_to_write() -> None:
+    with pytest.raises(SpecError, match="found no section staffing in the pipeline file, wanted costs, as in"):
+        cost_backtest.of_days(spec(), None, staffing=True)
+    assert cost_backtest.of_days(staffed(), None, staffing=True).backtest.days == 56
+    assert cost_backtest.of_days(staffed(), 21, staffing=True).backtest.days == 21
+    assert cost_backtest.of_days(spec(), 21, staffing=False).backtest.days == 21
+    assert timedelta(days=cost_backtest.DAYS) == timedelta(weeks=8)

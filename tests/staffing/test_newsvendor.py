@@ -1,0 +1,139 @@
+"""Crews by hand, and against trying every crew on a fine grid of what may come."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from forecaster.config import Staffing
+from forecaster.core.panel import Ints
+from forecaster.staffing.newsvendor import Need, roster
+from tests.panels import LEVELS, forecast
+
+NINE = tuple(tenth / 10 for tenth in range(1, 10))
+RISING = [10, 20, 30, 40, 50, 60, 90, 100, 110]
+
+
+def costs(short: float, idle: float, orders: float = 10, **more: Any) -> Staffing:
+    return Staffing(orders_per_driver=orders, cost_short=short, cost_idle=idle, **more)
+
+
+def drivers(said: Any, staffing: Staffing) -> Ints:
+    return roster(said, staffing).drivers
+
+
+def test_the_crew_suffices_with_the_probability_that_the_costs_ask_for() -> None:
+    """38 against 22: level 0.6333, a third of the way from the 60 to the 90 of levels 0.6 and 0.7: 70 orders."""
+    said = forecast([[RISING]], levels=NINE)
+    assert drivers(said, costs(38, 22)).tolist() == [[7]]
+    assert drivers(said, costs(38, 22, orders=9.9)).tolist() == [[8]]
+    assert drivers(said, costs(1, 1)).tolist() == [[5]]
+
+
+def test_cost_and_chance_by_hand() -> None:
+    """Demand is even from 0 to 40 (normal tails reach a little beyond): 1, 2, 3 or 4 drivers, a quarter each.
+
+    Two drivers: short of 1 or of 2 with a quarter each, idle with a quarter: (1 + 2) / 4 * 8 + 1 / 4 * 4 = 7.
+    """
+    need = Need(np.array([0.0, 2.0, 4.0])[:, None], (0.0, 0.5, 1.0))
+    crews = np.arange(6, dtype=np.int32)
+    assert need.mean.tolist() == [2.5]
+    assert need.suffices(crews).tolist() == [0, 0.25, 0.5, 0.75, 1, 1]
+    assert need.idle(crews).tolist() == [0, 0, 0.25, 0.75, 1.5, 2.5]
+    assert need.cost(crews, costs(8, 4)).tolist() == [20, 12, 7, 5, 6, 10]
+
+
+def test_one_more_and_one_fewer_cost_what_they_would_cost_as_crews() -> None:
+    said, money = forecast([[RISING]], levels=NINE), costs(38, 22)
+    found = roster(said, money)
+    need = Need.of(said.quantiles, NINE, 10)
+    expected = [need.cost(np.array([[n]], np.int32), money).item() for n in (6, 7, 8)]
+    told = [found.one_fewer.item(), found.expected_cost.item(), found.one_more.item()]
+    assert told == pytest.approx(expected)
+    assert told[1] == pytest.approx(min(told)) == pytest.approx(told[2])  # the ratio itself: one more comes to the same
+    assert found.chance_short.item() == pytest.approx(1 - (0.6 + 0.1 / 3))  # 7 drivers carry 70 orders
+
+
+def test_beyond_the_outermost_levels_the_tails_have_the_mean_of_a_normals() -> None:
+    """Standard normal around 10: beyond level 0.9 its mean is 10 + 1.755, so the end is 10 + 2 * 1.755 - 1.2816."""
+    normal = [10 - 1.2816, 10 - 0.8416, 10.0, 10 + 0.8416, 10 + 1.2816]
+    need = Need.of(np.array(normal), (0.1, 0.2, 0.5, 0.8, 0.9), 1)
+    assert need.knots[[0, -1]] == pytest.approx([20 - 12.2284, 12.2284], abs=1e-3)
+    assert (need.knots[-1] + need.knots[-2]) / 2 == pytest.approx(11.755, abs=1e-3)
+    assert Need.of(np.array([1.0, 3.0, 9.0]), LEVELS, 1).knots[0] == 0  # and no demand is negative
+
+
+@given(
+    quantiles=st.lists(st.floats(0, 400), min_size=3, max_size=9),
+    short=st.floats(0.5, 100),
+    idle=st.floats(0.5, 100),
+    orders=st.floats(3, 90),
+)
+@settings(max_examples=150, deadline=None)
+def test_no_other_crew_is_expected_to_cost_less(
+    quantiles: list[float], short: float, idle: float, orders: float
+) -> None:
+    """Against each crew's average bill over even steps of the same quantile function."""
+    levels = tuple(np.linspace(0.1, 0.9, len(quantiles)).round(6).tolist())
+    said = forecast([[sorted(quantiles)]], levels=levels)
+    money = costs(short, idle, orders, crew={"min": 0})
+    found = roster(said, money)
+    need = Need.of(said.quantiles, levels, orders)
+    shares = (np.arange(20_000) + 0.5) / 20_000
+    came = np.ceil(np.interp(shares, need.levels, need.knots[:, 0, 0]))
+    crews = np.arange(int(came.max()) + 2)
+    bill = np.array(
+        [short * np.clip(came - n, 0, None).mean() + idle * np.clip(n - came, 0, None).mean() for n in crews]
+    )
+    least = 0.01 * (short + idle) * max(1.0, float(came.max()) / 50)  # what the steps may miss
+    assert found.expected_cost.item() == pytest.approx(bill[found.drivers.item()], abs=least)
+    exact = need.cost(crews.astype(np.int32)[:, None, None], money).ravel()
+    assert found.expected_cost.item() <= exact.min() + 1e-4 * (short + idle)
+    assert exact == pytest.approx(bill, abs=least)
+    assert (np.diff(exact, 2) >= -1e-6 * (short + idle)).all()  # convex, which makes the greedy placing optimal
+
+
+@pytest.mark.parametrize(("short", "idle", "wanted"), [(1, 999, 1), (999, 1, 5)])
+def test_a_ratio_beyond_the_outermost_level_is_read_off_the_tail(short: float, idle: float, wanted: int) -> None:
+    """From 30 at level 0.9 the tail reaches 2 * 0.4734 / 1.2816 = 0.74 times as far as from 20 to 30: to 37.4."""
+    assert drivers(forecast([[[10, 20, 30]]]), costs(short, idle, orders=8)).tolist() == [[wanted]]
+
+
+def test_nobody_drives_on_a_closed_day_and_somebody_on_every_open_one() -> None:
+    said = forecast([[[0, 0, 0], [0, 0, 0], [0, 0, 0.1]]], closed=[(0, 1)])
+    found = roster(said, costs(1, 3))
+    assert found.drivers.tolist() == [[1, 0, 1]]
+    assert found.drivers.dtype == np.int32
+    assert found.expected_cost[0, :2].tolist() == [3, 0]  # the one who is there without need is idle
+    assert found.chance_short[0, :2].tolist() == [0, 0]
+    assert np.isnan(found.one_more[0, 1])
+
+
+def test_limits_hold_and_forbid_the_step_beyond_them() -> None:
+    said = forecast([[[10, 20, 30], [70, 80, 90]]])
+    found = roster(said, costs(1, 1, crew={"min": 3, "max": 6}))
+    assert found.drivers.tolist() == [[3, 6]]
+    assert np.isnan(found.one_fewer).tolist() == [[True, False]]
+    assert np.isnan(found.one_more).tolist() == [[False, True]]
+    with pytest.raises(ValueError, match="found min 3 and max 2"):
+        costs(1, 1, crew={"min": 3, "max": 2})
+
+
+def test_rounding_hires_nobody() -> None:
+    """Thirty orders are three drivers' worth, also when float32 says 30.000002."""
+    assert drivers(forecast([[[10, np.float32(30.000002), 50]]]), costs(1, 1)).tolist() == [[3]]
+    assert drivers(forecast([[[10, 30.1, 50]]]), costs(1, 1)).tolist() == [[4]]
+
+
+def test_a_dearer_shortage_never_means_fewer_drivers() -> None:
+    random = np.random.default_rng(0)
+    said = forecast(np.sort(random.gamma(2, 40, (5, 7, 9)), axis=-1), levels=NINE)
+    crews = [drivers(said, costs(short, 20)) for short in (1, 5, 15, 20, 40, 100, 1000)]
+    for fewer, more in pairwise(crews):
+        assert (more >= fewer).all()
+    assert (crews[-1] > crews[0]).any()

@@ -1,0 +1,80 @@
+"""What is published of each depot's crew and vans."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forecaster.config import Spec, load
+from forecaster.core.panel import Finding
+from forecaster.demand.history.point_in_time import know
+from forecaster.demand.ingest import ingest
+from forecaster.demand.validation import reference_tables
+from forecaster.errors import SpecError
+from forecaster.ledger.publication import PublishedRoster
+from forecaster.publishing import content
+from forecaster.publishing.forecast import Choice, forecast
+from forecaster.staffing import rosters
+from tests.demand.history.test_past_panels import FIRST, LAST, TONIGHT, days, write
+
+COSTS = "staffing: {orders_per_driver: 10, cost_short: 30, cost_idle: 10, vans: {total: 6, home: vans}}"
+DEPOTS = "depots: {source: {kind: csv, path: depots.csv}, static: [city]}\n"
+
+
+def spec_of(folder: Path, more: str) -> Spec:
+    demand = "{source: {kind: csv, path: demand.csv}, recorded: next_day}"
+    text = f"name: t\ndemand: {demand}\ncalendar: {{holidays: false}}\n{more}\n"
+    (folder / "pipeline.yaml").write_text(text, "utf-8")
+    return load(folder / "pipeline.yaml")
+
+
+def published(folder: Path, more: str = DEPOTS + COSTS) -> Any:
+    """A: 40 orders a day, B: 10, in one city, with three vans each."""
+    write(
+        folder,
+        "demand",
+        "depot_id,date,demand",
+        *(f"{d},{day},{n}" for d, n in (("A", 40), ("B", 10)) for day in days(FIRST, LAST)),
+    )
+    write(folder, "depots", "depot_id,city,vans", "A,Ulm,3", "B,Ulm,3")
+    spec = spec_of(folder, more)
+    ingest(spec, now=TONIGHT)
+    knowledge = know(spec, as_of=TONIGHT)
+    made = forecast(spec, Choice(None, "seasonal naive", "fallback"), knowledge)
+    return made.panel, content.depots(made.forecast, made, spec, knowledge)
+
+
+def test_the_published_day_tells_crew_vans_loans_and_cost(tmp_path: Path) -> None:
+    panel, (first, second) = published(tmp_path)
+    assert [day.drivers for day in first.days] == [4] * 7
+    assert first.days[0].roster == PublishedRoster(4, 0.0, 0.0, 10.0, 30.0, borrowed=(("B", 1),))
+    assert second.days[0].roster == PublishedRoster(1, 0.0, 0.0, 10.0, None, lent=(("A", 1),))
+    assert dict(first.attributes) == {"city": "Ulm"}  # the fleet is no word of the place
+    assert dict(panel.encoding.statics) == {"city": ("Ulm",)}  # and no input of the model
+
+
+def test_without_vans_or_costs_there_is_nothing_to_say_of_them(tmp_path: Path) -> None:
+    _, (first, _) = published(tmp_path, DEPOTS + COSTS.replace(", vans: {total: 6, home: vans}", ""))
+    assert first.days[0].roster == PublishedRoster(None, 0.0, 0.0, 10.0, 30.0)
+    (tmp_path / "bare").mkdir()
+    panel, (first, _) = published(tmp_path / "bare", DEPOTS)
+    assert first.days[0].drivers is None
+    assert first.days[0].roster is None
+    assert rosters.fleet(panel, spec_of(tmp_path, DEPOTS)) is None
+
+
+def test_a_number_of_vans_that_cannot_be_read_is_told_and_taken_as_nothing(tmp_path: Path) -> None:
+    write(tmp_path, "depots", "depot_id,city,vans", "A,Ulm,two", "B,Ulm,3", "C,Ulm,", "D,Ulm,-1", "E,Ulm,4.0")
+    findings: list[Finding] = []
+    found = reference_tables.depots(spec_of(tmp_path, DEPOTS + COSTS), findings)
+    assert found["vans"].tolist() == ["", "3", "", "", "4.0"]
+    [finding] = findings
+    assert (finding.rule, finding.count) == ("vans_form", 2)
+    assert "column 'vans': found 'two', wanted a whole number of vans" in finding.message
+
+
+def test_homes_need_a_depots_source(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"staffing\.vans\.home names a column of the depots source"):
+        spec_of(tmp_path, COSTS)

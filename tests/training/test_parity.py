@@ -1,0 +1,79 @@
+"""ONNX, NumPy and JAX say the same of real and of hard inputs, or nothing goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from forecaster.core.panel import Candidate
+from forecaster.errors import ExportError
+from forecaster.model.export import to_onnx
+from forecaster.model.network.features import LOOKBACK
+from forecaster.serving import bundle
+from forecaster.training import parity
+from tests import panels
+
+
+@pytest.fixture(autouse=True)
+def compiled_quickly() -> Iterator[None]:
+    with panels.quickly():
+        yield
+
+
+def agree(jax: Candidate, numpy: Candidate | None = None) -> parity.Agreement:
+    weights = bundle.npz(to_onnx.weights(numpy or jax))
+    return parity.agree(jax, panels.graph(), weights, to_onnx.about(jax), panels.panel())
+
+
+def other(weight: float) -> Candidate:
+    """A candidate with another bias than the one of the graph."""
+    found = panels.candidate()
+    members = dict(found.parameters["members"])
+    members["out"] = {**members["out"], "bias": members["out"]["bias"] + np.float32(weight)}
+    return replace(found, parameters={**found.parameters, "members": members})
+
+
+def test_all_three_agree_on_every_case_and_the_largest_difference_is_known() -> None:
+    found = agree(panels.candidate())
+    assert set(found.cases) == {
+        "real",
+        "all missing",
+        "all closed",
+        "closed until today",
+        "zeros",
+        "huge counts",
+        "one depot",
+        "1,000 depots",
+    }
+    assert 0 < found.largest <= parity.TOLERANCE
+    assert found.largest == max(found.cases.values())
+
+
+def test_the_cases_are_what_they_are_called() -> None:
+    real = panels.panel(5).window(LOOKBACK)
+    cases: dict[str, Any] = dict(parity.cases(real, 3))
+    assert np.isnan(cases["all missing"]["demand"]).all()
+    assert not cases["all closed"]["open"].any()
+    assert not cases["closed until today"]["open"][:, :-3].any()
+    assert cases["closed until today"]["open"][:, -3:].all()
+    assert not cases["zeros"]["demand"].any()
+    assert np.nanmin(cases["huge counts"]["demand"]) >= 1e6
+    assert {len(x) for x in cases["one depot"].values()} == {1}
+    assert {len(x) for x in cases["1,000 depots"].values()} == {1000}
+    np.testing.assert_array_equal(cases["real"]["demand"], real["demand"])
+
+
+@pytest.mark.parametrize("weight", [0.05, np.nan])
+def test_a_weight_that_changed_since_the_export_is_found(weight: float) -> None:
+    said = r"ONNX says .* where JAX says .* for depot 'D\d', \d days ahead \(real\): .* wanted at most 1e-04"
+    with pytest.raises(ExportError, match=said):
+        agree(other(weight))
+
+
+def test_a_weight_that_changed_in_the_file_of_weights_alone_is_found() -> None:
+    with pytest.raises(ExportError, match=r"(ONNX|JAX) says .* where NumPy says .* for depot 'D\d'"):
+        agree(panels.candidate(), other(0.05))
