@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 from forecaster.config import Spec, load
+from forecaster.core.forecast import Verdict
 from forecaster.core.metric_names import METRICS
-from forecaster.core.panel import Verdict
 from forecaster.core.progress import Night as Progress
 from forecaster.errors import (
     BUSY,

@@ -12,7 +12,9 @@ from typing import Any
 
 from flows.night import Night
 from forecaster.config import credentials
-from forecaster.core.panel import Candidate, Knowledge, Panel, Scores, Verdict
+from forecaster.core.forecast import Candidate, Scores, Verdict
+from forecaster.core.knowledge import Knowledge
+from forecaster.core.panel import Panel
 from forecaster.core.parallel import Fan, in_turn
 from forecaster.demand import ingest as ingests
 from forecaster.demand.history.point_in_time import know

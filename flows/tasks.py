@@ -23,7 +23,9 @@ from prefect.tasks import exponential_backoff
 
 from flows import runners, steps
 from flows.night import Night
-from forecaster.core.panel import Candidate, Knowledge, Panel, Scores
+from forecaster.core.forecast import Candidate, Scores
+from forecaster.core.knowledge import Knowledge
+from forecaster.core.panel import Panel
 from forecaster.errors import MissingExtra, NoUsableData, SourceUnreachable, SpecError
 
 Given = ParamSpec("Given")

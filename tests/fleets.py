@@ -7,7 +7,8 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from forecaster.config import Spec, load
-from forecaster.core.panel import Candidate, Panel
+from forecaster.core.forecast import Candidate
+from forecaster.core.panel import Panel
 from forecaster.demand.history.point_in_time import know
 from forecaster.demand.ingest import ingest
 from forecaster.demand.panel import build as panels

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from forecaster.config import Spec
-from forecaster.core.panel import Candidate, Encoding, Fold, Forecast, Panel, Scale
+from forecaster.core.forecast import Candidate, Fold, Forecast, Scale
+from forecaster.core.panel import Encoding, Panel
 
 NAN = float("nan")
 FIRST = np.datetime64("2024-01-01")  # a Monday

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from forecaster.check.profile import Profile, profile
 from forecaster.config import AnySource, Spec
-from forecaster.core.panel import Finding, Panel
+from forecaster.core.knowledge import Finding
+from forecaster.core.panel import Panel
 from forecaster.demand import sources
 from forecaster.demand.history.past_panels import Past
 from forecaster.demand.history.point_in_time import former_ids, know

@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from forecaster.check.profile import CLOSED, MISSING, STATES, ZERO, runs, states
-from forecaster.core.panel import Doubles, Floats, Panel
+from forecaster.core.arrays import Doubles, Floats
+from forecaster.core.panel import Panel
 from forecaster.reports.finding_examples import Place
 from forecaster.reports.svg import BAND, CAME, FOUND, INK, LOOK, SHUT, SOFT, one_axes, over_days
 

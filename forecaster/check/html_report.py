@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from forecaster.check.dry_run import Trial
 from forecaster.check.text_report import told, verdict
 from forecaster.config import Spec
-from forecaster.core.panel import Finding
+from forecaster.core.knowledge import Finding
 from forecaster.errors import SpecError
 from forecaster.reports.finding_examples import WHAT_HAPPENS, Evidence, by_severity, places, rows_of, shown, troubled
 from forecaster.reports.html import Element, document, figure, put, tag

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from forecaster.check.dry_run import Trial
 from forecaster.check.profile import STATES, Profile
-from forecaster.core.panel import Finding
+from forecaster.core.knowledge import Finding
 from forecaster.demand.ingest import Ingested
 from forecaster.reports.finding_examples import by_severity, shown
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forecaster.cli.quarantine import By, File, Json
-from forecaster.errors import MissingExtra, SpecError
+from forecaster.cli.options import By, File, Json, login_name
+from forecaster.errors import MissingExtra
 
 if TYPE_CHECKING:
     from forecaster.config import Spec
@@ -39,7 +38,7 @@ def link(
         make = made.load()
     except ModuleNotFoundError as error:
         raise MissingExtra(f"{error}; this command needs: pip install 'forecaster[dashboard]'") from error
-    _, address = make(load(file), view, city, days, by=_who(by), now=datetime.now(UTC))
+    _, address = make(load(file), view, city, days, by=login_name(by), now=datetime.now(UTC))
     typer.echo(address)
 
 
@@ -53,12 +52,12 @@ def links(
     from forecaster.config import load
 
     spec, now = load(file), datetime.now(UTC)
-    found = _revoked(spec, revoke, _who(by), now) if revoke else _listed(spec)
+    found = _revoked(spec, revoke, login_name(by), now) if revoke else _listed(spec)
     if as_json:
         typer.echo(json.dumps([asdict(each) for each in found], default=str, indent=2))
         return
     for each in found:
-        typer.echo(_line(each, spec, now))
+        typer.echo(entry_point(each, spec, now))
     if not found:
         typer.echo("no link was made yet; `forecaster link FILE` makes one")
 
@@ -108,7 +107,7 @@ def _revoked(spec: Spec, link_id: str, by: str, now: datetime) -> tuple[Link, ..
     return (closed,)
 
 
-def _line(each: Link, spec: Spec, now: datetime) -> str:
+def entry_point(each: Link, spec: Spec, now: datetime) -> str:
     until = f"until {each.expires_at.astimezone(spec.zone):%Y-%m-%d %H:%M %Z}"
     if each.revoked_at is not None:
         until = f"revoked {each.revoked_at.astimezone(spec.zone):%Y-%m-%d %H:%M %Z} by {each.revoked_by}"
@@ -120,10 +119,3 @@ def _line(each: Link, spec: Spec, now: datetime) -> str:
 def _plain(text: str) -> str:
     """Without what would move a terminal's cursor: some of it was written by others."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
-
-
-def _who(by: str | None) -> str:
-    try:
-        return by or getpass.getuser()
-    except (OSError, KeyError):
-        raise SpecError("--by: found nobody who is logged in, wanted a name") from None

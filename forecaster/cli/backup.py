@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from forecaster.cli.quarantine import File
+from forecaster.cli.options import File
 
 
 def backup(

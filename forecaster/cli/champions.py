@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forecaster.cli.quarantine import By, File, Json, Reason, who
+from forecaster.cli.options import By, File, Json, Reason, decision
 from forecaster.errors import SpecError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def champions(
         typer.echo(json.dumps([asdict(each) for each in found], default=str, indent=2))
         return
     for each in found:
-        typer.echo(_line(each, spec))
+        typer.echo(entry_point(each, spec))
     if not found:
         typer.echo("no model has reigned" + (f" by the end of {on}" if on else " yet") + ": seasonal naive forecasts")
 
@@ -57,7 +57,7 @@ def promote(
     from forecaster.registry import champion
 
     spec = load(file)
-    _tell(champion.promote(spec, bundle, **who(by, reason)), spec)
+    print_lines(champion.promote(spec, bundle, **decision(by, reason)), spec)
 
 
 def rollback(file: File, reason: Reason, by: By = None) -> None:
@@ -69,9 +69,9 @@ def rollback(file: File, reason: Reason, by: By = None) -> None:
     from forecaster.registry import champion
 
     spec = load(file)
-    change = champion.rollback(spec, **who(by, reason))
-    _tell(change, spec)
-    _notify(spec, f"{spec.name}: rolled back. {_line(change.promotion, spec)}")
+    change = champion.rollback(spec, **decision(by, reason))
+    print_lines(change, spec)
+    _notify(spec, f"{spec.name}: rolled back. {entry_point(change.promotion, spec)}")
 
 
 def _notify(spec: Spec, sentence: str) -> None:
@@ -85,14 +85,14 @@ def _notify(spec: Spec, sentence: str) -> None:
             typer.echo(f"Nobody was told: {type(error).__name__}: {error}", err=True)
 
 
-def _tell(change: Change, spec: Spec) -> None:
-    typer.echo(_line(change.promotion, spec))
+def print_lines(change: Change, spec: Spec) -> None:
+    typer.echo(entry_point(change.promotion, spec))
     if change.untold:
         typer.echo(f"The registry's aliases are as they were: {change.untold}", err=True)
     typer.echo("It forecasts from the next `forecaster predict` or night on.")
 
 
-def _line(each: Promotion, spec: Spec) -> str:
+def entry_point(each: Promotion, spec: Spec) -> str:
     version = f"v{each.model_version}" if each.model_version else "no version"
     instead = f" in place of {each.previous_digest}" if each.previous_digest not in (None, each.bundle_digest) else ""
     when = f"{each.at.astimezone(spec.zone):%Y-%m-%d %H:%M:%S %Z}"

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from forecaster.cli.quarantine import By, File, Json, who
+from forecaster.cli.options import By, File, Json, decision
 from forecaster.errors import SpecError
 from forecaster.planning.value_added import Account, Added
 
@@ -36,7 +36,7 @@ def override(
     from forecaster.planning.overrides import Wish
 
     last = None if until is None else _day("--until", until)
-    wish = Wish(depot, _day("--date", day), orders, reason, who(by, reason)["by"], note, last)
+    wish = Wish(depot, _day("--date", day), orders, reason, decision(by, reason)["by"], note, last)
     typer.echo(service.save(load(file), wish).sentence())
 
 
@@ -50,7 +50,7 @@ def withdraw(
     from forecaster.config import load
     from forecaster.planning import service
 
-    typer.echo(service.withdraw(load(file), number, by=who(by, "withdrawn")["by"], note=note).sentence())
+    typer.echo(service.withdraw(load(file), number, by=decision(by, "withdrawn")["by"], note=note).sentence())
 
 
 def overrides(
@@ -106,6 +106,3 @@ def _day(option: str, text: str) -> date:
         return date.fromisoformat(text)
     except ValueError:
         raise SpecError(f"{option}: found {text!r}, wanted a day such as 2026-11-01") from None
-
-
-COMMANDS = (override, overrides, withdraw)

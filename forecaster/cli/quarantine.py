@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, date, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from datetime import date
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from forecaster.cli.options import By, File, Json, Reason, decision
 from forecaster.errors import SpecError
 
 if TYPE_CHECKING:
@@ -24,16 +23,12 @@ quarantine = typer.Typer(
     help="Look at rows that broke a rule, and decide about them.", no_args_is_help=True, rich_markup_mode=None
 )
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline file.")]
 Ids = Annotated[
     list[str] | None, typer.Argument(metavar="[ID]...", help="Ids as the list shows them; the first digits do.")
 ]
 Rule = Annotated[str | None, typer.Option(help="Only rows that broke this rule.")]
 Depot = Annotated[str | None, typer.Option(help="Only rows of this depot.")]
 Batch = Annotated[str | None, typer.Option(help="Only rows of this batch.")]
-By = Annotated[str | None, typer.Option(help="Who decides; whoever is logged in by default.")]
-Reason = Annotated[str, typer.Option(help="Why; kept with the decision.")]
-Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
 
 
 @quarantine.command("list")
@@ -102,7 +97,7 @@ def release(
     from forecaster.config import load
     from forecaster.operations import quarantine as stage
 
-    rows = stage.release(load(file), _picked(ids, rule, depot, batch), **who(by, reason))
+    rows = stage.release(load(file), _picked(ids, rule, depot, batch), **decision(by, reason))
     _say("released", rows, "the next run uses them")
 
 
@@ -120,7 +115,7 @@ def discard(
     from forecaster.config import load
     from forecaster.operations import quarantine as stage
 
-    rows = stage.discard(load(file), _picked(ids, rule, depot, batch), **who(by, reason))
+    rows = stage.discard(load(file), _picked(ids, rule, depot, batch), **decision(by, reason))
     _say("discarded", rows, "they stay in the quarantine table")
 
 
@@ -161,17 +156,6 @@ def _picked(ids: Sequence[str] | None, rule: str | None, depot: str | None, batc
     from forecaster.operations.quarantine import Picked
 
     return Picked(tuple(ids or ()), rule, depot, batch)
-
-
-def who(by: str | None, reason: str) -> dict[str, Any]:
-    """Who decides why and when, as the stages want it."""
-    if not reason.strip():
-        raise SpecError("--reason: found nothing, wanted a sentence for whoever asks later")
-    try:
-        by = by or getpass.getuser()
-    except (OSError, KeyError):
-        raise SpecError("--by: found nobody who is logged in, wanted a name") from None
-    return {"by": by, "reason": reason.strip(), "now": datetime.now(UTC)}
 
 
 def _say(what: str, rows: Sequence[Held], then: str) -> None:

@@ -20,13 +20,9 @@ from forecaster.config import messages
 from forecaster.config.access import Access, Page
 from forecaster.config.base import Section
 from forecaster.config.credentials import DATASETS, ENVIRONMENT_DEFAULTS, fill
-from forecaster.config.execution import Execution
-from forecaster.config.external import Legacy, LegacyColumns
-from forecaster.config.operations import (
+from forecaster.config.demand import (
     Aliases,
-    Backtest,
     Calendar,
-    Crew,
     Demand,
     DemandColumns,
     DemandRules,
@@ -34,17 +30,13 @@ from forecaster.config.operations import (
     Depots,
     EventColumns,
     Events,
-    Gate,
-    Model,
-    Notify,
-    Overrides,
-    Retention,
-    Schedule,
-    Staffing,
-    Training,
-    Vans,
 )
+from forecaster.config.execution import Execution
+from forecaster.config.external import Legacy, LegacyColumns
+from forecaster.config.model import Backtest, Gate, Model, Training
+from forecaster.config.operations import Notify, Retention, Schedule
 from forecaster.config.sources import AnySource, CsvSource, DeltaSource, ParquetSource, Source, SqlSource
+from forecaster.config.staffing import Crew, Overrides, Staffing, Vans
 from forecaster.core import timezones
 from forecaster.errors import SpecError
 

@@ -1,4 +1,4 @@
-"""The values that pass along the line, from a dense panel of demand to the published forecast.
+"""The panel: dense daily demand of all depots up to a cutoff, what is known ahead, and how words become numbers.
 
 Every array is NumPy; a value is never changed after it was made. Unknown is NaN.
 Axes are named in the comments: depots, days (history, then horizon), levels (quantile levels).
@@ -6,22 +6,18 @@ Axes are named in the comments: depots, days (history, then horizon), levels (qu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import date
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from forecaster.core import cold_start
-
-Floats = NDArray[np.float32]
-Doubles = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int32]
-Days = NDArray[np.datetime64]
+from forecaster.core.arrays import Bools, Days, Floats, Ints
+from forecaster.core.marks import Marks
 
 
 @dataclass(frozen=True)
@@ -43,68 +39,6 @@ class Encoding:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Encoding:
         return cls(tuple(value["covariates"]), {k: tuple(v) for k, v in value["statics"]})
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A day worth naming on a page: a holiday, an event, a closure. `depot_id` None means every depot."""
-
-    date: date
-    kind: str
-    name: str
-    depot_id: str | None = None
-
-
-EVERYONE = -1
-
-
-@dataclass(frozen=True, eq=False)
-class Marks:
-    """The days worth naming, each kept once for all the depots that it concerns."""
-
-    depot_ids: tuple[str, ...] = ()
-    audiences: tuple[Ints, ...] = ()  # positions of depots; each serves many marks
-    named: tuple[tuple[Mark, int], ...] = ()  # a mark and its audience's place, or EVERYONE
-
-    def of(self, depot: int) -> tuple[Mark, ...]:
-        """What concerns the depot at a position, by date, kind and name."""
-        start, end = self._starts[depot : depot + 2]
-        groups = (EVERYONE, *self._memberships[start:end].tolist())
-        return tuple(sorted((mark for group in groups for mark in self._by_audience.get(group, ())), key=_when))
-
-    def __iter__(self) -> Iterator[Mark]:
-        """Each mark of everyone once, and every other once for each depot that it concerns, which it then names."""
-        for mark, audience in sorted(self.named, key=lambda pair: _when(pair[0])):
-            if audience == EVERYONE:
-                yield mark
-            else:
-                yield from (replace(mark, depot_id=self.depot_ids[depot]) for depot in self.audiences[audience])
-
-    @cached_property
-    def _by_audience(self) -> Mapping[int, list[Mark]]:
-        found: dict[int, list[Mark]] = {}
-        for mark, audience in self.named:
-            found.setdefault(audience, []).append(mark)
-        return found
-
-    @cached_property
-    def _memberships(self) -> Ints:
-        """The audiences of the first depot, then those of the second, and so on."""
-        sizes = [len(audience) for audience in self.audiences]
-        return np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)[np.argsort(self._members, kind="stable")]
-
-    @cached_property
-    def _starts(self) -> NDArray[np.intp]:
-        """Where each depot's memberships begin, and where the last one's end."""
-        return np.searchsorted(np.sort(self._members), np.arange(len(self.depot_ids) + 1))
-
-    @property
-    def _members(self) -> Ints:
-        return np.concatenate([np.zeros(0, np.int32), *self.audiences])
-
-
-def _when(mark: Mark) -> tuple[date, str, str]:
-    return mark.date, mark.kind, mark.name
 
 
 @dataclass(frozen=True)
@@ -288,94 +222,3 @@ class Panel:
 def _padded(x: NDArray[Any], missing: int, value: float) -> NDArray[Any]:
     """A copy with `missing` further days of `value` before the first."""
     return np.pad(x, [(0, 0), (missing, 0)] + [(0, 0)] * (x.ndim - 2), constant_values=value)
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """Tonight's model: its parameters (members first), the shape it was built with, and how it was trained."""
-
-    parameters: Mapping[str, Any]  # a tree of NumPy arrays
-    architecture: Mapping[str, Any]
-    encoding: Encoding
-    calendar_names: tuple[str, ...]
-    levels: tuple[float, ...]
-    horizon: int
-    summary: Mapping[str, Any]  # what training says of itself: epochs, losses, seconds, compilations
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """Quantiles of demand for the horizon after one cutoff."""
-
-    depot_ids: tuple[str, ...]
-    cutoff: date
-    target_dates: tuple[date, ...]
-    levels: tuple[float, ...]
-    quantiles: Floats  # (depots, horizon, levels), non-decreasing along levels, ≥ 0, zero on closed days
-    open: Bools  # (depots, horizon)
-
-    @property
-    def median(self) -> Floats:
-        return self.quantiles[:, :, self.levels.index(0.5)]
-
-
-@dataclass(frozen=True)
-class Fold:
-    """One cutoff of a rolling-origin backtest: what a model said, and what came; arrays (depots, horizon[, levels])."""
-
-    forecast: Forecast
-    actuals: Floats  # NaN where nothing can be scored: not known, or the depot was closed
-
-
-class Scale(NamedTuple):
-    """How much each depot's demand changes from week to week, (depots,); NaN for a depot without such pairs or with no
-    change at all."""
-
-    absolute: Doubles  # mean |lag-7 change|
-    squared: Doubles  # mean (lag-7 change)²
-
-
-@dataclass(frozen=True)
-class Scores:
-    """How one model did on the folds of a backtest."""
-
-    model: str
-    folds: tuple[Fold, ...]
-    metrics: Mapping[str, float]
-    scale: Scale  # of the days before the first fold
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """May the candidate replace the champion? Every objection is a sentence with its numbers."""
-
-    admitted: bool
-    objections: tuple[str, ...]
-    compared: Mapping[str, Mapping[str, float]]  # model → its metrics on the same folds
-
-    def sentence(self) -> str:
-        return "admitted" if self.admitted else "not admitted: " + "; ".join(self.objections)
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something the night noticed in its input; data, not a log line."""
-
-    rule: str
-    severity: str  # "quarantine", "warn" or "stop"
-    count: int
-    message: str  # names file, row, depot, what was found and what was wanted
-    places: tuple[tuple[str, str], ...] = ()  # depot and ISO date of the first it concerns, where it is about days
-
-
-@dataclass(frozen=True)
-class Knowledge:
-    """What the lake knew at one instant: the input of the panel."""
-
-    as_of: datetime
-    demand: Any  # DataFrame depot_id, date, demand, open?, covariates…: one row a depot and day, the latest known
-    depots: Any  # DataFrame depot_id, static attributes…, opened, closed, timezone?
-    events: Any  # DataFrame date, kind, name, depot_id?, city?, subdivision?, country?
-    versions: Mapping[str, int]  # lake table → Delta version read
-    refused: Any = None  # DataFrame depot_id, date of readings in quarantine: a row came, and its count is not known
-    cutoff: date | None = None  # where the history ends, though no count be known of that day; None = the last counted

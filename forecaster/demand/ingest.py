@@ -21,7 +21,7 @@ import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 from forecaster.config import Spec, data_rules
-from forecaster.core.panel import Finding
+from forecaster.core.knowledge import Finding
 from forecaster.demand import readings, sources
 from forecaster.demand.history.point_in_time import frame, latest
 from forecaster.demand.panel.events import EVENT

@@ -13,7 +13,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from forecaster.core.panel import Fold, Forecast, Panel, Scores
+from forecaster.core.forecast import Fold, Forecast, Scores
+from forecaster.core.panel import Panel
 from forecaster.core.parallel import Fan, in_turn
 from forecaster.errors import NoUsableData
 from forecaster.evaluation.metrics import measure, seasonal_scale

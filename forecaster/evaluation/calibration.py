@@ -18,7 +18,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from forecaster.core.panel import Days, Doubles, Floats, Fold, Forecast
+from forecaster.core.arrays import Days, Doubles, Floats
+from forecaster.core.forecast import Fold, Forecast
 
 ENOUGH = 50  # depot-days; with fewer the quantiles stay as they are
 NARROWEST, WIDEST = 0.3, 5.0

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from forecaster.config import Gate
-from forecaster.core.panel import Scores, Verdict
+from forecaster.core.forecast import Scores, Verdict
 from forecaster.evaluation.paired_test import Pairs, pairs
 
 CHAMPION = "champion"

@@ -30,7 +30,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forecaster.core.panel import Bools, Days, Doubles, Floats, Fold, Scale
+from forecaster.core.arrays import Bools, Days, Doubles, Floats
+from forecaster.core.forecast import Fold, Scale
 
 SEASON = 7
 LOW, MIDDLE, HIGH = 0.1, 0.5, 0.9

@@ -14,7 +14,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from forecaster.core.panel import Days, Doubles, Fold, Scale
+from forecaster.core.arrays import Days, Doubles
+from forecaster.core.forecast import Fold, Scale
 from forecaster.evaluation.metrics import Scored, scored
 
 CONFIDENCE = 0.95  # of each bound, on its side

@@ -10,7 +10,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from forecaster.core.panel import Floats, Fold, Forecast, Panel
+from forecaster.core.arrays import Floats
+from forecaster.core.forecast import Fold, Forecast
+from forecaster.core.panel import Panel
 from forecaster.evaluation import calibration
 from forecaster.evaluation.backtest import Predictor
 

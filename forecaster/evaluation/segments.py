@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from forecaster.core.panel import Panel, Scores
+from forecaster.core.forecast import Scores
+from forecaster.core.panel import Panel
 from forecaster.evaluation.metrics import Scored, by, scored
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

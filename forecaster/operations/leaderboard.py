@@ -8,7 +8,8 @@ from datetime import date, datetime
 from pathlib import Path
 
 from forecaster.config import Spec
-from forecaster.core.panel import Candidate, Forecast, Panel, Scores
+from forecaster.core.forecast import Candidate, Forecast, Scores
+from forecaster.core.panel import Panel
 from forecaster.core.progress import Night as Progress
 from forecaster.demand.history.past_panels import Past
 from forecaster.demand.history.point_in_time import know

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from forecaster.core.panel import Floats, Forecast
+from forecaster.core.arrays import Floats
+from forecaster.core.forecast import Forecast
 from forecaster.planning.overrides import Cell, Override
 
 

@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 import sqlalchemy as sa
 
-from forecaster.core.panel import Forecast, Panel
+from forecaster.core.forecast import Forecast
+from forecaster.core.panel import Panel
 from forecaster.errors import DeskError
 from forecaster.ledger import records, tables
 from forecaster.ledger.publication import Publication, PublishedChange, PublishedDay, PublishedDepot

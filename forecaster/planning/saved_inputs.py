@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from forecaster.config import Staffing
-from forecaster.core.panel import Bools, Encoding, Panel
+from forecaster.core.arrays import Bools
+from forecaster.core.panel import Encoding, Panel
 from forecaster.errors import DeskError
 
 FOLDER = "desks"

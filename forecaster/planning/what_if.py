@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from forecaster.core.panel import Forecast
+from forecaster.core.forecast import Forecast
 from forecaster.errors import BundleError, OverrideError
 from forecaster.ledger.publication import Publication
 from forecaster.planning import apply, refresh

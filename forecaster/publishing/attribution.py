@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from forecaster.core.panel import Doubles
+from forecaster.core.arrays import Doubles
 
 CALENDAR, RESTATED, ACTUALS, MODEL, CALIBRATION, OVERRIDE = ORDER = (
     "calendar",  # what is known of the days ahead: holidays, events, closures

@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from forecaster.config import Spec
-from forecaster.core.panel import Bools, Panel
+from forecaster.core.arrays import Bools
+from forecaster.core.panel import Panel
 from forecaster.errors import StaleHistory
 from forecaster.serving.bundle import Bundle
 

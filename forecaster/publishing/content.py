@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from forecaster.config import Spec
-from forecaster.core.panel import Floats, Forecast, Knowledge, Panel
+from forecaster.core.arrays import Floats
+from forecaster.core.forecast import Forecast
+from forecaster.core.knowledge import Knowledge
+from forecaster.core.panel import Panel
 from forecaster.ledger.publication import (
     PublishedChange,
     PublishedDay,

@@ -10,7 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forecaster.config import Spec
-from forecaster.core.panel import Doubles, Forecast, Knowledge, Panel
+from forecaster.core.arrays import Doubles
+from forecaster.core.forecast import Forecast
+from forecaster.core.knowledge import Knowledge
+from forecaster.core.panel import Panel
 from forecaster.demand.panel import build as panels
 from forecaster.errors import BundleError, DeskError, NoUsableData
 from forecaster.ledger.publication import Publication, PublishedChange

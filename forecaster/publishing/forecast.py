@@ -12,7 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from forecaster.config import Spec
-from forecaster.core.panel import Forecast, Knowledge, Panel
+from forecaster.core.forecast import Forecast
+from forecaster.core.knowledge import Knowledge
+from forecaster.core.panel import Panel
 from forecaster.demand.panel import build as panels
 from forecaster.errors import BundleError
 from forecaster.ledger.publication import Tier

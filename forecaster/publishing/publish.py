@@ -12,7 +12,9 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 
 from forecaster.config import Spec
-from forecaster.core.panel import Finding, Forecast, Knowledge, Panel
+from forecaster.core.forecast import Forecast
+from forecaster.core.knowledge import Finding, Knowledge
+from forecaster.core.panel import Panel
 from forecaster.demand.history.point_in_time import former_ids, know
 from forecaster.errors import DeskError, ForecasterError, LakeError
 from forecaster.lake import Lake

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from forecaster.config import Spec
-from forecaster.core.panel import Forecast
+from forecaster.core.forecast import Forecast
 from forecaster.demand.history.point_in_time import know
 from forecaster.errors import LakeError, LedgerError
 from forecaster.lake import Lake

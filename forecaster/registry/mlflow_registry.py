@@ -24,7 +24,7 @@ from mlflow.types import Schema, TensorSpec
 from forecaster.serving.encryption import locked
 
 if TYPE_CHECKING:
-    from forecaster.registry.outbox import Record
+    from forecaster.registry.run_record import Record
 
 CHAMPION, CHALLENGER, PREVIOUS = "champion", "challenger", "previous"
 

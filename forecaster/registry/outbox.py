@@ -8,29 +8,16 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from forecaster.config import Spec
 from forecaster.ledger.records import before_champion
 from forecaster.ledger.store import Ledger
+from forecaster.registry.run_record import Record
 
 _TOLD = "record.json"
 _PICTURES = "pictures"
-
-
-@dataclass(frozen=True)
-class Record:
-    """A run, as the registry is told of it; `epochs` are metrics of each, the first one's first."""
-
-    run_id: str
-    parameters: Mapping[str, Any]
-    metrics: Mapping[str, float]
-    epochs: tuple[Mapping[str, float], ...]
-    tags: Mapping[str, str]
-    inputs: Mapping[str, int]  # table of the lake → version that was read
-    bundle: str | None  # the name of its folder in `state/bundles`
 
 
 def write_down(record: Record, pictures: Mapping[str, bytes], spec: Spec) -> None:

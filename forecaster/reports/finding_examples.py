@@ -19,7 +19,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from forecaster.config import Spec
-from forecaster.core.panel import Finding, Panel
+from forecaster.core.knowledge import Finding
+from forecaster.core.panel import Panel
 from forecaster.lake import Lake
 
 WHAT_HAPPENS: Mapping[str, str] = {

@@ -11,7 +11,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from forecaster.core.panel import Panel, Scores
+from forecaster.core.forecast import Scores
+from forecaster.core.panel import Panel
 from forecaster.evaluation.metrics import Scored, by, scored
 
 BEFORE = 28  # days of history shown before the first fold

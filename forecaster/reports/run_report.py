@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from forecaster.config import Spec
+from forecaster.core.forecast import Scores, Verdict
 from forecaster.core.metric_names import METRICS
-from forecaster.core.panel import Panel, Scores, Verdict
+from forecaster.core.panel import Panel
 from forecaster.evaluation import segments
 from forecaster.reports.finding_examples import shown
 from forecaster.reports.html import Element, document, tag

@@ -9,7 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from forecaster.core.panel import Doubles, Forecast, Panel
+from forecaster.core.arrays import Doubles
+from forecaster.core.forecast import Forecast
+from forecaster.core.panel import Panel
 
 SEASON = 7
 WEEKS = 8  # weeks that the last known same weekday may lie back

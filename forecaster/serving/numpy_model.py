@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from forecaster.core.panel import Doubles, Floats
+from forecaster.core.arrays import Doubles, Floats
 
 FAR = 4.0  # log counts: how far anything may lie from what it is compared with
 LARGEST = 20.0  # log counts

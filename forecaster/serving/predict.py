@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
-from forecaster.core.panel import Encoding, Floats, Forecast, Ints, Panel
+from forecaster.core.arrays import Floats, Ints
+from forecaster.core.forecast import Forecast
+from forecaster.core.panel import Encoding, Panel
 from forecaster.errors import BundleError, InputError
 from forecaster.serving import input_checks
 from forecaster.serving.bundle import Bundle

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from forecaster.core.panel import Doubles, Floats, Panel
+from forecaster.core.arrays import Doubles, Floats
+from forecaster.core.panel import Panel
 from forecaster.errors import BundleError
 from forecaster.serving.bundle import Bundle
 from forecaster.serving.numpy_model import LARGEST, Reference

@@ -15,7 +15,9 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from forecaster.core.panel import Doubles, Fold, Forecast, Panel
+from forecaster.core.arrays import Doubles
+from forecaster.core.forecast import Fold, Forecast
+from forecaster.core.panel import Panel
 
 PATHS = 90  # templates, each a day after the one before
 WEEKS = 4  # same weekdays that say what was to be expected

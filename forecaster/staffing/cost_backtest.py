@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forecaster.config import Spec, Staffing
-from forecaster.core.panel import Doubles, Floats, Fold, Ints, Panel
+from forecaster.core.arrays import Doubles, Floats, Ints
+from forecaster.core.forecast import Fold
+from forecaster.core.panel import Panel
 from forecaster.errors import SpecError
 from forecaster.evaluation.backtest import Seen
 from forecaster.staffing import newsvendor, vans

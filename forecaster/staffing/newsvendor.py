@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forecaster.config import Staffing
-from forecaster.core.panel import Bools, Doubles, Forecast, Ints
+from forecaster.core.arrays import Bools, Doubles, Ints
+from forecaster.core.forecast import Forecast
 from forecaster.staffing import vans
 from forecaster.staffing.vans import Loan
 

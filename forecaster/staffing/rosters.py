@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 
 from forecaster.config import Spec, Staffing
-from forecaster.core.panel import Doubles, Forecast, Panel
+from forecaster.core.arrays import Doubles
+from forecaster.core.forecast import Forecast
+from forecaster.core.panel import Panel
 from forecaster.ledger.publication import PublishedRoster
 from forecaster.staffing import newsvendor as costs
 from forecaster.staffing.newsvendor import Roster

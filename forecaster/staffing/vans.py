@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forecaster.config import Vans
-from forecaster.core.panel import Ints
+from forecaster.core.arrays import Ints
 from forecaster.errors import SpecError
 
 FIRST = 1e12  # more than any van saves: those that the smallest crews need come first

@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from forecaster.config import Spec
-from forecaster.core.panel import Forecast, Knowledge, Panel, Scores, Verdict
+from forecaster.core.forecast import Forecast, Scores, Verdict
+from forecaster.core.knowledge import Knowledge
+from forecaster.core.panel import Panel
 from forecaster.core.parallel import Fan, in_turn
 from forecaster.demand.history.past_panels import Past
 from forecaster.errors import ForecasterError

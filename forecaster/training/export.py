@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forecaster.config import Spec
-from forecaster.core.panel import Candidate, Knowledge, Panel, Scores
+from forecaster.core.forecast import Candidate, Scores
+from forecaster.core.knowledge import Knowledge
+from forecaster.core.panel import Panel
 from forecaster.model.export import to_onnx
 from forecaster.serving import bundle as bundles
 from forecaster.serving import bundle_archive, encryption, keys

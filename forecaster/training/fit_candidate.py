@@ -10,7 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from forecaster.config import Spec
-from forecaster.core.panel import Candidate, Floats, Panel
+from forecaster.core.arrays import Floats
+from forecaster.core.forecast import Candidate
+from forecaster.core.panel import Panel
 from forecaster.errors import ForecasterError, SpecError
 from forecaster.evaluation import backtest as backtests
 from forecaster.evaluation import calibration

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from forecaster import __version__
 from forecaster.config import Spec
-from forecaster.core.panel import Candidate
+from forecaster.core.forecast import Candidate
 from forecaster.model.export import to_onnx
 from forecaster.serving import bundle as bundles
 

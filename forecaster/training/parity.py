@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from forecaster.core.panel import Candidate, Floats, Panel
+from forecaster.core.arrays import Floats
+from forecaster.core.forecast import Candidate
+from forecaster.core.panel import Panel
 from forecaster.errors import ExportError
 from forecaster.model.export import to_onnx
 from forecaster.serving import predict

@@ -9,9 +9,11 @@ from datetime import datetime
 
 from forecaster import __version__
 from forecaster.config import Spec
-from forecaster.core.panel import Candidate, Panel, Scores, Verdict
+from forecaster.core.forecast import Candidate, Scores, Verdict
+from forecaster.core.panel import Panel
 from forecaster.evaluation import segments
 from forecaster.registry import outbox
+from forecaster.registry.run_record import Record
 from forecaster.reports import run_figures, run_report
 from forecaster.reports.html import put
 from forecaster.serving import totals
@@ -48,7 +50,7 @@ def record(
         metrics |= {f"parity/{case}".replace(",", ""): v for case, v in exported.parity.cases.items()}
     parameters = {f"{part}.{key}": str(v) for part in ("model", "training") for key, v in getattr(spec, part)}
     parameters |= {f"trained.{key}": summary[key] for key in TRAINED if key in summary}
-    told = outbox.Record(
+    told = Record(
         run_id=run_id,
         parameters={**parameters, "as_of": as_of.isoformat(), "cutoff": panel.cutoff, "depots": len(panel.depot_ids)},
         metrics=metrics,

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from forecaster.core.panel import Scores
+from forecaster.core.forecast import Scores
 from forecaster.lake import TABLES, Lake
 
 

@@ -25,7 +25,8 @@ from typing import IO, Any
 
 from forecaster import __version__
 from forecaster.config import Spec, load
-from forecaster.core.panel import Candidate, Panel
+from forecaster.core.forecast import Candidate
+from forecaster.core.panel import Panel
 from forecaster.errors import ForecasterError, NoUsableData, TrainingError
 
 TRAINED = "trained-"  # begins the name of the file with the model that the checkpoints ended in

@@ -22,7 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forecaster.config import Spec
-from forecaster.core.panel import Doubles, Fold, Marks, Panel
+from forecaster.core.arrays import Doubles
+from forecaster.core.forecast import Fold
+from forecaster.core.marks import Marks
+from forecaster.core.panel import Panel
 from forecaster.errors import MissingExtra, NoUsableData
 from forecaster.evaluation import backtest, baselines
 from forecaster.evaluation.backtest import Predictor

@@ -16,7 +16,9 @@ from dataclasses import replace
 import numpy as np
 
 from forecaster.config import Spec
-from forecaster.core.panel import Bools, Fold, Panel
+from forecaster.core.arrays import Bools
+from forecaster.core.forecast import Fold
+from forecaster.core.panel import Panel
 from forecaster.evaluation import backtest, baselines
 from forecaster.evaluation.backtest import Predictor
 from forecaster.evaluation.metrics import measure, seasonal_scale

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from forecaster.core.panel import Doubles, Panel
+from forecaster.core.arrays import Doubles
+from forecaster.core.panel import Panel
 from forecaster.evaluation.baselines.statsforecast import filled
 
 

@@ -246,7 +246,7 @@ def _recurrence() -> Iterator[Figure]:
 def _untrained(panel: Any) -> Any:
     import jax
 
-    from forecaster.core.panel import Candidate
+    from forecaster.core.forecast import Candidate
     from forecaster.model.network import encoder_decoder
 
     levels = tuple(i / 10 for i in range(1, 10))

@@ -16,7 +16,7 @@ from datetime import UTC, date, datetime
 import numpy as np
 
 from forecaster.config import Spec, Staffing, load
-from forecaster.core.panel import Forecast
+from forecaster.core.forecast import Forecast
 from forecaster.core.progress import Night
 from forecaster.demand.ingest import ingest
 from forecaster.operations.leaderboard import board

@@ -16,7 +16,8 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from forecaster.core.panel import Forecast, Panel
+from forecaster.core.forecast import Forecast
+from forecaster.core.panel import Panel
 from forecaster.errors import MissingExtra
 from forecaster.evaluation.backtest import Predictor
 from forecaster.evaluation.baselines.naive import completed

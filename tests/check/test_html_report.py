@@ -15,7 +15,7 @@ from forecaster.check import figures, html_report
 from forecaster.check.dry_run import Trial, check
 from forecaster.check.html_report import MISSING_PICTURES, page, written
 from forecaster.config import Spec, load
-from forecaster.core.panel import Finding
+from forecaster.core.knowledge import Finding
 from forecaster.errors import SpecError
 from forecaster.reports.finding_examples import Place
 from forecaster.reports.svg import COLOURS, inline

@@ -16,7 +16,7 @@ from forecaster.check.dry_run import Reached, Trial, check
 from forecaster.check.profile import Gap, Profile, profile
 from forecaster.check.text_report import told, verdict
 from forecaster.config import Spec, load
-from forecaster.core.panel import Finding
+from forecaster.core.knowledge import Finding
 from forecaster.demand.ingest import Ingested
 from tests.check.test_dry_run import FILES, NOW
 from tests.panels import NAN, bare

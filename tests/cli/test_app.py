@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import pytest
 import typer
 
-from forecaster.cli import app
+from forecaster.cli import app, options
 from forecaster.errors import LedgerError, NoUsableData
 from tests.calls import Call
 
@@ -147,11 +147,11 @@ def test_commands_beside_ours_are_named_so_that_the_shell_finds_them(
     beside = tmp_path / "mlflow"
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "forecaster")])
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert app._called("mlflow") == "mlflow"
+    assert options.command_here("mlflow") == "mlflow"
     beside.touch(mode=0o755)
-    assert app._called("mlflow") == "mlflow"
+    assert options.command_here("mlflow") == "mlflow"
     monkeypatch.setenv("PATH", "")
-    assert app._called("mlflow") == str(beside)
+    assert options.command_here("mlflow") == str(beside)
 
 
 @pytest.mark.parametrize(("error", "code"), [(LedgerError("found a, wanted b"), 1), (NoUsableData("no rows"), 4)])

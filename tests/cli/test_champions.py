@@ -13,7 +13,7 @@ from forecaster.config import Spec, load
 from forecaster.ledger.store import Ledger
 from forecaster.registry import outbox
 from forecaster.registry.mlflow_registry import CHALLENGER, CHAMPION, PREVIOUS, Registry
-from forecaster.registry.outbox import Record
+from forecaster.registry.run_record import Record
 from forecaster.serving import bundle, keys
 from forecaster.serving.encryption import Cipher
 from tests import graphs

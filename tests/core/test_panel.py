@@ -9,7 +9,9 @@ from datetime import date
 import numpy as np
 import pytest
 
-from forecaster.core.panel import EVERYONE, Encoding, Mark, Marks, Panel, Verdict
+from forecaster.core.forecast import Verdict
+from forecaster.core.marks import EVERYONE, Mark, Marks
+from forecaster.core.panel import Encoding, Panel
 from tests.panels import NAN, bare, forecast, panel
 
 

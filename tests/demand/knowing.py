@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from forecaster.config import Spec, load
-from forecaster.core.panel import Knowledge
+from forecaster.core.knowledge import Knowledge
 
 NAN = float("nan")
 AS_OF = datetime(2024, 3, 5, 3, 15, tzinfo=UTC)

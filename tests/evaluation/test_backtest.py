@@ -9,7 +9,8 @@ from datetime import date, timedelta
 import numpy as np
 import pytest
 
-from forecaster.core.panel import Forecast, Panel
+from forecaster.core.forecast import Forecast
+from forecaster.core.panel import Panel
 from forecaster.errors import NoUsableData
 from forecaster.evaluation import backtest
 from forecaster.serving.fallback import seasonal_naive

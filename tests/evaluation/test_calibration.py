@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forecaster.core.panel import Floats, Fold
+from forecaster.core.arrays import Floats
+from forecaster.core.forecast import Fold
 from forecaster.evaluation import calibration
 from forecaster.evaluation.metrics import measure
 from tests.panels import LEVELS, NAN, fold, scale

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from forecaster.config import Gate
-from forecaster.core.panel import Scores, Verdict
+from forecaster.core.forecast import Scores, Verdict
 from forecaster.evaluation.gate import judge
 from forecaster.evaluation.metrics import measure
 from tests.panels import NAN, fold, scale

@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 from utilsforecast import losses
 
-from forecaster.core.panel import Doubles, Fold
+from forecaster.core.arrays import Doubles
+from forecaster.core.forecast import Fold
 from forecaster.evaluation.metrics import by, intervals, measure, of_days, scored, seasonal_scale, totals
 from tests.panels import LEVELS, NAN, fold, scale
 

@@ -8,7 +8,9 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from forecaster.core.panel import Floats, Forecast, Panel
+from forecaster.core.arrays import Floats
+from forecaster.core.forecast import Forecast
+from forecaster.core.panel import Panel
 from forecaster.evaluation import backtest, calibration
 from forecaster.evaluation.rolling_calibration import Rolling
 from tests import panels

@@ -8,7 +8,8 @@ from datetime import date
 import numpy as np
 import pytest
 
-from forecaster.core.panel import Panel, Scores
+from forecaster.core.forecast import Scores
+from forecaster.core.panel import Panel
 from forecaster.evaluation import segments
 from forecaster.evaluation.backtest import run
 from forecaster.serving.fallback import seasonal_naive

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from forecaster.config import Spec, load
-from forecaster.core.panel import Verdict
+from forecaster.core.forecast import Verdict
 from forecaster.errors import SpecError
 from forecaster.ledger.store import Ledger
 from tests.flows.receivers import mailbox, webhook

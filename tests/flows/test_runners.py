@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from forecaster.config import Spec
-from forecaster.core.panel import Scores
+from forecaster.core.forecast import Scores
 from forecaster.core.parallel import Fan, in_turn
 from forecaster.errors import MissingExtra
 from forecaster.serving.fallback import seasonal_naive

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from forecaster.core.panel import Finding
+from forecaster.core.knowledge import Finding
 from forecaster.errors import LedgerError
 from forecaster.ledger.store import Ledger
 from tests.ledger.publications import NIGHT, start

@@ -15,6 +15,7 @@ from forecaster.ledger.publication import Publication, PublishedDay, PublishedDe
 from forecaster.ledger.store import Ledger
 from forecaster.operations import doctor
 from forecaster.registry import outbox
+from forecaster.registry.run_record import Record
 
 NOW = datetime(2024, 3, 6, 12, tzinfo=UTC)
 CUTOFF = date(2024, 3, 5)
@@ -128,7 +129,7 @@ def test_a_ledger_that_is_none_is_broken(spec: Spec) -> None:
 def test_a_registry_is_asked_whether_it_answers_and_what_it_has_yet_to_hear(spec: Spec) -> None:
     file = spec.state_folder / "mlflow.db"
     assert told(spec, "registry") == ("warn", f"none at sqlite:///{file} yet: the first `forecaster run FILE` makes it")
-    outbox.write_down(outbox.Record("n1", {}, {}, (), {}, {}, None), {}, spec)
+    outbox.write_down(Record("n1", {}, {}, (), {}, {}, None), {}, spec)
     file.write_bytes(b"something else entirely" * 100)
     state, text = told(spec, "registry")
     assert state == "warn"

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 from forecaster.cli import app
 from forecaster.config import load
-from forecaster.core.panel import Candidate, Panel
+from forecaster.core.forecast import Candidate
+from forecaster.core.panel import Panel
 from forecaster.core.progress import Night
 from forecaster.demand.history.past_panels import Past
 from forecaster.demand.history.point_in_time import know

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 from forecaster.config import load
-from forecaster.core.panel import Finding, Panel
+from forecaster.core.knowledge import Finding
+from forecaster.core.panel import Panel
 from forecaster.demand.validation import external_forecasts
 from forecaster.lake import TABLES, Lake
 from forecaster.ledger import accuracy

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 import pandas as pd
 import pytest
 
-from forecaster.core.panel import Finding
+from forecaster.core.knowledge import Finding
 from forecaster.lake import Lake
 from forecaster.reports.finding_examples import Evidence, Place, by_severity, collect, places, rows_of, shown, troubled
 from tests.panels import bare, spec

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from forecaster.core.panel import Panel, Scores
+from forecaster.core.forecast import Scores
+from forecaster.core.panel import Panel
 from forecaster.evaluation import backtest
 from forecaster.reports import run_figures
 from forecaster.serving.fallback import seasonal_naive

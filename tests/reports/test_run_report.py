@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from forecaster.core.panel import Verdict
+from forecaster.core.forecast import Verdict
 from forecaster.reports import run_figures
 from forecaster.reports.run_report import Judged, page
 from tests import panels

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from forecaster.core.panel import Candidate, Panel
+from forecaster.core.forecast import Candidate
+from forecaster.core.panel import Panel
 from forecaster.model.export import to_onnx
 from forecaster.model.network import encoder_decoder
 from forecaster.model.network.features import LOOKBACK

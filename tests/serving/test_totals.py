@@ -8,7 +8,8 @@ from datetime import date
 import numpy as np
 import pytest
 
-from forecaster.core.panel import Fold, Forecast, Panel
+from forecaster.core.forecast import Fold, Forecast
+from forecaster.core.panel import Panel
 from forecaster.serving import totals
 from tests.panels import LEVELS, bare
 

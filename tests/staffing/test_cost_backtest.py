@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from forecaster.config import Spec
-from forecaster.core.panel import Fold, Panel
+from forecaster.core.forecast import Fold
+from forecaster.core.panel import Panel
 from forecaster.errors import SpecError
 from forecaster.staffing import cost_backtest
 from forecaster.staffing.cost_backtest import BUFFER, FORESIGHT, LAST_WEEK, OURS, Bill

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forecaster.config import Staffing
-from forecaster.core.panel import Ints
+from forecaster.core.arrays import Ints
 from forecaster.staffing.newsvendor import Need, roster
 from tests.panels import LEVELS, forecast
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from forecaster.config import Spec, load
-from forecaster.core.panel import Finding
+from forecaster.core.knowledge import Finding
 from forecaster.demand.history.point_in_time import know
 from forecaster.demand.ingest import ingest
 from forecaster.demand.validation import reference_tables

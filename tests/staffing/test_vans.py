@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import LinearConstraint, milp  # the second opinion, in tests alone
 
 from forecaster.config import Staffing, Vans
-from forecaster.core.panel import Forecast
+from forecaster.core.forecast import Forecast
 from forecaster.errors import SpecError
 from forecaster.staffing.newsvendor import Need, roster
 from forecaster.staffing.vans import Fleet, Loan

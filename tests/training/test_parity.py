@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forecaster.core.panel import Candidate
+from forecaster.core.forecast import Candidate
 from forecaster.errors import ExportError
 from forecaster.model.export import to_onnx
 from forecaster.model.network.features import LOOKBACK

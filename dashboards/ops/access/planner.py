@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dashboards.ops.access import Person
-from dashboards.ops.reading.store import Edition
+from dashboards.ops.reading.editions import Edition
 from forecaster.planning.overrides import Override
 
 

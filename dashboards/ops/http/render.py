@@ -13,7 +13,8 @@ from dashboards.ops.access import person
 from dashboards.ops.formatting import locale
 from dashboards.ops.formatting.csv import MEDIA_TYPE, Sheet
 from dashboards.ops.http.responses import tagged, unchanged, zipped
-from dashboards.ops.reading.store import Edition, Logbook, Shelf
+from dashboards.ops.reading.editions import Edition, Logbook
+from dashboards.ops.reading.store import Shelf
 from dashboards.ops.views.api_schema import to_json
 
 HTML, JSON = "text/html; charset=utf-8", "application/json"

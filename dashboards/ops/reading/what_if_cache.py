@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from dashboards.ops.reading.store import Edition
+from dashboards.ops.reading.editions import Edition
 from forecaster.config import Spec
 from forecaster.errors import DeskError
 from forecaster.planning.scenario import ORDERS, Answer, Supposition

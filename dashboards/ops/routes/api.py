@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from dashboards.ops.access import csrf_token, person
 from dashboards.ops.http.render import Desk
-from dashboards.ops.reading.store import Edition
+from dashboards.ops.reading.editions import Edition
 from dashboards.ops.views.api_schema import FullDepotOut, depot_out
 from dashboards.ops.views.catalogue import VIEWS, View, depot_sheet
 

@@ -12,8 +12,8 @@ from starlette.responses import JSONResponse, Response
 
 from dashboards.ops.access.links import DeadLink
 from dashboards.ops.http.responses import HEADERS
+from dashboards.ops.reading.editions import NoSuchDepot
 from dashboards.ops.reading.point_in_time import BadAsk, NotKept
-from dashboards.ops.reading.store import NoSuchDepot
 from forecaster.errors import LedgerError
 
 HEADINGS = {

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, Response
 
 from dashboards.ops.http.render import HTML, Desk
-from dashboards.ops.reading.store import Edition, Logbook
+from dashboards.ops.reading.editions import Edition, Logbook
 from dashboards.ops.views.accuracy import Asked as Weeks
 from dashboards.ops.views.accuracy import accuracy
 from dashboards.ops.views.champion import champion

@@ -22,8 +22,9 @@ from dashboards.ops.access import Person, audit, csrf_token, person, planner, re
 from dashboards.ops.access.csrf import FIELD
 from dashboards.ops.formatting.csv import sheet
 from dashboards.ops.http.render import JSON, attached
+from dashboards.ops.reading.editions import Edition
 from dashboards.ops.reading.header import href
-from dashboards.ops.reading.store import Edition, Shelf
+from dashboards.ops.reading.store import Shelf
 from dashboards.ops.reading.what_if_cache import Kept
 from dashboards.ops.routes.api import AS_CSV, GONE, LARGEST_ID, TROUBLE, Format, sorry
 from dashboards.ops.views.api_schema import to_json

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, datetime
 
+from dashboards.ops.reading.editions import Edition, Logbook
 from dashboards.ops.reading.header import three
-from dashboards.ops.reading.store import Edition, Logbook
 from dashboards.ops.views.api_schema import AboutOut, TotalOut, about, totals_out
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dashboards.ops.formatting.csv import Sheet, sheet
-from dashboards.ops.reading.store import Edition, Logbook
+from dashboards.ops.reading.editions import Edition, Logbook
 from dashboards.ops.views import api_rows
 from dashboards.ops.views.api_schema import FullDepotOut, PublicationOut, TotalOut, publication_out
 from dashboards.ops.views.runs import RunOut, RunsOut, runs_out

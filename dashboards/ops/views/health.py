@@ -12,7 +12,6 @@ from zoneinfo import ZoneInfo
 from dashboards.ops.formatting import display
 from forecaster.ledger.store import Head, Run
 
-NIGHTS = 14
 LOST = timedelta(hours=36)  # a run that began earlier and never ended was killed
 TOTAL = "night"  # what the timings call the whole of it
 SEVERITIES: Mapping[str, tuple[str, str]] = {  # the gravest first: what happens, and what to do next
@@ -104,23 +103,6 @@ def health(runs: Sequence[Run], head: Head | None, now: datetime) -> Health:
         stages=_stages(last, runs) if last else (),
         total=duration(last.timings[TOTAL]) if last and TOTAL in last.timings else "",
     )
-
-
-def notice(run: Run | None) -> str | None:
-    """One line for the front page when the last night kept something aside."""
-    findings = run.findings if run else ()
-    stopped = sorted({str(finding["rule"]) for finding in findings if finding["severity"] == "stop"})
-    rows = sum(finding["count"] for finding in findings if finding["severity"] == "quarantine")
-    if stopped:
-        return f"The last night kept its whole batch aside ({', '.join(stopped)}): nothing of it counts."
-    return f"The last night kept {display.count(rows, 'row')} aside." if rows else None
-
-
-def fruitless(run: Run | None, head: Head) -> datetime | None:
-    """When the last night that ended began, if it published nothing and what is shown is older."""
-    if run is None or run.outcome not in ("failed", "no_data") or run.started_at < head.published_at:
-        return None
-    return run.started_at
 
 
 def by_severity(findings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

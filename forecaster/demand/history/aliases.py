@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from forecaster.core.panel import Bools
+from forecaster.core.arrays import Bools
 from forecaster.demand.panel.grid import coded
 
 Frame = pd.DataFrame

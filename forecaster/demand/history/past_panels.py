@@ -19,7 +19,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from forecaster.config import Spec
-from forecaster.core.panel import Encoding, Knowledge, Panel
+from forecaster.core.knowledge import Knowledge
+from forecaster.core.panel import Encoding, Panel
 from forecaster.demand.history import point_in_time, reading_versions
 from forecaster.demand.panel import build as panels
 from forecaster.demand.readings import covariates

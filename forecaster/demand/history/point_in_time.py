@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from forecaster.config import Spec
-from forecaster.core.panel import Knowledge
+from forecaster.core.knowledge import Knowledge
 from forecaster.demand import readings
 from forecaster.demand.history import aliases, reading_versions
 from forecaster.demand.panel.events import EVENT

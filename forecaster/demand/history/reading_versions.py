@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from forecaster.core.panel import Bools
+from forecaster.core.arrays import Bools
 from forecaster.demand.readings import covariates
 
 Longs = NDArray[np.int64]

@@ -12,7 +12,10 @@ import numpy as np
 import pandas as pd
 
 from forecaster.config import Spec
-from forecaster.core.panel import EVERYONE, Encoding, Floats, Ints, Knowledge, Mark, Marks, Panel
+from forecaster.core.arrays import Floats, Ints
+from forecaster.core.knowledge import Knowledge
+from forecaster.core.marks import EVERYONE, Mark, Marks
+from forecaster.core.panel import Encoding, Panel
 from forecaster.demand.panel import calendar, covariates, opening_days
 from forecaster.demand.panel.event_scope import Places, places
 from forecaster.demand.panel.events import Announced, announced

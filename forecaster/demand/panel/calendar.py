@@ -14,7 +14,7 @@ from typing import Literal
 import holidays
 import numpy as np
 
-from forecaster.core.panel import Days, Doubles, Floats
+from forecaster.core.arrays import Days, Doubles, Floats
 from forecaster.errors import SpecError
 
 HARMONICS, MONTH_HARMONICS = 3, 2

@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 
 from forecaster.config import Spec, data_rules
-from forecaster.core.panel import Bools, Encoding, Finding, Floats, Knowledge, Panel
+from forecaster.core.arrays import Bools, Floats
+from forecaster.core.knowledge import Finding, Knowledge
+from forecaster.core.panel import Encoding, Panel
 from forecaster.demand.panel.events import Announced
 from forecaster.demand.panel.grid import Cells, coded
 from forecaster.errors import NoUsableData

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from forecaster.config import Spec
-from forecaster.core.panel import Ints
+from forecaster.core.arrays import Ints
 
 ADDRESS = ("depot_id", "city", "subdivision", "country")
 """What an event may say of whom it concerns; what it leaves empty fits every depot."""

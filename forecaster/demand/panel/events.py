@@ -11,7 +11,8 @@ from typing import Any
 import pandas as pd
 from numpy.typing import NDArray
 
-from forecaster.core.panel import EVERYONE, Ints, Mark
+from forecaster.core.arrays import Ints
+from forecaster.core.marks import EVERYONE, Mark
 from forecaster.demand.panel.event_scope import ADDRESS, Places, addresses
 from forecaster.demand.panel.grid import Grid
 

@@ -16,7 +16,8 @@ import pandas as pd
 from numpy.typing import DTypeLike, NDArray
 
 from forecaster.config import Spec
-from forecaster.core.panel import Bools, Days, Ints, Knowledge
+from forecaster.core.arrays import Bools, Days, Ints
+from forecaster.core.knowledge import Knowledge
 from forecaster.errors import NoUsableData
 
 Longs = NDArray[np.int64]

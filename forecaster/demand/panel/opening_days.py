@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from forecaster.config import Spec
-from forecaster.core.panel import Bools, Floats, Ints
+from forecaster.core.arrays import Bools, Floats, Ints
 from forecaster.demand.panel.events import Announced
 from forecaster.demand.panel.grid import Grid
 

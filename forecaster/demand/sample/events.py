@@ -13,7 +13,7 @@ import holidays
 import numpy as np
 from numpy.typing import NDArray
 
-from forecaster.core.panel import Bools, Doubles
+from forecaster.core.arrays import Bools, Doubles
 
 Row = tuple[str, str, str, str, str]  # date, kind, name, depot_id, city; both empty: everywhere
 

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from forecaster.core.panel import Doubles
+from forecaster.core.arrays import Doubles
 from forecaster.demand.sample.events import CITIES, closures, local_events, promotions, public_holidays, shopping_season
 from forecaster.demand.sample.flaws import plant
 

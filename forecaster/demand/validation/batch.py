@@ -15,7 +15,7 @@ import pandas as pd
 
 from forecaster.config import Spec
 from forecaster.config.data_rules import OF_ROWS, STOPPED
-from forecaster.core.panel import Bools
+from forecaster.core.arrays import Bools
 from forecaster.demand.history import reading_versions
 from forecaster.demand.readings import Days, dates
 from forecaster.demand.validation import quarantine

@@ -12,7 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from forecaster.config import Spec
-from forecaster.core.panel import Finding, Panel
+from forecaster.core.knowledge import Finding
+from forecaster.core.panel import Panel
 from forecaster.demand import parsing, sources
 from forecaster.demand.history import aliases
 from forecaster.demand.validation.reference_tables import Tell

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from forecaster.core.panel import Bools, Days, Doubles, Floats, Ints
+from forecaster.core.arrays import Bools, Days, Doubles, Floats, Ints
 
 RARE = 1e-3  # runs of such a length that chance may bring to a depot, before one is worth telling of
 APART = 28  # known days beside the run that must tell how often a depot's counts repeat

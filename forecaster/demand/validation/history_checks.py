@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 
 from forecaster.config import Spec, data_rules
-from forecaster.core.panel import Bools, Finding, Floats, Ints
+from forecaster.core.arrays import Bools, Floats, Ints
+from forecaster.core.knowledge import Finding
 from forecaster.demand.history import reading_versions
 from forecaster.demand.panel.calendar import holiday_names
 from forecaster.demand.readings import dates

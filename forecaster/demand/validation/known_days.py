@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from forecaster.core.panel import Ints
+from forecaster.core.arrays import Ints
 
 KEPT = 8_000_000  # rows that stay in memory until they are asked for again
 STRETCH = 4_000_000  # rows of a stretch where there are more, give or take a day

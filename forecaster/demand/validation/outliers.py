@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from forecaster.core.panel import Bools, Doubles, Floats, Ints
+from forecaster.core.arrays import Bools, Doubles, Floats, Ints
 
 Codes = NDArray[np.int8]
 

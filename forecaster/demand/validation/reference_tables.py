@@ -9,7 +9,7 @@ import pandas as pd
 
 from forecaster.config import Spec, data_rules
 from forecaster.core import timezones
-from forecaster.core.panel import Finding
+from forecaster.core.knowledge import Finding
 from forecaster.demand import parsing, sources
 from forecaster.demand.history.aliases import resolve
 from forecaster.demand.panel.event_scope import ADDRESS, Places, addresses, places

@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from forecaster.core.panel import Doubles, Floats, Panel
+from forecaster.core.arrays import Doubles, Floats
+from forecaster.core.panel import Panel
 
 SEASON, YEAR = 7, 364  # a year of whole weeks
 LAGS = 14  # days up to the cutoff, each by itself

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from forecaster.core.panel import Doubles, Forecast, Panel
+from forecaster.core.arrays import Doubles
+from forecaster.core.forecast import Forecast
+from forecaster.core.panel import Panel
 from forecaster.evaluation.backtest import Predictor
 from forecaster.evaluation.baselines.features import LOOKBACK, Rows, Table
 from forecaster.evaluation.baselines.naive import completed, last_weeks

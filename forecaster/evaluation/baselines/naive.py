@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from forecaster.core.panel import Bools, Doubles, Floats, Forecast, Panel
+from forecaster.core.arrays import Bools, Doubles, Floats
+from forecaster.core.forecast import Forecast
+from forecaster.core.panel import Panel
 from forecaster.evaluation.backtest import Predictor
 
 SEASON = 7

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from forecaster.core.panel import Doubles, Forecast, Panel
+from forecaster.core.arrays import Doubles
+from forecaster.core.forecast import Forecast
+from forecaster.core.panel import Panel
 from forecaster.evaluation.backtest import Predictor
 from forecaster.evaluation.baselines.features import tells_of_holidays
 from forecaster.evaluation.baselines.naive import completed

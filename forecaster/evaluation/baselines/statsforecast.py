@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from forecaster.core.panel import Doubles, Floats, Forecast, Panel
+from forecaster.core.arrays import Doubles, Floats
+from forecaster.core.forecast import Forecast
+from forecaster.core.panel import Panel
 from forecaster.evaluation.backtest import Predictor
 from forecaster.evaluation.baselines.naive import SEASON, completed
 from forecaster.evaluation.baselines.optional import needed, quietly

@@ -17,7 +17,7 @@ from jax.extend.core import Primitive
 from jax2onnx.plugins.plugin_system import PrimitiveLeafPlugin, register_primitive
 from jaxtyping import Float
 
-from forecaster.core.panel import Floats
+from forecaster.core.arrays import Floats
 
 _GRU = Primitive("forecaster_gru")
 

@@ -9,7 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from forecaster.core.panel import Candidate, Encoding
+from forecaster.core.forecast import Candidate
+from forecaster.core.panel import Encoding
 
 
 def packed(candidate: Candidate) -> bytes:

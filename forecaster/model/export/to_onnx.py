@@ -17,7 +17,9 @@ from jax2onnx import to_onnx
 from jax2onnx.plugins import jax as of_jax
 from jax2onnx.plugins import plugin_system
 
-from forecaster.core.panel import Candidate, Floats, Forecast, Panel
+from forecaster.core.arrays import Floats
+from forecaster.core.forecast import Candidate, Forecast
+from forecaster.core.panel import Panel
 from forecaster.errors import ExportError
 from forecaster.model.export import constant_folding, onnx_gru
 from forecaster.model.network.encoder_decoder import FARTHEST_DOWN, FARTHEST_UP, Architecture, forward

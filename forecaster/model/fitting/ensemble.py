@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from forecaster.core.panel import Doubles, Floats
+from forecaster.core.arrays import Doubles, Floats
 
 ROUNDS = 12  # members added, one a round
 START = 8  # what each member counts for before the first round: depots share their days, so that four weeks are few

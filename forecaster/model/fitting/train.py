@@ -22,7 +22,8 @@ from jax import Array
 from numpy.typing import NDArray
 
 from forecaster.config import Spec
-from forecaster.core.panel import Candidate, Panel
+from forecaster.core.forecast import Candidate
+from forecaster.core.panel import Panel
 from forecaster.errors import NoUsableData, TrainingError
 from forecaster.model.fitting import compiled_steps, devices, distributed, training_loop, windows
 from forecaster.model.fitting.compiled_steps import Known, Restraints, Sizes, State

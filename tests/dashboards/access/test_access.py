@@ -15,7 +15,7 @@ from fastapi.routing import iter_route_contexts
 from dashboards.ops.access.oidc import is_ours
 from dashboards.ops.app import serve
 from forecaster.config import Page, Spec, load
-from forecaster.core.panel import Finding
+from forecaster.core.knowledge import Finding
 from forecaster.errors import SpecError
 from forecaster.ledger import access as ledger_access
 from forecaster.ledger.store import Ledger

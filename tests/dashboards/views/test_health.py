@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from dashboards.ops.views.health import by_severity, duration, notice
-from forecaster.core.panel import Finding
+from dashboards.ops.reading.last_night import notice
+from dashboards.ops.views.health import by_severity, duration
+from forecaster.core.knowledge import Finding
 from forecaster.ledger.store import Ledger
 from tests.dashboards.seed import NOON, PUBLISHED, fill, publication
 from tests.dashboards.visitor import text, visitor

@@ -9,7 +9,9 @@ import pandas as pd
 import pytest
 
 from forecaster.config import Spec, load
-from forecaster.core.panel import Encoding, Knowledge, Mark
+from forecaster.core.knowledge import Knowledge
+from forecaster.core.marks import Mark
+from forecaster.core.panel import Encoding
 from forecaster.demand.panel.build import build
 from forecaster.demand.panel.calendar import NAMES
 from forecaster.errors import NoUsableData

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from forecaster.config import Spec
-from forecaster.core.panel import Finding
+from forecaster.core.knowledge import Finding
 from forecaster.demand.panel.build import build
 from forecaster.demand.panel.covariates import given_ahead, missing_ahead
 from tests.demand.knowing import EVENTS, NAN, knowledge, spec_of

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from forecaster.core.panel import Mark
+from forecaster.core.marks import Mark
 from forecaster.demand.panel.build import build
 from forecaster.demand.panel.event_scope import ADDRESS
 from tests.demand.knowing import EVENTS, days, knowledge, spec_of

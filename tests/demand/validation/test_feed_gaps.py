@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecaster.core.panel import Bools, Days, Floats
+from forecaster.core.arrays import Bools, Days, Floats
 from forecaster.demand.validation.feed_gaps import ThinDay, flat_lines, silent_depots, thin_day
 
 NAN = float("nan")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecaster.core.panel import Bools, Doubles, Floats
+from forecaster.core.arrays import Bools, Doubles, Floats
 from forecaster.demand.sample.simulate import simulate
 from forecaster.demand.validation.outliers import suspects
 

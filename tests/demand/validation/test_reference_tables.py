@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from forecaster.config import Spec, load
-from forecaster.core.panel import Finding
+from forecaster.core.knowledge import Finding
 from forecaster.demand.panel.events import EVENT
 from forecaster.demand.validation import reference_tables
 from forecaster.errors import SourceError, SpecError

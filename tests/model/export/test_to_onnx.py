@@ -15,7 +15,8 @@ import onnx
 import onnxruntime
 import pytest
 
-from forecaster.core.panel import Candidate, Panel
+from forecaster.core.forecast import Candidate
+from forecaster.core.panel import Panel
 from forecaster.errors import ExportError
 from forecaster.model.export import to_onnx
 from forecaster.model.network import encoder_decoder

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from forecaster.core.panel import Candidate
+from forecaster.core.forecast import Candidate
 from forecaster.errors import NoUsableData, TrainingError
 from forecaster.model.export import to_onnx
 from forecaster.model.fitting import compiled_steps, train, training_loop

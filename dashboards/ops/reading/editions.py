@@ -1,0 +1,161 @@
+"""A publication as it reads to whoever sees some cities, or all, and the book of the last nights."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+
+from dashboards.ops.reading.header import Front, front
+from dashboards.ops.reading.last_night import fruitless
+from forecaster.errors import LedgerError
+from forecaster.ledger import accuracy, overview
+from forecaster.ledger.accuracy import CITY, DEPOT, Tally
+from forecaster.ledger.store import Head, Ledger, Promotion, PublishedDay, PublishedDepot, PublishedTotal, Run
+
+UNTOLD = "Told to those who see every city."
+
+
+class NothingPublished(LedgerError):
+    """The ledger is fine, and no night has published yet."""
+
+
+class NoSuchDepot(LookupError):
+    """The publication has no depot of this id."""
+
+
+@dataclass(frozen=True)
+class Outline:
+    """A publication's depots as the page of all of them needs them, and what was expected before."""
+
+    depots: tuple[PublishedDepot, ...]
+    before: Mapping[tuple[str, date], float]
+
+
+class Outlines:
+    """The outlines that were read last. Who comes while one is being read waits for it, and reads none of their own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: dict[object, Outline] = {}
+
+    def of(self, head: Head, ledger: Ledger) -> Outline:
+        """Raises NothingPublished when it is kept no longer."""
+        named = head.publication_id, head.revised_at
+        with self._lock:
+            if (found := self._found.get(named)) is None:
+                found = _outline(head, ledger)
+                newest = list(self._found.items())[-1:]
+                self._found = {**dict(newest), named: found}
+        return found
+
+
+def _outline(head: Head, ledger: Ledger) -> Outline:
+    with ledger.transaction() as connection:
+        depots = overview.outline(connection, head.publication_id)
+        earlier = overview.before(connection, head)
+        medians = {} if earlier is None else overview.medians(connection, earlier)
+    if not depots:
+        raise NothingPublished("this publication has just been replaced by a newer one; load the page again")
+    return Outline(depots, medians)
+
+
+@dataclass(frozen=True)
+class Edition:
+    """A publication as it reads today to whoever sees some cities, or all: what it says depends on nothing else."""
+
+    head: Head
+    front: Front
+    notice: str | None  # what the last night kept aside
+    ledger: Ledger
+    kept: Outlines
+    cities: frozenset[str] | None = None  # None: all
+    past: bool = False  # not what is up now
+
+    def outline(self) -> tuple[PublishedDepot, ...]:
+        """The depots with the last days before them, without marks: read once for each publication."""
+        return tuple(depot for depot in self.kept.of(self.head, self.ledger).depots if self._sees(depot))
+
+    def before(self) -> Mapping[tuple[str, date], float]:
+        """What the publication before this one expected of a depot and a day, in orders."""
+        found = self.kept.of(self.head, self.ledger).before
+        if self.cities is None:
+            return found
+        seen = {depot.depot_id for depot in self.outline()}
+        return {place: median for place, median in found.items() if place[0] in seen}
+
+    def said_before(self, depot_id: str) -> Mapping[date, PublishedDay]:
+        """What the publications before this one said of a depot's days that are over. Raises NoSuchDepot."""
+        self.depot(depot_id)
+        with self.ledger.transaction() as connection:
+            return overview.said_before(connection, self.head, depot_id)
+
+    def depots(self) -> tuple[PublishedDepot, ...]:
+        if not (found := self.ledger.depots(self.head.publication_id)):
+            raise NothingPublished("this publication has just been replaced by a newer one; load the page again")
+        return tuple(depot for depot in found if self._sees(depot))
+
+    def totals(self) -> tuple[PublishedTotal, ...]:
+        """Who does not see every city does not see the network's: it would tell of the others."""
+        found = self.ledger.totals(self.head.publication_id)
+        if self.cities is None:
+            return found
+        return tuple(total for total in found if total.city and total.city in self.cities)
+
+    def depot(self, depot_id: str) -> PublishedDepot:
+        """Raises NoSuchDepot."""
+        found = self.ledger.depot(self.head.publication_id, depot_id)
+        if found is None or not self._sees(found):
+            raise NoSuchDepot(depot_id)
+        return found
+
+    def _sees(self, depot: PublishedDepot) -> bool:
+        return _sees(self.cities, depot)
+
+
+@dataclass(frozen=True)
+class Logbook:
+    """The last nights of a pipeline, newest first, as they read now; `head` is what is published, if anything is."""
+
+    head: Head | None
+    runs: tuple[Run, ...]
+    now: datetime
+    pipeline: str | None
+    ledger: Ledger
+    kept: Outlines
+    cities: frozenset[str] | None = None  # None: all
+
+    def front(self) -> Front | None:
+        """What every page says about the publication; None before anything is published."""
+        if self.head is None:
+            return None
+        ended = next((run for run in self.runs if run.finished_at is not None), None)
+        return front(self.head, self.now, fruitless(ended, self.head))
+
+    def depots(self) -> tuple[PublishedDepot, ...]:
+        """The depots that are published, as the page of all of them shows them."""
+        found = self.kept.of(self.head, self.ledger).depots if self.head else ()
+        return tuple(depot for depot in found if _sees(self.cities, depot))
+
+    def promotions(self) -> tuple[Promotion, ...]:
+        """Who became champion, the oldest first."""
+        return self.ledger.promotions(self.pipeline) if self.pipeline else ()
+
+    def tallies(self) -> tuple[Tally, ...]:
+        """What came of earlier forecasts. Who does not see every city is told of theirs and of the depots in them."""
+        with self.ledger.transaction() as connection:
+            found = accuracy.kept(connection, self.pipeline) if self.pipeline else ()
+        if self.cities is None:
+            return found
+        seen = {(CITY, city) for city in self.cities} | {(DEPOT, depot.depot_id) for depot in self.depots()}
+        return tuple(tally for tally in found if (tally.part, tally.label) in seen)
+
+
+def _sees(cities: frozenset[str] | None, depot: PublishedDepot) -> bool:
+    return cities is None or depot.attributes.get("city") in cities
+
+
+def _discreet(run: Run) -> Run:
+    found = tuple({**finding, "message": UNTOLD, "places": []} for finding in run.findings)
+    return replace(run, findings=found, message=None, verdict=None)

@@ -1,0 +1,138 @@
+"""The commands about models: backtest, assist, predict, replay."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from forecaster.cli.options import (
+    AsOf,
+    File,
+    instant,
+    load_spec,
+)
+from forecaster.errors import DEGRADED, OUR_FAULT, PUBLISHED, MissingExtra, SpecError
+
+SELDOM = 500_000  # objects, after which a prediction looks for garbage: it imports half as many, and all of them stay
+
+
+class Output(StrEnum):
+    """How `predict --out` writes."""
+
+    csv, parquet, json = "csv", "parquet", "json"
+
+
+def backtest(
+    file: File,
+    as_of: AsOf = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, with every metric.")] = False,
+    staffing: Annotated[
+        bool, typer.Option("--staffing", help="Also what rosters would have cost; the last 56 days by default.")
+    ] = False,
+    days: Annotated[int | None, typer.Option(min=1, help="So many last days, in the place of `backtest.days`.")] = None,
+) -> None:
+    """Compare our model and its rivals on the same past days.
+
+    Trains on what the lake held before the last `backtest.days` days, forecasts these, and says who wins and whether
+    that is more than chance. Nothing is published.
+    """
+    import json
+
+    from forecaster.core.progress import Night
+
+    spec = load_spec(file)
+    try:
+        from forecaster.operations.leaderboard import board
+        from forecaster.staffing import cost_backtest
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"{error}; this command needs: pip install 'forecaster[train]'") from error
+    if staffing or days:
+        spec = cost_backtest.of_days(spec, days, staffing=staffing)
+    progress = Night(stages=("panel", "train", "backtest"))
+    with progress.shown():
+        found = board(spec, as_of=instant(as_of, spec) or datetime.now(UTC), progress=progress, staffing=staffing)
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), indent=2))
+        return
+    for line in (f"{spec.name}, {found.days}", *found.lines(), found.verdict):
+        typer.echo(line)
+    if found.rosters:
+        for line in ("", f"What rosters would have cost, {found.days}", *found.rosters.lines()):
+            typer.echo(line)
+
+
+def assist(
+    file: File,
+    number: Annotated[int, typer.Option("--number", min=1, help="Which host this is, from 1.")],
+) -> None:
+    """Train beside a night that runs on another machine.
+
+    Waits at most five minutes for the night to come to its training; `training.hosts` says where that is.
+    """
+    try:
+        from forecaster.training.fit_candidate import assist
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"{error}; this command needs: pip install 'forecaster[train]'") from error
+
+    def tell(epoch: Any) -> None:
+        typer.echo(f"epoch {epoch.number} of {epoch.of}: loss {epoch.loss:.5f}", err=True)
+
+    assist(load_spec(file), number, on_epoch=tell)
+
+
+def predict(
+    file: File,
+    as_of: AsOf = None,
+    bundle: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="A bundle's folder or .tar.zst; the champion by default.")
+    ] = None,
+    out: Annotated[
+        Output | None, typer.Option("--out", help="Write the forecast to standard output, a row a depot and day.")
+    ] = None,
+    run: Annotated[str | None, typer.Option(help="The run this belongs to; a new one by default.")] = None,
+    note: Annotated[str | None, typer.Option(help="A sentence for the page.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Say what was published as JSON.")] = False,
+) -> None:
+    """Forecast with the champion and publish; no training, no JAX.
+
+    Without a bundle that can be used, the seasonal naive goes out, and the command exits with 3.
+    """
+    gc.set_threshold(SELDOM)
+    from forecaster.publishing.predict import predict_alone
+
+    if out is not None and json:
+        raise SpecError("found --out and --json, wanted one of them: both write to standard output")
+    spec = load_spec(file)
+    published = predict_alone(spec, as_of=instant(as_of, spec), bundle=bundle, run_id=run, note=note)
+    if out is not None:
+        from forecaster.publishing.file_formats import written
+
+        sys.stdout.buffer.write(written(published, out.value))
+        sys.stdout.flush()
+    typer.echo(published.to_json() if json else published.sentence(), err=out is not None)
+    if published.tier == "fallback":
+        typer.echo(f"forecaster: degraded: {published.note}", err=True)
+    raise typer.Exit(DEGRADED if published.tier == "fallback" or published.trouble else PUBLISHED)
+
+
+def replay(
+    file: File,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run that published, as the ledger names it.")],
+    verify: Annotated[bool, typer.Option("--verify", help="Exit with 1 when a value differs.")] = False,
+) -> None:
+    """Make a published forecast again and compare the values.
+
+    Reads the run's bundle and what the lake knew at its instant; publishes nothing.
+    """
+    from forecaster.publishing.replay import replay
+
+    found = replay(load_spec(file), run)
+    for line in found.lines():
+        typer.echo(line)
+    raise typer.Exit(OUR_FAULT if verify and found.differences else 0)

@@ -1,0 +1,117 @@
+"""The commands that run the night and its kin, now or on a schedule."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from forecaster.cli.options import (
+    AsOf,
+    File,
+    Plain,
+    command_here,
+    entry_point,
+    instant,
+    load_spec,
+    parsed_time,
+    print_lines,
+)
+from forecaster.errors import DEGRADED, PUBLISHED
+
+
+def run(
+    file: File,
+    as_of: AsOf = None,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Leave a trace of two epochs of training, for JAX's profile viewers.")
+    ] = False,
+    plain: Plain = False,
+    due: Annotated[
+        bool, typer.Option("--due", help="Only where tonight's forecasts are missing; missed nights are made up for.")
+    ] = False,
+) -> None:
+    """Run the night, from the sources to the page.
+
+    Ingest, train, backtest, judge, export, promote, predict, publish.
+    """
+    spec = load_spec(file)
+    code = int(entry_point("nightly")(file, spec, instant(as_of, spec), profile=profile, plain=plain, due=due))
+    if code in (PUBLISHED, DEGRADED):
+        typer.echo(
+            f"The page: {command_here('forecaster')} serve {file}   then open http://127.0.0.1:8000\n"
+            f"The run:  {command_here('mlflow')} ui --backend-store-uri {spec.registry_url}"
+        )
+    raise typer.Exit(code)
+
+
+def predict_only(file: File, as_of: AsOf = None, plain: Plain = False) -> None:
+    """Refresh the forecasts with late data; no training.
+
+    Reads the sources, forecasts with the champion, publishes.
+    """
+    spec = load_spec(file)
+    raise typer.Exit(int(entry_point("refresh")(file, spec, instant(as_of, spec), plain=plain)))
+
+
+def backfill(
+    file: File,
+    first: Annotated[str, typer.Option("--from", metavar="DATE", help="The first day.")],
+    last: Annotated[str, typer.Option("--to", metavar="DATE", help="The last day.")],
+    train: Annotated[bool, typer.Option("--train", help="Train a model as of each date; none is promoted.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Also dates that have forecasts.")] = False,
+    plain: Plain = False,
+) -> None:
+    """Forecast past dates into the archive, the oldest first."""
+    spec = load_spec(file)
+    days = [
+        parsed_time(name, text, "a day such as 2026-11-01").date() for name, text in (("--from", first), ("--to", last))
+    ]
+    raise typer.Exit(int(entry_point("backfill")(file, spec, *days, trains=train, again=again, plain=plain)))
+
+
+def maintain(file: File, plain: Plain = False) -> None:
+    """Tidy the lake, and remove what was kept long enough."""
+    raise typer.Exit(int(entry_point("maintain")(file, load_spec(file), plain=plain)))
+
+
+def plan(file: File) -> None:
+    """Show what tonight would do and what differs; change nothing.
+
+    Compares with the last published night: the pipeline file key by key, depots, calendar, what would be reused.
+    """
+    from forecaster.operations import plan as plans
+
+    for line in plans.plan(load_spec(file), file, datetime.now(UTC)):
+        typer.echo(line)
+
+
+def apply(file: File) -> None:
+    """Deploy what `plan` has shown."""
+    from forecaster.operations import plan as plans
+
+    spec = load_spec(file)
+    plans.planned(spec, file)
+    print_lines(entry_point("deploy")(file, spec))
+
+
+def deploy(file: File) -> None:
+    """Declare the flows and their schedule to Prefect."""
+    print_lines(entry_point("deploy")(file, load_spec(file)))
+
+
+def up(
+    file: File,
+    prefect_port: Annotated[int, typer.Option(min=1, max=65535, help="Of Prefect's server.")] = 4200,
+    mlflow_port: Annotated[int, typer.Option(min=1, max=65535, help="Of MLflow.")] = 5000,
+    page_port: Annotated[int, typer.Option(min=1, max=65535, help="Of the page.")] = 8000,
+) -> None:
+    """Start server, worker, MLflow and page; Ctrl-C stops them."""
+    ports = {"prefect": prefect_port, "mlflow": mlflow_port, "page": page_port}
+    entry_point("up")(file, load_spec(file), ports, typer.echo)
+
+
+def status(file: File) -> None:
+    """Say what is up, what comes next, and how the last run went."""
+    print_lines(entry_point("status")(load_spec(file), datetime.now(UTC)))

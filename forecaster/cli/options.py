@@ -1,0 +1,99 @@
+"""Arguments and options that several commands share, and how their text is parsed."""
+
+from __future__ import annotations
+
+import getpass
+import shutil
+import sys
+from datetime import UTC, datetime, time
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from forecaster.config import Spec
+from forecaster.errors import MissingExtra, SpecError
+
+YEARS = range(1970, 2200)
+
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline file.")]
+
+
+AsOf = Annotated[
+    str | None,
+    typer.Option(metavar="DATE", help="Use only what was recorded by then: a day (its scheduled hour) or an instant."),
+]
+
+
+By = Annotated[str | None, typer.Option(help="Who decides; whoever is logged in by default.")]
+Reason = Annotated[str, typer.Option(help="Why; kept with the decision.")]
+Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
+Plain = Annotated[bool, typer.Option("--plain", help="Without Prefect: the same stages, called one after the other.")]
+
+
+def print_lines(lines: Any) -> None:
+    for line in lines:
+        typer.echo(str(line))
+
+
+def command_here(command: str) -> str:
+    """How this shell calls a command that is installed beside ours."""
+    beside = Path(sys.argv[0]).with_name(command)
+    return str(beside) if shutil.which(command) is None and beside.is_file() else command
+
+
+def load_spec(file: Path) -> Spec:
+    from forecaster.config import load
+
+    return load(file)
+
+
+def entry_point(name: str) -> Any:
+    """What another part of the project offers under the entry-point group `forecaster.lines`."""
+    extra = {"nightly": "train,flows", "page": "dashboard"}.get(name, "flows")
+    found = next(iter(entry_points(group="forecaster.lines", name=name)), None)
+    try:
+        if found is None:
+            raise ModuleNotFoundError("this command's part of the project is not installed")
+        return found.load()
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"{error}; this command needs: pip install 'forecaster[{extra}]'") from error
+
+
+def instant(text: str | None, spec: Spec) -> datetime | None:
+    """An `--as-of`: a bare day means the hour of that day's night; without an offset it is local time."""
+    if text is None:
+        return None
+    wanted = "a day such as 2026-11-01 or an instant such as 2026-11-01T03:15"
+    found = parsed_time("--as-of", text, wanted)
+    if len(text) <= len("2026-11-01"):
+        found = datetime.combine(found, time(*spec.schedule.hour_minute))
+    return found if found.tzinfo else found.replace(tzinfo=spec.zone)
+
+
+def parsed_time(option: str, text: str, wanted: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.year not in YEARS:
+        raise SpecError(f"{option}: found {text!r}, wanted {wanted}")
+    return found
+
+
+def decision(by: str | None, reason: str) -> dict[str, Any]:
+    """Who decides why and when, as the stages want it."""
+    if not reason.strip():
+        raise SpecError("--reason: found nothing, wanted a sentence for whoever asks later")
+    return {"by": login_name(by), "reason": reason.strip(), "now": datetime.now(UTC)}
+
+
+def login_name(by: str | None) -> str:
+    """The name that `--by` gives, else of whoever is logged in. Raises SpecError where there is neither."""
+    try:
+        return by or getpass.getuser()
+    except (OSError, KeyError):
+        raise SpecError("--by: found nobody who is logged in, wanted a name") from None

@@ -1,0 +1,95 @@
+"""The commands for a pipeline file: start one, check it, serve its page, look at its installation."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from forecaster.cli.options import (
+    File,
+    entry_point,
+    load_spec,
+    parsed_time,
+)
+from forecaster.errors import NO_DATA, OUR_FAULT
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
+    end: Annotated[
+        str | None, typer.Option(metavar="DATE", help="The sample's last day; yesterday by default.")
+    ] = None,
+) -> None:
+    """Make a folder to start from: pipeline file and sample data."""
+    from forecaster.operations import starter
+
+    last = parsed_time("--end", end, "a day such as 2026-11-01").date() if end is not None else None
+    typer.echo(starter.create(folder, end=last))
+
+
+def check(
+    file: File,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="PATH", help="Where the page goes; check.html in `state` by default."),
+    ] = None,
+) -> None:
+    """Try a pipeline file against its sources; change nothing.
+
+    Reads every source, holds the rows against the contract, and says what a night would start from, on one screen and,
+    with pictures, as an HTML page. Exits with 4 when no forecast can start from the data.
+    """
+    spec = load_spec(file)
+    from rich.console import Console
+
+    from forecaster.check import dry_run as trials
+    from forecaster.check import html_report, text_report
+
+    console, now = Console(highlight=False, emoji=False), datetime.now(UTC)
+    if adapt := getattr(sys.stdout, "reconfigure", None):
+        adapt(errors="replace")  # a letter that the screen does not have becomes a question mark
+    trial = trials.check(spec, now=now)
+    look = {"tables": console.is_terminal, "ascii_only": console.options.ascii_only}
+    for part in text_report.told(trial, width=console.width if console.is_terminal else text_report.WIDTH, **look):
+        console.print(part, markup=False, soft_wrap=isinstance(part, str))
+    console.print(html_report.written(trial, html, now=now), markup=False, soft_wrap=True)
+    console.print(text_report.verdict(trial), markup=False, soft_wrap=True)
+    raise typer.Exit(NO_DATA if trial.fault else 0)
+
+
+def serve(
+    file: File,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
+) -> None:
+    """Show the forecasts as a web page."""
+    entry_point("page")(load_spec(file), host=host, port=port)
+
+
+def schema() -> None:
+    """Print the JSON Schema of the pipeline file, for editors."""
+    import json
+
+    from forecaster.config import json_schema
+
+    typer.echo(json.dumps(json_schema(), indent=2))
+
+
+def doctor(file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="The pipeline file.")] = None) -> None:
+    """Say what is installed and what state a pipeline is in.
+
+    Versions, devices, memory, disk and port; with a file also its lake, ledger, last run, publication and champion.
+    Exits with 1 when something is broken.
+    """
+    spec = load_spec(file) if file else None
+    from forecaster.operations.doctor import examine
+
+    broken = False
+    for sign in examine(spec, now=datetime.now(UTC)):
+        typer.echo(str(sign))
+        broken |= sign.state == "broken"
+    raise typer.Exit(OUR_FAULT if broken else 0)

@@ -1,0 +1,116 @@
+"""Sections of the pipeline file about the model: network, training hyperparameters, backtest and gate."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from forecaster.config.base import Section
+
+
+class Model(Section):
+    layers: int = Field(default=2, ge=1, le=4)
+    """Recurrent layers."""
+    hidden: int = Field(default=32, ge=4, le=1024)
+    """Width of a layer."""
+    dropout: float = Field(default=0.1, ge=0, lt=1)
+    """Share of activations left out while training."""
+    quantiles: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+    """Quantile levels in rising order; 0.1, 0.5 and 0.9 are always among them."""
+
+    @field_validator("quantiles")
+    @classmethod
+    def _levels(cls, levels: tuple[float, ...]) -> tuple[float, ...]:
+        if list(levels) != sorted(set(levels)) or not all(0 < level < 1 for level in levels):
+            raise ValueError(f"found {list(levels)}, wanted quantile levels between 0 and 1 in rising order")
+        if missing := {0.1, 0.5, 0.9} - set(levels):
+            raise ValueError(f"{sorted(missing)} missing: 0.5 is the point forecast, 0.1 and 0.9 are the 80 % band")
+        return levels
+
+
+class Hosts(Section):
+    """Machines that train as one; each of the others runs `forecaster assist`, numbered from 1."""
+
+    coordinator: str
+    """Address of the machine that runs the night, as host:port with a free port; the others must reach it."""
+    count: int = Field(ge=2)
+    """Machines, the night's own among them."""
+
+    @field_validator("coordinator")
+    @classmethod
+    def _address(cls, address: str) -> str:
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+            raise ValueError(f"found {address!r}, wanted host:port, as in trainer-0.internal:8476")
+        return address
+
+
+class Training(Section):
+    preset: Literal["quick", "nightly", "best"] = "nightly"
+    """How much is spent: `quick` for a look, `nightly`, or `best`, which takes several times as long."""
+    epochs: int | None = Field(default=None, ge=1)
+    """Times that the validation days are looked at; an epoch is then as many batches of random crops as cover every
+    depot's history once. Left out: as many steps as the preset and the size of the data want."""
+    batch_depots: int | None = Field(default=None, ge=1)
+    """Crops of depots' histories in a batch. Left out: by the size of the data."""
+    learning_rate: float = Field(default=3e-3, gt=0)
+    """The highest step size of the schedule."""
+    schedule: Literal["cosine", "constant"] = "cosine"
+    """How the step size goes on from its highest: down along a cosine, or not at all."""
+    history: Literal["crops", "whole"] = "crops"
+    """What a batch holds: windows at random, or depots' whole histories, an epoch being all depots once."""
+    members: int | None = Field(default=None, ge=1, le=32)
+    """Models trained side by side from different keys; their quantiles are averaged. Left out: by the preset."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of the products in training; parameters and sums are float32 in any case."""
+    seed: int = 0
+    """What randomness starts from: the same seed and data give the same model."""
+    hosts: Hosts | None = None
+    """Several machines train as one. Left out: the night's own devices."""
+
+
+Baseline = Literal["seasonal_naive", "seasonal_window_average", "auto_ets", "theta", "mstl", "prophet", "lightgbm"]
+
+
+Rival = Literal[
+    "champion", "seasonal_naive", "seasonal_window_average", "auto_ets", "theta", "mstl", "prophet", "lightgbm"
+]
+
+
+class Backtest(Section):
+    days: int = Field(default=30, ge=1)
+    """Last days held out; each is forecast once, from cutoffs a horizon apart."""
+    every: int | None = Field(default=None, ge=1)
+    """Days from one cutoff to the next, where they shall be nearer: each day is then forecast several times."""
+    retrain_days: int | None = Field(default=None, ge=1)
+    """`forecaster backtest` also shows a model that is trained anew whenever so many days have passed since it was."""
+    baselines: tuple[Baseline, ...] = ("seasonal_naive", "seasonal_window_average")
+    """What the candidate is compared with beside the champion. The two of the default always are; the others need
+    `pip install 'forecaster[baselines]'`."""
+
+
+class Gate(Section):
+    metric: Literal["wape", "mape", "mase", "wql"] = "wape"
+    """What is compared, over all held-out days; less is better."""
+    beat: tuple[Rival, ...] = ("seasonal_naive", "champion")
+    """The models that the candidate must not be worse than; baselines among them are declared in `backtest`."""
+    margin: float = Field(default=0.0, ge=0, lt=1)
+    """Share by which the metric must be lower than that of each model to beat."""
+    max_loss: float = Field(default=0.02, ge=0, lt=1)
+    """Without a margin: a candidate that is not better than the champion goes out where it is surely (95 %) worse by no
+    more than this share."""
+    worst_depot: float = Field(default=0.25, gt=0)
+    """Share by which none of the largest depots, which make half of the demand, may be served worse than by the
+    champion, where that is more than chance."""
+    coverage: tuple[float, float] = (0.74, 0.86)
+    """Bounds for the share of days that fall into the 80 % interval."""
+    max_bias: float = Field(default=0.03, gt=0)
+    """Largest absolute bias, as a share of demand."""
+
+    @field_validator("coverage")
+    @classmethod
+    def _bounds(cls, bounds: tuple[float, float]) -> tuple[float, float]:
+        if not 0 <= bounds[0] < bounds[1] <= 1:
+            raise ValueError(f"found {list(bounds)}, wanted two shares in rising order, as in [0.74, 0.86]")
+        return bounds

@@ -1,0 +1,63 @@
+"""Sections of the pipeline file about people: crews, vans, the costs of a roster, planners' overrides."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import Field, field_validator, model_validator
+
+from forecaster.config.base import Section
+
+
+class Crew(Section):
+    """How many drivers a depot may have on an open day."""
+
+    min: int = Field(default=1, ge=0)
+    """Fewest drivers."""
+    max: int | None = Field(default=None, ge=1)
+    """Most drivers. Left out: as many as pay."""
+
+    @model_validator(mode="after")
+    def _rising(self) -> Self:
+        if self.max is not None and self.max < self.min:
+            raise ValueError(f"found min {self.min} and max {self.max}, wanted max to be no less than min")
+        return self
+
+
+class Vans(Section):
+    total: int = Field(ge=1)
+    """Vans of all depots together, on the road on any day."""
+    home: str | None = None
+    """Column of the depots source with the vans that are at home there. They stay in their city, and depots lend them
+    to one another; vans above the sum of homes go anywhere. Left out: all go anywhere."""
+    drivers_per_van: int = Field(default=1, ge=1)
+    """Drivers who share a van on a day, one shift after the other."""
+
+
+class Staffing(Section):
+    orders_per_driver: float = Field(gt=0)
+    """Orders that one driver delivers in a shift."""
+    shift_hours: float = Field(default=8, gt=0)
+    """Length of a shift."""
+    cost_short: float = Field(gt=0)
+    """Cost of one driver too few for a shift."""
+    cost_idle: float = Field(gt=0)
+    """Cost of one driver too many for a shift."""
+    crew: Crew = Crew()
+    """Limits of a depot's crew on an open day."""
+    vans: Vans | None = None
+    """The fleet: rosters need no more vans than there are. Left out: each driver has one."""
+
+
+class Overrides(Section):
+    reasons: tuple[str, ...] = ("local event", "weather", "marketing", "customer told us", "data was wrong", "other")
+    """What planners may give as the reason of an override; a sentence of their own goes with it."""
+    min_days: int = Field(default=5, ge=1)
+    """Days that a planner must have changed before what their numbers were worth is told by name."""
+
+    @field_validator("reasons")
+    @classmethod
+    def _told_apart(cls, reasons: tuple[str, ...]) -> tuple[str, ...]:
+        if not reasons or len(set(reasons)) < len(reasons) or not all(each.strip() for each in reasons):
+            raise ValueError(f"found {list(reasons)}, wanted one reason or more, each once and none of them empty")
+        return reasons

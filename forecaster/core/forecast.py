@@ -1,0 +1,81 @@
+"""A model and what it forecasts: candidate, forecast, folds of a backtest, scores, and the gate's verdict.
+
+Every array is NumPy; a value is never changed after it was made. Unknown is NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, NamedTuple
+
+from forecaster.core.arrays import Bools, Doubles, Floats
+from forecaster.core.panel import Encoding
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Tonight's model: its parameters (members first), the shape it was built with, and how it was trained."""
+
+    parameters: Mapping[str, Any]  # a tree of NumPy arrays
+    architecture: Mapping[str, Any]
+    encoding: Encoding
+    calendar_names: tuple[str, ...]
+    levels: tuple[float, ...]
+    horizon: int
+    summary: Mapping[str, Any]  # what training says of itself: epochs, losses, seconds, compilations
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Quantiles of demand for the horizon after one cutoff."""
+
+    depot_ids: tuple[str, ...]
+    cutoff: date
+    target_dates: tuple[date, ...]
+    levels: tuple[float, ...]
+    quantiles: Floats  # (depots, horizon, levels), non-decreasing along levels, ≥ 0, zero on closed days
+    open: Bools  # (depots, horizon)
+
+    @property
+    def median(self) -> Floats:
+        return self.quantiles[:, :, self.levels.index(0.5)]
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One cutoff of a rolling-origin backtest: what a model said, and what came; arrays (depots, horizon[, levels])."""
+
+    forecast: Forecast
+    actuals: Floats  # NaN where nothing can be scored: not known, or the depot was closed
+
+
+class Scale(NamedTuple):
+    """How much each depot's demand changes from week to week, (depots,); NaN for a depot without such pairs or with no
+    change at all."""
+
+    absolute: Doubles  # mean |lag-7 change|
+    squared: Doubles  # mean (lag-7 change)²
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How one model did on the folds of a backtest."""
+
+    model: str
+    folds: tuple[Fold, ...]
+    metrics: Mapping[str, float]
+    scale: Scale  # of the days before the first fold
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """May the candidate replace the champion? Every objection is a sentence with its numbers."""
+
+    admitted: bool
+    objections: tuple[str, ...]
+    compared: Mapping[str, Mapping[str, float]]  # model → its metrics on the same folds
+
+    def sentence(self) -> str:
+        return "admitted" if self.admitted else "not admitted: " + "; ".join(self.objections)

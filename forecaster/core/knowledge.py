@@ -1,0 +1,32 @@
+"""Point-in-time knowledge: the demand history, depots and events as known at one instant, and findings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something the night noticed in its input; data, not a log line."""
+
+    rule: str
+    severity: str  # "quarantine", "warn" or "stop"
+    count: int
+    message: str  # names file, row, depot, what was found and what was wanted
+    places: tuple[tuple[str, str], ...] = ()  # depot and ISO date of the first it concerns, where it is about days
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What the lake knew at one instant: the input of the panel."""
+
+    as_of: datetime
+    demand: Any  # DataFrame depot_id, date, demand, open?, covariates…: one row a depot and day, the latest known
+    depots: Any  # DataFrame depot_id, static attributes…, opened, closed, timezone?
+    events: Any  # DataFrame date, kind, name, depot_id?, city?, subdivision?, country?
+    versions: Mapping[str, int]  # lake table → Delta version read
+    refused: Any = None  # DataFrame depot_id, date of readings in quarantine: a row came, and its count is not known
+    cutoff: date | None = None  # where the history ends, though no count be known of that day; None = the last counted

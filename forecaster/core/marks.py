@@ -1,0 +1,75 @@
+"""Days worth naming: holidays, events and closures, each kept once for all the depots that it concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forecaster.core.arrays import Ints
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A day worth naming on a page: a holiday, an event, a closure. `depot_id` None means every depot."""
+
+    date: date
+    kind: str
+    name: str
+    depot_id: str | None = None
+
+
+EVERYONE = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Marks:
+    """The days worth naming, each kept once for all the depots that it concerns."""
+
+    depot_ids: tuple[str, ...] = ()
+    audiences: tuple[Ints, ...] = ()  # positions of depots; each serves many marks
+    named: tuple[tuple[Mark, int], ...] = ()  # a mark and its audience's place, or EVERYONE
+
+    def of(self, depot: int) -> tuple[Mark, ...]:
+        """What concerns the depot at a position, by date, kind and name."""
+        start, end = self._starts[depot : depot + 2]
+        groups = (EVERYONE, *self._memberships[start:end].tolist())
+        return tuple(sorted((mark for group in groups for mark in self._by_audience.get(group, ())), key=_when))
+
+    def __iter__(self) -> Iterator[Mark]:
+        """Each mark of everyone once, and every other once for each depot that it concerns, which it then names."""
+        for mark, audience in sorted(self.named, key=lambda pair: _when(pair[0])):
+            if audience == EVERYONE:
+                yield mark
+            else:
+                yield from (replace(mark, depot_id=self.depot_ids[depot]) for depot in self.audiences[audience])
+
+    @cached_property
+    def _by_audience(self) -> Mapping[int, list[Mark]]:
+        found: dict[int, list[Mark]] = {}
+        for mark, audience in self.named:
+            found.setdefault(audience, []).append(mark)
+        return found
+
+    @cached_property
+    def _memberships(self) -> Ints:
+        """The audiences of the first depot, then those of the second, and so on."""
+        sizes = [len(audience) for audience in self.audiences]
+        return np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)[np.argsort(self._members, kind="stable")]
+
+    @cached_property
+    def _starts(self) -> NDArray[np.intp]:
+        """Where each depot's memberships begin, and where the last one's end."""
+        return np.searchsorted(np.sort(self._members), np.arange(len(self.depot_ids) + 1))
+
+    @property
+    def _members(self) -> Ints:
+        return np.concatenate([np.zeros(0, np.int32), *self.audiences])
+
+
+def _when(mark: Mark) -> tuple[date, str, str]:
+    return mark.date, mark.kind, mark.name
