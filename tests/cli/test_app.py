@@ -11,11 +11,11 @@ from typing import Any, NoReturn
 import pytest
 import typer
 
-from forecaster.cli import app, options
+from forecaster.cli import app, nightly, options
 from forecaster.errors import LedgerError, NoUsableData
 from tests.calls import Call
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 COMMANDS = sorted(typer.main.get_command(app.app).commands)  # type: ignore[attr-defined]
 HEAVY = {"pandas", "pyarrow", "numpy", "jax", "prefect", "mlflow", "sqlalchemy", "pandera", "deltalake", "onnxruntime"}
 GOOD = "name: t\ntimezone: America/New_York\ndemand: {source: {kind: csv, path: demand.csv}}\n"
@@ -37,7 +37,7 @@ def nights(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
         begun.append(as_of)
         return 3
 
-    monkeypatch.setattr(app, "_line", lambda name: night)
+    monkeypatch.setattr(nightly, "entry_point", lambda name: night)
     return begun
 
 
@@ -185,7 +185,7 @@ def test_an_interrupted_command_ends_quietly(call: Call, monkeypatch: pytest.Mon
 
 
 def test_a_part_that_is_not_installed_is_named(call: Call, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "entry_points", lambda **_: ())
+    monkeypatch.setattr(options, "entry_points", lambda **_: ())
     for command, extra in (("run", "train,flows"), ("serve", "dashboard")):
         code, _, err = call(command, file)
         assert code == 2

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from forecaster.config import DATASETS, Spec, json_schema, load
 from forecaster.errors import SpecError
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 GOOD = "name: t\ndemand: {source: {kind: csv, path: demand.csv}}\n"
 PIPELINES = [*(ROOT / "data").rglob("*.yaml"), ROOT / "forecaster/operations/starter.yaml"]
 

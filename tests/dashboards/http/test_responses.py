@@ -22,7 +22,7 @@ from tests.dashboards.seed import NOON, fill, publication
 from tests.dashboards.visitor import Balanced, Get, text, visitor
 
 PAGES = ("/", "/depot/BOS-01", "/roster", "/wall", "/accuracy", "/champion", "/health")
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"

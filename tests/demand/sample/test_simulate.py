@@ -13,7 +13,7 @@ import pytest
 from forecaster.config import load
 from forecaster.demand.sample.simulate import Sample, simulate, write
 
-DATA = Path(__file__).parents[2] / "data"
+DATA = Path(__file__).parents[3] / "data"
 COMMITTED = DATA / "harbor_fleet"
 FILES = ("demand.csv", "depots.csv", "events.csv")
 END = date(2026, 10, 31)

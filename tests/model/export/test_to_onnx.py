@@ -105,7 +105,7 @@ def test_the_first_graph_of_a_process_is_like_the_next_and_takes_no_more_of_the_
         "import sys; from tests.model.export import test_to_onnx as tests\n"
         "print(tests.export.to_graph(tests.plain()) == tests.plain_graph(), 'jax2onnx.plugins.examples' in sys.modules)"
     )
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=300, check=False
     )

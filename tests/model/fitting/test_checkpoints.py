@@ -22,7 +22,7 @@ import pytest
 from forecaster.errors import CheckpointError
 from forecaster.model.fitting.checkpoints import Checkpoints
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 HISTORY = [{"number": 1, "loss": 0.1 + 0.2, "seconds": 1e-9}, {"number": 2, "loss": float("inf"), "seconds": 2.0}]
 
 

@@ -16,7 +16,7 @@ from forecaster.errors import TrainingError
 from forecaster.model.fitting import devices
 from tests import cpus
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def start(script: str, *arguments: str, cores: int) -> subprocess.Popen[str]:

@@ -19,7 +19,7 @@ from forecaster.model.fitting.distributed import Hosts
 from forecaster.training import fit_candidate
 from tests.panels import panel, quickly, spec
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def free_address() -> str:

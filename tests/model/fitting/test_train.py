@@ -238,7 +238,7 @@ print([value for row in found.summary["history"] for value in row.values()])
 def test_on_eight_devices_training_says_what_it_says_on_one_to_rounding() -> None:
     done = subprocess.run(
         [sys.executable, "-c", SHARED],
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         env={**os.environ, "JAX_NUM_CPU_DEVICES": "8"},
         stdout=subprocess.PIPE,
         text=True,

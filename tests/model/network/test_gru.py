@@ -21,7 +21,7 @@ from jax import Array, lax
 from forecaster.model.network import gru
 from tests import cpus
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 sizes = st.integers(1, 5)
 few = settings(max_examples=4, deadline=None)
 
