@@ -17,7 +17,7 @@ from forecaster.core.knowledge import Knowledge
 from forecaster.core.panel import Panel
 from forecaster.core.parallel import Fan, in_turn
 from forecaster.demand import ingest as ingests
-from forecaster.demand.history.point_in_time import know
+from forecaster.demand.history.point_in_time import read_as_of
 
 
 def ingest(night: Night) -> None:
@@ -46,7 +46,7 @@ def panel(night: Night) -> tuple[Knowledge, Panel]:
     from forecaster.demand.panel import covariates
 
     with night.stage("panel"):
-        knowledge = know(night.spec, as_of=night.as_of)
+        knowledge = read_as_of(night.spec, as_of=night.as_of)
         built = panels.build(knowledge, night.spec)
     night.note(findings=covariates.missing_ahead(knowledge, built, night.spec), lake_versions=knowledge.versions)
     night.progress.say(

@@ -9,7 +9,7 @@ from pathlib import Path
 from forecaster.config import Spec, load
 from forecaster.core.forecast import Candidate
 from forecaster.core.panel import Panel
-from forecaster.demand.history.point_in_time import know
+from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.ingest import ingest
 from forecaster.demand.panel import build as panels
 from forecaster.ledger.store import Ledger
@@ -83,7 +83,7 @@ def found(folder: Path, more: str = "") -> Fleet:
     (folder / "pipeline.yaml").write_text(PIPELINE + more, "utf-8")
     spec = load(folder / "pipeline.yaml")
     fill(spec, counts("ABCD"), CITIES)
-    knowledge = know(spec, as_of=AS_OF)
+    knowledge = read_as_of(spec, as_of=AS_OF)
     panel = panels.build(knowledge, spec)
     with quickly():
         bundle = export.to_bundle(untrained(panel), panel, {}, knowledge, spec).folder

@@ -18,8 +18,8 @@ from forecaster.core.knowledge import Finding
 from forecaster.core.panel import Panel
 from forecaster.demand import sources
 from forecaster.demand.history.past_panels import Past
-from forecaster.demand.history.point_in_time import former_ids, know
-from forecaster.demand.ingest import Ingested, ingest
+from forecaster.demand.history.point_in_time import former_ids, read_as_of
+from forecaster.demand.ingest import IngestResult, ingest
 from forecaster.demand.panel import build as panels
 from forecaster.demand.validation import external_forecasts
 from forecaster.errors import LakeError, NoUsableData, SourceError, StaleHistory
@@ -48,7 +48,7 @@ class Trial:
 
     spec: Spec
     reached: tuple[Reached, ...]
-    ingested: Ingested | None = None
+    ingested: IngestResult | None = None
     profile: Profile | None = None
     evidence: Evidence | None = None
     fault: str | None = None
@@ -73,7 +73,7 @@ def check(spec: Spec, *, now: datetime, past: bool = False) -> Trial:
         try:
             ingested = ingest(copy, now=now)
             reached = (*reached[:-1], replace(reached[-1], rows=ingested.read))
-            knowledge = know(copy, as_of=now)
+            knowledge = read_as_of(copy, as_of=now)
             panel = panels.build(knowledge, copy)
             ingested = replace(ingested, findings=(*ingested.findings, *_of_legacy(copy, panel)))
         except NoUsableData as error:
@@ -96,11 +96,11 @@ def _too_old(panel: Panel, spec: Spec, now: datetime) -> str | None:
 def _of_legacy(spec: Spec, panel: Panel) -> list[Finding]:
     """What is wrong with the other system's forecasts."""
     findings: list[Finding] = []
-    external_forecasts.said(spec, panel, former_ids(spec), findings)
+    external_forecasts.external_forecasts(spec, panel, former_ids(spec), findings)
     return findings
 
 
-def _why_not(done: Ingested | None) -> str | None:
+def _why_not(done: IngestResult | None) -> str | None:
     """What became of the readings, where that is why there is nothing to start from."""
     if done is None or done.accepted + done.unchanged:
         return None

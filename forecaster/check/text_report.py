@@ -13,7 +13,7 @@ from rich.text import Text
 from forecaster.check.dry_run import Trial
 from forecaster.check.profile import STATES, Profile
 from forecaster.core.knowledge import Finding
-from forecaster.demand.ingest import Ingested
+from forecaster.demand.ingest import IngestResult
 from forecaster.reports.finding_examples import by_severity, shown
 
 WIDTH = 100
@@ -55,7 +55,7 @@ def verdict(trial: Trial) -> str:
     return f"not usable: {trial.fault}" if trial.fault else "usable; nothing else was changed"
 
 
-def _findings(done: Ingested, tables: bool, width: int) -> Iterator[str | Table]:
+def _findings(done: IngestResult, tables: bool, width: int) -> Iterator[str | Table]:
     found = by_severity(done.findings)
     first = found[:MOST_FINDINGS]
     if not found:

@@ -29,7 +29,7 @@ from forecaster.demand.parsing import Kind
 from forecaster.demand.validation import batch as batches
 from forecaster.demand.validation import history_checks, reference_tables
 from forecaster.demand.validation.contract import Contract
-from forecaster.demand.validation.known_days import Known
+from forecaster.demand.validation.known_days import KnownDays
 from forecaster.lake import NOT_THERE, TABLES, Lake
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -42,7 +42,7 @@ Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True)
-class Ingested:
+class IngestResult:
     """What became of the rows of one batch: read = accepted + unchanged + quarantined."""
 
     batch: str
@@ -69,7 +69,7 @@ class Decisions:
         return dict(zip(self.released["id"], self.released["recorded_at"], strict=True))
 
 
-def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ingested:
+def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> IngestResult:
     """Read the sources and append what is new to the lake; `now` is the instant of arrival.
 
     `on_rows` is told how many rows were read so far. Raises SourceError when a source cannot be read, SpecError when it
@@ -79,10 +79,10 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     standing = _snapshots(spec, findings)
     changes = {table: _changes(rows, frame(lake, table), KEYS[table], now) for table, rows in standing.items()}
     decided = decisions(lake)
-    feed = sources.open_feed(spec.demand.source, spec, *wanted(spec), since=_watermark(spec, lake))
+    feed = sources.open_feed(spec.demand.source, spec, *source_columns(spec), since=_watermark(spec, lake))
     contract = contract_of(spec, lake, standing.get("depots"), standing.get("aliases"), now=now, waived=decided.waived)
-    batch, read = _take(feed, contract, on_rows)
-    known = _known(lake, batch.taken, spec)
+    batch, read = _sort_blocks(feed, contract, on_rows)
+    known = _known_days(lake, batch.taken, spec)
     batch = batches.since_release(batches.settle(batch, spec, now), decided.released, spec)
     batch = batches.new(batch, known, spec, now)
     batch, found = _judged(batch, known, standing.get("depots"), decided.waived, spec, now)
@@ -92,7 +92,7 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     if stopped:
         batch = batches.stop(batch, stopped, spec, now)
         refused = _numbered(batch.refused)
-    outcome = Ingested(
+    outcome = IngestResult(
         batch=feed.digest,
         source=feed.name,
         read=read,
@@ -109,12 +109,12 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     before = lake.versions()
     quarantined = refused[~refused["id"].isin(_ids(lake))].drop(columns="rows", errors="ignore")
     lake.append("quarantine", quarantined.assign(batch=outcome.batch))
-    lake.append("demand", arrow(batch.taken, batch=outcome.batch))
+    lake.append("demand", demand_table(batch.taken, batch=outcome.batch))
     _account(outcome, feed.watermark, lake, now, changed=lake.versions() != before)
     return replace(outcome, versions=lake.versions())
 
 
-def wanted(spec: Spec) -> tuple[list[str], list[str]]:
+def source_columns(spec: Spec) -> tuple[list[str], list[str]]:
     """The columns that the demand source must have, and those that it may have."""
     columns, future = spec.demand.columns, list(spec.calendar.known_future)
     count = [] if spec.demand.aggregate == "count" else [columns.demand]
@@ -161,7 +161,7 @@ def decisions(lake: Lake) -> Decisions:
     return Decisions(told.drop_duplicates("id"), frozenset(discarded["id"]))
 
 
-def arrow(taken: pd.DataFrame, *, batch: str) -> Iterator[pa.Table]:
+def demand_table(taken: pd.DataFrame, *, batch: str) -> Iterator[pa.Table]:
     """Readings as rows of the lake's `demand`, in the order of their days, so that a reader finds days together."""
     order, names = readings.Days(taken["day"].to_numpy()).order, readings.covariates(taken)
     words = {name: readings.arrow_words(taken[name].cat.categories) for name in ("depot_id", "source")}
@@ -216,7 +216,7 @@ def _changes(snapshot: pd.DataFrame, before: pd.DataFrame, key: list[str], now: 
     return rows.assign(recorded_at=stamp.tz_convert("UTC").as_unit("us"))
 
 
-def _take(feed: sources.Feed, contract: Contract, on_rows: Progress | None) -> tuple[batches.Batch, int]:
+def _sort_blocks(feed: sources.Feed, contract: Contract, on_rows: Progress | None) -> tuple[batches.Batch, int]:
     """All blocks of a feed, sorted by the contract; and how many rows they had."""
     refused, read = list[pd.DataFrame](), 0
 
@@ -230,13 +230,13 @@ def _take(feed: sources.Feed, contract: Contract, on_rows: Progress | None) -> t
                 on_rows(read)
             yield found.taken
 
-    together = readings.together(taken())
+    together = readings.concatenate(taken())
     pa.default_memory_pool().release_unused()  # of the blocks, before more is asked for
     batch = batches.Batch(together, pd.concat(refused, ignore_index=True))
     return batches.whole_days(batch, contract) if contract.spec.demand.aggregate != "none" else batch, read
 
 
-def _known(lake: Lake, taken: pd.DataFrame, spec: Spec) -> Known:
+def _known_days(lake: Lake, taken: pd.DataFrame, spec: Spec) -> KnownDays:
     """All versions of the days of a batch and of those after it, and of the days before it that it is judged by."""
     version = lake.version("demand") if len(taken) else NOT_THERE
     columns = ["depot_id", "date", "demand", "open", "recorded_at", "row", *lake.covariates()]
@@ -250,7 +250,7 @@ def _known(lake: Lake, taken: pd.DataFrame, spec: Spec) -> Known:
         table = lake.read("demand", where=where, version=version, columns=columns, codes=True)
         return readings.from_table(table, depots)
 
-    return Known(day[order], count[order], read)
+    return KnownDays(day[order], count[order], read)
 
 
 def _date(day: int) -> pa.Scalar:
@@ -259,7 +259,7 @@ def _date(day: int) -> pa.Scalar:
 
 def _judged(
     batch: batches.Batch,
-    known: Known,
+    known: KnownDays,
     depots: pd.DataFrame | None,
     released: Collection[str],
     spec: Spec,
@@ -269,7 +269,9 @@ def _judged(
     batch = history_checks.stray(batch, known, released, spec, now)
     if not len(batch.taken):
         return batch, history_checks.silent(batch.taken, known.told, depots, spec)
-    batch, grid, found = history_checks.unbelievable(batch, history_checks.grid(batch, known), released, spec, now)
+    batch, grid, found = history_checks.unbelievable(
+        batch, history_checks.count_grid(batch, known), released, spec, now
+    )
     found += history_checks.late(batch.taken, known.told, spec) + history_checks.lacking(
         grid, _countries(depots, spec), spec
     )
@@ -316,7 +318,7 @@ def _watermark(spec: Spec, lake: Lake) -> str | None:
     return None if own.empty else str(own.sort_values("recorded_at")["watermark"].iloc[-1])
 
 
-def _account(outcome: Ingested, watermark: str | None, lake: Lake, now: datetime, *, changed: bool) -> None:
+def _account(outcome: IngestResult, watermark: str | None, lake: Lake, now: datetime, *, changed: bool) -> None:
     """Store what became of the batch, unless it is one that came before and changed nothing."""
     before = lake.read("batches", columns=["batch"])["batch"]
     if not changed and pc.is_in(pa.scalar(outcome.batch), value_set=before.combine_chunks()).as_py():

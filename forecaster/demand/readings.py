@@ -87,7 +87,7 @@ def arrow_words(words: Any) -> pa.Array:
     return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
 
-def together(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
+def concatenate(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
     """All parts, one below the other, with the words of each categorical column in common."""
     pile, first, count = _Pile(), pd.DataFrame(), 0
     for count, part in enumerate(parts, 1):

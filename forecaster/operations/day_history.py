@@ -11,7 +11,7 @@ import pyarrow.dataset as ds
 
 from forecaster.config import Spec
 from forecaster.config.messages import nearest
-from forecaster.demand.history.point_in_time import frame, stands
+from forecaster.demand.history.point_in_time import current_rows, frame
 from forecaster.errors import NoUsableData
 from forecaster.lake import TABLES, Lake
 from forecaster.operations.quarantine import STATES, Held, Picked, held
@@ -48,7 +48,7 @@ def versions(spec: Spec, depot_id: str, day: date) -> Day:
     Raises NoUsableData when the lake knows nothing of this day, with what it knows of the depot.
     """
     lake = Lake(spec.lake_url)
-    former = stands(frame(lake, "aliases"), ["alias"])
+    former = current_rows(frame(lake, "aliases"), ["alias"])
     names = [depot_id, *former.loc[former["depot_id"] == depot_id, "alias"]]
     where = ds.field("depot_id").isin(names)
     rows = lake.read("demand", where=where & (ds.field("date") == day)).to_pandas(date_as_object=False)

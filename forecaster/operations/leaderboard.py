@@ -12,7 +12,7 @@ from forecaster.core.forecast import Candidate, Forecast, Scores
 from forecaster.core.panel import Panel
 from forecaster.core.progress import Night as Progress
 from forecaster.demand.history.past_panels import Past
-from forecaster.demand.history.point_in_time import know
+from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.panel import build as panels
 from forecaster.evaluation import backtest, baselines
 from forecaster.evaluation.backtest import Predictor, cutoffs
@@ -70,7 +70,7 @@ def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = F
     for name in spec.backtest.baselines:
         baselines.ready(name)
     with progress.stage("panel"):
-        knowledge = know(spec, as_of=as_of)
+        knowledge = read_as_of(spec, as_of=as_of)
         panel = panels.build(knowledge, spec)
     seen = Past(knowledge, panel, spec)
     with progress.stage("train"):

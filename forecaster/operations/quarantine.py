@@ -23,7 +23,7 @@ from forecaster.config.data_rules import RULES
 from forecaster.demand import readings
 from forecaster.demand.history import reading_versions
 from forecaster.demand.history.point_in_time import frame, latest
-from forecaster.demand.ingest import arrow, contract_of
+from forecaster.demand.ingest import contract_of, demand_table
 from forecaster.demand.sources import FAULT, FILE, ROW
 from forecaster.errors import SpecError
 from forecaster.lake import TABLES, Lake
@@ -108,10 +108,10 @@ def release(spec: Spec, picked: Picked, *, by: str, reason: str, now: datetime) 
             "correct them at their source, which is read again tonight"
         )
     parts = [found.taken.assign(recorded_at=instant, batch=row.batch) for found, row in zip(taken, rows, strict=True)]
-    for batch, part in readings.together(parts).groupby("batch", observed=True):
+    for batch, part in readings.concatenate(parts).groupby("batch", observed=True):
         one = reading_versions.latest(part.drop(columns="batch"))
-        new = reading_versions.fresh(one, _known(lake, one), declared=False, now=instant)
-        lake.append("demand", arrow(one.assign(recorded_at=new.recorded_at)[new.new], batch=str(batch)))
+        new = reading_versions.new_readings(one, _known(lake, one), declared=False, now=instant)
+        lake.append("demand", demand_table(one.assign(recorded_at=new.recorded_at)[new.new], batch=str(batch)))
     _decide(lake, rows, "release", by, reason, now)
     return rows
 

@@ -15,7 +15,7 @@ from forecaster.config import Spec
 from forecaster.core.forecast import Forecast
 from forecaster.core.knowledge import Finding, Knowledge
 from forecaster.core.panel import Panel
-from forecaster.demand.history.point_in_time import former_ids, know
+from forecaster.demand.history.point_in_time import former_ids, read_as_of
 from forecaster.errors import DeskError, ForecasterError, LakeError
 from forecaster.lake import Lake
 from forecaster.ledger.publication import Publication, PublishedChange, Tier
@@ -82,7 +82,7 @@ def publish(
     cannot take what goes out, it is shown nevertheless, and `trouble` says so. A bundle that cannot be used is not an
     error here: the fallback goes out, with the reason in the note.
     """
-    knowledge = know(spec, as_of=as_of)
+    knowledge = read_as_of(spec, as_of=as_of)
     made = forecast(spec, choice, knowledge)
     now = datetime.now(UTC)
     planned = planned_on(made.forecast, spec, as_of) if show else {}
@@ -156,7 +156,7 @@ def _settle(spec: Spec, panel: Panel, run_id: str, troubles: Troubles) -> None:
         from forecaster.demand.validation import external_forecasts  # which brings all that reads sources
 
         with troubles.instead_of(ForecasterError, "the legacy system is not compared"):
-            rival = external_forecasts.said(spec, panel, former_ids(spec), findings)
+            rival = external_forecasts.external_forecasts(spec, panel, former_ids(spec), findings)
         with Ledger.open(spec.ledger_url) as ledger:
             ledger.note(run_id, findings=findings)
     with troubles.instead_of(ForecasterError, "what came of earlier forecasts is not told"):

@@ -11,7 +11,7 @@ import pyarrow.dataset as ds
 
 from forecaster.config import Spec
 from forecaster.core.forecast import Forecast
-from forecaster.demand.history.point_in_time import know
+from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.errors import LakeError, LedgerError
 from forecaster.lake import Lake
 from forecaster.ledger.publication import Publication
@@ -64,9 +64,9 @@ def replay(spec: Spec, run_id: str) -> Replayed:
     if run.spec_digest != spec.digest:
         remarks.append("the pipeline file has changed since")
     try:
-        knowledge = know(spec, as_of=run.as_of, versions=run.lake_versions)
+        knowledge = read_as_of(spec, as_of=run.as_of, versions=run.lake_versions)
     except LakeError as error:
-        knowledge = know(spec, as_of=run.as_of)
+        knowledge = read_as_of(spec, as_of=run.as_of)
         remarks.append(f"read from the newest version of the lake, as of then: {error}")
     bundle = spec.state_folder / "bundles" / run.bundle_digest if run.bundle_digest else None
     tier = run.tier or "champion"

@@ -55,7 +55,7 @@ class Said:
         return len(self.depot)
 
 
-def look_back(spec: Spec, panel: Panel, rival: external_forecasts.Said | None = None) -> None:
+def look_back(spec: Spec, panel: Panel, rival: external_forecasts.ExternalForecasts | None = None) -> None:
     """Write into the ledger what came of earlier forecasts, and of those of a `rival`. Raises LakeError and
     LedgerError; a past date run again leaves what is known of later weeks."""
     last = monday(panel.cutoff)
@@ -72,7 +72,7 @@ def look_back(spec: Spec, panel: Panel, rival: external_forecasts.Said | None = 
 
 
 def tallies(
-    panel: Panel, lake: Lake, weeks: Iterable[date], rival: external_forecasts.Said | None = None
+    panel: Panel, lake: Lake, weeks: Iterable[date], rival: external_forecasts.ExternalForecasts | None = None
 ) -> Iterator[Tally]:
     """The tallies of these weeks, and of the depots over the last four."""
     depots = np.zeros((len(panel.depot_ids), len(MODELS), 5))
@@ -96,7 +96,9 @@ def _weeks(known: date | None, last: date) -> list[date]:
     return [first + timedelta(weeks=i) for i in range((last - first).days // 7 + 1)]
 
 
-def _said(panel: Panel, lake: Lake, version: int, week: date, rival: external_forecasts.Said | None) -> Said:
+def _said(
+    panel: Panel, lake: Lake, version: int, week: date, rival: external_forecasts.ExternalForecasts | None
+) -> Said:
     """What was forecast of a week's days up to the cutoff, where what came is known."""
     end = min(week + timedelta(days=SEASON - 1), panel.cutoff)
     wanted = (pc.field("target_date") >= pa.scalar(week)) & (pc.field("target_date") <= pa.scalar(end))

@@ -11,7 +11,7 @@ import numpy as np
 
 from forecaster.config import Spec, data_rules, load
 from forecaster.core.panel import Panel
-from forecaster.demand.history.point_in_time import know
+from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.ingest import ingest
 from forecaster.demand.panel import build as panels
 
@@ -42,7 +42,7 @@ def panel_of(name: str) -> Panel:
     with tempfile.TemporaryDirectory() as folder:
         spec = spec_of(name).model_copy(update={"lake": folder})
         ingest(spec, now=datetime.now(UTC))
-        panel = panels.build(know(spec, as_of=datetime.now(UTC)), spec)
+        panel = panels.build(read_as_of(spec, as_of=datetime.now(UTC)), spec)
     known = np.isfinite(panel.demand) | ~panel.open[:, : panel.history]
     most = np.flatnonzero(known.mean(axis=0) >= 0.5)[-1]
     return panel.at(panel.cutoff - timedelta(days=int(panel.history - 1 - most)))

@@ -133,11 +133,11 @@ def take(folder: Path, depots: int) -> dict[str, Any]:
 def panel(folder: Path, depots: int) -> dict[str, Any]:
     """What is known now, as a Panel."""
     from forecaster.config import load
-    from forecaster.demand.history.point_in_time import know
+    from forecaster.demand.history.point_in_time import read_as_of
     from forecaster.demand.panel import build as panels
 
     spec = load(folder / "pipeline.yaml")
-    known_in, knowledge = _timed(lambda: know(spec, as_of=datetime(2026, 11, 1, 7, 15, tzinfo=UTC)))
+    known_in, knowledge = _timed(lambda: read_as_of(spec, as_of=datetime(2026, 11, 1, 7, 15, tzinfo=UTC)))
     built_in, built = _timed(lambda: panels.build(knowledge, spec))
     return {"seconds": known_in + built_in, "know": known_in, "build": built_in, "shape": built.demand.shape}
 

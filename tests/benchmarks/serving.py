@@ -80,7 +80,7 @@ def _cold(folder: Path) -> Iterator[Figure]:
     from datetime import UTC, datetime
 
     from forecaster.config import load
-    from forecaster.demand.history.point_in_time import know
+    from forecaster.demand.history.point_in_time import read_as_of
     from forecaster.demand.ingest import ingest
     from forecaster.demand.panel import build as panels
     from forecaster.training import export as bundling
@@ -91,7 +91,7 @@ def _cold(folder: Path) -> Iterator[Figure]:
     spec = load(file)
     now = datetime(2026, 11, 1, 12, tzinfo=UTC)
     ingest(spec, now=now)
-    knowledge = know(spec, as_of=now)
+    knowledge = read_as_of(spec, as_of=now)
     panel = panels.build(knowledge, spec)
     candidate = _untrained(panel)
     begun = time.perf_counter()

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from forecaster.config import Spec, load
 from forecaster.core.panel import Panel
-from forecaster.demand.history.point_in_time import know
+from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.ingest import ingest
 from forecaster.demand.panel import build as panels
 from forecaster.evaluation import backtest, baselines
@@ -49,7 +49,7 @@ def panel_of(spec: Spec) -> Panel:
     """What the night of `make run` knows of the sample."""
     now = datetime.fromisoformat("2026-11-01T03:15:00-05:00")  # the night that `make run` shows
     ingest(spec, now=now)
-    return panels.build(know(spec, as_of=now), spec)
+    return panels.build(read_as_of(spec, as_of=now), spec)
 
 
 def _judged(name: str, said: Predictor, panel: Panel, begun: float) -> list[Figure]:

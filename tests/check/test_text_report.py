@@ -17,7 +17,7 @@ from forecaster.check.profile import Gap, Profile, profile
 from forecaster.check.text_report import told, verdict
 from forecaster.config import Spec, load
 from forecaster.core.knowledge import Finding
-from forecaster.demand.ingest import Ingested
+from forecaster.demand.ingest import IngestResult
 from tests.check.test_dry_run import FILES, NOW
 from tests.panels import NAN, bare
 
@@ -42,7 +42,7 @@ def screen(trial: Trial, *, terminal: bool = False, width: int = 100) -> list[st
 
 
 def trial_of(spec: Spec, found: Profile, *findings: Finding) -> Trial:
-    done = Ingested("b", "demand.csv", 5, 4, 0, 1, findings, {})
+    done = IngestResult("b", "demand.csv", 5, 4, 0, 1, findings, {})
     return Trial(spec, (Reached("demand.source", "demand.csv", 5),), done, found)
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from forecaster.config import Spec, load
 from forecaster.demand import sources  # noqa: F401 (what an ingest imports is there before the first fork)
-from forecaster.demand.history.point_in_time import know
+from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.ingest import ingest
 from forecaster.lake import Lake
 from tests.forked import child, die
@@ -67,7 +67,7 @@ def look(spec: Spec, number: int, now: datetime) -> None:
     """Run the night again, and hold the lake against what the files say."""
     done = ingest(spec, now=now)
     assert done.read == done.accepted + done.unchanged + done.quarantined == (DEPOTS + 1) * (number + 1)
-    knowledge = know(spec, as_of=now)
+    knowledge = read_as_of(spec, as_of=now)
     demand = knowledge.demand
     assert len(demand) == DEPOTS * (number + 1)
     assert not demand.duplicated(["depot_id", "date"]).any()

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from forecaster.config import Spec, load
-from forecaster.demand.history.point_in_time import know
+from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.ingest import ingest
 from forecaster.demand.panel import build
 from forecaster.errors import ForecasterError
@@ -119,7 +119,7 @@ def test_depots_may_have_odd_names_in_one_line(tmp_path: Path) -> None:
     assert max(len(finding.message) for finding in done.findings) < 500
     refused = Lake(spec.lake_url).read("quarantine").to_pylist()
     assert sorted(row["depot_id"] for row in refused) == sorted(name for name, fine in NAMES.items() if not fine)
-    found = build.build(know(spec, as_of=NOW), spec)
+    found = build.build(read_as_of(spec, as_of=NOW), spec)
     assert sorted(found.depot_ids) == sorted(name for name, fine in NAMES.items() if fine)
     assert (found.demand == 7).all()
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from forecaster.config import Spec, load
-from forecaster.demand.history.point_in_time import know
+from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.ingest import ingest
 from forecaster.demand.panel import build
 from forecaster.errors import NoUsableData, SourceError, SpecError
@@ -36,7 +36,7 @@ def write(folder: Path, name: str, *lines: str) -> None:
 
 
 def counts(spec: Spec, as_of: datetime) -> dict[tuple[str, str], float]:
-    rows = know(spec, as_of=as_of).demand
+    rows = read_as_of(spec, as_of=as_of).demand
     return {
         (depot, str(day.date())): n
         for depot, day, n in zip(rows["depot_id"], rows["date"], rows["demand"], strict=True)
@@ -89,9 +89,9 @@ def test_as_of_in_the_past_sees_only_what_was_recorded_by_then(tmp_path: Path) -
     assert counts(spec, at[2]) == {("A", "2024-03-01"): 1.0}
     assert counts(spec, at[3]) == {("A", "2024-03-01"): 1.0, ("A", "2024-03-02"): 2.0}
     assert counts(spec, at[4]) == {("A", "2024-03-01"): 5.0, ("A", "2024-03-02"): 2.0}
-    assert build.build(know(spec, as_of=at[3]), spec).demand.tolist() == [[1.0, 2.0]]
+    assert build.build(read_as_of(spec, as_of=at[3]), spec).demand.tolist() == [[1.0, 2.0]]
     with pytest.raises(NoUsableData, match=r"earliest reading .* recorded at 2024-03-02T04:00:00\+00:00.*next_day"):
-        know(spec, as_of=datetime(2024, 3, 1, tzinfo=UTC))
+        read_as_of(spec, as_of=datetime(2024, 3, 1, tzinfo=UTC))
 
 
 def test_a_value_changed_in_place_under_its_old_instant_counts_from_now(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_an_archive_knows_the_covariates_of_the_horizon_but_not_its_counts(tmp_p
         tmp_path, "demand", "depot_id,date,demand,promo", *(f"A,2024-03-0{day},{day},{day % 2}" for day in range(1, 6))
     )
     ingest(spec, now=NOW)
-    found = build.build(know(spec, as_of=datetime(2024, 3, 3, 12, tzinfo=UTC)), spec)
+    found = build.build(read_as_of(spec, as_of=datetime(2024, 3, 3, 12, tzinfo=UTC)), spec)
     assert found.cutoff == date(2024, 3, 2)
     assert found.demand.tolist() == [[1.0, 2.0]]
     assert found.covariates[0, :, 0].tolist() == [1, 0, 1, 0]
@@ -131,7 +131,7 @@ def test_depots_and_events_are_snapshots_that_remember(tmp_path: Path) -> None:
     write(tmp_path, "depots", "depot_id,opened,closed,city", "A,,2024-04-01,Bonn", "C,,,Rom")
     write(tmp_path, "events", "date,kind,name,depot_id,city", "2024-03-08,fair,end,,Rom")
     assert ingest(spec, now=NOW + DAY).versions["depots"] == 1
-    old, new = know(spec, as_of=NOW), know(spec, as_of=NOW + DAY)
+    old, new = read_as_of(spec, as_of=NOW), read_as_of(spec, as_of=NOW + DAY)
     assert old.depots.sort_values("depot_id")[["depot_id", "city"]].to_numpy().tolist() == [["A", "Ulm"], ["B", "Ulm"]]
     assert new.depots.sort_values("depot_id")[["depot_id", "city"]].to_numpy().tolist() == [["A", "Bonn"], ["C", "Rom"]]
     assert old.events["name"].tolist().count("spring") == 1
@@ -141,7 +141,7 @@ def test_depots_and_events_are_snapshots_that_remember(tmp_path: Path) -> None:
     assert ingest(spec, now=NOW + 2 * DAY).versions == ingest(spec, now=NOW + 3 * DAY).versions
     write(tmp_path, "depots", "depot_id,opened,closed,city", "A,,2024-04-01,Bonn", "B,,,Ulm", "C,,,Rom")
     ingest(spec, now=NOW + 4 * DAY)  # back again
-    assert set(know(spec, as_of=NOW + 4 * DAY).depots["depot_id"]) == {"A", "B", "C"}
+    assert set(read_as_of(spec, as_of=NOW + 4 * DAY).depots["depot_id"]) == {"A", "B", "C"}
 
 
 def test_depots_with_a_row_a_day_are_one_depot_each_and_conflicts_are_told(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_depots_with_a_row_a_day_are_one_depot_each_and_conflicts_are_told(tmp_p
         "B,2024-03-04,1,Ulm",
     )
     assert ingest(spec, now=NOW).findings == ()
-    assert len(know(spec, as_of=NOW).depots) == 2
+    assert len(read_as_of(spec, as_of=NOW).depots) == 2
     write(
         tmp_path,
         "demand",
@@ -168,7 +168,7 @@ def test_depots_with_a_row_a_day_are_one_depot_each_and_conflicts_are_told(tmp_p
     assert finding.message.startswith(
         "demand.csv:2: column 'depot_id': found 'A', wanted one set of attributes a depot"
     )
-    assert "Bonn" in set(know(spec, as_of=NOW + DAY).depots["city"])
+    assert "Bonn" in set(read_as_of(spec, as_of=NOW + DAY).depots["city"])
 
 
 def test_a_depot_that_fell_silent_is_a_finding_until_it_closes(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_a_known_future_covariate_that_is_nowhere_is_answered_with_the_nearest_c
 
 def test_an_empty_lake_says_how_to_fill_it(tmp_path: Path) -> None:
     with pytest.raises(NoUsableData, match=r"holds no demand; `forecaster run` fills it"):
-        know(spec_of(tmp_path), as_of=NOW)
+        read_as_of(spec_of(tmp_path), as_of=NOW)
 
 
 def test_a_covariate_added_later_is_unknown_before_and_keeps_its_kind(tmp_path: Path) -> None:
@@ -207,8 +207,8 @@ def test_a_covariate_added_later_is_unknown_before_and_keeps_its_kind(tmp_path: 
     ingest(spec_of(tmp_path), now=NOW)
     wider = spec_of(tmp_path, more="calendar: {holidays: false, known_future: [promo]}")
     assert ingest(wider, now=NOW + DAY).accepted == 1
-    assert know(wider, as_of=NOW).demand["promo"].isna().all()
-    assert know(wider, as_of=NOW + DAY).demand["promo"].tolist() == [1.0]
+    assert read_as_of(wider, as_of=NOW).demand["promo"].isna().all()
+    assert read_as_of(wider, as_of=NOW + DAY).demand["promo"].tolist() == [1.0]
     write(tmp_path, "demand", "depot_id,date,demand,promo", "A,2024-03-04,1,1", "A,2024-03-05,1,sale")
     assert [finding.rule for finding in ingest(wider, now=NOW + DAY).findings] == ["covariate_form"]
 
@@ -274,7 +274,7 @@ def test_favorita_becomes_a_panel(tmp_path: Path, datasets: Path) -> None:
     done = ingest(spec, now=NOW)
     assert (done.read, done.accepted, done.findings) == (84408, 84408, ())
     assert ingest(spec, now=NOW).unchanged == 84408
-    found = build.build(know(spec, as_of=NOW), spec)
+    found = build.build(read_as_of(spec, as_of=NOW), spec)
     assert found.cutoff == date(2017, 8, 15)
     assert found.demand.shape == (54, 1688)
     assert len(found.encoding.statics["city"]) == 22
@@ -282,7 +282,7 @@ def test_favorita_becomes_a_panel(tmp_path: Path, datasets: Path) -> None:
         index="depot_id", columns="date", values="demand"
     )
     np.testing.assert_array_equal(found.demand, table.reindex(pd.Index(found.depot_ids)).to_numpy(np.float32))
-    past = build.build(know(spec, as_of=datetime(2016, 12, 21, 12, tzinfo=UTC)), spec, found.encoding)
+    past = build.build(read_as_of(spec, as_of=datetime(2016, 12, 21, 12, tzinfo=UTC)), spec, found.encoding)
     whole = found.at(past.cutoff)
     assert past.cutoff == date(2016, 12, 20)
     both = np.isin(np.array(whole.depot_ids), np.array(past.depot_ids))
@@ -296,7 +296,7 @@ def test_rossmann_closes_on_sundays_and_its_words_become_indicators(tmp_path: Pa
     spec = spec_of(tmp_path, f"{{source: {source}, columns: {{open: open}}, recorded: next_day}}", more)
     done = ingest(spec, now=NOW)
     assert (done.read, done.accepted) == (1050329, 1050329)
-    found = build.build(know(spec, as_of=NOW), spec)
+    found = build.build(read_as_of(spec, as_of=NOW), spec)
     assert found.demand.shape == (1115, 942)
     words = ("state_holiday=a", "state_holiday=b", "state_holiday=c")
     assert found.encoding.covariates == ("open", "promo", *words, "school_holiday")

@@ -17,7 +17,7 @@ from forecaster.core.forecast import Candidate
 from forecaster.core.panel import Panel
 from forecaster.core.progress import Night
 from forecaster.demand.history.past_panels import Past
-from forecaster.demand.history.point_in_time import know
+from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.ingest import ingest
 from forecaster.demand.panel import build as panels
 from forecaster.errors import SpecError
@@ -111,7 +111,7 @@ def test_what_the_night_has_trained_is_not_trained_again(tmp_path: Path, monkeyp
     file = pipeline(tmp_path, "")
     spec = load(file)
     ingest(spec, now=TONIGHT)
-    knowledge = know(spec, as_of=TONIGHT)
+    knowledge = read_as_of(spec, as_of=TONIGHT)
     panel = panels.build(knowledge, spec)
     seen, before = Past(knowledge, panel, spec), date(2024, 3, 2)
 

@@ -10,7 +10,7 @@ import pytest
 
 from forecaster.config import load
 from forecaster.demand.history.past_panels import Past
-from forecaster.demand.history.point_in_time import know
+from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.ingest import ingest
 from forecaster.demand.panel import build as panels
 from forecaster.errors import SpecError
@@ -75,7 +75,7 @@ def test_a_training_is_remembered_though_a_day_that_it_knew_was_restated_since(t
     night = NOW - timedelta(minutes=1)
     ingest(spec, now=night)
     assert "training: anew, as data or file differ" in planned(file)
-    knowledge = know(spec, as_of=night)
+    knowledge = read_as_of(spec, as_of=night)
     panel = panels.build(knowledge, spec)
     seen = Past(knowledge, panel, spec)
     told = seen(fit_candidate.first_cutoff(panel, spec))

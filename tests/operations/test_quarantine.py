@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from forecaster.config import Spec, load
-from forecaster.demand.history.point_in_time import know
-from forecaster.demand.ingest import Ingested, ingest
+from forecaster.demand.history.point_in_time import read_as_of
+from forecaster.demand.ingest import IngestResult, ingest
 from forecaster.errors import NoUsableData, SpecError
 from forecaster.lake import Lake
 from forecaster.operations.day_history import versions
@@ -40,7 +40,7 @@ def spec(tmp_path: Path) -> Spec:
 
 
 def count(spec: Spec, as_of: datetime, day: date = LAST) -> float | None:
-    rows = know(spec, as_of=as_of).demand
+    rows = read_as_of(spec, as_of=as_of).demand
     found = rows.loc[rows["date"] == str(day), "demand"]
     return float(found.iloc[0]) if len(found) else None
 
@@ -50,7 +50,7 @@ def only(rows: list[Held]) -> Held:
     return row
 
 
-def numbers(done: Ingested) -> tuple[int, int, int, int]:
+def numbers(done: IngestResult) -> tuple[int, int, int, int]:
     return done.read, done.accepted, done.unchanged, done.quarantined
 
 

@@ -15,7 +15,7 @@ from playwright.sync_api import sync_playwright
 
 from dashboards.ops.app import create_app
 from forecaster.config import Spec, load
-from forecaster.demand.history.point_in_time import know
+from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.panel import build as panels
 from forecaster.errors import BundleError, OverrideError
 from forecaster.lake import Lake
@@ -50,7 +50,7 @@ def predict(spec: Spec, as_of: datetime, folder: Path | None = None) -> Publishe
 
 def made(spec: Spec, factor: float) -> Path:
     """A bundle whose graph anyone can follow, with the parameters of a network that was never trained."""
-    candidate = fleets.untrained(panels.build(know(spec, as_of=AS_OF), spec))
+    candidate = fleets.untrained(panels.build(read_as_of(spec, as_of=AS_OF), spec))
     about = {**to_onnx.about(candidate), "depots": list("ABCD")}
     graph = graphs.plain(factor, about["lookback"], about["horizon"])
     parent = spec.state_folder / "bundles"
@@ -157,7 +157,7 @@ def test_a_model_that_is_gone_leaves_everything_to_the_models_part(fleet: Fleet)
 
 
 def test_medians_with_another_share_of_the_anchor_are_those_of_a_bundle_that_has_it(kept: Fleet) -> None:
-    panel = panels.build(know(kept.spec, as_of=AS_OF), kept.spec)
+    panel = panels.build(read_as_of(kept.spec, as_of=AS_OF), kept.spec)
     one = bundle.read(kept.bundle, keys.trusted(kept.spec.state_folder))
     weights = Reference(one.weights, one.manifest).weights
     other = replace(one, weights=npz({**weights, "blend.anchor": np.float32(0.4)}))
@@ -275,7 +275,7 @@ def test_an_override_of_what_is_not_published_is_refused(kept: Fleet, wrong: Map
 def test_what_is_supposed_is_answered_as_the_model_would_with_that_input(kept: Fleet) -> None:
     published = shown(kept.spec)
     questions = Questions.of(kept.spec.state_folder, published)
-    panel = panels.build(know(kept.spec, as_of=AS_OF), kept.spec)
+    panel = panels.build(read_as_of(kept.spec, as_of=AS_OF), kept.spec)
     known = panel.covariates.copy()
     known[1, panel.history + 1, 0] = 1 - known[1, panel.history + 1, 0]
     predictor = Predictor(bundle.read(kept.bundle, keys.trusted(kept.spec.state_folder)))

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from forecaster.config import load
-from forecaster.demand.history.point_in_time import know
+from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.panel import build as panels
 from forecaster.lake import Lake
 from forecaster.ledger.store import Ledger
@@ -62,7 +62,7 @@ def note(call: Call, fleet: Fleet, *more: object) -> str:
 
 
 def test_the_same_candidate_gives_the_same_bytes_as_folder_and_as_file(fleet: Fleet, tmp_path: Path) -> None:
-    knowledge = know(fleet.spec, as_of=AS_OF)
+    knowledge = read_as_of(fleet.spec, as_of=AS_OF)
     panel = panels.build(knowledge, fleet.spec)
     other = fleet.spec.model_copy()
     other._folder = tmp_path / "elsewhere"

@@ -126,13 +126,13 @@ NO_ALIASES = pd.DataFrame({"alias": [], "depot_id": []}, dtype="str")
 
 def other_system(
     tmp_path: Path, panel: Panel, text: str, columns: str = ""
-) -> tuple[external_forecasts.Said, list[Finding]]:
+) -> tuple[external_forecasts.ExternalForecasts, list[Finding]]:
     """What a declared file of another system says of a panel."""
     (tmp_path / "old.csv").write_text(text, "utf-8")
     file, findings = tmp_path / "pipeline.yaml", list[Finding]()
     source = f"legacy: {{source: {{kind: csv, path: old.csv}}{columns}}}"
     file.write_text(f"name: p\ndemand: {{source: {{kind: csv, path: d.csv}}}}\n{source}\n", "utf-8")
-    said = external_forecasts.said(load(file), panel, NO_ALIASES, findings)
+    said = external_forecasts.external_forecasts(load(file), panel, NO_ALIASES, findings)
     assert said is not None
     return said, findings
 

@@ -9,7 +9,7 @@ import pytest
 
 from forecaster.config import Spec, load
 from forecaster.core.knowledge import Finding
-from forecaster.demand.history.point_in_time import know
+from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.ingest import ingest
 from forecaster.demand.validation import reference_tables
 from forecaster.errors import SpecError
@@ -41,7 +41,7 @@ def published(folder: Path, more: str = DEPOTS + COSTS) -> Any:
     write(folder, "depots", "depot_id,city,vans", "A,Ulm,3", "B,Ulm,3")
     spec = spec_of(folder, more)
     ingest(spec, now=TONIGHT)
-    knowledge = know(spec, as_of=TONIGHT)
+    knowledge = read_as_of(spec, as_of=TONIGHT)
     made = forecast(spec, Choice(None, "seasonal naive", "fallback"), knowledge)
     return made.panel, content.depots(made.forecast, made, spec, knowledge)
 

@@ -54,7 +54,7 @@ def apply(demand: Frame, depots: Frame, aliases: Frame) -> tuple[Frame, Frame]:
     )
     moved = moved.assign(former=moved["depot_id"], depot_id=moved["depot_id"].map(_now(aliases)))
     moved = _closed_add_nothing(moved).sort_values("former", kind="stable")
-    taken = _together(moved[_wanted(moved, own)], moved)
+    taken = _together(moved[_inherited_days(moved, own)], moved)
     rest = demand[~(former | target)[depot]]
     first = moved[moved["demand"].notna()].groupby("depot_id")["date"].min()
     return _joined(rest, _one_a_day(own, taken), demand), _declared(depots, first, aliases)
@@ -72,7 +72,7 @@ def _closed_add_nothing(moved: Frame) -> Frame:
     return moved.assign(demand=moved["demand"].mask(moved["demand"].isna() & closed, 0.0))
 
 
-def _wanted(moved: Frame, own: Frame) -> Bools:
+def _inherited_days(moved: Frame, own: Frame) -> Bools:
     """The rows of former ids on days on which the own counts leave room for them."""
     counted = own[own["demand"].notna()]
     held = pd.MultiIndex.from_frame(moved[_DAY]).isin(pd.MultiIndex.from_frame(counted[_DAY]))

@@ -22,7 +22,7 @@ KEYS: Mapping[str, list[str]] = {"depots": ["depot_id"], "events": EVENT, "alias
 READ = ("demand", *KEYS)
 
 
-def know(spec: Spec, *, as_of: datetime, versions: Mapping[str, int] | None = None) -> Knowledge:
+def read_as_of(spec: Spec, *, as_of: datetime, versions: Mapping[str, int] | None = None) -> Knowledge:
     """What the lake knew at an instant: of each depot and day, of each depot and each event the latest version.
 
     In an archive (`demand.recorded: next_day`) the known-future covariates of the days right after as_of are known too.
@@ -48,9 +48,9 @@ def assembled(
 ) -> Knowledge:
     """What is known, from the latest reading of each depot and day, all versions of the small tables, and the
     readings in quarantine."""
-    standing = {table: stands(small[table], key) for table, key in KEYS.items()}
+    standing = {table: current_rows(small[table], key) for table, key in KEYS.items()}
     former, events = standing["aliases"], standing["events"]
-    told, depots = aliases.apply(_told(demand, spec), standing["depots"], former)
+    told, depots = aliases.apply(_demand_columns(demand, spec), standing["depots"], former)
     events = events.assign(depot_id=aliases.current(events["depot_id"], former))
     rows = kept_aside[["depot_id", "date"]].drop_duplicates()
     rows = rows.assign(depot_id=aliases.current(rows["depot_id"], former))
@@ -59,7 +59,7 @@ def assembled(
 
 def former_ids(spec: Spec) -> pd.DataFrame:
     """The aliases that stand now: alias and depot_id."""
-    return stands(frame(Lake(spec.lake_url), "aliases"), KEYS["aliases"])
+    return current_rows(frame(Lake(spec.lake_url), "aliases"), KEYS["aliases"])
 
 
 def frame(lake: Lake, table: str, *, version: int | None = None, until: datetime | None = None) -> pd.DataFrame:
@@ -79,7 +79,7 @@ def latest(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:
     return rows.sort_values("recorded_at", kind="stable").drop_duplicates(key, keep="last")
 
 
-def stands(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:
+def current_rows(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:
     """The latest versions that were not retracted."""
     found: pd.DataFrame = latest(rows, key)
     return found[~found["retracted"].astype(bool)].drop(columns=["retracted", "recorded_at"]).reset_index(drop=True)
@@ -103,7 +103,7 @@ def every_version(lake: Lake, spec: Spec, as_of: datetime, version: int) -> pd.D
     ahead = ahead.assign(demand=np.nan, recorded_at=np.int64(0))
     if "open" not in spec.calendar.known_future:
         ahead["open"] = np.int8(-1)
-    return readings.together([by_then, ahead])
+    return readings.concatenate([by_then, ahead])
 
 
 def refused(lake: Lake, as_of: datetime) -> pd.DataFrame:
@@ -122,7 +122,7 @@ def _between(first: int, last: int) -> ds.Expression:
     return (ds.field("date") >= days[0]) & (ds.field("date") <= days[1])
 
 
-def _told(demand: pd.DataFrame, spec: Spec) -> pd.DataFrame:
+def _demand_columns(demand: pd.DataFrame, spec: Spec) -> pd.DataFrame:
     """Depot, date, demand, open and the covariates of each depot and day."""
     said = demand["open"].to_numpy()
     columns = {

@@ -41,7 +41,7 @@ class Repeats:
 
 
 @dataclass(frozen=True)
-class Fresh:
+class NewReadings:
     """What is new in a batch."""
 
     new: Bools  # (rows of the batch,)
@@ -93,7 +93,7 @@ def repeats(batch: pd.DataFrame, *, declared: bool) -> Repeats:
     return Repeats({"superseded": where[superseded], "duplicate_row": where[twice]}, none=False)
 
 
-def fresh(batch: pd.DataFrame, known: pd.DataFrame, *, declared: bool, now: int) -> Fresh:
+def new_readings(batch: pd.DataFrame, known: pd.DataFrame, *, declared: bool, now: int) -> NewReadings:
     """The readings of a batch without repeats that the known ones do not hold; `now` is in µs since 1970.
 
     A source without an instant of its own (`declared` is false) repeats itself every night: a reading is new when it
@@ -102,7 +102,7 @@ def fresh(batch: pd.DataFrame, known: pd.DataFrame, *, declared: bool, now: int)
     """
     recorded = batch["recorded_at"].to_numpy(copy=True)
     if known.empty or batch.empty:
-        return Fresh(np.ones(len(batch), np.bool_), recorded)
+        return NewReadings(np.ones(len(batch), np.bool_), recorded)
     slot = slots(batch, known)
     latest = _latest(known, slot)
     there = latest[slot.batch]
@@ -122,7 +122,7 @@ def fresh(batch: pd.DataFrame, known: pd.DataFrame, *, declared: bool, now: int)
     first_count = np.isnan(known["demand"].to_numpy()[there[where]]) & (not declared)
     own = np.where(first_count, recorded[where], now)
     recorded[where] = np.where(own > last, own, last + 1)
-    return Fresh(new, recorded)
+    return NewReadings(new, recorded)
 
 
 def latest(readings: pd.DataFrame) -> pd.DataFrame:

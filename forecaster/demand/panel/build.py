@@ -17,9 +17,9 @@ from forecaster.core.knowledge import Knowledge
 from forecaster.core.marks import EVERYONE, Mark, Marks
 from forecaster.core.panel import Encoding, Panel
 from forecaster.demand.panel import calendar, covariates, opening_days
-from forecaster.demand.panel.event_scope import Places, places
-from forecaster.demand.panel.events import Announced, announced
-from forecaster.demand.panel.grid import Cells, Grid, cells, lay
+from forecaster.demand.panel.event_scope import EventScope, event_scope
+from forecaster.demand.panel.events import AnnouncedEvents, announced_events
+from forecaster.demand.panel.grid import Cells, Grid, cells, lay_out
 
 MAX_LABELS = 64  # of a static attribute
 SHOWN_DAYS = 60  # of the history, for marks that belong to one depot
@@ -37,14 +37,14 @@ def build(knowledge: Knowledge, spec: Spec, encoding: Encoding | None = None) ->
     Raises NoUsableData when no demand was observed before as_of, or a covariate is nowhere to be found; SpecError for
     a country or subdivision without a holiday calendar.
     """
-    grid, at = lay(knowledge, spec)
+    grid, at = lay_out(knowledge, spec)
     demand = _words_once(knowledge.demand, spec)
     attributes = _attributes(knowledge.depots, spec, grid)
-    where = places(pd.DataFrame({**attributes, "depot_id": grid.depots}), spec)
-    told = announced(knowledge.events, where, grid)
+    where = event_scope(pd.DataFrame({**attributes, "depot_id": grid.depots}), spec)
+    told = announced_events(knowledge.events, where, grid)
 
     counted = _counted(demand, at)
-    opened = opening_days.days_open(counted, _said(demand, at, spec), told, knowledge.depots, spec, grid)
+    opened = opening_days.days_open(counted, _declared_open(demand, at, spec), told, knowledge.depots, spec, grid)
     if spec.demand.missing == "zero":
         rows = _rows(knowledge, at)
         counted[:, : grid.history][opening_days.without_demand(counted, opened, rows, spec, grid)] = 0
@@ -84,7 +84,7 @@ def _counted(demand: pd.DataFrame, at: Cells) -> Floats:
     return counted
 
 
-def _said(demand: pd.DataFrame, at: Cells, spec: Spec) -> opening_days.Said | None:
+def _declared_open(demand: pd.DataFrame, at: Cells, spec: Spec) -> opening_days.DeclaredOpen | None:
     """What the source says of being open, or None where it does not."""
     if spec.demand.columns.open is None or "open" not in demand:
         return None
@@ -127,7 +127,7 @@ def _codes(attributes: Mapping[str, tuple[str, ...]], encoding: Encoding, grid: 
     return result
 
 
-def _calendars(where: Places, spec: Spec) -> tuple[Pairs, Ints]:
+def _calendars(where: EventScope, spec: Spec) -> tuple[Pairs, Ints]:
     """The distinct (country, subdivision) pairs, and each depot's place among them."""
     columns = ["country", "subdivision"]
     homes = where.homes[columns]
@@ -138,7 +138,7 @@ def _calendars(where: Places, spec: Spec) -> tuple[Pairs, Ints]:
     return [(country or None, subdivision or None) for country, subdivision in pairs], group
 
 
-def _marks(told: Announced, pairs: Pairs, group: Ints, grid: Grid, ids: tuple[str, ...]) -> Marks:
+def _marks(told: AnnouncedEvents, pairs: Pairs, group: Ints, grid: Grid, ids: tuple[str, ...]) -> Marks:
     """Holidays and events; holidays that differ by depot, and events, only for the days that a page shows."""
     first = grid.history - SHOWN_DAYS
     marks = told.marks(grid, first)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from forecaster.config import Spec, data_rules
 from forecaster.core.arrays import Bools, Floats
 from forecaster.core.knowledge import Finding, Knowledge
 from forecaster.core.panel import Encoding, Panel
-from forecaster.demand.panel.events import Announced
+from forecaster.demand.panel.events import AnnouncedEvents
 from forecaster.demand.panel.grid import Cells, coded
 from forecaster.errors import NoUsableData
 
@@ -46,7 +46,9 @@ def most_frequent(count: Any, most: int) -> list[str]:
     return [str(word) for word in count.sort_index().sort_values(ascending=False, kind="stable").index[:most]]
 
 
-def fill(frame: pd.DataFrame, at: Cells, opened: Bools, announced: Announced, encoding: Encoding, spec: Spec) -> Floats:
+def fill(
+    frame: pd.DataFrame, at: Cells, opened: Bools, announced: AnnouncedEvents, encoding: Encoding, spec: Spec
+) -> Floats:
     """(depots, days, covariates) in the order of the encoding; 0 where a value is not known.
 
     Raises NoUsableData for a covariate that is nowhere to be found, or was numbers in training and is words now.
@@ -87,42 +89,22 @@ def _indicate(result: Floats, column: Any, asked: Mapping[int, str], at: Cells) 
                 result[rows, :, index] = found[rows] == place
 
 
-def given_ahead(readings: pd.DataFrame, spec: Spec) -> frozenset[str]:
-    """The covariates of which some value was recorded before its day began; all of them in an archive, where the
-    rows of the horizon stand for what was announced.
-
-    `readings` are rows of the lake's demand table, of any version: date, recorded_at and covariates.
-    """
-    names = [name for name in spec.calendar.known_future if name in readings and not _own(name, spec)]
-    if spec.demand.recorded == "next_day" and spec.demand.columns.recorded_at is None:
-        return frozenset(names)
-    local = readings["recorded_at"].dt.tz_convert(spec.zone).dt.tz_localize(None)
-    ahead = (local < readings["date"]).to_numpy()
-    return frozenset(name for name in names if readings.loc[ahead, name].notna().any())
+def missing_ahead(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Finding, ...]:
+    """Data check of the horizon: a finding for each covariate of the demand source that has no value on some open
+    depot-day of it."""
+    return tuple(_missing_ahead(knowledge, panel, spec))
 
 
-def missing_ahead(
-    knowledge: Knowledge, panel: Panel, spec: Spec, *, ever_ahead: Collection[str] | None = None
-) -> tuple[Finding, ...]:
-    """A finding for each covariate of the demand source that has no value on some open depot-day of the horizon.
-
-    `ever_ahead` are those that were ever given before their day (as `given_ahead` answers); None: nobody asked.
-    """
-    return tuple(_missing_ahead(knowledge, panel, spec, ever_ahead))
-
-
-def _missing_ahead(
-    knowledge: Knowledge, panel: Panel, spec: Spec, ever_ahead: Collection[str] | None
-) -> Iterator[Finding]:
+def _missing_ahead(knowledge: Knowledge, panel: Panel, spec: Spec) -> Iterator[Finding]:
     frame, first = knowledge.demand, pd.Timestamp(panel.target_dates[0])
     ahead = frame[(frame["date"] >= first).to_numpy()]
     wanted = panel.open[:, panel.history :]
     depots, days = pd.Index(panel.depot_ids, dtype="str"), panel.days[panel.history :]
     for name in spec.calendar.known_future:
-        if name not in frame or _own(name, spec) or not wanted.any():
+        if name not in frame or _is_opening(name, spec) or not wanted.any():
             continue
         told = ahead[ahead[name].notna().to_numpy()]
-        known = _known(told, depots, days)
+        known = _days_with_rows(told, depots, days)
         unknown = wanted & ~known
         if not unknown.any():
             continue
@@ -132,14 +114,12 @@ def _missing_ahead(
             f"{days[0]} to {days[-1]}, first of depot {panel.depot_ids[row]} on {days[step]}; they count as 0, "
             f"wanted {data_rules.RULES[RULE].wanted}"
         )
-        if ever_ahead is not None and name not in ever_ahead:
-            found += "; it was never given before its day: bring it ahead, or leave it out of calendar.known_future"
         severity = data_rules.severity(RULE, spec.demand.rules.severity)
         places = tuple((panel.depot_ids[row], str(days[step])) for row, step in np.argwhere(unknown)[:PLACES])
         yield Finding(RULE, severity, int(unknown.sum()), found, places)
 
 
-def _known(told: pd.DataFrame, depots: pd.Index[Any], days: Any) -> Bools:
+def _days_with_rows(told: pd.DataFrame, depots: pd.Index[Any], days: Any) -> Bools:
     ids, codes = coded(told["depot_id"])
     rows = np.append(depots.get_indexer(ids), -1)[codes]
     columns = (np.asarray(told["date"], "datetime64[D]") - days[0]).astype(np.int64)
@@ -149,7 +129,7 @@ def _known(told: pd.DataFrame, depots: pd.Index[Any], days: Any) -> Bools:
     return known
 
 
-def _own(name: str, spec: Spec) -> bool:
+def _is_opening(name: str, spec: Spec) -> bool:
     """Is it the depots' being open, which has an expectation of its own?"""
     return name == "open" and spec.demand.columns.open is not None
 

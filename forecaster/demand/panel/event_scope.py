@@ -17,7 +17,7 @@ ADDRESS = ("depot_id", "city", "subdivision", "country")
 
 
 @dataclass(frozen=True)
-class Places:
+class EventScope:
     """Where the depots are."""
 
     homes: pd.DataFrame  # depot_id, city, subdivision, country as words, "" where not known
@@ -50,7 +50,7 @@ class Places:
 _NOBODY: Ints = np.zeros(0, np.int32)
 
 
-def places(depots: pd.DataFrame, spec: Spec) -> Places:
+def event_scope(depots: pd.DataFrame, spec: Spec) -> EventScope:
     """Places of depots with the columns depot_id and, where known, city, subdivision and country.
 
     A depot without a country is in the pipeline's, and one in the pipeline's country without a subdivision in the
@@ -61,7 +61,7 @@ def places(depots: pd.DataFrame, spec: Spec) -> Places:
     at_home = (table["subdivision"] == "") & table["country"].isin(["", country])
     table["subdivision"] = table["subdivision"].where(~at_home, subdivision)
     table["country"] = table["country"].where(table["country"] != "", country)
-    return Places(table)
+    return EventScope(table)
 
 
 def addresses(table: pd.DataFrame) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from forecaster.core.arrays import Ints
 from forecaster.core.marks import EVERYONE, Mark
-from forecaster.demand.panel.event_scope import ADDRESS, Places, addresses
+from forecaster.demand.panel.event_scope import ADDRESS, EventScope, addresses
 from forecaster.demand.panel.grid import Grid
 
 EVENT = ["date", "kind", "name", *ADDRESS]
@@ -21,7 +21,7 @@ EVENT = ["date", "kind", "name", *ADDRESS]
 
 
 @dataclass(frozen=True)
-class Announced:
+class AnnouncedEvents:
     """The events of the panel's days and the depots that each concerns."""
 
     events: pd.DataFrame  # kind, name, day (its column in the grid, -1 outside), audience
@@ -50,7 +50,7 @@ class Announced:
         ]
 
 
-def announced(events: pd.DataFrame, places: Places, grid: Grid) -> Announced:
+def announced_events(events: pd.DataFrame, places: EventScope, grid: Grid) -> AnnouncedEvents:
     """Events with date, kind, name and an address, of whose columns any may be left out."""
     given = addresses(events)
     audience = given.groupby(list(ADDRESS), sort=False).ngroup().to_numpy()
@@ -63,4 +63,4 @@ def announced(events: pd.DataFrame, places: Places, grid: Grid) -> Announced:
             "audience": audience,
         }
     )
-    return Announced(table, tuple(places.rows(address) for address in distinct), len(grid.depots))
+    return AnnouncedEvents(table, tuple(places.rows(address) for address in distinct), len(grid.depots))

@@ -69,7 +69,7 @@ class Cells:
         return flat[:-1].reshape(self.grid.shape)
 
 
-def lay(knowledge: Knowledge, spec: Spec) -> tuple[Grid, Cells]:
+def lay_out(knowledge: Knowledge, spec: Spec) -> tuple[Grid, Cells]:
     """The grid from the first to the last observed day (or the cutoff that the knowledge names) and on over the
     horizon, and the cell of each row of demand.
 

@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 
 from forecaster.config import Spec
 from forecaster.core.arrays import Bools, Floats, Ints
-from forecaster.demand.panel.events import Announced
+from forecaster.demand.panel.events import AnnouncedEvents
 from forecaster.demand.panel.grid import Grid
 
 CLOSED_WEEKS = 4  # a depot closed on as many same weekdays in a row is expected to be closed on the next
 CLOSURE = "closure"
-Said = NDArray[np.int8]  # (depots, days): 1 open, 0 closed, -1 the source does not say
+DeclaredOpen = NDArray[np.int8]  # (depots, days): 1 open, 0 closed, -1 the source does not say
 
 _NEVER = np.iinfo(np.int32).max
 
 
 def days_open(
-    counted: Floats, said: Said | None, announced: Announced, depots: pd.DataFrame, spec: Spec, grid: Grid
+    counted: Floats, said: DeclaredOpen | None, announced: AnnouncedEvents, depots: pd.DataFrame, spec: Spec, grid: Grid
 ) -> Bools:
     """In business and not closed on the day, (depots, days). Orders that came prove that a depot was open."""
     heard = ~np.isnan(counted)
@@ -38,7 +38,7 @@ def days_open(
     result: Bools = (columns >= start[:, None]) & (columns < end[:, None])
     announced.paint(result, CLOSURE, False)
     if said is not None:
-        result &= ~_shut(said)
+        result &= ~_declared_closed(said)
     result[counted > 0] = True
     return result
 
@@ -90,7 +90,7 @@ def _column(dates: Any, grid: Grid, otherwise: Any) -> Ints:
     return found
 
 
-def _shut(said: Said) -> Bools:
+def _declared_closed(said: DeclaredOpen) -> Bools:
     """Closed by what the source says; where it says nothing, closed if the depot was on each of the last four same
     weekdays of which it speaks."""
     result: Bools = said == 0

@@ -18,7 +18,7 @@ from forecaster.core.arrays import Bools, Doubles
 Row = tuple[str, str, str, str, str]  # date, kind, name, depot_id, city; both empty: everywhere
 
 
-class City(NamedTuple):
+class SimulatedCity(NamedTuple):
     prefix: str
     name: str
     subdivision: str
@@ -38,9 +38,9 @@ class LocalEvent(NamedTuple):
 
 
 CITIES = (
-    City("BAL", "Baltimore", "MD", 16, 0.06, 190),
-    City("BOS", "Boston", "MA", 18, 0.10, 15),
-    City("NYC", "New York", "NY", 30, 0.07, 345),
+    SimulatedCity("BAL", "Baltimore", "MD", 16, 0.06, 190),
+    SimulatedCity("BOS", "Boston", "MA", 18, 0.10, 15),
+    SimulatedCity("NYC", "New York", "NY", 30, 0.07, 345),
 )
 HOLIDAYS = {
     "Christmas Day": -0.60,

@@ -18,7 +18,7 @@ RESTATED_AFTER = 2  # days from the first export to the corrected one
 
 
 @dataclass(frozen=True)
-class Flawed:
+class FlawedFeed:
     """The rows of a feed with mistakes; `ids` and `days` are the words that its codes stand for."""
 
     rows: pd.DataFrame  # depot, day, export: codes; orders: text
@@ -29,7 +29,7 @@ class Flawed:
 
 def plant(
     rows: pd.DataFrame, ids: list[str], steady: NDArray[np.int64], dates: list[date], random: np.random.Generator
-) -> Flawed:
+) -> FlawedFeed:
     """Rows sorted by export and depot, with mistakes at places that `random` picks.
 
     `rows` hold codes: depot and day are positions in `ids` and `dates`, export the day whose nightly export it was.
@@ -77,7 +77,7 @@ def plant(
         }
     ).sort_values(["export", "depot"], kind="stable", ignore_index=True)
     listed = pd.DataFrame(planted, columns=["flaw", "depot", "day", "found"])
-    return Flawed(flawed, [*ids, unknown], [*(d.isoformat() for d in dates), slip], listed)
+    return FlawedFeed(flawed, [*ids, unknown], [*(d.isoformat() for d in dates), slip], listed)
 
 
 def _unknown(ids: list[str]) -> str:

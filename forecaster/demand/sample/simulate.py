@@ -57,7 +57,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Fleet:
+class SimulatedFleet:
     """What tells depots apart; every array is (depots, …). Responses are 1 on average and scale a city's effect."""
 
     ids: list[str]
@@ -125,7 +125,7 @@ def write(sample: Sample, folder: Path) -> None:
         table.to_csv(folder / f"{name}.csv", index=False, lineterminator="\n", encoding="utf-8")
 
 
-def _fleet(depots: int, days: int, random: Random) -> Fleet:
+def _fleet(depots: int, days: int, random: Random) -> SimulatedFleet:
     counts = _apportion(np.array([city.depots for city in CITIES], float), depots)
     width = max(2, len(str(depots)))
     ids = [f"{c.prefix}-{k + 1:0{width}d}" for c, count in zip(CITIES, counts, strict=True) for k in range(count)]
@@ -134,7 +134,7 @@ def _fleet(depots: int, days: int, random: Random) -> Fleet:
     last[counts[0] - 1] = days - 1 - min(GONE, days // 3)  # gone: last of Baltimore
     profile = PROFILES[random.choice(3, depots, p=PROFILE_SHARES)] + random.normal(0, 0.04, (depots, 7))
     drift = random.normal(0, 0.008, (depots, (days + AHEAD) // 7 + 1)).cumsum(axis=1)
-    return Fleet(
+    return SimulatedFleet(
         ids=ids,
         city=np.repeat(np.arange(len(CITIES)), counts),
         first=first,
@@ -151,7 +151,7 @@ def _fleet(depots: int, days: int, random: Random) -> Fleet:
     )
 
 
-def _expected(fleet: Fleet, block: slice, dates: list[date], effects: dict[str, Doubles]) -> Doubles:
+def _expected(fleet: SimulatedFleet, block: slice, dates: list[date], effects: dict[str, Doubles]) -> Doubles:
     """Mean orders of a block of depots when they are open, (depots, days)."""
     city, index = fleet.city[block], np.arange(len(dates))
     day_of_year = np.array([d.timetuple().tm_yday for d in dates])
@@ -182,7 +182,7 @@ def _weather(days: int, random: Random) -> Doubles:
     return shocks
 
 
-def _depot_table(fleet: Fleet, dates: list[date], days: int) -> pd.DataFrame:
+def _depot_table(fleet: SimulatedFleet, dates: list[date], days: int) -> pd.DataFrame:
     working = np.flatnonzero(fleet.last > days)
     vans = np.zeros(len(fleet.ids), np.int64)
     spare = fleet.level[working] - fleet.level[working].min()
@@ -202,7 +202,7 @@ def _depot_table(fleet: Fleet, dates: list[date], days: int) -> pd.DataFrame:
 
 
 def _feed(
-    rows: pd.DataFrame, fleet: Fleet, dates: list[date], random: Random | None
+    rows: pd.DataFrame, fleet: SimulatedFleet, dates: list[date], random: Random | None
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The rows as the source exports them, with flaws when there is a `random` to place them by."""
     ids, days = fleet.ids, _iso(dates)
@@ -231,7 +231,7 @@ def _apportion(weights: Doubles, total: int) -> Codes:
     return np.asarray(whole, np.int64)
 
 
-def _in_business(fleet: Fleet, days: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _in_business(fleet: SimulatedFleet, days: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Day and depot of every day in business, day after day."""
     day = np.arange(days)[:, None]
     found = np.nonzero((day >= fleet.first) & (day < fleet.last))

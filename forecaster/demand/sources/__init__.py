@@ -59,6 +59,6 @@ def read(source: AnySource, spec: Spec, wanted: Iterable[str], optional: Iterabl
 def name(source: AnySource) -> str:
     """What messages and tables call the source: its file, its glob as declared, its table; never a credential."""
     if isinstance(source, CsvSource | ParquetSource | DeltaSource):
-        shown = files.shown(source.path)
+        shown = files.without_credentials(source.path)
         return shown if files.is_glob(shown) else PurePosixPath(shown).name
     return sql.name(source)

@@ -106,21 +106,21 @@ def _ours(place: str, source: SqlSource) -> Iterator[None]:
     try:
         yield
     except sa.exc.DBAPIError as error:
-        told = _told(error)
+        told = _driver_message(error)
         if _may_pass(error):
             raise SourceUnreachable(f"{place}: cannot be reached: {told}") from None
-        raise SourceError(f"{place}: cannot be read: {told}; wanted {_wanted(source)}") from None
+        raise SourceError(f"{place}: cannot be read: {told}; wanted {_expected(source)}") from None
     except (sa.exc.SQLAlchemyError, OSError, ValueError) as error:
-        raise SourceError(f"{place}: cannot be read: {error}; wanted {_wanted(source)}") from None
+        raise SourceError(f"{place}: cannot be read: {error}; wanted {_expected(source)}") from None
 
 
-def _told(error: sa.exc.DBAPIError) -> str:
+def _driver_message(error: sa.exc.DBAPIError) -> str:
     """What the database says, in one line; of PostgreSQL, without its echo of the statement."""
     diagnosis = getattr(error.orig, "diag", None)
     return " ".join((getattr(diagnosis, "message_primary", None) or str(error.orig)).split())
 
 
-def _wanted(source: SqlSource) -> str:
+def _expected(source: SqlSource) -> str:
     return f"a query that it understands, not {source.query!r}" if source.query else f"a table '{source.table}'"
 
 

@@ -22,7 +22,7 @@ from forecaster.errors import SourceError, SourceUnreachable
 def pieces(source: DeltaSource, spec: Spec, columns: Columns, name: str) -> Pieces:
     """The table's rows; the digest is over its id and version."""
     url, options = spec.place(source.path), files.storage_options(source)
-    place = files.shown(url)
+    place = files.without_credentials(url)
     with _sound(place):
         table = DeltaTable(url, storage_options=options or None)
         schema = pa.schema(table.schema().to_arrow())
@@ -51,14 +51,17 @@ def _sound(place: str) -> Iterator[None]:
     except TableNotFoundError:
         raise SourceUnreachable(f"{place}: no Delta table there; wanted a folder with a _delta_log") from None
     except OSError as error:
-        raise SourceUnreachable(f"{place}: cannot be read: {_told(error)}; wanted a readable Delta table") from None
+        raise SourceUnreachable(
+            f"{place}: cannot be read: {_library_message(error)}; wanted a readable Delta table"
+        ) from None
     except (DeltaError, pa.ArrowException, ValueError, MemoryError) as error:
         raise SourceError(
-            f"{place}: found something else than a Delta table that can be read ({_told(error)}); wanted kind: delta"
+            f"{place}: found something else than a Delta table that can be read ({_library_message(error)}); "
+            "wanted kind: delta"
         ) from None
 
 
-def _told(error: Exception) -> str:
+def _library_message(error: Exception) -> str:
     """What the library says, in one line: without the colours, the retries and the addresses of functions."""
     told = re.sub(r"\x1b\[\d*m", "", str(error)).partition("\n   0: ")[0]
     return re.sub(r"\s*(↳\s*)?\n\s*(↳\s*)?", ": ", told.strip())

@@ -46,7 +46,7 @@ def files(source: CsvSource | ParquetSource, spec: Spec) -> list[File]:
     """
     place, options = spec.place(source.path), storage_options(source)
     advice = _advice(source)
-    with reached(shown(place), advice):
+    with reached(without_credentials(place), advice):
         if "://" in place:
             _conceal(place)
             system, path = url_to_fs(place, **options)
@@ -56,15 +56,18 @@ def files(source: CsvSource | ParquetSource, spec: Spec) -> list[File]:
         globbed = is_glob(place) and not system.exists(path)
         folder = not globbed and isinstance(source, ParquetSource) and system.isdir(path)
         if not globbed and not folder:
-            return [File(shown(place), PurePosixPath(path).name, path, system, advice)]
+            return [File(without_credentials(place), PurePosixPath(path).name, path, system, advice)]
         found = _matched(system, path, folders=isinstance(source, ParquetSource)) if globbed else _below(system, path)
     root = _root(path) if globbed else path.rstrip("/")
     if not found and globbed:
-        raise SourceUnreachable(f"{shown(place)}: the glob matches no file; wanted at least one {source.kind} file")
+        raise SourceUnreachable(
+            f"{without_credentials(place)}: the glob matches no file; wanted at least one {source.kind} file"
+        )
     if not found:
-        raise SourceError(f"{shown(place)}: the folder holds no file; wanted {source.kind} files in it")
+        raise SourceError(f"{without_credentials(place)}: the folder holds no file; wanted {source.kind} files in it")
     return [
-        File(_joined(shown(place), root, each), each.removeprefix(root).lstrip("/"), each, system) for each in found
+        File(_joined(without_credentials(place), root, each), each.removeprefix(root).lstrip("/"), each, system)
+        for each in found
     ]
 
 
@@ -78,7 +81,7 @@ def is_glob(path: str) -> bool:
     return has_magic(path) and not path.startswith("http")
 
 
-def shown(place: str) -> str:
+def without_credentials(place: str) -> str:
     """A path or URL without user, password and, of the web, query."""
     if "://" not in place:
         return place

@@ -20,7 +20,7 @@ from forecaster.demand.history import reading_versions
 from forecaster.demand.readings import Days, dates
 from forecaster.demand.validation import quarantine
 from forecaster.demand.validation.contract import Contract
-from forecaster.demand.validation.known_days import Known
+from forecaster.demand.validation.known_days import KnownDays
 
 DAY_NOT_OVER = "day_not_over"
 Column = Any  # a pandas Series
@@ -107,7 +107,7 @@ def since_release(batch: Batch, released: pd.DataFrame, spec: Spec) -> Batch:
     return replace(batch, taken=taken.assign(recorded_at=recorded))
 
 
-def new(batch: Batch, known: Known, spec: Spec, now: datetime) -> Batch:
+def new(batch: Batch, known: KnownDays, spec: Spec, now: datetime) -> Batch:
     """The batch with those readings taken that the known ones do not hold; the others are counted as unchanged."""
     instant = int(pd.Timestamp(now).as_unit("us").asm8.astype(np.int64))
     days, fresh = Days(batch.taken["day"].to_numpy()), np.ones(len(batch.taken), np.bool_)
@@ -115,7 +115,7 @@ def new(batch: Batch, known: Known, spec: Spec, now: datetime) -> Batch:
     for first, last, rows in known.stretches():  # no rule looks from one day at another
         at = days.between(first, last)
         part, declared = batch.taken.iloc[at], spec.demand.columns.recorded_at is not None
-        found = reading_versions.fresh(part, rows, declared=declared, now=instant)
+        found = reading_versions.new_readings(part, rows, declared=declared, now=instant)
         fresh[at], recorded[at] = found.new, found.recorded_at
     taken = batch.taken.assign(recorded_at=recorded)
     held = batch.size(taken[~fresh])

@@ -54,7 +54,7 @@ Check = Callable[[Any], Any]  # which values keep a rule
 
 
 @dataclass(frozen=True)
-class Sorted:
+class SortedBlock:
     """Every row of a block, once: taken, or refused with the rule it broke."""
 
     taken: pd.DataFrame  # as `readings` describes
@@ -86,7 +86,7 @@ class Contract:
         self.arrival = pd.Timestamp(now).tz_convert("UTC").as_unit("us")
         self._ids, self._asked = Ids(), dict[str, tuple[Any, Any]]()  # rule → distinct depots, and which of them pass
 
-    def sort(self, block: pd.DataFrame) -> Sorted:
+    def sort(self, block: pd.DataFrame) -> SortedBlock:
         """Sort the rows of a block, as a source's feed gives them, into taken and refused ones.
 
         Raises SpecError when a known-future covariate has a name that the demand table itself uses.
@@ -98,7 +98,7 @@ class Contract:
         typed = self._typed(block, kinds)
         broken = self._broken(block, typed, kinds)
         taken = from_typed(typed if broken.empty else typed.drop(index=broken.index), list(kinds))
-        return Sorted(taken, self._refused(block.loc[broken.index], typed.loc[broken.index], broken))
+        return SortedBlock(taken, self._refused(block.loc[broken.index], typed.loc[broken.index], broken))
 
     def _typed(self, block: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
         """The rows in the types of their columns, each in its depot's time zone."""
@@ -253,7 +253,7 @@ class Contract:
                 found = ": found " + rows[FAULT]
             else:
                 name = given.get(place, place)
-                found = f", column '{name}': found '" + shown(rows[name]) + f"', wanted {self._wanted(rule)}"
+                found = f", column '{name}': found '" + shortened(rows[name]) + f"', wanted {self._wanted(rule)}"
             if rule == "unknown_depot":
                 found = found + typed.loc[index, "depot_id"].astype("str").map(self._nearest)
             messages.loc[index] = start + found
@@ -283,7 +283,7 @@ def covariates(spec: Spec, readings: pd.DataFrame) -> list[str]:
     return found
 
 
-def shown(column: Column) -> Column:
+def shortened(column: Column) -> Column:
     """What was given, cut to what a message can bear."""
     text = words(column)
     return text.where(text.str.len() <= _FOUND, text.str.slice(0, _FOUND - 1) + "…")

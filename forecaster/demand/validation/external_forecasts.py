@@ -16,14 +16,14 @@ from forecaster.core.knowledge import Finding
 from forecaster.core.panel import Panel
 from forecaster.demand import parsing, sources
 from forecaster.demand.history import aliases
-from forecaster.demand.validation.reference_tables import Tell
+from forecaster.demand.validation.reference_tables import RowFindings
 
 FOREVER = 100_000  # days since 1970 that no day reaches
 UNDATED = 0  # the day on which a forecast was made that does not say so: before all
 
 
 @dataclass(frozen=True, eq=False)
-class Said:
+class ExternalForecasts:
     """Forecasts by rising `key`: of a depot and day of a panel, in the order in which they were made."""
 
     key: NDArray[np.int64]
@@ -40,7 +40,9 @@ class Said:
         return np.where(same, self.orders[place], np.nan)
 
 
-def said(spec: Spec, panel: Panel, former: pd.DataFrame, findings: list[Finding]) -> Said | None:
+def external_forecasts(
+    spec: Spec, panel: Panel, former: pd.DataFrame, findings: list[Finding]
+) -> ExternalForecasts | None:
     """What the declared system said of the panel's days; None where none is declared. `former` are resolved aliases.
 
     Raises SourceError and its kin as `sources.read` does.
@@ -57,7 +59,7 @@ def said(spec: Spec, panel: Panel, former: pd.DataFrame, findings: list[Finding]
         parsing.numbers(given[columns.forecast], notation),
     )
     made = parsing.days(given[columns.made_on], spec.zone, notation) if columns.made_on else None
-    tell, whole = Tell(spec, findings), given[sources.FAULT] == ""
+    tell, whole = RowFindings(spec, findings), given[sources.FAULT] == ""
     tell("row_form", given[~whole], columns.depot_id, "as many fields as the header; the row is left out")
     good = whole
     for column, fits, form in (
@@ -78,7 +80,7 @@ def said(spec: Spec, panel: Panel, former: pd.DataFrame, findings: list[Finding]
     on = np.full(len(given), UNDATED) if made is None else parsing.day_numbers(made.to_numpy())
     key = _key(row.to_numpy()[kept], day[kept], on[kept], panel.history)
     order = np.argsort(key, kind="stable")  # of the same day, the later row counts
-    return Said(key[order], orders.to_numpy()[kept][order], panel.history)
+    return ExternalForecasts(key[order], orders.to_numpy()[kept][order], panel.history)
 
 
 def _key(depot: NDArray[np.int64], day: NDArray[np.int64], made: NDArray[np.int64], history: int) -> NDArray[np.int64]:

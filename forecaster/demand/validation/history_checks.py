@@ -19,7 +19,7 @@ from forecaster.demand.panel.calendar import holiday_names
 from forecaster.demand.readings import dates
 from forecaster.demand.validation import feed_gaps, outliers, quarantine
 from forecaster.demand.validation.batch import Batch, start
-from forecaster.demand.validation.known_days import NEVER, Known, Told
+from forecaster.demand.validation.known_days import NEVER, KnownDays, LastReadings
 
 CONTEXT = outliers.REACH + outliers.BACK  # days before a count that it may be judged by
 PLACES = 50  # depots and days that a finding names
@@ -29,7 +29,7 @@ _DAY = 86_400_000_000  # µs
 
 
 @dataclass(frozen=True)
-class Grid:
+class CountGrid:
     """Known and new counts of all depots on consecutive days."""
 
     depots: pd.Index[Any]
@@ -48,7 +48,7 @@ def reach(spec: Spec) -> int:
     return max(CONTEXT, spec.demand.rules.max_gap_days, spec.demand.rules.closed_after_days) + 1
 
 
-def stray(batch: Batch, known: Known, released: Collection[str], spec: Spec, now: datetime) -> Batch:
+def stray(batch: Batch, known: KnownDays, released: Collection[str], spec: Spec, now: datetime) -> Batch:
     """The batch with readings in quarantine whose day lies far before all but a few of the others: a slip in a year,
     which would make years of unknown days. `known` holds the days from the first one of the batch on.
     """
@@ -60,7 +60,7 @@ def stray(batch: Batch, known: Known, released: Collection[str], spec: Spec, now
         return batch
     batch = replace(batch, taken=batch.taken.reset_index(drop=True))
     rows = batch.taken[batch.taken["day"].to_numpy() <= distinct[gaps[-1]]]
-    rows = rows[_asked(rows, "stray_day", released, spec)]
+    rows = rows[_not_released(rows, "stray_day", released, spec)]
     wanted = data_rules.RULES["stray_day"].wanted.format(apart=APART)
     message = (
         start(rows) + f": found a day long before {np.datetime64(int(distinct[gaps[-1] + 1]), 'D')}, wanted {wanted}"
@@ -69,8 +69,8 @@ def stray(batch: Batch, known: Known, released: Collection[str], spec: Spec, now
 
 
 def unbelievable(
-    batch: Batch, grid: Grid, released: Collection[str], spec: Spec, now: datetime
-) -> tuple[Batch, Grid, list[Finding]]:
+    batch: Batch, grid: CountGrid, released: Collection[str], spec: Spec, now: datetime
+) -> tuple[Batch, CountGrid, list[Finding]]:
     """The batch, and the grid, with counts in quarantine that break a rule of `rules.OF_HISTORY`; where the pipeline
     file says `warn`, they are taken, and told of.
 
@@ -83,7 +83,7 @@ def unbelievable(
         order = np.argsort(grid.row[cells.depot, cells.day])
         depot, day, usual = cells.depot[order], cells.day[order], cells.usual[order]
         rows = batch.taken.loc[grid.row[depot, day]]
-        asked = _asked(rows, rule, released, spec)
+        asked = _not_released(rows, rule, released, spec)
         rows, message = rows[asked], _message(rows[asked], rule, usual[asked], spec)
         if data_rules.severity(rule, spec.demand.rules.severity) == "warn":
             found += _warning(rule, rows, message)
@@ -93,7 +93,7 @@ def unbelievable(
     return batch, grid, found
 
 
-def late(taken: pd.DataFrame, known: Told, spec: Spec) -> list[Finding]:
+def late(taken: pd.DataFrame, known: LastReadings, spec: Spec) -> list[Finding]:
     """A finding when counts came later after their day than the rules expect: by the instants that the source declares;
     without them, when the feed had told of a day so much later before, and of this depot. An archive is never late."""
     if spec.demand.columns.recorded_at is not None:
@@ -124,7 +124,7 @@ def _recorded_late(taken: pd.DataFrame, spec: Spec) -> tuple[pd.DataFrame, Any]:
     return rows, told
 
 
-def _after_others(taken: pd.DataFrame, known: Told, spec: Spec) -> tuple[pd.DataFrame, Any]:
+def _after_others(taken: pd.DataFrame, known: LastReadings, spec: Spec) -> tuple[pd.DataFrame, Any]:
     newest = int(known.counted.max(initial=NEVER))
     if newest == NEVER:
         return taken.iloc[:0], ""
@@ -133,7 +133,7 @@ def _after_others(taken: pd.DataFrame, known: Told, spec: Spec) -> tuple[pd.Data
     return taken[late], f": found a count that came after those of {np.datetime64(newest, 'D')}"
 
 
-def lacking(grid: Grid, countries: Collection[str], spec: Spec) -> list[Finding]:
+def lacking(grid: CountGrid, countries: Collection[str], spec: Spec) -> list[Finding]:
     """Findings about the feed: counts that stand still, and a newest day that came for few depots; on a public holiday
     of one of the countries that is no reason to stop."""
     limits, closed = spec.demand.rules, grid.closed if grid.closed.any() else None
@@ -154,10 +154,10 @@ def lacking(grid: Grid, countries: Collection[str], spec: Spec) -> list[Finding]
     return found
 
 
-def silent(taken: pd.DataFrame, known: Told, depots: pd.DataFrame | None, spec: Spec) -> list[Finding]:
+def silent(taken: pd.DataFrame, known: LastReadings, depots: pd.DataFrame | None, spec: Spec) -> list[Finding]:
     """A finding about depots in business that have had no reading for long. One that is silent for longer than
     `reach` counts as closed."""
-    heard = known.beside(Told.of(taken))
+    heard = known.beside(LastReadings.of(taken))
     last = pd.Series(heard.heard, heard.depots)[heard.heard > NEVER].sort_index()
     if last.empty:
         return []
@@ -177,7 +177,7 @@ def silent(taken: pd.DataFrame, known: Told, depots: pd.DataFrame | None, spec: 
     return [_of_feed("silent_depot", len(quiet), told, spec, tuple((name, day) for name in names))]
 
 
-def grid(batch: Batch, known: Known) -> Grid:
+def count_grid(batch: Batch, known: KnownDays) -> CountGrid:
     """Of each depot and day the version recorded last, known or new, from CONTEXT days before the first new one on."""
     new = batch.taken.assign(place=np.arange(len(batch.taken), dtype=np.int32))
     new = new if batch.single else reading_versions.latest(new)
@@ -197,17 +197,17 @@ def grid(batch: Batch, known: Known) -> Grid:
             row.ravel()[at] = part["place"].to_numpy()
     turned = np.ascontiguousarray(counts.T)
     fresh = np.ascontiguousarray((row >= 0).T) & ~np.isnan(turned)
-    return Grid(depots, first, turned, fresh, np.ascontiguousarray(closed.T), row.T)
+    return CountGrid(depots, first, turned, fresh, np.ascontiguousarray(closed.T), row.T)
 
 
-def _without(grid: Grid, depot: Ints, day: Ints) -> Grid:
+def _without(grid: CountGrid, depot: Ints, day: Ints) -> CountGrid:
     """The grid without some of its new counts."""
     counts, fresh = grid.counts.copy(), grid.fresh.copy()
     counts[depot, day], fresh[depot, day] = np.nan, False
     return replace(grid, counts=counts, fresh=fresh)
 
 
-def _asked(rows: pd.DataFrame, rule: str, released: Collection[str], spec: Spec) -> Bools:
+def _not_released(rows: pd.DataFrame, rule: str, released: Collection[str], spec: Spec) -> Bools:
     """Which rows a person did not let in."""
     if not released:
         return np.ones(len(rows), np.bool_)

@@ -19,7 +19,7 @@ NEVER = -1  # days since 1970
 
 
 @dataclass(frozen=True)
-class Told:
+class LastReadings:
     """What the known readings say of each depot, all versions alike; days since 1970, NEVER where there is none."""
 
     depots: pd.Index[Any]
@@ -27,7 +27,7 @@ class Told:
     heard: Ints  # (depots,) the last day of which a count is known, or that the depot was closed
 
     @classmethod
-    def of(cls, rows: pd.DataFrame) -> Told:
+    def of(cls, rows: pd.DataFrame) -> LastReadings:
         count = rows["demand"].notna().to_numpy()
         words = rows["depot_id"].astype("category").cat
         codes, day = words.codes.to_numpy(), rows["day"].to_numpy().astype(np.int32, copy=False)
@@ -37,7 +37,7 @@ class Told:
         np.maximum.at(heard, codes[closed], day[closed])
         return cls(words.categories, counted, np.maximum(counted, heard))
 
-    def beside(self, other: Told) -> Told:
+    def beside(self, other: LastReadings) -> LastReadings:
         """What both say."""
         if self.depots is other.depots:
             depots, places = self.depots, [np.arange(len(self.depots))] * 2
@@ -48,13 +48,13 @@ class Told:
         for place, each in zip(places, (self, other), strict=True):
             counted[place] = np.maximum(counted[place], each.counted)
             heard[place] = np.maximum(heard[place], each.heard)
-        return Told(depots, counted, heard)
+        return LastReadings(depots, counted, heard)
 
 
-NOTHING = Told(pd.Index([], dtype="str"), np.zeros(0, np.int32), np.zeros(0, np.int32))
+NOTHING = LastReadings(pd.Index([], dtype="str"), np.zeros(0, np.int32), np.zeros(0, np.int32))
 
 
-class Known:
+class KnownDays:
     """Known readings of consecutive days, all versions. `told` sums up those that were looked at."""
 
     def __init__(self, days: Ints, count: Ints, read: Callable[[int, int], pd.DataFrame]) -> None:
@@ -69,7 +69,7 @@ class Known:
         told = NOTHING
         for first, last in self._spans(self.days, self.count):
             rows = self._of(first, last)
-            told = told.beside(Told.of(rows))
+            told = told.beside(LastReadings.of(rows))
             yield first, last, rows
         self.told = told
 

@@ -12,7 +12,7 @@ from forecaster.core import timezones
 from forecaster.core.knowledge import Finding
 from forecaster.demand import parsing, sources
 from forecaster.demand.history.aliases import resolve
-from forecaster.demand.panel.event_scope import ADDRESS, Places, addresses, places
+from forecaster.demand.panel.event_scope import ADDRESS, EventScope, addresses, event_scope
 from forecaster.demand.panel.events import EVENT
 from forecaster.errors import SpecError
 
@@ -30,7 +30,7 @@ def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
         raise SpecError(f"depots.static: the depots table has a column '{taken[0]}' of its own; rename the source's")
     wanted = [name for name in (columns.depot_id, columns.opened, columns.closed, columns.timezone, *kept) if name]
     given = sources.read(source, spec, wanted)
-    tell, notation = Tell(spec, findings), parsing.Notation.of(source)
+    tell, notation = RowFindings(spec, findings), parsing.Notation.of(source)
     table = pd.DataFrame({"depot_id": parsing.words(given[columns.depot_id]), "row": given[sources.ROW]})
     for name, column in (("opened", columns.opened), ("closed", columns.closed)):
         table[name] = parsing.days(given[column], spec.zone, notation) if column else pd.NaT
@@ -73,7 +73,7 @@ def aliases(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
     assert spec.depots.aliases is not None
     source = spec.depots.aliases.source
     given = sources.read(source, spec, ALIAS)
-    tell = Tell(spec, findings)
+    tell = RowFindings(spec, findings)
     table = pd.DataFrame({name: parsing.words(given[name]) for name in ALIAS})
     unfit = (table == "").any(axis=1) | (given[sources.FAULT] != "") | (table["alias"] == table["depot_id"])
     tell("alias_form", given[unfit], "alias", "an old and a new depot id, not the same; the row is left out")
@@ -96,7 +96,7 @@ def events(
     assert spec.calendar.events is not None
     source, columns = spec.calendar.events.source, spec.calendar.events.columns
     given = sources.read(source, spec, columns.needed, [columns.until, *(getattr(columns, name) for name in ADDRESS)])
-    tell, notation = Tell(spec, findings), parsing.Notation.of(source)
+    tell, notation = RowFindings(spec, findings), parsing.Notation.of(source)
     table = pd.DataFrame({"date": parsing.days(given[columns.date], spec.zone, notation)})
     for name in EVENT[1:]:
         column = getattr(columns, name)
@@ -130,11 +130,16 @@ def _each_day(table: pd.DataFrame, days: pd.Series[int]) -> pd.DataFrame:
 
 
 def _strays(
-    table: pd.DataFrame, given: pd.DataFrame, known: pd.DataFrame, former: Collection[str], spec: Spec, tell: Tell
+    table: pd.DataFrame,
+    given: pd.DataFrame,
+    known: pd.DataFrame,
+    former: Collection[str],
+    spec: Spec,
+    tell: RowFindings,
 ) -> None:
     """Tell of events whose address no depot fits, by the first part of it that no depot fits alone."""
     assert spec.calendar.events is not None
-    columns, where, address = spec.calendar.events.columns, places(known, spec), addresses(table)
+    columns, where, address = spec.calendar.events.columns, event_scope(known, spec), addresses(table)
     address["depot_id"] = address["depot_id"].where(~address["depot_id"].isin(list(former)), "")
     group = address.groupby(list(ADDRESS), sort=False).ngroup()
     culprits = [_culprit(place, where) for place in address.drop_duplicates().itertuples(index=False, name=None)]
@@ -144,7 +149,7 @@ def _strays(
         tell("event_place", stray, getattr(columns, name), f"a {name} of the depots source; it concerns no depot")
 
 
-def _culprit(address: tuple[str, ...], where: Places) -> str:
+def _culprit(address: tuple[str, ...], where: EventScope) -> str:
     """The column of an address that no depot fits, "" when one fits it all."""
     if len(where.rows(address)):
         return ""
@@ -153,7 +158,7 @@ def _culprit(address: tuple[str, ...], where: Places) -> str:
     return next((name for name, one in given if not len(where.rows(one))), given[0][0])
 
 
-class Tell:
+class RowFindings:
     """Turns rows that break a rule into a finding that names the first of them."""
 
     def __init__(self, spec: Spec, findings: list[Finding]) -> None:

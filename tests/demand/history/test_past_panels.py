@@ -11,7 +11,7 @@ import pytest
 from forecaster.config import Spec, load
 from forecaster.core.panel import Panel
 from forecaster.demand.history.past_panels import Past
-from forecaster.demand.history.point_in_time import know
+from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.ingest import ingest
 from forecaster.demand.panel import build as panels
 from forecaster.errors import NoUsableData
@@ -46,7 +46,7 @@ def write(folder: Path, name: str, *lines: str) -> None:
 
 
 def tonight(spec: Spec, as_of: datetime = TONIGHT) -> tuple[Panel, Past]:
-    knowledge = know(spec, as_of=as_of)
+    knowledge = read_as_of(spec, as_of=as_of)
     built = panels.build(knowledge, spec)
     return built, Past(knowledge, built, spec)
 

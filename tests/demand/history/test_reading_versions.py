@@ -103,7 +103,7 @@ def test_repeats_are_those_of_a_slow_loop(rows: list[Row], declared: bool) -> No
 @given(rows=st.lists(ROW, max_size=8), known=st.lists(ROW, max_size=8), declared=st.booleans())
 def test_what_is_fresh_is_what_a_slow_loop_says(rows: list[Row], known: list[Row], declared: bool) -> None:
     batch = unrepeated(rows, declared=declared)
-    found = reading_versions.fresh(readings(*batch), readings(*known), declared=declared, now=NOW)
+    found = reading_versions.new_readings(readings(*batch), readings(*known), declared=declared, now=NOW)
     wanted = slow_fresh(batch, known, declared=declared)
     assert found.new.tolist() == [new for new, _ in wanted]
     assert found.recorded_at[found.new].tolist() == [at for new, at in wanted if new]
@@ -123,11 +123,11 @@ def test_words_are_compared_as_words_whatever_their_codes() -> None:
     batch, known = readings(("A", 1, 1, 1, 5, NAN), ("B", 1, 1, 1, 5, NAN)), readings(("A", 1, 1, 1, 5, NAN))
     batch["sky"] = pd.Categorical(["rain", "sun"])
     known["sky"] = pd.Categorical(["rain"], ["sun", "rain"])
-    assert reading_versions.fresh(batch, known, declared=False, now=NOW).new.tolist() == [False, True]
+    assert reading_versions.new_readings(batch, known, declared=False, now=NOW).new.tolist() == [False, True]
     known["sky"] = pd.Categorical(["sun"], ["sun", "rain"])
-    assert reading_versions.fresh(batch, known, declared=False, now=NOW).new.tolist() == [True, True]
+    assert reading_versions.new_readings(batch, known, declared=False, now=NOW).new.tolist() == [True, True]
     batch["sky"] = pd.Categorical([None, None], ["x"])
-    assert reading_versions.fresh(batch, known.drop(columns="sky"), declared=False, now=NOW).new.tolist() == [
+    assert reading_versions.new_readings(batch, known.drop(columns="sky"), declared=False, now=NOW).new.tolist() == [
         False,
         True,
     ]

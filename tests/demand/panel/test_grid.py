@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from forecaster.demand.panel.build import build
-from forecaster.demand.panel.grid import lay
+from forecaster.demand.panel.grid import lay_out
 from tests.demand.knowing import DEPOTS, NAN, days, knowledge, spec_of
 
 CELLS = st.tuples(st.sampled_from("ABCD"), st.integers(0, 9))
@@ -91,7 +91,7 @@ def test_cells_outside_the_grid_are_one_and_are_cut_off(tmp_path: Path) -> None:
     known = knowledge(
         [("A", "2024-03-03", 1.0), ("A", "2024-03-04", NAN), ("A", "2024-03-20", 7.0), ("B", "2024-03-20", 8.0)]
     )
-    grid, at = lay(known, spec_of(tmp_path))
+    grid, at = lay_out(known, spec_of(tmp_path))
     assert grid.shape == (1, 3)
     assert at.cell.tolist() == [0, 1, 3, 3]
     np.testing.assert_array_equal(at.spread(known.demand["demand"].to_numpy(), NAN), [[1, NAN, NAN]])

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from forecaster.config import Spec, load
-from forecaster.demand.history.point_in_time import know
-from forecaster.demand.ingest import Ingested, ingest
+from forecaster.demand.history.point_in_time import read_as_of
+from forecaster.demand.ingest import IngestResult, ingest
 from forecaster.lake import Lake
 from forecaster.operations.quarantine import Picked, held, release
 
@@ -26,12 +26,12 @@ def write(folder: Path, *lines: str, name: str = "demand") -> None:
     (folder / f"{name}.csv").write_text("\n".join(lines) + "\n", "utf-8")
 
 
-def numbers(done: Ingested) -> tuple[int, int, int, int]:
+def numbers(done: IngestResult) -> tuple[int, int, int, int]:
     return done.read, done.accepted, done.unchanged, done.quarantined
 
 
 def counts(spec: Spec, as_of: datetime) -> dict[tuple[str, str], float]:
-    rows = know(spec, as_of=as_of).demand
+    rows = read_as_of(spec, as_of=as_of).demand
     told = zip(rows["depot_id"], rows["date"], rows["demand"], strict=True)
     return {(depot, str(day.date())): count for depot, day, count in told}
 

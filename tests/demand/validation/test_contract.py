@@ -17,7 +17,7 @@ from forecaster.demand.readings import dates
 from forecaster.demand.validation import batch as batches
 from forecaster.demand.validation.contract import Contract
 from forecaster.demand.validation.history_checks import late
-from forecaster.demand.validation.known_days import NOTHING, Told
+from forecaster.demand.validation.known_days import NOTHING, LastReadings
 from forecaster.errors import SpecError
 
 NOW = datetime(2024, 3, 6, 8, 15, tzinfo=UTC)  # 03:15 in New York
@@ -266,7 +266,7 @@ def test_late_counts_are_a_finding(tmp_path: Path) -> None:
 
 
 def test_without_instants_a_count_is_late_when_the_feed_had_gone_on_before(tmp_path: Path) -> None:
-    known = Told.of(checked(tmp_path, "depot,day,orders\nD1,2024-02-28,1\nD2,2024-03-01,1\n").taken)
+    known = LastReadings.of(checked(tmp_path, "depot,day,orders\nD1,2024-02-28,1\nD2,2024-03-01,1\n").taken)
     content = "depot,day,orders\nD1,2024-02-26,1\nD1,2024-02-27,1\nD1,2024-03-02,1\nD9,2024-01-01,1\nD2,2024-02-01,\n"
     (finding,) = late(checked(tmp_path, content).taken, known, spec_of(tmp_path))
     assert (finding.count, finding.places) == (1, (("D1", "2024-02-26"),))

@@ -17,7 +17,7 @@ from forecaster.demand import readings
 from forecaster.demand.history import reading_versions
 from forecaster.demand.validation import batch as batches
 from forecaster.demand.validation import history_checks, known_days
-from forecaster.demand.validation.known_days import NEVER, Known, Told
+from forecaster.demand.validation.known_days import NEVER, KnownDays, LastReadings
 
 NAN = float("nan")
 NOW = datetime(2024, 3, 6, 8, 15, tzinfo=UTC)
@@ -46,9 +46,9 @@ def rows_of(*rows: Row) -> pd.DataFrame:
     )
 
 
-def known_of(rows: pd.DataFrame) -> Known:
+def known_of(rows: pd.DataFrame) -> KnownDays:
     days, count = np.unique(rows["day"], return_counts=True)
-    return Known(days, count, lambda first, last: rows[rows["day"].between(first, last)])
+    return KnownDays(days, count, lambda first, last: rows[rows["day"].between(first, last)])
 
 
 def spec_of(folder: Path, *, declared: bool) -> Spec:
@@ -77,7 +77,7 @@ def test_stretch_by_stretch_the_same_is_new_as_at_once(
     spec = specs[declared]
     settled = batches.settle(batches.Batch(rows_of(*given_rows), pd.DataFrame()), spec, NOW)
     instant = int(pd.Timestamp(NOW).as_unit("us").asm8.astype(np.int64))
-    at_once = reading_versions.fresh(settled.taken, rows_of(*before), declared=declared, now=instant)
+    at_once = reading_versions.new_readings(settled.taken, rows_of(*before), declared=declared, now=instant)
     with pytest.MonkeyPatch.context() as patch:
         in_stretches(patch, most)
         seen = known_of(rows_of(*before))
@@ -85,11 +85,11 @@ def test_stretch_by_stretch_the_same_is_new_as_at_once(
     assert found.taken["row"].tolist() == settled.taken["row"][at_once.new].tolist()
     assert found.taken["recorded_at"].tolist() == at_once.recorded_at[at_once.new].tolist()
     assert found.unchanged == np.count_nonzero(~at_once.new)
-    whole = Told.of(rows_of(*before))
+    whole = LastReadings.of(rows_of(*before))
     assert by_depot(seen.told) == by_depot(whole)
 
 
-def by_depot(told: Told) -> dict[str, tuple[int, int]]:
+def by_depot(told: LastReadings) -> dict[str, tuple[int, int]]:
     days = zip(told.counted.tolist(), told.heard.tolist(), strict=True)
     return dict(zip(told.depots, days, strict=True))
 
@@ -97,11 +97,11 @@ def by_depot(told: Told) -> dict[str, tuple[int, int]]:
 @settings(deadline=None, max_examples=100)
 @given(st.lists(ROW, min_size=1, max_size=8), st.lists(ROW, max_size=8), st.sampled_from([1, 3]))
 def test_the_grid_is_the_same_stretch_by_stretch(given_rows: list[Row], before: list[Row], most: int) -> None:
-    def grid() -> history_checks.Grid:
+    def grid() -> history_checks.CountGrid:
         seen = known_of(rows_of(*before))
         for _ in seen.stretches():
             pass
-        return history_checks.grid(batches.Batch(rows_of(*given_rows), pd.DataFrame()), seen)
+        return history_checks.count_grid(batches.Batch(rows_of(*given_rows), pd.DataFrame()), seen)
 
     at_once = grid()
     with pytest.MonkeyPatch.context() as patch:
@@ -120,7 +120,7 @@ def test_few_known_rows_are_read_once() -> None:
         asked.append((first, last))
         return rows
 
-    seen = Known(np.array([100, 101]), np.array([1, 1]), read)
+    seen = KnownDays(np.array([100, 101]), np.array([1, 1]), read)
     assert [(first, last) for first, last, _ in seen.stretches()] == [(100, 101)]
     assert [part["day"].tolist() for part in seen.between(101, 200)] == [[101]]
     assert asked == [(100, 101)]
@@ -136,7 +136,7 @@ def test_a_stretch_is_of_whole_days_and_of_so_many_rows_give_or_take_a_day(monke
 
 
 def test_a_depot_is_heard_of_by_its_counts_and_by_days_said_to_be_closed() -> None:
-    told = Told.of(
+    told = LastReadings.of(
         rows_of(("A", 100, 1.0, -1, 10), ("A", 103, NAN, 0, 10), ("A", 105, NAN, 1, 10), ("B", 7, NAN, 1, 1))
     )
     assert by_depot(told) == {"A": (100, 103), "B": (NEVER, NEVER)}
