@@ -78,7 +78,7 @@ def deploy(file: Path, spec: Spec, *, pool: str = POOL) -> list[Deployed]:
     Raises SpecError as `filled` does, ForecasterError with Prefect's words when it refuses.
     """
     content = filled(file, spec, pool)
-    environment.prepare(spec.state_folder)
+    environment.prepare(spec.paths.folder)
     with prefect_server.running(local_stack.address(spec)) as ready, tempfile.TemporaryDirectory() as folder:
         ready()
         made = Path(folder) / "prefect.yaml"

@@ -9,10 +9,12 @@ import os
 import warnings
 from pathlib import Path
 
+from forecaster.core.state_paths import StatePaths
+
 
 def prepare(state: Path) -> None:
     """Point the embedded server at the pipeline's own state folder, and keep everything on this machine."""
-    home = state / "prefect"
+    home = StatePaths(state).prefect
     home.mkdir(parents=True, exist_ok=True)
     settings = {
         "PREFECT_HOME": str(home),

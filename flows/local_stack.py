@@ -48,7 +48,7 @@ def parts(file: Path, spec: Spec, ports: Mapping[str, int], pool: str) -> list[P
         "--backend-store-uri",
         spec.registry_url,
         "--artifacts-destination",
-        str(spec.state_folder / "artifacts"),
+        str(spec.paths.up_artifacts),
     )
     return [
         Part(
@@ -70,14 +70,10 @@ def parts(file: Path, spec: Spec, ports: Mapping[str, int], pool: str) -> list[P
     ]
 
 
-def note(spec: Spec) -> Path:
-    return spec.state_folder / "up.json"
-
-
 def found(spec: Spec) -> Mapping[str, Any] | None:
     """What `up` wrote down, where its process still lives."""
     try:
-        told: Mapping[str, Any] = json.loads(note(spec).read_text("utf-8"))
+        told: Mapping[str, Any] = json.loads(spec.paths.local_stack.read_text("utf-8"))
     except (OSError, ValueError):
         return None
     return None if lease.is_gone(str(told["holder"])) else told
@@ -115,7 +111,7 @@ def up(
         raise Busy(f"{spec.name} is up already, at {told['health']['page']}; `forecaster status` tells of it")
     for name, port in ports.items():
         _free(name, port)
-    environment.prepare(spec.state_folder)
+    environment.prepare(spec.paths.folder)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -152,7 +148,7 @@ def _children(spec: Spec) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
     try:
         yield children
     finally:
-        note(spec).unlink(missing_ok=True)
+        spec.paths.local_stack.unlink(missing_ok=True)
         for child in reversed(children.values()):
             _stop(child)
 
@@ -198,10 +194,10 @@ def _free(name: str, port: int) -> None:
 
 
 def _write(spec: Spec, content: Mapping[str, Any]) -> None:
-    beside = note(spec).with_suffix(".new")
+    beside = spec.paths.local_stack.with_suffix(".new")
     beside.write_text(json.dumps(content, indent=1), "utf-8")
-    beside.rename(note(spec))
+    beside.rename(spec.paths.local_stack)
 
 
 def _log(spec: Spec, name: str) -> Path:
-    return spec.state_folder / "logs" / f"{name}.log"
+    return spec.paths.logs / f"{name}.log"

@@ -80,7 +80,7 @@ class Night:
         begun = datetime.now(UTC)
         instant = datetime.fromisoformat(as_of) if isinstance(as_of, str) else as_of or begun
         night = cls(Path(file), spec, instant, begun, Ledger.open(spec.ledger_url), kind)
-        night.profile = spec.state_folder / "profiles" / night.run_id if profile else None
+        night.profile = spec.paths.profiles / night.run_id if profile else None
         night.trains = night.trains if trains is None else trains
         found = run_start.begin(night._ledger, spec, run_id=night.run_id, kind=kind, as_of=instant, now=begun)
         local = instant.astimezone(spec.zone)
@@ -201,7 +201,7 @@ class Night:
     def champion(self) -> Path | None:
         """The reigning bundle's folder, None when no model ever reigned."""
         reigning = self._ledger.champion(self.spec.name)
-        return self.spec.state_folder / "bundles" / reigning.bundle_digest if reigning else None
+        return self.spec.paths.bundle(reigning.bundle_digest) if reigning else None
 
     def judged(self, verdict: Verdict) -> None:
         """Keep the verdict, and tell of it."""

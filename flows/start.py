@@ -84,7 +84,7 @@ def backfill(
     given = {"first": first.isoformat(), "last": last.isoformat(), "trains": trains, "again": again}
     if not plain:
         _need(("prefect",))
-        environment.prepare(spec.state_folder)
+        environment.prepare(spec.paths.folder)
         with prefect_server.running(local_stack.address(spec)) as ready:
             flow, seen = _flow("backfill")
             try:
@@ -100,7 +100,7 @@ def backfill(
 def told(spec: Spec, occasion: str, sentence: str) -> int:
     """Tell the blocks of `notify` what a command has done; how many were told. Raises SpecError as `send` does."""
     _need(("prefect",))
-    environment.prepare(spec.state_folder)
+    environment.prepare(spec.paths.folder)
     with prefect_server.running(local_stack.address(spec)) as ready:
         notify = importlib.import_module("flows.notify")
         ready()
@@ -116,7 +116,7 @@ def _run(
     threading.Thread(target=_import, args=(heavy,), daemon=True).start()
     if plain:
         return night.run(lambda: line(night, _steps()))
-    environment.prepare(spec.state_folder)
+    environment.prepare(spec.paths.folder)
     try:
         # The server takes some ten seconds: meanwhile import the flow, and what its stages will need.
         with prefect_server.running(local_stack.address(spec)) as ready:

@@ -74,7 +74,7 @@ def test_a_night_keeps_its_tables_there_and_its_state_here(bucket: str, tmp_path
     spec = load(file)
     lake = Lake(spec.lake_url)
     assert (len(lake.read("demand")), len(lake.read("forecasts"))) == (4 * 130, 4 * 7)
-    assert not (spec.state_folder / "lake").exists()
+    assert not (spec.paths.lake).exists()
     with Ledger.open_reader(spec.ledger_url) as ledger:
         head = ledger.current("tiny")
         [run] = ledger.runs()

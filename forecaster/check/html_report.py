@@ -29,7 +29,7 @@ def written(trial: Trial, file: Path | None, *, now: datetime) -> str:
 
     Raises SpecError when a file was named that cannot be written.
     """
-    place = file or trial.spec.state_folder / "check.html"
+    place = file or trial.spec.paths.check_report
     try:
         put(place, page(trial, now=now))
     except OSError as error:

@@ -38,6 +38,7 @@ from forecaster.config.operations import Notify, Retention, Schedule
 from forecaster.config.sources import AnySource, CsvSource, DeltaSource, ParquetSource, Source, SqlSource
 from forecaster.config.staffing import Crew, Overrides, Staffing, Vans
 from forecaster.core import timezones
+from forecaster.core.state_paths import StatePaths
 from forecaster.errors import SpecError
 
 __all__ = [
@@ -172,22 +173,23 @@ class Spec(Section):
         return self._folder
 
     @property
-    def state_folder(self) -> Path:
-        return self.path(self.state)
+    def paths(self) -> StatePaths:
+        """Where everything that the nights keep lies."""
+        return StatePaths(self.path(self.state))
 
     @property
     def lake_url(self) -> str:
         if self.lake is None:
-            return str(self.state_folder / "lake")
+            return str(self.paths.lake)
         return self.lake if "://" in self.lake else str(self.path(self.lake))
 
     @property
     def ledger_url(self) -> str:
-        return self._sqlite(self.ledger, "ledger.db")
+        return self._sqlite(self.ledger, self.paths.ledger)
 
     @property
     def registry_url(self) -> str:
-        return self._sqlite(self.registry, "mlflow.db")
+        return self._sqlite(self.registry, self.paths.mlflow)
 
     def path(self, text: str) -> Path:
         """A path of the file, with `${NAME}` filled in, relative to the pipeline file.
@@ -200,9 +202,9 @@ class Spec(Section):
         """A path of the file as `path` makes it, or a URL with `${NAME}` filled in. Raises SpecError as `path` does."""
         return fill(text) if "://" in text else str(self.path(text))
 
-    def _sqlite(self, url: str | None, name: str) -> str:
+    def _sqlite(self, url: str | None, default: Path) -> str:
         if url is None:
-            return f"sqlite:///{self.state_folder / name}"
+            return f"sqlite:///{default}"
         prefix = "sqlite:///"
         if url.startswith(prefix) and not url.startswith(prefix + "/"):
             return prefix + str(self.path(url.removeprefix(prefix)))

@@ -20,15 +20,16 @@ import fsspec
 import sqlalchemy as sa
 
 from forecaster.config import Spec
+from forecaster.core.state_paths import StatePaths
 from forecaster.errors import BackupError, LakeError
 from forecaster.lake import TABLES, Lake
 from forecaster.ledger import connect, tables
 from forecaster.serving import encryption
-from forecaster.serving.keys import FOLDER, PRIVATE, PUBLIC
+from forecaster.serving.keys import PRIVATE, PUBLIC
 
 MANIFEST, LEDGER, LAKE, STATE = "backup.json", "ledger.db", "lake", "state"
+KEYS = StatePaths(Path(STATE)).keys.name
 SECRETS = (PRIVATE, encryption.FILE)  # in the folder of keys
-KEPT = ("bundles", "specs", "registry_waiting")  # folders of `state`
 LOG = "_delta_log"
 HINT = "_last_checkpoint"  # of a log: Delta does without, and it may name a checkpoint younger than what was copied
 _PIECE = 1 << 20
@@ -46,7 +47,7 @@ class Manifest:
     files: dict[str, str]  # path in the backup → sha256
 
     def sentence(self) -> str:
-        secret = [name for name in SECRETS if f"{STATE}/{FOLDER}/{name}" in self.files]
+        secret = [name for name in SECRETS if f"{STATE}/{KEYS}/{name}" in self.files]
         keys = f"with {' and '.join(secret)}" if secret else "without secret keys"
         return f"{self.pipeline} as of {self.at}: {self.runs:,} runs, {len(self.files):,} files, {keys}"
 
@@ -65,7 +66,7 @@ def backup(spec: Spec, to: Path, *, secret_keys: bool = False) -> Manifest:
         versions = Lake(spec.lake_url).versions()
         digests = {LEDGER: digest_of(to / LEDGER)}
         digests |= {name: _copied(fs, path, to / name) for fs, path, name in _everything(spec, secret_keys=secret_keys)}
-        known = f"{STATE}/{FOLDER}/{PRIVATE}" in digests
+        known = f"{STATE}/{KEYS}/{PRIVATE}" in digests
         made = Manifest(spec.name, f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", versions, runs, known, digests)
         (to / MANIFEST).write_text(json.dumps(asdict(made), indent=1, sort_keys=True), "utf-8")
         return made
@@ -116,13 +117,18 @@ def _everything(spec: Spec, *, secret_keys: bool) -> Iterator[tuple[Any, str, st
         log = [path for path in sorted(store.find(f"{root}/{table}/{LOG}")) if not path.endswith(HINT)]
         data = [path for path in sorted(store.find(f"{root}/{table}")) if f"/{LOG}/" not in path]
         yield from ((store, path, f"{LAKE}/{path.removeprefix(root).lstrip('/')}") for path in (*log, *data))
-    disk, state = fsspec.filesystem("file"), spec.state_folder
-    found = [file for kind in KEPT for file in sorted((state / kind).rglob("*")) if file.is_file()]
-    found += sorted((state / FOLDER).glob(f"*{PUBLIC}"))
-    found += [file for name in SECRETS if secret_keys and (file := state / FOLDER / name).exists()]
+    disk, paths = fsspec.filesystem("file"), spec.paths
+    found = [file for folder in saved_folders(paths) for file in sorted(folder.rglob("*")) if file.is_file()]
+    found += sorted(paths.keys.glob(f"*{PUBLIC}"))
+    found += [file for name in SECRETS if secret_keys and (file := paths.keys / name).exists()]
     for file in found:
-        if not any(part.startswith(".") or part.endswith(".new") for part in file.relative_to(state).parts):
-            yield disk, str(file), f"{STATE}/{file.relative_to(state).as_posix()}"
+        if not any(part.startswith(".") or part.endswith(".new") for part in file.relative_to(paths.folder).parts):
+            yield disk, str(file), f"{STATE}/{file.relative_to(paths.folder).as_posix()}"
+
+
+def saved_folders(paths: StatePaths) -> tuple[Path, ...]:
+    """The folders of `state` that are saved whole."""
+    return paths.bundles, paths.specs, paths.registry_outbox
 
 
 def store_of(url: str) -> tuple[Any, str]:

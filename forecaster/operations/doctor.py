@@ -72,7 +72,7 @@ def examine(spec: Spec | None, *, now: datetime, port: int = 8000) -> Iterator[S
     yield from _packages()
     yield from _devices()
     yield _machine()
-    yield _disk(spec.state_folder if spec else Path.cwd())
+    yield _disk(spec.paths.folder if spec else Path.cwd())
     yield _port(port)
     if spec is not None:
         yield Sign(
@@ -266,7 +266,7 @@ def _champion(spec: Spec, ledger: Ledger) -> Sign:
         return Sign("warn", "champion", "none yet: seasonal naive forecasts until the gate admits a model")
     text = f"{reigning.bundle_digest}, since {_when(reigning.at, spec)}: {reigning.reason}"
     try:
-        bundle.of(spec.state_folder / "bundles" / reigning.bundle_digest, spec.state_folder)
+        bundle.of(spec.paths.bundle(reigning.bundle_digest), spec.paths.folder)
     except BundleError as error:
         return Sign(
             "warn", "champion", f"{text}; seasonal naive forecasts instead, as its bundle is of no use: {error}"

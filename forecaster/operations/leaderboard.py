@@ -22,7 +22,7 @@ from forecaster.model.fitting.train import VALIDATION
 from forecaster.staffing import cost_backtest
 from forecaster.staffing.cost_backtest import Bills
 from forecaster.training import backtest as judging
-from forecaster.training import export, fit_candidate, train
+from forecaster.training import fit_candidate, train
 
 RETRAINED = "retrained"
 COLUMNS = {"mape": "MAPE", "wape": "WAPE", "mase": "MASE", "bias": "bias", "wql": "WQL", "coverage": "80 % covers"}
@@ -80,7 +80,7 @@ def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = F
             models[RETRAINED] = _retrained(first, panel, spec, seen, progress)
     with progress.stage("backtest"), Ledger.open(spec.ledger_url) as ledger:
         reigning = ledger.champion(spec.name)
-        folder = export.bundle_folder(spec) / reigning.bundle_digest if reigning else None
+        folder = spec.paths.bundle(reigning.bundle_digest) if reigning else None
         scores, troubles = judging.backtest(
             models, folder, panel, knowledge, spec, seen=seen, on_model=lambda name: progress.advance(0, name)
         )
@@ -126,7 +126,7 @@ def _checkpoints(panel: Panel, spec: Spec, seen: Past, cutoff: date | None) -> P
     """The night's own where its training is this one, so that nothing is trained twice; else a folder that the next
     night does not look into."""
     same = cutoff is None and train.remembered(panel, spec, seen)
-    return fit_candidate.checkpoint_folder(spec) if same else spec.state_folder / "backtest" / "checkpoints"
+    return spec.paths.checkpoints if same else spec.paths.backtest_checkpoints
 
 
 def _retrained(first: Predictor, panel: Panel, spec: Spec, seen: Past, progress: Progress) -> Predictor:

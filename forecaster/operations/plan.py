@@ -38,7 +38,7 @@ class Before:
 
 def remember(spec: Spec) -> None:
     """Keep what a pipeline file says, under its digest: a later plan compares with it."""
-    here = spec.state_folder / "specs" / f"{spec.digest}.json"
+    here = spec.paths.specs / f"{spec.digest}.json"
     if not here.exists():
         here.parent.mkdir(parents=True, exist_ok=True)
         beside = here.with_suffix(".new")
@@ -55,14 +55,14 @@ def plan(spec: Spec, file: Path, now: datetime) -> Iterator[str]:
     yield from _data(spec, before, now)
     yield from _stages(before)
     yield f"`forecaster apply {file}` deploys exactly this"
-    _file(spec).parent.mkdir(parents=True, exist_ok=True)
-    _file(spec).write_text(json.dumps({"spec_digest": spec.digest, "at": now.isoformat()}), "utf-8")
+    spec.paths.plan.parent.mkdir(parents=True, exist_ok=True)
+    spec.paths.plan.write_text(json.dumps({"spec_digest": spec.digest, "at": now.isoformat()}), "utf-8")
 
 
 def planned(spec: Spec, file: Path) -> None:
     """Raise SpecError unless the last plan was of this very pipeline file."""
     try:
-        found = json.loads(_file(spec).read_text("utf-8"))["spec_digest"]
+        found = json.loads(spec.paths.plan.read_text("utf-8"))["spec_digest"]
     except (OSError, ValueError, KeyError):
         raise SpecError(f"{file}: found no plan; wanted one: `forecaster plan {file}`, then look at it") from None
     if found != spec.digest:
@@ -93,7 +93,7 @@ def _before(spec: Spec, now: datetime) -> Before:
     said = None
     if head is not None and (run := runs.get(head.run_id)):
         with suppress(OSError, ValueError):
-            kept = spec.state_folder / "specs" / f"{run.spec_digest}.json"
+            kept = spec.paths.specs / f"{run.spec_digest}.json"
             said = (
                 spec.model_dump(mode="json") if run.spec_digest == spec.digest else json.loads(kept.read_text("utf-8"))
             )
@@ -187,7 +187,3 @@ def _some(words: Iterable[str]) -> str:
     known = list(words)
     more = f" and {len(known) - NAMED} more" if len(known) > NAMED else ""
     return ", ".join(known[:NAMED]) + more
-
-
-def _file(spec: Spec) -> Path:
-    return spec.state_folder / "plan.json"

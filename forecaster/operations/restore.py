@@ -18,9 +18,9 @@ from forecaster.config import Spec
 from forecaster.errors import BackupError, Busy
 from forecaster.ledger import connect, lease, tables
 from forecaster.operations import backup
-from forecaster.operations.backup import KEPT, LAKE, LEDGER, STATE, Manifest
+from forecaster.operations.backup import KEYS, LAKE, LEDGER, STATE, Manifest
 from forecaster.serving import keys
-from forecaster.serving.keys import FOLDER, PUBLIC
+from forecaster.serving.keys import PUBLIC
 
 LEAP = 10_000
 """Numbers of publications that are left out: those given since the backup may still be in some browser's cache."""
@@ -73,16 +73,16 @@ def _there(write: sa.Connection, spec: Spec) -> Iterator[str]:
     store, root = backup.store_of(spec.lake_url)
     if store.exists(root) and store.find(root):
         yield f"a lake at {spec.lake_url}"
-    if any((spec.state_folder / "bundles").glob("*")):
-        yield f"bundles in {spec.state_folder}"
+    if any((spec.paths.bundles).glob("*")):
+        yield f"bundles in {spec.paths.folder}"
 
 
 def _files(spec: Spec, folder: Path, found: Manifest) -> None:
     store, root = backup.store_of(spec.lake_url)
     if store.exists(root):
         store.rm(root, recursive=True)
-    for kind in KEPT:
-        shutil.rmtree(spec.state_folder / kind, ignore_errors=True)
+    for saved in backup.saved_folders(spec.paths):
+        shutil.rmtree(saved, ignore_errors=True)
     for name in found.files:
         top, _, rest = name.partition("/")
         if top == LAKE:
@@ -90,11 +90,11 @@ def _files(spec: Spec, folder: Path, found: Manifest) -> None:
             with (folder / name).open("rb") as given, store.open(f"{root}/{rest}", "wb") as into:
                 backup.poured(given, into)
         elif top == STATE:
-            _place(folder / name, spec.state_folder / rest)
+            _place(folder / name, spec.paths.folder / rest)
 
 
 def _place(file: Path, to: Path) -> None:
-    if to.parent.name != FOLDER:
+    if to.parent.name != KEYS:
         to.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, to)
         return

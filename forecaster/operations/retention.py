@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from forecaster.config import Spec
+from forecaster.core.state_paths import StatePaths
 from forecaster.lake import TABLES, Lake
 from forecaster.ledger.store import Ledger
 from forecaster.serving.bundle import MANIFEST
@@ -44,7 +45,7 @@ def tidy(spec: Spec, *, now: datetime, keep: str) -> Tidied:
 
     Raises LakeError or LedgerError where they cannot be read, or the ledger cannot be written.
     """
-    state, kept = spec.state_folder, spec.retention
+    paths, kept = spec.paths, spec.retention
     with Ledger.open(spec.ledger_url) as ledger:
         reigned = {each.bundle_digest for each in ledger.promotions(spec.name)}
         head = ledger.current(spec.name)
@@ -54,14 +55,14 @@ def tidy(spec: Spec, *, now: datetime, keep: str) -> Tidied:
     before = lake.files()
     for table in TABLES:
         lake.tidy(table, hours=24 * kept.lake)
-    bundles = (each for each in (state / "bundles").glob("*") if each.name not in in_use and _is_of(spec, each))
-    caches = [each for kind in ("jax_cache", "profiles", "graphs") for each in (state / kind).glob("*")]
-    checkpoints = [each for of in (state, state / "backtest") for each in (of / "checkpoints").glob("*")]
+    bundles = (each for each in paths.bundles.glob("*") if each.name not in in_use and _is_of(spec, each))
+    caches = [each for folder in (paths.jax_cache, paths.profiles, paths.graphs) for each in folder.glob("*")]
+    checkpoints = [*paths.checkpoints.glob("*"), *paths.backtest_checkpoints.glob("*")]
     return Tidied(
         bundles=_remove(bundles, now - timedelta(days=kept.bundles)),
         checkpoints=_remove(checkpoints, now - timedelta(days=kept.checkpoints)),
         caches=_remove(caches, now - timedelta(days=kept.caches)),
-        leftovers=_remove(_leftovers(state), now - LEFTOVER),
+        leftovers=_remove(_leftovers(paths), now - LEFTOVER),
         runs=runs,
         files=(before, lake.files()),
     )
@@ -69,7 +70,7 @@ def tidy(spec: Spec, *, now: datetime, keep: str) -> Tidied:
 
 def sweep(spec: Spec) -> None:
     """Remove what a killed run has left half written; its lease must be this process's by now."""
-    _remove(_leftovers(spec.state_folder), None)
+    _remove(_leftovers(spec.paths), None)
 
 
 def _is_of(spec: Spec, bundle: Path) -> bool:
@@ -80,9 +81,9 @@ def _is_of(spec: Spec, bundle: Path) -> bool:
         return False
 
 
-def _leftovers(state: Path) -> Iterator[Path]:
-    for folder in ("registry_waiting", "bundles"):
-        yield from (each for each in (state / folder).glob("*") if _unfinished(each))
+def _leftovers(paths: StatePaths) -> Iterator[Path]:
+    for folder in (paths.registry_outbox, paths.bundles):
+        yield from (each for each in folder.glob("*") if _unfinished(each))
 
 
 def _unfinished(path: Path) -> bool:

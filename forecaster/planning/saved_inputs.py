@@ -27,7 +27,6 @@ from forecaster.core.arrays import Bools
 from forecaster.core.panel import Encoding, Panel
 from forecaster.errors import DeskError
 
-FOLDER = "desks"
 LOOKBACK = 406  # days kept where no bundle says how far it looks back
 LARGEST = 1 << 29  # bytes of arrays
 _ARRAYS = ("demand", "open", "covariates", "calendar", "calendar_group", "statics", "days")

@@ -98,6 +98,6 @@ def _refuse(ledger: Ledger, head: Head, wish: Wish) -> None:
 
 def _shown(spec: Spec, ledger: Ledger) -> Revised:
     """The shown publication, brought into line."""
-    from forecaster.planning import refresh, saved_inputs  # which count with NumPy, as those who only read need not
+    from forecaster.planning import refresh  # which count with NumPy, as those who only read need not
 
-    return refresh.refresh(ledger, spec.name, spec.state_folder / saved_inputs.FOLDER)
+    return refresh.refresh(ledger, spec.name, spec.paths.saved_inputs)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from forecaster.core.forecast import Forecast
+from forecaster.core.state_paths import StatePaths
 from forecaster.errors import BundleError, OverrideError
 from forecaster.ledger.publication import Publication
 from forecaster.planning import apply, refresh
@@ -50,7 +51,7 @@ class Questions:
 
         Raises DeskError where the night's inputs are not at hand.
         """
-        desk = desks.read(state / desks.FOLDER, shown.desk)
+        desk = desks.read(StatePaths(state).saved_inputs, shown.desk)
         if desk.bundle is None:
             return cls(shown, desk, None, "no model forecasts at present, the seasonal naive does")
         # With onnxruntime, which a page that nobody asks can do without.
@@ -58,7 +59,7 @@ class Questions:
         from forecaster.serving.predict import Predictor
 
         try:
-            predictor = Predictor(bundles.of(state / "bundles" / desk.bundle, state), threads=1)  # of one depot
+            predictor = Predictor(bundles.of(StatePaths(state).bundle(desk.bundle), state), threads=1)  # of one depot
         except BundleError as error:
             return cls(shown, desk, None, str(error))
         return cls(shown, desk, predictor, None)

@@ -79,11 +79,11 @@ def changes(
 
 
 def _earlier(spec: Spec, shown: Publication) -> Earlier:
-    desk = desks.read(spec.state_folder / desks.FOLDER, shown.desk)
+    desk = desks.read(spec.paths.saved_inputs, shown.desk)
     bundle = predictor = None
     if shown.bundle_digest is not None:
-        folder = spec.state_folder / "bundles" / shown.bundle_digest
-        bundle = bundles.of(folder, spec.state_folder)
+        folder = spec.paths.bundle(shown.bundle_digest)
+        bundle = bundles.of(folder, spec.paths.folder)
         predictor = Predictor(bundle)
     return Earlier(shown, shown.as_of.astimezone(spec.zone).date(), desk, bundle, predictor)
 
@@ -121,7 +121,7 @@ def _weights(earlier: Earlier, spec: Spec, made: Made) -> Doubles:
     if earlier.bundle is None or made.digest is None:
         return tonight.astype(float)
     assert made.choice.bundle is not None  # since it has a digest
-    bundle = bundles.of(made.choice.bundle, spec.state_folder)
+    bundle = bundles.of(made.choice.bundle, spec.paths.folder)
     found = recalibrate.medians(tonight, made.panel, bundle, earlier.bundle)
     strange = np.array([depot in made.strangers for depot in made.panel.depot_ids], bool)
     return np.where(strange[:, None], tonight.astype(float), found)

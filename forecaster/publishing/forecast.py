@@ -58,7 +58,7 @@ def choose(spec: Spec, ledger: Ledger, *, promoted_by: str | None = None) -> Cho
         f"{spec.name} v{reigning.model_version}" if reigning.model_version else f"{spec.name} {reigning.bundle_digest}"
     )
     tier: Tier = "fresh" if promoted_by is not None and reigning.run_id == promoted_by else "champion"
-    return Choice(spec.state_folder / "bundles" / reigning.bundle_digest, label, tier)
+    return Choice(spec.paths.bundle(reigning.bundle_digest), label, tier)
 
 
 def of_the_time(spec: Spec, at: datetime, bundle: Path | None) -> Choice:
@@ -70,7 +70,7 @@ def of_the_time(spec: Spec, at: datetime, bundle: Path | None) -> Choice:
     if reigned is None:
         return Choice(None, NAIVE, "fallback")
     digest = reigned.bundle_digest
-    return Choice(spec.state_folder / "bundles" / digest, f"{spec.name} {digest}", "champion")
+    return Choice(spec.paths.bundle(digest), f"{spec.name} {digest}", "champion")
 
 
 def forecast(spec: Spec, choice: Choice, knowledge: Knowledge) -> Made:
@@ -82,7 +82,7 @@ def forecast(spec: Spec, choice: Choice, knowledge: Knowledge) -> Made:
     try:
         if choice.bundle is None:
             raise BundleError("no model was ever admitted")
-        predictor = Predictor(bundles.of(choice.bundle, spec.state_folder))
+        predictor = Predictor(bundles.of(choice.bundle, spec.paths.folder))
         panel = panels.build(knowledge, spec, predictor.bundle.encoding)
         new = caveats.newcomers(panel, predictor.bundle)
         said, digest, told = predictor(panel), predictor.bundle.name, new.sentences()

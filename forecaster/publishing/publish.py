@@ -129,7 +129,7 @@ def _kept(made: Made, spec: Spec, troubles: Troubles) -> tuple[str | None, str |
         return None, f"{too_large}."
     name = None
     with troubles.instead_of(DeskError):
-        name = saved_inputs.write(spec.state_folder / saved_inputs.FOLDER, inputs)
+        name = saved_inputs.write(spec.paths.saved_inputs, inputs)
     return name, None
 
 
@@ -145,7 +145,7 @@ def _changes(
 
 def _settle(spec: Spec, panel: Panel, run_id: str, troubles: Troubles) -> None:
     """What follows a publication: the overrides saved while it was made, files that nothing names, looking back."""
-    folder = spec.state_folder / saved_inputs.FOLDER
+    folder = spec.paths.saved_inputs
     with Ledger.open(spec.ledger_url) as ledger:
         with troubles.instead_of(ForecasterError, "overrides saved meanwhile are not shown"):
             refresh.refresh(ledger, spec.name, folder)

@@ -68,7 +68,7 @@ def replay(spec: Spec, run_id: str) -> Replayed:
     except LakeError as error:
         knowledge = read_as_of(spec, as_of=run.as_of)
         remarks.append(f"read from the newest version of the lake, as of then: {error}")
-    bundle = spec.state_folder / "bundles" / run.bundle_digest if run.bundle_digest else None
+    bundle = spec.paths.bundle(run.bundle_digest) if run.bundle_digest else None
     tier = run.tier or "champion"
     made = forecast(spec, Choice(bundle, run.bundle_digest or NAIVE, tier if bundle else "fallback"), knowledge)
     if bundle is not None and made.digest is None:

@@ -26,7 +26,7 @@ def promote(spec: Spec, digest: str, *, by: str, reason: str, now: datetime) -> 
 
     Raises SpecError where no bundle, or more than one, is meant, and BundleError where it is not what it was.
     """
-    kept = sorted(each.name for each in (spec.state_folder / "bundles").glob("*") if each.is_dir())
+    kept = sorted(each.name for each in (spec.paths.bundles).glob("*") if each.is_dir())
     meant = [name for name in kept if digest and name.startswith(digest)]
     if len(meant) != 1:
         found = f"{len(meant)} bundles" if meant else "no bundle"
@@ -63,7 +63,7 @@ def _crown(
     spec: Spec, ledger: Ledger, digest: str, run_id: str, version: str | None, *, by: str, reason: str, now: datetime
 ) -> Change:
     try:
-        bundles.of(spec.state_folder / "bundles" / digest, spec.state_folder)
+        bundles.of(spec.paths.bundle(digest), spec.paths.folder)
     except BundleError as error:
         raise BundleError(f"not promoted: {error}") from error
     done = ledger.promote(

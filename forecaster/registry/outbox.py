@@ -22,7 +22,7 @@ _PICTURES = "pictures"
 
 def write_down(record: Record, pictures: Mapping[str, bytes], spec: Spec) -> None:
     """Keep a record until the registry has it; `pictures` are files by name."""
-    here = _waiting(spec) / record.run_id
+    here = spec.paths.registry_outbox / record.run_id
     beside = here.with_name(f"{here.name}.new")
     shutil.rmtree(beside, ignore_errors=True)
     (beside / _PICTURES).mkdir(parents=True)
@@ -43,11 +43,11 @@ def tell(spec: Spec) -> dict[str, str]:
     versions: dict[str, str] = {}
     if not (runs := waiting(spec)):
         return versions
-    registry = Registry(spec.registry_url, spec.name, spec.state_folder / "mlflow_artifacts")
+    registry = Registry(spec.registry_url, spec.name, spec.paths.mlflow_artifacts)
     for file in runs:
         told = json.loads(file.read_text("utf-8"))
         record = Record(**{**told, "epochs": tuple(told["epochs"])})
-        bundle = spec.state_folder / "bundles" / record.bundle if record.bundle else None
+        bundle = spec.paths.bundle(record.bundle) if record.bundle else None
         version = registry.log(record, file.parent / _PICTURES, bundle if bundle and bundle.is_dir() else None)
         if version is not None:
             versions[record.run_id] = version
@@ -58,7 +58,7 @@ def tell(spec: Spec) -> dict[str, str]:
 
 def waiting(spec: Spec) -> list[Path]:
     """The records that the registry has yet to be told of, the oldest first."""
-    whole = (file for file in _waiting(spec).glob(f"*/{_TOLD}") if not file.parent.name.endswith(".new"))
+    whole = (file for file in spec.paths.registry_outbox.glob(f"*/{_TOLD}") if not file.parent.name.endswith(".new"))
     return sorted(whole, key=lambda file: file.stat().st_mtime_ns)
 
 
@@ -74,7 +74,7 @@ def align(spec: Spec, ledger: Ledger) -> str | None:
     try:
         from forecaster.registry.mlflow_registry import Registry
 
-        registry = Registry(spec.registry_url, spec.name, spec.state_folder / "mlflow_artifacts")
+        registry = Registry(spec.registry_url, spec.name, spec.paths.mlflow_artifacts)
         version = registry.version_of(promotions[-1].bundle_digest)
         if version is None:
             return f"it has no model of bundle {promotions[-1].bundle_digest} yet"
@@ -83,7 +83,3 @@ def align(spec: Spec, ledger: Ledger) -> str | None:
         told = str(error).partition("\n")[0]  # a database's error goes on with its statement
         return f"{type(error).__name__}: {told[:500]}"
     return None
-
-
-def _waiting(spec: Spec) -> Path:
-    return spec.state_folder / "registry_waiting"

@@ -25,6 +25,7 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from forecaster.core.state_paths import StatePaths
 from forecaster.errors import BundleError
 from forecaster.serving import keys
 
@@ -71,7 +72,7 @@ def locked(content: bytes) -> bool:
 def to_write(state: Path) -> Cipher:
     """The key that encrypts bundles, made where there is none. Raises BundleError as `to_read` does."""
     if not os.environ.get(VARIABLE):
-        file = state / keys.FOLDER / FILE
+        file = StatePaths(state).keys / FILE
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not file.exists():
             keys.place(file, base64.b64encode(secrets.token_bytes(BYTES)) + b"\n")
@@ -83,7 +84,7 @@ def to_read(state: Path) -> Cipher:
     declared = os.environ.get(VARIABLE)
     if declared and (key := _key(declared.encode())) is not None:
         return Cipher(key)
-    file = Path(declared) if declared else state / keys.FOLDER / FILE
+    file = Path(declared) if declared else StatePaths(state).keys / FILE
     try:
         mode, content = stat.S_IMODE(file.stat().st_mode), file.read_bytes()
     except (OSError, ValueError) as error:

@@ -20,10 +20,11 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from forecaster.core.state_paths import StatePaths
 from forecaster.errors import BundleError
 
 SIGNING, TRUSTED = "FORECASTER_SIGNING_KEY", "FORECASTER_TRUSTED_KEYS"
-FOLDER, PRIVATE, PUBLIC = "keys", "signing.pem", ".pub.pem"
+PRIVATE, PUBLIC = "signing.pem", ".pub.pem"
 KEY, SEAL = 32, 96  # bytes of a public key, and of a seal
 
 Trusted = Sequence[Ed25519PublicKey]
@@ -47,7 +48,7 @@ def signer(state: Path) -> Signer:
     """The key that signs bundles. Raises BundleError for one that is no Ed25519 key, or that others may read."""
     if declared := os.environ.get(SIGNING):
         return Signer(_private(declared.encode(), SIGNING) if _is_pem(declared) else _kept(Path(declared)))
-    file = state / FOLDER / PRIVATE
+    file = StatePaths(state).keys / PRIVATE
     if not file.exists():
         _make(file)
     return Signer(_kept(file))
@@ -62,13 +63,13 @@ def trusted(state: Path) -> tuple[Ed25519PublicKey, ...]:
         files = [] if _is_pem(declared) else [f for part in declared.split(os.pathsep) for f in _files(Path(part))]
         found = [_public(declared.encode(), TRUSTED)] if _is_pem(declared) else [_read_public(file) for file in files]
     else:
-        found = [_read_public(file) for file in _files(state / FOLDER)]
+        found = [_read_public(file) for file in _files(StatePaths(state).keys)]
         if SIGNING in os.environ:
             found.append(signer(state).public)
     if not found:
         raise BundleError(
-            f"no key to verify bundles with: found none in {state / FOLDER}, wanted the *{PUBLIC} of the machine that "
-            f"trains there, or its path in {TRUSTED}"
+            f"no key to verify bundles with: found none in {StatePaths(state).keys}, "
+            f"wanted the *{PUBLIC} of the machine that trains there, or its path in {TRUSTED}"
         )
     return tuple(found)
 

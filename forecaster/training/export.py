@@ -48,12 +48,8 @@ def to_bundle(
             if name != CHAMPION
         },
     }
-    cipher = encryption.to_write(spec.state_folder) if spec.encrypt_bundles else None
-    folder = bundles.write(bundle_folder(spec), graph, weights, about, keys.signer(spec.state_folder), cipher)
-    bundles.of(bundle_archive.pack(folder), spec.state_folder)
-    bundles.of(folder, spec.state_folder)
+    cipher = encryption.to_write(spec.paths.folder) if spec.encrypt_bundles else None
+    folder = bundles.write(spec.paths.bundles, graph, weights, about, keys.signer(spec.paths.folder), cipher)
+    bundles.of(bundle_archive.pack(folder), spec.paths.folder)
+    bundles.of(folder, spec.paths.folder)
     return Exported(folder, agreement)
-
-
-def bundle_folder(spec: Spec) -> Path:
-    return spec.state_folder / "bundles"

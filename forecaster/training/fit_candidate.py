@@ -98,7 +98,7 @@ def _together(
 ) -> Candidate:
     """Train as host `number`, with the others where there are any; each ends with the same candidate."""
     declared = spec.training.hosts
-    jax_setup.configure(spec.state_folder / "jax_cache")
+    jax_setup.configure(spec.paths.jax_cache)
     if declared is None:
         devices.spread()
     distributed.join(distributed.Hosts(declared.coordinator, declared.count, number) if declared else None)
@@ -108,7 +108,7 @@ def _together(
             spec,
             on_epoch=on_epoch,
             on_trouble=on_trouble,
-            checkpoints=checkpoints or checkpoint_folder(spec),
+            checkpoints=checkpoints or spec.paths.checkpoints,
             profile=profile,
         )
     except ForecasterError:  # which the others raise too; where one of them died, there is no parting
@@ -140,8 +140,3 @@ def _calibrated(candidate: Candidate, factors: Floats, when: str) -> Candidate:
         parameters={**candidate.parameters, "calibration": factors},
         summary={**candidate.summary, when: factors.tolist()},
     )
-
-
-def checkpoint_folder(spec: Spec) -> Path:
-    """Where the night's training keeps what it goes on from."""
-    return spec.state_folder / "checkpoints"

@@ -25,7 +25,7 @@ def graph(candidate: Candidate, spec: Spec) -> bytes:
     """
     if spec.encrypt_bundles:
         return to_onnx.to_graph(candidate)
-    file = folder(spec) / f"{_digest(candidate)}.onnx"
+    file = spec.paths.graphs / f"{_digest(candidate)}.onnx"
     try:
         content = file.read_bytes()
     except OSError:
@@ -35,10 +35,6 @@ def graph(candidate: Candidate, spec: Spec) -> bytes:
         with suppress(OSError):
             os.utime(file)  # in use: its retention begins anew
     return content
-
-
-def folder(spec: Spec) -> Path:
-    return spec.state_folder / "graphs"
 
 
 def _digest(candidate: Candidate) -> str:

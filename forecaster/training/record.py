@@ -68,7 +68,7 @@ def record(
     drawn = _drawn(scores, panel)
     judged = run_report.Judged(run_id, as_of, scores, verdict, summed)
     page = run_report.page(judged, panel, drawn, spec)
-    put(spec.state_folder / "report.html", page)  # the latest one, for whoever has no registry at hand
+    put(spec.paths.run_report, page)  # the latest one, for whoever has no registry at hand
     files = {
         "report.html": page.encode(errors="replace"),
         "spec.json": _json(spec.model_dump(mode="json")),

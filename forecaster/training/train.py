@@ -53,7 +53,7 @@ def fit(
     from forecaster.model.fitting.distributed import packed
     from forecaster.training import fit_candidate
 
-    jax_setup.configure(spec.state_folder / "jax_cache")
+    jax_setup.configure(spec.paths.jax_cache)
     before = (seen or panel.at)(fit_candidate.first_cutoff(panel, spec))
     content = packed(before)
     place = kept(content, spec)
@@ -89,7 +89,7 @@ def _read(place: Path) -> Candidate | None:
 def kept(panel: bytes, spec: Spec) -> Path:
     """Where the model is kept that is trained on a panel, by this version and what the file says of training."""
     told = repr((__version__, spec.model, spec.training, spec.backtest.days, spec.horizon)).encode()
-    return spec.state_folder / "checkpoints" / f"{TRAINED}{hashlib.sha256(told + panel).hexdigest()[:32]}.npz"
+    return spec.paths.checkpoints / f"{TRAINED}{hashlib.sha256(told + panel).hexdigest()[:32]}.npz"
 
 
 def _trained(

@@ -68,7 +68,7 @@ def _say(name: str, state: str) -> None:
         print(error)
         sys.exit(NO_DATA)
     before = panel.at(fit_candidate.first_cutoff(panel, spec))
-    shutil.rmtree(fit_candidate.checkpoint_folder(spec), ignore_errors=True)  # or there is nothing left to train
+    shutil.rmtree(spec.paths.checkpoints, ignore_errors=True)  # or there is nothing left to train
     begun = time.perf_counter()
     summary = fit_candidate.train_alone(before, spec).summary
     told = {

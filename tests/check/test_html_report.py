@@ -136,8 +136,8 @@ def test_a_trial_that_came_to_nothing_has_a_page_too(tmp_path: Path) -> None:
 
 
 def test_the_page_is_written_where_it_is_told_and_nowhere_else(trial: Trial, tmp_path: Path) -> None:
-    assert written(trial, None, now=NOW) == f"page      {trial.spec.state_folder}/check.html"
-    assert [path.name for path in trial.spec.state_folder.iterdir()] == ["check.html"]
+    assert written(trial, None, now=NOW) == f"page      {trial.spec.paths.folder}/check.html"
+    assert [path.name for path in trial.spec.paths.folder.iterdir()] == ["check.html"]
     assert written(trial, tmp_path / "new" / "x.html", now=NOW) == f"page      {tmp_path}/new/x.html"
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["x.html"]
 

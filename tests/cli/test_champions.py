@@ -37,7 +37,7 @@ def spec(file: Path) -> Spec:
 
 def bundles(spec: Spec, count: int) -> list[str]:
     """So many bundles that differ in what they say about themselves."""
-    folder, signer, weights = spec.state_folder / "bundles", keys.signer(spec.state_folder), {"one": np.ones(1)}
+    folder, signer, weights = spec.paths.bundles, keys.signer(spec.paths.folder), {"one": np.ones(1)}
     return [
         bundle.write(folder, graphs.small(), weights, {"cutoff": f"2026-11-0{n}"}, signer).name
         for n in range(1, count + 1)
@@ -85,7 +85,7 @@ def reigning(spec: Spec) -> str:
 
 
 def registry(spec: Spec) -> Registry:
-    return Registry(spec.registry_url, "t", spec.state_folder / "mlflow_artifacts")
+    return Registry(spec.registry_url, "t", spec.paths.mlflow_artifacts)
 
 
 def test_a_rollback_lets_the_one_before_forecast_and_the_registry_follows(spec: Spec, file: Path, call: Call) -> None:
@@ -120,7 +120,7 @@ def test_two_rollbacks_lead_two_champions_back_and_the_third_says_that_it_cannot
 def test_a_damaged_bundle_is_not_promoted(spec: Spec, file: Path, call: Call) -> None:
     one, two = bundles(spec, 2)
     reign(spec, [one, two])
-    with (spec.state_folder / "bundles" / one / "model.onnx").open("ab") as graph:
+    with (spec.paths.bundle(one) / "model.onnx").open("ab") as graph:
         graph.write(b"!")
     for words in (["rollback", file], ["promote", file, one]):
         code, _, err = call(*words, "--reason", "x", "--by", "ada")
@@ -181,15 +181,13 @@ def test_a_run_that_was_half_told_is_told_whole_and_no_more_than_once(spec: Spec
 
 def test_the_registry_gets_an_encrypted_model_as_it_lies(spec: Spec) -> None:
     small, about = tiny(), {"encoding": {"covariates": [], "statics": []}, "levels": [0.5], "lookback": 3}
-    locked = bundle.write(
-        spec.state_folder / "bundles", small, {}, about, keys.signer(spec.state_folder), Cipher(bytes(32))
-    )
+    locked = bundle.write(spec.paths.bundles, small, {}, about, keys.signer(spec.paths.folder), Cipher(bytes(32)))
     outbox.write_down(record("night-1", locked.name), {"a.png": b"a picture"}, spec)
     version = outbox.tell(spec)["night-1"]
     told = registry(spec)
     assert told.version_of(locked.name) == version == "1"
     told.crown(version)
     assert told.alias(CHAMPION) == "1"
-    kept = [each for each in spec.state_folder.rglob("model.onnx") if each.is_file()]
+    kept = [each for each in spec.paths.folder.rglob("model.onnx") if each.is_file()]
     assert len(kept) == 2  # the bundle's own and the registry's copy
-    assert all(small not in each.read_bytes() for each in spec.state_folder.rglob("*") if each.is_file())
+    assert all(small not in each.read_bytes() for each in spec.paths.folder.rglob("*") if each.is_file())

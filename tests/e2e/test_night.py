@@ -205,13 +205,13 @@ def test_the_registry_names_the_champion_and_its_metrics(nights: Nights) -> None
     assert {"candidate/network_coverage", "candidate/city_bias"} <= logged
     assert {"candidate/by_city/Boston/wape", "candidate/by_kind_of_day/holiday/coverage"} <= logged
     assert {"training.epochs", "model.hidden", "trained.epochs", "trained.members"} <= params
-    artifacts = nights.spec.state_folder / "mlflow_artifacts"
+    artifacts = nights.spec.paths.mlflow_artifacts
     specs = [json.loads(file.read_text("utf-8")) for file in artifacts.rglob("spec.json")]
     assert nights.spec.model_dump(mode="json") in specs
     pictures = {"forecasts.png", "calibration.png", "errors.png", "candidate_against_naive.png"}
     assert pictures < {file.name for file in artifacts.rglob("*.png")}
     reports = [file.read_text("utf-8") for file in artifacts.rglob("report.html")]
-    assert (nights.spec.state_folder / "report.html").read_text("utf-8") in reports
+    assert (nights.spec.paths.run_report).read_text("utf-8") in reports
 
 
 def test_as_of_the_past_sees_only_what_was_recorded_by_then(nights: Nights) -> None:

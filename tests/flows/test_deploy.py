@@ -47,7 +47,7 @@ class Running:
             return json.load(answer)
 
     def told(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(local_stack.note(self.spec).read_text("utf-8"))
+        found: dict[str, Any] = json.loads(self.spec.paths.local_stack.read_text("utf-8"))
         return found
 
 
@@ -150,7 +150,7 @@ def test_stopping_it_leaves_no_process_behind(running: Running) -> None:
     told = running.told()
     running.process.send_signal(signal.SIGINT)
     assert running.process.wait(90) == 0
-    assert not local_stack.note(running.spec).exists()
+    assert not running.spec.paths.local_stack.exists()
     assert not any(local_stack.answers(url) for url in told["health"].values())
     for pid in told["pids"].values():
         with pytest.raises(ProcessLookupError):

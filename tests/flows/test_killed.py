@@ -56,10 +56,10 @@ def test_a_night_killed_at_every_boundary_and_within_every_stage_is_finished_by_
     # Killed after it had published, a night that is run again by hand is published once more, with the same forecasts.
     assert head.publication_id == 2
     assert {each.bundle_digest for each in promotions} == {head.bundle_digest}
-    bundles = spec.state_folder / "bundles"
+    bundles = spec.paths.bundles
     assert sorted(each.name for each in bundles.iterdir()) == [head.bundle_digest, f"{head.bundle_digest}.tar.zst"]
-    kept = bundle.read(bundles / str(head.bundle_digest), keys.trusted(spec.state_folder))
+    kept = bundle.read(bundles / str(head.bundle_digest), keys.trusted(spec.paths.folder))
     assert kept.manifest["pipeline"] == "tiny"
-    assert list((spec.state_folder / "registry_waiting").iterdir()) == []
+    assert list((spec.paths.registry_outbox).iterdir()) == []
     readings = Lake(spec.lake_url).read("demand", columns=["depot_id", "date"]).to_pylist()
     assert len({(row["depot_id"], row["date"]) for row in readings}) == len(readings) == 4 * 130

@@ -44,10 +44,10 @@ def spec(tmp_path: Path) -> Spec:
     """A pipeline that has published once, with a bundle and a key to sign with."""
     spec = load(pipeline(tmp_path / "here", days=DAYS))
     night(spec)
-    keys.signer(spec.state_folder)
-    (spec.state_folder / "bundles" / "abc").mkdir(parents=True)
-    (spec.state_folder / "bundles" / "abc" / "model.onnx").write_bytes(b"graph")
-    (spec.state_folder / "bundles" / ".bundle-half").mkdir()
+    keys.signer(spec.paths.folder)
+    (spec.paths.bundles / "abc").mkdir(parents=True)
+    (spec.paths.bundles / "abc" / "model.onnx").write_bytes(b"graph")
+    (spec.paths.bundles / ".bundle-half").mkdir()
     return spec
 
 
@@ -58,7 +58,7 @@ def test_after_everything_was_lost_the_page_shows_the_same_and_the_next_night_ru
     before, readings = shown(spec), Lake(spec.lake_url).read("demand").num_rows
     made = backup(spec, tmp_path / "copy")
     assert (made.runs, made.private_key) == (1, False)
-    shutil.rmtree(spec.state_folder)
+    shutil.rmtree(spec.paths.folder)
     if database == "postgresql":
         server: Postgres = request.getfixturevalue("postgres")
         server.run("drop schema public cascade", "create schema public")
@@ -70,7 +70,7 @@ def test_after_everything_was_lost_the_page_shows_the_same_and_the_next_night_ru
     assert shown(spec) == before
     assert Lake(spec.lake_url).read("demand").num_rows == readings
     assert Lake(spec.lake_url).versions() == made.lake_versions
-    assert [each.name for each in (spec.state_folder / "bundles").iterdir()] == ["abc"]
+    assert [each.name for each in (spec.paths.bundles).iterdir()] == ["abc"]
     pipeline(spec.folder, days=DAYS + 1)  # the source has a further day
     night(spec, 1)
     head, _ = shown(spec)
@@ -81,20 +81,20 @@ def test_after_everything_was_lost_the_page_shows_the_same_and_the_next_night_ru
 def test_a_new_machine_trusts_the_bundles_of_the_old_one_and_signs_with_a_key_of_its_own(
     tmp_path: Path, spec: Spec
 ) -> None:
-    old = keys.trusted(spec.state_folder)
+    old = keys.trusted(spec.paths.folder)
     backup(spec, tmp_path / "copy")
-    shutil.rmtree(spec.state_folder)
+    shutil.rmtree(spec.paths.folder)
     restore(spec, tmp_path / "copy")
-    keys.signer(spec.state_folder)
-    raw = {each.public_bytes_raw() for each in keys.trusted(spec.state_folder)}
+    keys.signer(spec.paths.folder)
+    raw = {each.public_bytes_raw() for each in keys.trusted(spec.paths.folder)}
     assert {each.public_bytes_raw() for each in old} < raw
 
 
 def test_with_the_private_key_the_new_machine_signs_as_the_old_one_did(tmp_path: Path, spec: Spec) -> None:
-    kept = spec.state_folder / keys.FOLDER / keys.PRIVATE
+    kept = spec.paths.keys / keys.PRIVATE
     private = kept.read_bytes()
     assert backup(spec, tmp_path / "copy", secret_keys=True).private_key
-    shutil.rmtree(spec.state_folder)
+    shutil.rmtree(spec.paths.folder)
     restore(spec, tmp_path / "copy")
     assert kept.read_bytes() == private
     assert kept.stat().st_mode & 0o077 == 0
@@ -153,9 +153,9 @@ def test_an_encrypted_champion_forecasts_again_where_the_keys_came_along(tmp_pat
     before = forecast(locked)
     made = backup(locked.spec, tmp_path / "copy", secret_keys=True)
     assert made.sentence().endswith(", with signing.pem and encryption.key")
-    shutil.rmtree(locked.spec.state_folder)
+    shutil.rmtree(locked.spec.paths.folder)
     restore(locked.spec, tmp_path / "copy")
-    folder = locked.spec.state_folder / keys.FOLDER
+    folder = locked.spec.paths.keys
     assert {each.stat().st_mode & 0o077 for each in (folder, folder / encryption.FILE, folder / keys.PRIVATE)} == {0}
     after = forecast(locked)
     assert (after.tier, after.bundle_digest) == ("champion", locked.bundle.name)
@@ -163,30 +163,30 @@ def test_an_encrypted_champion_forecasts_again_where_the_keys_came_along(tmp_pat
 
 
 def test_without_its_key_an_encrypted_champion_is_missed_by_name(tmp_path: Path, locked: Fleet) -> None:
-    key = (locked.spec.state_folder / keys.FOLDER / encryption.FILE).read_bytes()
+    key = (locked.spec.paths.keys / encryption.FILE).read_bytes()
     made = backup(locked.spec, tmp_path / "copy")
     assert made.sentence().endswith(", without secret keys")
     assert not any(key.strip() in each.read_bytes() for each in (tmp_path / "copy").rglob("*") if each.is_file())
-    shutil.rmtree(locked.spec.state_folder)
+    shutil.rmtree(locked.spec.paths.folder)
     restore(locked.spec, tmp_path / "copy")
     missed = forecast(locked)
     assert missed.tier == "fallback"
     wanted = r"model\.onnx: no key to decrypt with: found none in .*encryption\.key, wanted it there or in FORECASTER_"
     assert re.search(wanted, missed.note or "")
-    keys.place(locked.spec.state_folder / keys.FOLDER / encryption.FILE, key)
+    keys.place(locked.spec.paths.keys / encryption.FILE, key)
     assert forecast(locked).tier == "champion"
 
 
 def test_a_machine_goes_on_with_its_own_keys_and_trusts_those_of_every_backup_before(
     tmp_path: Path, spec: Spec
 ) -> None:
-    known = [keys.trusted(spec.state_folder)]
+    known = [keys.trusted(spec.paths.folder)]
     for turn in ("once", "twice"):
         backup(spec, tmp_path / turn)
-        shutil.rmtree(spec.state_folder)
-        keys.signer(spec.state_folder)
-        known.append(keys.trusted(spec.state_folder))
+        shutil.rmtree(spec.paths.folder)
+        keys.signer(spec.paths.folder)
+        known.append(keys.trusted(spec.paths.folder))
         restore(spec, tmp_path / turn)
-    raw = {each.public_bytes_raw() for each in keys.trusted(spec.state_folder)}
+    raw = {each.public_bytes_raw() for each in keys.trusted(spec.paths.folder)}
     assert raw == {each.public_bytes_raw() for some in known for each in some}
     assert len(raw) == 3

@@ -80,7 +80,7 @@ def test_a_pipeline_that_never_ran_is_told_what_comes_first(spec: Spec) -> None:
         "warn",
         f"there is no ledger at {spec.folder}/var/ledger.db yet; the first `forecaster run` makes it",
     )
-    assert not spec.state_folder.exists()
+    assert not spec.paths.folder.exists()
 
 
 def test_lake_tables_are_told_with_rows_and_versions(spec: Spec) -> None:
@@ -121,13 +121,13 @@ def test_a_champion_whose_bundle_is_gone_is_a_warning(spec: Spec, ledger: Ledger
 
 
 def test_a_ledger_that_is_none_is_broken(spec: Spec) -> None:
-    spec.state_folder.mkdir()
-    (spec.state_folder / "ledger.db").write_bytes(b"something else entirely" * 100)
+    spec.paths.folder.mkdir()
+    (spec.paths.ledger).write_bytes(b"something else entirely" * 100)
     assert told(spec, "ledger")[0] == "broken"
 
 
 def test_a_registry_is_asked_whether_it_answers_and_what_it_has_yet_to_hear(spec: Spec) -> None:
-    file = spec.state_folder / "mlflow.db"
+    file = spec.paths.mlflow
     assert told(spec, "registry") == ("warn", f"none at sqlite:///{file} yet: the first `forecaster run FILE` makes it")
     outbox.write_down(Record("n1", {}, {}, (), {}, {}, None), {}, spec)
     file.write_bytes(b"something else entirely" * 100)
@@ -142,7 +142,7 @@ def test_a_registry_is_asked_whether_it_answers_and_what_it_has_yet_to_hear(spec
 
 
 def test_a_state_folder_that_cannot_be_made_is_broken(spec: Spec) -> None:
-    spec.state_folder.write_text("a file", "utf-8")
+    spec.paths.folder.write_text("a file", "utf-8")
     assert told(spec, "disk")[0] == "broken"
 
 

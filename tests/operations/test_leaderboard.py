@@ -85,7 +85,7 @@ def test_a_leaderboard_retrains_as_declared_and_leaves_the_nights_own_training_a
     file = pipeline(tmp_path, "")
     spec = load(file)
     ingest(spec, now=TONIGHT)
-    night = fit_candidate.checkpoint_folder(spec) / f"{trainer.TRAINED}of-another-panel.npz"
+    night = spec.paths.checkpoints / f"{trainer.TRAINED}of-another-panel.npz"
     night.parent.mkdir(parents=True)
     night.touch()
     days_of = {"backtest": spec.backtest.model_copy(update={"days": 14, "retrain_days": 7})}
@@ -126,4 +126,4 @@ def test_what_the_night_has_trained_is_not_trained_again(tmp_path: Path, monkeyp
         found = leaderboard.board(spec, as_of=TONIGHT, progress=Night({}))
     assert "candidate" in {each.model for each in found.scores}
     assert [what for what in said if what.startswith("epoch")] == []
-    assert not (spec.state_folder / "backtest").exists()
+    assert not (spec.paths.folder / "backtest").exists()

@@ -41,7 +41,7 @@ def test_before_the_first_night_everything_is_new_and_nothing_is_made(tmp_path: 
     assert "last published night: none, so everything is new" in lines
     assert "missing now: 2026-05-11" in lines
     assert "readings: 520 new, 0 to quarantine" in lines
-    assert not (load(file).state_folder / "lake").exists()
+    assert not (load(file).paths.lake).exists()
 
 
 def test_what_has_changed_since_the_last_night_is_told_key_by_key(tmp_path: Path) -> None:

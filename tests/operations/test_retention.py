@@ -35,7 +35,7 @@ def put(path: Path, days_ago: int, content: str = "x") -> Path:
 
 
 def bundle(spec: Spec, name: str, days_ago: int, pipeline: str = "fleet") -> Path:
-    return put(spec.state_folder / "bundles" / name / "manifest.json", days_ago, json.dumps({"pipeline": pipeline}))
+    return put(spec.paths.bundle(name) / "manifest.json", days_ago, json.dumps({"pipeline": pipeline}))
 
 
 def run(ledger: Ledger, name: str, days_ago: int) -> None:
@@ -51,20 +51,20 @@ def test_only_what_is_old_and_not_in_use_is_removed(spec: Spec) -> None:
         ledger.promote("fleet", run_id="promoting", bundle_digest="reigned", by="gate", reason="better")
     gone = [
         bundle(spec, "never-reigned", 31),
-        put(spec.state_folder / "checkpoints" / "7" / "manifest.json", 15),
-        put(spec.state_folder / "backtest" / "checkpoints" / "7" / "manifest.json", 15),
-        put(spec.state_folder / "jax_cache" / "program", 31),
-        put(spec.state_folder / "profiles" / "night" / "trace", 31),
-        put(spec.state_folder / "registry_waiting" / "night.new" / "record.json", 2),
-        put(spec.state_folder / "bundles" / ".bundle-half" / "model.onnx", 2),
+        put(spec.paths.checkpoints / "7" / "manifest.json", 15),
+        put(spec.paths.backtest_checkpoints / "7" / "manifest.json", 15),
+        put(spec.paths.jax_cache / "program", 31),
+        put(spec.paths.profiles / "night" / "trace", 31),
+        put(spec.paths.registry_outbox / "night.new" / "record.json", 2),
+        put(spec.paths.bundles / ".bundle-half" / "model.onnx", 2),
     ]
     kept = [
         bundle(spec, "reigned", 400),
         bundle(spec, "young", 29),
         bundle(spec, "anothers", 400, "other-fleet"),
-        put(spec.state_folder / "checkpoints" / "9" / "manifest.json", 13),
-        put(spec.state_folder / "registry_waiting" / "night" / "record.json", 40),
-        put(spec.state_folder / "registry_waiting" / "being-written.new" / "record.json", 0),
+        put(spec.paths.checkpoints / "9" / "manifest.json", 13),
+        put(spec.paths.registry_outbox / "night" / "record.json", 40),
+        put(spec.paths.registry_outbox / "being-written.new" / "record.json", 0),
     ]
     done = retention.tidy(spec, now=NOW, keep="now")
     assert [path for path in gone if path.exists()] == []
@@ -86,7 +86,7 @@ def test_the_lakes_small_files_are_put_together_and_its_rows_stay(spec: Spec) ->
 
 
 def test_what_a_killed_run_left_half_written_is_swept_at_once(spec: Spec) -> None:
-    half = put(spec.state_folder / "bundles" / ".bundle-half" / "model.onnx", 0)
+    half = put(spec.paths.bundles / ".bundle-half" / "model.onnx", 0)
     whole = bundle(spec, "whole", 0)
     retention.sweep(spec)
     assert not half.exists()

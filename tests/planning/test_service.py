@@ -53,8 +53,8 @@ def made(spec: Spec, factor: float) -> Path:
     candidate = fleets.untrained(panels.build(read_as_of(spec, as_of=AS_OF), spec))
     about = {**to_onnx.about(candidate), "depots": list("ABCD")}
     graph = graphs.plain(factor, about["lookback"], about["horizon"])
-    parent = spec.state_folder / "bundles"
-    return bundle.write(parent, graph, to_onnx.weights(candidate), about, keys.signer(spec.state_folder))
+    parent = spec.paths.bundles
+    return bundle.write(parent, graph, to_onnx.weights(candidate), about, keys.signer(spec.paths.folder))
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +158,7 @@ def test_a_model_that_is_gone_leaves_everything_to_the_models_part(fleet: Fleet)
 
 def test_medians_with_another_share_of_the_anchor_are_those_of_a_bundle_that_has_it(kept: Fleet) -> None:
     panel = panels.build(read_as_of(kept.spec, as_of=AS_OF), kept.spec)
-    one = bundle.read(kept.bundle, keys.trusted(kept.spec.state_folder))
+    one = bundle.read(kept.bundle, keys.trusted(kept.spec.paths.folder))
     weights = Reference(one.weights, one.manifest).weights
     other = replace(one, weights=npz({**weights, "blend.anchor": np.float32(0.4)}))
     said = Reference(one.weights, one.manifest)(panel.window(one.lookback))[..., 1]
@@ -274,11 +274,11 @@ def test_an_override_of_what_is_not_published_is_refused(kept: Fleet, wrong: Map
 
 def test_what_is_supposed_is_answered_as_the_model_would_with_that_input(kept: Fleet) -> None:
     published = shown(kept.spec)
-    questions = Questions.of(kept.spec.state_folder, published)
+    questions = Questions.of(kept.spec.paths.folder, published)
     panel = panels.build(read_as_of(kept.spec, as_of=AS_OF), kept.spec)
     known = panel.covariates.copy()
     known[1, panel.history + 1, 0] = 1 - known[1, panel.history + 1, 0]
-    predictor = Predictor(bundle.read(kept.bundle, keys.trusted(kept.spec.state_folder)))
+    predictor = Predictor(bundle.read(kept.bundle, keys.trusted(kept.spec.paths.folder)))
     wanted = predictor(replace(panel, covariates=known)).median[1]
     answer = questions.ask(Supposition("B", THURSDAY, "promo", float(known[1, panel.history + 1, 0])))
     assert answer.before.orders == day(published, "B").quantiles[1]
@@ -288,7 +288,7 @@ def test_what_is_supposed_is_answered_as_the_model_would_with_that_input(kept: F
 
 
 def test_a_closure_and_a_number_of_orders_are_answered_in_drivers_and_money(kept: Fleet) -> None:
-    questions = Questions.of(kept.spec.state_folder, shown(kept.spec))
+    questions = Questions.of(kept.spec.paths.folder, shown(kept.spec))
     closed = questions.ask(Supposition("A", THURSDAY, "closed")).after
     assert (closed.open, closed.orders, closed.drivers, closed.vans, closed.cost) == (False, 0, 0, 0, 0)
     more = questions.ask(Supposition("A", THURSDAY, "orders", 90))
@@ -303,7 +303,7 @@ def test_a_closure_and_a_number_of_orders_are_answered_in_drivers_and_money(kept
 
 def test_asking_keeps_nothing_and_saving_shows_what_was_answered(fleet: Fleet) -> None:
     before = shown(fleet.spec)
-    answer = Questions.of(fleet.spec.state_folder, before).ask(Supposition("A", THURSDAY, "orders", 90))
+    answer = Questions.of(fleet.spec.paths.folder, before).ask(Supposition("A", THURSDAY, "orders", 90))
     assert shown(fleet.spec) == before
     service.save(fleet.spec, WISH)
     saved = day(shown(fleet.spec))
@@ -317,7 +317,7 @@ def test_asking_keeps_nothing_and_saving_shows_what_was_answered(fleet: Fleet) -
 
 def test_a_bundle_that_is_not_believed_is_told_and_orders_are_answered_still(fleet: Fleet) -> None:
     (fleet.bundle / bundle.SEAL).write_bytes(b"\0" * 96)
-    questions = Questions.of(fleet.spec.state_folder, shown(fleet.spec))
+    questions = Questions.of(fleet.spec.paths.folder, shown(fleet.spec))
     with pytest.raises(BundleError, match=r"the model cannot be asked: bundle .* is not trusted"):
         questions.ask(Supposition("A", THURSDAY, "promo"))
     assert questions.ask(Supposition("A", THURSDAY, "orders", 90)).after.orders == 90

@@ -66,7 +66,7 @@ def test_the_same_candidate_gives_the_same_bytes_as_folder_and_as_file(fleet: Fl
     panel = panels.build(knowledge, fleet.spec)
     other = fleet.spec.model_copy()
     other._folder = tmp_path / "elsewhere"
-    shutil.copytree(fleet.spec.state_folder / "keys", other.state_folder / "keys")
+    shutil.copytree(fleet.spec.paths.keys, other.paths.keys)
     with quickly():
         again = export.to_bundle(fleets.untrained(panel), panel, {}, knowledge, other).folder
     for name in sorted(bundle.FILES):
@@ -76,7 +76,7 @@ def test_the_same_candidate_gives_the_same_bytes_as_folder_and_as_file(fleet: Fl
 
 
 def test_a_manifest_says_what_the_model_is_and_what_it_was_made_from(fleet: Fleet) -> None:
-    manifest = bundle.read(fleet.bundle, keys.trusted(fleet.spec.state_folder)).manifest
+    manifest = bundle.read(fleet.bundle, keys.trusted(fleet.spec.paths.folder)).manifest
     assert manifest["spec_digest"] == fleet.spec.digest
     assert manifest["lake_versions"] == {"demand": 0, "depots": 0, "events": -1}
     assert manifest["depots"] == ["A", "B", "C", "D"]
@@ -155,7 +155,7 @@ def foreign(fleet: Fleet) -> None:
 
 
 def distrusted(fleet: Fleet) -> None:
-    (fleet.spec.state_folder / "keys" / "signing.pub.pem").unlink()
+    (fleet.spec.paths.keys / "signing.pub.pem").unlink()
 
 
 def gone(fleet: Fleet) -> None:
@@ -208,7 +208,7 @@ def test_a_graph_that_reaches_outside_leads_to_the_fallback_though_we_signed_it(
         unseen.setattr("forecaster.serving.onnx_checks.inspect", lambda model: None)
         with np.load(fleet.bundle / WEIGHTS, allow_pickle=False) as weights:
             bad = bundle.write(
-                fleet.bundle.parent, model.SerializeToString(), weights, about, keys.signer(fleet.spec.state_folder)
+                fleet.bundle.parent, model.SerializeToString(), weights, about, keys.signer(fleet.spec.paths.folder)
             )
     assert said in note(call, fleet, "--bundle", bad)
 
@@ -329,10 +329,10 @@ SOURCES = {"fsspec", "pandera"}  # of the base install, where a source is read
 def test_a_machine_with_bundle_lake_and_base_install_predicts(fleet: Fleet, tmp_path: Path) -> None:
     """Neither the sources nor the signing key are there, nor anything that trains, orchestrates or reads sources."""
     packed = shutil.move(fleet.bundle.with_name(f"{fleet.bundle.name}.tar.zst"), tmp_path)
-    public = shutil.move(fleet.spec.state_folder / "keys" / "signing.pub.pem", tmp_path)
+    public = shutil.move(fleet.spec.paths.keys / "signing.pub.pem", tmp_path)
     shutil.rmtree(fleet.bundle.parent)
-    shutil.rmtree(fleet.spec.state_folder / "keys")
-    (fleet.spec.state_folder / "ledger.db").unlink()
+    shutil.rmtree(fleet.spec.paths.keys)
+    (fleet.spec.paths.ledger).unlink()
     (fleet.spec.folder / "demand.csv").unlink()
     code = f"NOT_THERE = {EXTRAS | SOURCES!r}\n{BASE_ONLY}"
     done = subprocess.run(

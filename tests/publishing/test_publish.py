@@ -45,7 +45,7 @@ def published(folder: Path) -> Spec:
 
 def test_a_forecast_goes_out_though_nobody_can_say_why_it_moved(tmp_path: Path) -> None:
     spec = published(tmp_path)
-    folder = spec.state_folder / saved_inputs.FOLDER
+    folder = spec.paths.saved_inputs
     with Ledger.open(spec.ledger_url) as ledger:
         kept = saved_inputs.read(folder, *ledger.desks())
         # What the night before was made from covers other years than tonight's history.
@@ -61,7 +61,7 @@ def test_a_forecast_goes_out_though_nobody_can_say_why_it_moved(tmp_path: Path) 
 
 def test_a_forecast_goes_out_though_old_inputs_cannot_be_removed(tmp_path: Path) -> None:
     spec = published(tmp_path)
-    (spec.state_folder / saved_inputs.FOLDER / "in_the_way.npz").mkdir()
+    (spec.paths.saved_inputs / "in_the_way.npz").mkdir()
     done = one_day_later(spec)
     assert done.publication_id == 2
     assert done.trouble is not None

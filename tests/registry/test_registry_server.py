@@ -81,10 +81,10 @@ def test_nights_are_told_and_champions_named_as_in_an_embedded_store(
     reign(spec, [first, second], versions=True)
     with Ledger.open(spec.ledger_url) as ledger:
         assert outbox.align(spec, ledger) is None
-    registry = Registry(spec.registry_url, "t", spec.state_folder / "unused")
+    registry = Registry(spec.registry_url, "t", spec.paths.folder / "unused")
     assert (registry.version_of(first), registry.version_of(second)) == ("1", "2")
     assert [registry.alias(name) for name in (CHAMPION, PREVIOUS, CHALLENGER)] == ["2", "1", "2"]
-    assert not (spec.state_folder / "registry_waiting" / "night-1").exists()
+    assert not (spec.paths.registry_outbox / "night-1").exists()
 
 
 def test_who_may_not_in_leaves_the_night_waiting_and_is_told_why(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +93,7 @@ def test_who_may_not_in_leaves_the_night_waiting_and_is_told_why(spec: Spec, mon
     outbox.write_down(record("night-9"), {"a.png": b"a picture"}, spec)
     with pytest.raises(Exception, match=r"401|authenticated"):
         outbox.tell(spec)
-    assert (spec.state_folder / "registry_waiting" / "night-9").exists()
+    assert (spec.paths.registry_outbox / "night-9").exists()
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", PASSWORD)
     outbox.tell(spec)
-    assert not (spec.state_folder / "registry_waiting" / "night-9").exists()
+    assert not (spec.paths.registry_outbox / "night-9").exists()

@@ -86,7 +86,7 @@ def test_a_key_is_made_on_first_use_for_its_owner_alone(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r"no key to decrypt with: found none in .*encryption\.key, wanted it there"):
         encryption.to_read(tmp_path)
     made = encryption.to_write(tmp_path)
-    file = tmp_path / keys.FOLDER / encryption.FILE
+    file = tmp_path / "keys" / encryption.FILE
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert encryption.to_write(tmp_path) == encryption.to_read(tmp_path) == made
     assert made.key.hex() not in repr(made)
@@ -109,7 +109,7 @@ def test_the_environment_may_hold_the_key_or_its_place(tmp_path: Path, monkeypat
     file.write_text("of no length", "utf-8")
     with pytest.raises(BundleError, match=r"encryption key .*key: found something else, wanted 32 bytes as base64"):
         encryption.to_read(tmp_path)
-    assert not (tmp_path / keys.FOLDER).exists()
+    assert not (tmp_path / "keys").exists()
 
 
 def test_a_machine_reads_with_the_keys_of_its_state_folder(tmp_path: Path) -> None:
@@ -118,6 +118,6 @@ def test_a_machine_reads_with_the_keys_of_its_state_folder(tmp_path: Path) -> No
     folder = bundle.write(tmp_path / "bundles", small(), {"bias": np.ones(3, np.float32)}, ABOUT, own, cipher)
     assert bundle.of(folder, tmp_path).model == small()
     assert json.loads((folder / bundle.MANIFEST).read_bytes())["levels"] == [0.5]
-    (tmp_path / keys.FOLDER / encryption.FILE).unlink()
+    (tmp_path / "keys" / encryption.FILE).unlink()
     with pytest.raises(BundleError, match=r"bundle .*: model\.onnx: no key to decrypt with"):
         bundle.of(folder, tmp_path)

@@ -33,10 +33,10 @@ def test_the_same_model_is_exported_once_and_another_one_anew(spec: Spec, monkey
         b"graph 1", b"graph 1", b"graph 2", b"graph 1", b"graph 2",
     ]  # fmt: skip
     assert len(made) == 2
-    assert sorted(file.suffix for file in onnx_cache.folder(spec).iterdir()) == [".onnx", ".onnx"]
+    assert sorted(file.suffix for file in spec.paths.graphs.iterdir()) == [".onnx", ".onnx"]
 
 
 def test_no_open_graph_is_kept_where_bundles_are_encrypted(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(to_onnx, "to_graph", lambda _: b"graph")
     assert onnx_cache.graph(panels.candidate(), spec.model_copy(update={"encrypt_bundles": True})) == b"graph"
-    assert not onnx_cache.folder(spec).exists()
+    assert not spec.paths.graphs.exists()

@@ -47,6 +47,6 @@ class Kept:
         wanted = (head.publication_id, head.revised_at)
         with self._lock:
             if self._questions is None or self._of != wanted:
-                self._questions = Questions.of(self._spec.state_folder, edition.ledger.whole(head))
+                self._questions = Questions.of(self._spec.paths.folder, edition.ledger.whole(head))
                 self._of = wanted
             return self._questions

@@ -224,7 +224,7 @@ def test_the_pipeline_files_of_real_datasets_load(name: str, monkeypatch: pytest
     assert spec.name == name
     assert spec.path(spec.demand.source.path) == tmp_path / f"{name}.parquet"
     assert spec.demand.recorded == "next_day"
-    assert spec.state_folder == DATA.parent / "var" / name
+    assert spec.paths.folder == DATA.parent / "var" / name
     assert "open" not in spec.calendar.known_future
 
 

@@ -1,0 +1,118 @@
+"""State directory layout: the one place that says what lies where in a pipeline's `state` folder.
+
+    ledger.db               runs, publications, promotions, overrides (where `ledger` names no other database)
+    lake/                   the Delta tables (where `lake` names no other place)
+    mlflow.db               the registry (where `registry` names no server), with mlflow_artifacts/
+    bundles/DIGEST          signed models; DIGEST.tar.zst is the same as one file
+    keys/                   what signs, verifies and decrypts bundles
+    desks/DIGEST.npz        saved inputs: what publications were made from
+    registry_waiting/RUN    outbox: what the registry has not been told yet
+    checkpoints/            of a training that goes on; backtest/checkpoints of the command `backtest`
+    graphs/, jax_cache/     caches: exported graphs, compiled programs
+    profiles/RUN            traces of trainings
+    specs/DIGEST.json       pipeline files that published, which `plan` compares with; plan.json is what it showed
+    report.html, check.html the last run and the last check, as pages
+    up.json, logs/, prefect/, artifacts/    what `forecaster up` and Prefect keep
+
+Names here are a promise: a state that an earlier version wrote is read by later ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class StatePaths:
+    """Where everything of one pipeline's state lies; nothing is made or read."""
+
+    folder: Path
+
+    @property
+    def ledger(self) -> Path:
+        return self.folder / "ledger.db"
+
+    @property
+    def lake(self) -> Path:
+        return self.folder / "lake"
+
+    @property
+    def mlflow(self) -> Path:
+        return self.folder / "mlflow.db"
+
+    @property
+    def mlflow_artifacts(self) -> Path:
+        return self.folder / "mlflow_artifacts"
+
+    @property
+    def bundles(self) -> Path:
+        return self.folder / "bundles"
+
+    def bundle(self, digest: str) -> Path:
+        """The folder of the bundle with this digest."""
+        return self.bundles / digest
+
+    @property
+    def keys(self) -> Path:
+        return self.folder / "keys"
+
+    @property
+    def saved_inputs(self) -> Path:
+        return self.folder / "desks"
+
+    @property
+    def registry_outbox(self) -> Path:
+        return self.folder / "registry_waiting"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.folder / "checkpoints"
+
+    @property
+    def backtest_checkpoints(self) -> Path:
+        return self.folder / "backtest" / "checkpoints"
+
+    @property
+    def graphs(self) -> Path:
+        return self.folder / "graphs"
+
+    @property
+    def jax_cache(self) -> Path:
+        return self.folder / "jax_cache"
+
+    @property
+    def profiles(self) -> Path:
+        return self.folder / "profiles"
+
+    @property
+    def specs(self) -> Path:
+        return self.folder / "specs"
+
+    @property
+    def plan(self) -> Path:
+        return self.folder / "plan.json"
+
+    @property
+    def run_report(self) -> Path:
+        return self.folder / "report.html"
+
+    @property
+    def check_report(self) -> Path:
+        return self.folder / "check.html"
+
+    @property
+    def local_stack(self) -> Path:
+        return self.folder / "up.json"
+
+    @property
+    def logs(self) -> Path:
+        return self.folder / "logs"
+
+    @property
+    def prefect(self) -> Path:
+        return self.folder / "prefect"
+
+    @property
+    def up_artifacts(self) -> Path:
+        return self.folder / "artifacts"

@@ -1,0 +1,52 @@
+"""One module says what lies where in `state`, and what it says stays."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from forecaster.core.state_paths import StatePaths
+
+ROOT = Path(__file__).parents[2]
+NAMES = {
+    "backtest_checkpoints": "backtest/checkpoints",
+    "bundles": "bundles",
+    "check_report": "check.html",
+    "checkpoints": "checkpoints",
+    "graphs": "graphs",
+    "jax_cache": "jax_cache",
+    "keys": "keys",
+    "lake": "lake",
+    "ledger": "ledger.db",
+    "local_stack": "up.json",
+    "logs": "logs",
+    "mlflow": "mlflow.db",
+    "mlflow_artifacts": "mlflow_artifacts",
+    "plan": "plan.json",
+    "prefect": "prefect",
+    "profiles": "profiles",
+    "registry_outbox": "registry_waiting",
+    "run_report": "report.html",
+    "saved_inputs": "desks",
+    "specs": "specs",
+    "up_artifacts": "artifacts",
+}
+
+
+def test_names_in_the_state_folder_stay_as_they_are() -> None:
+    paths = StatePaths(Path("state"))
+    properties = [name for name, member in vars(StatePaths).items() if isinstance(member, property)]
+    assert {name: getattr(paths, name).relative_to("state").as_posix() for name in properties} == NAMES
+    assert paths.bundle("abc") == Path("state/bundles/abc")
+
+
+def test_no_other_module_joins_a_name_to_the_state_folder() -> None:
+    joined = [
+        f"{file.relative_to(ROOT)}:{node.lineno}"
+        for package in ("forecaster", "flows", "dashboards")
+        for file in (ROOT / package).rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and isinstance(node.right, ast.Constant)
+        if ast.unparse(node.left) in ("state", "spec.paths.folder", "self.paths.folder", "StatePaths(state).folder")
+    ]
+    assert joined == []
