@@ -1,25 +1,9 @@
-"""The pipeline file: what to forecast, in one declarative page.
-
-`load` reads and checks a file and answers every mistake at once, with file, line, what was found, what was wanted and
-the nearest valid key. The values are frozen; `Spec.digest` names what a run was told to do.
-"""
+"""The pipeline file: its sections, each a frozen pydantic model, and `load`, which reads and checks the whole."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-from pathlib import Path
-from typing import Any, Self
-from zoneinfo import ZoneInfo, available_timezones
-
-import yaml
-from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
-
-from forecaster.config import messages
 from forecaster.config.access import Access, Page
-from forecaster.config.base import Section
-from forecaster.config.credentials import DATASETS, ENVIRONMENT_DEFAULTS, fill
+from forecaster.config.credentials import DATASETS, ENVIRONMENT_DEFAULTS
 from forecaster.config.demand import (
     Aliases,
     Calendar,
@@ -35,11 +19,9 @@ from forecaster.config.execution import Execution
 from forecaster.config.external import Legacy, LegacyColumns
 from forecaster.config.model import Backtest, Gate, Model, Training
 from forecaster.config.operations import Notify, Retention, Schedule
+from forecaster.config.pipeline import Spec, json_schema, load
 from forecaster.config.sources import AnySource, CsvSource, DeltaSource, ParquetSource, Source, SqlSource
 from forecaster.config.staffing import Crew, Overrides, Staffing, Vans
-from forecaster.core import timezones
-from forecaster.core.state_paths import StatePaths
-from forecaster.errors import SpecError
 
 __all__ = [
     "DATASETS",
@@ -79,186 +61,3 @@ __all__ = [
     "json_schema",
     "load",
 ]
-
-
-class Spec(Section):
-    """The whole pipeline file."""
-
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=64)
-    """Names the pipeline in runs, models and pages: lower-case letters, digits, - and _."""
-    timezone: str = "UTC"
-    """The zone whose local calendar days are counted, as in America/New_York."""
-    horizon: int = Field(default=7, ge=1, le=7)
-    """Days ahead."""
-    demand: Demand
-    """Daily counts per depot."""
-    depots: Depots | None = None
-    """What is known of the depots; without it, every depot of the demand source counts."""
-    calendar: Calendar = Calendar()
-    """What is known of the days."""
-    model: Model = Model()
-    """The network's shape."""
-    training: Training = Training()
-    """How the model is fitted."""
-    backtest: Backtest = Backtest()
-    """How models are compared."""
-    gate: Gate = Gate()
-    """What lets a new model replace the champion."""
-    legacy: Legacy | None = None
-    """What another system forecasts, which ours is compared with in hindsight."""
-    staffing: Staffing | None = None
-    """Whom to roster; without it, orders alone are forecast."""
-    overrides: Overrides = Overrides()
-    """Why planners may change a number, and when what that was worth is told by name."""
-    schedule: Schedule = Schedule()
-    """When the night runs."""
-    execution: Execution = Execution()
-    """Where work that falls into parts is done."""
-    retention: Retention = Retention()
-    """How long things are kept."""
-    notify: Notify = Notify()
-    """Who is told of what a night did."""
-    page: Page = Page()
-    """Who may see the page."""
-    encrypt_bundles: bool = False
-    """Encrypt the model in each bundle, with the key of FORECASTER_ENCRYPTION_KEY or of `state/keys`."""
-    state: str = "var"
-    """Folder for everything the nights keep, relative to the pipeline file."""
-    lake: str | None = None
-    """Folder of the Delta tables; by default inside `state`."""
-    ledger: str | None = None
-    """SQLAlchemy URL of the ledger; by default an SQLite file inside `state`."""
-    registry: str | None = None
-    """MLflow tracking URI; by default an SQLite file inside `state`."""
-
-    _folder: Path = PrivateAttr(default=Path())
-
-    @field_validator("timezone")
-    @classmethod
-    def _zone(cls, value: str) -> str:
-        if not timezones.known(value):
-            hint = messages.nearest(value, available_timezones())
-            raise ValueError(f"found {value!r}, wanted a time zone such as Europe/Berlin{hint}")
-        return value
-
-    @model_validator(mode="after")
-    def _homes_of_depots(self) -> Self:
-        if self.vans_home and self.depots is None:
-            raise ValueError("staffing.vans.home names a column of the depots source, and there is no section depots")
-        return self
-
-    @property
-    def vans_home(self) -> str | None:
-        """The column of the depots source with the vans that are at home there."""
-        return self.staffing.vans.home if self.staffing and self.staffing.vans else None
-
-    @property
-    def attributes(self) -> tuple[str, ...]:
-        """What is kept of each depot: its static attributes, and where vans are at home, which no model sees."""
-        static = self.depots.static if self.depots else ()
-        return tuple(dict.fromkeys((*static, *([self.vans_home] if self.vans_home else ()))))
-
-    @property
-    def zone(self) -> ZoneInfo:
-        return ZoneInfo(self.timezone)
-
-    @property
-    def digest(self) -> str:
-        """sha256 over what the file says, independent of its layout, comments and place."""
-        return hashlib.sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the pipeline file; relative paths start here."""
-        return self._folder
-
-    @property
-    def paths(self) -> StatePaths:
-        """Where everything that the nights keep lies."""
-        return StatePaths(self.path(self.state))
-
-    @property
-    def lake_url(self) -> str:
-        if self.lake is None:
-            return str(self.paths.lake)
-        return self.lake if "://" in self.lake else str(self.path(self.lake))
-
-    @property
-    def ledger_url(self) -> str:
-        return self._sqlite(self.ledger, self.paths.ledger)
-
-    @property
-    def registry_url(self) -> str:
-        return self._sqlite(self.registry, self.paths.mlflow)
-
-    def path(self, text: str) -> Path:
-        """A path of the file, with `${NAME}` filled in, relative to the pipeline file.
-
-        Raises SpecError when the environment does not have a variable that the path names.
-        """
-        return Path(os.path.normpath(self._folder / Path(fill(text)).expanduser()))
-
-    def place(self, text: str) -> str:
-        """A path of the file as `path` makes it, or a URL with `${NAME}` filled in. Raises SpecError as `path` does."""
-        return fill(text) if "://" in text else str(self.path(text))
-
-    def _sqlite(self, url: str | None, default: Path) -> str:
-        if url is None:
-            return f"sqlite:///{default}"
-        prefix = "sqlite:///"
-        if url.startswith(prefix) and not url.startswith(prefix + "/"):
-            return prefix + str(self.path(url.removeprefix(prefix)))
-        return url
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema of the pipeline file, for editors."""
-    from forecaster.config.schema import described
-
-    schema = described(Spec.model_json_schema(), Spec)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "forecaster pipeline file"}
-
-
-def load(file: str | Path) -> Spec:
-    """The checked pipeline file.
-
-    Raises SpecError with one line for each mistake: file, line, what was found, what was wanted.
-    """
-    file = Path(file)
-    try:
-        spec = _checked(file, _text(file))
-    except RecursionError:
-        raise SpecError(f"{file}: found an alias that contains itself, wanted sections that end") from None
-    spec._folder = file.resolve().parent
-    return spec
-
-
-def _checked(file: Path, text: str) -> Spec:
-    try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise SpecError(messages.broken_yaml(file, error)) from error
-    if not isinstance(node, yaml.MappingNode):
-        raise SpecError(f"{file}:1: found no keys, wanted a pipeline file with at least `name` and `demand`")
-    spec, wrong = None, None
-    try:
-        spec = Spec.model_validate(content)
-    except ValidationError as error:
-        wrong = error
-    found = messages.explain(file, node, Spec, wrong)
-    if spec is None or found:
-        raise SpecError("\n".join(found))
-    return spec
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text("utf-8")
-    except FileNotFoundError:
-        raise SpecError(f"{file}: no such file; `forecaster init DIR` makes one to start from") from None
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise SpecError(f"{file}:{line}: found a byte that is not UTF-8 text; wanted the file saved as UTF-8") from None
-    except OSError as error:
-        raise SpecError(f"{file}: cannot be read: {error.strerror}; wanted a pipeline file") from error
