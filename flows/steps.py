@@ -190,7 +190,7 @@ def archive(night: Night, exported: Any = None) -> None:
     from forecaster.publishing import forecast, publish
 
     with night.stage("predict"):
-        choice = forecast.of_the_time(night.spec, night.as_of, exported.folder if exported else None)
+        choice = forecast.choose_as_of(night.spec, night.as_of, exported.folder if exported else None)
         done = publish.publish(night.spec, choice, as_of=night.as_of, run_id=night.run_id, show=False)
     night.published(json.loads(done.to_json()))
 

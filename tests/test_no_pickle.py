@@ -15,7 +15,7 @@ import pytest
 from forecaster.model.export import to_onnx
 from forecaster.model.network.features import LOOKBACK
 from forecaster.serving import bundle, bundle_archive
-from forecaster.serving.numpy_model import Reference
+from forecaster.serving.numpy_model import ReferenceModel
 from forecaster.serving.predict import Predictor
 from forecaster.training import parity
 from tests import panels
@@ -90,4 +90,4 @@ def test_an_export_and_a_prediction_pickle_nothing(tmp_path: Path, monkeypatch: 
     folder = bundle.write(tmp_path / "bundles", graph, weights, about, signer())
     read = bundle.read(bundle_archive.pack(folder), (signer().public,))
     said = Predictor(read)(panel).quantiles
-    np.testing.assert_allclose(said, Reference(read.weights, read.manifest)(panel.window(LOOKBACK)), rtol=1e-4)
+    np.testing.assert_allclose(said, ReferenceModel(read.weights, read.manifest)(panel.window(LOOKBACK)), rtol=1e-4)

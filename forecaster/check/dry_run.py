@@ -80,7 +80,7 @@ def check(spec: Spec, *, now: datetime, past: bool = False) -> Trial:
             return Trial(spec, reached, ingested, fault=_why_not(ingested) or str(error))
         found = finding_examples.collect(panel, ingested.batch, spec, Lake(folder))
         seen = Past(knowledge, panel, copy) if past else None
-    told = tuple(caveats.old(panel, spec, now))
+    told = tuple(caveats.stale_feed(panel, spec, now))
     return Trial(spec, reached, ingested, profile(panel), found, _too_old(panel, spec, now), seen, told)
 
 

@@ -53,7 +53,7 @@ def backtest(
     except ModuleNotFoundError as error:
         raise MissingExtra(f"{error}; this command needs: pip install 'forecaster[train]'") from error
     if staffing or days:
-        spec = cost_backtest.of_days(spec, days, staffing=staffing)
+        spec = cost_backtest.holdout_spec(spec, days, staffing=staffing)
     progress = Night(stages=("panel", "train", "backtest"))
     with progress.shown():
         found = board(spec, as_of=instant(as_of, spec) or datetime.now(UTC), progress=progress, staffing=staffing)
@@ -104,16 +104,16 @@ def predict(
     Without a bundle that can be used, the seasonal naive goes out, and the command exits with 3.
     """
     gc.set_threshold(SELDOM)
-    from forecaster.publishing.predict import predict_alone
+    from forecaster.publishing.predict import predict
 
     if out is not None and json:
         raise SpecError("found --out and --json, wanted one of them: both write to standard output")
     spec = load_spec(file)
-    published = predict_alone(spec, as_of=instant(as_of, spec), bundle=bundle, run_id=run, note=note)
+    published = predict(spec, as_of=instant(as_of, spec), bundle=bundle, run_id=run, note=note)
     if out is not None:
-        from forecaster.publishing.file_formats import written
+        from forecaster.publishing.file_formats import serialize
 
-        sys.stdout.buffer.write(written(published, out.value))
+        sys.stdout.buffer.write(serialize(published, out.value))
         sys.stdout.flush()
     typer.echo(published.to_json() if json else published.sentence(), err=out is not None)
     if published.tier == "fallback":

@@ -33,10 +33,10 @@ def override(
     """
     from forecaster.config import load
     from forecaster.planning import service
-    from forecaster.planning.overrides import Wish
+    from forecaster.planning.overrides import ProposedOverride
 
     last = None if until is None else _day("--until", until)
-    wish = Wish(depot, _day("--date", day), orders, reason, decision(by, reason)["by"], note, last)
+    wish = ProposedOverride(depot, _day("--date", day), orders, reason, decision(by, reason)["by"], note, last)
     typer.echo(service.save(load(file), wish).sentence())
 
 
@@ -62,12 +62,12 @@ def overrides(
     from forecaster.config import load
     from forecaster.ledger.store import Ledger
     from forecaster.planning import service
-    from forecaster.planning.overrides import replaced
+    from forecaster.planning.overrides import find_superseded
 
     spec = load(file)
     with Ledger.open_reader(spec.ledger_url) as ledger:
-        told = service.worth(ledger, spec.name, spec.overrides.min_days) if worth else None
-        book = service.written(ledger, spec.name)
+        told = service.value_added(ledger, spec.name, spec.overrides.min_days) if worth else None
+        book = service.list_overrides(ledger, spec.name)
     if as_json:
         found = asdict(told) if told else [asdict(each) for each in book]
         typer.echo(json.dumps(found, default=str, indent=2))
@@ -75,7 +75,7 @@ def overrides(
         for line in _worth(told):
             typer.echo(line)
     else:
-        newer = replaced(book)
+        newer = find_superseded(book)
         for each in book:
             state = f"replaced by {newer[each.id]}" if each.id in newer else f"until {each.until}"
             state = f"withdrawn {each.withdrawn:%Y-%m-%d}" if each.withdrawn else state

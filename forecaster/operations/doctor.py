@@ -266,7 +266,7 @@ def _champion(spec: Spec, ledger: Ledger) -> Sign:
         return Sign("warn", "champion", "none yet: seasonal naive forecasts until the gate admits a model")
     text = f"{reigning.bundle_digest}, since {_when(reigning.at, spec)}: {reigning.reason}"
     try:
-        bundle.of(spec.paths.bundle(reigning.bundle_digest), spec.paths.folder)
+        bundle.load(spec.paths.bundle(reigning.bundle_digest), spec.paths.folder)
     except BundleError as error:
         return Sign(
             "warn", "champion", f"{text}; seasonal naive forecasts instead, as its bundle is of no use: {error}"

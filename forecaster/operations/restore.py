@@ -100,7 +100,7 @@ def _place(file: Path, to: Path) -> None:
         return
     to.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if to.name in backup.SECRETS:
-        keys.place(to, file.read_bytes())  # a machine that has one goes on with its own
+        keys.write_owner_only(to, file.read_bytes())  # a machine that has one goes on with its own
     else:
         shutil.copyfile(file, to.with_name(BROUGHT.format(backup.digest_of(file)[:8])))
 

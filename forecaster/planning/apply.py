@@ -17,7 +17,7 @@ from forecaster.core.forecast import Forecast
 from forecaster.planning.overrides import Cell, Override
 
 
-def moved(quantiles: Floats, levels: Sequence[float], orders: float) -> Floats:
+def move_quantiles(quantiles: Floats, levels: Sequence[float], orders: float) -> Floats:
     """Quantiles (…, levels) around a planner's number, which becomes the median."""
     middle = levels.index(0.5)
     median = quantiles[..., [middle]].astype(float)
@@ -29,7 +29,7 @@ def moved(quantiles: Floats, levels: Sequence[float], orders: float) -> Floats:
     return found
 
 
-def placed(forecast: Forecast, held: Mapping[Cell, Override]) -> dict[tuple[int, int], Override]:
+def locate_overrides(forecast: Forecast, held: Mapping[Cell, Override]) -> dict[tuple[int, int], Override]:
     """The overrides that hold on open days of a forecast, by the positions of depot and day; a closed day stays
     closed."""
     rows = {depot: row for row, depot in enumerate(forecast.depot_ids)}
@@ -38,9 +38,9 @@ def placed(forecast: Forecast, held: Mapping[Cell, Override]) -> dict[tuple[int,
     return {(row, step): o for (row, step), o in cells.items() if min(row, step) >= 0 and forecast.open[row, step]}
 
 
-def applied(forecast: Forecast, at: Mapping[tuple[int, int], Override]) -> Forecast:
+def apply_overrides(forecast: Forecast, at: Mapping[tuple[int, int], Override]) -> Forecast:
     """The forecast with the planners' numbers in it."""
     quantiles = forecast.quantiles.copy()
     for (row, step), override in at.items():
-        quantiles[row, step] = moved(quantiles[row, step], forecast.levels, override.orders)
+        quantiles[row, step] = move_quantiles(quantiles[row, step], forecast.levels, override.orders)
     return replace(forecast, quantiles=quantiles)

@@ -14,31 +14,31 @@ import sqlalchemy as sa
 
 from forecaster.errors import OverrideError
 from forecaster.ledger import tables
-from forecaster.planning.overrides import Override, Wish
+from forecaster.planning.overrides import Override, ProposedOverride
 from forecaster.planning.value_added import Result
 
 
-def write(connection: sa.Connection, pipeline: str, wish: Wish, at: datetime) -> Override:
+def write(connection: sa.Connection, pipeline: str, wish: ProposedOverride, at: datetime) -> Override:
     """Write an override down; it takes the place of an earlier one of the same depot and day."""
     row = {"pipeline": pipeline, "at": at, "depot_id": wish.depot_id, "target_date": wish.target_date}
     row |= {"orders": wish.orders, "reason": wish.reason, "note": wish.note, "by": wish.by, "until": wish.last}
     key = connection.execute(tables.overrides.insert().values(**row)).inserted_primary_key
     assert key is not None
-    return _one(connection, pipeline, key[0])
+    return _read_one(connection, pipeline, key[0])
 
 
 def withdraw(
     connection: sa.Connection, pipeline: str, override_id: int, *, by: str, note: str, at: datetime
 ) -> Override:
     """Take an override back. Raises OverrideError for one that is not there, or was withdrawn before."""
-    found = _one(connection, pipeline, override_id)
+    found = _read_one(connection, pipeline, override_id)
     if found.withdrawn is not None:
         raise OverrideError(f"override {override_id} was withdrawn on {found.withdrawn:%Y-%m-%d %H:%M} UTC already")
     connection.execute(tables.withdrawals.insert().values(override_id=override_id, at=at, by=by, note=note))
-    return _one(connection, pipeline, override_id)
+    return _read_one(connection, pipeline, override_id)
 
 
-def overrides(connection: sa.Connection, pipeline: str, since: date | None = None) -> tuple[Override, ...]:
+def read_overrides(connection: sa.Connection, pipeline: str, since: date | None = None) -> tuple[Override, ...]:
     """Every override, withdrawn ones too, the oldest first; with `since` only of this day and later ones."""
     query = _query(pipeline)
     if since is not None:
@@ -46,13 +46,15 @@ def overrides(connection: sa.Connection, pipeline: str, since: date | None = Non
     return tuple(Override(**row) for row in connection.execute(query.order_by(tables.overrides.c.id)).mappings())
 
 
-def begun(connection: sa.Connection, pipeline: str) -> bool:
+def has_overrides(connection: sa.Connection, pipeline: str) -> bool:
     """Whether there ever was an override."""
     query = sa.select(tables.overrides.c.id).where(tables.overrides.c.pipeline == pipeline).limit(1)
     return connection.execute(query).first() is not None
 
 
-def keep_results(connection: sa.Connection, pipeline: str, ahead: Collection[date], model: Mapping[int, float]) -> None:
+def record_model_orders(
+    connection: sa.Connection, pipeline: str, ahead: Collection[date], model: Mapping[int, float]
+) -> None:
     """Note what the model says in the place of each published override, and forget overrides of these days that no
     longer are: `model` is override → the model's median."""
     book, results = tables.overrides.c, tables.override_results
@@ -63,7 +65,7 @@ def keep_results(connection: sa.Connection, pipeline: str, ahead: Collection[dat
         connection.execute(results.insert(), rows)
 
 
-def open_results(connection: sa.Connection, pipeline: str, cutoff: date) -> dict[int, tuple[str, date]]:
+def unsettled_results(connection: sa.Connection, pipeline: str, cutoff: date) -> dict[int, tuple[str, date]]:
     """Override → depot and day of those that were published, whose day is over."""
     book = tables.overrides.c
     query = sa.select(book.id, book.depot_id, book.target_date).join(tables.override_results)
@@ -71,14 +73,14 @@ def open_results(connection: sa.Connection, pipeline: str, cutoff: date) -> dict
     return {number: (depot, day) for number, depot, day in found}
 
 
-def settle(connection: sa.Connection, came: Mapping[int, float | None]) -> None:
+def record_actuals(connection: sa.Connection, came: Mapping[int, float | None]) -> None:
     """Note what came on the days of overrides, by override; None = not known, or the depot was closed."""
     results = tables.override_results
     for number, actual in came.items():
         connection.execute(results.update().where(results.c.override_id == number).values(actual=actual))
 
 
-def results(connection: sa.Connection, pipeline: str) -> tuple[Result, ...]:
+def read_results(connection: sa.Connection, pipeline: str) -> tuple[Result, ...]:
     """The overrides whose days are over and known, in the order in which they were made."""
     book, told = tables.overrides.c, tables.override_results.c
     query = sa.select(book.by, book.reason, told.model_orders, book.orders, told.actual).join(tables.override_results)
@@ -92,7 +94,7 @@ def _query(pipeline: str) -> sa.Select[tuple[object, ...]]:
     return query.where(tables.overrides.c.pipeline == pipeline)
 
 
-def _one(connection: sa.Connection, pipeline: str, override_id: int) -> Override:
+def _read_one(connection: sa.Connection, pipeline: str, override_id: int) -> Override:
     row = connection.execute(_query(pipeline).where(tables.overrides.c.id == override_id)).mappings().one_or_none()
     if row is None:
         raise OverrideError(

@@ -45,7 +45,7 @@ class Override:
 
 
 @dataclass(frozen=True)
-class Wish:
+class ProposedOverride:
     """A number that a planner asks for; what cannot be meant is refused when it is made."""
 
     depot_id: str
@@ -78,7 +78,7 @@ class Wish:
             raise OverrideError(f"until: found {self.last}, which is over; wanted {as_of} or a later day")
 
 
-def holding(overrides: Iterable[Override], day: date) -> dict[Cell, Override]:
+def active_overrides(overrides: Iterable[Override], day: date) -> dict[Cell, Override]:
     """What holds for a publication as of a local day: of each depot and day the newest override, or none where that
     one has expired or was withdrawn; an older one never comes back."""
     newest: dict[Cell, Override] = {}
@@ -87,7 +87,7 @@ def holding(overrides: Iterable[Override], day: date) -> dict[Cell, Override]:
     return {cell: each for cell, each in newest.items() if each.holds(day)}
 
 
-def replaced(overrides: Iterable[Override]) -> dict[int, int]:
+def find_superseded(overrides: Iterable[Override]) -> dict[int, int]:
     """The id of each override that a newer one of the same day has replaced for good → the id of the newest."""
     every = sorted(overrides, key=lambda override: override.id)
     newest = {(each.depot_id, each.target_date): each.id for each in every}

@@ -25,8 +25,8 @@ from forecaster.ledger.store import Head, Ledger
 from forecaster.planning import apply
 from forecaster.planning import override_table as book
 from forecaster.planning import saved_inputs as desks
-from forecaster.planning.overrides import Cell, Override, as_of_day, holding
-from forecaster.planning.saved_inputs import Desk
+from forecaster.planning.overrides import Cell, Override, active_overrides, as_of_day
+from forecaster.planning.saved_inputs import SavedInputs
 from forecaster.serving import totals
 from forecaster.staffing import rosters
 
@@ -34,14 +34,14 @@ OVERRIDE = "override"  # the part of a change that planners made
 
 
 @dataclass(frozen=True)
-class Revised:
+class RefreshOutcome:
     """What became of the shown publication; `trouble` says why it could not be brought into line."""
 
     days: int
     trouble: str | None = None
 
 
-def refresh(ledger: Ledger, pipeline: str, folder: Path) -> Revised:
+def refresh(ledger: Ledger, pipeline: str, folder: Path) -> RefreshOutcome:
     """Bring what is shown into line; `folder` is where desks are kept. Nothing happens where nothing is shown, or where
     there never was an override.
 
@@ -49,29 +49,29 @@ def refresh(ledger: Ledger, pipeline: str, folder: Path) -> Revised:
     """
     with ledger.transaction() as connection:
         head = records.head(connection, pipeline)
-        if head is None or not book.begun(connection, pipeline):
-            return Revised(0)
+        if head is None or not book.has_overrides(connection, pipeline):
+            return RefreshOutcome(0)
         shown = records.whole(connection, head)
-        held = holding(book.overrides(connection, pipeline, shown.cutoff), as_of_day(shown))
+        held = active_overrides(book.read_overrides(connection, pipeline, shown.cutoff), as_of_day(shown))
         trouble, revised = None, shown
-        if _standing(shown) != _wanted(shown, held):
+        if _published_overrides(shown) != _expected_overrides(shown, held):
             try:
                 revised = with_overrides(shown, held, desks.read(folder, shown.desk))
             except DeskError as error:
                 trouble = str(error)
-        changed = _write(connection, head, shown, revised)
-        _keep_book(connection, revised)
-        return Revised(changed, trouble)
+        changed = _update_rows(connection, head, shown, revised)
+        _record_results(connection, revised)
+        return RefreshOutcome(changed, trouble)
 
 
-def with_overrides(shown: Publication, held: Mapping[Cell, Override], desk: Desk) -> Publication:
+def with_overrides(shown: Publication, held: Mapping[Cell, Override], desk: SavedInputs) -> Publication:
     """The publication as it would have gone out with these overrides and no others."""
-    model = of_model(shown, desk.panel)
-    at = apply.placed(model, held)
-    said = apply.applied(model, at)
-    planned = rosters.staffed(said, desk.panel, desk.staffing)
-    told = rosters.told(planned, said) if planned else {}
-    wanted, standing = _wanted(shown, held), _standing(shown)
+    model = model_forecast(shown, desk.panel)
+    at = apply.locate_overrides(model, held)
+    said = apply.apply_overrides(model, at)
+    planned = rosters.roster_for(said, desk.panel, desk.staffing)
+    told = rosters.published_rosters(planned, said) if planned else {}
+    wanted, standing = _expected_overrides(shown, held), _published_overrides(shown)
     moved = {cell[1] for cell in wanted.keys() | standing.keys() if wanted.get(cell) != standing.get(cell)}
     rows = {depot: row for row, depot in enumerate(model.depot_ids)}
 
@@ -91,10 +91,10 @@ def with_overrides(shown: Publication, held: Mapping[Cell, Override], desk: Desk
                 drivers=int(planned.drivers[row, step]) if planned else None,
                 roster=told.get((row, step)),
             )
-            days.append(replace(changed, change=_moved(day, changed, shown.levels)))
+            days.append(replace(changed, change=_updated_change(day, changed, shown.levels)))
         return replace(depot, days=tuple(days))
 
-    sums = totals.of(said, desk.panel) if moved and shown.totals else {}
+    sums = totals.group_totals(said, desk.panel) if moved and shown.totals else {}
     steps = {day: step for step, day in enumerate(said.target_dates)}
     summed = tuple(
         replace(each, quantiles=sums[each.city][steps[each.target_date]].tolist())
@@ -105,7 +105,7 @@ def with_overrides(shown: Publication, held: Mapping[Cell, Override], desk: Desk
     return replace(shown, depots=tuple(map(one, shown.depots)), totals=summed)
 
 
-def of_model(shown: Publication, panel: Panel) -> Forecast:
+def model_forecast(shown: Publication, panel: Panel) -> Forecast:
     """What the model said of the panel's depots; one that is not shown is closed."""
     days = {depot.depot_id: depot.days for depot in shown.depots}
     shape = (len(panel.depot_ids), shown.horizon, len(shown.levels))
@@ -117,18 +117,18 @@ def of_model(shown: Publication, panel: Panel) -> Forecast:
     return Forecast(panel.depot_ids, shown.cutoff, panel.target_dates, shown.levels, quantiles, open_)
 
 
-def _standing(shown: Publication) -> dict[Cell, int]:
+def _published_overrides(shown: Publication) -> dict[Cell, int]:
     """Which override each day shows, by its number."""
     return {(d.depot_id, day.target_date): day.override.id for d in shown.depots for day in d.days if day.override}
 
 
-def _wanted(shown: Publication, held: Mapping[Cell, Override]) -> dict[Cell, int]:
+def _expected_overrides(shown: Publication, held: Mapping[Cell, Override]) -> dict[Cell, int]:
     """Which it should show."""
     open_ = {(depot.depot_id, day.target_date) for depot in shown.depots for day in depot.days if day.open}
     return {cell: each.id for cell, each in held.items() if cell in open_}
 
 
-def _moved(before: PublishedDay, after: PublishedDay, levels: tuple[float, ...]) -> PublishedChange | None:
+def _updated_change(before: PublishedDay, after: PublishedDay, levels: tuple[float, ...]) -> PublishedChange | None:
     """The change of a day whose override is another one now: what else changed it stays."""
     if before.change is None:
         return None
@@ -138,7 +138,7 @@ def _moved(before: PublishedDay, after: PublishedDay, levels: tuple[float, ...])
     return replace(before.change, parts=tuple(parts))
 
 
-def _write(connection: sa.Connection, head: Head, before: Publication, after: Publication) -> int:
+def _update_rows(connection: sa.Connection, head: Head, before: Publication, after: Publication) -> int:
     """Change the rows that differ; returns how many days of depots."""
     days, sums = tables.published, tables.published_totals
     own = days.c.publication_id == head.publication_id
@@ -161,12 +161,12 @@ def _write(connection: sa.Connection, head: Head, before: Publication, after: Pu
     return changed
 
 
-def _keep_book(connection: sa.Connection, shown: Publication) -> None:
+def _record_results(connection: sa.Connection, shown: Publication) -> None:
     """Note what the model says under each override that is shown, and what came on the days of earlier ones."""
     middle = shown.levels.index(0.5)
     days = [day for depot in shown.depots for day in depot.days]
     model = {day.override.id: day.override.quantiles[middle] for day in days if day.override}
-    book.keep_results(connection, shown.pipeline, {day.target_date for day in days}, model)
-    waiting = book.open_results(connection, shown.pipeline, shown.cutoff)
+    book.record_model_orders(connection, shown.pipeline, {day.target_date for day in days}, model)
+    waiting = book.unsettled_results(connection, shown.pipeline, shown.cutoff)
     came = {(d.depot_id, day.date): day.demand if day.open else None for d in shown.depots for day in d.recent}
-    book.settle(connection, {number: came[cell] for number, cell in waiting.items() if cell in came})
+    book.record_actuals(connection, {number: came[cell] for number, cell in waiting.items() if cell in came})

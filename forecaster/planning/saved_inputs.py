@@ -32,7 +32,7 @@ LARGEST = 1 << 29  # bytes of arrays
 _ARRAYS = ("demand", "open", "covariates", "calendar", "calendar_group", "statics", "days")
 
 
-class Settled(Panel):
+class SavedPanel(Panel):
     """A panel whose guesses for cold depots were made when it was kept, so that nothing is guessed again."""
 
     @cached_property
@@ -41,21 +41,21 @@ class Settled(Panel):
 
 
 @dataclass(frozen=True)
-class Desk:
+class SavedInputs:
     """What a planner's question needs."""
 
-    panel: Settled
+    panel: SavedPanel
     bundle: str | None  # the name of its folder; None: no model could forecast
     strangers: frozenset[str]  # depots that the model has no forecast of
     staffing: Staffing | None
 
 
-def kept(panel: Panel, lookback: int = LOOKBACK) -> Settled:
+def trim_panel(panel: Panel, lookback: int = LOOKBACK) -> SavedPanel:
     """The last days of a panel, as a model sees them."""
     days = min(lookback, panel.history)
     demand, open_ = panel.past(days)
     start = panel.history - days
-    return Settled(
+    return SavedPanel(
         panel.depot_ids,
         panel.days[start:],
         panel.horizon,
@@ -71,7 +71,7 @@ def kept(panel: Panel, lookback: int = LOOKBACK) -> Settled:
     )
 
 
-def too_large(desk: Desk) -> str | None:
+def too_large(desk: SavedInputs) -> str | None:
     """What a page cannot do with as many depots, or None where it can hold the desk."""
     size = sum(np.asarray(getattr(desk.panel, name)).nbytes for name in _ARRAYS)
     if size <= LARGEST:
@@ -82,7 +82,7 @@ def too_large(desk: Desk) -> str | None:
     )
 
 
-def write(folder: Path, desk: Desk) -> str:
+def write(folder: Path, desk: SavedInputs) -> str:
     """Keep a desk; returns its name. Raises DeskError when it cannot be written."""
     panel = desk.panel
     arrays = {name: np.asarray(getattr(panel, name)) for name in _ARRAYS}
@@ -97,7 +97,7 @@ def write(folder: Path, desk: Desk) -> str:
         "strangers": sorted(desk.strangers),
         "staffing": desk.staffing.model_dump(mode="json") if desk.staffing else None,
     }
-    content = _packed(arrays, says)
+    content = _pack(arrays, says)
     name = hashlib.sha256(content).hexdigest()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ def write(folder: Path, desk: Desk) -> str:
     return name
 
 
-def read(folder: Path, name: str | None) -> Desk:
+def read(folder: Path, name: str | None) -> SavedInputs:
     """The desk of this name. Raises DeskError when it is not there, or is not what was written."""
     if name is None:
         raise DeskError("this publication did not keep what it was made from; the next night does")
@@ -128,7 +128,7 @@ def read(folder: Path, name: str | None) -> Desk:
         says = json.loads(arrays["says"].tobytes())
         found = {each: arrays[each] for each in _ARRAYS}
     found["days"] = found["days"].astype("datetime64[D]")
-    panel = Settled(
+    panel = SavedPanel(
         depot_ids=tuple(says["depot_ids"]),
         horizon=says["horizon"],
         encoding=Encoding.from_json(says["encoding"]),
@@ -137,7 +137,7 @@ def read(folder: Path, name: str | None) -> Desk:
         **found,
     )
     staffing = Staffing.model_validate(says["staffing"]) if says["staffing"] else None
-    return Desk(panel, says["bundle"], frozenset(says["strangers"]), staffing)
+    return SavedInputs(panel, says["bundle"], frozenset(says["strangers"]), staffing)
 
 
 def prune(folder: Path, named: Collection[str]) -> None:
@@ -151,7 +151,7 @@ def _file(folder: Path, name: str) -> Path:
     return folder / f"{name}.npz"
 
 
-def _packed(arrays: Mapping[str, Any], says: Mapping[str, Any]) -> bytes:
+def _pack(arrays: Mapping[str, Any], says: Mapping[str, Any]) -> bytes:
     """An .npz file with a fixed date: equal inputs have equal names."""
     out = io.BytesIO()
     words = np.frombuffer(json.dumps(says, sort_keys=True).encode(), np.uint8)

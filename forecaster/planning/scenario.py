@@ -35,7 +35,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Answer:
+class WhatIfAnswer:
     """`week` are the depot's orders on all days ahead, before and after, since one day may move another."""
 
     supposed: Supposition

@@ -13,19 +13,19 @@ from forecaster.config import Spec
 from forecaster.errors import OverrideError
 from forecaster.ledger.store import Head, Ledger
 from forecaster.planning import override_table as book
-from forecaster.planning.overrides import Override, Wish, as_of_day, replaced
+from forecaster.planning.overrides import Override, ProposedOverride, as_of_day, find_superseded
 from forecaster.planning.value_added import Account, account
 
 if TYPE_CHECKING:
-    from forecaster.planning.refresh import Revised
+    from forecaster.planning.refresh import RefreshOutcome
 
 
 @dataclass(frozen=True)
-class Done:
+class OverrideChange:
     """An override that was written down or withdrawn, and what became of the page."""
 
     override: Override
-    revised: Revised
+    revised: RefreshOutcome
     replaced_by: int | None = None  # the newest override of the same day, where that is another
 
     def sentence(self) -> str:
@@ -42,7 +42,7 @@ class Done:
         return f"{told}; from the next publication on, since {self.revised.trouble}"
 
 
-def save(spec: Spec, wish: Wish, *, now: datetime | None = None) -> Done:
+def save(spec: Spec, wish: ProposedOverride, *, now: datetime | None = None) -> OverrideChange:
     """Write an override down and show it.
 
     Raises OverrideError for a day that is not published, is closed or over, or an undeclared reason; LedgerError.
@@ -52,36 +52,36 @@ def save(spec: Spec, wish: Wish, *, now: datetime | None = None) -> Done:
         if head is None:
             raise OverrideError("nothing has been published yet; wanted a published day to override")
         wish.check(spec.overrides.reasons, as_of_day(head))
-        _refuse(ledger, head, wish)
+        _check_published(ledger, head, wish)
         with ledger.transaction() as connection:
             written = book.write(connection, spec.name, wish, now or datetime.now(UTC))
-        return Done(written, _shown(spec, ledger))
+        return OverrideChange(written, _refresh_published(spec, ledger))
 
 
-def withdraw(spec: Spec, override_id: int, *, by: str, note: str = "", now: datetime | None = None) -> Done:
+def withdraw(spec: Spec, override_id: int, *, by: str, note: str = "", now: datetime | None = None) -> OverrideChange:
     """Take an override back; the row stays. Raises OverrideError for one that is not there or was withdrawn."""
     if not by.strip():
         raise OverrideError("by: found nothing, wanted the name of who decides")
     with Ledger.open(spec.ledger_url) as ledger:
         with ledger.transaction() as connection:
             taken = book.withdraw(connection, spec.name, override_id, by=by, note=note, at=now or datetime.now(UTC))
-            newer = replaced(book.overrides(connection, spec.name)).get(taken.id)
-        return Done(taken, _shown(spec, ledger), newer)
+            newer = find_superseded(book.read_overrides(connection, spec.name)).get(taken.id)
+        return OverrideChange(taken, _refresh_published(spec, ledger), newer)
 
 
-def written(ledger: Ledger, pipeline: str) -> tuple[Override, ...]:
+def list_overrides(ledger: Ledger, pipeline: str) -> tuple[Override, ...]:
     """Every override, withdrawn ones too, the oldest first."""
     with ledger.transaction() as connection:
-        return book.overrides(connection, pipeline)
+        return book.read_overrides(connection, pipeline)
 
 
-def worth(ledger: Ledger, pipeline: str, min_days: int) -> Account:
+def value_added(ledger: Ledger, pipeline: str, min_days: int) -> Account:
     """What the overrides of days that are over were worth."""
     with ledger.transaction() as connection:
-        return account(book.results(connection, pipeline), min_days)
+        return account(book.read_results(connection, pipeline), min_days)
 
 
-def _refuse(ledger: Ledger, head: Head, wish: Wish) -> None:
+def _check_published(ledger: Ledger, head: Head, wish: ProposedOverride) -> None:
     """Raises OverrideError for a depot or day that is not published, or is closed."""
     shown = ledger.depot(head.publication_id, wish.depot_id)
     if shown is None:
@@ -96,7 +96,7 @@ def _refuse(ledger: Ledger, head: Head, wish: Wish) -> None:
         )
 
 
-def _shown(spec: Spec, ledger: Ledger) -> Revised:
+def _refresh_published(spec: Spec, ledger: Ledger) -> RefreshOutcome:
     """The shown publication, brought into line."""
     from forecaster.planning import refresh  # which count with NumPy, as those who only read need not
 

@@ -52,20 +52,24 @@ class Account:
 
 def account(results: Sequence[Result], min_days: int) -> Account:
     """The account of all results; parts are in the order of their days, the most first."""
-    planners = _parts(results, lambda each: each.by)
+    planners = _group_by(results, lambda each: each.by)
     named = tuple(each for each in planners if each.days >= min_days)
     return Account(
-        _added("all", results), _parts(results, lambda each: each.reason), named, len(planners) - len(named), min_days
+        _sum_up("all", results),
+        _group_by(results, lambda each: each.reason),
+        named,
+        len(planners) - len(named),
+        min_days,
     )
 
 
-def _parts(results: Sequence[Result], key: Callable[[Result], str]) -> tuple[Added, ...]:
+def _group_by(results: Sequence[Result], key: Callable[[Result], str]) -> tuple[Added, ...]:
     names = sorted({key(each) for each in results})
-    found = [_added(name, [each for each in results if key(each) == name]) for name in names]
+    found = [_sum_up(name, [each for each in results if key(each) == name]) for name in names]
     return tuple(sorted(found, key=lambda each: (-each.days, each.of)))
 
 
-def _added(of: str, results: Sequence[Result]) -> Added:
+def _sum_up(of: str, results: Sequence[Result]) -> Added:
     errors = [(abs(each.model - each.actual), abs(each.override - each.actual)) for each in results]
     return Added(
         of,

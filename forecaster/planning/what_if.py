@@ -20,9 +20,9 @@ from forecaster.errors import BundleError, OverrideError
 from forecaster.ledger.publication import Publication
 from forecaster.planning import apply, refresh
 from forecaster.planning import saved_inputs as desks
-from forecaster.planning.overrides import Wish
-from forecaster.planning.saved_inputs import Desk
-from forecaster.planning.scenario import CLOSED, OPEN, ORDERS, OWN, Answer, Side, Supposition
+from forecaster.planning.overrides import ProposedOverride
+from forecaster.planning.saved_inputs import SavedInputs
+from forecaster.planning.scenario import CLOSED, OPEN, ORDERS, OWN, Side, Supposition, WhatIfAnswer
 from forecaster.staffing import rosters
 from forecaster.staffing.newsvendor import Roster
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 class Questions:
     """One publication, ready to be asked; threads may share it."""
 
-    def __init__(self, shown: Publication, desk: Desk, predictor: Predictor | None, missing: str | None) -> None:
+    def __init__(self, shown: Publication, desk: SavedInputs, predictor: Predictor | None, missing: str | None) -> None:
         self._shown, self._desk, self._predictor, self._missing = shown, desk, predictor, missing
-        self._model = refresh.of_model(shown, desk.panel)
+        self._model = refresh.model_forecast(shown, desk.panel)
         self._before: dict[int, Roster | None] = {}  # of each day that was asked about, as it is published
         days = {depot.depot_id: depot.days for depot in shown.depots}
         self._at = {
@@ -59,7 +59,7 @@ class Questions:
         from forecaster.serving.predict import Predictor
 
         try:
-            predictor = Predictor(bundles.of(StatePaths(state).bundle(desk.bundle), state), threads=1)  # of one depot
+            predictor = Predictor(bundles.load(StatePaths(state).bundle(desk.bundle), state), threads=1)  # of one depot
         except BundleError as error:
             return cls(shown, desk, None, str(error))
         return cls(shown, desk, predictor, None)
@@ -74,27 +74,27 @@ class Questions:
         """Why no model answers; None where one does."""
         return self._missing
 
-    def ask(self, supposed: Supposition) -> Answer:
+    def ask(self, supposed: Supposition) -> WhatIfAnswer:
         """Raises OverrideError for what cannot be supposed, BundleError where no model can answer it."""
         row, step = self._place(supposed)
         model, numbers = self._model, {cell: each.orders for cell, each in self._at.items()}
-        before, supposing = _with(model, numbers), dict(numbers)
+        before, supposing = _with_orders(model, numbers), dict(numbers)
         if supposed.kind == ORDERS:
-            supposing[row, step] = Wish(
-                supposed.depot_id, supposed.target_date, _whole(supposed.value), "", "what-if"
+            supposing[row, step] = ProposedOverride(
+                supposed.depot_id, supposed.target_date, _whole_number(supposed.value), "", "what-if"
             ).orders
         elif supposed.kind == CLOSED and self._predictor is None:
-            model = _closed(model, row, step)
+            model = _close_day(model, row, step)
         else:
             model = self._asked(supposed, row, step)
-        after = _with(model, {cell: n for cell, n in supposing.items() if model.open[cell]})
+        after = _with_orders(model, {cell: n for cell, n in supposing.items() if model.open[cell]})
         days = zip(before.target_dates, before.median[row].tolist(), after.median[row].tolist(), strict=True)
         kept = self._at.get((row, step)) if supposed.kind != ORDERS else None
         if step not in self._before:
             self._before[step] = self._staffed(before, step)
         one = _side(before, self._before[step], row, step)
         other = _side(after, self._staffed(after, step), row, step)
-        return Answer(supposed, one, other, tuple(days), kept.id if kept else None)
+        return WhatIfAnswer(supposed, one, other, tuple(days), kept.id if kept else None)
 
     def _place(self, supposed: Supposition) -> tuple[int, int]:
         panel = self._desk.panel
@@ -146,7 +146,7 @@ class Questions:
             quantiles=forecast.quantiles[:, day],
             open=forecast.open[:, day],
         )
-        return rosters.staffed(one, self._desk.panel, self._desk.staffing)
+        return rosters.roster_for(one, self._desk.panel, self._desk.staffing)
 
 
 def _side(forecast: Forecast, planned: Roster | None, row: int, step: int) -> Side:
@@ -160,20 +160,20 @@ def _side(forecast: Forecast, planned: Roster | None, row: int, step: int) -> Si
     return Side(opened, low, orders, high, drivers, vans, float(costs[row, 0]), float(costs.sum()))
 
 
-def _with(model: Forecast, numbers: Mapping[tuple[int, int], int]) -> Forecast:
+def _with_orders(model: Forecast, numbers: Mapping[tuple[int, int], int]) -> Forecast:
     quantiles = model.quantiles.copy()
     for cell, orders in numbers.items():
-        quantiles[cell] = apply.moved(quantiles[cell], model.levels, orders)
+        quantiles[cell] = apply.move_quantiles(quantiles[cell], model.levels, orders)
     return replace(model, quantiles=quantiles)
 
 
-def _closed(model: Forecast, row: int, step: int) -> Forecast:
+def _close_day(model: Forecast, row: int, step: int) -> Forecast:
     quantiles, open_ = model.quantiles.copy(), model.open.copy()
     quantiles[row, step], open_[row, step] = 0, False
     return replace(model, quantiles=quantiles, open=open_)
 
 
-def _whole(value: float) -> int:
+def _whole_number(value: float) -> int:
     if not (np.isfinite(value) and float(value).is_integer()):
         raise OverrideError(f"orders: found {value}, wanted a whole number")
     return int(value)

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from forecaster.lake import TABLES
 from forecaster.planning.overrides import Override
-from forecaster.publishing.forecast import Made
+from forecaster.publishing.forecast import ForecastResult
 
 
-def rows(made: Made, planned: Mapping[tuple[int, int], Override], run_id: str, now: datetime) -> pa.Table:
+def rows(made: ForecastResult, planned: Mapping[tuple[int, int], Override], run_id: str, now: datetime) -> pa.Table:
     """The model's forecast, and beside it the numbers of planners."""
     forecast = made.forecast
     depots, horizon, levels = forecast.quantiles.shape
@@ -31,12 +31,12 @@ def rows(made: Made, planned: Mapping[tuple[int, int], Override], run_id: str, n
         "horizon": pa.array(np.tile(np.arange(1, horizon + 1, dtype=np.int32), depots)),
         "levels": pa.ListArray.from_arrays(offsets, pa.array(np.tile(np.asarray(forecast.levels, np.float64), count))),
         "quantiles": pa.ListArray.from_arrays(offsets, pa.array(forecast.quantiles.ravel())),
-        "override": pa.array(_numbers(planned, depots, horizon), pa.int64()),
+        "override": pa.array(_override_orders(planned, depots, horizon), pa.int64()),
     }
     return pa.table(columns).select(schema.names).cast(schema)
 
 
-def _numbers(planned: Mapping[tuple[int, int], Override], depots: int, horizon: int) -> list[int | None]:
+def _override_orders(planned: Mapping[tuple[int, int], Override], depots: int, horizon: int) -> list[int | None]:
     found: list[int | None] = [None] * (depots * horizon)
     for (row, step), override in planned.items():
         found[row * horizon + step] = override.orders

@@ -47,7 +47,7 @@ class Swaps:
     now: Doubles  # what is published tonight
 
 
-def parts(swaps: Swaps) -> dict[str, Whole]:
+def attribute_change(swaps: Swaps) -> dict[str, Whole]:
     """Whole orders of each part, in `ORDER`; 0 where there is no earlier forecast."""
     of = {name: _whole(getattr(swaps, name)) for name in Swaps.__annotations__}
     return {

@@ -13,7 +13,7 @@ from forecaster.core.panel import Panel
 from forecaster.errors import StaleHistory
 from forecaster.serving.bundle import Bundle
 
-NAMED = 5  # depots
+MAX_NAMED = 5  # depots
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class Newcomers:
     def sentences(self) -> list[str]:
         found = []
         if self.cold:
-            found.append(f"{_named(self.cold)} started cold: the model was not trained on {_it(self.cold)}.")
+            found.append(f"{_list_depots(self.cold)} started cold: the model was not trained on {_pronoun(self.cold)}.")
         if self.strangers:
             found.append(
-                f"{_named(self.strangers)} got the seasonal naive forecast: the model was not trained on "
-                f"{_it(self.strangers)}, and no static attribute is known."
+                f"{_list_depots(self.strangers)} got the seasonal naive forecast: the model was not trained on "
+                f"{_pronoun(self.strangers)}, and no static attribute is known."
             )
         return found
 
@@ -59,7 +59,7 @@ def refuse_stale(panel: Panel, spec: Spec, as_of: datetime) -> None:
         )
 
 
-def old(panel: Panel, spec: Spec, as_of: datetime) -> list[str]:
+def stale_feed(panel: Panel, spec: Spec, as_of: datetime) -> list[str]:
     """A sentence about a feed that has stopped: its newest reading is older than readings are expected to come late."""
     age, limit = _age(panel, spec, as_of), spec.demand.rules.late_days
     if age <= limit:
@@ -71,7 +71,7 @@ def old(panel: Panel, spec: Spec, as_of: datetime) -> list[str]:
     ]
 
 
-def silent(panel: Panel, spec: Spec) -> list[str]:
+def silent_depots(panel: Panel, spec: Spec) -> list[str]:
     """A sentence about depots in business whose own last reading is older than allowed, where the others' is not."""
     limit = spec.demand.rules.max_age_days
     if limit is None:
@@ -81,8 +81,8 @@ def silent(panel: Panel, spec: Spec) -> list[str]:
     late = np.flatnonzero(business & ~known & np.isfinite(panel.demand).any(axis=1))
     if not len(late):
         return []
-    told = [f"{panel.depot_ids[row]} ({_last(panel, row)})" for row in late[:NAMED]]
-    more = f" and {len(late) - NAMED:,} more" if len(late) > NAMED else ""
+    told = [f"{panel.depot_ids[row]} ({_last_reading(panel, row)})" for row in late[:MAX_NAMED]]
+    more = f" and {len(late) - MAX_NAMED:,} more" if len(late) > MAX_NAMED else ""
     return [f"{', '.join(told)}{more}: the last reading is more than {limit} days older than the cutoff."]
 
 
@@ -91,14 +91,14 @@ def _age(panel: Panel, spec: Spec, as_of: datetime) -> int:
     return (as_of.astimezone(spec.zone).date() - timedelta(days=1) - panel.cutoff).days
 
 
-def _last(panel: Panel, row: int) -> str:
+def _last_reading(panel: Panel, row: int) -> str:
     return str(panel.days[np.flatnonzero(np.isfinite(panel.demand[row]))[-1]])
 
 
-def _named(depots: tuple[str, ...]) -> str:
-    more = f" and {len(depots) - NAMED:,} more" if len(depots) > NAMED else ""
-    return f"Depot{'s' if len(depots) > 1 else ''} {', '.join(depots[:NAMED])}{more}"
+def _list_depots(depots: tuple[str, ...]) -> str:
+    more = f" and {len(depots) - MAX_NAMED:,} more" if len(depots) > MAX_NAMED else ""
+    return f"Depot{'s' if len(depots) > 1 else ''} {', '.join(depots[:MAX_NAMED])}{more}"
 
 
-def _it(depots: tuple[str, ...]) -> str:
+def _pronoun(depots: tuple[str, ...]) -> str:
     return "them" if len(depots) > 1 else "it"

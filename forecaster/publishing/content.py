@@ -21,7 +21,7 @@ from forecaster.ledger.publication import (
     Tier,
 )
 from forecaster.planning.overrides import Override
-from forecaster.publishing.forecast import Made
+from forecaster.publishing.forecast import ForecastResult
 from forecaster.serving import totals
 from forecaster.staffing import rosters
 
@@ -29,15 +29,15 @@ Cell = tuple[int, int]  # positions of a depot and a day
 RECENT = 60  # days of actuals that a publication carries
 
 
-def sums(forecast: Forecast, panel: Panel) -> tuple[PublishedTotal, ...]:
+def published_totals(forecast: Forecast, panel: Panel) -> tuple[PublishedTotal, ...]:
     return tuple(
         PublishedTotal(city, day, tuple(quantiles))
-        for city, days in sorted(totals.of(forecast, panel).items())
+        for city, days in sorted(totals.group_totals(forecast, panel).items())
         for day, quantiles in zip(forecast.target_dates, days.tolist(), strict=True)
     )
 
 
-def zones(knowledge: Knowledge) -> dict[str, str]:
+def depot_timezones(knowledge: Knowledge) -> dict[str, str]:
     """The time zones of depots that have one of their own."""
     depots = knowledge.depots
     if "timezone" not in depots:
@@ -46,9 +46,9 @@ def zones(knowledge: Knowledge) -> dict[str, str]:
     return dict(zip(own["depot_id"], own["timezone"], strict=True))
 
 
-def depots(
+def published_depots(
     forecast: Forecast,
-    made: Made,
+    made: ForecastResult,
     spec: Spec,
     knowledge: Knowledge,
     overridden: Mapping[Cell, Override] = MappingProxyType({}),
@@ -58,9 +58,9 @@ def depots(
 
     A depot that closed before its recent days began is left out.
     """
-    panel, zone = made.panel, zones(knowledge)
+    panel, zone = made.panel, depot_timezones(knowledge)
     planned = rosters.plan(forecast, panel, spec)
-    told = rosters.told(planned, forecast) if planned else {}
+    told = rosters.published_rosters(planned, forecast) if planned else {}
     first = max(panel.history - RECENT, 0)
     recent_days = panel.days[first : panel.history].astype(object)
     found = []
@@ -75,7 +75,7 @@ def depots(
                 quantiles=tuple(float(q) for q in forecast.quantiles[row, step]),
                 drivers=int(planned.drivers[row, step]) if planned else None,
                 roster=told.get((row, step)),
-                override=_replaced(overridden.get((row, step)), made.forecast.quantiles[row, step]),
+                override=_published_override(overridden.get((row, step)), made.forecast.quantiles[row, step]),
                 change=changes.get((row, step)),
             )
             for step, day in enumerate(forecast.target_dates)
@@ -91,6 +91,6 @@ def depots(
     return tuple(found)
 
 
-def _replaced(override: Override | None, quantiles: Floats) -> PublishedOverride | None:
+def _published_override(override: Override | None, quantiles: Floats) -> PublishedOverride | None:
     """A planner's number beside what the model said."""
     return override.shown(quantiles.tolist()) if override else None

@@ -19,7 +19,7 @@ from forecaster.errors import BundleError, DeskError, NoUsableData
 from forecaster.ledger.publication import Publication, PublishedChange
 from forecaster.ledger.store import Ledger
 from forecaster.planning import saved_inputs as desks
-from forecaster.planning.saved_inputs import Desk
+from forecaster.planning.saved_inputs import SavedInputs
 from forecaster.publishing import attribution as splits
 from forecaster.publishing.attribution import Swaps
 from forecaster.serving import bundle as bundles
@@ -29,18 +29,18 @@ from forecaster.serving.fallback import seasonal_naive
 from forecaster.serving.predict import Predictor
 
 if TYPE_CHECKING:
-    from forecaster.publishing.forecast import Made
+    from forecaster.publishing.forecast import ForecastResult
 
 Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
-class Earlier:
+class EarlierPublication:
     """The publication of the last day before, and what made it."""
 
     shown: Publication
     since: date
-    desk: Desk
+    desk: SavedInputs
     bundle: Bundle | None  # None: the fallback
     predictor: Predictor | None
 
@@ -48,8 +48,8 @@ class Earlier:
         return self.predictor(panel) if self.predictor else seasonal_naive(panel, self.shown.levels)
 
 
-def changes(
-    ledger: Ledger, spec: Spec, knowledge: Knowledge, made: Made, said: Forecast, as_of: datetime
+def explain_changes(
+    ledger: Ledger, spec: Spec, knowledge: Knowledge, made: ForecastResult, said: Forecast, as_of: datetime
 ) -> dict[tuple[int, int], PublishedChange]:
     """How each day's median moved since the forecast that was published the day before, by positions of depot and day;
     days that it had no forecast of are left out.
@@ -60,13 +60,13 @@ def changes(
     shown = ledger.published_before(spec.name, datetime.combine(local.date(), time(), spec.zone))
     if shown is None or 0.5 not in shown.levels or shown.cutoff > made.panel.cutoff:
         return {}
-    published, model = _shown(shown, made.forecast)
+    published, model = _published_medians(shown, made.forecast)
     tonight, now = made.forecast.median.astype(float), said.median.astype(float)
     try:
-        swaps = _swapped(_earlier(spec, shown), spec, knowledge, made, published, model, now)
+        swaps = _swap_inputs(_read_earlier(spec, shown), spec, knowledge, made, published, model, now)
     except (BundleError, DeskError, NoUsableData):  # what made it is gone: everything is the model's
         swaps = Swaps(published, model, model, model, model, model, tonight, tonight, now)
-    split, known = splits.parts(swaps), np.isfinite(published)
+    split, known = splits.attribute_change(swaps), np.isfinite(published)
     since = shown.as_of.astimezone(spec.zone).date()
     return {
         (row, step): PublishedChange(
@@ -78,18 +78,24 @@ def changes(
     }
 
 
-def _earlier(spec: Spec, shown: Publication) -> Earlier:
+def _read_earlier(spec: Spec, shown: Publication) -> EarlierPublication:
     desk = desks.read(spec.paths.saved_inputs, shown.desk)
     bundle = predictor = None
     if shown.bundle_digest is not None:
         folder = spec.paths.bundle(shown.bundle_digest)
-        bundle = bundles.of(folder, spec.paths.folder)
+        bundle = bundles.load(folder, spec.paths.folder)
         predictor = Predictor(bundle)
-    return Earlier(shown, shown.as_of.astimezone(spec.zone).date(), desk, bundle, predictor)
+    return EarlierPublication(shown, shown.as_of.astimezone(spec.zone).date(), desk, bundle, predictor)
 
 
-def _swapped(
-    earlier: Earlier, spec: Spec, knowledge: Knowledge, made: Made, published: Doubles, model: Doubles, now: Doubles
+def _swap_inputs(
+    earlier: EarlierPublication,
+    spec: Spec,
+    knowledge: Knowledge,
+    made: ForecastResult,
+    published: Doubles,
+    model: Doubles,
+    now: Doubles,
 ) -> Swaps:
     """The medians after each swap; a depot that the earlier forecast did not have stays NaN."""
     old, tonight = earlier.desk.panel, made.forecast.median.astype(float)
@@ -101,13 +107,15 @@ def _swapped(
     if (then.horizon, then.calendar_names) != (today.horizon, today.calendar_names):
         raise BundleError("the earlier model knew other features of a day, or other days ahead")
     before = today.at(then.cutoff)
-    known = _announced(then, before)
-    again, calendar, restated = (_on(earlier.forecast(each), made.forecast) for each in (then, known, before))
+    known = _with_known_future(then, before)
+    again, calendar, restated = (
+        _align_medians(earlier.forecast(each), made.forecast) for each in (then, known, before)
+    )
     if earlier.shown.bundle_digest == made.digest:
-        actuals = weights = _only(tonight, again)
+        actuals = weights = _nan_where_missing(tonight, again)
     else:
-        actuals = _on(earlier.forecast(today), made.forecast)
-        weights = _only(_weights(earlier, spec, made), again)
+        actuals = _align_medians(earlier.forecast(today), made.forecast)
+        weights = _nan_where_missing(_with_earlier_calibration(earlier, spec, made), again)
     strange = np.array([depot in earlier.desk.strangers for depot in made.panel.depot_ids], bool)
     gaps = np.isnan(again) | strange[:, None]  # of depots that the model then did not know, the naive was published
     again, calendar, restated, actuals = (np.where(gaps, model, each) for each in (again, calendar, restated, actuals))
@@ -115,19 +123,19 @@ def _swapped(
     return Swaps(published, model, again, calendar, restated, actuals, weights, tonight, now)
 
 
-def _weights(earlier: Earlier, spec: Spec, made: Made) -> Doubles:
+def _with_earlier_calibration(earlier: EarlierPublication, spec: Spec, made: ForecastResult) -> Doubles:
     """Tonight's medians with the earlier calibration."""
     tonight = made.forecast.median
     if earlier.bundle is None or made.digest is None:
         return tonight.astype(float)
     assert made.choice.bundle is not None  # since it has a digest
-    bundle = bundles.of(made.choice.bundle, spec.paths.folder)
+    bundle = bundles.load(made.choice.bundle, spec.paths.folder)
     found = recalibrate.medians(tonight, made.panel, bundle, earlier.bundle)
     strange = np.array([depot in made.strangers for depot in made.panel.depot_ids], bool)
     return np.where(strange[:, None], tonight.astype(float), found)
 
 
-def _announced(then: Panel, now: Panel) -> Panel:
+def _with_known_future(then: Panel, now: Panel) -> Panel:
     """The earlier panel with what is known now of the days ahead of it."""
 
     def joined(old: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
@@ -137,22 +145,22 @@ def _announced(then: Panel, now: Panel) -> Panel:
         then,
         open=joined(then.open, now.open),
         covariates=joined(then.covariates, now.covariates),
-        calendar=joined(_of_groups(then), _of_groups(now)),
+        calendar=joined(_calendar_of_depots(then), _calendar_of_depots(now)),
         calendar_group=np.arange(len(then.depot_ids), dtype=np.int32),
     )
 
 
-def _of_groups(panel: Panel) -> NDArray[np.float32]:
+def _calendar_of_depots(panel: Panel) -> NDArray[np.float32]:
     """The calendar of each depot."""
     found: NDArray[np.float32] = panel.calendar[panel.calendar_group]
     return found
 
 
-def _only(values: Doubles, where: Doubles) -> Doubles:
+def _nan_where_missing(values: Doubles, where: Doubles) -> Doubles:
     return np.where(np.isnan(where), np.nan, values)
 
 
-def _shown(shown: Publication, tonight: Forecast) -> tuple[Doubles, Doubles]:
+def _published_medians(shown: Publication, tonight: Forecast) -> tuple[Doubles, Doubles]:
     """The earlier publication's medians and its model's, on tonight's depots and days; NaN where it had none."""
     middle, days = shown.levels.index(0.5), {depot.depot_id: depot.days for depot in shown.depots}
     steps = {day: step for step, day in enumerate(tonight.target_dates)}
@@ -167,7 +175,7 @@ def _shown(shown: Publication, tonight: Forecast) -> tuple[Doubles, Doubles]:
     return published, model
 
 
-def _on(forecast: Forecast, tonight: Forecast) -> Doubles:
+def _align_medians(forecast: Forecast, tonight: Forecast) -> Doubles:
     """A forecast's medians on tonight's depots and days; NaN where it has none."""
     rows = {depot: row for row, depot in enumerate(forecast.depot_ids)}
     steps = {day: step for step, day in enumerate(forecast.target_dates)}

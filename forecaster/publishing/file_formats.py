@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from forecaster.publishing.publish import Published
+from forecaster.publishing.publish import PublishedForecast
 
 Format = Literal["csv", "parquet", "json"]
 
 
-def table(published: Published) -> pa.Table:
+def to_table(published: PublishedForecast) -> pa.Table:
     """depot_id, target_date, horizon, open, one column a quantile level (q0.5 is the point forecast), and where it all
     comes from: cutoff, tier, bundle."""
     forecast = published.forecast
@@ -36,9 +36,9 @@ def table(published: Published) -> pa.Table:
     )
 
 
-def written(published: Published, format_: Format) -> bytes:
+def serialize(published: PublishedForecast, format_: Format) -> bytes:
     """The bytes of the file."""
-    rows, out = table(published), io.BytesIO()
+    rows, out = to_table(published), io.BytesIO()
     if format_ == "csv":
         pyarrow.csv.write_csv(rows, out)
     elif format_ == "parquet":

@@ -28,7 +28,7 @@ NAIVE = "seasonal naive"
 
 
 @dataclass(frozen=True)
-class Choice:
+class ModelChoice:
     """What shall forecast: a bundle's folder, its name for people, and the tier of what it says."""
 
     bundle: Path | None
@@ -37,43 +37,43 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Made:
+class ForecastResult:
     """A forecast, what made it from which panel, and what has to be said of it."""
 
     forecast: Forecast
     panel: Panel
-    choice: Choice  # the fallback where the chosen bundle could not be used
+    choice: ModelChoice  # the fallback where the chosen bundle could not be used
     digest: str | None
     told: list[str]
     lookback: int | None = None  # days that the bundle looks back
     strangers: frozenset[str] = frozenset()  # depots that got the seasonal naive, though a bundle made the others'
 
 
-def choose(spec: Spec, ledger: Ledger, *, promoted_by: str | None = None) -> Choice:
+def choose(spec: Spec, ledger: Ledger, *, promoted_by: str | None = None) -> ModelChoice:
     """The reigning champion, or the fallback when there is none; `promoted_by` is tonight's run."""
     reigning = ledger.champion(spec.name)
     if reigning is None:
-        return Choice(None, NAIVE, "fallback")
+        return ModelChoice(None, NAIVE, "fallback")
     label = (
         f"{spec.name} v{reigning.model_version}" if reigning.model_version else f"{spec.name} {reigning.bundle_digest}"
     )
     tier: Tier = "fresh" if promoted_by is not None and reigning.run_id == promoted_by else "champion"
-    return Choice(spec.paths.bundle(reigning.bundle_digest), label, tier)
+    return ModelChoice(spec.paths.bundle(reigning.bundle_digest), label, tier)
 
 
-def of_the_time(spec: Spec, at: datetime, bundle: Path | None) -> Choice:
+def choose_as_of(spec: Spec, at: datetime, bundle: Path | None) -> ModelChoice:
     """What may forecast a past date: a bundle made as of it, else who reigned then, else the fallback."""
     if bundle is not None:
-        return Choice(bundle, f"{spec.name} {bundle.name}", "fresh")
+        return ModelChoice(bundle, f"{spec.name} {bundle.name}", "fresh")
     with Ledger.open(spec.ledger_url) as ledger:
         reigned = ledger.champion(spec.name, at=at)
     if reigned is None:
-        return Choice(None, NAIVE, "fallback")
+        return ModelChoice(None, NAIVE, "fallback")
     digest = reigned.bundle_digest
-    return Choice(spec.paths.bundle(digest), f"{spec.name} {digest}", "champion")
+    return ModelChoice(spec.paths.bundle(digest), f"{spec.name} {digest}", "champion")
 
 
-def forecast(spec: Spec, choice: Choice, knowledge: Knowledge) -> Made:
+def forecast(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> ForecastResult:
     """What the chosen bundle says, or, where it cannot be used, the fallback; nothing is written.
 
     Raises NoUsableData when there is nothing to start from, StaleHistory when that is too old.
@@ -82,7 +82,7 @@ def forecast(spec: Spec, choice: Choice, knowledge: Knowledge) -> Made:
     try:
         if choice.bundle is None:
             raise BundleError("no model was ever admitted")
-        predictor = Predictor(bundles.of(choice.bundle, spec.paths.folder))
+        predictor = Predictor(bundles.load(choice.bundle, spec.paths.folder))
         panel = panels.build(knowledge, spec, predictor.bundle.encoding)
         new = caveats.newcomers(panel, predictor.bundle)
         said, digest, told = predictor(panel), predictor.bundle.name, new.sentences()
@@ -92,16 +92,16 @@ def forecast(spec: Spec, choice: Choice, knowledge: Knowledge) -> Made:
             said = replace(said, quantiles=np.where(new.rows[:, None, None], naive, said.quantiles))
     except BundleError as error:
         told, digest, strangers = [f"Seasonal-naive fallback: {error}."], None, frozenset()
-        choice = Choice(None, NAIVE, "fallback")
+        choice = ModelChoice(None, NAIVE, "fallback")
         panel = panels.build(knowledge, spec)
         said = seasonal_naive(panel, spec.model.quantiles)
     caveats.refuse_stale(panel, spec, knowledge.as_of)
-    return Made(
+    return ForecastResult(
         said,
         panel,
         choice,
         digest,
-        [*told, *caveats.old(panel, spec, knowledge.as_of), *caveats.silent(panel, spec)],
+        [*told, *caveats.stale_feed(panel, spec, knowledge.as_of), *caveats.silent_depots(panel, spec)],
         lookback,
         strangers,
     )

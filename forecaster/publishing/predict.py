@@ -10,13 +10,13 @@ from forecaster.config import Spec
 from forecaster.errors import DEGRADED, PUBLISHED, Busy, ForecasterError
 from forecaster.ledger import run_start
 from forecaster.ledger.store import Ledger
-from forecaster.publishing.forecast import Choice, choose
-from forecaster.publishing.publish import Published, publish
+from forecaster.publishing.forecast import ModelChoice, choose
+from forecaster.publishing.publish import PublishedForecast, publish
 
 
-def predict_alone(
+def predict(
     spec: Spec, *, as_of: datetime | None, bundle: Path | None, run_id: str | None, note: str | None
-) -> Published:
+) -> PublishedForecast:
     """Forecast and publish with a given bundle, else with the champion.
 
     With a `run_id` this is a stage of that run; without one it is a run of its own, which ends in an outcome.
@@ -25,7 +25,7 @@ def predict_alone(
     """
     instant = as_of or datetime.now(UTC)
     with Ledger.open(spec.ledger_url) as ledger:
-        choice = Choice(bundle, f"{spec.name} {bundle.name.partition('.')[0]}", "champion") if bundle else None
+        choice = ModelChoice(bundle, f"{spec.name} {bundle.name.partition('.')[0]}", "champion") if bundle else None
         if run_id is not None:
             choice = choice or choose(spec, ledger, promoted_by=run_id)
             return publish(spec, choice, as_of=instant, run_id=run_id, note=note)

@@ -21,11 +21,11 @@ from forecaster.lake import Lake
 from forecaster.ledger.publication import Publication, PublishedChange, Tier
 from forecaster.ledger.store import Ledger
 from forecaster.planning import apply, refresh, saved_inputs, service
-from forecaster.planning.overrides import Override, holding
-from forecaster.planning.saved_inputs import Desk
+from forecaster.planning.overrides import Override, active_overrides
+from forecaster.planning.saved_inputs import SavedInputs
 from forecaster.publishing import archive, content, explain
-from forecaster.publishing.forecast import Choice, Made, forecast
-from forecaster.publishing.track_accuracy import look_back
+from forecaster.publishing.forecast import ForecastResult, ModelChoice, forecast
+from forecaster.publishing.track_accuracy import track_accuracy
 
 
 class Troubles:
@@ -49,7 +49,7 @@ class Troubles:
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedForecast:
     """What went out."""
 
     publication_id: int | None  # None: it went into the archive alone
@@ -73,8 +73,8 @@ class Published:
 
 
 def publish(
-    spec: Spec, choice: Choice, *, as_of: datetime, run_id: str, note: str | None = None, show: bool = True
-) -> Published:
+    spec: Spec, choice: ModelChoice, *, as_of: datetime, run_id: str, note: str | None = None, show: bool = True
+) -> PublishedForecast:
     """Forecast as of an instant, append to the archive in one commit, publish in one transaction.
 
     Without `show` the archive alone is written. Raises NoUsableData when nothing is known by then or what is known is
@@ -85,16 +85,16 @@ def publish(
     knowledge = read_as_of(spec, as_of=as_of)
     made = forecast(spec, choice, knowledge)
     now = datetime.now(UTC)
-    planned = planned_on(made.forecast, spec, as_of) if show else {}
+    planned = overrides_in_force(made.forecast, spec, as_of) if show else {}
     troubles = Troubles()
     with troubles.instead_of(LakeError, "the archive does not have these forecasts") if show else nullcontext():
         Lake(spec.lake_url).append("forecasts", archive.rows(made, planned, run_id, now))
     number, notes = None, [note, *made.told]
     if show:
-        kept, unkept = _kept(made, spec, troubles)
+        kept, unkept = _save_inputs(made, spec, troubles)
         notes.append(unkept)
-        said = apply.applied(made.forecast, planned)
-        changes = _changes(spec, knowledge, made, said, as_of, troubles)
+        said = apply.apply_overrides(made.forecast, planned)
+        changes = _explain_changes(spec, knowledge, made, said, as_of, troubles)
         shown = Publication(
             pipeline=spec.name,
             run_id=run_id,
@@ -106,8 +106,8 @@ def publish(
             model=made.choice.model,
             timezone=spec.timezone,
             levels=made.forecast.levels,
-            depots=content.depots(said, made, spec, knowledge, planned, changes),
-            totals=content.sums(said, made.panel),
+            depots=content.published_depots(said, made, spec, knowledge, planned, changes),
+            totals=content.published_totals(said, made.panel),
             bundle_digest=made.digest,
             note=_joined(notes),
             desk=kept,
@@ -115,16 +115,16 @@ def publish(
         with Ledger.open(spec.ledger_url) as ledger:
             ledger.note(run_id, lake_versions=knowledge.versions)
             number = ledger.publish(shown, keep=spec.retention.publications)
-        _settle(spec, made.panel, run_id, troubles)
+        _follow_up(spec, made.panel, run_id, troubles)
     cutoff, depots = made.panel.cutoff.isoformat(), len(made.panel.depot_ids)
     tier, model, digest = made.choice.tier, made.choice.model, made.digest
-    return Published(number, tier, model, digest, cutoff, depots, _joined(notes), made.forecast, troubles.told)
+    return PublishedForecast(number, tier, model, digest, cutoff, depots, _joined(notes), made.forecast, troubles.told)
 
 
-def _kept(made: Made, spec: Spec, troubles: Troubles) -> tuple[str | None, str | None]:
+def _save_inputs(made: ForecastResult, spec: Spec, troubles: Troubles) -> tuple[str | None, str | None]:
     """The name of the kept inputs, or why a night with so many depots keeps none."""
     lookback = made.lookback or saved_inputs.LOOKBACK
-    inputs = Desk(saved_inputs.kept(made.panel, lookback), made.digest, made.strangers, spec.staffing)
+    inputs = SavedInputs(saved_inputs.trim_panel(made.panel, lookback), made.digest, made.strangers, spec.staffing)
     if too_large := saved_inputs.too_large(inputs):
         return None, f"{too_large}."
     name = None
@@ -133,17 +133,17 @@ def _kept(made: Made, spec: Spec, troubles: Troubles) -> tuple[str | None, str |
     return name, None
 
 
-def _changes(
-    spec: Spec, knowledge: Knowledge, made: Made, said: Forecast, as_of: datetime, troubles: Troubles
+def _explain_changes(
+    spec: Spec, knowledge: Knowledge, made: ForecastResult, said: Forecast, as_of: datetime, troubles: Troubles
 ) -> dict[tuple[int, int], PublishedChange]:
     """Why each day's number moved since the day before; a publication goes out without it where it cannot be told."""
     found: dict[tuple[int, int], PublishedChange] = {}
     with troubles.instead_of(Exception, "why the numbers moved is not told"), Ledger.open(spec.ledger_url) as ledger:
-        found.update(explain.changes(ledger, spec, knowledge, made, said, as_of))
+        found.update(explain.explain_changes(ledger, spec, knowledge, made, said, as_of))
     return found
 
 
-def _settle(spec: Spec, panel: Panel, run_id: str, troubles: Troubles) -> None:
+def _follow_up(spec: Spec, panel: Panel, run_id: str, troubles: Troubles) -> None:
     """What follows a publication: the overrides saved while it was made, files that nothing names, looking back."""
     folder = spec.paths.saved_inputs
     with Ledger.open(spec.ledger_url) as ledger:
@@ -160,14 +160,14 @@ def _settle(spec: Spec, panel: Panel, run_id: str, troubles: Troubles) -> None:
         with Ledger.open(spec.ledger_url) as ledger:
             ledger.note(run_id, findings=findings)
     with troubles.instead_of(ForecasterError, "what came of earlier forecasts is not told"):
-        look_back(spec, panel, rival)
+        track_accuracy(spec, panel, rival)
 
 
-def planned_on(forecast: Forecast, spec: Spec, as_of: datetime) -> dict[tuple[int, int], Override]:
+def overrides_in_force(forecast: Forecast, spec: Spec, as_of: datetime) -> dict[tuple[int, int], Override]:
     """The planners' overrides that hold as of an instant's local day, by the positions of depot and day."""
     with Ledger.open(spec.ledger_url) as ledger:
-        held = holding(service.written(ledger, spec.name), as_of.astimezone(spec.zone).date())
-    return apply.placed(forecast, held)
+        held = active_overrides(service.list_overrides(ledger, spec.name), as_of.astimezone(spec.zone).date())
+    return apply.locate_overrides(forecast, held)
 
 
 def _joined(notes: Sequence[str | None]) -> str | None:

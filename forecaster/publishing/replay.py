@@ -16,20 +16,20 @@ from forecaster.errors import LakeError, LedgerError
 from forecaster.lake import Lake
 from forecaster.ledger.publication import Publication
 from forecaster.ledger.store import Ledger, Run
-from forecaster.publishing.forecast import NAIVE, Choice, Made, forecast
+from forecaster.publishing.forecast import NAIVE, ForecastResult, ModelChoice, forecast
 
 SAME = 1e-6  # relative: what another processor's rounding may differ by; counts below one are compared absolutely
-TOLD = 5  # differences
+MAX_LISTED = 5  # differences
 
 Values = dict[tuple[str, str], tuple[float, ...]]  # depot and day → quantiles
 
 
 @dataclass(frozen=True)
-class Replayed:
+class ReplayReport:
     """A run's forecast, made again; `differences` are sentences, none where nothing differs."""
 
     run: Run
-    made: Made
+    made: ForecastResult
     values: int
     largest: float  # relative difference
     differences: tuple[str, ...]
@@ -41,12 +41,12 @@ class Replayed:
         yield from self.remarks
         if self.differences:
             yield f"{len(self.differences):,} of {self.values:,} values differ, by up to {self.largest:.2e}:"
-            yield from self.differences[:TOLD]
+            yield from self.differences[:MAX_LISTED]
         else:
             yield f"all {self.values:,} values are the published ones (largest relative difference {self.largest:.1e})"
 
 
-def replay(spec: Spec, run_id: str) -> Replayed:
+def replay(spec: Spec, run_id: str) -> ReplayReport:
     """Forecast with the run's bundle from what the lake knew at its as_of, at its versions; nothing is written.
 
     Raises LedgerError where the run is not in the ledger or published nothing, BundleError for a bundle that is not
@@ -55,7 +55,7 @@ def replay(spec: Spec, run_id: str) -> Replayed:
     with Ledger.open_reader(spec.ledger_url) as ledger:
         run = ledger.run(run_id)
         shown = ledger.published_by(run_id)
-    archived = _archived(spec, run_id)
+    archived = _archived_values(spec, run_id)
     if not archived:
         raise LedgerError(
             f"run {run_id!r} ended {run.outcome} and has no forecast in the archive; wanted a published one"
@@ -70,11 +70,11 @@ def replay(spec: Spec, run_id: str) -> Replayed:
         remarks.append(f"read from the newest version of the lake, as of then: {error}")
     bundle = spec.paths.bundle(run.bundle_digest) if run.bundle_digest else None
     tier = run.tier or "champion"
-    made = forecast(spec, Choice(bundle, run.bundle_digest or NAIVE, tier if bundle else "fallback"), knowledge)
+    made = forecast(spec, ModelChoice(bundle, run.bundle_digest or NAIVE, tier if bundle else "fallback"), knowledge)
     if bundle is not None and made.digest is None:
         remarks += made.told
-    again = _values(made.forecast)
-    published = [("the archive", archived)] + ([("the publication", _shown(shown))] if shown else [])
+    again = _forecast_values(made.forecast)
+    published = [("the archive", archived)] + ([("the publication", _published_values(shown))] if shown else [])
     count, largest, differences = 0, 0.0, []
     for where, before in published:
         for key in sorted(before.keys() | again.keys()):
@@ -91,10 +91,10 @@ def replay(spec: Spec, run_id: str) -> Replayed:
                 largest = max(largest, apart)
                 if not apart <= SAME:
                     differences.append(f"depot {depot!r}, {day}: {old:.7g} in {where}, {new:.7g} when made again")
-    return Replayed(run, made, count, largest, tuple(differences), tuple(remarks))
+    return ReplayReport(run, made, count, largest, tuple(differences), tuple(remarks))
 
 
-def _archived(spec: Spec, run_id: str) -> Values:
+def _archived_values(spec: Spec, run_id: str) -> Values:
     rows = Lake(spec.lake_url).read("forecasts", where=ds.field("run_id") == run_id)
     if len(rows):  # a run that was taken up again may have appended twice: the last one is what was published
         rows = rows.filter(pc.equal(rows["recorded_at"], pc.max(rows["recorded_at"])))
@@ -102,7 +102,7 @@ def _archived(spec: Spec, run_id: str) -> Values:
     return {(depot, str(day)): tuple(quantiles) for depot, day, quantiles in zip(*columns, strict=True)}
 
 
-def _values(made: Forecast) -> Values:
+def _forecast_values(made: Forecast) -> Values:
     days = [str(day) for day in made.target_dates]
     said = np.asarray(made.quantiles, float).tolist()
     return {
@@ -112,7 +112,7 @@ def _values(made: Forecast) -> Values:
     }
 
 
-def _shown(publication: Publication) -> Values:
+def _published_values(publication: Publication) -> Values:
     """What the model said of each day: planners' numbers are not made again."""
     return {
         (depot.depot_id, str(day.target_date)): day.override.quantiles if day.override else day.quantiles

@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from forecaster.demand.validation import external_forecasts
 
 SEASON = 7
-BACK = 8  # weeks that the last known same weekday may lie back
-FIRST = 13  # weeks that are looked at when nothing is known yet
-AGAIN = 2  # weeks that late counts may still change
-DEPOTS = timedelta(weeks=4)  # over which depots are compared
-WORST = 50  # depots that are told of
-ENOUGH = 7  # days of a depot that can be compared
+MAX_WEEKS_BACK = 8  # weeks that the last known same weekday may lie back
+FIRST_WEEKS = 13  # weeks that are looked at when nothing is known yet
+OPEN_WEEKS = 2  # weeks that late counts may still change
+DEPOT_WINDOW = timedelta(weeks=4)  # over which depots are compared
+MAX_WORST = 50  # depots that are told of
+MIN_DAYS = 7  # days of a depot that can be compared
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _READ = ("run_id", "recorded_at", "depot_id", "cutoff", "target_date", "horizon", "levels", "quantiles")
 
 
 @dataclass(frozen=True, eq=False)
-class Said:
+class ScoredForecasts:
     """Depot-days of which something was forecast, and what came: aligned arrays."""
 
     depot: NDArray[np.intp]  # row of the panel
@@ -55,7 +55,7 @@ class Said:
         return len(self.depot)
 
 
-def look_back(spec: Spec, panel: Panel, rival: external_forecasts.ExternalForecasts | None = None) -> None:
+def track_accuracy(spec: Spec, panel: Panel, rival: external_forecasts.ExternalForecasts | None = None) -> None:
     """Write into the ledger what came of earlier forecasts, and of those of a `rival`. Raises LakeError and
     LedgerError; a past date run again leaves what is known of later weeks."""
     last = monday(panel.cutoff)
@@ -65,40 +65,44 @@ def look_back(spec: Spec, panel: Panel, rival: external_forecasts.ExternalForeca
             met = rival is None or accuracy.tells_of(connection, spec.name, LEGACY)
         if known is not None and known > last:
             return
-        weeks = _weeks(known if met else None, last)  # a rival that was just declared is compared from the start
-        found = list(tallies(panel, Lake(spec.lake_url), weeks, rival))
+        weeks = _weeks_to_tally(
+            known if met else None, last
+        )  # a rival that was just declared is compared from the start
+        found = list(tally_weeks(panel, Lake(spec.lake_url), weeks, rival))
         with ledger.transaction() as connection:
             accuracy.keep(connection, spec.name, weeks, found)
 
 
-def tallies(
+def tally_weeks(
     panel: Panel, lake: Lake, weeks: Iterable[date], rival: external_forecasts.ExternalForecasts | None = None
 ) -> Iterator[Tally]:
     """The tallies of these weeks, and of the depots over the last four."""
     depots = np.zeros((len(panel.depot_ids), len(MODELS), 5))
     version = lake.version("forecasts")  # of which the table is opened once
     for week in weeks:
-        said = _said(panel, lake, version, week, rival)
+        said = _read_scored(panel, lake, version, week, rival)
         if not len(said):
             continue
-        for part, labels, of_row in _parts(panel, said):
-            yield from _sums(week, part, labels, of_row, said)
-        recent = panel.days[said.day] > np.datetime64(panel.cutoff - DEPOTS, "D")
-        depots += np.stack([_added(each[:, recent], said.depot[recent], len(depots)) for each in _each(said)], axis=1)
-    yield from _worst(panel, depots)
+        for part, labels, of_row in _breakdowns(panel, said):
+            yield from _tally_labels(week, part, labels, of_row, said)
+        recent = panel.days[said.day] > np.datetime64(panel.cutoff - DEPOT_WINDOW, "D")
+        depots += np.stack(
+            [_sum_by_label(each[:, recent], said.depot[recent], len(depots)) for each in _error_terms(said)], axis=1
+        )
+    yield from _worst_depots(panel, depots)
 
 
-def _weeks(known: date | None, last: date) -> list[date]:
+def _weeks_to_tally(known: date | None, last: date) -> list[date]:
     """The Mondays to look at, the oldest first. Depots are compared over four weeks, which are always read."""
-    back = max(AGAIN, DEPOTS.days // 7 + 1)
-    first = last - timedelta(weeks=FIRST) if known is None else min(known, last - timedelta(weeks=back - 1))
-    first = max(first, last - timedelta(weeks=FIRST))
+    back = max(OPEN_WEEKS, DEPOT_WINDOW.days // 7 + 1)
+    first = last - timedelta(weeks=FIRST_WEEKS) if known is None else min(known, last - timedelta(weeks=back - 1))
+    first = max(first, last - timedelta(weeks=FIRST_WEEKS))
     return [first + timedelta(weeks=i) for i in range((last - first).days // 7 + 1)]
 
 
-def _said(
+def _read_scored(
     panel: Panel, lake: Lake, version: int, week: date, rival: external_forecasts.ExternalForecasts | None
-) -> Said:
+) -> ScoredForecasts:
     """What was forecast of a week's days up to the cutoff, where what came is known."""
     end = min(week + timedelta(days=SEASON - 1), panel.cutoff)
     wanted = (pc.field("target_date") >= pa.scalar(week)) & (pc.field("target_date") <= pa.scalar(end))
@@ -107,20 +111,20 @@ def _said(
     row = np.array([place.get(depot, -1) for depot in table["depot_id"].to_pylist()], np.intp)
     day = (table["target_date"].to_numpy().astype("datetime64[D]") - panel.days[0]).astype(np.intp)
     ahead = table["horizon"].to_numpy().astype(np.intp)
-    three = _three(table)
-    usable = _last_word(row, day, ahead, table["recorded_at"].to_numpy()) & (row >= 0) & (day >= 0)
+    three = _range_and_median(table)
+    usable = _latest_rows(row, day, ahead, table["recorded_at"].to_numpy()) & (row >= 0) & (day >= 0)
     row, day, ahead, three = row[usable], day[usable], ahead[usable], three[usable]
     counts = np.where(panel.open[:, : panel.history], panel.demand, np.nan).astype(float)
-    actual, naive = counts[row, day], _naive(counts, row, day, ahead)
+    actual, naive = counts[row, day], _naive_forecast(counts, row, day, ahead)
     both = np.isfinite(actual) & np.isfinite(naive) & np.isfinite(three).all(axis=1)
     low, median, high = three[both].T
     row, day, ahead = row[both], day[both], ahead[both]
     morning = panel.days[0].astype("datetime64[D]").astype(np.int64) + day - ahead + 1
     other = np.full(len(row), np.nan) if rival is None else rival.by(row, day, morning)
-    return Said(row, day, ahead, actual[both], median, low, high, naive[both], other)
+    return ScoredForecasts(row, day, ahead, actual[both], median, low, high, naive[both], other)
 
 
-def _three(table: pa.Table) -> NDArray[np.float64]:
+def _range_and_median(table: pa.Table) -> NDArray[np.float64]:
     """The ends of the 80 % range with the median between them, (rows, 3); NaN where a run had no such levels."""
     found = np.full((table.num_rows, 3), np.nan)
     runs = np.asarray(table["run_id"].to_pylist(), object)
@@ -135,7 +139,7 @@ def _three(table: pa.Table) -> NDArray[np.float64]:
     return found
 
 
-def _last_word(
+def _latest_rows(
     row: NDArray[np.intp], day: NDArray[np.intp], ahead: NDArray[np.intp], at: NDArray[np.datetime64]
 ) -> NDArray[np.bool_]:
     """Which rows no later one of the same depot, day and horizon replaces."""
@@ -148,20 +152,20 @@ def _last_word(
     return found
 
 
-def _naive(
+def _naive_forecast(
     counts: NDArray[np.float64], row: NDArray[np.intp], day: NDArray[np.intp], ahead: NDArray[np.intp]
 ) -> NDArray[np.float64]:
     """The last known count of the same weekday up to each forecast's cutoff; NaN where none is known."""
     found = np.full(len(row), np.nan)
     place = day - SEASON * -(-ahead // SEASON)
-    for _ in range(BACK):
+    for _ in range(MAX_WEEKS_BACK):
         wanted = np.isnan(found) & (place >= 0)
         found[wanted] = counts[row[wanted], place[wanted]]
         place = place - SEASON
     return found
 
 
-def _parts(panel: Panel, said: Said) -> Iterator[tuple[str, list[str], NDArray[np.intp]]]:
+def _breakdowns(panel: Panel, said: ScoredForecasts) -> Iterator[tuple[str, list[str], NDArray[np.intp]]]:
     """Each part with its labels and the place of each row's label among them."""
     yield ALL, [""], np.zeros(len(said), np.intp)
     yield HORIZON, [f"{step:02d}" for step in range(1, int(said.ahead.max()) + 1)], said.ahead - 1
@@ -173,7 +177,7 @@ def _parts(panel: Panel, said: Said) -> Iterator[tuple[str, list[str], NDArray[n
         yield CITY, names, np.array([place[city] for city in cities], np.intp)[said.depot]
 
 
-def _each(said: Said) -> NDArray[np.float64]:
+def _error_terms(said: ScoredForecasts) -> NDArray[np.float64]:
     """What is summed up, (models, 5, rows): days, orders, error, its size, inside the range; 0 where nothing was
     said."""
     inside = (said.low <= said.actual) & (said.actual <= said.high)
@@ -186,23 +190,25 @@ def _each(said: Said) -> NDArray[np.float64]:
     return np.stack(found)
 
 
-def _added(values: NDArray[np.float64], of_row: NDArray[np.intp], labels: int) -> NDArray[np.float64]:
+def _sum_by_label(values: NDArray[np.float64], of_row: NDArray[np.intp], labels: int) -> NDArray[np.float64]:
     """The sums of each label, (labels, 5)."""
     return np.stack([np.bincount(of_row, each, labels) for each in values], axis=1)
 
 
-def _sums(week: date, part: str, labels: list[str], of_row: NDArray[np.intp], said: Said) -> Iterator[Tally]:
-    for model, values in zip(MODELS, _each(said), strict=True):
-        for label, sums in zip(labels, _added(values, of_row, len(labels)), strict=True):
+def _tally_labels(
+    week: date, part: str, labels: list[str], of_row: NDArray[np.intp], said: ScoredForecasts
+) -> Iterator[Tally]:
+    for model, values in zip(MODELS, _error_terms(said), strict=True):
+        for label, sums in zip(labels, _sum_by_label(values, of_row, len(labels)), strict=True):
             if sums[0]:
                 yield _tally(week, model, part, label, sums)
 
 
-def _worst(panel: Panel, sums: NDArray[np.float64]) -> Iterator[Tally]:
+def _worst_depots(panel: Panel, sums: NDArray[np.float64]) -> Iterator[Tally]:
     """The depots whose forecasts missed the largest share of their orders."""
     ours = sums[:, 0]
-    enough = np.flatnonzero((ours[:, 0] >= ENOUGH) & (ours[:, 1] > 0))
-    for row in enough[np.argsort(-ours[enough, 3] / ours[enough, 1], kind="stable")][:WORST]:
+    enough = np.flatnonzero((ours[:, 0] >= MIN_DAYS) & (ours[:, 1] > 0))
+    for row in enough[np.argsort(-ours[enough, 3] / ours[enough, 1], kind="stable")][:MAX_WORST]:
         for place, model in enumerate(MODELS):
             if sums[row, place, 0]:
                 yield _tally(monday(panel.cutoff), model, DEPOT, panel.depot_ids[row], sums[row, place])

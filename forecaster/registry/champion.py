@@ -63,7 +63,7 @@ def _crown(
     spec: Spec, ledger: Ledger, digest: str, run_id: str, version: str | None, *, by: str, reason: str, now: datetime
 ) -> Change:
     try:
-        bundles.of(spec.paths.bundle(digest), spec.paths.folder)
+        bundles.load(spec.paths.bundle(digest), spec.paths.folder)
     except BundleError as error:
         raise BundleError(f"not promoted: {error}") from error
     done = ledger.promote(

@@ -21,7 +21,7 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param
 from mlflow.models import ModelSignature
 from mlflow.types import Schema, TensorSpec
 
-from forecaster.serving.encryption import locked
+from forecaster.serving.encryption import is_encrypted
 
 if TYPE_CHECKING:
     from forecaster.registry.run_record import Record
@@ -78,7 +78,7 @@ class Registry:
         if not self._client.search_registered_models(f"name = '{self._pipeline}'"):
             self._client.create_registered_model(self._pipeline)
         tags = {"bundle": bundle.name}
-        if locked(content):  # the registry gets it as it lies, and no model that anyone could load
+        if is_encrypted(content):  # the registry gets it as it lies, and no model that anyone could load
             kept = self._client.create_model_version(self._pipeline, f"{artifacts}/bundle", run_id, tags=tags)
             return str(kept.version)
         model = onnx.load_model_from_string(content)

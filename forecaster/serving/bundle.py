@@ -109,7 +109,7 @@ def write(
                 out.flush()
                 os.fsync(out.fileno())
         if target.exists():
-            for name in (SEAL, *_otherwise_locked(target, cipher)):
+            for name in (SEAL, *_files_to_rewrite(target, cipher)):
                 (beside / name).replace(target / name)
             read(target, (signer.public,), cipher)
         else:
@@ -120,9 +120,9 @@ def write(
     return target
 
 
-def of(path: Path, state: Path) -> Bundle:
+def load(path: Path, state: Path) -> Bundle:
     """`read` with the keys of this machine, in the environment or in a state folder."""
-    return read(path, keys.trusted(state), partial(encryption.to_read, state))
+    return read(path, keys.trusted_keys(state), partial(encryption.cipher_to_read, state))
 
 
 def read(path: Path, trusted: Trusted, cipher: Cipher | Callable[[], Cipher] | None = None) -> Bundle:
@@ -131,7 +131,7 @@ def read(path: Path, trusted: Trusted, cipher: Cipher | Callable[[], Cipher] | N
     `cipher`, or what finds it, is asked where the bundle is encrypted; what it decrypts stays in memory.
     Raises BundleError naming the file, what was found and what was wanted.
     """
-    name, content = bundle_archive.unpack(path) if path.is_file() else (path.name, _content(path))
+    name, content = bundle_archive.unpack(path) if path.is_file() else (path.name, _read_folder(path))
     if wrong := content.keys() ^ FILES:
         first = min(wrong)
         raise BundleError(
@@ -145,8 +145,8 @@ def read(path: Path, trusted: Trusted, cipher: Cipher | Callable[[], Cipher] | N
         keys.verify(content[MANIFEST], content[SEAL], trusted)
     except BundleError as error:
         raise BundleError(f"bundle {path}: {SEAL}: {error}") from error
-    manifest = _manifest(path, content[MANIFEST])
-    content |= _unlocked(path, name, content, cipher)
+    manifest = _parse_manifest(path, content[MANIFEST])
+    content |= _decrypt_files(path, name, content, cipher)
     for each in (MODEL, WEIGHTS):
         found, wanted = hashlib.sha256(content[each]).hexdigest(), str(manifest["files"].get(each))
         if found != wanted:
@@ -158,12 +158,12 @@ def read(path: Path, trusted: Trusted, cipher: Cipher | Callable[[], Cipher] | N
     return Bundle(digest, content[MODEL], manifest, content[WEIGHTS])
 
 
-def _unlocked(
+def _decrypt_files(
     path: Path, name: str, content: Mapping[str, bytes], cipher: Cipher | Callable[[], Cipher] | None
 ) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for each in SECRET:
-        if not encryption.locked(content[each]):
+        if not encryption.is_encrypted(content[each]):
             continue
         try:
             if cipher is None:
@@ -175,28 +175,28 @@ def _unlocked(
     return found
 
 
-def _otherwise_locked(folder: Path, cipher: Cipher | None) -> Iterator[str]:
+def _files_to_rewrite(folder: Path, cipher: Cipher | None) -> Iterator[str]:
     """The files that lie open and shall not, or are locked and shall not be so."""
     wanted = encryption.MAGIC + cipher.name if cipher is not None else None
     for name in SECRET:
-        content = _plain(folder / name)
-        if not content.startswith(wanted) if wanted else encryption.locked(content):
+        content = _read_plain_file(folder / name)
+        if not content.startswith(wanted) if wanted else encryption.is_encrypted(content):
             yield name
 
 
-def _content(folder: Path) -> dict[str, bytes]:
+def _read_folder(folder: Path) -> dict[str, bytes]:
     """What lies in a folder, by name: plain files only, so that nothing leads out of it."""
     try:
         names = sorted(each.name for each in os.scandir(folder))
         if len(names) > len(FILES):
             odd = min(set(names) - FILES)
             raise BundleError(f"bundle {folder}: {odd} does not belong there; wanted {', '.join(sorted(FILES))}")
-        return {name: _plain(folder / name) for name in names}
+        return {name: _read_plain_file(folder / name) for name in names}
     except OSError as error:
         raise BundleError(f"bundle {error.filename or folder} cannot be read: {error.strerror}") from error
 
 
-def _plain(file: Path) -> bytes:
+def _read_plain_file(file: Path) -> bytes:
     if file.is_symlink():
         raise BundleError(f"bundle {file.parent}: {file.name} is a link, wanted a file of the bundle's own")
     if file.is_dir():
@@ -209,7 +209,7 @@ def _plain(file: Path) -> bytes:
         return source.read()
 
 
-def _manifest(path: Path, content: bytes) -> dict[str, Any]:
+def _parse_manifest(path: Path, content: bytes) -> dict[str, Any]:
     try:
         manifest: dict[str, Any] = json.loads(content)
         files, format_ = dict(manifest["files"]), manifest["format"]

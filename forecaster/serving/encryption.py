@@ -31,7 +31,7 @@ from forecaster.serving import keys
 
 VARIABLE, FILE = "FORECASTER_ENCRYPTION_KEY", "encryption.key"
 MAGIC = b"forecaster-aes1\0"
-BYTES, NAMED, NONCE = 32, 8, 12
+BYTES, KEY_NAME, NONCE = 32, 8, 12
 WANTED = f"wanted {BYTES} bytes as base64"
 
 
@@ -44,11 +44,11 @@ class Cipher:
     @property
     def name(self) -> bytes:
         """Tells one key from another and nothing about it."""
-        return hashlib.sha256(b"forecaster encryption key\0" + self.key).digest()[:NAMED]
+        return hashlib.sha256(b"forecaster encryption key\0" + self.key).digest()[:KEY_NAME]
 
     def lock(self, content: bytes, bundle: str, file: str) -> bytes:
         nonce = secrets.token_bytes(NONCE)
-        return MAGIC + self.name + nonce + AESGCM(self.key).encrypt(nonce, content, _place(bundle, file))
+        return MAGIC + self.name + nonce + AESGCM(self.key).encrypt(nonce, content, _associated_data(bundle, file))
 
     def unlock(self, content: bytes, bundle: str, file: str) -> bytes:
         """Raises BundleError, without the name of any file, for another key's work and for a changed byte."""
@@ -56,33 +56,33 @@ class Cipher:
         if name != self.name:
             raise BundleError(f"encrypted with the key {name.hex()}, found the key {self.name.hex()}")
         try:
-            return AESGCM(self.key).decrypt(nonce, rest, _place(bundle, file))
+            return AESGCM(self.key).decrypt(nonce, rest, _associated_data(bundle, file))
         except (InvalidTag, ValueError):
             raise BundleError("what was encrypted has been changed since, or belongs to another bundle") from None
 
 
-_PARTS = (slice(NAMED), slice(NAMED, NAMED + NONCE), slice(NAMED + NONCE, None))
+_PARTS = (slice(KEY_NAME), slice(KEY_NAME, KEY_NAME + NONCE), slice(KEY_NAME + NONCE, None))
 
 
-def locked(content: bytes) -> bool:
+def is_encrypted(content: bytes) -> bool:
     """Whether a file's content is encrypted."""
     return content.startswith(MAGIC)
 
 
-def to_write(state: Path) -> Cipher:
-    """The key that encrypts bundles, made where there is none. Raises BundleError as `to_read` does."""
+def cipher_to_write(state: Path) -> Cipher:
+    """The key that encrypts bundles, made where there is none. Raises BundleError as `cipher_to_read` does."""
     if not os.environ.get(VARIABLE):
         file = StatePaths(state).keys / FILE
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not file.exists():
-            keys.place(file, base64.b64encode(secrets.token_bytes(BYTES)) + b"\n")
-    return to_read(state)
+            keys.write_owner_only(file, base64.b64encode(secrets.token_bytes(BYTES)) + b"\n")
+    return cipher_to_read(state)
 
 
-def to_read(state: Path) -> Cipher:
+def cipher_to_read(state: Path) -> Cipher:
     """The key of this machine. Raises BundleError where there is none, others may read it, or it is no key."""
     declared = os.environ.get(VARIABLE)
-    if declared and (key := _key(declared.encode())) is not None:
+    if declared and (key := _parse_key(declared.encode())) is not None:
         return Cipher(key)
     file = Path(declared) if declared else StatePaths(state).keys / FILE
     try:
@@ -93,12 +93,12 @@ def to_read(state: Path) -> Cipher:
         raise BundleError(f"no key to decrypt with: found none in {file}, wanted it there or in {VARIABLE}") from error
     if mode & 0o077:
         raise BundleError(f"encryption key {file} has mode {mode:04o}, wanted 0600: others may read it")
-    if (key := _key(content)) is None:
+    if (key := _parse_key(content)) is None:
         raise BundleError(f"encryption key {file}: found something else, {WANTED}")
     return Cipher(key)
 
 
-def _key(text: bytes) -> bytes | None:
+def _parse_key(text: bytes) -> bytes | None:
     try:
         key = base64.b64decode(text.strip(), validate=True)
     except (binascii.Error, ValueError):
@@ -106,5 +106,5 @@ def _key(text: bytes) -> bytes | None:
     return key if len(key) == BYTES else None
 
 
-def _place(bundle: str, file: str) -> bytes:
+def _associated_data(bundle: str, file: str) -> bytes:
     return f"{bundle}/{file}".encode()

@@ -19,7 +19,7 @@ from forecaster.serving.bundle import Bundle
 
 
 @dataclass(frozen=True)
-class Wanted:
+class InputSpec:
     """The inputs of a bundle's graph, in the words of its manifest."""
 
     lookback: int
@@ -29,7 +29,7 @@ class Wanted:
     statics: tuple[tuple[str, int], ...]  # attribute, and the largest code it has
 
     @classmethod
-    def of(cls, bundle: Bundle) -> Wanted:
+    def of(cls, bundle: Bundle) -> InputSpec:
         """Raises BundleError when the manifest cannot be understood."""
         encoding, manifest = bundle.encoding, bundle.manifest
         labels = tuple((name, len(words)) for name, words in encoding.statics.items())
@@ -49,7 +49,7 @@ class Wanted:
         }
 
 
-def check(inputs: Mapping[str, NDArray[Any]], wanted: Wanted, depot_ids: Sequence[str], cutoff: date) -> None:
+def check(inputs: Mapping[str, NDArray[Any]], wanted: InputSpec, depot_ids: Sequence[str], cutoff: date) -> None:
     """Raises InputError for the first array that is missing, of another shape or kind, or holds what cannot be.
 
     `inputs` are those of `Panel.window`: demand may be NaN, and everything else is known.
@@ -67,9 +67,8 @@ def check(inputs: Mapping[str, NDArray[Any]], wanted: Wanted, depot_ids: Sequenc
         if found.dtype != kind:
             raise InputError(f"input '{name}' has the type {found.dtype}, wanted {kind}")
         if found.shape != shape:
-            raise InputError(
-                f"input '{name}' has the shape {found.shape}, wanted {shape}{_short(name, found, wanted, first)}"
-            )
+            lacking = _first_missing_day(name, found, wanted, first)
+            raise InputError(f"input '{name}' has the shape {found.shape}, wanted {shape}{lacking}")
     demand = inputs["demand"]
     if (odd := np.isinf(demand) | (demand < 0)).any():
         place = np.argwhere(odd)[0]
@@ -95,7 +94,7 @@ def check(inputs: Mapping[str, NDArray[Any]], wanted: Wanted, depot_ids: Sequenc
             )
 
 
-def _short(name: str, found: NDArray[Any], wanted: Wanted, first: date) -> str:
+def _first_missing_day(name: str, found: NDArray[Any], wanted: InputSpec, first: date) -> str:
     """Which day is the first that an array of too few days does not have."""
     days = wanted.lookback + (0 if name == "demand" else wanted.horizon)
     if name == "statics" or found.ndim < 2 or not 0 < found.shape[1] < days:

@@ -47,23 +47,27 @@ class Signer:
 def signer(state: Path) -> Signer:
     """The key that signs bundles. Raises BundleError for one that is no Ed25519 key, or that others may read."""
     if declared := os.environ.get(SIGNING):
-        return Signer(_private(declared.encode(), SIGNING) if _is_pem(declared) else _kept(Path(declared)))
+        return Signer(
+            _parse_private(declared.encode(), SIGNING) if _is_pem(declared) else _read_private(Path(declared))
+        )
     file = StatePaths(state).keys / PRIVATE
     if not file.exists():
-        _make(file)
-    return Signer(_kept(file))
+        _create(file)
+    return Signer(_read_private(file))
 
 
-def trusted(state: Path) -> tuple[Ed25519PublicKey, ...]:
+def trusted_keys(state: Path) -> tuple[Ed25519PublicKey, ...]:
     """The public keys whose bundles are believed on this machine.
 
     Raises BundleError when there is none, or one of them is no Ed25519 public key.
     """
     if declared := os.environ.get(TRUSTED):
-        files = [] if _is_pem(declared) else [f for part in declared.split(os.pathsep) for f in _files(Path(part))]
-        found = [_public(declared.encode(), TRUSTED)] if _is_pem(declared) else [_read_public(file) for file in files]
+        files = [] if _is_pem(declared) else [f for part in declared.split(os.pathsep) for f in _key_files(Path(part))]
+        found = (
+            [_parse_public(declared.encode(), TRUSTED)] if _is_pem(declared) else [_read_public(file) for file in files]
+        )
     else:
-        found = [_read_public(file) for file in _files(StatePaths(state).keys)]
+        found = [_read_public(file) for file in _key_files(StatePaths(state).keys)]
         if SIGNING in os.environ:
             found.append(signer(state).public)
     if not found:
@@ -93,24 +97,24 @@ def fingerprint(public: bytes) -> str:
     return hashlib.sha256(public).hexdigest()[:16]
 
 
-def _make(file: Path) -> None:
+def _create(file: Path) -> None:
     """A new key and its public half; where two processes make one at once, the first one's stays."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     key = Ed25519PrivateKey.generate()
-    place(
+    write_owner_only(
         file,
         key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
     )
-    public = _kept(file).public_key()
+    public = _read_private(file).public_key()
     half = file.with_name(file.stem + PUBLIC)
-    place(
+    write_owner_only(
         half,
         public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo),
     )
     half.chmod(0o644)
 
 
-def place(file: Path, content: bytes) -> None:
+def write_owner_only(file: Path, content: bytes) -> None:
     """Write a file that only its owner may read, whole or not at all; one that is there stays."""
     handle, name = tempfile.mkstemp(prefix=".key-", dir=file.parent)  # with mode 0600
     beside = Path(name)
@@ -126,7 +130,7 @@ def place(file: Path, content: bytes) -> None:
         beside.unlink()
 
 
-def _kept(file: Path) -> Ed25519PrivateKey:
+def _read_private(file: Path) -> Ed25519PrivateKey:
     try:
         mode = stat.S_IMODE(file.stat().st_mode)
         content = file.read_bytes()
@@ -134,10 +138,10 @@ def _kept(file: Path) -> Ed25519PrivateKey:
         raise BundleError(f"signing key {file} cannot be read: {error.strerror}") from error
     if mode & 0o077:
         raise BundleError(f"signing key {file} has mode {mode:04o}, wanted 0600: others may read it; make a new one")
-    return _private(content, str(file))
+    return _parse_private(content, str(file))
 
 
-def _private(pem: bytes, where: str) -> Ed25519PrivateKey:
+def _parse_private(pem: bytes, where: str) -> Ed25519PrivateKey:
     try:
         key = serialization.load_pem_private_key(pem, password=None)
     except (ValueError, TypeError) as error:
@@ -149,12 +153,12 @@ def _private(pem: bytes, where: str) -> Ed25519PrivateKey:
 
 def _read_public(file: Path) -> Ed25519PublicKey:
     try:
-        return _public(file.read_bytes(), str(file))
+        return _parse_public(file.read_bytes(), str(file))
     except OSError as error:
         raise BundleError(f"trusted key {file} cannot be read: {error.strerror}") from error
 
 
-def _public(pem: bytes, where: str) -> Ed25519PublicKey:
+def _parse_public(pem: bytes, where: str) -> Ed25519PublicKey:
     try:
         key = serialization.load_pem_public_key(pem)
     except ValueError as error:
@@ -164,7 +168,7 @@ def _public(pem: bytes, where: str) -> Ed25519PublicKey:
     return key
 
 
-def _files(path: Path) -> Iterator[Path]:
+def _key_files(path: Path) -> Iterator[Path]:
     return iter(sorted(path.glob(f"*{PUBLIC}"))) if path.is_dir() else iter([path] if path.suffix else [])
 
 

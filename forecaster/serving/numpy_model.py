@@ -19,7 +19,7 @@ FAR = 4.0  # log counts: how far anything may lie from what it is compared with
 LARGEST = 20.0  # log counts
 
 
-class Reference:
+class ReferenceModel:
     """A bundle's parameters, ready to be computed with."""
 
     def __init__(self, weights: bytes, manifest: Mapping[str, Any]) -> None:

@@ -52,13 +52,13 @@ def _walk(message: memoryview, kind: str, depth: int) -> Iterator[tuple[int, int
             if not isinstance(value, memoryview):
                 raise BundleError(f"no ONNX model: field {number} of {kind} has wire type {wire}, wanted {LENGTH}")
             if what := _DOMAIN.get((kind, number)):
-                _known(str(bytes(value), "utf-8", "replace"), what)
+                _check_domain(str(bytes(value), "utf-8", "replace"), what)
             else:
                 for _ in _walk(value, nested[number], depth + 1):
                     pass
 
 
-def _known(domain: str, what: str) -> None:
+def _check_domain(domain: str, what: str) -> None:
     if domain not in DOMAINS:
         raise BundleError(f"{what} of the domain {domain!r}, wanted only onnx's own (ai.onnx)")
 

@@ -18,7 +18,7 @@ from forecaster.core.panel import Encoding, Panel
 from forecaster.errors import BundleError, InputError
 from forecaster.serving import input_checks
 from forecaster.serving.bundle import Bundle
-from forecaster.serving.input_checks import Wanted
+from forecaster.serving.input_checks import InputSpec
 
 CHUNK = 4096  # depots whose windows are made at once, which bounds memory
 PIECE = 64  # depots a run of the graph at most: what lies between its nodes then stays in a core's cache
@@ -36,7 +36,7 @@ class Predictor:
             self._session = session(bundle.model)
         except Exception as error:  # onnxruntime raises a class of its own for every fault
             raise BundleError(f"bundle {bundle.digest[:16]}: onnxruntime refuses the model: {error}") from error
-        self._wanted = Wanted.of(bundle)
+        self._wanted = InputSpec.of(bundle)
 
     def __call__(self, panel: Panel) -> Forecast:
         """Quantiles of demand for every depot of the panel on the days after its cutoff.

@@ -14,7 +14,7 @@ from forecaster.core.arrays import Doubles, Floats
 from forecaster.core.panel import Panel
 from forecaster.errors import BundleError
 from forecaster.serving.bundle import Bundle
-from forecaster.serving.numpy_model import LARGEST, Reference
+from forecaster.serving.numpy_model import LARGEST, ReferenceModel
 
 CHUNK = 4096  # depots at a time, which bounds memory
 
@@ -24,7 +24,7 @@ def medians(said: Floats, panel: Panel, bundle: Bundle, other: Bundle) -> Double
 
     Raises BundleError where a bundle has no such share, or draws its medians to the anchor wholly.
     """
-    own, theirs = (Reference(each.weights, each.manifest) for each in (bundle, other))
+    own, theirs = (ReferenceModel(each.weights, each.manifest) for each in (bundle, other))
     try:
         share, wanted = (float(each.weights["blend.anchor"]) for each in (own, theirs))
     except KeyError as error:

@@ -25,7 +25,7 @@ SEASON = 7
 CHUNK = 4096  # depots at a time, which bounds memory
 
 
-def paths(forecast: Forecast, panel: Panel, count: int = PATHS, rows: slice = slice(None)) -> Doubles:
+def sample_paths(forecast: Forecast, panel: Panel, count: int = PATHS, rows: slice = slice(None)) -> Doubles:
     """Joint sample paths of a forecast made at the panel's cutoff, (paths, depots, horizon), of the depots `rows`; zero
     on closed days.
 
@@ -36,7 +36,7 @@ def paths(forecast: Forecast, panel: Panel, count: int = PATHS, rows: slice = sl
         return forecast.median[None, rows].astype(float)
     order: NDArray[np.intp] = np.argsort(np.argsort(templates, axis=0, kind="stable"), axis=0)
     shares = (np.arange(len(templates)) + 0.5) / len(templates)
-    values = np.take_along_axis(_at(forecast, shares, rows), order, axis=0)
+    values = np.take_along_axis(_values_at(forecast, shares, rows), order, axis=0)
     return np.where(forecast.open[None, rows], values, 0.0)
 
 
@@ -47,7 +47,7 @@ def groups(panel: Panel) -> dict[str, NDArray[np.bool_]]:
     return {"": np.ones(len(cities), bool)} | ({name: cities == name for name in names} if len(names) > 1 else {})
 
 
-def of(forecast: Forecast, panel: Panel, scored: NDArray[np.bool_] | None = None) -> dict[str, Doubles]:
+def group_totals(forecast: Forecast, panel: Panel, scored: NDArray[np.bool_] | None = None) -> dict[str, Doubles]:
     """Quantiles (horizon, levels) of the orders of each group together, at the forecast's levels.
 
     `scored` (depots, horizon) leaves out what is not to be counted.
@@ -56,7 +56,7 @@ def of(forecast: Forecast, panel: Panel, scored: NDArray[np.bool_] | None = None
     sums: dict[str, Doubles] = {}
     for start in range(0, len(forecast.depot_ids), CHUNK):
         rows = slice(start, start + CHUNK)
-        sampled = paths(forecast, panel, rows=rows)
+        sampled = sample_paths(forecast, panel, rows=rows)
         if scored is not None:
             sampled = np.where(scored[None, rows], sampled, 0.0)
         for name, own in members.items():
@@ -74,7 +74,7 @@ def measure(folds: Sequence[Fold], panel: Panel) -> dict[str, float]:
     rows: dict[str, list[Doubles]] = {"network": [], **({"city": []} if len(members) > 1 else {})}
     for fold in folds:
         scored = np.isfinite(fold.actuals)
-        said = of(fold.forecast, panel.at(fold.forecast.cutoff), scored)
+        said = group_totals(fold.forecast, panel.at(fold.forecast.cutoff), scored)
         ends = [fold.forecast.levels.index(level) for level in (0.1, 0.5, 0.9)]
         for name, own in members.items():
             days = scored[own].any(axis=0)
@@ -112,7 +112,7 @@ def _templates(panel: Panel, count: int, chosen: slice) -> Doubles:
     return found
 
 
-def _at(forecast: Forecast, shares: Doubles, chosen: slice) -> Doubles:
+def _values_at(forecast: Forecast, shares: Doubles, chosen: slice) -> Doubles:
     """The forecast's values at some shares, (shares, depots, horizon): straight between its levels, in log counts
     against normal scores, and beyond them on."""
     normal = NormalDist()

@@ -24,7 +24,7 @@ from forecaster.errors import SpecError
 from forecaster.evaluation.backtest import Seen
 from forecaster.staffing import newsvendor, vans
 from forecaster.staffing.newsvendor import DIGITS
-from forecaster.staffing.rosters import fleet
+from forecaster.staffing.rosters import van_pool
 
 DAYS = 56  # replayed where nothing else is said
 WEEKS = 8  # of the past in which the same weekday is looked for
@@ -68,7 +68,7 @@ class Bills:
         return {"bills": [bill.to_json() for bill in self.bills], "buffers": list(self.buffers)}
 
 
-def of_days(spec: Spec, days: int | None, *, staffing: bool) -> Spec:
+def holdout_spec(spec: Spec, days: int | None, *, staffing: bool) -> Spec:
     """The pipeline with the days that are to be held out; of rosters a week apart, eight weeks by default.
 
     Raises SpecError where rosters are asked for and their costs are not declared.
@@ -86,9 +86,11 @@ def replay(folds: Sequence[Fold], earlier: Sequence[Fold], panel: Panel, seen: S
     """The bills of all rosters over the folds, a model's forecasts; `earlier` are its forecasts of days before them,
     which only the first buffers are chosen on. `panel` is tonight's, for what its depots are."""
     assert spec.staffing is not None
-    costs, cars = spec.staffing, fleet(panel, spec)
+    costs, cars = spec.staffing, van_pool(panel, spec)
     known = [*earlier, *folds]
-    buffered = [[_limited(_with(fold, buffer, costs), fold, costs, cars) for buffer in BUFFERS] for fold in known]
+    buffered = [
+        [_within_limits(_with_buffer(fold, buffer, costs), fold, costs, cars) for buffer in BUFFERS] for fold in known
+    ]
     bills = np.array(
         [[_cost(crew, fold, costs) for crew in crews] for crews, fold in zip(buffered, known, strict=True)]
     )
@@ -96,20 +98,24 @@ def replay(folds: Sequence[Fold], earlier: Sequence[Fold], panel: Panel, seen: S
     rosters: dict[str, list[Ints]] = {
         OURS: [newsvendor.roster(fold.forecast, costs, cars).drivers for fold in folds],
         BUFFER: [crews[chosen] for crews, chosen in zip(buffered[len(earlier) :], best, strict=True)],
-        LAST_WEEK: [_limited(_last_week(fold, seen, costs), fold, costs, cars) for fold in folds],
-        FORESIGHT: [_limited(np.nan_to_num(_needed(fold.actuals, costs)), fold, costs, cars) for fold in folds],
+        LAST_WEEK: [_within_limits(_last_week(fold, seen, costs), fold, costs, cars) for fold in folds],
+        FORESIGHT: [
+            _within_limits(np.nan_to_num(_drivers_needed(fold.actuals, costs)), fold, costs, cars) for fold in folds
+        ],
     }
     found = [_bill(name, crews, folds, costs) for name, crews in rosters.items()]
-    return Bills(tuple(sorted(found, key=lambda bill: bill.cost)), tuple(_told(BUFFERS[chosen]) for chosen in best))
+    return Bills(
+        tuple(sorted(found, key=lambda bill: bill.cost)), tuple(_describe_buffer(BUFFERS[chosen]) for chosen in best)
+    )
 
 
-def _needed(orders: Floats | Doubles, costs: Staffing) -> Doubles:
+def _drivers_needed(orders: Floats | Doubles, costs: Staffing) -> Doubles:
     """Drivers that so many orders need; NaN where they are not known."""
     found: Doubles = np.ceil(np.round(orders.astype(float) / costs.orders_per_driver, DIGITS))
     return found
 
 
-def _with(fold: Fold, buffer: tuple[float, float], costs: Staffing) -> Doubles:
+def _with_buffer(fold: Fold, buffer: tuple[float, float], costs: Staffing) -> Doubles:
     share, drivers = buffer
     usual = fold.forecast.median.astype(float) / costs.orders_per_driver
     found: Doubles = np.ceil(np.round(usual * (1 + share) + drivers, DIGITS))
@@ -126,13 +132,13 @@ def _last_week(fold: Fold, seen: Seen, costs: Staffing) -> Doubles:
         for step in range(before.horizon):
             there = orders[:, orders.shape[1] - 7 * back + step]
             found[:, step] = np.where(np.isnan(found[:, step]), there, found[:, step])
-    return np.nan_to_num(_needed(found, costs))
+    return np.nan_to_num(_drivers_needed(found, costs))
 
 
-def _limited(wanted: Doubles, fold: Fold, costs: Staffing, cars: vans.Fleet | None) -> Ints:
+def _within_limits(wanted: Doubles, fold: Fold, costs: Staffing, cars: vans.VanPool | None) -> Ints:
     """The crews that limits and vans leave of those wanted; where vans are too few, the next goes to the depot that has
     the smallest share of what it wants."""
-    crew = newsvendor.within(wanted, fold.forecast.open, costs)
+    crew = newsvendor.within_limits(wanted, fold.forecast.open, costs)
     if cars is None:
         return crew
     sharing = cars.drivers_per_van
@@ -148,7 +154,7 @@ def _limited(wanted: Doubles, fold: Fold, costs: Staffing, cars: vans.Fleet | No
 
 def _missing(crew: Ints, fold: Fold, costs: Staffing) -> Doubles:
     """Drivers missing (below 0: too many) on each depot and day; NaN where nothing is known."""
-    found: Doubles = _needed(fold.actuals, costs) - crew
+    found: Doubles = _drivers_needed(fold.actuals, costs) - crew
     return found
 
 
@@ -165,6 +171,6 @@ def _bill(name: str, crews: Sequence[Ints], folds: Sequence[Fold], costs: Staffi
     return Bill(name, costs.cost_short * short + costs.cost_idle * idle, short, idle, share, len(known))
 
 
-def _told(buffer: tuple[float, float]) -> str:
+def _describe_buffer(buffer: tuple[float, float]) -> str:
     share, drivers = buffer
     return f"{drivers:+.2f} drivers" if drivers else f"{share:+.0%}"

@@ -57,8 +57,8 @@ class Need:
     def of(cls, quantiles: NDArray[np.floating], levels: Sequence[float], orders_per_driver: float) -> Need:
         """From quantiles of orders (…, levels)."""
         said = np.moveaxis(quantiles.astype(float), -1, 0) / orders_per_driver
-        lowest = np.maximum(said[0] - _reach(levels[0], levels[1]) * (said[1] - said[0]), 0)
-        highest = said[-1] + _reach(1 - levels[-1], 1 - levels[-2]) * (said[-1] - said[-2])
+        lowest = np.maximum(said[0] - _tail_reach(levels[0], levels[1]) * (said[1] - said[0]), 0)
+        highest = said[-1] + _tail_reach(1 - levels[-1], 1 - levels[-2]) * (said[-1] - said[-2])
         return cls(np.round(np.concatenate([[lowest], said, [highest]]), DIGITS), (0.0, *levels, 1.0))
 
     def at(self, cells: NDArray[np.intp]) -> Need:
@@ -110,26 +110,26 @@ class Need:
         return zip(self.knots[:-1], self.knots[1:], self.levels[:-1], self.levels[1:], strict=True)
 
 
-def crew(need: Need, open_: Bools, staffing: Staffing) -> Ints:
+def cheapest_crew(need: Need, open_: Bools, staffing: Staffing) -> Ints:
     """The cheapest crew of each open day within the limits of `staffing.crew`, none on closed days."""
     wanted = np.ceil(need.level(staffing.cost_short / (staffing.cost_short + staffing.cost_idle)))
-    return within(wanted, open_, staffing)
+    return within_limits(wanted, open_, staffing)
 
 
-def within(wanted: NDArray[np.floating], open_: Bools, staffing: Staffing) -> Ints:
+def within_limits(wanted: NDArray[np.floating], open_: Bools, staffing: Staffing) -> Ints:
     """Crews within the declared limits; since cost is convex, the nearest one allowed is the cheapest one allowed."""
     limits = staffing.crew
     return np.where(open_, np.clip(wanted, limits.min, limits.max), 0).astype(np.int32)
 
 
-def roster(forecast: Forecast, staffing: Staffing, fleet: vans.Fleet | None = None) -> Roster:
+def roster(forecast: Forecast, staffing: Staffing, fleet: vans.VanPool | None = None) -> Roster:
     """The cheapest roster of all depots under the declared limits and, with a fleet, the vans that there are."""
     need = Need.of(forecast.quantiles, forecast.levels, staffing.orders_per_driver)
-    drivers = crew(need, forecast.open, staffing)
+    drivers = cheapest_crew(need, forecast.open, staffing)
     placed: Ints | None = None
     loans: tuple[Loan, ...] = ()
     if fleet is not None:
-        drivers, placed, loans = with_vans(drivers, need, staffing, fleet)
+        drivers, placed, loans = limit_to_vans(drivers, need, staffing, fleet)
     limits, nan = staffing.crew, np.full(drivers.shape, np.nan)
     more, fewer = need.cost(drivers + 1, staffing), need.cost(np.maximum(drivers - 1, 0), staffing)
     may_fall = forecast.open & (drivers > limits.min)
@@ -145,7 +145,9 @@ def roster(forecast: Forecast, staffing: Staffing, fleet: vans.Fleet | None = No
     )
 
 
-def with_vans(wanted: Ints, need: Need, staffing: Staffing, fleet: vans.Fleet) -> tuple[Ints, Ints, tuple[Loan, ...]]:
+def limit_to_vans(
+    wanted: Ints, need: Need, staffing: Staffing, fleet: vans.VanPool
+) -> tuple[Ints, Ints, tuple[Loan, ...]]:
     """The crews (depots, horizon) that the fleet can carry at least expected cost, their vans, and what is lent.
 
     The first `crew.min` drivers of a depot come before any other depot's further ones.
@@ -164,7 +166,7 @@ def with_vans(wanted: Ints, need: Need, staffing: Staffing, fleet: vans.Fleet) -
     return np.minimum(wanted, placed * fleet.drivers_per_van), placed, fleet.loans(placed)
 
 
-def _reach(outer: float, inner: float) -> float:
+def _tail_reach(outer: float, inner: float) -> float:
     """How far the tail beyond the outer level goes, as a multiple of the step between the two outermost quantiles."""
     normal = NormalDist()
     first, second = normal.inv_cdf(outer), normal.inv_cdf(inner)

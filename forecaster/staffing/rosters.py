@@ -11,36 +11,36 @@ from forecaster.core.panel import Panel
 from forecaster.ledger.publication import PublishedRoster
 from forecaster.staffing import newsvendor as costs
 from forecaster.staffing.newsvendor import Roster
-from forecaster.staffing.vans import Fleet
+from forecaster.staffing.vans import VanPool
 
 
 def plan(forecast: Forecast, panel: Panel, spec: Spec) -> Roster | None:
     """The cheapest roster of the panel's depots; None where the pipeline plans no staff."""
-    return staffed(forecast, panel, spec.staffing)
+    return roster_for(forecast, panel, spec.staffing)
 
 
-def staffed(forecast: Forecast, panel: Panel, staffing: Staffing | None) -> Roster | None:
+def roster_for(forecast: Forecast, panel: Panel, staffing: Staffing | None) -> Roster | None:
     """The same, for what is declared of the staff."""
-    return costs.roster(forecast, staffing, _fleet(panel, staffing)) if staffing else None
+    return costs.roster(forecast, staffing, _van_pool(panel, staffing)) if staffing else None
 
 
-def fleet(panel: Panel, spec: Spec) -> Fleet | None:
+def van_pool(panel: Panel, spec: Spec) -> VanPool | None:
     """The vans of the panel's depots; None where the pipeline counts none."""
-    return _fleet(panel, spec.staffing) if spec.staffing else None
+    return _van_pool(panel, spec.staffing) if spec.staffing else None
 
 
-def _fleet(panel: Panel, staffing: Staffing) -> Fleet | None:
-    return Fleet.of(staffing.vans, panel.attributes, len(panel.depot_ids)) if staffing.vans else None
+def _van_pool(panel: Panel, staffing: Staffing) -> VanPool | None:
+    return VanPool.of(staffing.vans, panel.attributes, len(panel.depot_ids)) if staffing.vans else None
 
 
-def told(roster: Roster, forecast: Forecast) -> dict[tuple[int, int], PublishedRoster]:
+def published_rosters(roster: Roster, forecast: Forecast) -> dict[tuple[int, int], PublishedRoster]:
     """What is published of each open day, by the positions of depot and day."""
     borrowed, lent = defaultdict(list), defaultdict(list)
     for loan in roster.loans:
         borrowed[loan.borrower, loan.day].append((forecast.depot_ids[loan.lender], loan.vans))
         lent[loan.lender, loan.day].append((forecast.depot_ids[loan.borrower], loan.vans))
     chance, cost = roster.chance_short.tolist(), roster.expected_cost.tolist()  # plain numbers: they end as JSON
-    more, fewer = _known(roster.one_more), _known(roster.one_fewer)
+    more, fewer = _nan_to_none(roster.one_more), _nan_to_none(roster.one_fewer)
     return {
         (row, step): PublishedRoster(
             vans=None if roster.vans is None else int(roster.vans[row, step]),
@@ -55,5 +55,5 @@ def told(roster: Roster, forecast: Forecast) -> dict[tuple[int, int], PublishedR
     }
 
 
-def _known(values: Doubles) -> list[list[float | None]]:
+def _nan_to_none(values: Doubles) -> list[list[float | None]]:
     return [[None if value != value else value for value in row] for row in values.tolist()]

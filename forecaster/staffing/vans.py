@@ -37,7 +37,7 @@ class Loan:
 
 
 @dataclass(frozen=True)
-class Fleet:
+class VanPool:
     """All vans: how many there are, and where they are at home."""
 
     total: int
@@ -46,7 +46,7 @@ class Fleet:
     drivers_per_van: int = 1
 
     @classmethod
-    def of(cls, declared: Vans, attributes: Mapping[str, Sequence[str]], depots: int) -> Fleet:
+    def of(cls, declared: Vans, attributes: Mapping[str, Sequence[str]], depots: int) -> VanPool:
         """The fleet of depots with these attributes; an empty home has no vans.
 
         Raises SpecError where a home is no whole number.
@@ -55,7 +55,7 @@ class Fleet:
         home = None
         if declared.home is not None:
             words = attributes.get(declared.home, ("",) * depots)
-            home = np.array([_whole(word, declared.home) for word in words], np.int32)
+            home = np.array([_whole_number(word, declared.home) for word in words], np.int32)
         return cls(declared.total, cities.astype(np.intp), home, declared.drivers_per_van)
 
     def place(self, wanted: Ints, saving: Saving) -> Ints:
@@ -114,7 +114,7 @@ def _ranks(group: NDArray[np.intp]) -> NDArray[np.intp]:
     return found
 
 
-def _whole(word: str, name: str) -> int:
+def _whole_number(word: str, name: str) -> int:
     try:
         number = float(word or 0)
     except ValueError:

@@ -59,7 +59,7 @@ def backtest(
     scores = backtests.run({**told, **shared}, panel, days, every=every, seen=seen, shared=shared, fan=fan)
     if champion is not None:
         try:
-            reigning = Predictor(bundles.of(champion, spec.paths.folder))
+            reigning = Predictor(bundles.load(champion, spec.paths.folder))
             read = seen if isinstance(seen, Past) else Past(knowledge, panel, spec)
             its_own = read.under(reigning.bundle.encoding)
             told = {CHAMPION: _telling(CHAMPION, _as_judged(reigning), on_model)}

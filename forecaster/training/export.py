@@ -48,8 +48,8 @@ def to_bundle(
             if name != CHAMPION
         },
     }
-    cipher = encryption.to_write(spec.paths.folder) if spec.encrypt_bundles else None
+    cipher = encryption.cipher_to_write(spec.paths.folder) if spec.encrypt_bundles else None
     folder = bundles.write(spec.paths.bundles, graph, weights, about, keys.signer(spec.paths.folder), cipher)
-    bundles.of(bundle_archive.pack(folder), spec.paths.folder)
-    bundles.of(folder, spec.paths.folder)
+    bundles.load(bundle_archive.pack(folder), spec.paths.folder)
+    bundles.load(folder, spec.paths.folder)
     return Exported(folder, agreement)

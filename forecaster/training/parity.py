@@ -21,7 +21,7 @@ from forecaster.core.panel import Panel
 from forecaster.errors import ExportError
 from forecaster.model.export import to_onnx
 from forecaster.serving import predict
-from forecaster.serving.numpy_model import Reference
+from forecaster.serving.numpy_model import ReferenceModel
 
 TOLERANCE = 1e-4  # relative, in counts; counts below one are compared absolutely
 BATCH = 64  # depots of the real batch
@@ -44,7 +44,7 @@ class Agreement:
 
 def agree(candidate: Candidate, graph: bytes, weights: bytes, about: Mapping[str, Any], panel: Panel) -> Agreement:
     """Run every case three ways. Raises ExportError above `TOLERANCE`, naming the case, the depot and both values."""
-    session, reference = predict.session(graph), Reference(weights, about)
+    session, reference = predict.session(graph), ReferenceModel(weights, about)
     real = panel.window(about["lookback"], slice(0, BATCH))
     jax, size = to_onnx.on_arrays(candidate), len(real["demand"])
     found = {}
@@ -84,7 +84,7 @@ def _batches(inputs: Inputs, size: int) -> Iterator[tuple[Inputs, int]]:
         yield {name: x[rows] for name, x in inputs.items()}, min(size, depots - start)
 
 
-def _quietly(reference: Reference, inputs: Inputs) -> Floats:
+def _quietly(reference: ReferenceModel, inputs: Inputs) -> Floats:
     """A weight that is not a number is told by the comparison, not by a warning."""
     with np.errstate(all="ignore"):
         return reference(inputs)

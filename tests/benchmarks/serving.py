@@ -118,7 +118,7 @@ def _cold(folder: Path) -> Iterator[Figure]:
 def _calls(folder: Path) -> Iterator[Figure]:
     from forecaster.model.export import to_onnx as export
     from forecaster.serving import bundle, keys
-    from forecaster.serving.numpy_model import Reference
+    from forecaster.serving.numpy_model import ReferenceModel
     from forecaster.serving.predict import CHUNK, Predictor
 
     candidate, signer = _untrained(panel_of(64)), keys.signer(folder)
@@ -126,7 +126,11 @@ def _calls(folder: Path) -> Iterator[Figure]:
         folder, export.to_graph(candidate), export.weights(candidate), export.about(candidate), signer
     )
     read = bundle.read(written, (signer.public,))
-    predictor, jax, reference = Predictor(read), export.on_arrays(candidate), Reference(read.weights, read.manifest)
+    predictor, jax, reference = (
+        Predictor(read),
+        export.on_arrays(candidate),
+        ReferenceModel(read.weights, read.manifest),
+    )
     asked: dict[str, Callable[[Inputs], Any]] = {
         "onnxruntime": predictor.run,
         "jitted JAX": jax,

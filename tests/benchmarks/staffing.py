@@ -22,7 +22,7 @@ from forecaster.demand.ingest import ingest
 from forecaster.operations.leaderboard import board
 from forecaster.staffing import cost_backtest, newsvendor
 from forecaster.staffing.cost_backtest import Bills
-from forecaster.staffing.vans import Fleet
+from forecaster.staffing.vans import VanPool
 from tests.benchmarks import real
 from tests.benchmarks.report import ROOT, Figure, below, tell
 
@@ -51,7 +51,7 @@ def replayed(name: str, folder: str) -> Bills:
     spec, now = _spec(name)
     quick = spec.training.model_copy(update={"preset": "quick"})
     own = {"state": folder, "lake": f"{folder}/{name}", "training": quick}
-    spec = cost_backtest.of_days(spec.model_copy(update=own), None, staffing=True)
+    spec = cost_backtest.holdout_spec(spec.model_copy(update=own), None, staffing=True)
     ingest(spec, now=now)
     progress = Night()
     with progress.shown():
@@ -85,7 +85,7 @@ def speed(depots: int) -> list[Figure]:
     total = int(wanted.sum(axis=0).mean() * 2 / 3)
     home = random.multinomial(total, np.full(depots, 1 / depots)).astype(np.int32)
     begun = time.perf_counter()
-    newsvendor.roster(said, costs, Fleet(total, random.integers(0, max(depots // 20, 1), depots), home))
+    newsvendor.roster(said, costs, VanPool(total, random.integers(0, max(depots // 20, 1), depots), home))
     placed = time.perf_counter() - begun
     return [
         below(f"rosters of {depots:,} depots for 7 days", alone, "s", 1),

@@ -227,8 +227,8 @@ def test_as_of_the_past_sees_only_what_was_recorded_by_then(nights: Nights) -> N
 def test_prediction_imports_nothing_that_trains(nights: Nights) -> None:
     script = (
         "import sys; from datetime import datetime, UTC; from forecaster.config import load; "
-        "from forecaster.publishing.predict import predict_alone; "
-        f"predict_alone(load({str(nights.file)!r}), as_of=datetime(2026, 11, 1, 8, tzinfo=UTC), bundle=None, "
+        "from forecaster.publishing.predict import predict; "
+        f"predict(load({str(nights.file)!r}), as_of=datetime(2026, 11, 1, 8, tzinfo=UTC), bundle=None, "
         "run_id=None, note=None); "
         "print(sorted({'jax', 'flax', 'optax', 'prefect', 'mlflow', 'torch'} & set(sys.modules)))"
     )

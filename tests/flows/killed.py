@@ -96,7 +96,7 @@ def within_prediction() -> None:
     before(Ledger, "publish")()
 
     def here(self: Night) -> Any:
-        return predict.predict_alone(self.spec, as_of=self.as_of, bundle=None, run_id=self.run_id, note=None)
+        return predict.predict(self.spec, as_of=self.as_of, bundle=None, run_id=self.run_id, note=None)
 
     Night.predict_in_its_own_process = here  # type: ignore[method-assign]
 

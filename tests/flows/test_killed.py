@@ -58,7 +58,7 @@ def test_a_night_killed_at_every_boundary_and_within_every_stage_is_finished_by_
     assert {each.bundle_digest for each in promotions} == {head.bundle_digest}
     bundles = spec.paths.bundles
     assert sorted(each.name for each in bundles.iterdir()) == [head.bundle_digest, f"{head.bundle_digest}.tar.zst"]
-    kept = bundle.read(bundles / str(head.bundle_digest), keys.trusted(spec.paths.folder))
+    kept = bundle.read(bundles / str(head.bundle_digest), keys.trusted_keys(spec.paths.folder))
     assert kept.manifest["pipeline"] == "tiny"
     assert list((spec.paths.registry_outbox).iterdir()) == []
     readings = Lake(spec.lake_url).read("demand", columns=["depot_id", "date"]).to_pylist()

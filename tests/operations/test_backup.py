@@ -18,8 +18,8 @@ from forecaster.lake import Lake
 from forecaster.ledger.store import Head, Ledger, PublishedDepot
 from forecaster.operations.backup import backup
 from forecaster.operations.restore import LEAP, restore
-from forecaster.publishing.predict import predict_alone
-from forecaster.publishing.publish import Published
+from forecaster.publishing.predict import predict
+from forecaster.publishing.publish import PublishedForecast
 from forecaster.serving import bundle, encryption, keys
 from tests import fleets
 from tests.databases import Postgres, postgres  # noqa: F401 (a fixture)
@@ -29,7 +29,7 @@ from tests.flows.tiny import DAYS, NIGHT, pipeline
 
 def night(spec: Spec, days: int = 0) -> None:
     ingest(spec, now=NIGHT + timedelta(days=days))
-    predict_alone(spec, as_of=NIGHT + timedelta(days=days), bundle=None, run_id=None, note=None)
+    predict(spec, as_of=NIGHT + timedelta(days=days), bundle=None, run_id=None, note=None)
 
 
 def shown(spec: Spec) -> tuple[Head, tuple[PublishedDepot, ...]]:
@@ -81,12 +81,12 @@ def test_after_everything_was_lost_the_page_shows_the_same_and_the_next_night_ru
 def test_a_new_machine_trusts_the_bundles_of_the_old_one_and_signs_with_a_key_of_its_own(
     tmp_path: Path, spec: Spec
 ) -> None:
-    old = keys.trusted(spec.paths.folder)
+    old = keys.trusted_keys(spec.paths.folder)
     backup(spec, tmp_path / "copy")
     shutil.rmtree(spec.paths.folder)
     restore(spec, tmp_path / "copy")
     keys.signer(spec.paths.folder)
-    raw = {each.public_bytes_raw() for each in keys.trusted(spec.paths.folder)}
+    raw = {each.public_bytes_raw() for each in keys.trusted_keys(spec.paths.folder)}
     assert {each.public_bytes_raw() for each in old} < raw
 
 
@@ -141,12 +141,12 @@ def locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fleet:
     monkeypatch.delenv(encryption.VARIABLE, raising=False)
     (tmp_path / "locked").mkdir()
     fleet = fleets.found(tmp_path / "locked", "encrypt_bundles: true\n")
-    assert encryption.locked((fleet.bundle / bundle.MODEL).read_bytes())
+    assert encryption.is_encrypted((fleet.bundle / bundle.MODEL).read_bytes())
     return fleet
 
 
-def forecast(fleet: Fleet) -> Published:
-    return predict_alone(fleet.spec, as_of=AS_OF, bundle=None, run_id=None, note=None)
+def forecast(fleet: Fleet) -> PublishedForecast:
+    return predict(fleet.spec, as_of=AS_OF, bundle=None, run_id=None, note=None)
 
 
 def test_an_encrypted_champion_forecasts_again_where_the_keys_came_along(tmp_path: Path, locked: Fleet) -> None:
@@ -173,20 +173,20 @@ def test_without_its_key_an_encrypted_champion_is_missed_by_name(tmp_path: Path,
     assert missed.tier == "fallback"
     wanted = r"model\.onnx: no key to decrypt with: found none in .*encryption\.key, wanted it there or in FORECASTER_"
     assert re.search(wanted, missed.note or "")
-    keys.place(locked.spec.paths.keys / encryption.FILE, key)
+    keys.write_owner_only(locked.spec.paths.keys / encryption.FILE, key)
     assert forecast(locked).tier == "champion"
 
 
 def test_a_machine_goes_on_with_its_own_keys_and_trusts_those_of_every_backup_before(
     tmp_path: Path, spec: Spec
 ) -> None:
-    known = [keys.trusted(spec.paths.folder)]
+    known = [keys.trusted_keys(spec.paths.folder)]
     for turn in ("once", "twice"):
         backup(spec, tmp_path / turn)
         shutil.rmtree(spec.paths.folder)
         keys.signer(spec.paths.folder)
-        known.append(keys.trusted(spec.paths.folder))
+        known.append(keys.trusted_keys(spec.paths.folder))
         restore(spec, tmp_path / turn)
-    raw = {each.public_bytes_raw() for each in keys.trusted(spec.paths.folder)}
+    raw = {each.public_bytes_raw() for each in keys.trusted_keys(spec.paths.folder)}
     assert raw == {each.public_bytes_raw() for some in known for each in some}
     assert len(raw) == 3

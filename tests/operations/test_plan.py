@@ -16,7 +16,7 @@ from forecaster.demand.panel import build as panels
 from forecaster.errors import SpecError
 from forecaster.model.fitting.distributed import packed
 from forecaster.operations import plan as plans
-from forecaster.publishing.predict import predict_alone
+from forecaster.publishing.predict import predict
 from forecaster.training import fit_candidate, train
 from tests.flows.tiny import NIGHT, pipeline
 
@@ -32,7 +32,7 @@ def publish(file: Path) -> None:
     spec = load(file)
     ingest(spec, now=NIGHT)
     plans.remember(spec)
-    predict_alone(spec, as_of=NIGHT, bundle=None, run_id=None, note=None)
+    predict(spec, as_of=NIGHT, bundle=None, run_id=None, note=None)
 
 
 def test_before_the_first_night_everything_is_new_and_nothing_is_made(tmp_path: Path) -> None:

@@ -10,14 +10,14 @@ import pytest
 from forecaster.config import Staffing
 from forecaster.errors import DeskError
 from forecaster.planning import saved_inputs
-from forecaster.planning.saved_inputs import Desk
+from forecaster.planning.saved_inputs import SavedInputs
 from tests.panels import panel
 
 STAFF = Staffing(orders_per_driver=90, cost_short=38, cost_idle=22)
 
 
-def kept(lookback: int = 60) -> Desk:
-    return Desk(saved_inputs.kept(panel(), lookback), "5f0c", frozenset({"D2"}), STAFF)
+def kept(lookback: int = 60) -> SavedInputs:
+    return SavedInputs(saved_inputs.trim_panel(panel(), lookback), "5f0c", frozenset({"D2"}), STAFF)
 
 
 def test_it_comes_back_as_it_was_written(tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_it_holds_what_the_model_reads_of_the_whole_panel() -> None:
     whole = panel()
     for lookback in (60, 406):
         for name, array in whole.window(lookback).items():
-            np.testing.assert_array_equal(saved_inputs.kept(whole, lookback).window(lookback)[name], array)
+            np.testing.assert_array_equal(saved_inputs.trim_panel(whole, lookback).window(lookback)[name], array)
 
 
 def test_the_same_inputs_have_the_same_name(tmp_path: Path) -> None:

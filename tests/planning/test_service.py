@@ -22,15 +22,15 @@ from forecaster.lake import Lake
 from forecaster.ledger.store import Ledger, Publication, PublishedDay
 from forecaster.model.export import to_onnx
 from forecaster.planning import service
-from forecaster.planning.overrides import Wish
+from forecaster.planning.overrides import ProposedOverride
 from forecaster.planning.scenario import Supposition
 from forecaster.planning.what_if import Questions
-from forecaster.publishing.predict import predict_alone
-from forecaster.publishing.publish import Published
+from forecaster.publishing.predict import predict
+from forecaster.publishing.publish import PublishedForecast
 from forecaster.publishing.replay import replay
 from forecaster.serving import bundle, keys, recalibrate
 from forecaster.serving.bundle import npz
-from forecaster.serving.numpy_model import Reference
+from forecaster.serving.numpy_model import ReferenceModel
 from forecaster.serving.predict import Predictor
 from tests import fleets, graphs
 from tests.dashboards.signing_in import signing_in
@@ -40,12 +40,12 @@ from tests.fleets import AS_OF, Fleet
 
 STAFFING = "staffing: {orders_per_driver: 10, cost_short: 38, cost_idle: 22, vans: {total: 30}}\n"
 THURSDAY = date(2024, 4, 11)
-WISH = Wish("A", THURSDAY, 90, "weather", "Ana", "storm")
+WISH = ProposedOverride("A", THURSDAY, 90, "weather", "Ana", "storm")
 DAY = timedelta(days=1)
 
 
-def predict(spec: Spec, as_of: datetime, folder: Path | None = None) -> Published:
-    return predict_alone(spec, as_of=as_of, bundle=folder, run_id=None, note=None)
+def publish_as_of(spec: Spec, as_of: datetime, folder: Path | None = None) -> PublishedForecast:
+    return predict(spec, as_of=as_of, bundle=folder, run_id=None, note=None)
 
 
 def made(spec: Spec, factor: float) -> Path:
@@ -68,8 +68,8 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     with Ledger.open(spec.ledger_url) as ledger:
         ledger.start_run("first", pipeline=spec.name, as_of=AS_OF, spec_digest=spec.digest)
         ledger.promote(spec.name, run_id="first", bundle_digest=folder.name, by="test", reason="the first")
-    predict(spec, AS_OF - DAY)
-    predict(spec, AS_OF)
+    publish_as_of(spec, AS_OF - DAY)
+    publish_as_of(spec, AS_OF)
     return Fleet(file, spec, folder)
 
 
@@ -129,7 +129,7 @@ def test_with_the_same_model_only_new_counts_move_the_forecast(kept: Fleet) -> N
 def test_corrected_counts_and_a_promotion_have_parts_of_their_own(fleet: Fleet) -> None:
     corrected = [f"A,{date(2024, 4, 1) + n * DAY},150,0" for n in range(7)]
     fleets.fill(fleet.spec, [*corrected, f"B,{THURSDAY},,1"], fleets.CITIES, now=AS_OF - timedelta(hours=1))
-    predict(fleet.spec, AS_OF)
+    publish_as_of(fleet.spec, AS_OF)
     tonight = shown(fleet.spec)
     of = {depot: dict(change.parts) for depot in "ABC" if (change := day(tonight, depot).change)}
     assert parts(tonight)["model"] == parts(tonight)["calibration"] == 0
@@ -140,7 +140,7 @@ def test_corrected_counts_and_a_promotion_have_parts_of_their_own(fleet: Fleet) 
 
 def test_another_model_has_a_part_of_its_own(fleet: Fleet) -> None:
     before = shown(fleet.spec)
-    predict(fleet.spec, AS_OF, made(fleet.spec, 1.2))
+    publish_as_of(fleet.spec, AS_OF, made(fleet.spec, 1.2))
     tonight = shown(fleet.spec)
     change = day(tonight).change
     assert change is not None
@@ -150,7 +150,7 @@ def test_another_model_has_a_part_of_its_own(fleet: Fleet) -> None:
 
 def test_a_model_that_is_gone_leaves_everything_to_the_models_part(fleet: Fleet) -> None:
     shutil.rmtree(fleet.bundle)
-    assert predict(fleet.spec, AS_OF).tier == "fallback"
+    assert publish_as_of(fleet.spec, AS_OF).tier == "fallback"
     moved = parts(shown(fleet.spec))
     assert moved.pop("model") > 0
     assert set(moved.values()) == {0}
@@ -158,11 +158,11 @@ def test_a_model_that_is_gone_leaves_everything_to_the_models_part(fleet: Fleet)
 
 def test_medians_with_another_share_of_the_anchor_are_those_of_a_bundle_that_has_it(kept: Fleet) -> None:
     panel = panels.build(read_as_of(kept.spec, as_of=AS_OF), kept.spec)
-    one = bundle.read(kept.bundle, keys.trusted(kept.spec.paths.folder))
-    weights = Reference(one.weights, one.manifest).weights
+    one = bundle.read(kept.bundle, keys.trusted_keys(kept.spec.paths.folder))
+    weights = ReferenceModel(one.weights, one.manifest).weights
     other = replace(one, weights=npz({**weights, "blend.anchor": np.float32(0.4)}))
-    said = Reference(one.weights, one.manifest)(panel.window(one.lookback))[..., 1]
-    wanted = Reference(other.weights, other.manifest)(panel.window(one.lookback))[..., 1]
+    said = ReferenceModel(one.weights, one.manifest)(panel.window(one.lookback))[..., 1]
+    wanted = ReferenceModel(other.weights, other.manifest)(panel.window(one.lookback))[..., 1]
     assert np.abs(said - wanted).max() > 0.5
     np.testing.assert_allclose(recalibrate.medians(said, panel, one, other), wanted, rtol=1e-5)
     np.testing.assert_allclose(recalibrate.medians(wanted, panel, other, one), said, rtol=1e-5)
@@ -199,7 +199,7 @@ def test_a_withdrawn_override_leaves_the_page_as_it_was_and_its_row(fleet: Fleet
     service.withdraw(fleet.spec, done.override.id, by="Ben")
     assert shown(fleet.spec) == before
     with Ledger.open_reader(fleet.spec.ledger_url) as ledger:
-        [row] = service.written(ledger, fleet.spec.name)
+        [row] = service.list_overrides(ledger, fleet.spec.name)
     assert (row.orders, row.by, row.withdrawn is not None) == (90, "Ana", True)
     with pytest.raises(OverrideError, match=r"was withdrawn on .* already"):
         service.withdraw(fleet.spec, row.id, by="Ben")
@@ -217,7 +217,7 @@ def test_withdrawing_what_a_newer_override_had_replaced_changes_nothing_and_says
 def test_the_next_night_takes_it_up_until_it_expires(fleet: Fleet) -> None:
     service.save(fleet.spec, replace(WISH, target_date=date(2024, 4, 12), until=date(2024, 4, 11)))
     fleets.fill(fleet.spec, fleets.counts("ABCD", 102, 100), fleets.CITIES, now=AS_OF + 2 * DAY)
-    run = predict(fleet.spec, AS_OF + DAY)
+    run = publish_as_of(fleet.spec, AS_OF + DAY)
     friday = date(2024, 4, 12)
     override = day(shown(fleet.spec), on=friday).override
     assert override is not None
@@ -231,7 +231,7 @@ def test_the_next_night_takes_it_up_until_it_expires(fleet: Fleet) -> None:
     assert last is not None
     assert replay(fleet.spec, last.run_id).differences == ()
     assert run.tier == "champion"
-    predict(fleet.spec, AS_OF + 2 * DAY)
+    publish_as_of(fleet.spec, AS_OF + 2 * DAY)
     expired = day(shown(fleet.spec), on=friday)
     assert (expired.override, dict(expired.change.parts)["override"] if expired.change else 0) == (
         None,
@@ -245,9 +245,9 @@ def test_what_it_was_worth_is_known_when_the_day_is_over(fleet: Fleet) -> None:
     taken = service.save(fleet.spec, WISH)
     service.withdraw(fleet.spec, taken.override.id, by="Ana")
     fleets.fill(fleet.spec, fleets.counts("ABCD", 102, 100), fleets.CITIES, now=AS_OF + 2 * DAY)
-    predict(fleet.spec, AS_OF + 2 * DAY)
+    publish_as_of(fleet.spec, AS_OF + 2 * DAY)
     with Ledger.open_reader(fleet.spec.ledger_url) as ledger:
-        told = service.worth(ledger, fleet.spec.name, 5)
+        told = service.value_added(ledger, fleet.spec.name, 5)
     came = 40 + 7 * (100 % 7) + ord("A") % 5
     assert (told.everyone.days, told.everyone.actual, told.planners, told.unnamed) == (1, came, (), 1)
     assert told.everyone.model_error == pytest.approx(abs(model - came))
@@ -266,7 +266,7 @@ def test_an_override_of_what_is_not_published_is_refused(kept: Fleet, wrong: Map
     with pytest.raises(OverrideError, match=said):
         service.save(kept.spec, replace(WISH, **wrong))  # type: ignore[arg-type]
     with Ledger.open_reader(kept.spec.ledger_url) as ledger:
-        assert service.written(ledger, kept.spec.name) == ()
+        assert service.list_overrides(ledger, kept.spec.name) == ()
 
 
 # --- what-if ----------------------------------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ def test_what_is_supposed_is_answered_as_the_model_would_with_that_input(kept: F
     panel = panels.build(read_as_of(kept.spec, as_of=AS_OF), kept.spec)
     known = panel.covariates.copy()
     known[1, panel.history + 1, 0] = 1 - known[1, panel.history + 1, 0]
-    predictor = Predictor(bundle.read(kept.bundle, keys.trusted(kept.spec.paths.folder)))
+    predictor = Predictor(bundle.read(kept.bundle, keys.trusted_keys(kept.spec.paths.folder)))
     wanted = predictor(replace(panel, covariates=known)).median[1]
     answer = questions.ask(Supposition("B", THURSDAY, "promo", float(known[1, panel.history + 1, 0])))
     assert answer.before.orders == day(published, "B").quantiles[1]

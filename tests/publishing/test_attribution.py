@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecaster.publishing.attribution import ORDER, Swaps, parts
+from forecaster.publishing.attribution import ORDER, Swaps, attribute_change
 
 
 def swaps(*steps: float) -> Swaps:
@@ -14,7 +14,7 @@ def swaps(*steps: float) -> Swaps:
 
 
 def of(*steps: float) -> dict[str, int]:
-    return {name: int(orders[0, 0]) for name, orders in parts(swaps(*steps)).items()}
+    return {name: int(orders[0, 0]) for name, orders in attribute_change(swaps(*steps)).items()}
 
 
 def test_each_part_is_the_difference_that_its_swap_makes() -> None:

@@ -76,7 +76,7 @@ def test_the_same_candidate_gives_the_same_bytes_as_folder_and_as_file(fleet: Fl
 
 
 def test_a_manifest_says_what_the_model_is_and_what_it_was_made_from(fleet: Fleet) -> None:
-    manifest = bundle.read(fleet.bundle, keys.trusted(fleet.spec.paths.folder)).manifest
+    manifest = bundle.read(fleet.bundle, keys.trusted_keys(fleet.spec.paths.folder)).manifest
     assert manifest["spec_digest"] == fleet.spec.digest
     assert manifest["lake_versions"] == {"demand": 0, "depots": 0, "events": -1}
     assert manifest["depots"] == ["A", "B", "C", "D"]

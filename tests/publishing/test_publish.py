@@ -16,15 +16,15 @@ from forecaster.ledger import accuracy
 from forecaster.ledger.accuracy import ALL, LEGACY
 from forecaster.ledger.store import Ledger
 from forecaster.planning import saved_inputs
-from forecaster.publishing.forecast import Choice
-from forecaster.publishing.publish import Published, publish
+from forecaster.publishing.forecast import ModelChoice
+from forecaster.publishing.publish import PublishedForecast, publish
 from tests.demand.history.test_past_panels import FIRST, LAST, TONIGHT, days, write
 from tests.staffing.test_rosters import DEPOTS, spec_of
 
-FALLBACK = Choice(None, "seasonal naive", "fallback")
+FALLBACK = ModelChoice(None, "seasonal naive", "fallback")
 
 
-def one_day_later(spec: Spec) -> Published:
+def one_day_later(spec: Spec) -> PublishedForecast:
     return publish(spec, FALLBACK, as_of=TONIGHT + timedelta(days=1), run_id="second")
 
 

@@ -21,7 +21,7 @@ from forecaster.lake import TABLES, Lake
 from forecaster.ledger import accuracy
 from forecaster.ledger.accuracy import ALL, DEPOT, FORECAST, HORIZON, LEGACY, NAIVE, WEEKDAY, Tally, together
 from forecaster.ledger.store import Ledger
-from forecaster.publishing.track_accuracy import look_back, tallies
+from forecaster.publishing.track_accuracy import tally_weeks, track_accuracy
 from tests.panels import bare
 
 MONDAY = date(2024, 1, 15)
@@ -63,7 +63,7 @@ def panel() -> Panel:
 
 
 def found(panel: Panel, lake: Lake, *weeks: date) -> dict[tuple[str, str, str], Tally]:
-    return {(each.model, each.part, each.label): each for each in tallies(panel, lake, weeks or (MONDAY,))}
+    return {(each.model, each.part, each.label): each for each in tally_weeks(panel, lake, weeks or (MONDAY,))}
 
 
 def test_errors_are_summed_with_their_sign_and_beside_the_naive_on_the_same_days(panel: Panel, lake: Lake) -> None:
@@ -98,7 +98,7 @@ def test_depots_are_told_the_worst_first_where_there_is_enough_to_compare(panel:
     cutoff = date(2024, 1, 14)
     archive(lake, *((f"n{k}", depot, cutoff, k, 12.0) for k in range(1, 8) for depot in ("A", "B")))
     archive(lake, ("n9", "B", date(2024, 1, 15), 1, 12.0))
-    told = [each.label for each in tallies(panel, lake, [MONDAY]) if each.part == DEPOT and each.model == FORECAST]
+    told = [each.label for each in tally_weeks(panel, lake, [MONDAY]) if each.part == DEPOT and each.model == FORECAST]
     assert told == ["A", "B"]
 
 
@@ -114,10 +114,10 @@ def test_a_publication_writes_what_came_of_earlier_ones_and_a_past_date_leaves_l
         return [(each.week, each.absolute) for each in kept if (each.model, each.part) == (FORECAST, ALL)]
 
     for _ in range(2):
-        look_back(spec, panel)
+        track_accuracy(spec, panel)
         assert told() == [(date(2024, 1, 8), 10.0), (MONDAY, 1.0)]
     past = replace(bare(panel.demand[:, :13]), depot_ids=("A", "B"))
-    look_back(spec, past)
+    track_accuracy(spec, past)
     assert told() == [(date(2024, 1, 8), 10.0), (MONDAY, 1.0)]
 
 
@@ -145,7 +145,7 @@ def test_another_system_is_compared_on_the_days_of_which_it_said_something(
     rival, findings = other_system(
         tmp_path, panel, "depot_id,date,forecast\nA,2024-01-15,100\nA,2024-01-15,104\nB,2024-01-15,13\nA,2024-02-01,1\n"
     )
-    said = {(each.model, each.part, each.label): each for each in tallies(panel, lake, [MONDAY], rival)}
+    said = {(each.model, each.part, each.label): each for each in tally_weeks(panel, lake, [MONDAY], rival)}
     assert said[LEGACY, ALL, ""] == Tally(MONDAY, LEGACY, ALL, "", 2, 120.0, -3.0, 9.0, None)
     assert said[FORECAST, ALL, ""].days == 3
     assert (LEGACY, HORIZON, "02") not in said
@@ -159,7 +159,7 @@ def test_of_another_system_counts_what_it_had_said_by_the_morning_of_our_forecas
     rows = "A,2024-01-16,112,2024-01-15\nA,2024-01-16,109,2024-01-16\nA,2024-01-16,110,2024-01-17\n"
     text = f"depot_id,date,forecast,said\n{rows}"
     rival, _ = other_system(tmp_path, panel, text, ", columns: {made_on: said}")
-    said = {(each.part, each.label): each for each in tallies(panel, lake, [MONDAY], rival) if each.model == LEGACY}
+    said = {(each.part, each.label): each for each in tally_weeks(panel, lake, [MONDAY], rival) if each.model == LEGACY}
     assert (said[HORIZON, "01"].error, said[HORIZON, "02"].error) == (-1.0, 2.0)
     assert (HORIZON, "03") not in said
 
@@ -182,15 +182,15 @@ def test_rows_of_another_system_that_cannot_be_read_are_told_and_left_out(panel:
 def test_a_system_that_was_just_declared_is_compared_from_the_start(panel: Panel, lake: Lake, tmp_path: Path) -> None:
     spec: Any = SimpleNamespace(name="p", ledger_url=f"sqlite:///{tmp_path / 'ledger.db'}", lake_url=lake.url)
     archive(lake, ("n1", "A", date(2024, 1, 14), 1, 111.0))
-    look_back(spec, panel)
-    look_back(spec, panel, other_system(tmp_path, panel, "depot_id,date,forecast\nA,2024-01-15,100\n")[0])
+    track_accuracy(spec, panel)
+    track_accuracy(spec, panel, other_system(tmp_path, panel, "depot_id,date,forecast\nA,2024-01-15,100\n")[0])
     with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
         told = {each.model for each in accuracy.kept(connection, "p")}
     assert told == {FORECAST, NAIVE, LEGACY}
 
 
 def test_nothing_in_the_archive_is_nothing_to_tell(panel: Panel, lake: Lake) -> None:
-    assert list(tallies(panel, lake, [MONDAY])) == []
+    assert list(tally_weeks(panel, lake, [MONDAY])) == []
 
 
 def test_sums_of_weeks_are_put_together_and_make_rates() -> None:

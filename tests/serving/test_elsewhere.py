@@ -13,7 +13,7 @@ import numpy as np
 from forecaster.model.export import to_onnx
 from forecaster.model.network.features import LOOKBACK
 from forecaster.serving import bundle
-from forecaster.serving.numpy_model import Reference
+from forecaster.serving.numpy_model import ReferenceModel
 from tests import panels
 from tests.graphs import signer
 
@@ -45,7 +45,7 @@ def test_the_script_of_the_readme_says_what_we_say(tmp_path: Path) -> None:
         "calendar": np.zeros((1, LOOKBACK + 3, 6), np.float32),
         "statics": np.ones((1, 2), np.int32),
     }
-    np.testing.assert_allclose(said, Reference(read.weights, read.manifest)(inputs)[0, :, 1], rtol=1e-4)
+    np.testing.assert_allclose(said, ReferenceModel(read.weights, read.manifest)(inputs)[0, :, 1], rtol=1e-4)
 
 
 def test_the_readme_names_every_input_of_a_graph() -> None:

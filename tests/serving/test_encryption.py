@@ -59,7 +59,7 @@ def test_each_file_says_what_is_wrong_with_the_key_or_with_itself(tmp_path: Path
         bundle.read(folder, trusted, OTHER)
     weights = folder / bundle.WEIGHTS
     content = bytearray(weights.read_bytes())
-    for place in (len(encryption.MAGIC) + encryption.NAMED, len(content) - 1):  # of the nonce, and of the tag
+    for place in (len(encryption.MAGIC) + encryption.KEY_NAME, len(content) - 1):  # of the nonce, and of the tag
         changed = bytearray(content)
         changed[place] ^= 1
         weights.write_bytes(changed)
@@ -77,47 +77,47 @@ def test_writing_again_encrypts_what_lay_open_and_takes_the_key_of_today(tmp_pat
     trusted = (signer().public,)
     for cipher in (None, ONE, ONE, OTHER, None):
         folder = written(tmp_path, cipher)
-        assert encryption.locked((folder / bundle.MODEL).read_bytes()) == (cipher is not None)
+        assert encryption.is_encrypted((folder / bundle.MODEL).read_bytes()) == (cipher is not None)
         assert bundle.read(folder, trusted, cipher).model == small()
     assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_a_key_is_made_on_first_use_for_its_owner_alone(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r"no key to decrypt with: found none in .*encryption\.key, wanted it there"):
-        encryption.to_read(tmp_path)
-    made = encryption.to_write(tmp_path)
+        encryption.cipher_to_read(tmp_path)
+    made = encryption.cipher_to_write(tmp_path)
     file = tmp_path / "keys" / encryption.FILE
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert encryption.to_write(tmp_path) == encryption.to_read(tmp_path) == made
+    assert encryption.cipher_to_write(tmp_path) == encryption.cipher_to_read(tmp_path) == made
     assert made.key.hex() not in repr(made)
     file.chmod(0o640)
     with pytest.raises(BundleError, match="has mode 0640, wanted 0600: others may read it"):
-        encryption.to_read(tmp_path)
+        encryption.cipher_to_read(tmp_path)
 
 
 def test_the_environment_may_hold_the_key_or_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = base64.b64encode(ONE.key).decode()
     monkeypatch.setenv(VARIABLE, text)
-    assert encryption.to_write(tmp_path) == ONE
+    assert encryption.cipher_to_write(tmp_path) == ONE
     file = tmp_path / "key"
     monkeypatch.setenv(VARIABLE, str(file))
     with pytest.raises(BundleError, match="found neither a key nor the path of one"):
-        encryption.to_write(tmp_path)
+        encryption.cipher_to_write(tmp_path)
     file.write_text(text + "\n", "utf-8")
     file.chmod(0o600)
-    assert encryption.to_read(tmp_path) == ONE
+    assert encryption.cipher_to_read(tmp_path) == ONE
     file.write_text("of no length", "utf-8")
     with pytest.raises(BundleError, match=r"encryption key .*key: found something else, wanted 32 bytes as base64"):
-        encryption.to_read(tmp_path)
+        encryption.cipher_to_read(tmp_path)
     assert not (tmp_path / "keys").exists()
 
 
 def test_a_machine_reads_with_the_keys_of_its_state_folder(tmp_path: Path) -> None:
     own = keys.signer(tmp_path)
-    cipher = encryption.to_write(tmp_path)
+    cipher = encryption.cipher_to_write(tmp_path)
     folder = bundle.write(tmp_path / "bundles", small(), {"bias": np.ones(3, np.float32)}, ABOUT, own, cipher)
-    assert bundle.of(folder, tmp_path).model == small()
+    assert bundle.load(folder, tmp_path).model == small()
     assert json.loads((folder / bundle.MANIFEST).read_bytes())["levels"] == [0.5]
     (tmp_path / "keys" / encryption.FILE).unlink()
     with pytest.raises(BundleError, match=r"bundle .*: model\.onnx: no key to decrypt with"):
-        bundle.of(folder, tmp_path)
+        bundle.load(folder, tmp_path)

@@ -11,9 +11,9 @@ import pytest
 from forecaster.errors import BundleError, InputError
 from forecaster.serving import input_checks
 from forecaster.serving.bundle import Bundle
-from forecaster.serving.input_checks import Wanted
+from forecaster.serving.input_checks import InputSpec
 
-WANTED = Wanted(4, 2, ("promo",), ("weekend", "holiday"), (("city", 2),))
+WANTED = InputSpec(4, 2, ("promo",), ("weekend", "holiday"), (("city", 2),))
 DEPOTS, CUTOFF = ("D0", "D1"), date(2024, 1, 4)
 
 
@@ -69,4 +69,4 @@ def test_what_does_not_fit_is_told_with_its_depot_and_day(arrays: dict[str, Any]
 def test_a_manifest_that_does_not_say_its_inputs_is_refused() -> None:
     manifest = {"encoding": {"covariates": [], "statics": []}, "lookback": 3}
     with pytest.raises(BundleError, match=r"bundle f{16}: the manifest does not say its inputs: 'horizon'"):
-        Wanted.of(Bundle("f" * 64, b"", manifest))
+        InputSpec.of(Bundle("f" * 64, b"", manifest))

@@ -41,42 +41,42 @@ def test_the_first_use_makes_a_key_that_only_its_owner_may_read(tmp_path: Path) 
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     assert keys.signer(tmp_path).public == made.public
-    assert raw(keys.trusted(tmp_path)) == [made.public.public_bytes_raw()]
+    assert raw(keys.trusted_keys(tmp_path)) == [made.public.public_bytes_raw()]
     assert sorted(each.name for each in file.parent.iterdir()) == ["signing.pem", "signing.pub.pem"]
 
 
 def test_a_seal_fits_its_content_and_no_other(tmp_path: Path) -> None:
     made = keys.signer(tmp_path)
     seal = made.seal(b"content")
-    keys.verify(b"content", seal, keys.trusted(tmp_path))
+    keys.verify(b"content", seal, keys.trusted_keys(tmp_path))
     assert seal == made.seal(b"content")
     with pytest.raises(BundleError, match="does not fit what was signed"):
-        keys.verify(b"Content", seal, keys.trusted(tmp_path))
+        keys.verify(b"Content", seal, keys.trusted_keys(tmp_path))
     with pytest.raises(BundleError, match="found 95 bytes, wanted a seal of 96"):
-        keys.verify(b"content", seal[:-1], keys.trusted(tmp_path))
+        keys.verify(b"content", seal[:-1], keys.trusted_keys(tmp_path))
 
 
 def test_a_machine_with_the_public_key_alone_verifies_and_cannot_sign(tmp_path: Path) -> None:
     seal = keys.signer(tmp_path / "trains").seal(b"content")
     (tmp_path / "forecasts" / "keys").mkdir(parents=True)
     (tmp_path / "trains" / "keys" / "signing.pub.pem").rename(tmp_path / "forecasts" / "keys" / "trainer.pub.pem")
-    keys.verify(b"content", seal, keys.trusted(tmp_path / "forecasts"))
+    keys.verify(b"content", seal, keys.trusted_keys(tmp_path / "forecasts"))
     assert keys.signer(tmp_path / "forecasts").seal(b"content") != seal
 
 
 def test_keys_come_from_the_environment_as_text_or_as_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(keys.SIGNING, private_pem().decode())
     assert keys.signer(tmp_path).public == signer().public
-    assert raw(keys.trusted(tmp_path)) == raw([signer().public])  # who signs believes itself
+    assert raw(keys.trusted_keys(tmp_path)) == raw([signer().public])  # who signs believes itself
     monkeypatch.setenv(keys.SIGNING, str(owned(tmp_path / "key.pem", private_pem(1))))
     assert keys.signer(tmp_path).public == signer(1).public
     monkeypatch.setenv(keys.TRUSTED, public_pem(2).decode())
-    assert raw(keys.trusted(tmp_path)) == raw([signer(2).public])  # and only whom it is told to, when it is told
+    assert raw(keys.trusted_keys(tmp_path)) == raw([signer(2).public])  # and only whom it is told to, when it is told
     (tmp_path / "several").mkdir()
     (tmp_path / "several" / "a.pub.pem").write_bytes(public_pem(3))
     (tmp_path / "other.pem").write_bytes(public_pem(4))
     monkeypatch.setenv(keys.TRUSTED, f"{tmp_path / 'several'}:{tmp_path / 'other.pem'}")
-    assert raw(keys.trusted(tmp_path)) == raw([signer(3).public, signer(4).public])
+    assert raw(keys.trusted_keys(tmp_path)) == raw([signer(3).public, signer(4).public])
     assert not (tmp_path / "keys").exists()
 
 
@@ -89,7 +89,7 @@ def test_a_key_that_others_may_read_signs_nothing(tmp_path: Path) -> None:
 
 def test_a_machine_that_trusts_nobody_is_told_what_it_lacks(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r"found none in .*keys, wanted the \*\.pub\.pem .*FORECASTER_TRUSTED_KEYS"):
-        keys.trusted(tmp_path)
+        keys.trusted_keys(tmp_path)
 
 
 def test_what_is_no_ed25519_key_is_refused_by_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +116,7 @@ def test_what_is_no_ed25519_key_is_refused_by_its_place(tmp_path: Path, monkeypa
         (tmp_path / "x.pem").write_bytes(content)
         monkeypatch.setenv(keys.TRUSTED, str(tmp_path / "x.pem"))
         with pytest.raises(BundleError, match=rf"x\.pem: .*{said}"):
-            keys.trusted(tmp_path)
+            keys.trusted_keys(tmp_path)
 
 
 def test_two_processes_that_make_a_key_at_once_end_with_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,4 +124,4 @@ def test_two_processes_that_make_a_key_at_once_end_with_one(tmp_path: Path, monk
     exists = Path.exists
     monkeypatch.setattr(Path, "exists", lambda self: self.name != "signing.pem" and exists(self))  # not seen yet
     assert keys.signer(tmp_path).public == first.public
-    assert raw(keys.trusted(tmp_path)) == [first.public.public_bytes_raw()]
+    assert raw(keys.trusted_keys(tmp_path)) == [first.public.public_bytes_raw()]

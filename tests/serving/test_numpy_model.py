@@ -17,17 +17,17 @@ from forecaster.model.export import to_onnx
 from forecaster.model.network import encoder_decoder
 from forecaster.model.network.features import LOOKBACK
 from forecaster.serving import bundle, numpy_model, predict
-from forecaster.serving.numpy_model import Reference
+from forecaster.serving.numpy_model import ReferenceModel
 from tests import panels
 
 
 @cache
-def ours() -> Reference:
+def ours() -> ReferenceModel:
     return of(panels.candidate())
 
 
-def of(candidate: Candidate) -> Reference:
-    return Reference(bundle.npz(to_onnx.weights(candidate)), to_onnx.about(candidate))
+def of(candidate: Candidate) -> ReferenceModel:
+    return ReferenceModel(bundle.npz(to_onnx.weights(candidate)), to_onnx.about(candidate))
 
 
 def odd() -> Panel:

@@ -54,7 +54,7 @@ def test_intervals_of_the_total_hold_what_they_promise_however_much_is_shared(co
 def test_each_depots_paths_are_its_own_forecast() -> None:
     panel = shocked(0.3)
     given = right(panel)
-    sampled = totals.paths(given, panel)
+    sampled = totals.sample_paths(given, panel)
     assert sampled.shape == (totals.PATHS, DEPOTS, 7)
     np.testing.assert_allclose(np.quantile(sampled, LEVELS, axis=0)[1], given.median, rtol=0.01)
     np.testing.assert_allclose(np.moveaxis(np.quantile(sampled, LEVELS, axis=0), 0, -1), given.quantiles, rtol=0.02)
@@ -63,7 +63,7 @@ def test_each_depots_paths_are_its_own_forecast() -> None:
 
 def test_depot_city_and_network_agree_path_by_path() -> None:
     panel = shocked(0.3)
-    sampled = totals.paths(right(panel), panel)
+    sampled = totals.sample_paths(right(panel), panel)
     north = np.arange(DEPOTS) < 3
     both = sampled[:, north].sum(axis=1) + sampled[:, ~north].sum(axis=1)
     np.testing.assert_allclose(both, sampled.sum(axis=1))
@@ -77,7 +77,7 @@ def test_depots_that_were_surprised_together_are_so_in_the_paths() -> None:
     panel = shocked(0.0)
     demand = np.array(panel.demand)
     demand[1] = demand[0]
-    sampled = totals.paths(right(panel), replace(panel, demand=demand))
+    sampled = totals.sample_paths(right(panel), replace(panel, demand=demand))
     assert np.corrcoef(sampled[:, 0, 2], sampled[:, 1, 2])[0, 1] == pytest.approx(1)
     assert abs(np.corrcoef(sampled[:, 0, 2], sampled[:, 5, 2])[0, 1]) < 0.4
 
@@ -87,7 +87,7 @@ def test_closed_days_are_zero_on_every_path_and_unknown_days_do_no_harm() -> Non
     demand, open_ = np.array(panel.demand), np.array(panel.open)
     demand[2], open_[3, -2] = np.nan, False
     odd = replace(panel, demand=demand, open=open_)
-    sampled = totals.paths(right(odd), odd)
+    sampled = totals.sample_paths(right(odd), odd)
     assert np.isfinite(sampled).all()
     assert not sampled[:, 3, 5].any()
 
@@ -95,7 +95,7 @@ def test_closed_days_are_zero_on_every_path_and_unknown_days_do_no_harm() -> Non
 @pytest.mark.parametrize(("history", "count"), [(34, 0), (35, 1), (40, 6), (200, 90)])
 def test_a_short_history_has_fewer_paths(history: int, count: int) -> None:
     panel = bare(np.full((2, history), 10.0))
-    sampled = totals.paths(right(panel), panel)
+    sampled = totals.sample_paths(right(panel), panel)
     assert len(sampled) == max(count, 1)
     if not count:
         np.testing.assert_allclose(sampled[0], right(panel).median)
@@ -113,11 +113,11 @@ def test_totals_by_hand_are_those_of_the_paths_whatever_the_number_of_depots_at_
 ) -> None:
     panel = replace(shocked(0.4), attributes={"city": ("Ulm", "Bonn") * (DEPOTS // 2)})
     given = right(panel)
-    found = totals.of(given, panel)
+    found = totals.group_totals(given, panel)
     assert list(found) == ["", "Bonn", "Ulm"]
-    sampled = totals.paths(given, panel)
+    sampled = totals.sample_paths(given, panel)
     for name, rows in (("", slice(None)), ("Bonn", slice(1, None, 2)), ("Ulm", slice(0, None, 2))):
         np.testing.assert_allclose(found[name], np.quantile(sampled[:, rows].sum(axis=1), LEVELS, axis=0).T)
     monkeypatch.setattr(totals, "CHUNK", 3)
-    for name, again in totals.of(given, panel).items():
+    for name, again in totals.group_totals(given, panel).items():
         np.testing.assert_allclose(again, found[name])

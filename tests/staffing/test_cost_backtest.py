@@ -109,8 +109,8 @@ def test_the_table_tells_what_was_paid() -> None:
 
 def test_without_declared_costs_the_command_says_what_to_write() -> None:
     with pytest.raises(SpecError, match="found no section staffing in the pipeline file, wanted costs, as in"):
-        cost_backtest.of_days(spec(), None, staffing=True)
-    assert cost_backtest.of_days(staffed(), None, staffing=True).backtest.days == 56
-    assert cost_backtest.of_days(staffed(), 21, staffing=True).backtest.days == 21
-    assert cost_backtest.of_days(spec(), 21, staffing=False).backtest.days == 21
+        cost_backtest.holdout_spec(spec(), None, staffing=True)
+    assert cost_backtest.holdout_spec(staffed(), None, staffing=True).backtest.days == 56
+    assert cost_backtest.holdout_spec(staffed(), 21, staffing=True).backtest.days == 21
+    assert cost_backtest.holdout_spec(spec(), 21, staffing=False).backtest.days == 21
     assert timedelta(days=cost_backtest.DAYS) == timedelta(weeks=8)

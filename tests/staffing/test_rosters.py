@@ -15,7 +15,7 @@ from forecaster.demand.validation import reference_tables
 from forecaster.errors import SpecError
 from forecaster.ledger.publication import PublishedRoster
 from forecaster.publishing import content
-from forecaster.publishing.forecast import Choice, forecast
+from forecaster.publishing.forecast import ModelChoice, forecast
 from forecaster.staffing import rosters
 from tests.demand.history.test_past_panels import FIRST, LAST, TONIGHT, days, write
 
@@ -42,8 +42,8 @@ def published(folder: Path, more: str = DEPOTS + COSTS) -> Any:
     spec = spec_of(folder, more)
     ingest(spec, now=TONIGHT)
     knowledge = read_as_of(spec, as_of=TONIGHT)
-    made = forecast(spec, Choice(None, "seasonal naive", "fallback"), knowledge)
-    return made.panel, content.depots(made.forecast, made, spec, knowledge)
+    made = forecast(spec, ModelChoice(None, "seasonal naive", "fallback"), knowledge)
+    return made.panel, content.published_depots(made.forecast, made, spec, knowledge)
 
 
 def test_the_published_day_tells_crew_vans_loans_and_cost(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_without_vans_or_costs_there_is_nothing_to_say_of_them(tmp_path: Path) -
     panel, (first, _) = published(tmp_path / "bare", DEPOTS)
     assert first.days[0].drivers is None
     assert first.days[0].roster is None
-    assert rosters.fleet(panel, spec_of(tmp_path, DEPOTS)) is None
+    assert rosters.van_pool(panel, spec_of(tmp_path, DEPOTS)) is None
 
 
 def test_a_number_of_vans_that_cannot_be_read_is_told_and_taken_as_nothing(tmp_path: Path) -> None:

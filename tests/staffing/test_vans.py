@@ -14,22 +14,22 @@ from forecaster.config import Staffing, Vans
 from forecaster.core.forecast import Forecast
 from forecaster.errors import SpecError
 from forecaster.staffing.newsvendor import Need, roster
-from forecaster.staffing.vans import Fleet, Loan
+from forecaster.staffing.vans import Loan, VanPool
 from tests.panels import LEVELS, forecast
 
 MONEY = Staffing(orders_per_driver=10, cost_short=30, cost_idle=10)
 
 
-def fleet(total: int, cities: list[int], home: list[int] | None = None, sharing: int = 1) -> Fleet:
+def fleet(total: int, cities: list[int], home: list[int] | None = None, sharing: int = 1) -> VanPool:
     own = None if home is None else np.array(home, np.int32)
-    return Fleet(total, np.array(cities, np.intp), own, sharing)
+    return VanPool(total, np.array(cities, np.intp), own, sharing)
 
 
 def days(random: np.random.Generator, depots: int, horizon: int = 2) -> Forecast:
     return forecast(np.sort(random.gamma(2, 15, (depots, horizon, len(LEVELS))), axis=-1))
 
 
-def cheapest(said: Forecast, money: Staffing, cars: Fleet, day: int) -> float:
+def cheapest(said: Forecast, money: Staffing, cars: VanPool, day: int) -> float:
     """The least expected cost of one day by mixed-integer programming: one binary for each crew of each depot."""
     need = Need.of(said.quantiles, said.levels, money.orders_per_driver)
     most = roster(said, money).drivers[:, day].max() + 1
@@ -168,10 +168,10 @@ def test_closed_depots_have_no_vans_and_lend_theirs() -> None:
 
 def test_homes_and_cities_come_from_the_depots_attributes() -> None:
     attributes: dict[str, Any] = {"city": ("Ulm", "Bonn", "Ulm"), "vans": ("3", "", "2.0")}
-    found = Fleet.of(Vans(total=9, home="vans"), attributes, 3)
+    found = VanPool.of(Vans(total=9, home="vans"), attributes, 3)
     assert found.home is not None
     assert found.home.tolist() == [3, 0, 2]
     assert found.city.tolist() == [1, 0, 1]
-    assert Fleet.of(Vans(total=9), {}, 2).city.tolist() == [0, 0]
+    assert VanPool.of(Vans(total=9), {}, 2).city.tolist() == [0, 0]
     with pytest.raises(SpecError, match="found 'two' in the depots' column 'vans', wanted a number of vans"):
-        Fleet.of(Vans(total=9, home="vans"), {"vans": ("two",)}, 1)
+        VanPool.of(Vans(total=9, home="vans"), {"vans": ("two",)}, 1)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dashboards.ops.reading.editions import Edition
 from forecaster.config import Spec
 from forecaster.errors import DeskError
-from forecaster.planning.scenario import ORDERS, Answer, Supposition
+from forecaster.planning.scenario import ORDERS, Supposition, WhatIfAnswer
 
 if TYPE_CHECKING:
     from forecaster.planning.what_if import Questions
@@ -25,7 +25,7 @@ class Kept:
 
     def asked(
         self, edition: Edition, supposed: Supposition | None
-    ) -> tuple[tuple[str, ...], str | None, Answer | None]:
+    ) -> tuple[tuple[str, ...], str | None, WhatIfAnswer | None]:
         """What may be supposed, why no model answers (if so), and the answer where something was supposed.
 
         Raises what `Questions.of` and `Questions.ask` raise; without a question, a desk that is missing is told.

@@ -32,8 +32,8 @@ from dashboards.ops.views.planning import answer_sheet, book, plan_page, worth_s
 from forecaster.config import Spec
 from forecaster.errors import BundleError, DeskError, OverrideError
 from forecaster.planning import service
-from forecaster.planning.overrides import Override, Wish, as_of_day
-from forecaster.planning.scenario import Answer, Supposition
+from forecaster.planning.overrides import Override, ProposedOverride, as_of_day
+from forecaster.planning.scenario import Supposition, WhatIfAnswer
 from forecaster.planning.value_added import Account, account
 
 HTML = "text/html; charset=utf-8"
@@ -124,12 +124,12 @@ def router(spec: Spec, shelf: Shelf, page: Page, trouble: Trouble) -> APIRouter:
         return shelf.edition(person(request).cities)
 
     def listed(edition: Edition) -> tuple[Override, ...]:
-        return planner.visible(edition, service.written(edition.ledger, edition.head.pipeline))
+        return planner.visible(edition, service.list_overrides(edition.ledger, edition.head.pipeline))
 
     def valued(edition: Edition) -> Account:
         if edition.cities is not None:
             return account((), spec.overrides.min_days)
-        return service.worth(edition.ledger, edition.head.pipeline, spec.overrides.min_days)
+        return service.value_added(edition.ledger, edition.head.pipeline, spec.overrides.min_days)
 
     def who(request: Request) -> dict[str, object]:
         """What a form has to know of whoever asks."""
@@ -168,7 +168,7 @@ def router(spec: Spec, shelf: Shelf, page: Page, trouble: Trouble) -> APIRouter:
     async def withdraw_form(request: Request, number: Number, by: Planner, content: Sent) -> Response:
         return await run_in_threadpool(told, request, lambda: after(taken(request, by, number, content)))
 
-    @found.get("/api/v1/what-if", response_model=Answer, responses=AS_CSV, tags=["planning"])
+    @found.get("/api/v1/what-if", response_model=WhatIfAnswer, responses=AS_CSV, tags=["planning"])
     def what_if(
         request: Request,
         depot: str,
@@ -218,26 +218,28 @@ def router(spec: Spec, shelf: Shelf, page: Page, trouble: Trouble) -> APIRouter:
         """Withdraw an override: note, and by where nobody signs in."""
         return await run_in_threadpool(told, request, lambda: _json(taken(request, by, number, content), 200))
 
-    def saved(request: Request, by: Person, content: bytes) -> service.Done:
+    def saved(request: Request, by: Person, content: bytes) -> service.OverrideChange:
         asked = WishIn.model_validate(_without_token(fields(request, content)))
         if by.cities is not None:
             edition_for(request).depot(asked.depot_id)
         own = planner.name(by, asked.by)
-        wish = Wish(asked.depot_id, asked.target_date, asked.orders, asked.reason, own, asked.note.strip(), asked.until)
+        wish = ProposedOverride(
+            asked.depot_id, asked.target_date, asked.orders, asked.reason, own, asked.note.strip(), asked.until
+        )
         return noted(request, service.save(spec, wish))
 
-    def taken(request: Request, by: Person, number: int, content: bytes) -> service.Done:
+    def taken(request: Request, by: Person, number: int, content: bytes) -> service.OverrideChange:
         asked = WithdrawalIn.model_validate(_without_token(fields(request, content)))
         if by.cities is not None and number not in {each.id for each in listed(edition_for(request))}:
             raise OverrideError(f"found {number}, wanted the number of an override")
         own = planner.name(by, asked.by)
         return noted(request, service.withdraw(spec, number, by=own, note=asked.note.strip()))
 
-    def noted(request: Request, what: service.Done) -> service.Done:
+    def noted(request: Request, what: service.OverrideChange) -> service.OverrideChange:
         audit(request, what.sentence())
         return what
 
-    def after(what: service.Done) -> Response:
+    def after(what: service.OverrideChange) -> Response:
         return RedirectResponse(href(what.override.depot_id), 303)
 
     return found
@@ -247,7 +249,7 @@ def _without_token(said: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: value for name, value in said.items() if name != FIELD}
 
 
-def _json(what: service.Done, status: int) -> Response:
+def _json(what: service.OverrideChange, status: int) -> Response:
     return Response(to_json(SavedOut(what.override, what.sentence())), status, media_type=JSON)
 
 

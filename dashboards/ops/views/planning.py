@@ -9,8 +9,8 @@ from dashboards.ops.formatting import display
 from dashboards.ops.formatting.csv import Sheet
 from dashboards.ops.views.change import signed
 from forecaster.ledger.store import PublishedDay, PublishedDepot, PublishedOverride
-from forecaster.planning.overrides import Override, replaced
-from forecaster.planning.scenario import CLOSED, OPEN, ORDERS, Answer, Side
+from forecaster.planning.overrides import Override, find_superseded
+from forecaster.planning.scenario import CLOSED, OPEN, ORDERS, Side, WhatIfAnswer
 from forecaster.planning.value_added import Account, Added
 
 KINDS = {ORDERS: "this many orders", CLOSED: "the depot is closed", OPEN: "the depot is open"}
@@ -60,7 +60,7 @@ def plan_page(
     levels: tuple[float, ...],
     kinds: tuple[str, ...],
     missing: str | None,
-    answer: Answer | None,
+    answer: WhatIfAnswer | None,
     reasons: tuple[str, ...],
 ) -> PlanPage:
     """Everything the page says."""
@@ -85,7 +85,7 @@ def plan_page(
     )
 
 
-def supposed(answer: Answer) -> str:
+def supposed(answer: WhatIfAnswer) -> str:
     """ "promo is 1", "the depot is closed", "300 orders"."""
     kind, value = answer.supposed.kind, answer.supposed.value
     if kind == ORDERS:
@@ -93,7 +93,7 @@ def supposed(answer: Answer) -> str:
     return KINDS.get(kind) or f"{kind.replace('=', ': ')} is {value:g}"
 
 
-def answer_sheet(answer: Answer) -> Sheet:
+def answer_sheet(answer: WhatIfAnswer) -> Sheet:
     """A row for each number of the day, and one for the orders of each other day."""
     asked, before, after = answer.supposed, asdict(answer.before), asdict(answer.after)
     numbers = [(asked.target_date, name, before[name], after[name]) for name in before]
@@ -112,7 +112,7 @@ def worth_sheet(account: Account) -> Sheet:
     return Sheet(("part", *names), rows)
 
 
-def rows(answer: Answer) -> tuple[Row, ...]:
+def rows(answer: WhatIfAnswer) -> tuple[Row, ...]:
     """Orders, drivers, vans and money, those that the pipeline counts."""
     one, other = answer.before, answer.after
     found = [
@@ -130,7 +130,7 @@ def rows(answer: Answer) -> tuple[Row, ...]:
     return tuple(found)
 
 
-def remark(answer: Answer, levels: tuple[float, ...], day: PublishedDay) -> str:
+def remark(answer: WhatIfAnswer, levels: tuple[float, ...], day: PublishedDay) -> str:
     """What else is to be known: an override that hides the model, other days that move."""
     told = []
     if answer.overridden is not None and day.override is not None:
@@ -191,7 +191,7 @@ def book(written: tuple[Override, ...], account: Account, as_of: date, most: int
     unnamed = ""
     if account.unnamed:
         unnamed = f"{display.count(account.unnamed, 'planner')} with fewer than {account.min_days} days not named."
-    newer = replaced(written)
+    newer = find_superseded(written)
     return Book(
         tuple(_entry(each, as_of, newer.get(each.id)) for each in reversed(written[-most:])),
         _worth(account.everyone) if account.everyone.days else None,

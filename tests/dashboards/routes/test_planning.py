@@ -18,7 +18,7 @@ from dashboards.ops.views.planning import book
 from forecaster.config import Spec, load
 from forecaster.ledger.store import Ledger, Publication, PublishedChange, PublishedDay, PublishedOverride
 from forecaster.planning.overrides import Override
-from forecaster.planning.service import written
+from forecaster.planning.service import list_overrides
 from forecaster.planning.value_added import Result, account
 from tests.dashboards.seed import NOON, depot, fill, publication
 from tests.dashboards.visitor import Get, asked, text
@@ -115,7 +115,7 @@ def test_an_override_is_written_down_though_the_page_cannot_show_it_yet(app: Fas
     assert "What if, or override" in asked(app, "GET", "/depot/BOS-01").text
     assert asked(app, "GET", "/api/v1/overrides").json()["overrides"][0]["by"] == "Ana"
     with Ledger.open_reader(url) as ledger:
-        [row] = written(ledger, "harbor-fleet")
+        [row] = list_overrides(ledger, "harbor-fleet")
     assert (row.orders, row.until) == (200, date(2025, 6, 18))
 
 
@@ -143,7 +143,7 @@ def test_nobody_elsewhere_and_no_page_of_others_may_write(
     assert answer.status_code == 403
     assert said in answer.json()["detail"]
     with Ledger.open_reader(url) as ledger:
-        assert written(ledger, "harbor-fleet") == ()
+        assert list_overrides(ledger, "harbor-fleet") == ()
 
 
 @pytest.mark.parametrize(
