@@ -15,7 +15,7 @@ from forecaster.config import load
 @flow(name="deadline", persist_result=False)
 def deadline(file: str) -> State[Any]:
     """Tell `notify.blocks` when the newest night whose deadline is over has no forecasts."""
-    sentence = notify.late(file)
+    sentence = notify.late_sentence(file)
     if sentence is None:
         return Completed(message="published in time")
     notify.send(load(file), "late", sentence)

@@ -26,7 +26,7 @@ _VARIABLE = re.compile(r"\{\{ \$(\w+) \}\}")
 
 
 @dataclass(frozen=True)
-class Deployed:
+class Deployment:
     """A deployment as Prefect has it: flow/name, and its schedule in words."""
 
     name: str
@@ -58,72 +58,72 @@ def variables(file: Path, spec: Spec, pool: str = POOL) -> dict[str, str | None]
     }
 
 
-def filled(file: Path, spec: Spec, pool: str = POOL) -> dict[str, Any]:
+def deployment_file(file: Path, spec: Spec, pool: str = POOL) -> dict[str, Any]:
     """`prefect.yaml` for a pipeline file, without the schedules that it does not declare.
 
     Raises SpecError where one is at an hour that the clock skips or has twice.
     """
     due_nights.refuse_changing_hour(spec, file)
-    known = variables(file, spec, pool)
-    content: dict[str, Any] = _filled(yaml.safe_load((HERE / "prefect.yaml").read_text("utf-8")), known)
-    for each in content["deployments"]:
-        each["schedules"] = [s for s in each.get("schedules", ()) if s["cron"] is not None]
+    values = variables(file, spec, pool)
+    content: dict[str, Any] = _fill(yaml.safe_load((HERE / "prefect.yaml").read_text("utf-8")), values)
+    for deployment in content["deployments"]:
+        deployment["schedules"] = [s for s in deployment.get("schedules", ()) if s["cron"] is not None]
     del content["definitions"]
     return content
 
 
-def deploy(file: Path, spec: Spec, *, pool: str = POOL) -> list[Deployed]:
+def deploy(file: Path, spec: Spec, *, pool: str = POOL) -> list[Deployment]:
     """Make the work pool where there is none, and declare every flow; doing it again changes nothing.
 
     Raises SpecError as `filled` does, ForecasterError with Prefect's words when it refuses.
     """
-    content = filled(file, spec, pool)
+    content = deployment_file(file, spec, pool)
     environment.prepare(spec.paths.folder)
     with prefect_server.running(local_stack.address(spec)) as ready, tempfile.TemporaryDirectory() as folder:
         ready()
-        made = Path(folder) / "prefect.yaml"
-        made.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), "utf-8")
+        prefect_file = Path(folder) / "prefect.yaml"
+        prefect_file.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), "utf-8")
         if _prefect("work-pool", "inspect", pool, refused=True):
             _prefect("work-pool", "create", pool, "--type", "process")
-        _prefect("deploy", "--all", "--prefect-file", str(made))
-        return deployed(spec)
+        _prefect("deploy", "--all", "--prefect-file", str(prefect_file))
+        return deployments(spec)
 
 
-def deployed(spec: Spec) -> list[Deployed]:
+def deployments(spec: Spec) -> list[Deployment]:
     """The deployments of a pipeline as Prefect has them; its server has to answer."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterName
 
     with get_client(sync_client=True) as client:
-        wanted = DeploymentFilter(name=DeploymentFilterName(any_=[spec.name]))
+        of_pipeline = DeploymentFilter(name=DeploymentFilterName(any_=[spec.name]))
         flows = {flow.id: flow.name for flow in client.read_flows()}
-        found = [
-            Deployed(
-                f"{flows[each.flow_id]}/{each.name}",
-                "; ".join(_words(schedule.schedule) for schedule in each.schedules) or "by hand",
+        declared = [
+            Deployment(
+                f"{flows[deployment.flow_id]}/{deployment.name}",
+                "; ".join(_words(schedule.schedule) for schedule in deployment.schedules) or "by hand",
             )
-            for each in client.read_deployments(deployment_filter=wanted)
+            for deployment in client.read_deployments(deployment_filter=of_pipeline)
         ]
-    return sorted(found, key=lambda each: FLOWS.index(each.name.split("/")[0]))
+    return sorted(declared, key=lambda each: FLOWS.index(each.name.split("/")[0]))
 
 
 def _words(schedule: Any) -> str:
     return f"{schedule.cron} {schedule.timezone}"
 
 
-def _filled(value: Any, known: dict[str, str | None]) -> Any:
+def _fill(value: Any, values: dict[str, str | None]) -> Any:
     if isinstance(value, dict):
-        return {key: _filled(each, known) for key, each in value.items()}
+        return {key: _fill(item, values) for key, item in value.items()}
     if isinstance(value, list):
-        return [_filled(each, known) for each in value]
-    if isinstance(value, str) and (named := _VARIABLE.fullmatch(value)):
-        return known[named[1]]
+        return [_fill(item, values) for item in value]
+    if isinstance(value, str) and (variable := _VARIABLE.fullmatch(value)):
+        return values[variable[1]]
     return value
 
 
 def _prefect(*arguments: str, refused: bool = False) -> bool:
     """Call Prefect's own command; with `refused` say whether it refused. Raises ForecasterError with its last words."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "prefect", "--no-prompt", *arguments],
         cwd=HERE.parent,
         env={**os.environ, "COLUMNS": "200"},
@@ -132,8 +132,8 @@ def _prefect(*arguments: str, refused: bool = False) -> bool:
         check=False,
     )
     if refused:
-        return done.returncode != 0
-    if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-3:]
-        raise ForecasterError(f"`prefect {arguments[0]}` refused: {' '.join(said)}")
+        return process.returncode != 0
+    if process.returncode:
+        last_lines = (process.stderr.strip() or process.stdout.strip()).splitlines()[-3:]
+        raise ForecasterError(f"`prefect {arguments[0]}` refused: {' '.join(last_lines)}")
     return False

@@ -32,7 +32,7 @@ SHORT = 3  # seconds that a health check may take
 
 
 @dataclass(frozen=True)
-class Part:
+class Service:
     """One of the processes, and where it says that it is well; the worker serves no page."""
 
     name: str
@@ -40,7 +40,7 @@ class Part:
     health: str | None
 
 
-def parts(file: Path, spec: Spec, ports: Mapping[str, int], pool: str) -> list[Part]:
+def services(file: Path, spec: Spec, ports: Mapping[str, int], pool: str) -> list[Service]:
     """What is started, in this order: the worker asks the server for work."""
     python = (sys.executable, "-m")
     prefect, mlflow, page = (str(ports[name]) for name in ("prefect", "mlflow", "page"))
@@ -51,38 +51,38 @@ def parts(file: Path, spec: Spec, ports: Mapping[str, int], pool: str) -> list[P
         str(spec.paths.up_artifacts),
     )
     return [
-        Part(
+        Service(
             "prefect",
             (*python, "prefect", "server", "start", "--host", HOST, "--port", prefect),
             f"http://{HOST}:{prefect}/api/health",
         ),
-        Part(
+        Service(
             "mlflow",
             (*python, "mlflow", "server", *registry, "--host", HOST, "--port", mlflow, "--workers", "1"),
             f"http://{HOST}:{mlflow}/health",
         ),
-        Part(
+        Service(
             "page",
             (*python, "forecaster", "serve", str(file), "--host", HOST, "--port", page),
             f"http://{HOST}:{page}/healthz",
         ),
-        Part("worker", (*python, "prefect", "worker", "start", "--pool", pool, "--type", "process"), None),
+        Service("worker", (*python, "prefect", "worker", "start", "--pool", pool, "--type", "process"), None),
     ]
 
 
-def found(spec: Spec) -> Mapping[str, Any] | None:
+def running_stack(spec: Spec) -> Mapping[str, Any] | None:
     """What `up` wrote down, where its process still lives."""
     try:
-        told: Mapping[str, Any] = json.loads(spec.paths.local_stack.read_text("utf-8"))
+        record: Mapping[str, Any] = json.loads(spec.paths.local_stack.read_text("utf-8"))
     except (OSError, ValueError):
         return None
-    return None if lease.is_gone(str(told["holder"])) else told
+    return None if lease.is_gone(str(record["holder"])) else record
 
 
 def address(spec: Spec) -> str | None:
     """The API of the server that is up for this pipeline; None where there is none."""
-    told = found(spec)
-    return None if told is None or not answers(told["health"]["prefect"]) else str(told["api"])
+    stack = running_stack(spec)
+    return None if stack is None or not answers(stack["health"]["prefect"]) else str(stack["api"])
 
 
 def answers(url: str) -> bool:
@@ -107,31 +107,31 @@ def up(
     `prepare` deploys, once the server answers. Raises Busy where all is up already, or a port is taken, ForecasterError
     when a part does not come up or ends.
     """
-    if (told := found(spec)) is not None:
-        raise Busy(f"{spec.name} is up already, at {told['health']['page']}; `forecaster status` tells of it")
+    if (stack := running_stack(spec)) is not None:
+        raise Busy(f"{spec.name} is up already, at {stack['health']['page']}; `forecaster status` tells of it")
     for name, port in ports.items():
         _free(name, port)
     environment.prepare(spec.paths.folder)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    wanted = parts(file.resolve(), spec, ports, pool)
+    declared = services(file.resolve(), spec, ports, pool)
     api = f"http://{HOST}:{ports['prefect']}/api"
     os.environ |= {
         prefect_server.URL: api,
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
     }
-    with _children(spec) as children:
-        for part in wanted:
+    with _child_processes(spec) as children:
+        for part in declared:
             if stop.is_set():
                 return
             if part.health is None:
                 prepare()
-            children[part.name] = _started(part, spec)
+            children[part.name] = _start(part, spec)
             _wait_for(part, children[part.name], stop)
             say(f"{part.name:8} {part.health or 'takes up the work of pool ' + pool}")
-        health = {part.name: part.health for part in wanted if part.health}
+        health = {part.name: part.health for part in declared if part.health}
         pids = {name: child.pid for name, child in children.items()}
         _write(spec, {"holder": lease.this_process(), "api": api, "health": health, "pids": pids})
         say("everything is up; Ctrl-C stops it")
@@ -142,7 +142,7 @@ def up(
 
 
 @contextlib.contextmanager
-def _children(spec: Spec) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
+def _child_processes(spec: Spec) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
     """Processes that go when this is left, the last one first."""
     children: dict[str, subprocess.Popen[bytes]] = {}
     try:
@@ -167,14 +167,14 @@ def _stop(child: subprocess.Popen[bytes]) -> None:
     child.wait()
 
 
-def _started(part: Part, spec: Spec) -> subprocess.Popen[bytes]:
+def _start(part: Service, spec: Spec) -> subprocess.Popen[bytes]:
     log = _log(spec, part.name)
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as out:
         return subprocess.Popen(part.command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
 
 
-def _wait_for(part: Part, child: subprocess.Popen[bytes], stop: threading.Event) -> None:
+def _wait_for(part: Service, child: subprocess.Popen[bytes], stop: threading.Event) -> None:
     deadline = time.monotonic() + PATIENCE
     while part.health is not None and not stop.is_set() and not answers(part.health):
         if (code := child.poll()) is not None:

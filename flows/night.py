@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from forecaster.config import Spec, load
 from forecaster.core.forecast import Verdict
@@ -31,11 +31,14 @@ from forecaster.ledger.store import GATE, Kind, Ledger, Outcome
 from forecaster.operations import plan, retention
 from forecaster.registry import outbox
 
+if TYPE_CHECKING:
+    from forecaster.demand.history.past_panels import Past
+
 OUTCOMES: dict[int, Outcome] = {PUBLISHED: "published", DEGRADED: "degraded", NO_DATA: "no_data", OUR_FAULT: "failed"}
 PREDICTION = 3600  # seconds after which a prediction hangs
 WITHOUT_TRAINING: Mapping[Kind, tuple[str, ...]] = {"refresh": ("ingest", "predict"), "maintain": ("tidy",)}
 """The stages of the kinds of runs that never train."""
-_begun: dict[str, Night] = {}  # of this process, until their line is run
+_joinable: dict[str, Night] = {}  # of this process, until their line is run
 
 
 class Night:
@@ -43,15 +46,15 @@ class Night:
 
     def __init__(self, file: Path, spec: Spec, as_of: datetime, begun: datetime, ledger: Ledger, kind: Kind) -> None:
         self.file, self.spec, self.as_of, self.begun, self.kind = file, spec, as_of, begun, kind
-        named = "" if kind == "night" else f"{kind}-"
-        self.run_id = f"{as_of.astimezone(spec.zone):%Y-%m-%d}-{named}{uuid.uuid4().hex[:8]}"
+        prefix = "" if kind == "night" else f"{kind}-"
+        self.run_id = f"{as_of.astimezone(spec.zone):%Y-%m-%d}-{prefix}{uuid.uuid4().hex[:8]}"
         self.profile: Path | None = None
         self.trains = kind == "night"
         self.exit_code = OUR_FAULT
         self.outcome: Outcome = "running"
-        self.told: Mapping[str, Any] = {}  # what went out
+        self.publication: Mapping[str, Any] = {}  # what went out
         self.versions: dict[str, int] = {}
-        self.seen: Any = None  # `forecaster.demand.history.past_panels.Past`, between training and backtest
+        self.past_panels: Past | None = None  # between training and backtest
         self.findings: list[Any] = []
         self.verdict: Verdict | None = None
         self.promoted: str | None = None  # the bundle that came to reign tonight and did not before
@@ -82,29 +85,29 @@ class Night:
         night = cls(Path(file), spec, instant, begun, Ledger.open(spec.ledger_url), kind)
         night.profile = spec.paths.profiles / night.run_id if profile else None
         night.trains = night.trains if trains is None else trains
-        found = run_start.begin(night._ledger, spec, run_id=night.run_id, kind=kind, as_of=instant, now=begun)
+        start = run_start.begin(night._ledger, spec, run_id=night.run_id, kind=kind, as_of=instant, now=begun)
         local = instant.astimezone(spec.zone)
         night.progress.say(f"{spec.name}: {kind} {night.run_id}, as of {local:%Y-%m-%d %H:%M} {spec.timezone}")
-        for dead in found.dead:
+        for dead in start.dead:
             night.progress.say(f"           run {dead} was killed, or its machine went down; it is closed")
-        if found.dead:
+        if start.dead:
             retention.sweep(spec)
         with suppress(OSError):  # a plan then says that it cannot compare
             plan.remember(spec)
-        if found.rival:
+        if start.rival:
             night._ledger.close()
             night.exit_code, night.outcome = BUSY, "busy"
-            told = found.rival.sentence(spec.zone)
-            night._troubles.append(told)
-            night.progress.say(f"not begun: {told}")
+            sentence = start.rival.sentence(spec.zone)
+            night._troubles.append(sentence)
+            night.progress.say(f"not begun: {sentence}")
         else:
-            _begun[night.run_id] = cast(Night, night)
+            _joinable[night.run_id] = cast(Night, night)
         return night
 
     @classmethod
     def joined(cls, run_id: str | None) -> Night | None:
         """A night that was begun in this process, before Prefect was there."""
-        return _begun.get(run_id or "")
+        return _joinable.get(run_id or "")
 
     @property
     def message(self) -> str | None:
@@ -121,7 +124,7 @@ class Night:
     def ends_in_an_outcome(self) -> Iterator[None]:
         """Whatever happens inside, the run row is closed with an outcome, an exit code and a sentence."""
         with ExitStack() as closing:
-            closing.callback(_begun.pop, self.run_id, None)
+            closing.callback(_joinable.pop, self.run_id, None)
             closing.callback(self._ledger.close)
             closing.enter_context(self.progress.shown())
             closing.enter_context(run_start.held(self._ledger, self.run_id))
@@ -146,7 +149,7 @@ class Night:
             self._troubles.append(f"{type(error).__name__}: {error}")
             self.exit_code = OUR_FAULT
             self._end()
-            _begun.pop(self.run_id, None)
+            _joinable.pop(self.run_id, None)
             self._ledger.close()
 
     def _end(self) -> None:
@@ -167,8 +170,8 @@ class Night:
         try:
             yield
         except Exception as error:
-            told = str(error) if isinstance(error, ForecasterError) else f"{type(error).__name__}: {error}"
-            self.trouble(f"{without}: {told}")
+            reason = str(error) if isinstance(error, ForecasterError) else f"{type(error).__name__}: {error}"
+            self.trouble(f"{without}: {reason}")
 
     def trouble(self, sentence: str) -> None:
         """Keep what went wrong for the outcome; the night goes on, degraded."""
@@ -203,7 +206,7 @@ class Night:
         reigning = self._ledger.champion(self.spec.name)
         return self.spec.paths.bundle(reigning.bundle_digest) if reigning else None
 
-    def judged(self, verdict: Verdict) -> None:
+    def keep_verdict(self, verdict: Verdict) -> None:
         """Keep the verdict, and tell of it."""
         self.verdict = verdict
         compared = {
@@ -222,10 +225,10 @@ class Night:
     def promote(self, bundle: str, version: str | None) -> None:
         """Make a bundle the champion; one that reigns already goes on, confirmed by this run."""
         reason = self.verdict.sentence() if self.verdict else "promoted"
-        done = self._ledger.promote(
+        promotion = self._ledger.promote(
             self.spec.name, run_id=self.run_id, bundle_digest=bundle, by=GATE, reason=reason, model_version=version
         )
-        self.promoted = bundle if done.previous_digest != bundle else None
+        self.promoted = bundle if promotion.previous_digest != bundle else None
         if version is not None:
             self.align()
 
@@ -244,31 +247,31 @@ class Night:
         note = self._note_for_the_page()
         command += ["--note", note] if note else []
         try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PREDICTION)
+            process = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PREDICTION)
         except subprocess.TimeoutExpired:
             raise ForecasterError(f"the prediction took longer than {PREDICTION} s and was ended") from None
-        if done.returncode not in (PUBLISHED, DEGRADED):
-            raise (NoUsableData if done.returncode == NO_DATA else ForecasterError)(done.stderr.strip()[-2000:])
-        found: Mapping[str, Any] = json.loads(done.stdout)
-        return found
+        if process.returncode not in (PUBLISHED, DEGRADED):
+            raise (NoUsableData if process.returncode == NO_DATA else ForecasterError)(process.stderr.strip()[-2000:])
+        published: Mapping[str, Any] = json.loads(process.stdout)
+        return published
 
-    def published(self, what: Mapping[str, Any]) -> None:
+    def settle(self, report: Mapping[str, Any]) -> None:
         """Settle tier and exit code."""
-        self.told = what
-        handed, troubled = self._note_for_the_page() or "", bool(self._troubles)
-        found = (what["note"] or "").removeprefix(handed).strip()  # what the prediction itself has to say
-        if what["trouble"]:
-            self._troubles.append(what["trouble"])
-        self.exit_code = DEGRADED if what["tier"] == "fallback" or self._troubles else PUBLISHED
-        self._ledger.note(self.run_id, tier=what["tier"], bundle_digest=what["bundle_digest"])
-        if what["tier"] == "fallback" and what["note"]:
-            self._troubles.append(found if troubled else what["note"])
+        self.publication = report
+        note, troubled = self._note_for_the_page() or "", bool(self._troubles)
+        remark = (report["note"] or "").removeprefix(note).strip()  # what the prediction itself has to say
+        if report["trouble"]:
+            self._troubles.append(report["trouble"])
+        self.exit_code = DEGRADED if report["tier"] == "fallback" or self._troubles else PUBLISHED
+        self._ledger.note(self.run_id, tier=report["tier"], bundle_digest=report["bundle_digest"])
+        if report["tier"] == "fallback" and report["note"]:
+            self._troubles.append(remark if troubled else report["note"])
         self.progress.say(
-            f"           {what['depots']:,} depots from {what['model']}, tier {what['tier']}, "
-            + (f"as publication {what['publication_id']}" if what["publication_id"] else "in the archive")
+            f"           {report['depots']:,} depots from {report['model']}, tier {report['tier']}, "
+            + (f"as publication {report['publication_id']}" if report["publication_id"] else "in the archive")
         )
-        if found and what["tier"] != "fallback":
-            self.progress.say(f"           {found}")
+        if remark and report["tier"] != "fallback":
+            self.progress.say(f"           {remark}")
 
     def _note_for_the_page(self) -> str | None:
         if self._troubles:

@@ -11,7 +11,7 @@ from flows import catch_up, lines, prefect_view, tasks
 from flows.night import Night
 
 
-@flow(name="nightly", flow_run_name=prefect_view.named, persist_result=False)
+@flow(name="nightly", flow_run_name=prefect_view.flow_run_name, persist_result=False)
 def nightly(
     file: str, as_of: str | None = None, profile: bool = False, due: bool = False, run_id: str | None = None
 ) -> State[Any]:
@@ -20,10 +20,10 @@ def nightly(
     With `due`, as the schedule asks, the ledger decides: a night that was published is not run again, and after it the
     missed ones before it are made up for, the newest first. `run_id` is a run that this process has begun already.
     """
-    if due and not catch_up.missing(file):
+    if due and not catch_up.missing_nights(file):
         return prefect_view.nothing_due()
     night = Night.joined(run_id) or Night.begin(file, as_of, profile=profile)
     night.run(lambda: lines.nightly(night, tasks))
     if due and night.outcome != "busy":
-        catch_up.older(file, tasks)
-    return prefect_view.told(night)
+        catch_up.catch_up_missed(file, tasks)
+    return prefect_view.report_run(night)

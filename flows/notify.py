@@ -29,21 +29,23 @@ class Email(AppriseNotificationBlock):
 
 def occasions(night: Night) -> dict[str, str]:
     """What of a run is worth telling: occasion → a sentence."""
-    spec, found = night.spec, dict[str, str]()
+    spec, sentences = night.spec, dict[str, str]()
     name = f"{spec.name}, run {night.run_id}"
     if night.outcome in ("failed", "no_data"):
-        found["failed"] = f"{name}: {night.outcome}. {night.message or ''}"
+        sentences["failed"] = f"{name}: {night.outcome}. {night.message or ''}"
     if night.outcome == "degraded":
-        found["degraded"] = f"{name}: published at tier {night.told.get('tier', 'unknown')}. {night.message or ''}"
+        sentences["degraded"] = (
+            f"{name}: published at tier {night.publication.get('tier', 'unknown')}. {night.message or ''}"
+        )
     if stops := [finding for finding in night.findings if finding.severity == "stop"]:
-        found["stop"] = f"{name}: a batch was stopped. " + "; ".join(f"{f.rule}: {f.message}" for f in stops)
+        sentences["stop"] = f"{name}: a batch was stopped. " + "; ".join(f"{f.rule}: {f.message}" for f in stops)
     if night.promoted:
         why = night.verdict.sentence() if night.verdict else ""
-        found["promotion"] = f"{name}: bundle {night.promoted} is champion now. It was {why}."
-    return {occasion: sentence.strip() for occasion, sentence in found.items()}
+        sentences["promotion"] = f"{name}: bundle {night.promoted} is champion now. It was {why}."
+    return {occasion: sentence.strip() for occasion, sentence in sentences.items()}
 
 
-def late(file: str, now: datetime | None = None) -> str | None:
+def late_sentence(file: str, now: datetime | None = None) -> str | None:
     """A sentence when the newest night whose deadline is over has no forecasts; None when all is well."""
     spec = load(file)
     instant = (now or datetime.now(spec.zone)).astimezone(spec.zone)
@@ -54,16 +56,16 @@ def late(file: str, now: datetime | None = None) -> str | None:
         last = next(iter(ledger.runs(spec.name, limit=1)), None)
     if not missing:
         return None
-    told = f"the last run, {last.run_id}, is {last.outcome}" if last else "nothing has ever run"
-    said = f": {last.message}" if last and last.message else ""
-    return f"{spec.name}: not published by {deadline:%H:%M} on {deadline:%Y-%m-%d}; {told}{said}"
+    state = f"the last run, {last.run_id}, is {last.outcome}" if last else "nothing has ever run"
+    reason = f": {last.message}" if last and last.message else ""
+    return f"{spec.name}: not published by {deadline:%H:%M} on {deadline:%Y-%m-%d}; {state}{reason}"
 
 
 def _deadline(spec: Spec, night: datetime) -> datetime:
     """When a night is to be out: the first `schedule.deadline` after it begins."""
-    wanted = time.fromisoformat(spec.schedule.deadline)
-    day = night.date() if wanted > night.time() else night.date() + timedelta(days=1)
-    return datetime.combine(day, wanted, spec.zone)
+    at = time.fromisoformat(spec.schedule.deadline)
+    day = night.date() if at > night.time() else night.date() + timedelta(days=1)
+    return datetime.combine(day, at, spec.zone)
 
 
 def send(spec: Spec, occasion: str, sentence: str) -> int:
@@ -86,9 +88,9 @@ def send(spec: Spec, occasion: str, sentence: str) -> int:
 
 def _block(name: str) -> Any:
     try:
-        found = Block.load(name, validate=False)
+        block = Block.load(name, validate=False)
     except ValueError:  # Prefect's word for a block that is not there
         raise SpecError(f"Prefect has no block {name!r}; make it under Blocks in Prefect's pages") from None
-    if not isinstance(found, NotificationBlock):
-        raise SpecError(f"block {name!r} is a {type(found).__name__}, wanted one that sends notifications")
-    return found
+    if not isinstance(block, NotificationBlock):
+        raise SpecError(f"block {name!r} is a {type(block).__name__}, wanted one that sends notifications")
+    return block

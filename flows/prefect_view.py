@@ -25,36 +25,36 @@ from forecaster.errors import OUR_FAULT, PUBLISHED
 AT_ONCE = 200  # flow runs asked for
 
 
-def named() -> str:
+def flow_run_name() -> str:
     """The name of a flow run until it has an outcome: what, and as of which day."""
-    given = runtime.flow_run.parameters
-    day = str(given.get("as_of") or datetime.now(load(given["file"]).zone).isoformat())[:10]
+    parameters = runtime.flow_run.parameters
+    day = str(parameters.get("as_of") or datetime.now(load(parameters["file"]).zone).isoformat())[:10]
     return f"{runtime.flow_run.flow_name} {day}"
 
 
-def named_backfill() -> str:
-    given = runtime.flow_run.parameters
-    return f"backfill {given['first']} to {given['last']}"
+def backfill_run_name() -> str:
+    parameters = runtime.flow_run.parameters
+    return f"backfill {parameters['first']} to {parameters['last']}"
 
 
-def told(night: Night) -> State[Any]:
+def report_run(night: Night) -> State[Any]:
     """Leave the artifacts of a run, give it its name, tell whom it concerns; the state that the flow ends in."""
-    with _unimportant(night, "shown in Prefect"):
+    with _best_effort(night, "shown in Prefect"):
         day = f"{night.as_of.astimezone(night.spec.zone):%Y-%m-%d}"
         _rename(f"{runtime.flow_run.flow_name} {day} {night.outcome}")
         _artifacts(night, f"{night.spec.name}-{night.kind}".replace("_", "-"))
     for occasion, sentence in notify.occasions(night).items():
-        with _unimportant(night, f"told of ({occasion})"):
+        with _best_effort(night, f"told of ({occasion})"):
             notify.send(night.spec, occasion, sentence)
     return _state(night)
 
 
-def told_all(nights: Sequence[Night]) -> State[Any]:
+def report_runs(nights: Sequence[Night]) -> State[Any]:
     """The state of a flow that ran several: the gravest of them."""
     if not nights:
         return nothing_due()
     for night in nights:
-        with _unimportant(night, "shown in Prefect"):
+        with _best_effort(night, "shown in Prefect"):
             _artifacts(night, f"{night.spec.name}-{night.run_id}".replace("_", "-"))
     return _state(max(nights, key=lambda night: night.exit_code))
 
@@ -72,11 +72,11 @@ def exit_code(state: State[Any]) -> int:
 def forget_flow_runs(night: Night) -> None:
     """Remove Prefect's flow runs that ended longer ago than caches are kept."""
     before = night.begun - timedelta(days=night.spec.retention.caches)
-    with _unimportant(night, "relieved of old flow runs"), get_client(sync_client=True) as client:
+    with _best_effort(night, "relieved of old flow runs"), get_client(sync_client=True) as client:
         old = FlowRunFilter(end_time=FlowRunFilterEndTime(before_=before))
-        while found := client.read_flow_runs(flow_run_filter=old, limit=AT_ONCE):
-            for each in found:
-                client.delete_flow_run(each.id)
+        while flow_runs := client.read_flow_runs(flow_run_filter=old, limit=AT_ONCE):
+            for flow_run in flow_runs:
+                client.delete_flow_run(flow_run.id)
 
 
 def _state(night: Night) -> State[Any]:
@@ -104,7 +104,7 @@ def _artifacts(night: Night, key: str) -> None:
 
 
 @contextmanager
-def _unimportant(night: Night, what: str) -> Any:
+def _best_effort(night: Night, what: str) -> Any:
     try:
         yield
     except Exception as error:

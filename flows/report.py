@@ -18,16 +18,16 @@ def markdown(night: Night) -> str:
 
 def depots(night: Night) -> list[dict[str, Any]]:
     """A row a depot of what the run has published: tomorrow's orders with their 80 % band, and drivers."""
-    number = night.told.get("publication_id")
+    number = night.publication.get("publication_id")
     if number is None:
         return []
     with Ledger.open_reader(night.spec.ledger_url) as ledger:
-        head, shown = ledger.current(night.spec.name), ledger.depots(number)
+        head, published = ledger.current(night.spec.name), ledger.depots(number)
     if head is None or head.publication_id != number:
         return []
     low, middle, high = (head.levels.index(level) for level in (0.1, 0.5, 0.9))
     rows = []
-    for depot in shown:
+    for depot in published:
         day = depot.days[0]
         rows.append(
             {
@@ -45,9 +45,9 @@ def _lines(night: Night) -> Iterator[str]:
     local = night.as_of.astimezone(night.spec.zone)
     yield f"# {night.spec.name}: {night.outcome}"
     yield f"\nRun `{night.run_id}` ({night.kind}), as of {local:%Y-%m-%d %H:%M} {night.spec.timezone}."
-    if night.told:
-        told = night.told
-        yield f"\n{told['depots']:,} depots from {told['model']}, tier **{told['tier']}**, cutoff {told['cutoff']}."
+    if night.publication:
+        page = night.publication
+        yield f"\n{page['depots']:,} depots from {page['model']}, tier **{page['tier']}**, cutoff {page['cutoff']}."
     if night.message:
         yield f"\n> {night.message}"
     if night.progress.timings:

@@ -31,55 +31,55 @@ def part(call: Callable[[], Any]) -> Any:
 
 
 @contextmanager
-def opened(spec: Spec, on_trouble: Callable[[str], None]) -> Iterator[Fan]:
+def open_fan(spec: Spec, on_trouble: Callable[[str], None]) -> Iterator[Fan]:
     """The fan that the pipeline file asks for; a cluster of its own lives as long as this.
 
     A cluster that does not come up, or does not answer, is told of, and the work is done in turn. Raises MissingExtra
     where the runner's package is not installed.
     """
-    asked = spec.execution
-    if asked.runner == "threads" and asked.workers == 1:
+    execution = spec.execution
+    if execution.runner == "threads" and execution.workers == 1:
         yield in_turn
         return
-    made = runner(asked)
+    pool = task_runner(execution)
     with ExitStack() as stack:
         fan = in_turn
         try:
-            stack.enter_context(made)
-            getattr(made, "client", None)  # Dask's comes up only when it is first asked for
-            fan = _handing_to(made, asked.workers)
+            stack.enter_context(pool)
+            getattr(pool, "client", None)  # Dask's comes up only when it is first asked for
+            fan = _handing_to(pool, execution.workers)
         except Exception as error:  # of whatever kind a cluster may raise
-            where = asked.address or "this machine"
-            on_trouble(f"{asked.runner} on {where} did not come up, and its work was done in turn: {_short(error)}")
+            where = execution.address or "this machine"
+            on_trouble(f"{execution.runner} on {where} did not come up, and its work was done in turn: {_short(error)}")
         yield fan
 
 
-def runner(asked: Execution) -> TaskRunner[Any]:
+def task_runner(execution: Execution) -> TaskRunner[Any]:
     """Prefect's task runner for a section `execution`, not started yet. Raises MissingExtra."""
-    if asked.runner == "threads":
-        return ThreadPoolTaskRunner(max_workers=asked.workers)
+    if execution.runner == "threads":
+        return ThreadPoolTaskRunner(max_workers=execution.workers)
     try:
         from prefect_dask.task_runners import DaskTaskRunner
     except ModuleNotFoundError as error:
         raise MissingExtra(
             f"execution.runner is dask, which needs {error.name}, not installed here: pip install 'forecaster[cluster]'"
         ) from error
-    own = {"n_workers": asked.workers, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    return DaskTaskRunner(**({"address": asked.address} if asked.address else {"cluster_kwargs": own}))
+    cluster = {"n_workers": execution.workers, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    return DaskTaskRunner(**({"address": execution.address} if execution.address else {"cluster_kwargs": cluster}))
 
 
-def _handing_to(made: TaskRunner[Any], workers: int) -> Fan:
+def _handing_to(pool: TaskRunner[Any], workers: int) -> Fan:
     def fan(calls: Iterable[Callable[[], Any]], /) -> list[Any]:
         waiting, done = iter(calls), list[Any]()
-        submitted = deque(made.submit(part, {"call": call}) for call in islice(waiting, AHEAD * workers))
+        submitted = deque(pool.submit(part, {"call": call}) for call in islice(waiting, AHEAD * workers))
         while submitted:
             done.append(submitted.popleft().result())
-            submitted.extend(made.submit(part, {"call": call}) for call in islice(waiting, 1))
+            submitted.extend(pool.submit(part, {"call": call}) for call in islice(waiting, 1))
         return done
 
     return fan
 
 
 def _short(error: Exception) -> str:
-    said = str(error).splitlines()
-    return f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
+    lines = str(error).splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

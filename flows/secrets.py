@@ -18,8 +18,8 @@ def provide(spec: Spec) -> None:
 
     Raises SpecError, which names the secret, when Prefect has no such block.
     """
-    said = json.dumps(spec.model_dump(mode="json"))
-    credentials.provide({name: _value(name) for name in sorted(set(credentials.secrets_in(said)))})
+    text = json.dumps(spec.model_dump(mode="json"))
+    credentials.provide({name: _value(name) for name in sorted(set(credentials.secrets_in(text)))})
 
 
 def _value(name: str) -> str:

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from flows import catch_up, environment, lines, local_stack, prefect_server
+from flows.lines import Steps
 from flows.night import Night
 from forecaster.config import Spec
 from forecaster.errors import PUBLISHED, ForecasterError, MissingExtra
 
-NEEDED = ("prefect", "jax", "flax", "optax", "jax2onnx", "mlflow", "matplotlib")
+REQUIRED = ("prefect", "jax", "flax", "optax", "jax2onnx", "mlflow", "matplotlib")
 HEAVY = (
     "forecaster.training.export",
     "forecaster.registry.mlflow_registry",
@@ -38,27 +39,27 @@ def nightly(
     With `due` only where tonight's forecasts are missing, and the missed nights before it too. Raises MissingExtra when
     a part is not installed.
     """
-    _need(NEEDED[1:] if plain else NEEDED)
-    if due and not catch_up.missing(str(file)):
+    _require_packages(REQUIRED[1:] if plain else REQUIRED)
+    if due and not catch_up.missing_nights(str(file)):
         sys.stderr.write("nothing is due: every night has its forecasts\n")
         return PUBLISHED
     night = Night.begin(str(file), as_of, profile=profile)
     _run(night, "nightly", lines.nightly, spec, plain=plain, heavy=HEAVY)
     if due and night.outcome != "busy":
-        catch_up.older(str(file), _steps())
+        catch_up.catch_up_missed(str(file), _plain_steps())
     return night.exit_code
 
 
 def refresh(file: Path, spec: Spec, as_of: datetime | None = None, *, plain: bool = False) -> int:
     """Forecast with the champion, late data included; the exit code says how it ended."""
-    _need(() if plain else ("prefect",))
+    _require_packages(() if plain else ("prefect",))
     night = Night.begin(str(file), as_of, kind="refresh")
     return _run(night, "predict_only", lines.predict_only, spec, plain=plain).exit_code
 
 
 def maintain(file: Path, spec: Spec, *, plain: bool = False) -> int:
     """Tidy what the nights have left; the exit code says how it ended."""
-    _need(() if plain else ("prefect",))
+    _require_packages(() if plain else ("prefect",))
     night = Night.begin(str(file), kind="maintain")
     return _run(night, "maintain", lines.maintain, spec, plain=plain).exit_code
 
@@ -70,36 +71,36 @@ def backfill(
 
     Raises SpecError where no night of these days is past.
     """
-    _need(NEEDED[1:] if trains else ())
-    wanted = catch_up.scheduled(spec, first, last)  # Prefect would keep to itself what is wrong with the dates
-    left = len(wanted if again else catch_up.without_forecasts(spec, wanted))
-    told = [f"nights to forecast: {left}"]
-    if left < len(wanted):
-        told.append(f"{len(wanted) - left} have forecasts already, which --again makes anew")
-    if last > wanted[-1].date():
-        told.append(f"no night after {wanted[-1]:%Y-%m-%d} is past")
-    sys.stderr.write("; ".join(told) + "\n")
-    if not left:
+    _require_packages(REQUIRED[1:] if trains else ())
+    nights = catch_up.scheduled_nights(spec, first, last)  # Prefect would keep to itself what is wrong with the dates
+    remaining = len(nights if again else catch_up.without_forecasts(spec, nights))
+    sentences = [f"nights to forecast: {remaining}"]
+    if remaining < len(nights):
+        sentences.append(f"{len(nights) - remaining} have forecasts already, which --again makes anew")
+    if last > nights[-1].date():
+        sentences.append(f"no night after {nights[-1]:%Y-%m-%d} is past")
+    sys.stderr.write("; ".join(sentences) + "\n")
+    if not remaining:
         return PUBLISHED
-    given = {"first": first.isoformat(), "last": last.isoformat(), "trains": trains, "again": again}
+    parameters = {"first": first.isoformat(), "last": last.isoformat(), "trains": trains, "again": again}
     if not plain:
-        _need(("prefect",))
+        _require_packages(("prefect",))
         environment.prepare(spec.paths.folder)
         with prefect_server.running(local_stack.address(spec)) as ready:
-            flow, seen = _flow("backfill")
+            flow, view = _flow("backfill")
             try:
                 ready()
             except ForecasterError as error:
                 sys.stderr.write(f"Prefect did not come up, and the dates are forecast without it: {error}\n")
             else:
-                return int(seen.exit_code(flow(str(file), **given, return_state=True)))
-    done = catch_up.past(str(file), by=_steps(), **given)  # type: ignore[arg-type]
-    return max((night.exit_code for night in done), default=PUBLISHED)
+                return int(view.exit_code(flow(str(file), **parameters, return_state=True)))
+    finished = catch_up.backfill_dates(str(file), steps=_plain_steps(), **parameters)  # type: ignore[arg-type]
+    return max((night.exit_code for night in finished), default=PUBLISHED)
 
 
-def told(spec: Spec, occasion: str, sentence: str) -> int:
+def notify_blocks(spec: Spec, occasion: str, sentence: str) -> int:
     """Tell the blocks of `notify` what a command has done; how many were told. Raises SpecError as `send` does."""
-    _need(("prefect",))
+    _require_packages(("prefect",))
     environment.prepare(spec.paths.folder)
     with prefect_server.running(local_stack.address(spec)) as ready:
         notify = importlib.import_module("flows.notify")
@@ -108,14 +109,20 @@ def told(spec: Spec, occasion: str, sentence: str) -> int:
 
 
 def _run(
-    night: Night, name: str, line: Callable[[Night, Any], None], spec: Spec, *, plain: bool, heavy: tuple[str, ...] = ()
+    night: Night,
+    name: str,
+    line: Callable[[Night, Steps], None],
+    spec: Spec,
+    *,
+    plain: bool,
+    heavy: tuple[str, ...] = (),
 ) -> Night:
     """Run a line under Prefect; plainly where that is wanted, or where Prefect does not come up."""
     if night.outcome != "running":
         return night
-    threading.Thread(target=_import, args=(heavy,), daemon=True).start()
+    threading.Thread(target=_import_modules, args=(heavy,), daemon=True).start()
     if plain:
-        return night.run(lambda: line(night, _steps()))
+        return night.run(lambda: line(night, _plain_steps()))
     environment.prepare(spec.paths.folder)
     try:
         # The server takes some ten seconds: meanwhile import the flow, and what its stages will need.
@@ -129,7 +136,7 @@ def _run(
         night.abandon(error)
         raise
     if night.outcome == "running":  # Prefect gave up before the first stage
-        night.run(lambda: line(night, _steps()))
+        night.run(lambda: line(night, _plain_steps()))
     return night
 
 
@@ -138,17 +145,19 @@ def _flow(name: str) -> tuple[Any, Any]:
     return getattr(importlib.import_module(f"flows.{name}"), name), importlib.import_module("flows.prefect_view")
 
 
-def _steps() -> Any:
-    return importlib.import_module("flows.steps")
+def _plain_steps() -> Steps:
+    from flows import steps
+
+    return steps
 
 
-def _need(names: tuple[str, ...]) -> None:
+def _require_packages(names: tuple[str, ...]) -> None:
     if absent := [name for name in names if importlib.util.find_spec(name) is None]:
         raise MissingExtra(
             f"a night needs {', '.join(absent)}, not installed here: pip install forecaster[train,flows]"
         )
 
 
-def _import(names: tuple[str, ...]) -> None:
+def _import_modules(names: tuple[str, ...]) -> None:
     for name in names:
         importlib.import_module(name)

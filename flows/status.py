@@ -19,12 +19,12 @@ def status(spec: Spec, now: datetime) -> Iterator[str]:
 
     Raises LedgerError, after what the ledger is not asked for, where there is one that cannot be read.
     """
-    told = local_stack.found(spec)
-    if told is None:
+    stack = local_stack.running_stack(spec)
+    if stack is None:
         yield "parts      nothing is up; `forecaster up FILE` starts server, worker, MLflow and page"
     else:
-        for name, pid in told["pids"].items():
-            yield f"{name:10} {_part(told['health'].get(name), pid)}"
+        for name, pid in stack["pids"].items():
+            yield f"{name:10} {_part(stack['health'].get(name), pid)}"
     following = due_nights.following(spec.schedule.cron, spec.zone, now)
     yield f"next night {following:%Y-%m-%d %H:%M} {spec.timezone}"
     try:

@@ -1,6 +1,7 @@
-"""The stages as the night takes them: each takes and gives values, keeps the night's books, and knows no scheduler.
+"""The steps of a line (`flows.lines.Steps`) as plain functions: each keeps the night's books, and knows no scheduler.
 
-`flows.tasks` wraps them with Prefect's policies; `forecaster run --plain` calls them as they are.
+The work of each is in a module of its name, which it calls. `flows.tasks` wraps them with Prefect's policies;
+`forecaster run --plain` calls them as they are.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
 from flows.night import Night
 from forecaster.config import credentials
@@ -19,6 +20,10 @@ from forecaster.core.parallel import Fan, in_turn
 from forecaster.demand import ingest as ingests
 from forecaster.demand.history.point_in_time import read_as_of
 
+if TYPE_CHECKING:
+    from forecaster.demand.history.past_panels import Past
+    from forecaster.training.export import Exported
+
 
 def ingest(night: Night) -> None:
     """Bring the declared sources into the lake."""
@@ -28,16 +33,16 @@ def ingest(night: Night) -> None:
 
             secrets.provide(night.spec)
         # Arrived when the night began, so that a night as of now knows what it has just read.
-        done = ingests.ingest(
+        batch = ingests.ingest(
             night.spec, now=night.begun, on_rows=lambda rows: night.progress.advance(0, f"{rows:,} rows read")
         )
-    night.note(findings=done.findings, lake_versions=done.versions)
+    night.note(findings=batch.findings, lake_versions=batch.versions)
     night.progress.say(
-        f"           {done.read:,} rows read: {done.accepted:,} accepted, {done.unchanged:,} unchanged, "
-        f"{done.quarantined:,} quarantined"
+        f"           {batch.read:,} rows read: {batch.accepted:,} accepted, {batch.unchanged:,} unchanged, "
+        f"{batch.quarantined:,} quarantined"
     )
-    if done.stopped:
-        night.trouble(f"the batch was stopped and is in quarantine: {done.stopped}")
+    if batch.stopped:
+        night.trouble(f"the batch was stopped and is in quarantine: {batch.stopped}")
 
 
 def panel(night: Night) -> tuple[Knowledge, Panel]:
@@ -65,7 +70,7 @@ def train(night: Night, panel: Panel, knowledge: Knowledge) -> Candidate:
             panel,
             night.spec,
             night.file,
-            seen=_seen(night, panel, knowledge),
+            seen=_past_panels(night, panel, knowledge),
             profile=night.profile,
             on_epoch=lambda e: night.progress.advance(
                 e["number"] / e["of"],
@@ -75,8 +80,8 @@ def train(night: Night, panel: Panel, knowledge: Knowledge) -> Candidate:
             on_trouble=lambda message: night.note(message=message),
         )
     if night.profile is not None:
-        found = f"in {night.profile}" if night.profile.exists() else "missing: fewer than two epochs were left to train"
-        night.note(message=f"the trace of training is {found}")
+        where = f"in {night.profile}" if night.profile.exists() else "missing: fewer than two epochs were left to train"
+        night.note(message=f"the trace of training is {where}")
     return candidate
 
 
@@ -89,31 +94,31 @@ def backtest(
     from forecaster.training import fit_candidate, score_rows
 
     with night.stage("backtest"):
-        seen = _seen(night, panel, knowledge)
-        judged = fit_candidate.rolling(candidate, panel, night.spec, seen=seen)
+        past_panels = _past_panels(night, panel, knowledge)
+        judged = fit_candidate.rolling(candidate, panel, night.spec, seen=past_panels)
         scores, troubles = judging.backtest(
             {judging.CANDIDATE: judged},
             night.champion(),
             panel,
             knowledge,
             night.spec,
-            seen=seen,
+            seen=past_panels,
             on_model=lambda name: night.progress.advance(0, name),
             fan=fan,
         )
         score_rows.keep(scores, Lake(night.spec.lake_url), run_id=night.run_id, now=datetime.now(UTC))
-    night.seen = None  # which may be large, and is not asked again
+    night.past_panels = None  # which may be large, and is not asked again
     if troubles:
         night.note(message="; ".join(troubles))
     return fit_candidate.calibrated(candidate, judged, panel), scores
 
 
-def _seen(night: Night, panel: Panel, knowledge: Knowledge) -> Any:
+def _past_panels(night: Night, panel: Panel, knowledge: Knowledge) -> Past:
     """The panel as it was at a cutoff; all versions are read once a night."""
     from forecaster.demand.history.past_panels import Past
 
-    night.seen = night.seen or Past(knowledge, panel, night.spec)
-    return night.seen
+    night.past_panels = night.past_panels or Past(knowledge, panel, night.spec)
+    return night.past_panels
 
 
 def gate(night: Night, scores: Mapping[str, Scores]) -> Verdict:
@@ -122,11 +127,13 @@ def gate(night: Night, scores: Mapping[str, Scores]) -> Verdict:
 
     with night.stage("gate"):
         verdict = judging.judge(scores, night.spec)
-    night.judged(verdict)
+    night.keep_verdict(verdict)
     return verdict
 
 
-def export(night: Night, candidate: Candidate, panel: Panel, scores: Mapping[str, Scores], knowledge: Knowledge) -> Any:
+def export(
+    night: Night, candidate: Candidate, panel: Panel, scores: Mapping[str, Scores], knowledge: Knowledge
+) -> Exported:
     """ONNX, compared with NumPy and JAX before anything may be promoted."""
     from forecaster.training import export as bundling
 
@@ -139,7 +146,12 @@ def export(night: Night, candidate: Candidate, panel: Panel, scores: Mapping[str
 
 
 def record(
-    night: Night, candidate: Candidate, panel: Panel, scores: Mapping[str, Scores], verdict: Verdict, exported: Any
+    night: Night,
+    candidate: Candidate,
+    panel: Panel,
+    scores: Mapping[str, Scores],
+    verdict: Verdict,
+    exported: Exported | None,
 ) -> None:
     """What the registry is to be told of the night, written down."""
     from forecaster.training.record import record
@@ -163,13 +175,13 @@ def register(night: Night) -> str | None:
     from forecaster.registry import outbox
 
     with night.stage("register"):
-        told = outbox.tell(night.spec)
-        if told.keys() - {night.run_id}:
+        versions = outbox.tell(night.spec)
+        if versions.keys() - {night.run_id}:
             night.align()  # of whom an earlier night crowned while the registry was down
-        return told.get(night.run_id)
+        return versions.get(night.run_id)
 
 
-def promote(night: Night, exported: Any, version: str | None) -> None:
+def promote(night: Night, exported: Exported, version: str | None) -> None:
     """The champion moves: in the ledger, and the registry's aliases after it."""
     with night.stage("promote"):
         night.promote(exported.folder.name, version)
@@ -179,10 +191,10 @@ def predict(night: Night) -> None:
     """Forecast on CPU and publish, in a process of its own that never imports JAX."""
     with night.stage("predict"):
         published = night.predict_in_its_own_process()
-    night.published(published)
+    night.settle(published)
 
 
-def archive(night: Night, exported: Any = None) -> None:
+def archive(night: Night, exported: Exported | None = None) -> None:
     """Forecast as of a past date into the lake's archive; the page stays as it is.
 
     What forecasts is the model given, else the champion of that date, since a later one has seen what came after.
@@ -191,14 +203,5 @@ def archive(night: Night, exported: Any = None) -> None:
 
     with night.stage("predict"):
         choice = forecast.choose_as_of(night.spec, night.as_of, exported.folder if exported else None)
-        done = publish.publish(night.spec, choice, as_of=night.as_of, run_id=night.run_id, show=False)
-    night.published(json.loads(done.to_json()))
-
-
-def tidy(night: Night) -> None:
-    """Remove what the declared retention no longer wants."""
-    from forecaster.operations import retention
-
-    with night.stage("tidy"):
-        night.note(message=retention.tidy(night.spec, now=night.begun, keep=night.run_id).sentence())
-    night.exit_code = 0
+        publication = publish.publish(night.spec, choice, as_of=night.as_of, run_id=night.run_id, show=False)
+    night.settle(json.loads(publication.to_json()))

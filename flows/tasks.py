@@ -28,8 +28,8 @@ from forecaster.core.knowledge import Knowledge
 from forecaster.core.panel import Panel
 from forecaster.errors import MissingExtra, NoUsableData, SourceUnreachable, SpecError
 
-Given = ParamSpec("Given")
-Made = TypeVar("Made")
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 PAUSE = "FORECASTER_PAUSE"
 """Environment variable: seconds before the second try of what reaches out, twice as many before each further one."""
@@ -48,12 +48,12 @@ def _worth_another_try(_: Task[..., Any], __: TaskRun, state: State[Any]) -> boo
     return False
 
 
-def computes(stage: Callable[Given, Made]) -> Task[Given, Made]:
+def computes(stage: Callable[Arguments, Result]) -> Task[Arguments, Result]:
     """Never tried again, never cached: what it takes and gives stays in memory."""
     return task(cache_policy=NO_CACHE, persist_result=False, timeout_seconds=4 * 3600)(stage)
 
 
-def reaches_out(stage: Callable[Given, Made]) -> Task[Given, Made]:
+def reaches_out(stage: Callable[Arguments, Result]) -> Task[Arguments, Result]:
     """Tried three more times, with growing and jittered pauses."""
     policy = task(
         retries=3,
@@ -74,7 +74,7 @@ def backtest(
     night: Night, candidate: Candidate, panel: Panel, knowledge: Knowledge
 ) -> tuple[Candidate, dict[str, Scores]]:
     """`steps.backtest`, shared out as `execution` says."""
-    with runners.opened(night.spec, lambda trouble: night.note(message=trouble)) as fan:
+    with runners.open_fan(night.spec, lambda trouble: night.note(message=trouble)) as fan:
         return _backtest(night, candidate, panel, knowledge, fan=fan)
 
 

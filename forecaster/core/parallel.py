@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
 class Fan(Protocol):
@@ -19,7 +19,7 @@ class Fan(Protocol):
     be sent to another process: partial applications of functions that a module has by name.
     """
 
-    def __call__(self, calls: Iterable[Callable[[], Made]], /) -> list[Made]: ...
+    def __call__(self, calls: Iterable[Callable[[], Result]], /) -> list[Result]: ...
 
 
 def in_turn(calls: Iterable[Callable[[], Any]], /) -> list[Any]:

@@ -37,7 +37,7 @@ def cutoffs(file: Path) -> dict[str, set[str]]:
 
 def test_past_dates_are_forecast_oldest_first_as_they_were_known_and_only_once(file: Path) -> None:
     first, last = LAST - timedelta(days=2), LAST
-    done = catch_up.past(str(file), str(first), str(last), steps, trains=False, again=False)
+    done = catch_up.backfill_dates(str(file), str(first), str(last), steps, trains=False, again=False)
     assert [night.as_of.date() for night in done] == [first, first + timedelta(days=1), last]
     kept = cutoffs(file)
     assert [kept[night.run_id] for night in done] == [{str(night.as_of.date() - timedelta(days=1))} for night in done]
@@ -47,8 +47,8 @@ def test_past_dates_are_forecast_oldest_first_as_they_were_known_and_only_once(f
     assert head is not None
     assert head.publication_id == 1  # the page shows what it showed
     assert {(runs[night.run_id].kind, runs[night.run_id].tier) for night in done} == {("backfill", "fallback")}
-    assert catch_up.past(str(file), str(first), str(last), steps, trains=False, again=False) == []
-    assert len(catch_up.past(str(file), str(last), str(last), steps, trains=False, again=True)) == 1
+    assert catch_up.backfill_dates(str(file), str(first), str(last), steps, trains=False, again=False) == []
+    assert len(catch_up.backfill_dates(str(file), str(last), str(last), steps, trains=False, again=True)) == 1
 
 
 def test_the_command_says_what_it_leaves_out(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,21 +79,23 @@ def test_with_training_a_past_date_is_forecast_by_a_model_of_its_own_where_the_g
     gate = {"gate": lambda *_: SimpleNamespace(admitted=admitted)}
     by = SimpleNamespace(**made, **gate, train=train, archive=archive)
     first = LAST - timedelta(days=1)
-    done = catch_up.past(str(pipeline(tmp_path)), str(first), str(LAST), by, trains=True, again=False)
+    done = catch_up.backfill_dates(str(pipeline(tmp_path)), str(first), str(LAST), by, trains=True, again=False)
     assert archived == [(day, "a bundle" if admitted else None) for day in (first, LAST)]
     told = "no model could be made as of that date: it diverged" if admitted is None else None
     assert [night.message for night in done] == [told, told]
 
 
 def test_a_past_date_from_before_the_data_is_told_and_the_others_go_on(file: Path) -> None:
-    done = catch_up.past(str(file), "2025-12-31", "2026-01-03", steps, trains=False, again=False)
+    done = catch_up.backfill_dates(str(file), "2025-12-31", "2026-01-03", steps, trains=False, again=False)
     assert [night.outcome for night in done][:2] == ["no_data", "no_data"]
     assert done[-1].outcome == "degraded"
 
 
 def test_while_another_run_is_at_work_past_dates_wait(file: Path) -> None:
     other = Night.begin(str(file))
-    done = catch_up.past(str(file), str(LAST - timedelta(days=1)), str(LAST), steps, trains=False, again=False)
+    done = catch_up.backfill_dates(
+        str(file), str(LAST - timedelta(days=1)), str(LAST), steps, trains=False, again=False
+    )
     assert [night.outcome for night in done] == ["busy"]
     assert other.outcome == "running"
 
@@ -101,7 +103,7 @@ def test_while_another_run_is_at_work_past_dates_wait(file: Path) -> None:
 def test_days_without_a_night_are_refused(file: Path) -> None:
     ahead = date.today() + timedelta(days=30)
     with pytest.raises(SpecError, match="no night is scheduled"):
-        catch_up.past(str(file), str(ahead), str(ahead), steps, trains=False, again=False)
+        catch_up.backfill_dates(str(file), str(ahead), str(ahead), steps, trains=False, again=False)
 
 
 def test_after_an_outage_the_missed_nights_are_made_up_for_the_newest_first_and_capped(tmp_path: Path) -> None:
@@ -113,9 +115,9 @@ def test_after_an_outage_the_missed_nights_are_made_up_for_the_newest_first_and_
         long_ago = now - timedelta(days=10)
         ledger.start_run("long-ago", pipeline="tiny", as_of=long_ago, spec_digest=spec.digest)
         ledger.finish_run("long-ago", "published", 0)
-    due = catch_up.missing(str(file))
+    due = catch_up.missing_nights(str(file))
     assert len(due) == 4
-    done = catch_up.older(str(file), steps)
+    done = catch_up.catch_up_missed(str(file), steps)
     assert [each.as_of for each in done] == due[1:]
     assert [each.as_of for each in done] == sorted((each.as_of for each in done), reverse=True)
-    assert catch_up.missing(str(file)) == due[:1]  # tonight's own is not made up for, but run
+    assert catch_up.missing_nights(str(file)) == due[:1]  # tonight's own is not made up for, but run

@@ -161,7 +161,7 @@ def test_stopping_it_leaves_no_process_behind(running: Running) -> None:
 def test_the_declaration_names_every_flow_and_every_variable(tmp_path: Path) -> None:
     file = pipeline(tmp_path)
     spec = load(file)
-    filled = deploy.filled(file, spec)
+    filled = deploy.deployment_file(file, spec)
     assert [each["entrypoint"].split(":")[1].replace("_", "-") for each in filled["deployments"]] == [
         "nightly",
         "deadline",
@@ -181,7 +181,7 @@ def test_a_schedule_at_an_hour_that_the_clock_skips_is_refused_before_anything_i
     with pytest.raises(
         SpecError, match=r"schedule.cron is '30 2 \* \* \*', and 02:30 does not exist on .* Europe/Berlin"
     ):
-        deploy.filled(file, load(file))
+        deploy.deployment_file(file, load(file))
     done = forecaster("deploy", file)
     assert done.returncode == 2
     assert not (tmp_path / "var" / "prefect").exists()

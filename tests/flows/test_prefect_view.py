@@ -144,17 +144,18 @@ def test_a_missed_deadline_is_told_of_and_a_kept_one_is_not(tmp_path: Path, told
     yesterday = datetime(2026, 6, 19, 3, 20, tzinfo=UTC)
     done(file, yesterday)
     after = datetime(2026, 6, 20, 5, 31, tzinfo=UTC)
-    assert notify.late(str(file), after - timedelta(minutes=2)) is None  # there is time until 05:30
-    assert notify.late(str(file), yesterday + timedelta(hours=3)) is None
-    sentence = notify.late(str(file), after)
+    assert notify.late_sentence(str(file), after - timedelta(minutes=2)) is None  # there is time until 05:30
+    assert notify.late_sentence(str(file), yesterday + timedelta(hours=3)) is None
+    sentence = notify.late_sentence(str(file), after)
     assert sentence == "tiny: not published by 05:30 on 2026-06-20; the last run, night-19, is published"
     state = deadline(str(file), return_state=True)
     assert (state.type.value, "; the last run, night-19, is published" in str(state.message)) == ("FAILED", True)
     assert told.mail()[0] == "tiny: late"
-    assert notify.late(str(file), after + timedelta(hours=23)) == sentence  # the next night runs, this one is missing
+    # The next night runs by then, and this one is still missing.
+    assert notify.late_sentence(str(file), after + timedelta(hours=23)) == sentence
     done(file, datetime(2026, 6, 20, 3, 40, tzinfo=UTC))
-    assert notify.late(str(file), after) is None
-    assert notify.late(str(file), after + timedelta(hours=23)) is None
+    assert notify.late_sentence(str(file), after) is None
+    assert notify.late_sentence(str(file), after + timedelta(hours=23)) is None
 
 
 def test_a_night_that_begins_in_the_evening_has_until_the_deadline_of_the_next_day(tmp_path: Path) -> None:
@@ -162,8 +163,8 @@ def test_a_night_that_begins_in_the_evening_has_until_the_deadline_of_the_next_d
 
     file = pipeline(tmp_path, "schedule: {cron: '0 23 * * *'}\n")
     done(file, datetime(2026, 6, 18, 23, 1, tzinfo=UTC))
-    assert notify.late(str(file), datetime(2026, 6, 20, 5, 29, tzinfo=UTC)) is None
-    assert notify.late(str(file), datetime(2026, 6, 20, 5, 31, tzinfo=UTC)) == (
+    assert notify.late_sentence(str(file), datetime(2026, 6, 20, 5, 29, tzinfo=UTC)) is None
+    assert notify.late_sentence(str(file), datetime(2026, 6, 20, 5, 31, tzinfo=UTC)) == (
         "tiny: not published by 05:30 on 2026-06-20; the last run, night-18, is published"
     )
 
@@ -204,7 +205,7 @@ def test_a_step_back_is_told_of_by_the_command_that_takes_it(
     from flows import prefect_server, start
 
     monkeypatch.setenv(prefect_server.URL, PREFECT_API_URL.value())
-    start.told(load(pipeline(tmp_path, BLOCKS)), "rollback", "tiny: rolled back. bundle first reigns")
+    start.notify_blocks(load(pipeline(tmp_path, BLOCKS)), "rollback", "tiny: rolled back. bundle first reigns")
     subject, text = told.mail()
     assert (subject, "bundle first reigns" in text) == ("tiny: rollback", True)
     assert len(told.posted) == 1

@@ -64,7 +64,7 @@ def test_two_threads_say_the_same_as_one() -> None:
     from flows import runners
 
     asked, troubles = spec({"runner": "threads", "workers": 2}), list[str]()
-    with runners.opened(asked, troubles.append) as fan:
+    with runners.open_fan(asked, troubles.append) as fan:
         same(backtested(asked, fan), alone())
         assert fan(partial(int, number) for number in range(9)) == list(range(9))
     assert troubles == []
@@ -74,7 +74,7 @@ def test_two_processes_of_a_dask_cluster_say_the_same() -> None:
     from flows import runners
 
     asked, troubles = spec({"runner": "dask", "workers": 2}), list[str]()
-    with runners.opened(asked, troubles.append) as fan:
+    with runners.open_fan(asked, troubles.append) as fan:
         same(backtested(asked, fan), alone())
         assert os.getpid() not in fan([os.getpid, os.getpid])
     assert troubles == []
@@ -86,7 +86,7 @@ def test_a_cluster_that_does_not_answer_is_told_of_and_the_work_is_done(monkeypa
     from flows import runners
 
     asked, troubles = spec({"runner": "dask", "address": "tcp://127.0.0.1:9"}), list[str]()
-    with dask.config.set({"distributed.comm.timeouts.connect": "1s"}), runners.opened(asked, troubles.append) as fan:
+    with dask.config.set({"distributed.comm.timeouts.connect": "1s"}), runners.open_fan(asked, troubles.append) as fan:
         assert fan([os.getpid]) == [os.getpid()]
     [trouble] = troubles
     assert trouble.startswith("dask on tcp://127.0.0.1:9 did not come up, and its work was done in turn: OSError")
@@ -97,7 +97,7 @@ def test_a_runner_that_is_not_installed_is_named_with_what_installs_it(monkeypat
 
     monkeypatch.setitem(sys.modules, "prefect_dask.task_runners", None)
     wanted = r"execution\.runner is dask, which needs prefect_dask.*, .*pip install 'forecaster\[cluster\]'"
-    with pytest.raises(MissingExtra, match=wanted), runners.opened(spec({"runner": "dask"}), str):
+    with pytest.raises(MissingExtra, match=wanted), runners.open_fan(spec({"runner": "dask"}), str):
         pass
 
 

@@ -1,0 +1,37 @@
+"""A line can be followed: each step is declared once, typed, and its work stands where the declaration says."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from importlib.util import find_spec
+
+import pytest
+
+from flows import lines, steps
+
+STEPS = [name for name, member in vars(lines.Steps).items() if inspect.isfunction(member) and not name.startswith("_")]
+
+
+def test_the_steps_of_a_night_are_those_of_the_protocol() -> None:
+    called = set(re.findall(r"\bsteps\.(\w+)\(", inspect.getsource(lines)))
+    assert called == set(STEPS)
+    assert len(STEPS) == 12
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_the_work_of_a_step_is_where_its_declaration_says(step: str) -> None:
+    places = re.findall(r"`(forecaster\.[\w.]+)`", inspect.getdoc(getattr(lines.Steps, step)) or "")
+    assert len(places) == 1
+    [place] = places
+    module = place.removesuffix(".Ledger.promote")
+    assert find_spec(module) is not None, module
+    plain = inspect.getsource(getattr(steps, step))
+    assert f"def {step}(" in plain
+
+
+def test_a_plain_step_takes_what_the_protocol_declares() -> None:
+    for step in STEPS:
+        declared = [p for p in inspect.signature(getattr(lines.Steps, step)).parameters if p != "self"]
+        plain = list(inspect.signature(getattr(steps, step)).parameters)
+        assert plain[: len(declared)] == declared, step
