@@ -205,3 +205,12 @@ def archive(night: Night, exported: Exported | None = None) -> None:
         choice = forecast.choose_as_of(night.spec, night.as_of, exported.folder if exported else None)
         publication = publish.publish(night.spec, choice, as_of=night.as_of, run_id=night.run_id, show=False)
     night.settle(json.loads(publication.to_json()))
+
+
+def tidy(night: Night) -> None:
+    """Remove what the declared retention no longer wants."""
+    from forecaster.operations import retention
+
+    with night.stage("tidy"):
+        night.note(message=retention.tidy(night.spec, now=night.begun, keep=night.run_id).sentence())
+    night.exit_code = 0
