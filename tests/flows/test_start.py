@@ -59,9 +59,9 @@ def test_a_server_that_cannot_start_is_told_and_forgotten(monkeypatch: pytest.Mo
 def test_the_server_goes_when_the_night_is_killed(tmp_path: Path) -> None:
     """The night is killed outright, which leaves it no chance to end its server."""
     night = (
-        "import os, time; from pathlib import Path; from flows import embedded, server; "
-        f"embedded.prepare(Path({str(tmp_path)!r})); context = server.running(); ready = context.__enter__(); "
-        "ready(); print(os.environ[server.URL], flush=True); time.sleep(300)"
+        "import os, time; from pathlib import Path; from flows import environment, prefect_server; "
+        f"environment.prepare(Path({str(tmp_path)!r})); context = prefect_server.running(); ready = context.__enter__(); "
+        "ready(); print(os.environ[prefect_server.URL], flush=True); time.sleep(300)"
     )
     process = subprocess.Popen([sys.executable, "-c", night], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

@@ -147,14 +147,14 @@ def test_a_damaged_checkpoint_is_named_and_training_starts_over(tmp_path: Path) 
 
 def test_without_memory_the_batch_is_halved_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """The device here has too much memory to fill in a test, so its word for it is planted."""
-    program, said = train.programs.epoch, []
+    program, said = train.compiled_steps.epoch, []
 
     def full(sizes: Sizes, members: int) -> Any:
         if sizes.batch > 8:
             raise MemoryError("RESOURCE_EXHAUSTED: Out of memory allocating 1 bytes")
         return program(sizes, members)
 
-    monkeypatch.setattr(train.programs, "epoch", full)
+    monkeypatch.setattr(train.compiled_steps, "epoch", full)
     many = panel(20)
     candidate = train.fit(many, spec(epochs=1, members=1, batch_depots=16), on_trouble=said.append)
     assert said == ["no memory left for a batch of 16 crops: starting over with 8"]
