@@ -93,7 +93,7 @@ class Night:
         if start.dead:
             retention.sweep(spec)
         with suppress(OSError):  # a plan then says that it cannot compare
-            plan.remember(spec)
+            plan.save_spec(spec)
         if start.rival:
             night._ledger.close()
             night.exit_code, night.outcome = BUSY, "busy"

@@ -92,7 +92,7 @@ def apply(file: File) -> None:
     from forecaster.operations import plan as plans
 
     spec = load_spec(file)
-    plans.planned(spec, file)
+    plans.require_plan(spec, file)
     print_lines(entry_point("deploy")(file, spec))
 
 

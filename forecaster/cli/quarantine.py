@@ -14,7 +14,7 @@ from forecaster.cli.options import By, File, Json, Reason, decision
 from forecaster.errors import SpecError
 
 if TYPE_CHECKING:
-    from forecaster.operations.quarantine import Held, Picked
+    from forecaster.operations.quarantine import QuarantinedRow, RowSelection
 
 SHOWN = 50  # rows of a list
 _NAME = 40  # characters of a depot id in a list
@@ -44,9 +44,10 @@ def list_(
 ) -> None:
     """List the rows that wait for a decision, the newest first."""
     from forecaster.config import load
-    from forecaster.operations.quarantine import STATES, Picked, held
+    from forecaster.operations.quarantine import STATES, RowSelection, quarantined_rows
 
-    rows = held(load(file), Picked((), rule, depot, batch), states=STATES if everything else ("open",))
+    states = STATES if everything else ("open",)
+    rows = quarantined_rows(load(file), RowSelection((), rule, depot, batch), states=states)
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in rows], default=str, indent=2))
         return
@@ -62,9 +63,9 @@ def list_(
 def show(file: File, identity: Annotated[str, typer.Argument(metavar="ID")], as_json: Json = False) -> None:
     """Show a row whole: what it said, which rule it broke, and what was decided."""
     from forecaster.config import load
-    from forecaster.operations.quarantine import STATES, Picked, held
+    from forecaster.operations.quarantine import STATES, RowSelection, quarantined_rows
 
-    (row,) = held(load(file), Picked((identity,)), states=STATES)
+    (row,) = quarantined_rows(load(file), RowSelection((identity,)), states=STATES)
     if as_json:
         typer.echo(json.dumps(asdict(row), default=str, indent=2))
         return
@@ -97,7 +98,7 @@ def release(
     from forecaster.config import load
     from forecaster.operations import quarantine as stage
 
-    rows = stage.release(load(file), _picked(ids, rule, depot, batch), **decision(by, reason))
+    rows = stage.release(load(file), _selection(ids, rule, depot, batch), **decision(by, reason))
     _say("released", rows, "the next run uses them")
 
 
@@ -115,7 +116,7 @@ def discard(
     from forecaster.config import load
     from forecaster.operations import quarantine as stage
 
-    rows = stage.discard(load(file), _picked(ids, rule, depot, batch), **decision(by, reason))
+    rows = stage.discard(load(file), _selection(ids, rule, depot, batch), **decision(by, reason))
     _say("discarded", rows, "they stay in the quarantine table")
 
 
@@ -152,13 +153,13 @@ def history(
         typer.echo(f"refused   on {local:%Y-%m-%d %H:%M:%S %Z}, {row.state} ({row.id}): {row.message}")
 
 
-def _picked(ids: Sequence[str] | None, rule: str | None, depot: str | None, batch: str | None) -> Picked:
-    from forecaster.operations.quarantine import Picked
+def _selection(ids: Sequence[str] | None, rule: str | None, depot: str | None, batch: str | None) -> RowSelection:
+    from forecaster.operations.quarantine import RowSelection
 
-    return Picked(tuple(ids or ()), rule, depot, batch)
+    return RowSelection(tuple(ids or ()), rule, depot, batch)
 
 
-def _say(what: str, rows: Sequence[Held], then: str) -> None:
+def _say(what: str, rows: Sequence[QuarantinedRow], then: str) -> None:
     for row in rows[:SHOWN]:
         typer.echo(f"{row.id}  {what}: {row.message}")
     typer.echo(f"{len(rows):,} {'row' if len(rows) == 1 else 'rows'} {what}; {then}")

@@ -1,4 +1,4 @@
-"""Copy what a pipeline keeps into a folder: ledger, lake, bundles and the public key that they are verified with.
+"""Backup: copy ledger, lake, bundles and the public key that verifies them into a folder, with a manifest of SHA-256.
 
 The secret keys, of which one signs bundles and one decrypts them, come along only where that is wanted.
 
@@ -32,12 +32,12 @@ KEYS = StatePaths(Path(STATE)).keys.name
 SECRETS = (PRIVATE, encryption.FILE)  # in the folder of keys
 LOG = "_delta_log"
 HINT = "_last_checkpoint"  # of a log: Delta does without, and it may name a checkpoint younger than what was copied
-_PIECE = 1 << 20
+_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a backup says of itself. It is written last: a folder without it is no backup."""
+    """The backup's manifest: its files by SHA-256. It is written last: a folder without it is no backup."""
 
     pipeline: str
     at: str
@@ -62,14 +62,21 @@ def backup(spec: Spec, to: Path, *, secret_keys: bool = False) -> Manifest:
         raise BackupError(f"{to}: found something there, wanted a new or an empty folder")
     try:
         to.mkdir(parents=True, exist_ok=True)
-        runs = _ledger(spec.ledger_url, to / LEDGER)
+        runs = _copy_ledger(spec.ledger_url, to / LEDGER)
         versions = Lake(spec.lake_url).versions()
         digests = {LEDGER: digest_of(to / LEDGER)}
-        digests |= {name: _copied(fs, path, to / name) for fs, path, name in _everything(spec, secret_keys=secret_keys)}
-        known = f"{STATE}/{KEYS}/{PRIVATE}" in digests
-        made = Manifest(spec.name, f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", versions, runs, known, digests)
-        (to / MANIFEST).write_text(json.dumps(asdict(made), indent=1, sort_keys=True), "utf-8")
-        return made
+        files = _files_to_copy(spec, secret_keys=secret_keys)
+        digests |= {name: _copy_file(store, path, to / name) for store, path, name in files}
+        manifest = Manifest(
+            pipeline=spec.name,
+            at=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+            lake_versions=versions,
+            runs=runs,
+            private_key=f"{STATE}/{KEYS}/{PRIVATE}" in digests,
+            files=digests,
+        )
+        (to / MANIFEST).write_text(json.dumps(asdict(manifest), indent=1, sort_keys=True), "utf-8")
+        return manifest
     except OSError as error:
         raise BackupError(f"{to}: cannot be made: {error}; empty it and try again") from error
 
@@ -79,38 +86,38 @@ def digest_of(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-def poured(given: BinaryIO, into: BinaryIO) -> str:
-    """Copy a stream; the sha256 of what it held."""
+def copy_stream(stream: BinaryIO, into: BinaryIO) -> str:
+    """Copy a stream to its end, in chunks; returns the SHA-256 of its content as hexadecimal digits."""
     digest = hashlib.sha256()
-    while piece := given.read(_PIECE):
+    while piece := stream.read(_CHUNK):
         digest.update(piece)
         into.write(piece)
     return digest.hexdigest()
 
 
-def _ledger(url: str, to: Path) -> int:
+def _copy_ledger(url: str, to: Path) -> int:
     """Copy every row but the lease into a ledger in SQLite; how many runs there are."""
     source, target = connect.reader(url), connect.writer(f"sqlite:///{to}")
     try:
-        with connect.ours(url), source.begin() as read, target.begin() as write:
-            copy_rows(read, write)
-            count: int = read.execute(sa.select(sa.func.count()).select_from(tables.runs)).scalar_one()
+        with connect.ours(url), source.begin() as reader, target.begin() as writer:
+            copy_rows(reader, writer)
+            count: int = reader.execute(sa.select(sa.func.count()).select_from(tables.runs)).scalar_one()
         return count
     finally:
         source.dispose()
         target.dispose()
 
 
-def copy_rows(read: sa.Connection, write: sa.Connection) -> None:
+def copy_rows(reader: sa.Connection, writer: sa.Connection) -> None:
     """Every row but the lease, which belongs to a process of one machine."""
     for table in tables.metadata.sorted_tables:
         if table is tables.lease:
             continue
-        for rows in read.execute(sa.select(table)).mappings().partitions(10_000):
-            write.execute(table.insert(), [dict(row) for row in rows])
+        for rows in reader.execute(sa.select(table)).mappings().partitions(10_000):
+            writer.execute(table.insert(), [dict(row) for row in rows])
 
 
-def _everything(spec: Spec, *, secret_keys: bool) -> Iterator[tuple[Any, str, str]]:
+def _files_to_copy(spec: Spec, *, secret_keys: bool) -> Iterator[tuple[Any, str, str]]:
     """File system, path there, and name in the backup, of each file; of a table its log before what the log names."""
     store, root = store_of(spec.lake_url)
     for table in TABLES:
@@ -118,10 +125,10 @@ def _everything(spec: Spec, *, secret_keys: bool) -> Iterator[tuple[Any, str, st
         data = [path for path in sorted(store.find(f"{root}/{table}")) if f"/{LOG}/" not in path]
         yield from ((store, path, f"{LAKE}/{path.removeprefix(root).lstrip('/')}") for path in (*log, *data))
     disk, paths = fsspec.filesystem("file"), spec.paths
-    found = [file for folder in saved_folders(paths) for file in sorted(folder.rglob("*")) if file.is_file()]
-    found += sorted(paths.keys.glob(f"*{PUBLIC}"))
-    found += [file for name in SECRETS if secret_keys and (file := paths.keys / name).exists()]
-    for file in found:
+    files = [file for folder in saved_folders(paths) for file in sorted(folder.rglob("*")) if file.is_file()]
+    files += sorted(paths.keys.glob(f"*{PUBLIC}"))
+    files += [file for name in SECRETS if secret_keys and (file := paths.keys / name).exists()]
+    for file in files:
         if not any(part.startswith(".") or part.endswith(".new") for part in file.relative_to(paths.folder).parts):
             yield disk, str(file), f"{STATE}/{file.relative_to(paths.folder).as_posix()}"
 
@@ -140,20 +147,20 @@ def store_of(url: str) -> tuple[Any, str]:
     return store, str(root).rstrip("/")
 
 
-def _copied(store: Any, path: str, to: Path) -> str:
+def _copy_file(store: Any, path: str, to: Path) -> str:
     to.parent.mkdir(parents=True, exist_ok=True)
-    with store.open(path, "rb") as given, to.open("wb") as into:
-        return poured(given, into)
+    with store.open(path, "rb") as source, to.open("wb") as into:
+        return copy_stream(source, into)
 
 
-def read(folder: Path) -> Manifest:
-    """What a backup says of itself, each of its files compared with its digest. Raises BackupError."""
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a backup, each of its files verified against its SHA-256. Raises BackupError."""
     try:
-        found = Manifest(**json.loads((folder / MANIFEST).read_text("utf-8")))
+        manifest = Manifest(**json.loads((folder / MANIFEST).read_text("utf-8")))
     except (OSError, ValueError, TypeError) as error:
         raise BackupError(f"{folder}: found no whole {MANIFEST}, wanted a folder of `forecaster backup`") from error
-    for name, wanted in found.files.items():
+    for name, digest in manifest.files.items():
         file = folder / name
-        if ".." in Path(name).parts or not file.is_file() or digest_of(file) != wanted:
+        if ".." in Path(name).parts or not file.is_file() or digest_of(file) != digest:
             raise BackupError(f"{file}: found another content than was backed up, or none; nothing was restored")
-    return found
+    return manifest

@@ -1,4 +1,4 @@
-"""Every version of one depot's day: what was known of it, from when on, and what was refused."""
+"""Bitemporal history of one depot's day: every version, the instant from which it was known, and what was refused."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from forecaster.config.messages import nearest
 from forecaster.demand.history.point_in_time import current_rows, frame
 from forecaster.errors import NoUsableData
 from forecaster.lake import TABLES, Lake
-from forecaster.operations.quarantine import STATES, Held, Picked, held
+from forecaster.operations.quarantine import STATES, QuarantinedRow, RowSelection, quarantined_rows
 
 
 @dataclass(frozen=True)
 class Version:
-    """One reading of the day."""
+    """One version of the day's reading (bitemporal: its day, and the instant at which it was recorded)."""
 
     depot_id: str  # as it was called in the source
     recorded_at: datetime
@@ -39,7 +39,7 @@ class Day:
     depot_id: str
     date: date
     versions: tuple[Version, ...]  # in the order in which they became known
-    refused: tuple[Held, ...]
+    refused: tuple[QuarantinedRow, ...]
 
 
 def versions(spec: Spec, depot_id: str, day: date) -> Day:
@@ -53,14 +53,16 @@ def versions(spec: Spec, depot_id: str, day: date) -> Day:
     where = ds.field("depot_id").isin(names)
     rows = lake.read("demand", where=where & (ds.field("date") == day)).to_pandas(date_as_object=False)
     rows = rows.sort_values(["recorded_at", "row"], kind="stable")
-    refused = [row for name in names for row in held(spec, Picked(depot_id=name), states=STATES) if row.date == day]
+    selections = [RowSelection(depot_id=name) for name in names]
+    of_depot = [row for selection in selections for row in quarantined_rows(spec, selection, states=STATES)]
+    refused = [row for row in of_depot if row.date == day]
     if rows.empty and not refused:
-        raise NoUsableData(_nothing(lake, depot_id, names, day))
+        raise NoUsableData(_why_nothing(lake, depot_id, names, day))
     last = set(rows.groupby("depot_id").tail(1).index)
     further = [name for name in rows.columns if name not in TABLES["demand"].names]
-    told = zip(rows.index, rows.to_dict("records"), strict=True)
-    found = tuple(_version(row, index in last, further) for index, row in told)
-    return Day(depot_id, day, found, tuple(sorted(refused, key=lambda row: row.recorded_at)))
+    records = zip(rows.index, rows.to_dict("records"), strict=True)
+    readings = tuple(_version(row, index in last, further) for index, row in records)
+    return Day(depot_id, day, readings, tuple(sorted(refused, key=lambda row: row.recorded_at)))
 
 
 def _version(row: dict[Any, Any], counts: bool, further: list[str]) -> Version:
@@ -77,9 +79,9 @@ def _version(row: dict[Any, Any], counts: bool, further: list[str]) -> Version:
     )
 
 
-def _nothing(lake: Lake, depot_id: str, names: list[str], day: date) -> str:
+def _why_nothing(lake: Lake, depot_id: str, names: list[str], day: date) -> str:
     days = lake.read("demand", where=ds.field("depot_id").isin(names), columns=["date"])["date"].to_pylist()
     if days:
         return f"nothing is known of depot {depot_id!r} on {day}; its readings run from {min(days)} to {max(days)}"
-    known = lake.read("demand", columns=["depot_id"], codes=True)["depot_id"].unique().to_pylist()
-    return f"no depot {depot_id!r} is known{nearest(depot_id, known)}; the lake holds {len(known):,} depots"
+    depots = lake.read("demand", columns=["depot_id"], codes=True)["depot_id"].unique().to_pylist()
+    return f"no depot {depot_id!r} is known{nearest(depot_id, depots)}; the lake holds {len(depots):,} depots"

@@ -1,4 +1,4 @@
-"""Say what is installed and what state a pipeline is in, and what to do where something is missing."""
+"""Health checks (doctor): what is installed, what state a pipeline is in, and what to do where something is missing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from forecaster.config import Spec
     from forecaster.ledger.store import Ledger
 
-SHOWN = ("numpy", "pandas", "pyarrow", "deltalake", "onnxruntime", "pydantic", "sqlalchemy")
+CORE_PACKAGES = ("numpy", "pandas", "pyarrow", "deltalake", "onnxruntime", "pydantic", "sqlalchemy")
 EXTRAS = {
     "train": "training",
     "flows": "`forecaster run`",
@@ -56,7 +56,7 @@ print(gru_cpu.compiler() or '')
 
 @dataclass(frozen=True)
 class Sign:
-    """One thing looked at. `warn` and `broken` say the next step; with `broken` nothing can run."""
+    """The result of one health check. `warn` and `broken` say the next step; with `broken` nothing can run."""
 
     state: Literal["ok", "warn", "broken"]
     topic: str
@@ -67,7 +67,7 @@ class Sign:
 
 
 def examine(spec: Spec | None, *, now: datetime, port: int = 8000) -> Iterator[Sign]:
-    """Look at the installation and the machine, and, given its file, at a pipeline; nothing is changed."""
+    """Run the health checks of the installation and the machine, and with `spec` of a pipeline; nothing is changed."""
     yield _python()
     yield from _packages()
     yield from _devices()
@@ -84,43 +84,43 @@ def examine(spec: Spec | None, *, now: datetime, port: int = 8000) -> Iterator[S
 
 
 def _python() -> Sign:
-    found = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
+    installed = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
     if not (3, 11) <= sys.version_info[:2] <= (3, 12):
-        return Sign("warn", "python", f"{found}; wanted 3.11 or 3.12: make the environment anew with one of them")
-    return Sign("ok", "python", found)
+        return Sign("warn", "python", f"{installed}; wanted 3.11 or 3.12: make the environment anew with one of them")
+    return Sign("ok", "python", installed)
 
 
 def _packages() -> Iterator[Sign]:
-    wanted = _wanted()
-    if wanted is None:
+    required = _required_packages()
+    if required is None:
         yield Sign("warn", "packages", "forecaster itself is not installed: `pip install .` where pyproject.toml is")
         return
-    missing = [name for name in wanted[""] if _version(name) is None]
+    missing = [name for name in required[""] if _version(name) is None]
     if missing:
         yield Sign("broken", "packages", f"missing {', '.join(missing)}: pip install --force-reinstall forecaster")
     else:
-        shown = ", ".join(f"{name} {_version(name)}" for name in SHOWN)
-        yield Sign("ok", "packages", f"forecaster {version('forecaster')}; {shown}")
+        versions = ", ".join(f"{name} {_version(name)}" for name in CORE_PACKAGES)
+        yield Sign("ok", "packages", f"forecaster {version('forecaster')}; {versions}")
     for extra, purpose in EXTRAS.items():
-        missing = [name for name in wanted[extra] if _version(name) is None]
+        missing = [name for name in required[extra] if _version(name) is None]
         if missing:
             step = f"for {purpose}: pip install 'forecaster[{extra}]'"
             yield Sign("warn", f"[{extra}]", f"missing {', '.join(missing)}; {step}")
         else:
-            yield Sign("ok", f"[{extra}]", ", ".join(f"{name} {_version(name)}" for name in wanted[extra]))
+            yield Sign("ok", f"[{extra}]", ", ".join(f"{name} {_version(name)}" for name in required[extra]))
 
 
-def _wanted() -> dict[str, list[str]] | None:
+def _required_packages() -> dict[str, list[str]] | None:
     """Extra → the packages it asks for; the base install is the extra ""."""
     try:
         lines = requires("forecaster") or []
     except PackageNotFoundError:
         return None
-    found: defaultdict[str, list[str]] = defaultdict(list)
+    packages: defaultdict[str, list[str]] = defaultdict(list)
     for line in lines:
         extra = re.search(r"""extra\s*==\s*["']([\w-]+)""", line)
-        found[extra[1] if extra else ""] += re.findall(r"^[\w.-]+", line)
-    return found
+        packages[extra[1] if extra else ""] += re.findall(r"^[\w.-]+", line)
+    return packages
 
 
 def _version(package: str) -> str | None:
@@ -135,7 +135,7 @@ def _devices() -> Iterator[Sign]:
     if _version("jax") is None:
         return
     try:
-        asked = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", _DEVICES], capture_output=True, text=True, timeout=DEVICE_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
@@ -143,19 +143,19 @@ def _devices() -> Iterator[Sign]:
             "warn", "devices", f"JAX did not answer within {DEVICE_SECONDS} s; JAX_PLATFORMS=cpu does without a GPU"
         )
         return
-    if asked.returncode != 0:
-        why = (asked.stderr.strip().splitlines() or ["it said nothing"])[-1]
+    if process.returncode != 0:
+        why = (process.stderr.strip().splitlines() or ["it said nothing"])[-1]
         yield Sign("warn", "devices", f"JAX finds no device: {why}; JAX_PLATFORMS=cpu does without a GPU")
         return
-    *_, found, compiler = asked.stdout.replace("cpu cpu", "the CPU").splitlines()  # what plugins say comes first
-    if shutil.which("nvidia-smi") and "gpu" not in found and "cuda" not in found:
+    *_, devices, compiler = process.stdout.replace("cpu cpu", "the CPU").splitlines()  # what plugins say comes first
+    if shutil.which("nvidia-smi") and "gpu" not in devices and "cuda" not in devices:
         step = "pip install 'jax[cuda12]' in the version that is installed"
-        yield Sign("warn", "devices", f"JAX trains on {found}, though this machine has a GPU: {step}")
+        yield Sign("warn", "devices", f"JAX trains on {devices}, though this machine has a GPU: {step}")
     else:
-        yield Sign("ok", "devices", f"JAX trains on {found}")
-    if found == "the CPU" and compiler:
+        yield Sign("ok", "devices", f"JAX trains on {devices}")
+    if devices == "the CPU" and compiler:
         yield Sign("ok", "compiler", f"{compiler} compiles the recurrence for this processor")
-    elif found == "the CPU":
+    elif devices == "the CPU":
         step = "install one ('apt install g++' on Debian), or name one in CXX"
         yield Sign(
             "warn", "compiler", f"no C++ compiler, without which training takes up to half as long again: {step}"
@@ -168,23 +168,24 @@ def _machine() -> Sign:
     limit = Path("/sys/fs/cgroup/memory.max")  # of a container
     if limit.exists() and (text := limit.read_text().strip()).isdigit():
         memory = min(memory, int(text) / GIB)
-    found = f"{cores} CPU cores, {memory:.1f} GiB memory"
+    capacity = f"{cores} CPU cores, {memory:.1f} GiB memory"
     if memory < LITTLE_MEMORY:
-        return Sign("warn", "machine", f"{found}; training wants {LITTLE_MEMORY} GiB: fewer training.members take less")
-    return Sign("ok", "machine", found)
+        step = f"training wants {LITTLE_MEMORY} GiB: fewer training.members take less"
+        return Sign("warn", "machine", f"{capacity}; {step}")
+    return Sign("ok", "machine", capacity)
 
 
 def _disk(folder: Path) -> Sign:
-    there = next(place for place in (folder, *folder.parents) if place.exists())
-    free = shutil.disk_usage(there).free / GIB
-    found = f"{folder}: {free:.1f} GiB free"
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+    existing = next(place for place in (folder, *folder.parents) if place.exists())
+    free = shutil.disk_usage(existing).free / GIB
+    space = f"{folder}: {free:.1f} GiB free"
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         return Sign(
             "broken", "disk", f"{folder} cannot be written; wanted a folder of yours (`state` in the pipeline file)"
         )
     if free < LITTLE_DISK:
-        return Sign("warn", "disk", f"{found}; wanted {LITTLE_DISK}: make room, or move `state` of the pipeline file")
-    return Sign("ok", "disk", found)
+        return Sign("warn", "disk", f"{space}; wanted {LITTLE_DISK}: make room, or move `state` of the pipeline file")
+    return Sign("ok", "disk", space)
 
 
 def _port(port: int) -> Sign:
@@ -240,9 +241,9 @@ def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Sign]:
     for run in ledger.runs(spec.name, limit=1, nights=True):
         text = f"{run.run_id}, begun {_when(run.started_at, spec)}: {run.outcome}"
         text += f" (exit code {run.exit_code})" if run.exit_code is not None else ""
-        lost = ledger.seems_killed(run, now)
-        text += KILLED if lost else ""
-        good = run.outcome in ("running", "published") and not lost
+        killed = ledger.seems_killed(run, now)
+        text += KILLED if killed else ""
+        good = run.outcome in ("running", "published") and not killed
         yield Sign("ok" if good else "warn", "last run", text + (f"; {run.message}" if run.message else ""))
     head = ledger.current(spec.name)
     if head is None:
@@ -261,12 +262,12 @@ def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Sign]:
 def _champion(spec: Spec, ledger: Ledger) -> Sign:
     from forecaster.serving import bundle
 
-    reigning = ledger.champion(spec.name)
-    if reigning is None:
+    champion = ledger.champion(spec.name)
+    if champion is None:
         return Sign("warn", "champion", "none yet: seasonal naive forecasts until the gate admits a model")
-    text = f"{reigning.bundle_digest}, since {_when(reigning.at, spec)}: {reigning.reason}"
+    text = f"{champion.bundle_digest}, since {_when(champion.at, spec)}: {champion.reason}"
     try:
-        bundle.load(spec.paths.bundle(reigning.bundle_digest), spec.paths.folder)
+        bundle.load(spec.paths.bundle(champion.bundle_digest), spec.paths.folder)
     except BundleError as error:
         return Sign(
             "warn", "champion", f"{text}; seasonal naive forecasts instead, as its bundle is of no use: {error}"
@@ -289,10 +290,10 @@ def _registry(spec: Spec) -> Iterator[Sign]:
     environment = {**_AT_ONCE, **os.environ, "MLFLOW_TRACKING_URI": spec.registry_url}
     command = [sys.executable, "-c", _REGISTRY]
     try:
-        asked = subprocess.run(
+        process = subprocess.run(
             command, capture_output=True, text=True, timeout=REGISTRY_SECONDS, check=False, env=environment
         )
-        why = (asked.stderr.strip().splitlines() or ["it said nothing"])[-1] if asked.returncode else ""
+        why = (process.stderr.strip().splitlines() or ["it said nothing"])[-1] if process.returncode else ""
     except subprocess.TimeoutExpired:
         why = f"no answer within {REGISTRY_SECONDS} s"
     if why:

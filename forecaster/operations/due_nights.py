@@ -1,4 +1,4 @@
-"""Which nights are due: the ledger says which were published, the schedule which there should have been.
+"""Missed runs of the cron schedule (catch-up): the ledger says which nights are published, cron which should be.
 
 A scheduler that comes back from an outage starts what it had planned before; this asks what is missing now.
 """
@@ -37,14 +37,14 @@ def missing(spec: Spec, ledger: Ledger, now: datetime) -> list[datetime]:
     from before the pipeline's first night. A night is there once a run that may use what was known by then, and not by
     the next one, has ended with forecasts.
     """
-    wanted = []
+    due = []
     for instant, _ in zip(nights(spec, now), range(spec.schedule.catch_up + 1), strict=False):
-        wanted.append(instant)
-    known = ledger.published_as_of(spec.name, since=wanted[-1])
+        due.append(instant)
+    published = ledger.published_as_of(spec.name, since=due[-1])
     first = ledger.first_as_of(spec.name)
-    bounds = [following(spec.schedule.cron, spec.zone, now), *wanted]
-    gone = [start for end, start in pairwise(bounds) if not any(start <= as_of < end for as_of in known)]
-    return [start for start in gone if start == wanted[0] or (first is not None and start > first)]
+    bounds = [following(spec.schedule.cron, spec.zone, now), *due]
+    gaps = [start for end, start in pairwise(bounds) if not any(start <= as_of < end for as_of in published)]
+    return [start for start in gaps if start == due[0] or (first is not None and start > first)]
 
 
 def refuse_changing_hour(spec: Spec, file: object) -> None:

@@ -1,4 +1,5 @@
-"""Who forecasts best: a fresh model, the champion and the baselines, on the same days that none of them saw."""
+"""Model comparison (leaderboard) by rolling-origin backtest: a fresh model, the champion and the baselines, on the same
+days that none of them saw, with a paired significance test of the first against the second."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ _PLAIN = ("mase", "wql")  # no share
 
 
 @dataclass(frozen=True)
-class Board:
-    """The scores, the best first, and in a sentence who wins."""
+class Leaderboard:
+    """The models' backtest scores, the best first, and in a sentence who wins."""
 
     metric: str
     scores: tuple[Scores, ...]
@@ -41,28 +42,29 @@ class Board:
 
     def lines(self) -> list[str]:
         """A table for a screen."""
-        width = max(len(each.model) for each in self.scores)
-        shown = [f"{'':{width}}  " + "  ".join(f"{name:>11}" for name in COLUMNS.values())]
-        for each in self.scores:
-            values = (_told(name, each.metrics[name]) for name in COLUMNS)
-            shown.append(f"{each.model:{width}}  " + "  ".join(f"{value:>11}" for value in values))
-        return shown
+        width = max(len(scores.model) for scores in self.scores)
+        lines = [f"{'':{width}}  " + "  ".join(f"{name:>11}" for name in COLUMNS.values())]
+        for scores in self.scores:
+            values = (_format_metric(name, scores.metrics[name]) for name in COLUMNS)
+            lines.append(f"{scores.model:{width}}  " + "  ".join(f"{value:>11}" for value in values))
+        return lines
 
     def to_json(self) -> dict[str, object]:
         compared = [
-            {"model": each.model, **{k: v if v == v else None for k, v in each.metrics.items()}} for each in self.scores
+            {"model": scores.model, **{k: v if v == v else None for k, v in scores.metrics.items()}}
+            for scores in self.scores
         ]
-        found: dict[str, object] = {
+        content: dict[str, object] = {
             "metric": self.metric,
             "days": self.days,
             "models": compared,
             "verdict": self.verdict,
         }
-        return {**found, "staffing": self.rosters.to_json()} if self.rosters else found
+        return {**content, "staffing": self.rosters.to_json()} if self.rosters else content
 
 
-def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = False) -> Board:
-    """Train a model on what lies before the held-out days, and hold it and its rivals against them; changes nothing.
+def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = False) -> Leaderboard:
+    """Backtest a model that is trained on what lies before the held-out days beside its rivals; changes nothing.
     With `staffing` also what rosters of these days would have cost.
 
     Raises MissingExtra where a declared baseline is not installed, NoUsableData where the lake holds too little.
@@ -72,25 +74,25 @@ def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = F
     with progress.stage("panel"):
         knowledge = read_as_of(spec, as_of=as_of)
         panel = panels.build(knowledge, spec)
-    seen = Past(knowledge, panel, spec)
+    panel_at = Past(knowledge, panel, spec)
     with progress.stage("train"):
-        first = fit_candidate.rolling(_trained(panel, spec, seen, None, progress), panel, spec, seen=seen)
+        first = fit_candidate.rolling(_train_model(panel, spec, panel_at, None, progress), panel, spec, seen=panel_at)
         models: dict[str, Predictor] = {judging.CANDIDATE: first}
         if spec.backtest.retrain_days:
-            models[RETRAINED] = _retrained(first, panel, spec, seen, progress)
+            models[RETRAINED] = _retrained_model(first, panel, spec, panel_at, progress)
     with progress.stage("backtest"), Ledger.open(spec.ledger_url) as ledger:
-        reigning = ledger.champion(spec.name)
-        folder = spec.paths.bundle(reigning.bundle_digest) if reigning else None
+        champion = ledger.champion(spec.name)
+        folder = spec.paths.bundle(champion.bundle_digest) if champion else None
         scores, troubles = judging.backtest(
-            models, folder, panel, knowledge, spec, seen=seen, on_model=lambda name: progress.advance(0, name)
+            models, folder, panel, knowledge, spec, seen=panel_at, on_model=lambda name: progress.advance(0, name)
         )
-        rosters = _rosters(models[judging.CANDIDATE], scores, panel, seen, spec, progress) if staffing else None
+        rosters = _rosters(models[judging.CANDIDATE], scores, panel, panel_at, spec, progress) if staffing else None
     for trouble in troubles:
         progress.say(trouble)
     days = [
         day for fold in scores[judging.CANDIDATE].folds for day in fold.forecast.target_dates if day <= panel.cutoff
     ]
-    return Board(
+    return Leaderboard(
         spec.gate.metric,
         tuple(ranked(scores, spec.gate.metric)),
         f"{min(days)} to {max(days)}",
@@ -100,48 +102,48 @@ def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = F
 
 
 def _rosters(
-    predict: Predictor, scores: Mapping[str, Scores], panel: Panel, seen: Past, spec: Spec, progress: Progress
+    predict: Predictor, scores: Mapping[str, Scores], panel: Panel, panel_at: Past, spec: Spec, progress: Progress
 ) -> Bills:
     """What rosters of the held-out days would have cost; the first buffers are chosen on the days that calibrated the
     candidate, which it was not trained on either."""
     progress.advance(0, "rosters")
-    first = seen(cutoffs(panel, spec.backtest.days, spec.backtest.every)[0])
-    earlier = backtest.folds(predict, first, cutoffs(first, VALIDATION), seen)
-    return cost_backtest.replay(scores[judging.CANDIDATE].folds, earlier, panel, seen, spec)
+    first = panel_at(cutoffs(panel, spec.backtest.days, spec.backtest.every)[0])
+    earlier = backtest.folds(predict, first, cutoffs(first, VALIDATION), panel_at)
+    return cost_backtest.replay(scores[judging.CANDIDATE].folds, earlier, panel, panel_at, spec)
 
 
-def _trained(panel: Panel, spec: Spec, seen: Past, cutoff: date | None, progress: Progress) -> Candidate:
+def _train_model(panel: Panel, spec: Spec, panel_at: Past, cutoff: date | None, progress: Progress) -> Candidate:
     return fit_candidate.fit(
         panel,
         spec,
-        seen=seen,
+        seen=panel_at,
         cutoff=cutoff,
-        checkpoints=_checkpoints(panel, spec, seen, cutoff),
+        checkpoints=_checkpoints(panel, spec, panel_at, cutoff),
         on_epoch=lambda e: progress.advance(e.number / e.of, f"epoch {e.number}/{e.of}  loss {e.loss:.4f}"),
         on_trouble=progress.say,
     )
 
 
-def _checkpoints(panel: Panel, spec: Spec, seen: Past, cutoff: date | None) -> Path:
+def _checkpoints(panel: Panel, spec: Spec, panel_at: Past, cutoff: date | None) -> Path:
     """The night's own where its training is this one, so that nothing is trained twice; else a folder that the next
     night does not look into."""
-    same = cutoff is None and train.remembered(panel, spec, seen)
+    same = cutoff is None and train.remembered(panel, spec, panel_at)
     return spec.paths.checkpoints if same else spec.paths.backtest_checkpoints
 
 
-def _retrained(first: Predictor, panel: Panel, spec: Spec, seen: Past, progress: Progress) -> Predictor:
+def _retrained_model(first: Predictor, panel: Panel, spec: Spec, panel_at: Past, progress: Progress) -> Predictor:
     """The first model until `backtest.retrain_days` have passed, then one that is trained anew, and so on."""
-    at = cutoffs(panel, spec.backtest.days, spec.backtest.every)
-    reigns, since = [(at[0], first)], at[0]
-    for cutoff in at:
+    fold_cutoffs = cutoffs(panel, spec.backtest.days, spec.backtest.every)
+    reigns, since = [(fold_cutoffs[0], first)], fold_cutoffs[0]
+    for cutoff in fold_cutoffs:
         if (cutoff - since).days >= (spec.backtest.retrain_days or 0):
             progress.say(f"           trained anew as of {cutoff}")
-            fitted = _trained(panel, spec, seen, cutoff, progress)
-            reigns.append((cutoff, fit_candidate.rolling(fitted, panel, spec, seen=seen, cutoff=cutoff)))
+            fitted = _train_model(panel, spec, panel_at, cutoff, progress)
+            reigns.append((cutoff, fit_candidate.rolling(fitted, panel, spec, seen=panel_at, cutoff=cutoff)))
             since = cutoff
 
-    def predict(given: Panel) -> Forecast:
-        return [model for cutoff, model in reigns if cutoff <= given.cutoff][-1](given)
+    def predict(past_panel: Panel) -> Forecast:
+        return [model for cutoff, model in reigns if cutoff <= past_panel.cutoff][-1](past_panel)
 
     return predict
 
@@ -149,18 +151,18 @@ def _retrained(first: Predictor, panel: Panel, spec: Spec, seen: Past, progress:
 def ranked(scores: Mapping[str, Scores], metric: str) -> Sequence[Scores]:
     """The best first; what is no number last."""
     return sorted(
-        scores.values(), key=lambda each: (each.metrics[metric] != each.metrics[metric], each.metrics[metric])
+        scores.values(), key=lambda model: (model.metrics[metric] != model.metrics[metric], model.metrics[metric])
     )
 
 
 def winner(scores: Mapping[str, Scores], metric: str) -> str:
-    """Who wins against the second, and whether that is more than chance."""
+    """Paired significance test of the best against the second, as a sentence: who wins, and is it more than chance."""
     first, second = ranked(scores, metric)[:2]
-    found = difference(first.folds, second.folds, first.scale, metric)
-    return found.sentence(first.model, second.model, metric) + "."
+    comparison = difference(first.folds, second.folds, first.scale, metric)
+    return comparison.sentence(first.model, second.model, metric) + "."
 
 
-def _told(name: str, value: float) -> str:
+def _format_metric(name: str, value: float) -> str:
     if value != value:
         return "unknown"
     return f"{value:.3f}" if name in _PLAIN else f"{value:+.1%}" if name == "bias" else f"{value:.1%}"

@@ -1,4 +1,4 @@
-"""Look at quarantined rows, and decide about them: let a row in as it stands, or set it aside for good.
+"""Dead-letter table (quarantine) of refused rows: list them, release a row as it stands, or discard it for good.
 
 A decision is a row of its own with who, why and when; what was refused stays as it was. A released reading is known
 from the instant of its release on, so that runs as of an earlier instant see what was seen then.
@@ -31,11 +31,11 @@ from forecaster.lake import TABLES, Lake
 State = Literal["open", "settled", "released", "discarded"]
 STATES: tuple[State, ...] = get_args(State)
 SHORTEST = 4  # digits of an id that are enough to name it
-_MADE = {"release": "released", "discard": "discarded"}
+_STATE_AFTER = {"release": "released", "discard": "discarded"}
 
 
 @dataclass(frozen=True)
-class Held:
+class QuarantinedRow:
     """A quarantined row, and what was decided about it."""
 
     id: str
@@ -55,8 +55,8 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Picked:
-    """Which quarantined rows are meant: those of all that is given."""
+class RowSelection:
+    """Filter of quarantined rows: those that meet all of the criteria that are not None or empty."""
 
     ids: tuple[str, ...] = ()  # whole, or the first digits
     rule: str | None = None
@@ -64,64 +64,69 @@ class Picked:
     batch: str | None = None
 
 
-def held(spec: Spec, picked: Picked | None = None, *, states: Sequence[State] = ("open",)) -> list[Held]:
-    """The quarantined rows that are meant and in one of the states, the newest first.
+def quarantined_rows(
+    spec: Spec, selection: RowSelection | None = None, *, states: Sequence[State] = ("open",)
+) -> list[QuarantinedRow]:
+    """The quarantined rows that are selected and in one of the states, the newest first.
 
     Raises SpecError for an id that names no row, or several; LakeError when the lake cannot be read.
     """
-    lake, picked = Lake(spec.lake_url), picked or Picked()
+    lake, selection = Lake(spec.lake_url), selection or RowSelection()
     rows = frame(lake, "quarantine")
-    if picked.ids:
-        rows = rows[rows["id"].isin([_whole(given, rows["id"]) for given in picked.ids])]
+    if selection.ids:
+        rows = rows[rows["id"].isin([_full_id(prefix, rows["id"]) for prefix in selection.ids])]
     for name in ("rule", "depot_id", "batch"):
-        if (wanted := getattr(picked, name)) is not None:
-            rows = rows[rows[name] == wanted]
+        if (criterion := getattr(selection, name)) is not None:
+            rows = rows[rows[name] == criterion]
     if rows.empty:
         return []  # pandas joins no two columns of words of which both are empty
     last = latest(frame(lake, "decisions"), ["id"]).set_index("id")
-    told = rows.join(last.rename(columns={"recorded_at": "decided_at"}), on="id")
-    told = told.assign(state=told["action"].map(_MADE).fillna(_open(told, lake)))
-    told = told[told["state"].isin(states)].sort_values(["recorded_at", "row"], ascending=[False, True], kind="stable")
-    return [_row(each) for each in told.to_dict("records")]
+    rows = rows.join(last.rename(columns={"recorded_at": "decided_at"}), on="id")
+    rows = rows.assign(state=rows["action"].map(_STATE_AFTER).fillna(_open_or_settled(rows, lake)))
+    rows = rows[rows["state"].isin(states)].sort_values(["recorded_at", "row"], ascending=[False, True], kind="stable")
+    return [_row(record) for record in rows.to_dict("records")]
 
 
-def release(spec: Spec, picked: Picked, *, by: str, reason: str, now: datetime) -> list[Held]:
-    """Let open rows into the history, known from now on; returns them.
+def release(spec: Spec, selection: RowSelection, *, by: str, reason: str, now: datetime) -> list[QuarantinedRow]:
+    """Release open rows into the history, known from now on (idempotent); returns them.
 
     Each is held against the contract once more, but for the rule that it is released from. Raises SpecError, and
     changes nothing, when one of them cannot be read as it stands, or when none is meant.
     """
-    rows, lake = _wanted(spec, picked), Lake(spec.lake_url)
+    rows, lake = _undecided_rows(spec, selection), Lake(spec.lake_url)
     instant = int(pd.Timestamp(now).as_unit("us").asm8.astype(np.int64))
     contract = contract_of(
         spec,
         lake,
-        _standing(lake) if spec.depots else None,
+        _current_depots(lake) if spec.depots else None,
         frame(lake, "aliases"),
         now=now,
         waived={base(row.id): instant for row in rows},
     )
-    taken = [contract.sort(_block(row)) for row in rows]
-    if refused := [found.refused["message"].iloc[0] for found in taken if len(found.refused)]:
+    outcomes = [contract.sort(_block(row)) for row in rows]
+    if refused := [outcome.refused["message"].iloc[0] for outcome in outcomes if len(outcome.refused)]:
         raise SpecError(
             f"{len(refused)} of {len(rows)} rows cannot be released as they stand, so none was: {refused[0]}; "
             "correct them at their source, which is read again tonight"
         )
-    parts = [found.taken.assign(recorded_at=instant, batch=row.batch) for found, row in zip(taken, rows, strict=True)]
+    parts = [
+        outcome.taken.assign(recorded_at=instant, batch=row.batch) for outcome, row in zip(outcomes, rows, strict=True)
+    ]
     for batch, part in readings.concatenate(parts).groupby("batch", observed=True):
-        one = reading_versions.latest(part.drop(columns="batch"))
-        new = reading_versions.new_readings(one, _known(lake, one), declared=False, now=instant)
-        lake.append("demand", demand_table(one.assign(recorded_at=new.recorded_at)[new.new], batch=str(batch)))
+        # a release that was killed before its decision was written is done again: what the lake has is not new
+        last = reading_versions.latest(part.drop(columns="batch"))
+        new = reading_versions.new_readings(last, _stored_versions(lake, last), declared=False, now=instant)
+        lake.append("demand", demand_table(last.assign(recorded_at=new.recorded_at)[new.new], batch=str(batch)))
     _decide(lake, rows, "release", by, reason, now)
     return rows
 
 
-def discard(spec: Spec, picked: Picked, *, by: str, reason: str, now: datetime) -> list[Held]:
-    """Set open rows aside for good: they stay where they are, and no night tells of them again; returns them.
+def discard(spec: Spec, selection: RowSelection, *, by: str, reason: str, now: datetime) -> list[QuarantinedRow]:
+    """Discard open rows for good: they stay where they are, and no night tells of them again; returns them.
 
     Raises SpecError when none is meant.
     """
-    rows = _wanted(spec, picked)
+    rows = _undecided_rows(spec, selection)
     _decide(Lake(spec.lake_url), rows, "discard", by, reason, now)
     return rows
 
@@ -131,40 +136,40 @@ def base(identity: str) -> str:
     return identity.partition("-")[0]
 
 
-def _wanted(spec: Spec, picked: Picked) -> list[Held]:
-    if picked == Picked():
+def _undecided_rows(spec: Spec, selection: RowSelection) -> list[QuarantinedRow]:
+    if selection == RowSelection():
         raise SpecError("nothing says which rows are meant; wanted ids, or --rule, --depot or --batch")
-    if picked.rule is not None and picked.rule not in (*RULES, "batch_stopped"):
-        raise SpecError(f"--rule: found {picked.rule!r}, wanted one of {', '.join(RULES)}")
-    rows = held(spec, picked, states=("open", "settled"))
+    if selection.rule is not None and selection.rule not in (*RULES, "batch_stopped"):
+        raise SpecError(f"--rule: found {selection.rule!r}, wanted one of {', '.join(RULES)}")
+    rows = quarantined_rows(spec, selection, states=("open", "settled"))
     if not rows:
         raise SpecError("no open row of the quarantine is meant; `forecaster quarantine list` shows which there are")
     return rows
 
 
-def _decide(lake: Lake, rows: Sequence[Held], action: str, by: str, reason: str, now: datetime) -> None:
-    told = [{"id": row.id, "action": action, "by": by, "reason": reason, "recorded_at": now} for row in rows]
-    lake.append("decisions", pa.Table.from_pylist(told, schema=TABLES["decisions"]))
+def _decide(lake: Lake, rows: Sequence[QuarantinedRow], action: str, by: str, reason: str, now: datetime) -> None:
+    decisions = [{"id": row.id, "action": action, "by": by, "reason": reason, "recorded_at": now} for row in rows]
+    lake.append("decisions", pa.Table.from_pylist(decisions, schema=TABLES["decisions"]))
 
 
-def _block(row: Held) -> pd.DataFrame:
+def _block(row: QuarantinedRow) -> pd.DataFrame:
     """The row as its source gave it."""
     content = {name: [value] for name, value in json.loads(row.content).items()}
     return pd.DataFrame({**content, ROW: [row.row], FAULT: [""], FILE: pd.Categorical([row.source])})
 
 
-def _known(lake: Lake, rows: pd.DataFrame) -> pd.DataFrame:
+def _stored_versions(lake: Lake, rows: pd.DataFrame) -> pd.DataFrame:
     days = pa.array(sorted({*rows["day"]}), pa.int32()).cast(pa.date32())
     depots = list(rows["depot_id"].astype("str").unique())
     where = ds.field("date").isin(days) & ds.field("depot_id").isin(depots)
     return readings.from_table(lake.read("demand", where=where))
 
 
-def _standing(lake: Lake) -> pd.DataFrame:
+def _current_depots(lake: Lake) -> pd.DataFrame:
     return latest(frame(lake, "depots"), ["depot_id"])
 
 
-def _open(rows: pd.DataFrame, lake: Lake) -> Any:
+def _open_or_settled(rows: pd.DataFrame, lake: Lake) -> Any:
     """open, or settled where the history has a reading of the same depot and day recorded since."""
     dated = rows[rows["date"].notna() & (rows["depot_id"] != "")]
     if dated.empty:
@@ -175,31 +180,36 @@ def _open(rows: pd.DataFrame, lake: Lake) -> Any:
     if len(depots) <= 1000:
         where &= ds.field("depot_id").isin(list(depots))
     columns = ["depot_id", "date", "recorded_at"]
-    told = lake.read("demand", where=where & ds.field("demand").is_valid(), columns=columns)
-    last = told.group_by(["depot_id", "date"]).aggregate([("recorded_at", "max")])
+    counted = lake.read("demand", where=where & ds.field("demand").is_valid(), columns=columns)
+    last = counted.group_by(["depot_id", "date"]).aggregate([("recorded_at", "max")])
     since = last.set_column(1, "date", pc.cast(last["date"], pa.timestamp("s"))).to_pandas()
-    found = rows[["depot_id", "date", "recorded_at"]].merge(since, how="left", on=["depot_id", "date"])
-    settled = (found["recorded_at_max"] > found["recorded_at"]).to_numpy()
-    return pd.Series(np.where(settled, "settled", "open"), rows.index)
+    compared = rows[["depot_id", "date", "recorded_at"]].merge(since, how="left", on=["depot_id", "date"])
+    is_settled = (compared["recorded_at_max"] > compared["recorded_at"]).to_numpy()
+    return pd.Series(np.where(is_settled, "settled", "open"), rows.index)
 
 
-def _whole(given: str, ids: pd.Series[str]) -> str:
+def _full_id(prefix: str, ids: pd.Series[str]) -> str:
     """The id that was meant by its first digits."""
-    if (ids == given).any():
-        return given
-    found = list(ids[ids.str.startswith(given)].unique()) if len(given) >= SHORTEST else []
-    if len(found) == 1:
-        return str(found[0])
-    told = f"{len(found)} rows begin so: {', '.join(found[:5])}" if found else "no quarantined row has such an id"
-    if len(given) < SHORTEST:
-        told = f"wanted at least its first {SHORTEST} digits"
-    raise SpecError(f"found id {given!r}, but {told}; `forecaster quarantine list` shows them")
+    if (ids == prefix).any():
+        return prefix
+    matches = list(ids[ids.str.startswith(prefix)].unique()) if len(prefix) >= SHORTEST else []
+    if len(matches) == 1:
+        return str(matches[0])
+    if len(prefix) < SHORTEST:
+        problem = f"wanted at least its first {SHORTEST} digits"
+    elif matches:
+        problem = f"{len(matches)} rows begin so: {', '.join(matches[:5])}"
+    else:
+        problem = "no quarantined row has such an id"
+    raise SpecError(f"found id {prefix!r}, but {problem}; `forecaster quarantine list` shows them")
 
 
-def _row(each: dict[Any, Any]) -> Held:
-    known: dict[str, Any] = {name: None if value is pd.NaT or value != value else value for name, value in each.items()}
+def _row(record: dict[Any, Any]) -> QuarantinedRow:
+    fields: dict[str, Any] = {
+        name: None if value is pd.NaT or value != value else value for name, value in record.items()
+    }
     for name in ("date", "recorded_at", "decided_at"):
-        if isinstance(moment := known[name], pd.Timestamp):
-            known[name] = moment.date() if name == "date" else moment.to_pydatetime().astimezone(UTC)
-    del known["action"]
-    return Held(**known)
+        if isinstance(moment := fields[name], pd.Timestamp):
+            fields[name] = moment.date() if name == "date" else moment.to_pydatetime().astimezone(UTC)
+    del fields["action"]
+    return QuarantinedRow(**fields)

@@ -1,4 +1,4 @@
-"""Bring back what a backup holds: into an empty place, or, when told to, in place of what is there.
+"""Restore from a backup: into an empty place, or, with `replace`, in place of what is there.
 
 Every file is compared with its digest before anything is touched. The ledger comes last, in one transaction: until then
 nothing on the page has changed, and a restore that was killed is begun again.
@@ -28,47 +28,47 @@ BROUGHT = f"restored-{{}}{PUBLIC}"  # a public key of a backup, by its digest: b
 
 
 def restore(spec: Spec, folder: Path, *, replace: bool = False) -> Manifest:
-    """Bring ledger, lake and bundles back; with `replace` in place of what is there.
+    """Restore ledger, lake and bundles; with `replace` in place of what is there.
 
     Raises BackupError where the backup is not whole, is of another pipeline, or something is there; Busy where a run
     is at work; LedgerError where the ledger cannot be written or the backup's is younger than this program.
     """
-    found = backup.read(folder)
-    if found.pipeline != spec.name:
-        raise BackupError(f"{folder}: found a backup of {found.pipeline}, wanted one of {spec.name}")
+    manifest = backup.read_manifest(folder)
+    if manifest.pipeline != spec.name:
+        raise BackupError(f"{folder}: found a backup of {manifest.pipeline}, wanted one of {spec.name}")
     target = connect.writer(spec.ledger_url)
     try:
-        with connect.ours(spec.ledger_url), target.begin() as write:
-            _free(write, spec)
-            if not replace and (there := [*_there(write, spec)]):
+        with connect.ours(spec.ledger_url), target.begin() as writer:
+            _refuse_while_busy(writer, spec)
+            if not replace and (obstacles := [*_obstacles(writer, spec)]):
                 raise BackupError(
-                    f"found {', '.join(there)}, wanted an empty place; `--replace` puts the backup in its place"
+                    f"found {', '.join(obstacles)}, wanted an empty place; `--replace` puts the backup in its place"
                 )
-        _files(spec, folder, found)
+        _restore_files(spec, folder, manifest)
         with tempfile.TemporaryDirectory() as beside:
             copy = shutil.copy(folder / LEDGER, Path(beside) / LEDGER)
             source = connect.writer(f"sqlite:///{copy}")  # which brings one of an older version to ours
-            with connect.ours(spec.ledger_url), source.begin() as read, target.begin() as write:
-                _free(write, spec)
-                _rows(read, write)
+            with connect.ours(spec.ledger_url), source.begin() as reader, target.begin() as writer:
+                _refuse_while_busy(writer, spec)
+                _replace_rows(reader, writer)
             source.dispose()
     except OSError as error:
         raise BackupError(f"{folder}: cannot be restored: {error}; try again with --replace") from error
     finally:
         target.dispose()
-    return found
+    return manifest
 
 
-def _free(write: sa.Connection, spec: Spec) -> None:
+def _refuse_while_busy(writer: sa.Connection, spec: Spec) -> None:
     """Raises Busy where a run is at work."""
-    standing = lease.held(write, spec.name)
-    if standing is not None and not lease.is_gone(standing.holder) and standing.expires_at > datetime.now(UTC):
-        raise Busy(standing.sentence(spec.zone))
+    current = lease.held(writer, spec.name)
+    if current is not None and not lease.is_gone(current.holder) and current.expires_at > datetime.now(UTC):
+        raise Busy(current.sentence(spec.zone))
 
 
-def _there(write: sa.Connection, spec: Spec) -> Iterator[str]:
+def _obstacles(writer: sa.Connection, spec: Spec) -> Iterator[str]:
     """What a restore would overwrite."""
-    if runs := write.execute(sa.select(sa.func.count()).select_from(tables.runs)).scalar_one():
+    if runs := writer.execute(sa.select(sa.func.count()).select_from(tables.runs)).scalar_one():
         yield f"{runs:,} runs in the ledger"
     store, root = backup.store_of(spec.lake_url)
     if store.exists(root) and store.find(root):
@@ -77,18 +77,18 @@ def _there(write: sa.Connection, spec: Spec) -> Iterator[str]:
         yield f"bundles in {spec.paths.folder}"
 
 
-def _files(spec: Spec, folder: Path, found: Manifest) -> None:
+def _restore_files(spec: Spec, folder: Path, manifest: Manifest) -> None:
     store, root = backup.store_of(spec.lake_url)
     if store.exists(root):
         store.rm(root, recursive=True)
     for saved in backup.saved_folders(spec.paths):
         shutil.rmtree(saved, ignore_errors=True)
-    for name in found.files:
+    for name in manifest.files:
         top, _, rest = name.partition("/")
         if top == LAKE:
             store.makedirs(store._parent(f"{root}/{rest}"), exist_ok=True)
-            with (folder / name).open("rb") as given, store.open(f"{root}/{rest}", "wb") as into:
-                backup.poured(given, into)
+            with (folder / name).open("rb") as source, store.open(f"{root}/{rest}", "wb") as into:
+                backup.copy_stream(source, into)
         elif top == STATE:
             _place(folder / name, spec.paths.folder / rest)
 
@@ -105,23 +105,23 @@ def _place(file: Path, to: Path) -> None:
         shutil.copyfile(file, to.with_name(BROUGHT.format(backup.digest_of(file)[:8])))
 
 
-def _rows(read: sa.Connection, write: sa.Connection) -> None:
+def _replace_rows(reader: sa.Connection, writer: sa.Connection) -> None:
     for table in reversed(tables.metadata.sorted_tables):
-        write.execute(table.delete())
-    backup.copy_rows(read, write)
+        writer.execute(table.delete())
+    backup.copy_rows(reader, writer)
     for table in tables.metadata.sorted_tables:
         if table.dialect_options["sqlite"]["autoincrement"]:
-            _count_on(write, table, LEAP if table is tables.publications else 0)
+            _count_on(writer, table, LEAP if table is tables.publications else 0)
 
 
-def _count_on(write: sa.Connection, table: sa.Table, leap: int) -> None:
+def _count_on(writer: sa.Connection, table: sa.Table, leap: int) -> None:
     """Let the numbers of further rows begin after those that are there."""
     [key] = table.primary_key.columns
-    highest = write.execute(sa.select(sa.func.coalesce(sa.func.max(key), 0))).scalar_one() + leap
-    if write.dialect.name == "postgresql":
-        of = {"table": table.name, "key": key.name, "highest": max(highest, 1)}
-        write.execute(sa.text("select setval(pg_get_serial_sequence(:table, :key), :highest)"), of)
+    highest = writer.execute(sa.select(sa.func.coalesce(sa.func.max(key), 0))).scalar_one() + leap
+    if writer.dialect.name == "postgresql":
+        parameters = {"table": table.name, "key": key.name, "highest": max(highest, 1)}
+        writer.execute(sa.text("select setval(pg_get_serial_sequence(:table, :key), :highest)"), parameters)
     else:
-        write.execute(
+        writer.execute(
             sa.text("update sqlite_sequence set seq = :seq where name = :name"), {"seq": highest, "name": table.name}
         )

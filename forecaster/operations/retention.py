@@ -1,4 +1,4 @@
-"""Remove what has been kept long enough, as the pipeline file declares it; what is in use stays, however old.
+"""Retention policy: remove what is older than the pipeline file declares; what is in use stays, however old.
 
 Called while no other run is at work. Everything removed could be made again, or nobody reads it any more.
 """
@@ -22,7 +22,7 @@ LEFTOVER = timedelta(days=1)  # of a writer that was killed; a living one rename
 
 
 @dataclass(frozen=True)
-class Tidied:
+class CleanupCounts:
     """How many of each kind were removed, and the lake's files before and after."""
 
     bundles: int
@@ -40,28 +40,28 @@ class Tidied:
         )
 
 
-def tidy(spec: Spec, *, now: datetime, keep: str) -> Tidied:
+def tidy(spec: Spec, *, now: datetime, keep: str) -> CleanupCounts:
     """Remove what is older than its retention; `keep` is the run that does it.
 
     Raises LakeError or LedgerError where they cannot be read, or the ledger cannot be written.
     """
-    paths, kept = spec.paths, spec.retention
+    paths, retention = spec.paths, spec.retention
     with Ledger.open(spec.ledger_url) as ledger:
-        reigned = {each.bundle_digest for each in ledger.promotions(spec.name)}
+        reigned = {promotion.bundle_digest for promotion in ledger.promotions(spec.name)}
         head = ledger.current(spec.name)
         in_use = reigned | {head.bundle_digest if head else None}
-        runs = ledger.forget_runs(spec.name, before=now - timedelta(days=kept.runs), keep=keep)
+        runs = ledger.forget_runs(spec.name, before=now - timedelta(days=retention.runs), keep=keep)
     lake = Lake(spec.lake_url)
     before = lake.files()
     for table in TABLES:
-        lake.tidy(table, hours=24 * kept.lake)
-    bundles = (each for each in paths.bundles.glob("*") if each.name not in in_use and _is_of(spec, each))
-    caches = [each for folder in (paths.jax_cache, paths.profiles, paths.graphs) for each in folder.glob("*")]
+        lake.tidy(table, hours=24 * retention.lake)
+    bundles = (path for path in paths.bundles.glob("*") if path.name not in in_use and _is_of(spec, path))
+    caches = [path for folder in (paths.jax_cache, paths.profiles, paths.graphs) for path in folder.glob("*")]
     checkpoints = [*paths.checkpoints.glob("*"), *paths.backtest_checkpoints.glob("*")]
-    return Tidied(
-        bundles=_remove(bundles, now - timedelta(days=kept.bundles)),
-        checkpoints=_remove(checkpoints, now - timedelta(days=kept.checkpoints)),
-        caches=_remove(caches, now - timedelta(days=kept.caches)),
+    return CleanupCounts(
+        bundles=_remove(bundles, now - timedelta(days=retention.bundles)),
+        checkpoints=_remove(checkpoints, now - timedelta(days=retention.checkpoints)),
+        caches=_remove(caches, now - timedelta(days=retention.caches)),
         leftovers=_remove(_leftovers(paths), now - LEFTOVER),
         runs=runs,
         files=(before, lake.files()),
@@ -83,7 +83,7 @@ def _is_of(spec: Spec, bundle: Path) -> bool:
 
 def _leftovers(paths: StatePaths) -> Iterator[Path]:
     for folder in (paths.registry_outbox, paths.bundles):
-        yield from (each for each in folder.glob("*") if _unfinished(each))
+        yield from (path for path in folder.glob("*") if _unfinished(path))
 
 
 def _unfinished(path: Path) -> bool:
@@ -93,10 +93,10 @@ def _unfinished(path: Path) -> bool:
 
 def _remove(paths: Iterable[Path], before: datetime | None) -> int:
     """Remove what was last changed before an instant, or all; returns how many there were."""
-    old = [each for each in paths if before is None or each.lstat().st_mtime < before.timestamp()]
-    for each in old:
-        if each.is_dir() and not each.is_symlink():
-            shutil.rmtree(each)
+    old = [path for path in paths if before is None or path.lstat().st_mtime < before.timestamp()]
+    for path in old:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
         else:
-            each.unlink()
+            path.unlink()
     return len(old)

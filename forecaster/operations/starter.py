@@ -1,4 +1,4 @@
-"""Make a folder to start from: a commented pipeline file and the Harbor Fleet sample up to yesterday."""
+"""Project scaffolding (`forecaster init`): a commented pipeline file and the Harbor Fleet sample up to yesterday."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def create(folder: Path, *, end: date | None = None) -> str:
         file.write_text(template, "utf-8")
     except OSError as error:
         raise SpecError(f"{folder}: cannot be written: {error.strerror}; wanted a folder of yours") from error
-    shown = shlex.quote(str(file))
+    quoted = shlex.quote(str(file))
     return (
         f"{folder}: a pipeline file and {len(sample.depots)} simulated depots up to {last},\n"
         "with a few mistakes for the contract to catch. Next:\n"
-        f"  forecaster check {shown}   tries the sources against the contract\n"
-        f"  forecaster run {shown}     runs the night\n"
-        f"  forecaster serve {shown}   shows the page"
+        f"  forecaster check {quoted}   tries the sources against the contract\n"
+        f"  forecaster run {quoted}     runs the night\n"
+        f"  forecaster serve {quoted}   shows the page"
     )

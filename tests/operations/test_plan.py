@@ -31,7 +31,7 @@ def planned(file: Path) -> list[str]:
 def publish(file: Path) -> None:
     spec = load(file)
     ingest(spec, now=NIGHT)
-    plans.remember(spec)
+    plans.save_spec(spec)
     predict(spec, as_of=NIGHT, bundle=None, run_id=None, note=None)
 
 
@@ -95,12 +95,12 @@ def test_a_source_that_cannot_be_read_is_a_line_of_the_plan(tmp_path: Path) -> N
 def test_only_what_was_planned_can_be_applied(tmp_path: Path) -> None:
     file = pipeline(tmp_path)
     with pytest.raises(SpecError, match="found no plan; wanted one: `forecaster plan"):
-        plans.planned(load(file), file)
+        plans.require_plan(load(file), file)
     planned(file)
-    plans.planned(load(file), file)
+    plans.require_plan(load(file), file)
     file.write_text(file.read_text("utf-8") + "horizon: 6\n", "utf-8")
     with pytest.raises(SpecError, match="the file has changed since"):
-        plans.planned(load(file), file)
+        plans.require_plan(load(file), file)
 
 
 def test_differences_are_paths_with_both_values() -> None:

@@ -11,7 +11,7 @@ from forecaster.demand.ingest import IngestResult, ingest
 from forecaster.errors import NoUsableData, SpecError
 from forecaster.lake import Lake
 from forecaster.operations.day_history import versions
-from forecaster.operations.quarantine import Held, Picked, discard, held, release
+from forecaster.operations.quarantine import QuarantinedRow, RowSelection, discard, quarantined_rows, release
 
 FIRST, DAYS = date(2024, 1, 1), 42
 LAST = FIRST + timedelta(DAYS - 1)
@@ -45,7 +45,7 @@ def count(spec: Spec, as_of: datetime, day: date = LAST) -> float | None:
     return float(found.iloc[0]) if len(found) else None
 
 
-def only(rows: list[Held]) -> Held:
+def only(rows: list[QuarantinedRow]) -> QuarantinedRow:
     (row,) = rows
     return row
 
@@ -62,7 +62,7 @@ def test_a_spike_is_released_that_its_source_wrote_in_its_own_way(tmp_path: Path
     rows.append(f"A;{LAST:%d.%m.%Y};1.540,5")
     (tmp_path / "demand.csv").write_text("\n".join(["depot_id;date;demand", *rows]) + "\n", "utf-8")
     assert numbers(ingest(spec, now=NOW)) == (42, 41, 0, 1)
-    release(spec, Picked((only(held(spec)).id,)), now=NOW, **WHO)
+    release(spec, RowSelection((only(quarantined_rows(spec)).id,)), now=NOW, **WHO)
     assert count(spec, NOW) == 1540.5
     assert numbers(ingest(spec, now=NOW + DAY)) == (42, 0, 42, 0)
 
@@ -71,7 +71,7 @@ def test_a_spike_waits_whole_with_its_rule_its_message_and_its_batch(spec: Spec,
     feed(tmp_path)
     done = ingest(spec, now=NOW)
     assert numbers(done) == (42, 41, 0, 1)
-    row = only(held(spec))
+    row = only(quarantined_rows(spec))
     assert (row.depot_id, row.date, row.rule, row.row, row.batch) == ("A", LAST, "spike", 43, done.batch)
     assert row.content == '{"depot_id": "A", "date": "2024-02-11", "demand": 1540.0}'
     assert row.message == (
@@ -82,7 +82,7 @@ def test_a_spike_waits_whole_with_its_rule_its_message_and_its_batch(spec: Spec,
     assert row.recorded_at == NOW
     assert count(spec, NOW) is None
     assert numbers(ingest(spec, now=NOW + DAY)) == (42, 0, 41, 1)
-    assert len(held(spec)) == 1
+    assert len(quarantined_rows(spec)) == 1
 
 
 def test_a_released_row_is_known_from_its_release_on_and_the_next_night_changes_nothing(
@@ -90,8 +90,8 @@ def test_a_released_row_is_known_from_its_release_on_and_the_next_night_changes_
 ) -> None:
     feed(tmp_path)
     ingest(spec, now=NOW)
-    row = only(held(spec))
-    assert release(spec, Picked((row.id[:6],)), now=NOW + DAY, **WHO) == [row]
+    row = only(quarantined_rows(spec))
+    assert release(spec, RowSelection((row.id[:6],)), now=NOW + DAY, **WHO) == [row]
     assert count(spec, NOW + DAY - timedelta(seconds=1)) is None
     assert count(spec, NOW + DAY) == 1540
     before = Lake(spec.lake_url).versions()
@@ -99,10 +99,10 @@ def test_a_released_row_is_known_from_its_release_on_and_the_next_night_changes_
     assert numbers(done) == (42, 0, 42, 0)
     assert done.findings == ()
     assert Lake(spec.lake_url).versions() == before
-    decided = only(held(spec, states=EVERYTHING))
+    decided = only(quarantined_rows(spec, states=EVERYTHING))
     assert (decided.state, decided.by, decided.reason, decided.decided_at) == ("released", *WHO.values(), NOW + DAY)
     with pytest.raises(SpecError, match="no open row of the quarantine is meant"):
-        release(spec, Picked((row.id,)), now=NOW + DAY, **WHO)
+        release(spec, RowSelection((row.id,)), now=NOW + DAY, **WHO)
 
 
 def test_a_released_row_of_a_source_that_tells_its_own_instants_is_not_known_before(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_released_row_of_a_source_that_tells_its_own_instants_is_not_known_bef
     rows[-1] = rows[-1].replace(f",{usual(DAYS - 1)},", ",1540,")
     (tmp_path / "demand.csv").write_text("\n".join(["depot_id,date,demand,at", *rows]) + "\n", "utf-8")
     ingest(spec, now=NOW)
-    release(spec, Picked(rule="spike"), now=NOW + DAY, **WHO)
+    release(spec, RowSelection(rule="spike"), now=NOW + DAY, **WHO)
     assert numbers(ingest(spec, now=NOW + 2 * DAY)) == (42, 0, 42, 0)
     assert count(spec, NOW) is None
     assert count(spec, NOW + DAY) == 1540
@@ -122,13 +122,13 @@ def test_a_released_row_of_a_source_that_tells_its_own_instants_is_not_known_bef
 def test_a_release_that_was_killed_before_its_decision_is_done_by_the_next_one(spec: Spec, tmp_path: Path) -> None:
     feed(tmp_path)
     ingest(spec, now=NOW)
-    release(spec, Picked(rule="spike"), now=NOW + DAY, **WHO)
+    release(spec, RowSelection(rule="spike"), now=NOW + DAY, **WHO)
     for part in (Path(spec.lake_url) / "decisions").rglob("*"):
         if part.is_file():
             part.unlink()
-    row = only(held(spec, states=EVERYTHING))
+    row = only(quarantined_rows(spec, states=EVERYTHING))
     assert row.state == "settled"
-    release(spec, Picked((row.id,)), now=NOW + 2 * DAY, **WHO)
+    release(spec, RowSelection((row.id,)), now=NOW + 2 * DAY, **WHO)
     assert count(spec, NOW + DAY) == 1540
     assert len(versions(spec, "A", LAST).versions) == 1
 
@@ -136,23 +136,24 @@ def test_a_release_that_was_killed_before_its_decision_is_done_by_the_next_one(s
 def test_a_row_that_cannot_be_read_is_not_released_and_then_none_is(spec: Spec, tmp_path: Path) -> None:
     feed(tmp_path, "A,2024-01-50,7", "B,2024-01-05,many")
     ingest(spec, now=NOW)
-    assert [row.rule for row in held(spec)] == ["spike", "date_form", "count_form"]
+    assert [row.rule for row in quarantined_rows(spec)] == ["spike", "date_form", "count_form"]
     before = Lake(spec.lake_url).versions()
+    both = tuple(row.id for row in quarantined_rows(spec) if row.rule != "date_form")
     with pytest.raises(
         SpecError, match=r"1 of 2 rows cannot be released .* so none was: demand.csv:45: depot B .*'many'"
     ):
-        release(spec, Picked(tuple(row.id for row in held(spec) if row.rule != "date_form")), now=NOW, **WHO)
+        release(spec, RowSelection(both), now=NOW, **WHO)
     assert Lake(spec.lake_url).versions() == before
 
 
 def test_a_discarded_row_is_kept_and_never_told_of_again(spec: Spec, tmp_path: Path) -> None:
     feed(tmp_path)
     ingest(spec, now=NOW)
-    discard(spec, Picked(depot_id="A"), now=NOW + DAY, by="ada", reason="typing error")
+    discard(spec, RowSelection(depot_id="A"), now=NOW + DAY, by="ada", reason="typing error")
     done = ingest(spec, now=NOW + 2 * DAY)
     assert (numbers(done), done.findings) == ((42, 0, 41, 1), ())
-    assert held(spec) == []
-    assert only(held(spec, states=EVERYTHING)).state == "discarded"
+    assert quarantined_rows(spec) == []
+    assert only(quarantined_rows(spec, states=EVERYTHING)).state == "discarded"
     assert count(spec, NOW + 2 * DAY) is None
 
 
@@ -161,8 +162,8 @@ def test_a_row_is_settled_when_its_source_corrects_the_day(spec: Spec, tmp_path:
     ingest(spec, now=NOW)
     feed(tmp_path, last="154")
     assert numbers(ingest(spec, now=NOW + DAY)) == (42, 1, 41, 0)
-    assert held(spec) == []
-    assert only(held(spec, states=EVERYTHING)).state == "settled"
+    assert quarantined_rows(spec) == []
+    assert only(quarantined_rows(spec, states=EVERYTHING)).state == "settled"
 
 
 def test_a_row_too_large_is_let_in_by_its_release_night_after_night(tmp_path: Path) -> None:
@@ -173,7 +174,7 @@ def test_a_row_too_large_is_let_in_by_its_release_night_after_night(tmp_path: Pa
     spec = load(tmp_path / "pipeline.yaml")
     feed(tmp_path)
     ingest(spec, now=NOW)
-    release(spec, Picked(rule="count_too_large"), now=NOW + DAY, **WHO)
+    release(spec, RowSelection(rule="count_too_large"), now=NOW + DAY, **WHO)
     assert numbers(ingest(spec, now=NOW + 2 * DAY)) == (42, 0, 42, 0)
     assert count(spec, NOW + DAY) == 1540
 
@@ -181,24 +182,24 @@ def test_a_row_too_large_is_let_in_by_its_release_night_after_night(tmp_path: Pa
 def test_where_nothing_was_refused_nothing_waits_and_the_history_of_a_day_is_told(spec: Spec, tmp_path: Path) -> None:
     feed(tmp_path, last="150")
     assert numbers(ingest(spec, now=NOW)) == (DAYS, DAYS, 0, 0)
-    assert held(spec) == held(spec, Picked(depot_id="A"), states=EVERYTHING) == []
+    assert quarantined_rows(spec) == quarantined_rows(spec, RowSelection(depot_id="A"), states=EVERYTHING) == []
     assert [version.demand for version in versions(spec, "A", LAST).versions] == [150]
 
 
 def test_rows_alike_are_each_kept_and_an_id_says_what_it_names(spec: Spec, tmp_path: Path) -> None:
     feed(tmp_path, *["B,2024-01-05,many"] * 3)
     done = ingest(spec, now=NOW)
-    assert (done.quarantined, len(held(spec))) == (4, 4)
-    ids = [row.id for row in held(spec, Picked(rule="count_form"))]
+    assert (done.quarantined, len(quarantined_rows(spec))) == (4, 4)
+    ids = [row.id for row in quarantined_rows(spec, RowSelection(rule="count_form"))]
     assert len({*ids}) == 3
     with pytest.raises(SpecError, match="found id 'zzzz', but no quarantined row has such an id"):
-        held(spec, Picked(("zzzz",)))
+        quarantined_rows(spec, RowSelection(("zzzz",)))
     with pytest.raises(SpecError, match=f"found id '{ids[0][:3]}', but wanted at least its first 4 digits"):
-        held(spec, Picked((ids[0][:3],)))
+        quarantined_rows(spec, RowSelection((ids[0][:3],)))
     with pytest.raises(SpecError, match="nothing says which rows are meant"):
-        discard(spec, Picked(), now=NOW, **WHO)
+        discard(spec, RowSelection(), now=NOW, **WHO)
     with pytest.raises(SpecError, match="--rule: found 'spikes'"):
-        discard(spec, Picked(rule="spikes"), now=NOW, **WHO)
+        discard(spec, RowSelection(rule="spikes"), now=NOW, **WHO)
 
 
 def test_the_history_of_a_day_shows_every_version_and_what_was_refused(spec: Spec, tmp_path: Path) -> None:

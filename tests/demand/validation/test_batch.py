@@ -9,7 +9,7 @@ from forecaster.config import Spec, load
 from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.ingest import IngestResult, ingest
 from forecaster.lake import Lake
-from forecaster.operations.quarantine import Picked, held, release
+from forecaster.operations.quarantine import RowSelection, quarantined_rows, release
 
 NOW = datetime(2024, 3, 6, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -68,12 +68,12 @@ def test_a_batch_with_a_stop_is_kept_aside_whole_and_can_be_released(tmp_path: P
     assert done.stopped.startswith("thin_feed: 2024-03-05: found readings of 3 depots, where 10 are usual, wanted")
     assert [(f.rule, f.severity) for f in done.findings] == [("thin_feed", "stop")]
     assert Lake(spec.lake_url).versions()["demand"] == before
-    rows = held(spec)
+    rows = quarantined_rows(spec)
     assert {row.rule for row in rows} == {"batch_stopped"}
     assert "its batch was stopped: thin_feed" in rows[0].message
     assert numbers(ingest(spec, now=NOW)) == (403, 0, 400, 3)
-    assert len(held(spec)) == 3
-    release(spec, Picked(batch=done.batch), by="ada", reason="a strike", now=NOW)
+    assert len(quarantined_rows(spec)) == 3
+    release(spec, RowSelection(batch=done.batch), by="ada", reason="a strike", now=NOW)
     assert len(counts(spec, NOW)) == 403
     again = ingest(spec, now=NOW + DAY)
     assert (numbers(again), again.stopped) == ((403, 0, 403, 0), None)
@@ -87,7 +87,7 @@ def test_the_rest_of_a_stopped_day_brings_the_day_in(tmp_path: Path) -> None:
     ingest(spec, now=NOW)
     write(tmp_path, "depot_id,date,demand", *weeks(41, 10, 10))
     assert numbers(ingest(spec, now=NOW + DAY)) == (410, 10, 400, 0)
-    assert held(spec) == []
+    assert quarantined_rows(spec) == []
 
 
 def test_a_rule_may_be_declared_to_stop_or_only_to_warn(tmp_path: Path) -> None:
