@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from forecaster.config import data_rules
 from forecaster.config.base import Section
 from forecaster.config.messages import nearest
-from forecaster.config.sources import Source, SqlSource
+from forecaster.config.sources import Source, is_incremental
 
 
 class DemandColumns(Section):
@@ -77,7 +77,7 @@ class Demand(Section):
     @model_validator(mode="after")
     def _whole_days(self) -> Self:
         if self.aggregate != "none":
-            if isinstance(self.source, SqlSource) and self.source.watermark:
+            if is_incremental(self.source):
                 raise ValueError("aggregate needs all rows of a day at once, and source.watermark brings only new ones")
             if self.columns.recorded_at:
                 raise ValueError("aggregate makes one reading of many rows, which cannot each have a recorded_at")
@@ -162,7 +162,7 @@ class Events(Section):
 
 def _snapshot(source: Source) -> Source:
     """What is gone from a snapshot is over, so it has to be read whole."""
-    if isinstance(source, SqlSource) and source.watermark:
+    if is_incremental(source):
         raise ValueError("watermark reads only what is new, and this source is wanted whole each night")
     return source
 

@@ -7,7 +7,7 @@ from typing import Self
 from pydantic import field_validator, model_validator
 
 from forecaster.config.base import Section
-from forecaster.config.sources import Source, SqlSource
+from forecaster.config.sources import Source, is_incremental
 
 
 class LegacyColumns(Section):
@@ -31,7 +31,7 @@ class Legacy(Section):
     @field_validator("source")
     @classmethod
     def _whole(cls, source: Source) -> Source:
-        if isinstance(source, SqlSource) and source.watermark:
+        if is_incremental(source):
             raise ValueError("watermark reads only what is new, and nothing of this source is kept: it is read whole")
         return source
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pydantic import Field, field_validator
 
@@ -70,12 +71,30 @@ class Training(Section):
     """Several machines train as one. Left out: the night's own devices."""
 
 
-Baseline = Literal["seasonal_naive", "seasonal_window_average", "auto_ets", "theta", "mstl", "prophet", "lightgbm"]
+class BaselineKind(NamedTuple):
+    """Where a baseline is: a function of its name in a module of `forecaster.evaluation.baselines`."""
+
+    module: str
+    package: str | None = None  # that it needs beyond the base install
 
 
-Rival = Literal[
-    "champion", "seasonal_naive", "seasonal_window_average", "auto_ets", "theta", "mstl", "prophet", "lightgbm"
-]
+BASELINES: Mapping[str, BaselineKind] = {
+    "seasonal_naive": BaselineKind("naive"),
+    "seasonal_window_average": BaselineKind("naive"),
+    "auto_ets": BaselineKind("statsforecast", "statsforecast"),
+    "theta": BaselineKind("statsforecast", "statsforecast"),
+    "mstl": BaselineKind("statsforecast", "statsforecast"),
+    "prophet": BaselineKind("prophet", "prophet"),
+    "lightgbm": BaselineKind("lightgbm", "lightgbm"),
+}
+"""The one list of baselines: a further one is a row here and its function in `forecaster.evaluation.baselines`."""
+
+if TYPE_CHECKING:
+    Baseline = str
+    Rival = str
+else:
+    Baseline = Literal[tuple(BASELINES)]
+    Rival = Literal[("champion", *BASELINES)]
 
 
 class Backtest(Section):

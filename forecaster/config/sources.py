@@ -132,3 +132,8 @@ class SqlSource(Section):
 Source = Annotated[CsvSource | ParquetSource | SqlSource | DeltaSource, Field(discriminator="kind")]
 """The one list of kinds."""
 AnySource = CsvSource | ParquetSource | SqlSource | DeltaSource
+
+
+def is_incremental(source: AnySource) -> bool:
+    """Whether a night reads only what is new of it (change data capture by a watermark)."""
+    return getattr(source, "watermark", None) is not None

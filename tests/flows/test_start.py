@@ -60,8 +60,8 @@ def test_the_server_goes_when_the_night_is_killed(tmp_path: Path) -> None:
     """The night is killed outright, which leaves it no chance to end its server."""
     night = (
         "import os, time; from pathlib import Path; from flows import environment, prefect_server; "
-        f"environment.prepare(Path({str(tmp_path)!r})); context = prefect_server.running(); ready = context.__enter__(); "
-        "ready(); print(os.environ[prefect_server.URL], flush=True); time.sleep(300)"
+        f"environment.prepare(Path({str(tmp_path)!r})); context = prefect_server.running(); "
+        "ready = context.__enter__(); ready(); print(os.environ[prefect_server.URL], flush=True); time.sleep(300)"
     )
     process = subprocess.Popen([sys.executable, "-c", night], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

@@ -4,26 +4,44 @@ Text stays as it was given: what it means, and whether it is accepted, the contr
 so that a message can point at it: `:file` names the file, and `row` the line in a CSV file (the header is line 1), the
 row number in a Parquet file, or a running number.
 
-    delimited     CSV, by lines
+The kinds are the rows of `KINDS`: one module each, named as the pipeline file names the kind. A further kind is a class
+in `forecaster.config.sources`, a module here and a row of `KINDS`.
+
+    csv           CSV, by lines (text_stream turns bytes into text)
     parquet       files, folders and partitioned folders
-    sql           any database that SQLAlchemy reaches
+    sql           any database that SQLAlchemy reaches (database opens it, driver_types reads what its driver gives)
     delta         Delta tables
-    places        files and object stores, which CSV and Parquet read
+    files         files and object stores, which CSV and Parquet read
     feed          what the kinds have in common: blocks, digest, errors
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import PurePosixPath
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from forecaster.config import AnySource, CsvSource, DeltaSource, ParquetSource, Spec
+from forecaster.config import AnySource, Spec
 from forecaster.demand.sources import csv, delta, files, parquet, sql
-from forecaster.demand.sources.feed import BLOCK, FAULT, FILE, ROW, Columns, Feed, joined
+from forecaster.demand.sources.feed import BLOCK, FAULT, FILE, ROW, Columns, Feed, Pieces, joined
 
 __all__ = ["BLOCK", "FAULT", "FILE", "ROW", "Feed", "name", "open_feed", "read"]
+
+
+class Kind(NamedTuple):
+    """One kind of source: how its rows are read, and what messages call a source of it."""
+
+    pieces: Callable[..., Pieces]  # of the source, the pipeline file and the columns; `name` and `since` as keywords
+    name: Callable[[Any], str]
+
+
+KINDS: Mapping[str, Kind] = {
+    "csv": Kind(csv.pieces, files.name),
+    "parquet": Kind(parquet.pieces, files.name),
+    "delta": Kind(delta.pieces, files.name),
+    "sql": Kind(sql.pieces, sql.name),
+}
 
 
 def open_feed(
@@ -40,15 +58,8 @@ def open_feed(
     - MissingExtra when its driver is not installed.
     """
     columns = Columns(tuple(dict.fromkeys(wanted)), tuple(dict.fromkeys(optional)))
-    if isinstance(source, CsvSource):
-        pieces = csv.pieces(source, spec, columns)
-    elif isinstance(source, ParquetSource):
-        pieces = parquet.pieces(source, spec, columns)
-    elif isinstance(source, DeltaSource):
-        pieces = delta.pieces(source, spec, columns, name(source))
-    else:
-        pieces = sql.pieces(source, spec, columns, name(source), since)
-    return Feed(name(source), pieces)
+    kind = KINDS[source.kind]
+    return Feed(name(source), kind.pieces(source, spec, columns, name=name(source), since=since))
 
 
 def read(source: AnySource, spec: Spec, wanted: Iterable[str], optional: Iterable[str] = ()) -> pd.DataFrame:
@@ -58,7 +69,4 @@ def read(source: AnySource, spec: Spec, wanted: Iterable[str], optional: Iterabl
 
 def name(source: AnySource) -> str:
     """What messages and tables call the source: its file, its glob as declared, its table; never a credential."""
-    if isinstance(source, CsvSource | ParquetSource | DeltaSource):
-        shown = files.without_credentials(source.path)
-        return shown if files.is_glob(shown) else PurePosixPath(shown).name
-    return sql.name(source)
+    return KINDS[source.kind].name(source)

@@ -30,7 +30,7 @@ Record = tuple[int, list[str]]
 """The line that a record starts on, and its fields."""
 
 
-def pieces(source: CsvSource, spec: Spec, columns: Columns) -> Pieces:
+def pieces(source: CsvSource, spec: Spec, columns: Columns, **_: str | None) -> Pieces:
     """The rows of each file, as the files lie; the digest is over the decompressed content."""
     digests = []
     for file in files.files(source, spec):

@@ -71,6 +71,12 @@ def files(source: CsvSource | ParquetSource, spec: Spec) -> list[File]:
     ]
 
 
+def name(source: CsvSource | ParquetSource | DeltaSource) -> str:
+    """What messages and tables call a source of files: its file, or its glob as declared; never a credential."""
+    place = without_credentials(source.path)
+    return place if is_glob(place) else PurePosixPath(place).name
+
+
 def storage_options(source: CsvSource | ParquetSource | DeltaSource) -> dict[str, str]:
     """What the object store wants to know, with credentials filled in and hidden from then on."""
     return {name: credentials.fill(value, credential=True) for name, value in source.options.items()}

@@ -23,7 +23,7 @@ _NOTHING = "__HIVE_DEFAULT_PARTITION__"
 _MANY = 1_000  # distinct texts of a block; where there are more, and most rows have their own, text is not worth coding
 
 
-def pieces(source: ParquetSource, spec: Spec, columns: Columns) -> Pieces:
+def pieces(source: ParquetSource, spec: Spec, columns: Columns, **_: str | None) -> Pieces:
     """The rows of each file, as the files lie; the digest is over the files' bytes."""
     digests = []
     for file in files.files(source, spec):

@@ -5,22 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 
+from forecaster.config.model import BASELINES
 from forecaster.core.panel import Panel
 from forecaster.errors import MissingExtra
 from forecaster.evaluation.backtest import Predictor
 from forecaster.evaluation.baselines.optional import needed
 
-_MODULES = {
-    "seasonal_naive": "naive",
-    "seasonal_window_average": "naive",
-    "auto_ets": "statsforecast",
-    "theta": "statsforecast",
-    "mstl": "statsforecast",
-    "prophet": "prophet",
-    "lightgbm": "lightgbm",
-}
-NAMES = tuple(_MODULES)
-_PACKAGES = ("statsforecast", "prophet", "lightgbm")  # each module is called as what it wraps
+NAMES = tuple(BASELINES)
 
 
 def fit(name: str, panel: Panel, levels: tuple[float, ...]) -> Predictor:
@@ -29,10 +20,10 @@ def fit(name: str, panel: Panel, levels: tuple[float, ...]) -> Predictor:
     Its forecasts are never NaN: a depot that it cannot forecast gets the seasonal naive, a closed day zero.
     Raises ValueError for an unknown name, MissingExtra when the package behind it is not installed.
     """
-    if name not in _MODULES:
+    if name not in BASELINES:
         raise ValueError(f"unknown baseline {name!r}; wanted one of {', '.join(NAMES)}")
     make: Callable[[Panel, tuple[float, ...]], Predictor]
-    make = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    make = getattr(import_module(f"{__name__}.{BASELINES[name].module}"), name)
     return make(panel, levels)
 
 
@@ -46,5 +37,5 @@ def fitted(name: str, panel: Panel, levels: tuple[float, ...]) -> Predictor | st
 
 def ready(name: str) -> None:
     """Raises MissingExtra when the package behind a baseline is not installed."""
-    if (package := _MODULES[name]) in _PACKAGES:
+    if (package := BASELINES[name].package) is not None:
         needed(package, name)

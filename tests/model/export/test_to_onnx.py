@@ -103,7 +103,8 @@ def test_the_same_candidate_gives_the_same_bytes() -> None:
 def test_the_first_graph_of_a_process_is_like_the_next_and_takes_no_more_of_the_exporter_than_it_needs() -> None:
     code = (
         "import sys; from tests.model.export import test_to_onnx as tests\n"
-        "print(tests.to_onnx.to_graph(tests.plain()) == tests.plain_graph(), 'jax2onnx.plugins.examples' in sys.modules)"
+        "print(tests.to_onnx.to_graph(tests.plain()) == tests.plain_graph(), "
+        "'jax2onnx.plugins.examples' in sys.modules)"
     )
     root = Path(__file__).parents[3]
     done = subprocess.run(

@@ -1,0 +1,23 @@
+"""The baselines are rows of one table: name in the pipeline file, module, and the package that it needs."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from forecaster.config.model import BASELINES
+from forecaster.evaluation import baselines
+
+FOLDER = Path(baselines.__file__).parent
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_a_baseline_is_a_function_of_its_name_in_the_module_of_its_row(name: str) -> None:
+    module = ast.parse((FOLDER / f"{BASELINES[name].module}.py").read_text("utf-8"))
+    assert name in [node.name for node in module.body if isinstance(node, ast.FunctionDef)]
+
+
+def test_the_names_that_may_be_declared_are_those_of_the_table() -> None:
+    assert baselines.NAMES == tuple(BASELINES)
