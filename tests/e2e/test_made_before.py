@@ -94,7 +94,7 @@ def hold(before: Any, now: Any) -> None:
 
 def test_the_champion_of_before_publishes_what_it_published_before(file: Path, call: Call, listing: Any) -> None:
     code, out, err = call("predict", file, "--as-of", str(NEXT), "--json")
-    assert code == 0, err
+    assert code == 0, out + err
     assert json.loads(out)["tier"] == "champion"
     before, now = rows(file, "select * from publications where publication_id >= 3 order by publication_id")
     same = (
