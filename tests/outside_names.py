@@ -82,7 +82,9 @@ def of_state(folder: Path, before: Path) -> Names:
         "lake": {table.name: of_table(table) for table in sorted((folder / "lake").iterdir())},
         "bundle": of_bundle(folder / "bundles" / digest),
         "desk": of_desk(folder / "desks" / f"{desk}.npz"),
-        "spec": paths(json.loads(next((folder / "specs").glob("*.json")).read_text("utf-8"))),
+        "spec": [
+            key for file in (folder / "specs").glob("*.json") for key in paths(json.loads(file.read_text("utf-8")))
+        ],
         "registry": of_registry(folder / "mlflow.db", folder / "mlflow_artifacts"),
     }
 
