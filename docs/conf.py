@@ -21,6 +21,7 @@ version = release = installed("forecaster")
 extensions = ["myst_parser"]
 root_doc = "docs/index"
 include_patterns = [
+    "README.md",
     "docs/*.md",
     "data/README.md",
     "data/harbor_fleet/README.md",
@@ -46,6 +47,7 @@ NAVIGATION = {
     "Understand": ["model", "results", "data-dictionary", "bundle", "glossary"],
     "Change": ["architecture", "contributing"],
     "Elsewhere in the repository": [
+        "/README",
         "/dashboards/runbooks/production",
         "/data/README",
         "/data/harbor_fleet/README",

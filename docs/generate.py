@@ -179,7 +179,7 @@ def _limits(value: Schema) -> str:
 def commands() -> str:
     """What each command says of itself."""
     return "\n".join(
-        f"### {name}\n\n```text\n{_help(name).strip()}\n```\n"
+        f"## {name}\n\n```text\n{_help(name).strip()}\n```\n"
         for name in command_names(typer.main.get_command(cli.app))
     )
 
