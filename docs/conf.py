@@ -47,10 +47,10 @@ NAVIGATION = {
     "Understand": ["model", "results", "data-dictionary", "bundle", "glossary"],
     "Change": ["architecture", "contributing"],
     "Elsewhere in the repository": [
-        "/README",
-        "/dashboards/runbooks/production",
-        "/data/README",
-        "/data/harbor_fleet/README",
+        "README </README>",
+        "A team's installation </dashboards/runbooks/production>",
+        "What is in data/ </data/README>",
+        "The sample, Harbor Fleet </data/harbor_fleet/README>",
         "/CHANGELOG",
     ],
 }

@@ -1,7 +1,7 @@
 """Write what follows from code into the pages: keys of the pipeline file, options of commands, walls, make's targets.
 
-A page holds a generated block between `<!-- generated: NAME -->` and `<!-- end of NAME -->`, so that it can be read on a
-code host as well. `make docs` writes the blocks anew; a test fails where one is stale.
+A page holds a generated block between `<!-- generated: NAME -->` and `<!-- end of NAME -->`, so that it can be read on
+a code host as well. `make docs` writes the blocks anew; a test fails where one is stale.
 """
 
 from __future__ import annotations
@@ -179,8 +179,7 @@ def _limits(value: Schema) -> str:
 def commands() -> str:
     """What each command says of itself."""
     return "\n".join(
-        f"## {name}\n\n```text\n{_help(name).strip()}\n```\n"
-        for name in command_names(typer.main.get_command(cli.app))
+        f"## {name}\n\n```text\n{_help(name).strip()}\n```\n" for name in command_names(typer.main.get_command(cli.app))
     )
 
 
@@ -224,22 +223,22 @@ def _layers(contract: Schema) -> str:
     width = max(map(len, lines))
     rule = "─" * (width + 2)
     drawn = f"\n├{rule}┤\n".join(f"│ {line.ljust(width)} │" for line in lines)
-    said = "To be read from the bottom: each floor may import the floors below it, and none above."
+    sentence = "To be read from the bottom: each floor may import the floors below it, and none above."
     if any("|" in layer for layer in contract["layers"]):
-        said += " Rooms of one floor do not import one another."
+        sentence += " Rooms of one floor do not import one another."
     if contract.get("exhaustive"):
-        said += " Every room has its floor here."
+        sentence += " Every room has its floor here."
     inside = f"Inside {where}. " if where else ""
-    return f"{inside}{said}\n\n```text\n┌{rule}┐\n{drawn}\n└{rule}┘\n```\n"
+    return f"{inside}{sentence}\n\n```text\n┌{rule}┐\n{drawn}\n└{rule}┘\n```\n"
 
 
 def _forbidden(contract: Schema) -> str:
-    how = "themselves" if contract.get("allow_indirect_imports") else "neither directly nor by way of others"
-    said = f"{_listed(contract['source_modules'])} may not import {_listed(contract['forbidden_modules'])}, {how}."
+    how = "themselves" if contract.get("allow_indirect_imports") else "themselves or by way of others"
+    sentence = f"{_listed(contract['source_modules'])} may not import {_listed(contract['forbidden_modules'])} {how}."
     if ignored := contract.get("ignore_imports"):
-        excepted = list(dict.fromkeys(each.partition(" -> ")[0].strip() for each in ignored))
-        said += f" {_listed(excepted)} may."
-    return f"{said}\n"
+        excepted = list(dict.fromkeys(line.partition(" -> ")[0].strip().removesuffix(".**") for line in ignored))
+        sentence += f" Excepted: {_listed(excepted)}."
+    return f"{sentence}\n"
 
 
 def _independence(contract: Schema) -> str:
