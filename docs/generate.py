@@ -207,13 +207,13 @@ def targets() -> str:
 
 def contracts() -> str:
     """The contracts of import-linter: layers as stacks, the others as sentences."""
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    every = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
     draw: Mapping[str, Callable[[Schema], str]] = {
         "layers": _layers,
         "forbidden": _forbidden,
         "independence": _independence,
     }
-    return "\n".join(f"### {contract['name']}\n\n{draw[contract['type']](contract)}" for contract in declared)
+    return "\n".join(f"### {contract['name']}\n\n{draw[contract['type']](contract)}" for contract in every)
 
 
 def _layers(contract: Schema) -> str:
@@ -222,22 +222,22 @@ def _layers(contract: Schema) -> str:
     lines = ["  │  ".join(room) for room in rooms]
     width = max(map(len, lines))
     rule = "─" * (width + 2)
-    drawn = f"\n├{rule}┤\n".join(f"│ {line.ljust(width)} │" for line in lines)
+    stack = f"\n├{rule}┤\n".join(f"│ {line.ljust(width)} │" for line in lines)
     sentence = "To be read from the bottom: each floor may import the floors below it, and none above."
     if any("|" in layer for layer in contract["layers"]):
         sentence += " Rooms of one floor do not import one another."
     if contract.get("exhaustive"):
         sentence += " Every room has its floor here."
     inside = f"Inside {where}. " if where else ""
-    return f"{inside}{sentence}\n\n```text\n┌{rule}┐\n{drawn}\n└{rule}┘\n```\n"
+    return f"{inside}{sentence}\n\n```text\n┌{rule}┐\n{stack}\n└{rule}┘\n```\n"
 
 
 def _forbidden(contract: Schema) -> str:
     how = "themselves" if contract.get("allow_indirect_imports") else "themselves or by way of others"
     sentence = f"{_listed(contract['source_modules'])} may not import {_listed(contract['forbidden_modules'])} {how}."
     if ignored := contract.get("ignore_imports"):
-        excepted = list(dict.fromkeys(line.partition(" -> ")[0].strip().removesuffix(".**") for line in ignored))
-        sentence += f" Excepted: {_listed(excepted)}."
+        modules = list(dict.fromkeys(line.partition(" -> ")[0].strip().removesuffix(".**") for line in ignored))
+        sentence += f" Excepted: {_listed(modules)}."
     return f"{sentence}\n"
 
 

@@ -25,7 +25,7 @@ def name(file: Path) -> str:
 
 def blocks(text: str, language: str) -> list[str]:
     """The code blocks in a language, also those inside lists, without their indentation."""
-    return [textwrap.dedent(found["code"]) for found in _FENCE.finditer(text) if found["language"] == language]
+    return [textwrap.dedent(fence["code"]) for fence in _FENCE.finditer(text) if fence["language"] == language]
 
 
 def prose(text: str) -> str:
@@ -35,13 +35,13 @@ def prose(text: str) -> str:
 
 def inline(text: str) -> list[str]:
     """What stands between backticks in the prose, on one line."""
-    return [re.sub(r"\s+", " ", found) for found in re.findall(r"`([^`]+)`", prose(text))]
+    return [re.sub(r"\s+", " ", code) for code in re.findall(r"`([^`]+)`", prose(text))]
 
 
 def links(text: str) -> list[str]:
     """Where the links and pictures of a page lead, on this site alone."""
-    found = re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`]*`", "", prose(text)))
-    return [link for link in found if not re.match(r"[a-z]+:", link)]
+    targets = re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`]*`", "", prose(text)))
+    return [link for link in targets if not re.match(r"[a-z]+:", link)]
 
 
 def anchors(text: str) -> set[str]:
@@ -50,9 +50,9 @@ def anchors(text: str) -> set[str]:
     for heading in re.findall(r"^#{1,6} (.*)$", prose(text), re.M):
         plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
         slug = re.sub(r"[^\w\- ]", "", plain.strip().lower()).replace(" ", "-")
-        number, one = 0, slug
-        while one in result:
+        number, anchor = 0, slug
+        while anchor in result:
             number += 1
-            one = f"{slug}-{number}"
-        result.add(one)
+            anchor = f"{slug}-{number}"
+        result.add(anchor)
     return result

@@ -68,12 +68,12 @@ def test_each_command_of_a_shell_block_is_understood(page: Path) -> None:
 def test_each_command_that_is_named_in_a_sentence_is_there_with_its_options(page: Path) -> None:
     group: Any = typer.main.get_command(cli.app)
     for code in inline(page.read_text("utf-8")):
-        if found := re.match(r"(?:\.venv/bin/)?forecaster ([a-z][a-z-]*)", code):
-            command = group.commands[found[1]]
-            known = {option for parameter in command.params for option in parameter.opts}
-            assert set(re.findall(r"(?<!\S)\[?(--[a-z-]+)", code)) <= known, code
-        elif found := re.match(r"make ([a-z][a-z-]*)", code):
-            assert found[1] in TARGETS
+        if match := re.match(r"(?:\.venv/bin/)?forecaster ([a-z][a-z-]*)", code):
+            command = group.commands[match[1]]
+            options = {option for parameter in command.params for option in parameter.opts}
+            assert set(re.findall(r"(?<!\S)\[?(--[a-z-]+)", code)) <= options, code
+        elif match := re.match(r"make ([a-z][a-z-]*)", code):
+            assert match[1] in TARGETS
 
 
 @pytest.mark.parametrize("page", EVERYWHERE, ids=name)
@@ -107,18 +107,18 @@ def test_each_python_block_can_be_compiled(page: Path) -> None:
 def test_an_email_block_is_made_as_the_page_says(monkeypatch: pytest.MonkeyPatch) -> None:
     from flows.notify import Email
 
-    saved: list[str] = []
-    monkeypatch.setattr(Email, "save", lambda self, name: saved.append(name))
+    names: list[str] = []
+    monkeypatch.setattr(Email, "save", lambda self, name: names.append(name))
     [code] = blocks((DOCS / "operations.md").read_text("utf-8"), "python")
     exec(code, {})
-    assert saved == ["on-call"]
+    assert names == ["on-call"]
 
 
 def test_each_address_of_the_api_is_a_view() -> None:
     text = (DOCS / "page-and-api.md").read_text("utf-8")
-    asked = set(re.findall(r"curl http://127\.0\.0\.1:8000/api/v1/([\w-]+)", text))
-    assert asked
-    assert asked <= {view.name for view in VIEWS}
+    addresses = set(re.findall(r"curl http://127\.0\.0\.1:8000/api/v1/([\w-]+)", text))
+    assert addresses
+    assert addresses <= {view.name for view in VIEWS}
 
 
 def test_every_view_of_the_api_and_every_page_is_documented() -> None:
@@ -129,9 +129,9 @@ def test_every_view_of_the_api_and_every_page_is_documented() -> None:
 
 @pytest.mark.parametrize("page", EVERYWHERE, ids=name)
 def test_each_extra_is_declared(page: Path) -> None:
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    for extras in re.findall(r"forecaster\[([\w,-]+)\]", page.read_text("utf-8")):
-        assert set(extras.split(",")) <= declared.keys()
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    for names in re.findall(r"forecaster\[([\w,-]+)\]", page.read_text("utf-8")):
+        assert set(names.split(",")) <= extras.keys()
 
 
 @pytest.mark.parametrize("page", EVERYWHERE, ids=name)
@@ -151,8 +151,8 @@ def test_each_file_of_code_that_is_named_is_there(page: Path) -> None:
 @pytest.mark.skipif(not (ROOT / "forecaster" / "core").is_dir(), reason="the rooms that the tree draws are not there")
 def test_the_tree_draws_every_room() -> None:
     tree = next(code for code in blocks((DOCS / "architecture.md").read_text("utf-8"), "text") if "flows/" in code)
-    drawn = set(re.findall(r"^\s*([\w/]+)/", tree, re.M))
+    folders = set(re.findall(r"^\s*([\w/]+)/", tree, re.M))
     rooms = {
         file.parent for folder in ("forecaster", "dashboards/ops") for file in (ROOT / folder).glob("**/__init__.py")
     }
-    assert {room.name for room in rooms} - {"ops", "versions"} <= drawn | {"forecaster"}
+    assert {room.name for room in rooms} - {"ops", "versions"} <= folders | {"forecaster"}

@@ -27,17 +27,17 @@ def test_its_generated_blocks_are_current(page: Path) -> None:
 
 
 def test_every_block_that_can_be_made_stands_on_a_page() -> None:
-    found = [block["name"] for page in PAGES for block in generate.BLOCK.finditer(page.read_text("utf-8"))]
-    assert sorted(found) == sorted(generate.BLOCKS)
+    names = [block["name"] for page in PAGES for block in generate.BLOCK.finditer(page.read_text("utf-8"))]
+    assert sorted(names) == sorted(generate.BLOCKS)
 
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_key_of_the_schema_is_documented_with_a_meaning(section: str) -> None:
     rows = [row.split(" | ") for row in block("pipeline-file", "keys").splitlines() if row.startswith("| `")]
-    documented = {(row[0].strip("| `"), row[3].strip(" |")) for row in rows}
+    meanings = {(row[0].strip("| `"), row[3].strip(" |")) for row in rows}
     for key, value in SECTIONS[section]["properties"].items():
         if key != "kind" or "const" not in value:
-            assert (key, generate.cell(value["description"])) in documented
+            assert (key, generate.cell(value["description"])) in meanings
 
 
 def test_every_section_has_a_heading_with_its_path() -> None:
@@ -57,22 +57,24 @@ def test_every_section_of_the_file_is_in_the_overview() -> None:
 
 
 def test_every_command_is_listed_with_its_options() -> None:
-    listed = block("commands", "commands")
+    page = block("commands", "commands")
     names = list(generate.command_names(typer.main.get_command(cli.app)))
-    assert re.findall(r"^## (.*)$", listed, re.M) == names
+    assert re.findall(r"^## (.*)$", page, re.M) == names
     assert {"run", "quarantine list"} <= set(names)
-    assert all(f"Usage: forecaster {name} " in listed for name in names)
+    assert all(f"Usage: forecaster {name} " in page for name in names)
 
 
 def test_every_contract_is_drawn() -> None:
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
-    assert re.findall(r"^### (.*)$", block("architecture", "contracts"), re.M) == [each["name"] for each in declared]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    assert re.findall(r"^### (.*)$", block("architecture", "contracts"), re.M) == [
+        contract["name"] for contract in contracts
+    ]
 
 
 def test_floors_are_drawn_as_a_stack_with_the_lowest_at_the_bottom() -> None:
     floors = {"name": "Floors", "type": "layers", "containers": ["a"], "layers": ["top", "left | right", "low"]}
-    drawn = generate._layers(floors).partition("```text\n")[2]
-    assert drawn == (
+    stack = generate._layers(floors).partition("```text\n")[2]
+    assert stack == (
         "┌────────────────┐\n"
         "│ top            │\n"
         "├────────────────┤\n"

@@ -40,21 +40,22 @@ def test_every_link_leads_to_a_file_and_a_heading_that_are_there(page: Path) -> 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_every_page_is_in_the_navigation_and_in_the_readme(page: Path) -> None:
     if page.stem != "index":
-        shown = [entry for entries in configuration().NAVIGATION.values() for entry in entries]
-        assert page.stem in shown
+        entries = [entry for part in configuration().NAVIGATION.values() for entry in part]
+        assert page.stem in entries
         assert f"](docs/{page.name})" in (ROOT / "README.md").read_text("utf-8")
 
 
 def test_no_anchor_of_a_page_stands_for_two_headings() -> None:
     """A second heading of the same words would get another anchor here than on the site."""
-    assert [(page.stem, one) for page in PAGES for one in anchors(page.read_text("utf-8")) if one.endswith("-1")] == []
+    every = [(page.stem, anchor) for page in PAGES for anchor in anchors(page.read_text("utf-8"))]
+    assert [anchor for anchor in every if anchor[1].endswith("-1")] == []
 
 
 def configuration() -> Any:
     """The module that configures the site."""
-    described = importlib.util.spec_from_file_location("conf", DOCS / "conf.py")
-    assert described
-    assert described.loader
-    module = importlib.util.module_from_spec(described)
-    described.loader.exec_module(module)
+    specification = importlib.util.spec_from_file_location("conf", DOCS / "conf.py")
+    assert specification
+    assert specification.loader
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
     return module
