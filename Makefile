@@ -132,7 +132,7 @@ bench-what-if: $(ENV) ## measure how long a what-if takes on the page; after `ma
 
 clean: ## remove what make made (.venv, .tools, caches); forecasts in var/ stay
 	rm -rf .venv .tools build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	find forecaster flows dashboards tests -type d -name __pycache__ -prune -exec rm -rf {} +
+	find forecaster flows dashboards docs tests -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # The stamp is written last, so an interrupted installation starts over.
 $(ENV): requirements.lock pyproject.toml | $(UV)
