@@ -45,7 +45,7 @@ WITHOUT_EXTRAS := \
   /^[a-z0-9]/ { flush() } { block = block $$0 "\n" } END { flush() }
 
 .DEFAULT_GOAL := help
-.PHONY: help env run page test check format lock bench bench-accuracy bench-example bench-speed bench-training bench-growth \
+.PHONY: help env run page test check docs format lock bench bench-accuracy bench-example bench-speed bench-training bench-growth \
   bench-scale bench-variants bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-what-if clean
 
 help: ## list the targets
@@ -67,6 +67,12 @@ check: $(ENV) ## look at format, lint, types and the walls between the packages
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: $(ENV) ## write the pages' generated blocks anew, and build the site of the documentation into build/docs
+	@$(BIN)/python docs/generate.py
+	@$(BIN)/sphinx-build --quiet --builder html --fail-on-warning --keep-going --nitpicky --fresh-env \
+	  --conf-dir docs --doctree-dir build/doctrees . build/docs
+	@echo "The documentation is in build/docs/index.html"
 
 format: $(ENV) ## put the code into its one format, fix what can be fixed
 	$(BIN)/ruff format .
@@ -126,7 +132,7 @@ bench-what-if: $(ENV) ## measure how long a what-if takes on the page; after `ma
 
 clean: ## remove what make made (.venv, .tools, caches); forecasts in var/ stay
 	rm -rf .venv .tools build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	find forecaster flows dashboards tests -type d -name __pycache__ -prune -exec rm -rf {} +
+	find forecaster flows dashboards docs tests -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # The stamp is written last, so an interrupted installation starts over.
 $(ENV): requirements.lock pyproject.toml | $(UV)

@@ -82,8 +82,8 @@ def test_the_version_is_the_installed_one(call: Call) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_is_explained_in_the_readme(command: str) -> None:
-    assert f"forecaster {command}" in (ROOT / "README.md").read_text("utf-8")
+def test_every_command_is_explained_in_the_documentation(command: str) -> None:
+    assert f"forecaster {command}" in (ROOT / "docs" / "operations.md").read_text("utf-8")
 
 
 # --- exit codes -------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The README's script runs a bundle with onnxruntime and NumPy alone, and gets our numbers."""
+"""The documented script runs a bundle with onnxruntime and NumPy alone, and gets our numbers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from forecaster.serving.numpy_model import ReferenceModel
 from tests import panels
 from tests.graphs import signer
 
-README = (Path(__file__).resolve().parents[2] / "README.md").read_text("utf-8")
-SECTION = README.split("## Use the bundle from another language")[1].split("\n## ")[0]
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "bundle.md").read_text("utf-8")
+SECTION = PAGE.split("## Use the bundle from another language")[1].split("\n## ")[0]
 
 
-def test_the_script_of_the_readme_says_what_we_say(tmp_path: Path) -> None:
+def test_the_documented_script_says_what_we_say(tmp_path: Path) -> None:
     [script] = re.findall(r"```python\n(.*?)```", SECTION, re.S)
     (tmp_path / "script.py").write_text(script, "utf-8")
     asked = {name.name for line in ast.walk(ast.parse(script)) if isinstance(line, ast.Import) for name in line.names}
@@ -48,5 +48,5 @@ def test_the_script_of_the_readme_says_what_we_say(tmp_path: Path) -> None:
     np.testing.assert_allclose(said, ReferenceModel(read.weights, read.manifest)(inputs)[0, :, 1], rtol=1e-4)
 
 
-def test_the_readme_names_every_input_of_a_graph() -> None:
+def test_the_page_names_every_input_of_a_graph() -> None:
     assert re.findall(r"^\| `(\w+)` \|", SECTION, re.M) == to_onnx.about(panels.candidate())["inputs"]

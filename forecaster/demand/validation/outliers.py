@@ -2,7 +2,7 @@
 
 What a depot usually has on a day is the median of its last eight same weekdays, of which four must be known. Every
 count is judged by the days before it alone; a level that lasts becomes the usual after four weeks. The bounds were
-chosen on real counts (tests/benchmarks/RESULTS.md).
+chosen on real counts (tests/benchmarks/history/2026-11.md).
 """
 
 from __future__ import annotations

@@ -20,4 +20,4 @@ def test_a_baseline_is_a_function_of_its_name_in_the_module_of_its_row(name: str
 
 
 def test_the_names_that_may_be_declared_are_those_of_the_table() -> None:
-    assert baselines.NAMES == tuple(BASELINES)
+    assert tuple(BASELINES) == baselines.NAMES

@@ -1,0 +1,79 @@
+"""How `make docs` makes a site of the Markdown in this repository: no web fonts, no scripts of others, no dead links.
+
+The source folder is the whole repository, of which `include_patterns` names the pages, so that a link such as
+`../data/README.md` leads to the same page here and on a code host.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version as installed
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pygments.lexers.special import TextLexer
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+project = "forecaster"
+version = release = installed("forecaster")
+
+extensions = ["myst_parser"]
+root_doc = "docs/index"
+include_patterns = [
+    "README.md",
+    "docs/*.md",
+    "data/README.md",
+    "data/harbor_fleet/README.md",
+    "dashboards/runbooks/*.md",
+    "CHANGELOG.md",
+]
+exclude_patterns = [".*", "**/.*", "build", "dist", "var", "tests", "forecaster", "flows"]  # not even looked into
+nitpicky = True
+myst_heading_anchors = 4
+myst_links_external_new_tab = False
+
+html_theme = "furo"
+html_title = "forecaster"
+html_baseurl = ""
+html_copy_source = html_show_sourcelink = html_show_copyright = html_show_sphinx = False
+html_static_path = ["static"]
+html_css_files = ["tables.css"]
+
+# A table of contents written into index.md would stand there as code on a code host, so it is appended here.
+NAVIGATION = {
+    "Start": ["quickstart"],
+    "Use": ["pipeline-file", "data-quality", "planning", "page-and-api", "operations", "commands"],
+    "Understand": ["model", "results", "data-dictionary", "bundle", "glossary"],
+    "Change": ["architecture", "contributing"],
+    "Elsewhere in the repository": [
+        "README </README>",
+        "A team's installation </dashboards/runbooks/production>",
+        "What is in data/ </data/README>",
+        "The sample, Harbor Fleet </data/harbor_fleet/README>",
+        "/CHANGELOG",
+    ],
+}
+
+
+def navigation(caption: str, pages: list[str]) -> str:
+    return "\n".join(["", "```{toctree}", ":hidden:", f":caption: {caption}", "", *pages, "```", ""])
+
+
+def add_navigation(app: Sphinx, page: str, content: list[str]) -> None:
+    if page == root_doc:
+        content[0] += "".join(navigation(caption, pages) for caption, pages in NAVIGATION.items())
+
+
+def add_entrance(app: Sphinx, error: Exception | None) -> None:
+    """Whoever opens the folder of the site lands on its first page."""
+    if error is None:
+        way = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=docs/index.html">'
+        link = f'<title>{project}</title><a href="docs/index.html">The documentation</a>'
+        (Path(app.outdir) / "index.html").write_text(f"{way}{link}\n", "utf-8")
+
+
+def setup(app: Sphinx) -> None:
+    app.add_lexer("csv", TextLexer)
+    app.connect("source-read", add_navigation)
+    app.connect("build-finished", add_entrance)

@@ -1,0 +1,277 @@
+"""Write what follows from code into the pages: keys of the pipeline file, options of commands, walls, make's targets.
+
+A page holds a generated block between `<!-- generated: NAME -->` and `<!-- end of NAME -->`, so that it can be read on
+a code host as well. `make docs` writes the blocks anew; a test fails where one is stale.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.testing import CliRunner
+
+from forecaster.cli import app as cli
+
+DOCS = Path(__file__).resolve().parent
+ROOT = DOCS.parent
+BLOCK = re.compile(r"(?P<start><!-- generated: (?P<name>[\w-]+) -->\n).*?(?P<end><!-- end of (?P=name) -->)", re.S)
+Schema = Mapping[str, Any]
+
+
+def cell(text: str) -> str:
+    """Text as it may stand in a cell of a Markdown table."""
+    return re.sub(r"\s*\n\s*", " ", text.strip()).replace("|", "\\|")
+
+
+def code(text: str) -> str:
+    return f"`{text}`"
+
+
+def anchor(heading: str) -> str:
+    """The anchor that a code host and the site give to a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def table(header: list[str], rows: list[list[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+# --- the keys of the pipeline file ------------------------------------------------------------------------------------
+
+SOURCE = "a source"
+
+
+def pipeline_schema() -> Schema:
+    """The JSON Schema as `forecaster schema` prints it."""
+    result = CliRunner().invoke(cli.app, ["schema"])
+    schema: Schema = json.loads(result.stdout)
+    return schema
+
+
+def keys() -> str:
+    """One table a section: each key, its type, its default and its meaning."""
+    schema = pipeline_schema()
+    definitions: Schema = schema["$defs"]
+    parts = ["### The whole file\n", _section_table(schema, "", definitions)]
+    sources: dict[str, Schema] = {}
+    for path, section in _sections(schema, "", definitions):
+        parts += [f"### `{path}`\n", _described(section), _section_table(section, path, definitions)]
+    for section in _source_kinds(schema, definitions):
+        sources[section["properties"]["kind"]["const"]] = section
+    parts += [
+        "### A source\n",
+        "The same wherever a key is a source. Its `kind` decides which other keys there are.\n",
+    ]
+    for kind, section in sources.items():
+        meaning = section["properties"]["kind"]["description"]
+        rows = _section_table(section, "", definitions, without=("kind",))
+        parts.append(f"#### `kind: {kind}`\n\n{meaning}\n\n{rows}")
+    return "\n".join(part for part in parts if part)
+
+
+def _sections(section: Schema, path: str, definitions: Schema) -> Iterator[tuple[str, Schema]]:
+    """Every section below one, with its path in the file, depth first; sources apart."""
+    for key, value in section["properties"].items():
+        if (name := _reference(value)) is not None:
+            below, inside = definitions[name], f"{path}.{key}" if path else key
+            yield inside, below
+            yield from _sections(below, inside, definitions)
+
+
+def _reference(value: Schema) -> str | None:
+    for option in (value, *value.get("anyOf", ())):
+        if "$ref" in option:
+            return str(option["$ref"].rpartition("/")[2])
+    return None
+
+
+def _is_source(value: Schema) -> bool:
+    return value.get("discriminator", {}).get("propertyName") == "kind"
+
+
+def _source_kinds(schema: Schema, definitions: Schema) -> Iterator[Schema]:
+    """What a source may be, in the order in which the schema has it."""
+    options: list[Schema] = next(
+        value["oneOf"]
+        for section in (schema, *definitions.values())
+        for value in section.get("properties", {}).values()
+        if _is_source(value)
+    )
+    return (definitions[option["$ref"].rpartition("/")[2]] for option in options)
+
+
+def _described(section: Schema) -> str:
+    return f"{section['description'].strip()}\n" if section.get("description") else ""
+
+
+def _section_table(section: Schema, path: str, definitions: Schema, *, without: tuple[str, ...] = ()) -> str:
+    required = section.get("required", ())
+    rows = [
+        [code(key), _kind(value, f"{path}.{key}" if path else key), _default(key, value, required), _meaning(value)]
+        for key, value in section["properties"].items()
+        if key not in without
+    ]
+    return table(["key", "type", "default", "meaning"], rows)
+
+
+def _meaning(value: Schema) -> str:
+    return cell(value.get("description", ""))
+
+
+def _default(key: str, value: Schema, required: tuple[str, ...]) -> str:
+    if key in required:
+        return "**required**"
+    default = value.get("default")
+    if default is None or default in ([], {}) or _reference(value) is not None:
+        return "–"
+    if isinstance(default, float) and default.is_integer():
+        default = int(default)
+    return code(default if isinstance(default, str) else cell(json.dumps(default, ensure_ascii=False)))
+
+
+def _kind(value: Schema, path: str) -> str:
+    """The type in words, with its limits."""
+    if _is_source(value):
+        return f"[{SOURCE}](#a-source)"
+    if _reference(value) is not None:
+        return f"[section](#{anchor(path)})"
+    if "anyOf" in value:
+        return " or ".join(_kind(option, path) for option in value["anyOf"] if option.get("type") != "null")
+    if "enum" in value:
+        return ", ".join(code(option) for option in value["enum"])
+    if "const" in value:
+        return code(value["const"])
+    match value["type"]:
+        case "array" if "prefixItems" in value:
+            return f"list of {len(value['prefixItems'])} numbers"
+        case "array":
+            return f"list of {_kind(value['items'], path)}" if "type" in value["items"] else "list"
+        case "object":
+            of = value.get("additionalProperties")
+            return f"mapping to {_kind(of, path)}" if isinstance(of, dict) else "mapping"
+        case "boolean":
+            return "`true` or `false`"
+        case "string":
+            return "one character" if value.get("maxLength") == 1 else "text"
+        case kind:
+            return {"integer": "whole number"}.get(kind, kind) + _limits(value)
+
+
+def _limits(value: Schema) -> str:
+    if {"minimum", "maximum"} <= value.keys():
+        return f", {value['minimum']} to {value['maximum']}"
+    signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+    limits = [f"{sign} {value[name]}" for name, sign in signs.items() if name in value]
+    return f" {' and '.join(limits)}" if limits else ""
+
+
+# --- commands and targets ---------------------------------------------------------------------------------------------
+
+
+def commands() -> str:
+    """What each command says of itself."""
+    return "\n".join(
+        f"## {name}\n\n```text\n{_help(name).strip()}\n```\n" for name in command_names(typer.main.get_command(cli.app))
+    )
+
+
+def command_names(group: Any, path: str = "") -> Iterator[str]:
+    """Every command by its words, as in `quarantine list`."""
+    for name, command in group.commands.items():
+        whole = f"{path} {name}".strip()
+        yield from command_names(command, whole) if hasattr(command, "commands") else (whole,)
+
+
+def _help(name: str) -> str:
+    result = CliRunner().invoke(cli.app, [*name.split(), "--help"], prog_name="forecaster", env={"COLUMNS": "80"})
+    return "\n".join(line.rstrip() for line in result.stdout.splitlines() if line.split()[:1] != ["--help"])
+
+
+def targets() -> str:
+    """What `make` can do, from the comments of the Makefile."""
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    rows = re.findall(r"^([a-z-]+):.*?## (.*)$", makefile, re.M)
+    return table(["target", "does"], [[code(f"make {name}"), cell(text)] for name, text in rows])
+
+
+# --- floors and walls -------------------------------------------------------------------------------------------------
+
+
+def contracts() -> str:
+    """The contracts of import-linter: layers as stacks, the others as sentences."""
+    every = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    draw: Mapping[str, Callable[[Schema], str]] = {
+        "layers": _layers,
+        "forbidden": _forbidden,
+        "independence": _independence,
+    }
+    return "\n".join(f"### {contract['name']}\n\n{draw[contract['type']](contract)}" for contract in every)
+
+
+def _layers(contract: Schema) -> str:
+    where = _listed(contract.get("containers", ()))
+    rooms = [re.split(r"\s*[|:]\s*", layer.strip("() ")) for layer in contract["layers"]]
+    lines = ["  │  ".join(room) for room in rooms]
+    width = max(map(len, lines))
+    rule = "─" * (width + 2)
+    stack = f"\n├{rule}┤\n".join(f"│ {line.ljust(width)} │" for line in lines)
+    sentence = "To be read from the bottom: each floor may import the floors below it, and none above."
+    if any("|" in layer for layer in contract["layers"]):
+        sentence += " Rooms of one floor do not import one another."
+    if contract.get("exhaustive"):
+        sentence += " Every room has its floor here."
+    inside = f"Inside {where}. " if where else ""
+    return f"{inside}{sentence}\n\n```text\n┌{rule}┐\n{stack}\n└{rule}┘\n```\n"
+
+
+def _forbidden(contract: Schema) -> str:
+    how = "themselves" if contract.get("allow_indirect_imports") else "themselves or by way of others"
+    sentence = f"{_listed(contract['source_modules'])} may not import {_listed(contract['forbidden_modules'])} {how}."
+    if ignored := contract.get("ignore_imports"):
+        modules = list(dict.fromkeys(line.partition(" -> ")[0].strip().removesuffix(".**") for line in ignored))
+        sentence += f" Excepted: {_listed(modules)}."
+    return f"{sentence}\n"
+
+
+def _independence(contract: Schema) -> str:
+    return f"{_listed(contract['modules'])} do not import one another.\n"
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(code(str(name)) for name in names)
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+BLOCKS: Mapping[str, Callable[[], str]] = {
+    "keys": keys,
+    "commands": commands,
+    "targets": targets,
+    "contracts": contracts,
+}
+
+
+def filled(page: str) -> str:
+    """The text of a page with each of its generated blocks as it is now. Raises KeyError for an unknown block."""
+    return BLOCK.sub(lambda block: f"{block['start']}\n{BLOCKS[block['name']]()}\n{block['end']}", page)
+
+
+def main() -> int:
+    for file in sorted(DOCS.glob("*.md")):
+        text = file.read_text("utf-8")
+        if (new := filled(text)) != text:
+            file.write_text(new, "utf-8")
+            print(f"docs/{file.name}: written anew")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
