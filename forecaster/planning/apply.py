@@ -25,16 +25,16 @@ def move_quantiles(quantiles: Floats, levels: Sequence[float], orders: float) ->
         median < 1, np.maximum(quantiles - median + orders, 0), quantiles / np.maximum(median, 1) * orders
     )
     scaled[..., middle] = orders
-    found: Floats = scaled.astype(np.float32)
-    return found
+    moved: Floats = scaled.astype(np.float32)
+    return moved
 
 
-def locate_overrides(forecast: Forecast, held: Mapping[Cell, Override]) -> dict[tuple[int, int], Override]:
+def locate_overrides(forecast: Forecast, active: Mapping[Cell, Override]) -> dict[tuple[int, int], Override]:
     """The overrides that hold on open days of a forecast, by the positions of depot and day; a closed day stays
     closed."""
     rows = {depot: row for row, depot in enumerate(forecast.depot_ids)}
     steps = {day: step for step, day in enumerate(forecast.target_dates)}
-    cells = {(rows.get(depot, -1), steps.get(day, -1)): each for (depot, day), each in held.items()}
+    cells = {(rows.get(depot, -1), steps.get(day, -1)): override for (depot, day), override in active.items()}
     return {(row, step): o for (row, step), o in cells.items() if min(row, step) >= 0 and forecast.open[row, step]}
 
 

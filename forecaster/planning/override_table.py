@@ -31,9 +31,9 @@ def withdraw(
     connection: sa.Connection, pipeline: str, override_id: int, *, by: str, note: str, at: datetime
 ) -> Override:
     """Take an override back. Raises OverrideError for one that is not there, or was withdrawn before."""
-    found = _read_one(connection, pipeline, override_id)
-    if found.withdrawn is not None:
-        raise OverrideError(f"override {override_id} was withdrawn on {found.withdrawn:%Y-%m-%d %H:%M} UTC already")
+    override = _read_one(connection, pipeline, override_id)
+    if override.withdrawn is not None:
+        raise OverrideError(f"override {override_id} was withdrawn on {override.withdrawn:%Y-%m-%d %H:%M} UTC already")
     connection.execute(tables.withdrawals.insert().values(override_id=override_id, at=at, by=by, note=note))
     return _read_one(connection, pipeline, override_id)
 
@@ -58,8 +58,8 @@ def record_model_orders(
     """Note what the model says in the place of each published override, and forget overrides of these days that no
     longer are: `model` is override → the model's median."""
     book, results = tables.overrides.c, tables.override_results
-    own = sa.select(book.id).where(book.pipeline == pipeline, book.target_date.in_(list(ahead)))
-    connection.execute(results.delete().where(results.c.override_id.in_(own)))
+    override_ids = sa.select(book.id).where(book.pipeline == pipeline, book.target_date.in_(list(ahead)))
+    connection.execute(results.delete().where(results.c.override_id.in_(override_ids)))
     rows = [{"override_id": number, "model_orders": float(orders)} for number, orders in model.items()]
     if rows:
         connection.execute(results.insert(), rows)
@@ -69,22 +69,24 @@ def unsettled_results(connection: sa.Connection, pipeline: str, cutoff: date) ->
     """Override → depot and day of those that were published, whose day is over."""
     book = tables.overrides.c
     query = sa.select(book.id, book.depot_id, book.target_date).join(tables.override_results)
-    found = connection.execute(query.where(book.pipeline == pipeline, book.target_date <= cutoff))
-    return {number: (depot, day) for number, depot, day in found}
+    rows = connection.execute(query.where(book.pipeline == pipeline, book.target_date <= cutoff))
+    return {number: (depot, day) for number, depot, day in rows}
 
 
-def record_actuals(connection: sa.Connection, came: Mapping[int, float | None]) -> None:
+def record_actuals(connection: sa.Connection, actuals: Mapping[int, float | None]) -> None:
     """Note what came on the days of overrides, by override; None = not known, or the depot was closed."""
     results = tables.override_results
-    for number, actual in came.items():
+    for number, actual in actuals.items():
         connection.execute(results.update().where(results.c.override_id == number).values(actual=actual))
 
 
 def read_results(connection: sa.Connection, pipeline: str) -> tuple[Result, ...]:
     """The overrides whose days are over and known, in the order in which they were made."""
-    book, told = tables.overrides.c, tables.override_results.c
-    query = sa.select(book.by, book.reason, told.model_orders, book.orders, told.actual).join(tables.override_results)
-    query = query.where(book.pipeline == pipeline, told.actual.is_not(None)).order_by(book.id)
+    book, columns = tables.overrides.c, tables.override_results.c
+    query = sa.select(book.by, book.reason, columns.model_orders, book.orders, columns.actual).join(
+        tables.override_results
+    )
+    query = query.where(book.pipeline == pipeline, columns.actual.is_not(None)).order_by(book.id)
     return tuple(Result(*row) for row in connection.execute(query))
 
 

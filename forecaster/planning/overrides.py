@@ -1,4 +1,4 @@
-"""Say what an override is, and which of them hold. `placing` puts them into a forecast."""
+"""Judgmental overrides: what a planner's number for a day is, and which of them hold; `apply` puts them in."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Override:
         """Does it hold for a publication as of a local day?"""
         return self.withdrawn is None and day <= self.until
 
-    def shown(self, quantiles: Sequence[float]) -> PublishedOverride:
+    def to_published(self, quantiles: Sequence[float]) -> PublishedOverride:
         """As it is published beside the model's quantiles."""
         return PublishedOverride(
             self.id, self.orders, tuple(quantiles), self.reason, self.note, self.by, self.at, self.until
@@ -82,19 +82,24 @@ def active_overrides(overrides: Iterable[Override], day: date) -> dict[Cell, Ove
     """What holds for a publication as of a local day: of each depot and day the newest override, or none where that
     one has expired or was withdrawn; an older one never comes back."""
     newest: dict[Cell, Override] = {}
-    for each in sorted(overrides, key=lambda override: override.id):
-        newest[each.depot_id, each.target_date] = each
-    return {cell: each for cell, each in newest.items() if each.holds(day)}
+    for override in _by_id(overrides):
+        newest[override.depot_id, override.target_date] = override
+    return {cell: override for cell, override in newest.items() if override.holds(day)}
 
 
 def find_superseded(overrides: Iterable[Override]) -> dict[int, int]:
     """The id of each override that a newer one of the same day has replaced for good → the id of the newest."""
-    every = sorted(overrides, key=lambda override: override.id)
-    newest = {(each.depot_id, each.target_date): each.id for each in every}
-    told = {each.id: newest[each.depot_id, each.target_date] for each in every}
-    return {each: by for each, by in told.items() if by != each}
+    ordered = _by_id(overrides)
+    newest = {(override.depot_id, override.target_date): override.id for override in ordered}
+    replacements = {override.id: newest[override.depot_id, override.target_date] for override in ordered}
+    return {number: newer for number, newer in replacements.items() if newer != number}
 
 
-def as_of_day(shown: Publication | Head) -> date:
+def _by_id(overrides: Iterable[Override]) -> list[Override]:
+    """The oldest first."""
+    return sorted(overrides, key=lambda override: override.id)
+
+
+def as_of_day(publication: Publication | Head) -> date:
     """The local day as of which a publication was made."""
-    return shown.as_of.astimezone(ZoneInfo(shown.timezone)).date()
+    return publication.as_of.astimezone(ZoneInfo(publication.timezone)).date()

@@ -51,31 +51,31 @@ def refresh(ledger: Ledger, pipeline: str, folder: Path) -> RefreshOutcome:
         head = records.head(connection, pipeline)
         if head is None or not book.has_overrides(connection, pipeline):
             return RefreshOutcome(0)
-        shown = records.whole(connection, head)
-        held = active_overrides(book.read_overrides(connection, pipeline, shown.cutoff), as_of_day(shown))
-        trouble, revised = None, shown
-        if _published_overrides(shown) != _expected_overrides(shown, held):
+        publication = records.whole(connection, head)
+        active = active_overrides(book.read_overrides(connection, pipeline, publication.cutoff), as_of_day(publication))
+        trouble, revised = None, publication
+        if _published_overrides(publication) != _expected_overrides(publication, active):
             try:
-                revised = with_overrides(shown, held, desks.read(folder, shown.desk))
+                revised = with_overrides(publication, active, desks.read(folder, publication.desk))
             except DeskError as error:
                 trouble = str(error)
-        changed = _update_rows(connection, head, shown, revised)
+        changed = _update_rows(connection, head, publication, revised)
         _record_results(connection, revised)
         return RefreshOutcome(changed, trouble)
 
 
-def with_overrides(shown: Publication, held: Mapping[Cell, Override], desk: SavedInputs) -> Publication:
+def with_overrides(publication: Publication, active: Mapping[Cell, Override], inputs: SavedInputs) -> Publication:
     """The publication as it would have gone out with these overrides and no others."""
-    model = model_forecast(shown, desk.panel)
-    at = apply.locate_overrides(model, held)
-    said = apply.apply_overrides(model, at)
-    planned = rosters.roster_for(said, desk.panel, desk.staffing)
-    told = rosters.published_rosters(planned, said) if planned else {}
-    wanted, standing = _expected_overrides(shown, held), _published_overrides(shown)
-    moved = {cell[1] for cell in wanted.keys() | standing.keys() if wanted.get(cell) != standing.get(cell)}
+    model = model_forecast(publication, inputs.panel)
+    at = apply.locate_overrides(model, active)
+    forecast = apply.apply_overrides(model, at)
+    planned = rosters.roster_for(forecast, inputs.panel, inputs.staffing)
+    roster_at = rosters.published_rosters(planned, forecast) if planned else {}
+    expected, current = _expected_overrides(publication, active), _published_overrides(publication)
+    moved = {cell[1] for cell in expected.keys() | current.keys() if expected.get(cell) != current.get(cell)}
     rows = {depot: row for row, depot in enumerate(model.depot_ids)}
 
-    def one(depot: PublishedDepot) -> PublishedDepot:
+    def update_depot(depot: PublishedDepot) -> PublishedDepot:
         row = rows[depot.depot_id]
         days = []
         for step, day in enumerate(depot.days):
@@ -83,49 +83,51 @@ def with_overrides(shown: Publication, held: Mapping[Cell, Override], desk: Save
                 days.append(day)
                 continue
             override = at.get((row, step))
-            quantiles = tuple(said.quantiles[row, step].tolist())
+            quantiles = tuple(forecast.quantiles[row, step].tolist())
             changed = replace(
                 day,
                 quantiles=quantiles,
-                override=override.shown(model.quantiles[row, step].tolist()) if override else None,
+                override=override.to_published(model.quantiles[row, step].tolist()) if override else None,
                 drivers=int(planned.drivers[row, step]) if planned else None,
-                roster=told.get((row, step)),
+                roster=roster_at.get((row, step)),
             )
-            days.append(replace(changed, change=_updated_change(day, changed, shown.levels)))
+            days.append(replace(changed, change=_updated_change(day, changed, publication.levels)))
         return replace(depot, days=tuple(days))
 
-    sums = totals.group_totals(said, desk.panel) if moved and shown.totals else {}
-    steps = {day: step for step, day in enumerate(said.target_dates)}
+    sums = totals.group_totals(forecast, inputs.panel) if moved and publication.totals else {}
+    steps = {day: step for step, day in enumerate(forecast.target_dates)}
     summed = tuple(
-        replace(each, quantiles=sums[each.city][steps[each.target_date]].tolist())
-        if each.target_date in moved and each.city in sums
-        else each
-        for each in shown.totals
+        replace(total, quantiles=sums[total.city][steps[total.target_date]].tolist())
+        if total.target_date in moved and total.city in sums
+        else total
+        for total in publication.totals
     )
-    return replace(shown, depots=tuple(map(one, shown.depots)), totals=summed)
+    return replace(publication, depots=tuple(map(update_depot, publication.depots)), totals=summed)
 
 
-def model_forecast(shown: Publication, panel: Panel) -> Forecast:
+def model_forecast(publication: Publication, panel: Panel) -> Forecast:
     """What the model said of the panel's depots; one that is not shown is closed."""
-    days = {depot.depot_id: depot.days for depot in shown.depots}
-    shape = (len(panel.depot_ids), shown.horizon, len(shown.levels))
+    days = {depot.depot_id: depot.days for depot in publication.depots}
+    shape = (len(panel.depot_ids), publication.horizon, len(publication.levels))
     quantiles, open_ = np.zeros(shape, np.float32), np.zeros(shape[:2], bool)
     for row, depot in enumerate(panel.depot_ids):
         for step, day in enumerate(days.get(depot, ())):
             quantiles[row, step] = day.override.quantiles if day.override else day.quantiles
             open_[row, step] = day.open
-    return Forecast(panel.depot_ids, shown.cutoff, panel.target_dates, shown.levels, quantiles, open_)
+    return Forecast(panel.depot_ids, publication.cutoff, panel.target_dates, publication.levels, quantiles, open_)
 
 
-def _published_overrides(shown: Publication) -> dict[Cell, int]:
+def _published_overrides(publication: Publication) -> dict[Cell, int]:
     """Which override each day shows, by its number."""
-    return {(d.depot_id, day.target_date): day.override.id for d in shown.depots for day in d.days if day.override}
+    return {
+        (d.depot_id, day.target_date): day.override.id for d in publication.depots for day in d.days if day.override
+    }
 
 
-def _expected_overrides(shown: Publication, held: Mapping[Cell, Override]) -> dict[Cell, int]:
+def _expected_overrides(publication: Publication, active: Mapping[Cell, Override]) -> dict[Cell, int]:
     """Which it should show."""
-    open_ = {(depot.depot_id, day.target_date) for depot in shown.depots for day in depot.days if day.open}
-    return {cell: each.id for cell, each in held.items() if cell in open_}
+    open_ = {(depot.depot_id, day.target_date) for depot in publication.depots for day in depot.days if day.open}
+    return {cell: override.id for cell, override in active.items() if cell in open_}
 
 
 def _updated_change(before: PublishedDay, after: PublishedDay, levels: tuple[float, ...]) -> PublishedChange | None:
@@ -141,32 +143,32 @@ def _updated_change(before: PublishedDay, after: PublishedDay, levels: tuple[flo
 def _update_rows(connection: sa.Connection, head: Head, before: Publication, after: Publication) -> int:
     """Change the rows that differ; returns how many days of depots."""
     days, sums = tables.published, tables.published_totals
-    own = days.c.publication_id == head.publication_id
+    of_publication = days.c.publication_id == head.publication_id
     changed = 0
     for old, new in zip(before.depots, after.depots, strict=True):
         for was, day in zip(old.days, new.days, strict=True):
             if was != day:
                 here = (days.c.depot_id == old.depot_id, days.c.target_date == day.target_date)
-                connection.execute(days.update().where(own, *here).values(**records.of_day(day)))
+                connection.execute(days.update().where(of_publication, *here).values(**records.of_day(day)))
                 changed += 1
-    for one, other in zip(before.totals, after.totals, strict=True):
-        if one != other:
-            place = (sums.c.city == one.city, sums.c.target_date == one.target_date)
+    for old_total, new_total in zip(before.totals, after.totals, strict=True):
+        if old_total != new_total:
+            place = (sums.c.city == old_total.city, sums.c.target_date == old_total.target_date)
             query = sums.update().where(sums.c.publication_id == head.publication_id, *place)
-            connection.execute(query.values(quantiles=list(other.quantiles)))
+            connection.execute(query.values(quantiles=list(new_total.quantiles)))
     if changed:
-        shown = tables.publications
-        own = shown.c.publication_id == head.publication_id
-        connection.execute(shown.update().where(own).values(revised_at=datetime.now(UTC)))
+        publications = tables.publications
+        of_publication = publications.c.publication_id == head.publication_id
+        connection.execute(publications.update().where(of_publication).values(revised_at=datetime.now(UTC)))
     return changed
 
 
-def _record_results(connection: sa.Connection, shown: Publication) -> None:
+def _record_results(connection: sa.Connection, publication: Publication) -> None:
     """Note what the model says under each override that is shown, and what came on the days of earlier ones."""
-    middle = shown.levels.index(0.5)
-    days = [day for depot in shown.depots for day in depot.days]
+    middle = publication.levels.index(0.5)
+    days = [day for depot in publication.depots for day in depot.days]
     model = {day.override.id: day.override.quantiles[middle] for day in days if day.override}
-    book.record_model_orders(connection, shown.pipeline, {day.target_date for day in days}, model)
-    waiting = book.unsettled_results(connection, shown.pipeline, shown.cutoff)
-    came = {(d.depot_id, day.date): day.demand if day.open else None for d in shown.depots for day in d.recent}
-    book.record_actuals(connection, {number: came[cell] for number, cell in waiting.items() if cell in came})
+    book.record_model_orders(connection, publication.pipeline, {day.target_date for day in days}, model)
+    waiting = book.unsettled_results(connection, publication.pipeline, publication.cutoff)
+    actuals = {(d.depot_id, day.date): day.demand if day.open else None for d in publication.depots for day in d.recent}
+    book.record_actuals(connection, {number: actuals[cell] for number, cell in waiting.items() if cell in actuals})

@@ -71,9 +71,9 @@ def trim_panel(panel: Panel, lookback: int = LOOKBACK) -> SavedPanel:
     )
 
 
-def too_large(desk: SavedInputs) -> str | None:
+def too_large(inputs: SavedInputs) -> str | None:
     """What a page cannot do with as many depots, or None where it can hold the desk."""
-    size = sum(np.asarray(getattr(desk.panel, name)).nbytes for name in _ARRAYS)
+    size = sum(np.asarray(getattr(inputs.panel, name)).nbytes for name in _ARRAYS)
     if size <= LARGEST:
         return None
     return (
@@ -82,22 +82,22 @@ def too_large(desk: SavedInputs) -> str | None:
     )
 
 
-def write(folder: Path, desk: SavedInputs) -> str:
+def write(folder: Path, inputs: SavedInputs) -> str:
     """Keep a desk; returns its name. Raises DeskError when it cannot be written."""
-    panel = desk.panel
+    panel = inputs.panel
     arrays = {name: np.asarray(getattr(panel, name)) for name in _ARRAYS}
     arrays["days"] = arrays["days"].astype(np.int64)
-    says = {
+    metadata = {
         "depot_ids": panel.depot_ids,
         "horizon": panel.horizon,
         "encoding": panel.encoding.to_json(),
         "calendar_names": panel.calendar_names,
         "attributes": dict(panel.attributes),
-        "bundle": desk.bundle,
-        "strangers": sorted(desk.strangers),
-        "staffing": desk.staffing.model_dump(mode="json") if desk.staffing else None,
+        "bundle": inputs.bundle,
+        "strangers": sorted(inputs.strangers),
+        "staffing": inputs.staffing.model_dump(mode="json") if inputs.staffing else None,
     }
-    content = _pack(arrays, says)
+    content = _pack(arrays, metadata)
     name = hashlib.sha256(content).hexdigest()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -125,25 +125,25 @@ def read(folder: Path, name: str | None) -> SavedInputs:
     if hashlib.sha256(content).hexdigest() != name:
         raise DeskError(f"{_file(folder, name)} is not what the night wrote; the next night writes another one")
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-        says = json.loads(arrays["says"].tobytes())
-        found = {each: arrays[each] for each in _ARRAYS}
-    found["days"] = found["days"].astype("datetime64[D]")
+        metadata = json.loads(arrays["says"].tobytes())
+        saved_arrays = {key: arrays[key] for key in _ARRAYS}
+    saved_arrays["days"] = saved_arrays["days"].astype("datetime64[D]")
     panel = SavedPanel(
-        depot_ids=tuple(says["depot_ids"]),
-        horizon=says["horizon"],
-        encoding=Encoding.from_json(says["encoding"]),
-        calendar_names=tuple(says["calendar_names"]),
-        attributes={each: tuple(words) for each, words in says["attributes"].items()},
-        **found,
+        depot_ids=tuple(metadata["depot_ids"]),
+        horizon=metadata["horizon"],
+        encoding=Encoding.from_json(metadata["encoding"]),
+        calendar_names=tuple(metadata["calendar_names"]),
+        attributes={key: tuple(words) for key, words in metadata["attributes"].items()},
+        **saved_arrays,
     )
-    staffing = Staffing.model_validate(says["staffing"]) if says["staffing"] else None
-    return SavedInputs(panel, says["bundle"], frozenset(says["strangers"]), staffing)
+    staffing = Staffing.model_validate(metadata["staffing"]) if metadata["staffing"] else None
+    return SavedInputs(panel, metadata["bundle"], frozenset(metadata["strangers"]), staffing)
 
 
-def prune(folder: Path, named: Collection[str]) -> None:
+def prune(folder: Path, published: Collection[str]) -> None:
     """Remove the desks that no kept publication names."""
     for file in folder.glob("*.npz"):
-        if file.stem not in named:
+        if file.stem not in published:
             file.unlink(missing_ok=True)
 
 
@@ -151,10 +151,10 @@ def _file(folder: Path, name: str) -> Path:
     return folder / f"{name}.npz"
 
 
-def _pack(arrays: Mapping[str, Any], says: Mapping[str, Any]) -> bytes:
+def _pack(arrays: Mapping[str, Any], metadata: Mapping[str, Any]) -> bytes:
     """An .npz file with a fixed date: equal inputs have equal names."""
     out = io.BytesIO()
-    words = np.frombuffer(json.dumps(says, sort_keys=True).encode(), np.uint8)
+    words = np.frombuffer(json.dumps(metadata, sort_keys=True).encode(), np.uint8)
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name, array in {**arrays, "says": words}.items():
             member = io.BytesIO()

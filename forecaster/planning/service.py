@@ -29,17 +29,20 @@ class OverrideChange:
     replaced_by: int | None = None  # the newest override of the same day, where that is another
 
     def sentence(self) -> str:
-        each = self.override
-        day = f"{each.depot_id} on {each.target_date}"
+        override = self.override
+        day = f"{override.depot_id} on {override.target_date}"
         if self.replaced_by is not None:
-            told = f"override {each.id} withdrawn: override {self.replaced_by} had replaced it, {day} stays as it is"
-        elif each.withdrawn is not None:
-            told = f"override {each.id} withdrawn: {day} shows the model's number again"
+            message = (
+                f"override {override.id} withdrawn: override {self.replaced_by} had replaced it, {day} stays as it is"
+            )
+        elif override.withdrawn is not None:
+            message = f"override {override.id} withdrawn: {day} shows the model's number again"
         else:
-            told = f"override {each.id}: {day} is {each.orders:,} orders ({each.reason}), until {each.until}"
+            orders = f"{override.orders:,} orders ({override.reason})"
+            message = f"override {override.id}: {day} is {orders}, until {override.until}"
         if self.revised.trouble is None:
-            return told
-        return f"{told}; from the next publication on, since {self.revised.trouble}"
+            return message
+        return f"{message}; from the next publication on, since {self.revised.trouble}"
 
 
 def save(spec: Spec, wish: ProposedOverride, *, now: datetime | None = None) -> OverrideChange:
@@ -54,8 +57,8 @@ def save(spec: Spec, wish: ProposedOverride, *, now: datetime | None = None) -> 
         wish.check(spec.overrides.reasons, as_of_day(head))
         _check_published(ledger, head, wish)
         with ledger.transaction() as connection:
-            written = book.write(connection, spec.name, wish, now or datetime.now(UTC))
-        return OverrideChange(written, _refresh_published(spec, ledger))
+            override = book.write(connection, spec.name, wish, now or datetime.now(UTC))
+        return OverrideChange(override, _refresh_published(spec, ledger))
 
 
 def withdraw(spec: Spec, override_id: int, *, by: str, note: str = "", now: datetime | None = None) -> OverrideChange:
@@ -64,9 +67,9 @@ def withdraw(spec: Spec, override_id: int, *, by: str, note: str = "", now: date
         raise OverrideError("by: found nothing, wanted the name of who decides")
     with Ledger.open(spec.ledger_url) as ledger:
         with ledger.transaction() as connection:
-            taken = book.withdraw(connection, spec.name, override_id, by=by, note=note, at=now or datetime.now(UTC))
-            newer = find_superseded(book.read_overrides(connection, spec.name)).get(taken.id)
-        return OverrideChange(taken, _refresh_published(spec, ledger), newer)
+            override = book.withdraw(connection, spec.name, override_id, by=by, note=note, at=now or datetime.now(UTC))
+            newer = find_superseded(book.read_overrides(connection, spec.name)).get(override.id)
+        return OverrideChange(override, _refresh_published(spec, ledger), newer)
 
 
 def list_overrides(ledger: Ledger, pipeline: str) -> tuple[Override, ...]:
@@ -83,12 +86,12 @@ def value_added(ledger: Ledger, pipeline: str, min_days: int) -> Account:
 
 def _check_published(ledger: Ledger, head: Head, wish: ProposedOverride) -> None:
     """Raises OverrideError for a depot or day that is not published, or is closed."""
-    shown = ledger.depot(head.publication_id, wish.depot_id)
-    if shown is None:
+    depot = ledger.depot(head.publication_id, wish.depot_id)
+    if depot is None:
         raise OverrideError(f"depot: found {wish.depot_id!r}, wanted a depot of the published forecasts")
-    day = next((each for each in shown.days if each.target_date == wish.target_date), None)
+    day = next((candidate for candidate in depot.days if candidate.target_date == wish.target_date), None)
     if day is None:
-        first, last = shown.days[0].target_date, shown.days[-1].target_date
+        first, last = depot.days[0].target_date, depot.days[-1].target_date
         raise OverrideError(f"date: found {wish.target_date}, wanted a published day, from {first} to {last}")
     if not day.open:
         raise OverrideError(

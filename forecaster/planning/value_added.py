@@ -1,6 +1,6 @@
-"""What planners' numbers were worth: how much nearer than the model's they came to the orders of their days.
+"""Forecast value added of overrides: how much nearer than the model's numbers they came to the orders of their days.
 
-Forecast value added (Gilliland 2010, The Business Forecasting Deal), in orders for each 100 that came: the sum of
+After Gilliland 2010 (The Business Forecasting Deal), in orders for each 100 that came: the sum of
 |model - actual| less that of |override - actual|. Above 0 the overrides helped. Aggregates come first; a planner is
 named only after so many days that chance does not speak for them.
 """
@@ -52,30 +52,30 @@ class Account:
 
 def account(results: Sequence[Result], min_days: int) -> Account:
     """The account of all results; parts are in the order of their days, the most first."""
-    planners = _group_by(results, lambda each: each.by)
-    named = tuple(each for each in planners if each.days >= min_days)
+    planners = _group_by(results, lambda result: result.by)
+    often = tuple(planner for planner in planners if planner.days >= min_days)
     return Account(
-        _sum_up("all", results),
-        _group_by(results, lambda each: each.reason),
-        named,
-        len(planners) - len(named),
-        min_days,
+        everyone=_sum_up("all", results),
+        reasons=_group_by(results, lambda result: result.reason),
+        planners=often,
+        unnamed=len(planners) - len(often),
+        min_days=min_days,
     )
 
 
 def _group_by(results: Sequence[Result], key: Callable[[Result], str]) -> tuple[Added, ...]:
-    names = sorted({key(each) for each in results})
-    found = [_sum_up(name, [each for each in results if key(each) == name]) for name in names]
-    return tuple(sorted(found, key=lambda each: (-each.days, each.of)))
+    names = sorted({key(result) for result in results})
+    groups = [_sum_up(name, [result for result in results if key(result) == name]) for name in names]
+    return tuple(sorted(groups, key=lambda group: (-group.days, group.of)))
 
 
 def _sum_up(of: str, results: Sequence[Result]) -> Added:
-    errors = [(abs(each.model - each.actual), abs(each.override - each.actual)) for each in results]
+    errors = [(abs(result.model - result.actual), abs(result.override - result.actual)) for result in results]
     return Added(
         of,
         len(results),
         sum(override < model for model, override in errors),
-        sum(each.actual for each in results),
+        sum(result.actual for result in results),
         sum(model for model, _ in errors),
         sum(override for _, override in errors),
     )

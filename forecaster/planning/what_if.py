@@ -33,41 +33,45 @@ if TYPE_CHECKING:
 class Questions:
     """One publication, ready to be asked; threads may share it."""
 
-    def __init__(self, shown: Publication, desk: SavedInputs, predictor: Predictor | None, missing: str | None) -> None:
-        self._shown, self._desk, self._predictor, self._missing = shown, desk, predictor, missing
-        self._model = refresh.model_forecast(shown, desk.panel)
+    def __init__(
+        self, publication: Publication, inputs: SavedInputs, predictor: Predictor | None, missing: str | None
+    ) -> None:
+        self._publication, self._inputs, self._predictor, self._missing = publication, inputs, predictor, missing
+        self._model = refresh.model_forecast(publication, inputs.panel)
         self._before: dict[int, Roster | None] = {}  # of each day that was asked about, as it is published
-        days = {depot.depot_id: depot.days for depot in shown.depots}
+        days = {depot.depot_id: depot.days for depot in publication.depots}
         self._at = {
             (row, step): day.override
-            for row, depot in enumerate(desk.panel.depot_ids)
+            for row, depot in enumerate(inputs.panel.depot_ids)
             for step, day in enumerate(days.get(depot, ()))
             if day.override
         }
 
     @classmethod
-    def of(cls, state: Path, shown: Publication) -> Questions:
+    def of(cls, state: Path, publication: Publication) -> Questions:
         """Reads desk and bundle, which is verified first; a bundle that cannot be used is told when it is needed.
 
         Raises DeskError where the night's inputs are not at hand.
         """
-        desk = desks.read(StatePaths(state).saved_inputs, shown.desk)
-        if desk.bundle is None:
-            return cls(shown, desk, None, "no model forecasts at present, the seasonal naive does")
+        inputs = desks.read(StatePaths(state).saved_inputs, publication.desk)
+        if inputs.bundle is None:
+            return cls(publication, inputs, None, "no model forecasts at present, the seasonal naive does")
         # With onnxruntime, which a page that nobody asks can do without.
         from forecaster.serving import bundle as bundles
         from forecaster.serving.predict import Predictor
 
         try:
-            predictor = Predictor(bundles.load(StatePaths(state).bundle(desk.bundle), state), threads=1)  # of one depot
+            predictor = Predictor(
+                bundles.load(StatePaths(state).bundle(inputs.bundle), state), threads=1
+            )  # of one depot
         except BundleError as error:
-            return cls(shown, desk, None, str(error))
-        return cls(shown, desk, predictor, None)
+            return cls(publication, inputs, None, str(error))
+        return cls(publication, inputs, predictor, None)
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """What may be supposed."""
-        return (*self._desk.panel.encoding.covariates, *OWN) if self._predictor else (ORDERS, CLOSED)
+        return (*self._inputs.panel.encoding.covariates, *OWN) if self._predictor else (ORDERS, CLOSED)
 
     @property
     def missing(self) -> str | None:
@@ -76,8 +80,8 @@ class Questions:
 
     def ask(self, supposed: Supposition) -> WhatIfAnswer:
         """Raises OverrideError for what cannot be supposed, BundleError where no model can answer it."""
-        row, step = self._place(supposed)
-        model, numbers = self._model, {cell: each.orders for cell, each in self._at.items()}
+        row, step = self._locate(supposed)
+        model, numbers = self._model, {cell: override.orders for cell, override in self._at.items()}
         before, supposing = _with_orders(model, numbers), dict(numbers)
         if supposed.kind == ORDERS:
             supposing[row, step] = ProposedOverride(
@@ -86,18 +90,20 @@ class Questions:
         elif supposed.kind == CLOSED and self._predictor is None:
             model = _close_day(model, row, step)
         else:
-            model = self._asked(supposed, row, step)
+            model = self._ask_model(supposed, row, step)
         after = _with_orders(model, {cell: n for cell, n in supposing.items() if model.open[cell]})
         days = zip(before.target_dates, before.median[row].tolist(), after.median[row].tolist(), strict=True)
-        kept = self._at.get((row, step)) if supposed.kind != ORDERS else None
+        unchanged_override = self._at.get((row, step)) if supposed.kind != ORDERS else None
         if step not in self._before:
-            self._before[step] = self._staffed(before, step)
-        one = _side(before, self._before[step], row, step)
-        other = _side(after, self._staffed(after, step), row, step)
-        return WhatIfAnswer(supposed, one, other, tuple(days), kept.id if kept else None)
+            self._before[step] = self._staff_day(before, step)
+        side_before = _side(before, self._before[step], row, step)
+        side_after = _side(after, self._staff_day(after, step), row, step)
+        return WhatIfAnswer(
+            supposed, side_before, side_after, tuple(days), unchanged_override.id if unchanged_override else None
+        )
 
-    def _place(self, supposed: Supposition) -> tuple[int, int]:
-        panel = self._desk.panel
+    def _locate(self, supposed: Supposition) -> tuple[int, int]:
+        panel = self._inputs.panel
         if supposed.depot_id not in panel.depot_ids:
             raise OverrideError(f"depot: found {supposed.depot_id!r}, wanted a depot of the published forecasts")
         days = panel.target_dates
@@ -110,12 +116,12 @@ class Questions:
             raise OverrideError(f"{supposed.depot_id} is closed on {supposed.target_date}; suppose that it is open")
         return row, step
 
-    def _asked(self, supposed: Supposition, row: int, step: int) -> Forecast:
+    def _ask_model(self, supposed: Supposition, row: int, step: int) -> Forecast:
         """What the model says with the changed input."""
-        panel = self._desk.panel
+        panel = self._inputs.panel
         if self._predictor is None:
             raise BundleError(f"the model cannot be asked: {self._missing}")
-        if supposed.depot_id in self._desk.strangers:
+        if supposed.depot_id in self._inputs.strangers:
             raise BundleError(f"the model has no forecast of {supposed.depot_id}, which it was not trained on")
         names = panel.encoding.covariates
         if supposed.kind not in (*names, CLOSED, OPEN):
@@ -132,21 +138,21 @@ class Questions:
             value = float(opened) if supposed.kind in (CLOSED, OPEN) else supposed.value
             window["covariates"][0, place, names.index(changed)] = value
         quantiles, open_ = self._model.quantiles.copy(), self._model.open.copy()
-        said = self._predictor.of(window, (supposed.depot_id,), panel.cutoff)
-        quantiles[row] = panel.doubted(said, self._model.levels, slice(row, row + 1))[0]
+        predicted = self._predictor.quantiles(window, (supposed.depot_id,), panel.cutoff)
+        quantiles[row] = panel.doubted(predicted, self._model.levels, slice(row, row + 1))[0]
         open_[row] = window["open"][0, lookback:] > 0
         return replace(self._model, quantiles=quantiles, open=open_)
 
-    def _staffed(self, forecast: Forecast, step: int) -> Roster | None:
+    def _staff_day(self, forecast: Forecast, step: int) -> Roster | None:
         """The roster of one day."""
         day = slice(step, step + 1)
-        one = replace(
+        day_forecast = replace(
             forecast,
             target_dates=forecast.target_dates[day],
             quantiles=forecast.quantiles[:, day],
             open=forecast.open[:, day],
         )
-        return rosters.roster_for(one, self._desk.panel, self._desk.staffing)
+        return rosters.roster_for(day_forecast, self._inputs.panel, self._inputs.staffing)
 
 
 def _side(forecast: Forecast, planned: Roster | None, row: int, step: int) -> Side:

@@ -13,9 +13,9 @@ from forecaster.planning.overrides import Override
 from forecaster.publishing.forecast import ForecastResult
 
 
-def rows(made: ForecastResult, planned: Mapping[tuple[int, int], Override], run_id: str, now: datetime) -> pa.Table:
+def rows(result: ForecastResult, planned: Mapping[tuple[int, int], Override], run_id: str, now: datetime) -> pa.Table:
     """The model's forecast, and beside it the numbers of planners."""
-    forecast = made.forecast
+    forecast = result.forecast
     depots, horizon, levels = forecast.quantiles.shape
     count = depots * horizon
     schema = TABLES["forecasts"]
@@ -23,8 +23,8 @@ def rows(made: ForecastResult, planned: Mapping[tuple[int, int], Override], run_
     columns = {
         "run_id": pa.repeat(run_id, count),
         "recorded_at": pa.repeat(pa.scalar(now, pa.timestamp("us", "UTC")), count),
-        "bundle": pa.repeat(pa.scalar(made.digest, pa.string()), count),
-        "tier": pa.repeat(made.choice.tier, count),
+        "bundle": pa.repeat(pa.scalar(result.digest, pa.string()), count),
+        "tier": pa.repeat(result.choice.tier, count),
         "depot_id": pa.array(np.repeat(np.asarray(forecast.depot_ids, object), horizon)),
         "cutoff": pa.repeat(pa.scalar(forecast.cutoff, pa.date32()), count),
         "target_date": pa.array(np.tile(np.asarray(forecast.target_dates, "datetime64[D]"), depots)),
@@ -37,7 +37,7 @@ def rows(made: ForecastResult, planned: Mapping[tuple[int, int], Override], run_
 
 
 def _override_orders(planned: Mapping[tuple[int, int], Override], depots: int, horizon: int) -> list[int | None]:
-    found: list[int | None] = [None] * (depots * horizon)
+    orders: list[int | None] = [None] * (depots * horizon)
     for (row, step), override in planned.items():
-        found[row * horizon + step] = override.orders
-    return found
+        orders[row * horizon + step] = override.orders
+    return orders

@@ -25,25 +25,27 @@ class Newcomers:
     rows: Bools  # (depots,) the strangers' places in the panel
 
     def sentences(self) -> list[str]:
-        found = []
+        sentences = []
         if self.cold:
-            found.append(f"{_list_depots(self.cold)} started cold: the model was not trained on {_pronoun(self.cold)}.")
+            sentences.append(
+                f"{_list_depots(self.cold)} started cold: the model was not trained on {_pronoun(self.cold)}."
+            )
         if self.strangers:
-            found.append(
+            sentences.append(
                 f"{_list_depots(self.strangers)} got the seasonal naive forecast: the model was not trained on "
                 f"{_pronoun(self.strangers)}, and no static attribute is known."
             )
-        return found
+        return sentences
 
 
 def newcomers(panel: Panel, bundle: Bundle) -> Newcomers:
     """Which depots the bundle does not know; where the pipeline has no static attributes, none of them is strange."""
-    known = set(bundle.manifest.get("depots", panel.depot_ids))
-    new = np.array([depot not in known for depot in panel.depot_ids], bool)
+    trained = set(bundle.manifest.get("depots", panel.depot_ids))
+    new = np.array([depot not in trained for depot in panel.depot_ids], bool)
     blank = np.zeros(len(new), bool)
     if bundle.encoding.statics:
         words = [panel.attributes.get(name, ("",) * len(new)) for name in bundle.encoding.statics]
-        blank = np.array([not any(each) for each in zip(*words, strict=True)], bool)
+        blank = np.array([not any(words_of_depot) for words_of_depot in zip(*words, strict=True)], bool)
     ids = np.asarray(panel.depot_ids, object)
     return Newcomers(tuple(ids[new & ~blank]), tuple(ids[new & blank]), new & blank)
 
@@ -76,14 +78,14 @@ def silent_depots(panel: Panel, spec: Spec) -> list[str]:
     limit = spec.demand.rules.max_age_days
     if limit is None:
         return []
-    known = np.isfinite(panel.demand[:, -limit - 1 :]).any(axis=1)
+    reported = np.isfinite(panel.demand[:, -limit - 1 :]).any(axis=1)
     business = panel.open[:, panel.history - 1 :].any(axis=1)
-    late = np.flatnonzero(business & ~known & np.isfinite(panel.demand).any(axis=1))
+    late = np.flatnonzero(business & ~reported & np.isfinite(panel.demand).any(axis=1))
     if not len(late):
         return []
-    told = [f"{panel.depot_ids[row]} ({_last_reading(panel, row)})" for row in late[:MAX_NAMED]]
+    named_depots = [f"{panel.depot_ids[row]} ({_last_reading(panel, row)})" for row in late[:MAX_NAMED]]
     more = f" and {len(late) - MAX_NAMED:,} more" if len(late) > MAX_NAMED else ""
-    return [f"{', '.join(told)}{more}: the last reading is more than {limit} days older than the cutoff."]
+    return [f"{', '.join(named_depots)}{more}: the last reading is more than {limit} days older than the cutoff."]
 
 
 def _age(panel: Panel, spec: Spec, as_of: datetime) -> int:

@@ -42,28 +42,28 @@ def depot_timezones(knowledge: Knowledge) -> dict[str, str]:
     depots = knowledge.depots
     if "timezone" not in depots:
         return {}
-    own = depots[depots["timezone"].notna()]
-    return dict(zip(own["depot_id"], own["timezone"], strict=True))
+    declared = depots[depots["timezone"].notna()]
+    return dict(zip(declared["depot_id"], declared["timezone"], strict=True))
 
 
 def published_depots(
     forecast: Forecast,
-    made: ForecastResult,
+    result: ForecastResult,
     spec: Spec,
     knowledge: Knowledge,
     overridden: Mapping[Cell, Override] = MappingProxyType({}),
     changes: Mapping[Cell, PublishedChange] = MappingProxyType({}),
 ) -> tuple[PublishedDepot, ...]:
-    """Each depot's days, of a forecast with the planners' numbers in it and of what the model `made` without them.
+    """Each depot's days, of a forecast with the planners' numbers in it and of what the model `result` without them.
 
     A depot that closed before its recent days began is left out.
     """
-    panel, zone = made.panel, depot_timezones(knowledge)
+    panel, zone = result.panel, depot_timezones(knowledge)
     planned = rosters.plan(forecast, panel, spec)
-    told = rosters.published_rosters(planned, forecast) if planned else {}
+    roster_at = rosters.published_rosters(planned, forecast) if planned else {}
     first = max(panel.history - RECENT, 0)
     recent_days = panel.days[first : panel.history].astype(object)
-    found = []
+    published = []
     for row, depot_id in enumerate(panel.depot_ids):
         if not panel.open[row, first:].any():
             continue
@@ -74,8 +74,8 @@ def published_depots(
                 open=bool(forecast.open[row, step]),
                 quantiles=tuple(float(q) for q in forecast.quantiles[row, step]),
                 drivers=int(planned.drivers[row, step]) if planned else None,
-                roster=told.get((row, step)),
-                override=_published_override(overridden.get((row, step)), made.forecast.quantiles[row, step]),
+                roster=roster_at.get((row, step)),
+                override=_published_override(overridden.get((row, step)), result.forecast.quantiles[row, step]),
                 change=changes.get((row, step)),
             )
             for step, day in enumerate(forecast.target_dates)
@@ -84,13 +84,13 @@ def published_depots(
             RecentDay(day, float(panel.demand[row, first + i]), bool(panel.open[row, first + i]))
             for i, day in enumerate(recent_days)
         )
-        named = tuple(PublishedMark(mark.date, mark.kind, mark.name) for mark in panel.marks.of(row))
+        marks = tuple(PublishedMark(mark.date, mark.kind, mark.name) for mark in panel.marks.of(row))
         attributes = {name: panel.attributes[name][row] for name in spec.depots.static} if spec.depots else {}
-        tier: Tier | None = "fallback" if depot_id in made.strangers else None
-        found.append(PublishedDepot(depot_id, days, recent, attributes, named, zone.get(depot_id), tier))
-    return tuple(found)
+        tier: Tier | None = "fallback" if depot_id in result.strangers else None
+        published.append(PublishedDepot(depot_id, days, recent, attributes, marks, zone.get(depot_id), tier))
+    return tuple(published)
 
 
 def _published_override(override: Override | None, quantiles: Floats) -> PublishedOverride | None:
     """A planner's number beside what the model said."""
-    return override.shown(quantiles.tolist()) if override else None
+    return override.to_published(quantiles.tolist()) if override else None

@@ -38,101 +38,101 @@ Rows = NDArray[np.intp]
 class EarlierPublication:
     """The publication of the last day before, and what made it."""
 
-    shown: Publication
+    publication: Publication
     since: date
-    desk: SavedInputs
+    inputs: SavedInputs
     bundle: Bundle | None  # None: the fallback
     predictor: Predictor | None
 
     def forecast(self, panel: Panel) -> Forecast:
-        return self.predictor(panel) if self.predictor else seasonal_naive(panel, self.shown.levels)
+        return self.predictor(panel) if self.predictor else seasonal_naive(panel, self.publication.levels)
 
 
 def explain_changes(
-    ledger: Ledger, spec: Spec, knowledge: Knowledge, made: ForecastResult, said: Forecast, as_of: datetime
+    ledger: Ledger, spec: Spec, knowledge: Knowledge, result: ForecastResult, overridden: Forecast, as_of: datetime
 ) -> dict[tuple[int, int], PublishedChange]:
     """How each day's median moved since the forecast that was published the day before, by positions of depot and day;
     days that it had no forecast of are left out.
 
-    `said` is tonight's forecast with the planners' numbers in it.
+    `overridden` is tonight's forecast with the planners' numbers in it.
     """
     local = as_of.astimezone(spec.zone)
-    shown = ledger.published_before(spec.name, datetime.combine(local.date(), time(), spec.zone))
-    if shown is None or 0.5 not in shown.levels or shown.cutoff > made.panel.cutoff:
+    previous = ledger.published_before(spec.name, datetime.combine(local.date(), time(), spec.zone))
+    if previous is None or 0.5 not in previous.levels or previous.cutoff > result.panel.cutoff:
         return {}
-    published, model = _published_medians(shown, made.forecast)
-    tonight, now = made.forecast.median.astype(float), said.median.astype(float)
+    published, model = _published_medians(previous, result.forecast)
+    tonight, now = result.forecast.median.astype(float), overridden.median.astype(float)
     try:
-        swaps = _swap_inputs(_read_earlier(spec, shown), spec, knowledge, made, published, model, now)
+        swaps = _swap_inputs(_read_earlier(spec, previous), spec, knowledge, result, published, model, now)
     except (BundleError, DeskError, NoUsableData):  # what made it is gone: everything is the model's
         swaps = Swaps(published, model, model, model, model, model, tonight, tonight, now)
-    split, known = splits.attribute_change(swaps), np.isfinite(published)
-    since = shown.as_of.astimezone(spec.zone).date()
+    split, compared = splits.attribute_change(swaps), np.isfinite(published)
+    since = previous.as_of.astimezone(spec.zone).date()
     return {
         (row, step): PublishedChange(
             since,
             round(published[row, step]),
             tuple((name, int(split[name][row, step])) for name in splits.ORDER),
         )
-        for row, step in zip(*(axis.tolist() for axis in known.nonzero()), strict=True)
+        for row, step in zip(*(axis.tolist() for axis in compared.nonzero()), strict=True)
     }
 
 
-def _read_earlier(spec: Spec, shown: Publication) -> EarlierPublication:
-    desk = desks.read(spec.paths.saved_inputs, shown.desk)
+def _read_earlier(spec: Spec, previous: Publication) -> EarlierPublication:
+    inputs = desks.read(spec.paths.saved_inputs, previous.desk)
     bundle = predictor = None
-    if shown.bundle_digest is not None:
-        folder = spec.paths.bundle(shown.bundle_digest)
+    if previous.bundle_digest is not None:
+        folder = spec.paths.bundle(previous.bundle_digest)
         bundle = bundles.load(folder, spec.paths.folder)
         predictor = Predictor(bundle)
-    return EarlierPublication(shown, shown.as_of.astimezone(spec.zone).date(), desk, bundle, predictor)
+    return EarlierPublication(previous, previous.as_of.astimezone(spec.zone).date(), inputs, bundle, predictor)
 
 
 def _swap_inputs(
     earlier: EarlierPublication,
     spec: Spec,
     knowledge: Knowledge,
-    made: ForecastResult,
+    result: ForecastResult,
     published: Doubles,
     model: Doubles,
     now: Doubles,
 ) -> Swaps:
     """The medians after each swap; a depot that the earlier forecast did not have stays NaN."""
-    old, tonight = earlier.desk.panel, made.forecast.median.astype(float)
-    same = old.encoding.to_json() == made.panel.encoding.to_json()
-    today = made.panel if same else panels.build(knowledge, spec, old.encoding)
-    here = set(made.panel.depot_ids)
+    old, tonight = earlier.inputs.panel, result.forecast.median.astype(float)
+    same = old.encoding.to_json() == result.panel.encoding.to_json()
+    today = result.panel if same else panels.build(knowledge, spec, old.encoding)
+    here = set(result.panel.depot_ids)
     common = [depot for depot in old.depot_ids if depot in here]
     then, today = old.among(common), today.among(common)
     if (then.horizon, then.calendar_names) != (today.horizon, today.calendar_names):
         raise BundleError("the earlier model knew other features of a day, or other days ahead")
     before = today.at(then.cutoff)
-    known = _with_known_future(then, before)
+    informed = _with_known_future(then, before)
     again, calendar, restated = (
-        _align_medians(earlier.forecast(each), made.forecast) for each in (then, known, before)
+        _align_medians(earlier.forecast(panel), result.forecast) for panel in (then, informed, before)
     )
-    if earlier.shown.bundle_digest == made.digest:
+    if earlier.publication.bundle_digest == result.digest:
         actuals = weights = _nan_where_missing(tonight, again)
     else:
-        actuals = _align_medians(earlier.forecast(today), made.forecast)
-        weights = _nan_where_missing(_with_earlier_calibration(earlier, spec, made), again)
-    strange = np.array([depot in earlier.desk.strangers for depot in made.panel.depot_ids], bool)
+        actuals = _align_medians(earlier.forecast(today), result.forecast)
+        weights = _nan_where_missing(_with_earlier_calibration(earlier, spec, result), again)
+    strange = np.array([depot in earlier.inputs.strangers for depot in result.panel.depot_ids], bool)
     gaps = np.isnan(again) | strange[:, None]  # of depots that the model then did not know, the naive was published
-    again, calendar, restated, actuals = (np.where(gaps, model, each) for each in (again, calendar, restated, actuals))
+    again, calendar, restated, actuals = (np.where(gaps, model, m) for m in (again, calendar, restated, actuals))
     weights = np.where(gaps, tonight, weights)
     return Swaps(published, model, again, calendar, restated, actuals, weights, tonight, now)
 
 
-def _with_earlier_calibration(earlier: EarlierPublication, spec: Spec, made: ForecastResult) -> Doubles:
+def _with_earlier_calibration(earlier: EarlierPublication, spec: Spec, result: ForecastResult) -> Doubles:
     """Tonight's medians with the earlier calibration."""
-    tonight = made.forecast.median
-    if earlier.bundle is None or made.digest is None:
+    tonight = result.forecast.median
+    if earlier.bundle is None or result.digest is None:
         return tonight.astype(float)
-    assert made.choice.bundle is not None  # since it has a digest
-    bundle = bundles.load(made.choice.bundle, spec.paths.folder)
-    found = recalibrate.medians(tonight, made.panel, bundle, earlier.bundle)
-    strange = np.array([depot in made.strangers for depot in made.panel.depot_ids], bool)
-    return np.where(strange[:, None], tonight.astype(float), found)
+    assert result.choice.bundle is not None  # since it has a digest
+    bundle = bundles.load(result.choice.bundle, spec.paths.folder)
+    medians = recalibrate.medians(tonight, result.panel, bundle, earlier.bundle)
+    strange = np.array([depot in result.strangers for depot in result.panel.depot_ids], bool)
+    return np.where(strange[:, None], tonight.astype(float), medians)
 
 
 def _with_known_future(then: Panel, now: Panel) -> Panel:
@@ -152,17 +152,17 @@ def _with_known_future(then: Panel, now: Panel) -> Panel:
 
 def _calendar_of_depots(panel: Panel) -> NDArray[np.float32]:
     """The calendar of each depot."""
-    found: NDArray[np.float32] = panel.calendar[panel.calendar_group]
-    return found
+    calendar: NDArray[np.float32] = panel.calendar[panel.calendar_group]
+    return calendar
 
 
 def _nan_where_missing(values: Doubles, where: Doubles) -> Doubles:
     return np.where(np.isnan(where), np.nan, values)
 
 
-def _published_medians(shown: Publication, tonight: Forecast) -> tuple[Doubles, Doubles]:
+def _published_medians(previous: Publication, tonight: Forecast) -> tuple[Doubles, Doubles]:
     """The earlier publication's medians and its model's, on tonight's depots and days; NaN where it had none."""
-    middle, days = shown.levels.index(0.5), {depot.depot_id: depot.days for depot in shown.depots}
+    middle, days = previous.levels.index(0.5), {depot.depot_id: depot.days for depot in previous.depots}
     steps = {day: step for step, day in enumerate(tonight.target_dates)}
     published = np.full((len(tonight.depot_ids), len(steps)), np.nan)
     model = published.copy()
@@ -181,5 +181,5 @@ def _align_medians(forecast: Forecast, tonight: Forecast) -> Doubles:
     steps = {day: step for step, day in enumerate(forecast.target_dates)}
     row = np.array([rows.get(depot, -1) for depot in tonight.depot_ids])
     step = np.array([steps.get(day, -1) for day in tonight.target_dates])
-    found = forecast.median.astype(float)[row[:, None], step[None]]
-    return np.where((row >= 0)[:, None] & (step >= 0)[None], found, np.nan)
+    medians = forecast.median.astype(float)[row[:, None], step[None]]
+    return np.where((row >= 0)[:, None] & (step >= 0)[None], medians, np.nan)

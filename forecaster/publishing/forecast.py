@@ -44,7 +44,7 @@ class ForecastResult:
     panel: Panel
     choice: ModelChoice  # the fallback where the chosen bundle could not be used
     digest: str | None
-    told: list[str]
+    notes: list[str]
     lookback: int | None = None  # days that the bundle looks back
     strangers: frozenset[str] = frozenset()  # depots that got the seasonal naive, though a bundle made the others'
 
@@ -85,23 +85,23 @@ def forecast(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> ForecastR
         predictor = Predictor(bundles.load(choice.bundle, spec.paths.folder))
         panel = panels.build(knowledge, spec, predictor.bundle.encoding)
         new = caveats.newcomers(panel, predictor.bundle)
-        said, digest, told = predictor(panel), predictor.bundle.name, new.sentences()
+        predicted, digest, notes = predictor(panel), predictor.bundle.name, new.sentences()
         lookback, strangers = predictor.bundle.lookback, frozenset(new.strangers)
         if new.strangers:
-            naive = seasonal_naive(panel, said.levels).quantiles
-            said = replace(said, quantiles=np.where(new.rows[:, None, None], naive, said.quantiles))
+            naive = seasonal_naive(panel, predicted.levels).quantiles
+            predicted = replace(predicted, quantiles=np.where(new.rows[:, None, None], naive, predicted.quantiles))
     except BundleError as error:
-        told, digest, strangers = [f"Seasonal-naive fallback: {error}."], None, frozenset()
+        notes, digest, strangers = [f"Seasonal-naive fallback: {error}."], None, frozenset()
         choice = ModelChoice(None, NAIVE, "fallback")
         panel = panels.build(knowledge, spec)
-        said = seasonal_naive(panel, spec.model.quantiles)
+        predicted = seasonal_naive(panel, spec.model.quantiles)
     caveats.refuse_stale(panel, spec, knowledge.as_of)
     return ForecastResult(
-        said,
+        predicted,
         panel,
         choice,
         digest,
-        [*told, *caveats.stale_feed(panel, spec, knowledge.as_of), *caveats.silent_depots(panel, spec)],
+        [*notes, *caveats.stale_feed(panel, spec, knowledge.as_of), *caveats.silent_depots(panel, spec)],
         lookback,
         strangers,
     )

@@ -29,25 +29,25 @@ def predict(
         if run_id is not None:
             choice = choice or choose(spec, ledger, promoted_by=run_id)
             return publish(spec, choice, as_of=instant, run_id=run_id, note=note)
-        own = f"{instant.astimezone(spec.zone):%Y-%m-%d}-predict-{uuid.uuid4().hex[:8]}"
-        if rival := run_start.begin(ledger, spec, run_id=own, kind="predict", as_of=instant).rival:
+        new_run_id = f"{instant.astimezone(spec.zone):%Y-%m-%d}-predict-{uuid.uuid4().hex[:8]}"
+        if rival := run_start.begin(ledger, spec, run_id=new_run_id, kind="predict", as_of=instant).rival:
             raise Busy(rival.sentence(spec.zone))
         try:
-            done = publish(spec, choice or choose(spec, ledger), as_of=instant, run_id=own, note=note)
+            published = publish(spec, choice or choose(spec, ledger), as_of=instant, run_id=new_run_id, note=note)
         except ForecasterError as error:
             outcome = "no_data" if error.exit_code == 4 else "failed"
-            ledger.finish_run(own, outcome, error.exit_code, str(error))  # type: ignore[arg-type]
+            ledger.finish_run(new_run_id, outcome, error.exit_code, str(error))  # type: ignore[arg-type]
             raise
         except BaseException as error:
-            ledger.finish_run(own, "failed", 1, f"{type(error).__name__}: {error}")
+            ledger.finish_run(new_run_id, "failed", 1, f"{type(error).__name__}: {error}")
             raise
-        degraded = done.tier == "fallback" or done.trouble is not None
-        ledger.note(own, bundle_digest=done.bundle_digest)
+        degraded = published.tier == "fallback" or published.trouble is not None
+        ledger.note(new_run_id, bundle_digest=published.bundle_digest)
         ledger.finish_run(
-            own,
+            new_run_id,
             "degraded" if degraded else "published",
             DEGRADED if degraded else PUBLISHED,
-            "; ".join(each for each in (done.note, done.trouble) if each) or None,
-            done.tier,
+            "; ".join(message for message in (published.note, published.trouble) if message) or None,
+            published.tier,
         )
-        return done
+        return published

@@ -32,20 +32,20 @@ class Troubles:
     """What could not be done beside publishing, in sentences."""
 
     def __init__(self) -> None:
-        self._told: list[str] = []
+        self._messages: list[str] = []
 
     @property
-    def told(self) -> str | None:
-        return "; ".join(self._told) or None
+    def summary(self) -> str | None:
+        return "; ".join(self._messages) or None
 
     @contextmanager
-    def instead_of(self, errors: type[Exception] | tuple[type[Exception], ...], untold: str = "") -> Iterator[None]:
+    def instead_of(self, errors: type[Exception] | tuple[type[Exception], ...], lacking: str = "") -> Iterator[None]:
         """Keep an error of the block as a trouble, after the words that say what is lacking by it."""
         try:
             yield
         except errors as error:
-            found = str(error) if isinstance(error, ForecasterError) else f"{type(error).__name__}: {error}"
-            self._told.append(f"{untold}: {found}" if untold else found)
+            message = str(error) if isinstance(error, ForecasterError) else f"{type(error).__name__}: {error}"
+            self._messages.append(f"{lacking}: {message}" if lacking else message)
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,12 @@ class PublishedForecast:
 
     def to_json(self) -> str:
         """Everything but the forecast itself."""
-        return json.dumps({each.name: getattr(self, each.name) for each in fields(self) if each.name != "forecast"})
+        return json.dumps({field.name: getattr(self, field.name) for field in fields(self) if field.name != "forecast"})
 
     def sentence(self) -> str:
-        told = f"{self.depots:,} depots from {self.model}, tier {self.tier}, cutoff {self.cutoff}"
+        summary = f"{self.depots:,} depots from {self.model}, tier {self.tier}, cutoff {self.cutoff}"
         where = f"as publication {self.publication_id}" if self.publication_id is not None else "in the archive"
-        return "\n".join(line for line in (f"{told}, {where}", self.note, self.trouble) if line)
+        return "\n".join(line for line in (f"{summary}, {where}", self.note, self.trouble) if line)
 
 
 def publish(
@@ -83,64 +83,66 @@ def publish(
     error here: the fallback goes out, with the reason in the note.
     """
     knowledge = read_as_of(spec, as_of=as_of)
-    made = forecast(spec, choice, knowledge)
+    result = forecast(spec, choice, knowledge)
     now = datetime.now(UTC)
-    planned = overrides_in_force(made.forecast, spec, as_of) if show else {}
+    planned = overrides_in_force(result.forecast, spec, as_of) if show else {}
     troubles = Troubles()
     with troubles.instead_of(LakeError, "the archive does not have these forecasts") if show else nullcontext():
-        Lake(spec.lake_url).append("forecasts", archive.rows(made, planned, run_id, now))
-    number, notes = None, [note, *made.told]
+        Lake(spec.lake_url).append("forecasts", archive.rows(result, planned, run_id, now))
+    number, notes = None, [note, *result.notes]
     if show:
-        kept, unkept = _save_inputs(made, spec, troubles)
-        notes.append(unkept)
-        said = apply.apply_overrides(made.forecast, planned)
-        changes = _explain_changes(spec, knowledge, made, said, as_of, troubles)
-        shown = Publication(
+        inputs_name, too_large = _save_inputs(result, spec, troubles)
+        notes.append(too_large)
+        overridden = apply.apply_overrides(result.forecast, planned)
+        changes = _explain_changes(spec, knowledge, result, overridden, as_of, troubles)
+        publication = Publication(
             pipeline=spec.name,
             run_id=run_id,
             published_at=now,
             as_of=as_of,
-            cutoff=made.panel.cutoff,
-            horizon=made.panel.horizon,
-            tier=made.choice.tier,
-            model=made.choice.model,
+            cutoff=result.panel.cutoff,
+            horizon=result.panel.horizon,
+            tier=result.choice.tier,
+            model=result.choice.model,
             timezone=spec.timezone,
-            levels=made.forecast.levels,
-            depots=content.published_depots(said, made, spec, knowledge, planned, changes),
-            totals=content.published_totals(said, made.panel),
-            bundle_digest=made.digest,
+            levels=result.forecast.levels,
+            depots=content.published_depots(overridden, result, spec, knowledge, planned, changes),
+            totals=content.published_totals(overridden, result.panel),
+            bundle_digest=result.digest,
             note=_joined(notes),
-            desk=kept,
+            desk=inputs_name,
         )
         with Ledger.open(spec.ledger_url) as ledger:
             ledger.note(run_id, lake_versions=knowledge.versions)
-            number = ledger.publish(shown, keep=spec.retention.publications)
-        _follow_up(spec, made.panel, run_id, troubles)
-    cutoff, depots = made.panel.cutoff.isoformat(), len(made.panel.depot_ids)
-    tier, model, digest = made.choice.tier, made.choice.model, made.digest
-    return PublishedForecast(number, tier, model, digest, cutoff, depots, _joined(notes), made.forecast, troubles.told)
+            number = ledger.publish(publication, keep=spec.retention.publications)
+        _follow_up(spec, result.panel, run_id, troubles)
+    cutoff, depots = result.panel.cutoff.isoformat(), len(result.panel.depot_ids)
+    tier, model, digest = result.choice.tier, result.choice.model, result.digest
+    return PublishedForecast(
+        number, tier, model, digest, cutoff, depots, _joined(notes), result.forecast, troubles.summary
+    )
 
 
-def _save_inputs(made: ForecastResult, spec: Spec, troubles: Troubles) -> tuple[str | None, str | None]:
+def _save_inputs(result: ForecastResult, spec: Spec, troubles: Troubles) -> tuple[str | None, str | None]:
     """The name of the kept inputs, or why a night with so many depots keeps none."""
-    lookback = made.lookback or saved_inputs.LOOKBACK
-    inputs = SavedInputs(saved_inputs.trim_panel(made.panel, lookback), made.digest, made.strangers, spec.staffing)
-    if too_large := saved_inputs.too_large(inputs):
+    lookback = result.lookback or saved_inputs.LOOKBACK
+    saved = SavedInputs(saved_inputs.trim_panel(result.panel, lookback), result.digest, result.strangers, spec.staffing)
+    if too_large := saved_inputs.too_large(saved):
         return None, f"{too_large}."
     name = None
     with troubles.instead_of(DeskError):
-        name = saved_inputs.write(spec.paths.saved_inputs, inputs)
+        name = saved_inputs.write(spec.paths.saved_inputs, saved)
     return name, None
 
 
 def _explain_changes(
-    spec: Spec, knowledge: Knowledge, made: ForecastResult, said: Forecast, as_of: datetime, troubles: Troubles
+    spec: Spec, knowledge: Knowledge, result: ForecastResult, overridden: Forecast, as_of: datetime, troubles: Troubles
 ) -> dict[tuple[int, int], PublishedChange]:
     """Why each day's number moved since the day before; a publication goes out without it where it cannot be told."""
-    found: dict[tuple[int, int], PublishedChange] = {}
+    changes: dict[tuple[int, int], PublishedChange] = {}
     with troubles.instead_of(Exception, "why the numbers moved is not told"), Ledger.open(spec.ledger_url) as ledger:
-        found.update(explain.explain_changes(ledger, spec, knowledge, made, said, as_of))
-    return found
+        changes.update(explain.explain_changes(ledger, spec, knowledge, result, overridden, as_of))
+    return changes
 
 
 def _follow_up(spec: Spec, panel: Panel, run_id: str, troubles: Troubles) -> None:
@@ -166,8 +168,8 @@ def _follow_up(spec: Spec, panel: Panel, run_id: str, troubles: Troubles) -> Non
 def overrides_in_force(forecast: Forecast, spec: Spec, as_of: datetime) -> dict[tuple[int, int], Override]:
     """The planners' overrides that hold as of an instant's local day, by the positions of depot and day."""
     with Ledger.open(spec.ledger_url) as ledger:
-        held = active_overrides(service.list_overrides(ledger, spec.name), as_of.astimezone(spec.zone).date())
-    return apply.locate_overrides(forecast, held)
+        active = active_overrides(service.list_overrides(ledger, spec.name), as_of.astimezone(spec.zone).date())
+    return apply.locate_overrides(forecast, active)
 
 
 def _joined(notes: Sequence[str | None]) -> str | None:

@@ -1,4 +1,4 @@
-"""Make a published forecast again from what the ledger says of its run, and compare the two value by value."""
+"""Replay (reproducibility check): make a published forecast again from the versions of its run, value by value."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from forecaster.publishing.forecast import NAIVE, ForecastResult, ModelChoice, f
 
 SAME = 1e-6  # relative: what another processor's rounding may differ by; counts below one are compared absolutely
 MAX_LISTED = 5  # differences
+PUBLICATION = "the publication"  # as opposed to the archive
 
 Values = dict[tuple[str, str], tuple[float, ...]]  # depot and day → quantiles
 
@@ -29,15 +30,17 @@ class ReplayReport:
     """A run's forecast, made again; `differences` are sentences, none where nothing differs."""
 
     run: Run
-    made: ForecastResult
+    result: ForecastResult
     values: int
     largest: float  # relative difference
     differences: tuple[str, ...]
     remarks: tuple[str, ...]  # what is not as it was then
 
     def lines(self) -> Iterator[str]:
-        what = f"{self.run.run_id}: {len(self.made.forecast.depot_ids):,} depots from {self.run.bundle_digest or NAIVE}"
-        yield f"{what}, cutoff {self.made.forecast.cutoff}"
+        what = (
+            f"{self.run.run_id}: {len(self.result.forecast.depot_ids):,} depots from {self.run.bundle_digest or NAIVE}"
+        )
+        yield f"{what}, cutoff {self.result.forecast.cutoff}"
         yield from self.remarks
         if self.differences:
             yield f"{len(self.differences):,} of {self.values:,} values differ, by up to {self.largest:.2e}:"
@@ -54,7 +57,7 @@ def replay(spec: Spec, run_id: str) -> ReplayReport:
     """
     with Ledger.open_reader(spec.ledger_url) as ledger:
         run = ledger.run(run_id)
-        shown = ledger.published_by(run_id)
+        publication = ledger.published_by(run_id)
     archived = _archived_values(spec, run_id)
     if not archived:
         raise LedgerError(
@@ -70,28 +73,50 @@ def replay(spec: Spec, run_id: str) -> ReplayReport:
         remarks.append(f"read from the newest version of the lake, as of then: {error}")
     bundle = spec.paths.bundle(run.bundle_digest) if run.bundle_digest else None
     tier = run.tier or "champion"
-    made = forecast(spec, ModelChoice(bundle, run.bundle_digest or NAIVE, tier if bundle else "fallback"), knowledge)
-    if bundle is not None and made.digest is None:
-        remarks += made.told
-    again = _forecast_values(made.forecast)
-    published = [("the archive", archived)] + ([("the publication", _published_values(shown))] if shown else [])
+    result = forecast(spec, ModelChoice(bundle, run.bundle_digest or NAIVE, tier if bundle else "fallback"), knowledge)
+    if bundle is not None and result.digest is None:
+        remarks += result.notes
+    again = _forecast_values(result.forecast)
+    comparisons = [_compare("the archive", archived, again)]
+    if publication:
+        comparisons.append(_compare(PUBLICATION, _published_values(publication), again))
+    return ReplayReport(
+        run,
+        result,
+        values=sum(comparison.values for comparison in comparisons),
+        largest=max(comparison.largest for comparison in comparisons),
+        differences=tuple(line for comparison in comparisons for line in comparison.differences),
+        remarks=tuple(remarks),
+    )
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """How many values were compared, the largest relative difference, and sentences on those that differ."""
+
+    values: int
+    largest: float
+    differences: tuple[str, ...]
+
+
+def _compare(where: str, before: Values, again: Values) -> _Comparison:
+    """What is written in one place beside the forecast made again, cell by cell in the order of depots and days."""
     count, largest, differences = 0, 0.0, []
-    for where, before in published:
-        for key in sorted(before.keys() | again.keys()):
-            depot, day = key
-            then, now = before.get(key), again.get(key)
-            if then is None or now is None or len(then) != len(now):
-                if where == "the publication" and then is None:
-                    continue  # a depot that closed before its recent days is not shown
-                differences.append(f"depot {depot!r}, {day}: {then} in {where}, {now} when made again")
-                continue
-            count += len(then)
-            for old, new in zip(then, now, strict=True):
-                apart = abs(old - new) / max(abs(old), 1.0)
-                largest = max(largest, apart)
-                if not apart <= SAME:
-                    differences.append(f"depot {depot!r}, {day}: {old:.7g} in {where}, {new:.7g} when made again")
-    return ReplayReport(run, made, count, largest, tuple(differences), tuple(remarks))
+    for key in sorted(before.keys() | again.keys()):
+        depot, day = key
+        then, now = before.get(key), again.get(key)
+        if then is None or now is None or len(then) != len(now):
+            if where == PUBLICATION and then is None:
+                continue  # a depot that closed before its recent days is not shown
+            differences.append(f"depot {depot!r}, {day}: {then} in {where}, {now} when made again")
+            continue
+        count += len(then)
+        for old, new in zip(then, now, strict=True):
+            apart = abs(old - new) / max(abs(old), 1.0)
+            largest = max(largest, apart)
+            if not apart <= SAME:  # NaN differs too
+                differences.append(f"depot {depot!r}, {day}: {old:.7g} in {where}, {new:.7g} when made again")
+    return _Comparison(count, largest, tuple(differences))
 
 
 def _archived_values(spec: Spec, run_id: str) -> Values:
@@ -102,12 +127,12 @@ def _archived_values(spec: Spec, run_id: str) -> Values:
     return {(depot, str(day)): tuple(quantiles) for depot, day, quantiles in zip(*columns, strict=True)}
 
 
-def _forecast_values(made: Forecast) -> Values:
-    days = [str(day) for day in made.target_dates]
-    said = np.asarray(made.quantiles, float).tolist()
+def _forecast_values(predicted: Forecast) -> Values:
+    days = [str(day) for day in predicted.target_dates]
+    quantiles = np.asarray(predicted.quantiles, float).tolist()
     return {
-        (depot, day): tuple(said[row][step])
-        for row, depot in enumerate(made.depot_ids)
+        (depot, day): tuple(quantiles[row][step])
+        for row, depot in enumerate(predicted.depot_ids)
         for step, day in enumerate(days)
     }
 

@@ -61,16 +61,16 @@ def track_accuracy(spec: Spec, panel: Panel, rival: external_forecasts.ExternalF
     last = monday(panel.cutoff)
     with Ledger.open(spec.ledger_url) as ledger:
         with ledger.transaction() as connection:
-            known = accuracy.newest(connection, spec.name)
+            newest = accuracy.newest(connection, spec.name)
             met = rival is None or accuracy.tells_of(connection, spec.name, LEGACY)
-        if known is not None and known > last:
+        if newest is not None and newest > last:
             return
         weeks = _weeks_to_tally(
-            known if met else None, last
+            newest if met else None, last
         )  # a rival that was just declared is compared from the start
-        found = list(tally_weeks(panel, Lake(spec.lake_url), weeks, rival))
+        tallies = list(tally_weeks(panel, Lake(spec.lake_url), weeks, rival))
         with ledger.transaction() as connection:
-            accuracy.keep(connection, spec.name, weeks, found)
+            accuracy.keep(connection, spec.name, weeks, tallies)
 
 
 def tally_weeks(
@@ -80,22 +80,23 @@ def tally_weeks(
     depots = np.zeros((len(panel.depot_ids), len(MODELS), 5))
     version = lake.version("forecasts")  # of which the table is opened once
     for week in weeks:
-        said = _read_scored(panel, lake, version, week, rival)
-        if not len(said):
+        scored = _read_scored(panel, lake, version, week, rival)
+        if not len(scored):
             continue
-        for part, labels, of_row in _breakdowns(panel, said):
-            yield from _tally_labels(week, part, labels, of_row, said)
-        recent = panel.days[said.day] > np.datetime64(panel.cutoff - DEPOT_WINDOW, "D")
+        for part, labels, of_row in _breakdowns(panel, scored):
+            yield from _tally_labels(week, part, labels, of_row, scored)
+        recent = panel.days[scored.day] > np.datetime64(panel.cutoff - DEPOT_WINDOW, "D")
         depots += np.stack(
-            [_sum_by_label(each[:, recent], said.depot[recent], len(depots)) for each in _error_terms(said)], axis=1
+            [_sum_by_label(terms[:, recent], scored.depot[recent], len(depots)) for terms in _error_terms(scored)],
+            axis=1,
         )
     yield from _worst_depots(panel, depots)
 
 
-def _weeks_to_tally(known: date | None, last: date) -> list[date]:
+def _weeks_to_tally(newest: date | None, last: date) -> list[date]:
     """The Mondays to look at, the oldest first. Depots are compared over four weeks, which are always read."""
     back = max(OPEN_WEEKS, DEPOT_WINDOW.days // 7 + 1)
-    first = last - timedelta(weeks=FIRST_WEEKS) if known is None else min(known, last - timedelta(weeks=back - 1))
+    first = last - timedelta(weeks=FIRST_WEEKS) if newest is None else min(newest, last - timedelta(weeks=back - 1))
     first = max(first, last - timedelta(weeks=FIRST_WEEKS))
     return [first + timedelta(weeks=i) for i in range((last - first).days // 7 + 1)]
 
@@ -105,38 +106,38 @@ def _read_scored(
 ) -> ScoredForecasts:
     """What was forecast of a week's days up to the cutoff, where what came is known."""
     end = min(week + timedelta(days=SEASON - 1), panel.cutoff)
-    wanted = (pc.field("target_date") >= pa.scalar(week)) & (pc.field("target_date") <= pa.scalar(end))
-    table = lake.read("forecasts", where=wanted, version=version, columns=_READ)
+    in_week = (pc.field("target_date") >= pa.scalar(week)) & (pc.field("target_date") <= pa.scalar(end))
+    table = lake.read("forecasts", where=in_week, version=version, columns=_READ)
     place = {depot: row for row, depot in enumerate(panel.depot_ids)}
     row = np.array([place.get(depot, -1) for depot in table["depot_id"].to_pylist()], np.intp)
     day = (table["target_date"].to_numpy().astype("datetime64[D]") - panel.days[0]).astype(np.intp)
     ahead = table["horizon"].to_numpy().astype(np.intp)
-    three = _range_and_median(table)
+    quantiles = _range_and_median(table)
     usable = _latest_rows(row, day, ahead, table["recorded_at"].to_numpy()) & (row >= 0) & (day >= 0)
-    row, day, ahead, three = row[usable], day[usable], ahead[usable], three[usable]
+    row, day, ahead, quantiles = row[usable], day[usable], ahead[usable], quantiles[usable]
     counts = np.where(panel.open[:, : panel.history], panel.demand, np.nan).astype(float)
     actual, naive = counts[row, day], _naive_forecast(counts, row, day, ahead)
-    both = np.isfinite(actual) & np.isfinite(naive) & np.isfinite(three).all(axis=1)
-    low, median, high = three[both].T
-    row, day, ahead = row[both], day[both], ahead[both]
+    usable_rows = np.isfinite(actual) & np.isfinite(naive) & np.isfinite(quantiles).all(axis=1)
+    low, median, high = quantiles[usable_rows].T
+    row, day, ahead = row[usable_rows], day[usable_rows], ahead[usable_rows]
     morning = panel.days[0].astype("datetime64[D]").astype(np.int64) + day - ahead + 1
     other = np.full(len(row), np.nan) if rival is None else rival.by(row, day, morning)
-    return ScoredForecasts(row, day, ahead, actual[both], median, low, high, naive[both], other)
+    return ScoredForecasts(row, day, ahead, actual[usable_rows], median, low, high, naive[usable_rows], other)
 
 
 def _range_and_median(table: pa.Table) -> NDArray[np.float64]:
     """The ends of the 80 % range with the median between them, (rows, 3); NaN where a run had no such levels."""
-    found = np.full((table.num_rows, 3), np.nan)
+    quantiles = np.full((table.num_rows, 3), np.nan)
     runs = np.asarray(table["run_id"].to_pylist(), object)
     for run in np.unique(runs.astype(str)) if len(runs) else ():
         rows = np.flatnonzero(runs == run)
-        own = table.take(rows)
-        levels = own["levels"][0].as_py()
+        run_rows = table.take(rows)
+        levels = run_rows["levels"][0].as_py()
         if not {0.1, 0.5, 0.9} <= set(levels):
             continue
-        values = own["quantiles"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
-        found[rows] = values.reshape(len(rows), len(levels))[:, [levels.index(level) for level in (0.1, 0.5, 0.9)]]
-    return found
+        values = run_rows["quantiles"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+        quantiles[rows] = values.reshape(len(rows), len(levels))[:, [levels.index(level) for level in (0.1, 0.5, 0.9)]]
+    return quantiles
 
 
 def _latest_rows(
@@ -147,58 +148,60 @@ def _latest_rows(
     key = np.stack([row, day, ahead], axis=1)[order]
     last = np.ones(len(order), np.bool_)
     last[:-1] = (key[1:] != key[:-1]).any(axis=1)
-    found = np.zeros(len(order), np.bool_)
-    found[order[last]] = True
-    return found
+    latest = np.zeros(len(order), np.bool_)
+    latest[order[last]] = True
+    return latest
 
 
 def _naive_forecast(
     counts: NDArray[np.float64], row: NDArray[np.intp], day: NDArray[np.intp], ahead: NDArray[np.intp]
 ) -> NDArray[np.float64]:
     """The last known count of the same weekday up to each forecast's cutoff; NaN where none is known."""
-    found = np.full(len(row), np.nan)
+    naive = np.full(len(row), np.nan)
     place = day - SEASON * -(-ahead // SEASON)
     for _ in range(MAX_WEEKS_BACK):
-        wanted = np.isnan(found) & (place >= 0)
-        found[wanted] = counts[row[wanted], place[wanted]]
+        missing = np.isnan(naive) & (place >= 0)
+        naive[missing] = counts[row[missing], place[missing]]
         place = place - SEASON
-    return found
+    return naive
 
 
-def _breakdowns(panel: Panel, said: ScoredForecasts) -> Iterator[tuple[str, list[str], NDArray[np.intp]]]:
+def _breakdowns(panel: Panel, scored: ScoredForecasts) -> Iterator[tuple[str, list[str], NDArray[np.intp]]]:
     """Each part with its labels and the place of each row's label among them."""
-    yield ALL, [""], np.zeros(len(said), np.intp)
-    yield HORIZON, [f"{step:02d}" for step in range(1, int(said.ahead.max()) + 1)], said.ahead - 1
-    weekday = (panel.days[said.day].astype(np.int64) + 3) % SEASON  # 1970-01-01 was a Thursday
+    yield ALL, [""], np.zeros(len(scored), np.intp)
+    yield HORIZON, [f"{step:02d}" for step in range(1, int(scored.ahead.max()) + 1)], scored.ahead - 1
+    weekday = (panel.days[scored.day].astype(np.int64) + 3) % SEASON  # 1970-01-01 was a Thursday
     yield WEEKDAY, list(WEEKDAYS), weekday
     if cities := panel.attributes.get("city"):
         names = sorted(set(cities))
         place = {name: number for number, name in enumerate(names)}
-        yield CITY, names, np.array([place[city] for city in cities], np.intp)[said.depot]
+        yield CITY, names, np.array([place[city] for city in cities], np.intp)[scored.depot]
 
 
-def _error_terms(said: ScoredForecasts) -> NDArray[np.float64]:
+def _error_terms(scored: ScoredForecasts) -> NDArray[np.float64]:
     """What is summed up, (models, 5, rows): days, orders, error, its size, inside the range; 0 where nothing was
     said."""
-    inside = (said.low <= said.actual) & (said.actual <= said.high)
-    nowhere = np.zeros(len(said), np.bool_)
-    found = []
-    for point, covered in ((said.median, inside), (said.naive, nowhere), (said.legacy, nowhere)):
-        told = np.isfinite(point)
-        error = np.where(told, point - said.actual, 0.0)
-        found.append(np.stack([told, np.where(told, said.actual, 0.0), error, np.abs(error), covered]).astype(float))
-    return np.stack(found)
+    inside = (scored.low <= scored.actual) & (scored.actual <= scored.high)
+    nowhere = np.zeros(len(scored), np.bool_)
+    terms = []
+    for point, covered in ((scored.median, inside), (scored.naive, nowhere), (scored.legacy, nowhere)):
+        predicted = np.isfinite(point)
+        error = np.where(predicted, point - scored.actual, 0.0)
+        terms.append(
+            np.stack([predicted, np.where(predicted, scored.actual, 0.0), error, np.abs(error), covered]).astype(float)
+        )
+    return np.stack(terms)
 
 
 def _sum_by_label(values: NDArray[np.float64], of_row: NDArray[np.intp], labels: int) -> NDArray[np.float64]:
     """The sums of each label, (labels, 5)."""
-    return np.stack([np.bincount(of_row, each, labels) for each in values], axis=1)
+    return np.stack([np.bincount(of_row, term, labels) for term in values], axis=1)
 
 
 def _tally_labels(
-    week: date, part: str, labels: list[str], of_row: NDArray[np.intp], said: ScoredForecasts
+    week: date, part: str, labels: list[str], of_row: NDArray[np.intp], scored: ScoredForecasts
 ) -> Iterator[Tally]:
-    for model, values in zip(MODELS, _error_terms(said), strict=True):
+    for model, values in zip(MODELS, _error_terms(scored), strict=True):
         for label, sums in zip(labels, _sum_by_label(values, of_row, len(labels)), strict=True):
             if sums[0]:
                 yield _tally(week, model, part, label, sums)

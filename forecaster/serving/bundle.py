@@ -99,7 +99,7 @@ def write(
     files[SEAL] = signer.seal(files[MANIFEST])
     target = parent / hashlib.sha256(files[MANIFEST]).hexdigest()[:16]
     if cipher is not None:
-        files |= {name: cipher.lock(files[name], target.name, name) for name in SECRET}
+        files |= {name: cipher.encrypt(files[name], target.name, name) for name in SECRET}
     parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=".bundle-", dir=parent))
     try:
@@ -147,10 +147,10 @@ def read(path: Path, trusted: Trusted, cipher: Cipher | Callable[[], Cipher] | N
         raise BundleError(f"bundle {path}: {SEAL}: {error}") from error
     manifest = _parse_manifest(path, content[MANIFEST])
     content |= _decrypt_files(path, name, content, cipher)
-    for each in (MODEL, WEIGHTS):
-        found, wanted = hashlib.sha256(content[each]).hexdigest(), str(manifest["files"].get(each))
-        if found != wanted:
-            raise BundleError(f"bundle {path}: {each} has sha256 {found[:16]}…, wanted {wanted[:16]}…")
+    for file_name in (MODEL, WEIGHTS):
+        actual, expected = hashlib.sha256(content[file_name]).hexdigest(), str(manifest["files"].get(file_name))
+        if actual != expected:
+            raise BundleError(f"bundle {path}: {file_name} has sha256 {actual[:16]}…, wanted {expected[:16]}…")
     try:
         onnx_checks.inspect(content[MODEL])
     except BundleError as error:
@@ -161,33 +161,33 @@ def read(path: Path, trusted: Trusted, cipher: Cipher | Callable[[], Cipher] | N
 def _decrypt_files(
     path: Path, name: str, content: Mapping[str, bytes], cipher: Cipher | Callable[[], Cipher] | None
 ) -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
-    for each in SECRET:
-        if not encryption.is_encrypted(content[each]):
+    decrypted: dict[str, bytes] = {}
+    for file_name in SECRET:
+        if not encryption.is_encrypted(content[file_name]):
             continue
         try:
             if cipher is None:
                 raise BundleError("encrypted, and there is no key to decrypt it with")
             cipher = cipher if isinstance(cipher, Cipher) else cipher()
-            found[each] = cipher.unlock(content[each], name, each)
+            decrypted[file_name] = cipher.decrypt(content[file_name], name, file_name)
         except BundleError as error:
-            raise BundleError(f"bundle {path}: {each}: {error}") from error
-    return found
+            raise BundleError(f"bundle {path}: {file_name}: {error}") from error
+    return decrypted
 
 
 def _files_to_rewrite(folder: Path, cipher: Cipher | None) -> Iterator[str]:
     """The files that lie open and shall not, or are locked and shall not be so."""
-    wanted = encryption.MAGIC + cipher.name if cipher is not None else None
+    prefix = encryption.MAGIC + cipher.name if cipher is not None else None
     for name in SECRET:
         content = _read_plain_file(folder / name)
-        if not content.startswith(wanted) if wanted else encryption.is_encrypted(content):
+        if not content.startswith(prefix) if prefix else encryption.is_encrypted(content):
             yield name
 
 
 def _read_folder(folder: Path) -> dict[str, bytes]:
     """What lies in a folder, by name: plain files only, so that nothing leads out of it."""
     try:
-        names = sorted(each.name for each in os.scandir(folder))
+        names = sorted(entry.name for entry in os.scandir(folder))
         if len(names) > len(FILES):
             odd = min(set(names) - FILES)
             raise BundleError(f"bundle {folder}: {odd} does not belong there; wanted {', '.join(sorted(FILES))}")

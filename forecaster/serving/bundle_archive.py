@@ -67,9 +67,9 @@ def unpack(file: Path) -> tuple[str, dict[str, bytes]]:
                     )
                 if name in content or len(content) == MOST:
                     raise BundleError(f"bundle {file}: found {name!r} twice, or more than {MOST} members")
-                found = tar.extractfile(member)
-                assert found is not None  # as it is a plain file
-                content[name] = found.read()
+                member_file = tar.extractfile(member)
+                assert member_file is not None  # as it is a plain file
+                content[name] = member_file.read()
                 folders.add(folder)
     except (OSError, tarfile.TarError, pa.ArrowException) as error:
         raise BundleError(f"bundle {file}: found no {SUFFIX} file that can be unpacked: {error}") from error

@@ -46,11 +46,11 @@ class Cipher:
         """Tells one key from another and nothing about it."""
         return hashlib.sha256(b"forecaster encryption key\0" + self.key).digest()[:KEY_NAME]
 
-    def lock(self, content: bytes, bundle: str, file: str) -> bytes:
+    def encrypt(self, content: bytes, bundle: str, file: str) -> bytes:
         nonce = secrets.token_bytes(NONCE)
         return MAGIC + self.name + nonce + AESGCM(self.key).encrypt(nonce, content, _associated_data(bundle, file))
 
-    def unlock(self, content: bytes, bundle: str, file: str) -> bytes:
+    def decrypt(self, content: bytes, bundle: str, file: str) -> bytes:
         """Raises BundleError, without the name of any file, for another key's work and for a changed byte."""
         name, nonce, rest = (content[len(MAGIC) :][part] for part in _PARTS)
         if name != self.name:

@@ -27,8 +27,8 @@ def seasonal_naive(panel: Panel, levels: tuple[float, ...]) -> Forecast:
     point = _same_weekday(panel)
     point = np.where(np.isnan(point), _mean(panel)[:, None], point)
     recent = slice(max(panel.history - RECENT, 0), panel.history)
-    known = np.where(panel.open[:, recent], panel.demand[:, recent], np.nan).astype(float)
-    log = np.log1p(point)[:, :, None] + _spread(np.log1p(known), levels)[:, None, :]
+    counts = np.where(panel.open[:, recent], panel.demand[:, recent], np.nan).astype(float)
+    log = np.log1p(point)[:, :, None] + _spread(np.log1p(counts), levels)[:, None, :]
     open_ = panel.open[:, panel.history :]
     quantiles = np.where(open_[:, :, None], np.maximum(np.expm1(log), 0.0), 0.0).astype(np.float32)
     return Forecast(panel.depot_ids, panel.cutoff, panel.target_dates, levels, quantiles, open_)
@@ -38,41 +38,41 @@ def _same_weekday(panel: Panel) -> Doubles:
     """The last known count of each target day's weekday, (depots, horizon); NaN where none is known."""
     days = SEASON * WEEKS
     demand, open_ = panel.past(days)
-    known = np.where(open_[:, :days], demand, np.nan)
-    point = np.full((len(known), panel.horizon), np.nan)
+    counts = np.where(open_[:, :days], demand, np.nan)
+    point = np.full((len(counts), panel.horizon), np.nan)
     for week in range(1, WEEKS + 1):
         start = days - SEASON * week
-        point = np.where(np.isnan(point), known[:, start : start + panel.horizon], point)
+        point = np.where(np.isnan(point), counts[:, start : start + panel.horizon], point)
     return point
 
 
 def _mean(panel: Panel) -> Doubles:
     """Each depot's mean of all known counts; where none is known, the median of these means."""
-    known = np.isfinite(panel.demand) & panel.open[:, : panel.history]
-    count = known.sum(axis=1)
-    mean = np.sum(panel.demand, axis=1, where=known, dtype=float) / np.maximum(count, 1)
+    observed = np.isfinite(panel.demand) & panel.open[:, : panel.history]
+    count = observed.sum(axis=1)
+    mean = np.sum(panel.demand, axis=1, where=observed, dtype=float) / np.maximum(count, 1)
     return np.where(count > 0, mean, np.median(mean[count > 0]) if count.any() else 0.0)
 
 
 def _spread(log: Doubles, levels: tuple[float, ...]) -> Doubles:
     """Quantiles (depots, levels) of each depot's weekly log changes, about their median."""
     change = log[:, SEASON:] - log[:, :-SEASON]
-    known = np.isfinite(change).sum(axis=1)
+    change_counts = np.isfinite(change).sum(axis=1)
     pooled = change[np.isfinite(change)]
     everyone = np.quantile(pooled, levels) if len(pooled) >= ENOUGH else np.zeros(len(levels))
-    found = np.where((known >= ENOUGH)[:, None], _quantiles(change, known, levels), everyone)
-    centred: Doubles = found - found[:, [levels.index(0.5)]]
+    quantiles = np.where((change_counts >= ENOUGH)[:, None], _quantiles(change, change_counts, levels), everyone)
+    centred: Doubles = quantiles - quantiles[:, [levels.index(0.5)]]
     return centred
 
 
-def _quantiles(values: Doubles, known: NDArray[np.intp], levels: tuple[float, ...]) -> Doubles:
-    """Quantiles (rows, levels) of the `known` finite values of each row, between neighbours in proportion."""
+def _quantiles(values: Doubles, finite_counts: NDArray[np.intp], levels: tuple[float, ...]) -> Doubles:
+    """Quantiles (rows, levels) of the `finite_counts` finite values of each row, between neighbours in proportion."""
     ordered = np.sort(values, axis=1)  # NaN last
     if not ordered.shape[1]:
         return np.full((len(values), len(levels)), np.nan)
-    place = np.maximum(known - 1, 0)[:, None] * np.asarray(levels)
+    place = np.maximum(finite_counts - 1, 0)[:, None] * np.asarray(levels)
     below = np.floor(place).astype(np.intp)
-    above = np.minimum(below + 1, np.maximum(known - 1, 0)[:, None])
+    above = np.minimum(below + 1, np.maximum(finite_counts - 1, 0)[:, None])
     low, high = np.take_along_axis(ordered, below, axis=1), np.take_along_axis(ordered, above, axis=1)
-    found: Doubles = low + (high - low) * (place - below)
-    return found
+    interpolated: Doubles = low + (high - low) * (place - below)
+    return interpolated

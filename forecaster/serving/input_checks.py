@@ -1,4 +1,4 @@
-"""Right inputs or no forecast: hold what a graph is to read against what its bundle wants.
+"""Input validation before inference: hold what a graph is to read against what its bundle wants.
 
 A runtime takes a code of -1 for the last row of a table and answers a covariate of NaN with NaN, without a word. So all
 arrays are looked at before it runs, and the first thing that is wrong is told with its depot and day.
@@ -49,26 +49,36 @@ class InputSpec:
         }
 
 
-def check(inputs: Mapping[str, NDArray[Any]], wanted: InputSpec, depot_ids: Sequence[str], cutoff: date) -> None:
+def check(inputs: Mapping[str, NDArray[Any]], spec: InputSpec, depot_ids: Sequence[str], cutoff: date) -> None:
     """Raises InputError for the first array that is missing, of another shape or kind, or holds what cannot be.
 
     `inputs` are those of `Panel.window`: demand may be NaN, and everything else is known.
     """
-    first = cutoff - timedelta(days=wanted.lookback - 1)
+    first = cutoff - timedelta(days=spec.lookback - 1)
+    _check_shapes(inputs, spec, len(depot_ids), first)
+    _check_values(inputs, spec, depot_ids, first)
+    _check_codes(inputs["statics"], spec, depot_ids, cutoff)
+
+
+def _check_shapes(inputs: Mapping[str, NDArray[Any]], spec: InputSpec, depots: int, first: date) -> None:
+    for name, shape in spec.shapes(depots).items():
+        if name not in inputs:
+            raise InputError(f"input '{name}' is missing; wanted {name} {shape}")
+        array, kind = inputs[name], np.dtype(np.int32 if name == "statics" else np.float32)
+        if array.dtype != kind:
+            raise InputError(f"input '{name}' has the type {array.dtype}, wanted {kind}")
+        if array.shape != shape:
+            lacking = _first_missing_day(name, array, spec, first)
+            raise InputError(f"input '{name}' has the shape {array.shape}, wanted {shape}{lacking}")
+
+
+def _check_values(inputs: Mapping[str, NDArray[Any]], spec: InputSpec, depot_ids: Sequence[str], first: date) -> None:
+    """`first` is the day of the first column of each array."""
 
     def on(name: str, place: NDArray[np.intp]) -> str:
         day = first + timedelta(days=int(place[1]))
         return f"input '{name}' of depot {depot_ids[int(place[0])]!r} on {day}"
 
-    for name, shape in wanted.shapes(len(depot_ids)).items():
-        if name not in inputs:
-            raise InputError(f"input '{name}' is missing; wanted {name} {shape}")
-        found, kind = inputs[name], np.dtype(np.int32 if name == "statics" else np.float32)
-        if found.dtype != kind:
-            raise InputError(f"input '{name}' has the type {found.dtype}, wanted {kind}")
-        if found.shape != shape:
-            lacking = _first_missing_day(name, found, wanted, first)
-            raise InputError(f"input '{name}' has the shape {found.shape}, wanted {shape}{lacking}")
     demand = inputs["demand"]
     if (odd := np.isinf(demand) | (demand < 0)).any():
         place = np.argwhere(odd)[0]
@@ -78,14 +88,18 @@ def check(inputs: Mapping[str, NDArray[Any]], wanted: InputSpec, depot_ids: Sequ
     if (odd := (inputs["open"] != 0) & (inputs["open"] != 1)).any():
         place = np.argwhere(odd)[0]
         raise InputError(f"{on('open', place)} is {inputs['open'][tuple(place)]}, wanted 0 or 1")
-    for name, features in (("covariates", wanted.covariates), ("calendar", wanted.calendar)):
+    for name, features in (("covariates", spec.covariates), ("calendar", spec.calendar)):
         if not np.isfinite(inputs[name]).all():
             place = np.argwhere(~np.isfinite(inputs[name]))[0]
             raise InputError(
                 f"{on(name, place)}: '{features[place[2]]}' is {inputs[name][tuple(place)]}, wanted a number"
             )
-    for column, (name, most) in enumerate(wanted.statics):
-        codes = inputs["statics"][:, column]
+
+
+def _check_codes(statics: NDArray[Any], spec: InputSpec, depot_ids: Sequence[str], cutoff: date) -> None:
+    """A runtime would take a code out of range for another row of the embedding's table."""
+    for column, (name, most) in enumerate(spec.statics):
+        codes = statics[:, column]
         if ((codes < 0) | (codes > most)).any():
             row = int(np.argmax((codes < 0) | (codes > most)))
             raise InputError(
@@ -94,9 +108,9 @@ def check(inputs: Mapping[str, NDArray[Any]], wanted: InputSpec, depot_ids: Sequ
             )
 
 
-def _first_missing_day(name: str, found: NDArray[Any], wanted: InputSpec, first: date) -> str:
+def _first_missing_day(name: str, array: NDArray[Any], spec: InputSpec, first: date) -> str:
     """Which day is the first that an array of too few days does not have."""
-    days = wanted.lookback + (0 if name == "demand" else wanted.horizon)
-    if name == "statics" or found.ndim < 2 or not 0 < found.shape[1] < days:
+    days = spec.lookback + (0 if name == "demand" else spec.horizon)
+    if name == "statics" or array.ndim < 2 or not 0 < array.shape[1] < days:
         return ""
-    return f": it ends before {first + timedelta(days=found.shape[1])}, which has to be known"
+    return f": it ends before {first + timedelta(days=array.shape[1])}, which has to be known"

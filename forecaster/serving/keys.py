@@ -63,29 +63,29 @@ def trusted_keys(state: Path) -> tuple[Ed25519PublicKey, ...]:
     """
     if declared := os.environ.get(TRUSTED):
         files = [] if _is_pem(declared) else [f for part in declared.split(os.pathsep) for f in _key_files(Path(part))]
-        found = (
+        keys = (
             [_parse_public(declared.encode(), TRUSTED)] if _is_pem(declared) else [_read_public(file) for file in files]
         )
     else:
-        found = [_read_public(file) for file in _key_files(StatePaths(state).keys)]
+        keys = [_read_public(file) for file in _key_files(StatePaths(state).keys)]
         if SIGNING in os.environ:
-            found.append(signer(state).public)
-    if not found:
+            keys.append(signer(state).public)
+    if not keys:
         raise BundleError(
             f"no key to verify bundles with: found none in {StatePaths(state).keys}, "
             f"wanted the *{PUBLIC} of the machine that trains there, or its path in {TRUSTED}"
         )
-    return tuple(found)
+    return tuple(keys)
 
 
 def verify(content: bytes, seal: bytes, keys: Trusted) -> None:
     """Raises BundleError, without the name of any file, unless one of `keys` made the seal for just this content."""
     if len(seal) != SEAL:
         raise BundleError(f"found {len(seal)} bytes, wanted a seal of {SEAL}")
-    named = {each.public_bytes_raw(): each for each in keys}
-    key = named.get(seal[:KEY])
+    keys_by_bytes = {public.public_bytes_raw(): public for public in keys}
+    key = keys_by_bytes.get(seal[:KEY])
     if key is None:
-        believed = ", ".join(map(fingerprint, named)) or "none"
+        believed = ", ".join(map(fingerprint, keys_by_bytes)) or "none"
         raise BundleError(f"signed by the key {fingerprint(seal[:KEY])}, which is not trusted; trusted are {believed}")
     try:
         key.verify(seal[KEY:], content)

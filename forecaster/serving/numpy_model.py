@@ -31,8 +31,8 @@ class ReferenceModel:
         """Quantiles of counts, (depots, horizon, levels): the members' mean, calibrated, zero on closed days."""
         encoder, decoder, anchor = self.features(inputs)
         statics, members = inputs["statics"], len(self.weights["members.out.bias"])
-        said = np.stack([self.member(i, encoder, decoder, anchor, statics) for i in range(members)])
-        mean = np.tensordot(self.weights["blend.members"], said, axes=1)
+        predicted = np.stack([self.member(i, encoder, decoder, anchor, statics) for i in range(members)])
+        mean = np.tensordot(self.weights["blend.members"], predicted, axes=1)
         median = self.sizes["levels"].index(0.5)
         middle = mean[..., [median]]
         center = middle + self.weights["blend.anchor"] * (anchor[..., None] - middle)
@@ -57,13 +57,13 @@ class ReferenceModel:
         days = demand.shape[1]
 
         usable = np.isfinite(demand) & (open_[:, :days] > 0)
-        known, log = usable.astype(float), np.log1p(np.where(usable, demand, 0.0))  # 0 where it is not known
+        observed, log = usable.astype(float), np.log1p(np.where(usable, demand, 0.0))  # 0 where it is not known
 
         # The surprise: what the last same weekdays did not tell of a day. Near a holiday a day is held to the usual
         # before it tells of others; twice, as one holiday may lie among the days that another is measured against. What
         # the other days of the week before had out of the usual is no holiday's doing.
-        told = shift(trailing(known, weeks, 7), 7)
-        surprising = known * (told > 0)
+        same_weekdays = shift(trailing(observed, weeks, 7), 7)
+        surprising = observed * (same_weekdays > 0)
         counted = trailing(surprising, year)
 
         def extend(x: Doubles) -> Doubles:
@@ -79,16 +79,18 @@ class ReferenceModel:
 
         def missed(plain: Doubles) -> tuple[Doubles, Doubles]:
             """The surprise against an anchor of these log counts, and how large it is as a rule."""
-            surprise: Doubles = near(log - shift(trailing(plain, weeks, 7), 7) / np.maximum(told, 1)) * surprising
+            surprise: Doubles = (
+                near(log - shift(trailing(plain, weeks, 7), 7) / np.maximum(same_weekdays, 1)) * surprising
+            )
             return surprise, trailing(np.abs(surprise), year) / np.maximum(counted, 1)
 
         surprise, usual = missed(log)
-        bound, held = usual, (back[:, :days] > 0) & (counted >= of["sure"])
+        bound, limited = usual, (back[:, :days] > 0) & (counted >= of["sure"])
         others = surprising * (back[:, :days] == 0)
         count_others = np.maximum(shift(trailing(others, 7), 1), 1)
         for _ in range(2):
             lately = more_than(usual, shift(trailing(surprise * others, 7), 1) / count_others)
-            plain = np.where(held, log - surprise + np.clip(surprise, lately - bound, lately + bound), log)
+            plain = np.where(limited, log - surprise + np.clip(surprise, lately - bound, lately + bound), log)
             surprise, usual = missed(plain)
 
         of_week = trailing(surprise, 7) / np.maximum(trailing(surprising, 7), 1)
@@ -101,42 +103,42 @@ class ReferenceModel:
         goes_on = np.where((back > 0) & (of_counterpart(surprising) == 0), so_far, 0.0)[:, days:]
 
         # The level: the mean log count of four weeks, else of a year, else of what training saw.
-        count, year_count = trailing(known, of["level"]), trailing(known, year)
+        count, year_count = trailing(observed, of["level"]), trailing(observed, year)
         of_year = trailing(plain, year) / np.maximum(year_count, 1)
         level = np.where(year_count > 0, of_year, mean)
         level = np.where(count > 0, trailing(plain, of["level"]) / np.maximum(count, 1), level)
 
         # How far above the level the same weekdays are, and the days off of a year, as of a week before.
-        told_same = trailing(known, weeks, 7)
-        same = trailing(plain, weeks, 7) / np.maximum(told_same, 1)
-        weekday = shift(extend(np.where(told_same > 0, same - level, 0.0)), 7)
+        same_weekday_count = trailing(observed, weeks, 7)
+        same = trailing(plain, weeks, 7) / np.maximum(same_weekday_count, 1)
+        weekday = shift(extend(np.where(same_weekday_count > 0, same - level, 0.0)), 7)
         off = inputs["calendar"][:, :, -2]
-        off_known = off[:, :days] * surprising
-        heights = bounded(surprise + weekday[:, :days]) * off_known
-        off_count = shift(extend(trailing(off_known, year)), 7)
+        off_observed = off[:, :days] * surprising
+        heights = bounded(surprise + weekday[:, :days]) * off_observed
+        off_count = shift(extend(trailing(off_observed, year)), 7)
         height = shift(extend(trailing(heights, year)), 7) / np.maximum(off_count, 1)
         trust = off_count / (off_count + of["doubt"])
 
         # A special day: what was out of the usual on its counterpart, the same day of the same holiday a year before,
         # unless demand moved to another level there. Of two days off a part of what tells their weekdays apart goes;
         # where only one of them is a day off, what days off have as a rule comes on top or is left out.
-        later, told_later = (np.pad(x[:, 7 * weeks :], [(0, 0), (0, 7 * weeks)]) for x in (same, told_same))
-        settled = surprising * ~((np.abs(later - shift(same, 7)) > of["moved"]) & (told_later > 0))
-        found, off_then = of_counterpart(bounded(surprise) * settled), of_counterpart(off[:, :days] * settled)
+        later, later_count = (np.pad(x[:, 7 * weeks :], [(0, 0), (0, 7 * weeks)]) for x in (same, same_weekday_count))
+        settled = surprising * ~((np.abs(later - shift(same, 7)) > of["moved"]) & (later_count > 0))
+        of_last_year, off_then = of_counterpart(bounded(surprise) * settled), of_counterpart(off[:, :days] * settled)
         weekday_then = of_counterpart(weekday[:, :days] * off[:, :days] * settled)
         of_off = trust * (height - np.where(off > 0, weekday, weekday_then))
-        both = found + of["alike"] * (weekday_then - weekday)
-        left = np.where(found * of_off > 0, more_than(np.abs(of_off), found), found)
-        when_off = np.where(off_then > 0, both, found + of_off)
-        special = bounded(np.where(off > 0, when_off, np.where(off_then > 0, left, found)))
+        both = of_last_year + of["alike"] * (weekday_then - weekday)
+        left = np.where(of_last_year * of_off > 0, more_than(np.abs(of_off), of_last_year), of_last_year)
+        when_off = np.where(off_then > 0, both, of_last_year + of_off)
+        special = bounded(np.where(off > 0, when_off, np.where(off_then > 0, left, of_last_year)))
         special_day = more_than(shift(extend(usual), 7), special)
 
-        week_count = trailing(known, 7)
+        week_count = trailing(observed, 7)
         week = np.where(week_count > 0, trailing(log, 7) / np.maximum(week_count, 1), level)
-        relative = near(log - level) * known
-        lag7 = (log - shift(log, 7)) * known * shift(known, 7)
+        relative = near(log - level) * observed
+        lag7 = (log - shift(log, 7)) * observed * shift(observed, 7)
 
-        per_day = [relative, known, lag7, week - level, yearly * year_count / year * (level - of_year)]
+        per_day = [relative, observed, lag7, week - level, yearly * year_count / year * (level - of_year)]
         per_day += [(level - mean) / spread, count / of["level"], surprise, of_week, special_day[:, :days]]
         per_day += [open_[:, :days]]
         encoder = np.concatenate([np.stack(per_day, axis=-1), covariates[:, :days]], axis=-1)[:, -scan:]
@@ -145,31 +147,31 @@ class ReferenceModel:
             """The sum over the same weekdays of so many weeks before."""
             return shift(trailing(x, count, 7), 7)
 
-        log_, plain_, known_ = extend(log), extend(plain), extend(known)
-        weight, habit_weight = before(known_, weeks), before(known_, season)
+        log_, plain_, observed_ = extend(log), extend(plain), extend(observed)
+        weight, habit_weight = before(observed_, weeks), before(observed_, season)
         same_weekday = before(plain_, weeks) / np.maximum(weight, 1)
-        habit = before(extend(near(plain - level) * known), season) / np.maximum(habit_weight, 1)
+        habit = before(extend(near(plain - level) * observed), season) / np.maximum(habit_weight, 1)
         holidays = calendar[:, :, -of["holidays"] :]
-        special = np.concatenate([covariates, holidays], axis=-1) * known_[..., None]
+        special = np.concatenate([covariates, holidays], axis=-1) * observed_[..., None]
         at_anchor = before(special, weeks) / np.maximum(weight, 1)[..., None]
 
         # A year ago: that day, and its whole week, against the level of then.
-        year_known = yearly * shift(known_, year)
+        year_observed = yearly * shift(observed_, year)
         then = shift(extend(level), year + 7)
-        last_year = near(shift(log_, year) - then) * year_known
-        close = shift(trailing(known_, 7), year - 3)
+        last_year = near(shift(log_, year) - then) * year_observed
+        close = shift(trailing(observed_, 7), year - 3)
         last_week = yearly * near(shift(trailing(log_, 7), year - 3) / np.maximum(close, 1) - then) * (close > 0)
 
         # From here on only the days that are forecast.
         ahead = slice(days, days + horizon)
         lag = np.stack([shift(plain_, 7 * k)[:, ahead] for k in range(1, weeks + 1)], axis=-1)
-        mask = np.stack([shift(known_, 7 * k)[:, ahead] for k in range(1, weeks + 1)], axis=-1)
+        mask = np.stack([shift(observed_, 7 * k)[:, ahead] for k in range(1, weeks + 1)], axis=-1)
         now, certain = level[:, -1:], weight[:, ahead] > 0
         anchor = np.where(certain, same_weekday[:, ahead], now)
         least, most = np.where(mask > 0, lag, np.inf).min(-1), np.where(mask > 0, lag, -np.inf).max(-1)
         extremes = [np.where(certain, near(bound - anchor), 0.0) for bound in (least, most)]
         surprised = np.broadcast_to(of_week[:, -1:], anchor.shape)
-        single = [habit, habit_weight / season, last_year, year_known, last_week]
+        single = [habit, habit_weight / season, last_year, year_observed, last_week]
         single += [shift(special_day, 1), special_day, open_]
         several = [calendar, yearly * shift(holidays, year), at_anchor, shift(covariates, 1), covariates]
         tomorrow = np.pad(covariates[:, days + 1 :], [(0, 0), (0, 1), (0, 0)])
@@ -184,15 +186,15 @@ class ReferenceModel:
         weights = {name: x[number] for name, x in self.weights.items() if name.startswith("members.")}
 
         def of(name: str) -> Doubles:
-            found: Doubles = weights[f"members.{name}"]
-            return found
+            array: Doubles = weights[f"members.{name}"]
+            return array
 
         tables = [of(f"embeddings.{i}.embedding") for i in range(len(self.sizes["labels"]))]
         embedded = [table[statics[:, i]] for i, table in enumerate(tables)]
 
         def beside(x: Doubles) -> Doubles:
             """With what never changes in a depot on each of its days."""
-            parts = [np.broadcast_to(each[:, None], (*x.shape[:2], each.shape[1])) for each in embedded]
+            parts = [np.broadcast_to(vector[:, None], (*x.shape[:2], vector.shape[1])) for vector in embedded]
             return np.concatenate([x, *parts], axis=-1)
 
         x = beside(encoder)
@@ -222,8 +224,8 @@ def trailing(x: Doubles, length: int, every: int = 1) -> Doubles:
     if every == 1:
         total = np.cumsum(x, axis=1)
         return total - shift(total, length)
-    found: Doubles = sum((shift(x, every * k) for k in range(length)), np.zeros_like(x))
-    return found
+    sums: Doubles = sum((shift(x, every * k) for k in range(length)), np.zeros_like(x))
+    return sums
 
 
 def more_than(usual: Doubles, surprise: Doubles) -> Doubles:

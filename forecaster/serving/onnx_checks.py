@@ -33,10 +33,10 @@ _EXTERNAL_DATA, _DATA_LOCATION = 13, 14  # of a tensor
 
 def inspect(model: bytes) -> None:
     """Raises BundleError for external data, for a domain that is not onnx's own, and for what is no ONNX model."""
-    found = set()
+    field_numbers = set()
     for number, _ in _walk(memoryview(model), "Model", 0):
-        found.add(number)
-    if not {7, 8} <= found:
+        field_numbers.add(number)
+    if not {7, 8} <= field_numbers:
         raise BundleError("no ONNX model: found no graph or no operator set in it")
 
 

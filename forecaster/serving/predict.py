@@ -36,7 +36,7 @@ class Predictor:
             self._session = session(bundle.model)
         except Exception as error:  # onnxruntime raises a class of its own for every fault
             raise BundleError(f"bundle {bundle.digest[:16]}: onnxruntime refuses the model: {error}") from error
-        self._wanted = InputSpec.of(bundle)
+        self._input_spec = InputSpec.of(bundle)
 
     def __call__(self, panel: Panel) -> Forecast:
         """Quantiles of demand for every depot of the panel on the days after its cutoff.
@@ -45,10 +45,10 @@ class Predictor:
         when the panel holds what cannot be.
         """
         manifest = self.bundle.manifest
-        wanted = (*_meaning(self.bundle.encoding), tuple(manifest["calendar"]), manifest["horizon"])
-        found = (*_meaning(panel.encoding), panel.calendar_names, panel.horizon)
-        if found != wanted:
-            raise BundleError(f"bundle {self.bundle.digest[:16]} wants {wanted}, the panel has {found}")
+        expected = (*_meaning(self.bundle.encoding), tuple(manifest["calendar"]), manifest["horizon"])
+        actual = (*_meaning(panel.encoding), panel.calendar_names, panel.horizon)
+        if actual != expected:
+            raise BundleError(f"bundle {self.bundle.digest[:16]} wants {expected}, the panel has {actual}")
         try:
             quantiles = self._quantiles(panel)
         except InputError as error:
@@ -65,13 +65,13 @@ class Predictor:
         parts = []
         for start in range(0, len(panel.depot_ids), CHUNK):
             rows = slice(start, start + CHUNK)
-            said = self.of(panel.window(self.bundle.lookback, rows), panel.depot_ids[rows], panel.cutoff)
-            parts.append(panel.doubted(said, self.bundle.levels, rows))
+            predicted = self.quantiles(panel.window(self.bundle.lookback, rows), panel.depot_ids[rows], panel.cutoff)
+            parts.append(panel.doubted(predicted, self.bundle.levels, rows))
         return np.concatenate(parts)
 
-    def of(self, window: Mapping[str, Floats | Ints], depot_ids: Sequence[str], cutoff: date) -> Floats:
+    def quantiles(self, window: Mapping[str, Floats | Ints], depot_ids: Sequence[str], cutoff: date) -> Floats:
         """Quantiles (depots, horizon, levels) from raw inputs as `Panel.window` gives them. Raises InputError."""
-        input_checks.check(window, self._wanted, depot_ids, cutoff)
+        input_checks.check(window, self._input_spec, depot_ids, cutoff)
         # Rounding may cross neighbours in the last bit, and calibration those that lie close together.
         quantiles: Floats = np.maximum.accumulate(self.run(window), axis=-1).astype(np.float32)
         return quantiles
@@ -114,5 +114,5 @@ def session(model: bytes) -> onnxruntime.InferenceSession:
 def run(graph: onnxruntime.InferenceSession, arrays: Mapping[str, Any]) -> Floats:
     """What the graph says; an input that it does not use (a pipeline without statics) is left away."""
     used = {node.name for node in graph.get_inputs()}
-    said: Floats = graph.run(None, {name: x for name, x in arrays.items() if name in used})[0]
-    return said
+    quantiles: Floats = graph.run(None, {name: x for name, x in arrays.items() if name in used})[0]
+    return quantiles

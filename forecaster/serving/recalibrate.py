@@ -1,4 +1,4 @@
-"""What a bundle's medians would have been with another bundle's calibration.
+"""Recalibration: what a bundle's medians would have been with another bundle's calibration.
 
 On a candidate's last days before the held-out ones two things are fitted that are not weights of the network: how wide
 the intervals are, which leaves medians alone, and how far a median is drawn to the seasonal anchor. That share can be
@@ -19,26 +19,26 @@ from forecaster.serving.numpy_model import LARGEST, ReferenceModel
 CHUNK = 4096  # depots at a time, which bounds memory
 
 
-def medians(said: Floats, panel: Panel, bundle: Bundle, other: Bundle) -> Doubles:
-    """The medians `said` (depots, horizon) by a bundle of a panel, as they were with the other's anchor share.
+def medians(predicted: Floats, panel: Panel, bundle: Bundle, other: Bundle) -> Doubles:
+    """The medians `predicted` (depots, horizon) by a bundle of a panel, as they were with the other's anchor share.
 
     Raises BundleError where a bundle has no such share, or draws its medians to the anchor wholly.
     """
-    own, theirs = (ReferenceModel(each.weights, each.manifest) for each in (bundle, other))
+    model, other_model = (ReferenceModel(b.weights, b.manifest) for b in (bundle, other))
     try:
-        share, wanted = (float(each.weights["blend.anchor"]) for each in (own, theirs))
+        share, other_share = (float(m.weights["blend.anchor"]) for m in (model, other_model))
     except KeyError as error:
         raise BundleError(f"bundle {bundle.name}: found no {error}, wanted the share of the anchor") from error
-    if share == wanted:
-        return said.astype(float)
+    if share == other_share:
+        return predicted.astype(float)
     if not share < 1:
         raise BundleError(f"bundle {bundle.name}: its medians are the anchor's, which says nothing of its weights")
     parts = []
     for start in range(0, len(panel.depot_ids), CHUNK):
         rows = slice(start, start + CHUNK)
-        anchor = own.features(panel.window(bundle.lookback, rows))[2]
-        log = np.log1p(said[rows].astype(float))
+        anchor = model.features(panel.window(bundle.lookback, rows))[2]
+        log = np.log1p(predicted[rows].astype(float))
         middle = (log - share * anchor) / (1 - share)
-        drawn = np.clip(middle + wanted * (anchor - middle), 0, LARGEST)
+        drawn = np.clip(middle + other_share * (anchor - middle), 0, LARGEST)
         parts.append(np.where(panel.open[rows, panel.history :], np.expm1(drawn), 0.0))
     return np.concatenate(parts)

@@ -59,8 +59,8 @@ def group_totals(forecast: Forecast, panel: Panel, scored: NDArray[np.bool_] | N
         sampled = sample_paths(forecast, panel, rows=rows)
         if scored is not None:
             sampled = np.where(scored[None, rows], sampled, 0.0)
-        for name, own in members.items():
-            sums[name] = sums.get(name, 0.0) + sampled[:, own[rows]].sum(axis=1)
+        for name, in_group in members.items():
+            sums[name] = sums.get(name, 0.0) + sampled[:, in_group[rows]].sum(axis=1)
     return {name: np.quantile(total, forecast.levels, axis=0).T for name, total in sums.items()}
 
 
@@ -74,20 +74,22 @@ def measure(folds: Sequence[Fold], panel: Panel) -> dict[str, float]:
     rows: dict[str, list[Doubles]] = {"network": [], **({"city": []} if len(members) > 1 else {})}
     for fold in folds:
         scored = np.isfinite(fold.actuals)
-        said = group_totals(fold.forecast, panel.at(fold.forecast.cutoff), scored)
+        predicted = group_totals(fold.forecast, panel.at(fold.forecast.cutoff), scored)
         ends = [fold.forecast.levels.index(level) for level in (0.1, 0.5, 0.9)]
-        for name, own in members.items():
-            days = scored[own].any(axis=0)
-            came = np.nansum(fold.actuals[own], axis=0)[days]
-            rows["city" if name else "network"].append(np.column_stack([said[name][days][:, ends], came]))
-    found = {}
+        for name, in_group in members.items():
+            days = scored[in_group].any(axis=0)
+            actual = np.nansum(fold.actuals[in_group], axis=0)[days]
+            rows["city" if name else "network"].append(np.column_stack([predicted[name][days][:, ends], actual]))
+    scores = {}
     for level, parts in rows.items():
-        low, middle, high, came = np.concatenate(parts).T if parts else np.zeros((4, 0))
-        total = came.sum() if len(came) else np.nan
-        found[f"{level}_coverage"] = float(((low <= came) & (came <= high)).mean()) if len(came) else float("nan")
-        found[f"{level}_bias"] = float((middle - came).sum() / total) if total > 0 else float("nan")
-        found[f"{level}_width"] = float((high - low).sum() / total) if total > 0 else float("nan")
-    return found
+        low, middle, high, actual = np.concatenate(parts).T if parts else np.zeros((4, 0))
+        total = actual.sum() if len(actual) else np.nan
+        scores[f"{level}_coverage"] = (
+            float(((low <= actual) & (actual <= high)).mean()) if len(actual) else float("nan")
+        )
+        scores[f"{level}_bias"] = float((middle - actual).sum() / total) if total > 0 else float("nan")
+        scores[f"{level}_width"] = float((high - low).sum() / total) if total > 0 else float("nan")
+    return scores
 
 
 def _templates(panel: Panel, count: int, chosen: slice) -> Doubles:
@@ -103,13 +105,13 @@ def _templates(panel: Panel, count: int, chosen: slice) -> Doubles:
     demand, open_ = panel.past(days, chosen)
     log = np.where(open_[:, :days], np.log1p(demand.astype(float)), np.nan)
     before = np.stack([log[:, needed - SEASON * week : days - SEASON * week] for week in range(1, WEEKS + 1)])
-    known = np.isfinite(before)
-    usual = np.sum(before, axis=0, where=known) / np.maximum(known.sum(axis=0), 1)
-    surprise = np.where(known.any(axis=0), log[:, needed:] - usual, np.nan)
+    observed = np.isfinite(before)
+    usual = np.sum(before, axis=0, where=observed) / np.maximum(observed.sum(axis=0), 1)
+    surprise = np.where(observed.any(axis=0), log[:, needed:] - usual, np.nan)
     surprise = np.nan_to_num(surprise, nan=0.0)
     windows = np.lib.stride_tricks.sliding_window_view(surprise, horizon, axis=1)  # (depots, paths, horizon)
-    found: Doubles = np.moveaxis(windows, 1, 0)[::-1]
-    return found
+    templates: Doubles = np.moveaxis(windows, 1, 0)[::-1]
+    return templates
 
 
 def _values_at(forecast: Forecast, shares: Doubles, chosen: slice) -> Doubles:
@@ -117,9 +119,9 @@ def _values_at(forecast: Forecast, shares: Doubles, chosen: slice) -> Doubles:
     against normal scores, and beyond them on."""
     normal = NormalDist()
     scores = np.array([normal.inv_cdf(level) for level in forecast.levels])
-    wanted = np.array([normal.inv_cdf(share) for share in shares])
+    targets = np.array([normal.inv_cdf(share) for share in shares])
     log = np.moveaxis(np.log1p(forecast.quantiles[chosen].astype(float)), -1, 0)
-    place = np.clip(np.searchsorted(scores, wanted) - 1, 0, len(scores) - 2)
-    along = ((wanted - scores[place]) / (scores[place + 1] - scores[place]))[:, None, None]
+    place = np.clip(np.searchsorted(scores, targets) - 1, 0, len(scores) - 2)
+    along = ((targets - scores[place]) / (scores[place + 1] - scores[place]))[:, None, None]
     values: Doubles = np.maximum(np.expm1(log[place] + along * (log[place + 1] - log[place])), 0.0)
     return values

@@ -57,12 +57,12 @@ class Bills:
     def lines(self) -> list[str]:
         """A table for a screen."""
         width = max(len(bill.roster) for bill in self.bills)
-        shown = [f"{'':{width}}  {'cost':>12}{'a day':>9}{'missing':>10}{'idle':>10}{'days short':>12}"]
+        table = [f"{'':{width}}  {'cost':>12}{'a day':>9}{'missing':>10}{'idle':>10}{'days short':>12}"]
         for bill in self.bills:
-            each = bill.cost / max(bill.days, 1)
+            cost_per_day = bill.cost / max(bill.days, 1)
             counts = f"{bill.short:>10,}{bill.idle:>10,}{bill.short_days:>12.1%}"
-            shown.append(f"{bill.roster:{width}}  {bill.cost:>12,.0f}{each:>9.2f}{counts}")
-        return [*shown, f"Buffers, chosen on the days before: {', '.join(dict.fromkeys(self.buffers))}."]
+            table.append(f"{bill.roster:{width}}  {bill.cost:>12,.0f}{cost_per_day:>9.2f}{counts}")
+        return [*table, f"Buffers, chosen on the days before: {', '.join(dict.fromkeys(self.buffers))}."]
 
     def to_json(self) -> dict[str, object]:
         return {"bills": [bill.to_json() for bill in self.bills], "buffers": list(self.buffers)}
@@ -78,75 +78,77 @@ def holdout_spec(spec: Spec, days: int | None, *, staffing: bool) -> Spec:
             "backtest --staffing: found no section staffing in the pipeline file, wanted costs, as in "
             "staffing: {orders_per_driver: 90, cost_short: 38, cost_idle: 22}"
         )
-    held = {"days": days or DAYS} | ({"every": None} if staffing else {})
-    return spec.model_copy(update={"backtest": spec.backtest.model_copy(update=held)})
+    holdout = {"days": days or DAYS} | ({"every": None} if staffing else {})
+    return spec.model_copy(update={"backtest": spec.backtest.model_copy(update=holdout)})
 
 
-def replay(folds: Sequence[Fold], earlier: Sequence[Fold], panel: Panel, seen: Seen, spec: Spec) -> Bills:
+def replay(folds: Sequence[Fold], earlier: Sequence[Fold], panel: Panel, panel_at: Seen, spec: Spec) -> Bills:
     """The bills of all rosters over the folds, a model's forecasts; `earlier` are its forecasts of days before them,
     which only the first buffers are chosen on. `panel` is tonight's, for what its depots are."""
     assert spec.staffing is not None
     costs, cars = spec.staffing, van_pool(panel, spec)
-    known = [*earlier, *folds]
+    all_folds = [*earlier, *folds]
     buffered = [
-        [_within_limits(_with_buffer(fold, buffer, costs), fold, costs, cars) for buffer in BUFFERS] for fold in known
+        [_within_limits(_with_buffer(fold, buffer, costs), fold, costs, cars) for buffer in BUFFERS]
+        for fold in all_folds
     ]
     bills = np.array(
-        [[_cost(crew, fold, costs) for crew in crews] for crews, fold in zip(buffered, known, strict=True)]
+        [[_cost(crew, fold, costs) for crew in crews] for crews, fold in zip(buffered, all_folds, strict=True)]
     )
-    best = [int(bills[:before].sum(axis=0).argmin()) for before in range(len(earlier), len(known))]
+    best = [int(bills[:before].sum(axis=0).argmin()) for before in range(len(earlier), len(all_folds))]
     rosters: dict[str, list[Ints]] = {
         OURS: [newsvendor.roster(fold.forecast, costs, cars).drivers for fold in folds],
         BUFFER: [crews[chosen] for crews, chosen in zip(buffered[len(earlier) :], best, strict=True)],
-        LAST_WEEK: [_within_limits(_last_week(fold, seen, costs), fold, costs, cars) for fold in folds],
+        LAST_WEEK: [_within_limits(_last_week(fold, panel_at, costs), fold, costs, cars) for fold in folds],
         FORESIGHT: [
             _within_limits(np.nan_to_num(_drivers_needed(fold.actuals, costs)), fold, costs, cars) for fold in folds
         ],
     }
-    found = [_bill(name, crews, folds, costs) for name, crews in rosters.items()]
+    all_bills = [_bill(name, crews, folds, costs) for name, crews in rosters.items()]
     return Bills(
-        tuple(sorted(found, key=lambda bill: bill.cost)), tuple(_describe_buffer(BUFFERS[chosen]) for chosen in best)
+        tuple(sorted(all_bills, key=lambda bill: bill.cost)),
+        tuple(_describe_buffer(BUFFERS[chosen]) for chosen in best),
     )
 
 
 def _drivers_needed(orders: Floats | Doubles, costs: Staffing) -> Doubles:
     """Drivers that so many orders need; NaN where they are not known."""
-    found: Doubles = np.ceil(np.round(orders.astype(float) / costs.orders_per_driver, DIGITS))
-    return found
+    drivers: Doubles = np.ceil(np.round(orders.astype(float) / costs.orders_per_driver, DIGITS))
+    return drivers
 
 
 def _with_buffer(fold: Fold, buffer: tuple[float, float], costs: Staffing) -> Doubles:
     share, drivers = buffer
     usual = fold.forecast.median.astype(float) / costs.orders_per_driver
-    found: Doubles = np.ceil(np.round(usual * (1 + share) + drivers, DIGITS))
-    return found
+    buffered: Doubles = np.ceil(np.round(usual * (1 + share) + drivers, DIGITS))
+    return buffered
 
 
-def _last_week(fold: Fold, seen: Seen, costs: Staffing) -> Doubles:
+def _last_week(fold: Fold, panel_at: Seen, costs: Staffing) -> Doubles:
     """What the same weekday needed when it was last known at the cutoff; 0 where it was not in eight weeks."""
-    before = seen(fold.forecast.cutoff)
+    before = panel_at(fold.forecast.cutoff)
     orders: Doubles = np.where(before.open[:, : before.history], before.demand, np.nan)
     orders = np.pad(orders, [(0, 0), (7 * WEEKS, 0)], constant_values=np.nan)
-    found = np.full(fold.actuals.shape, np.nan)
+    last_known = np.full(fold.actuals.shape, np.nan)
     for back in range(1, WEEKS + 1):
         for step in range(before.horizon):
             there = orders[:, orders.shape[1] - 7 * back + step]
-            found[:, step] = np.where(np.isnan(found[:, step]), there, found[:, step])
-    return np.nan_to_num(_drivers_needed(found, costs))
+            last_known[:, step] = np.where(np.isnan(last_known[:, step]), there, last_known[:, step])
+    return np.nan_to_num(_drivers_needed(last_known, costs))
 
 
-def _within_limits(wanted: Doubles, fold: Fold, costs: Staffing, cars: vans.VanPool | None) -> Ints:
+def _within_limits(desired: Doubles, fold: Fold, costs: Staffing, cars: vans.VanPool | None) -> Ints:
     """The crews that limits and vans leave of those wanted; where vans are too few, the next goes to the depot that has
     the smallest share of what it wants."""
-    crew = newsvendor.within_limits(wanted, fold.forecast.open, costs)
+    crew = newsvendor.within_limits(desired, fold.forecast.open, costs)
     if cars is None:
         return crew
     sharing = cars.drivers_per_van
 
     def share(depot: NDArray[np.intp], day: int, van: Ints) -> NDArray[np.float64]:
         first = (van * sharing < costs.crew.min) * vans.FIRST
-        found: NDArray[np.float64] = first - van * sharing / crew[depot, day]
-        return found
+        priority: NDArray[np.float64] = first - van * sharing / crew[depot, day]
+        return priority
 
     fewest: Callable[..., Ints] = np.minimum
     return fewest(crew, cars.place(-(-crew // sharing), share) * sharing)
@@ -154,8 +156,8 @@ def _within_limits(wanted: Doubles, fold: Fold, costs: Staffing, cars: vans.VanP
 
 def _missing(crew: Ints, fold: Fold, costs: Staffing) -> Doubles:
     """Drivers missing (below 0: too many) on each depot and day; NaN where nothing is known."""
-    found: Doubles = _drivers_needed(fold.actuals, costs) - crew
-    return found
+    missing: Doubles = _drivers_needed(fold.actuals, costs) - crew
+    return missing
 
 
 def _cost(crew: Ints, fold: Fold, costs: Staffing) -> float:
@@ -165,10 +167,10 @@ def _cost(crew: Ints, fold: Fold, costs: Staffing) -> float:
 
 def _bill(name: str, crews: Sequence[Ints], folds: Sequence[Fold], costs: Staffing) -> Bill:
     missing = np.concatenate([_missing(crew, fold, costs) for crew, fold in zip(crews, folds, strict=True)], axis=1)
-    known = missing[np.isfinite(missing)]
-    short, idle = int(np.maximum(known, 0).sum()), int(np.maximum(-known, 0).sum())
-    share = float((known > 0).mean()) if len(known) else 0.0
-    return Bill(name, costs.cost_short * short + costs.cost_idle * idle, short, idle, share, len(known))
+    differences = missing[np.isfinite(missing)]
+    short, idle = int(np.maximum(differences, 0).sum()), int(np.maximum(-differences, 0).sum())
+    share = float((differences > 0).mean()) if len(differences) else 0.0
+    return Bill(name, costs.cost_short * short + costs.cost_idle * idle, short, idle, share, len(differences))
 
 
 def _describe_buffer(buffer: tuple[float, float]) -> str:

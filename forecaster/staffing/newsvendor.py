@@ -56,10 +56,10 @@ class Need:
     @classmethod
     def of(cls, quantiles: NDArray[np.floating], levels: Sequence[float], orders_per_driver: float) -> Need:
         """From quantiles of orders (…, levels)."""
-        said = np.moveaxis(quantiles.astype(float), -1, 0) / orders_per_driver
-        lowest = np.maximum(said[0] - _tail_reach(levels[0], levels[1]) * (said[1] - said[0]), 0)
-        highest = said[-1] + _tail_reach(1 - levels[-1], 1 - levels[-2]) * (said[-1] - said[-2])
-        return cls(np.round(np.concatenate([[lowest], said, [highest]]), DIGITS), (0.0, *levels, 1.0))
+        drivers = np.moveaxis(quantiles.astype(float), -1, 0) / orders_per_driver
+        lowest = np.maximum(drivers[0] - _tail_reach(levels[0], levels[1]) * (drivers[1] - drivers[0]), 0)
+        highest = drivers[-1] + _tail_reach(1 - levels[-1], 1 - levels[-2]) * (drivers[-1] - drivers[-2])
+        return cls(np.round(np.concatenate([[lowest], drivers, [highest]]), DIGITS), (0.0, *levels, 1.0))
 
     def at(self, cells: NDArray[np.intp]) -> Need:
         """Of some of the days, by their place when all are put in one row."""
@@ -69,42 +69,44 @@ class Need:
         """The quantiles at one level."""
         right = int(np.clip(np.searchsorted(self.levels, ratio), 1, len(self.levels) - 1))
         share = (ratio - self.levels[right - 1]) / (self.levels[right] - self.levels[right - 1])
-        found: Doubles = np.round(self.knots[right - 1] * (1 - share) + self.knots[right] * share, DIGITS)
-        return found
+        quantiles: Doubles = np.round(self.knots[right - 1] * (1 - share) + self.knots[right] * share, DIGITS)
+        return quantiles
 
     def suffices(self, crew: Ints) -> Doubles:
         """P(N ≤ crew)."""
-        found = np.zeros(np.broadcast_shapes(crew.shape, self.knots.shape[1:]))
+        probability = np.zeros(np.broadcast_shapes(crew.shape, self.knots.shape[1:]))
         for left, right, low, high in self._pieces():
             width = right - left
             along = np.divide(crew - left, width, out=(crew >= right).astype(float), where=width > 0)
-            found += (high - low) * np.clip(along, 0, 1)
-        return found
+            probability += (high - low) * np.clip(along, 0, 1)
+        return probability
 
     def idle(self, crew: Ints | Doubles) -> Doubles:
         """E(crew - N)+, exactly: the sum of P(N ≤ k) over all k below the crew, piece by piece an arithmetic series."""
-        found: Doubles = np.maximum(crew - np.ceil(self.knots[-1]), 0.0)
+        expected: Doubles = np.maximum(crew - np.ceil(self.knots[-1]), 0.0)
         for left, right, low, high in self._pieces():
             first, last = np.ceil(left), np.minimum(np.ceil(right), crew)  # whole numbers from first to before last
             count = np.maximum(last - first, 0)
             beyond = count * ((first + last - 1) / 2 - left)  # what they lie beyond the left end, together
             width = right - left
-            found += low * count + (high - low) * np.divide(beyond, width, out=np.zeros_like(found), where=width > 0)
-        return found
+            expected += low * count + (high - low) * np.divide(
+                beyond, width, out=np.zeros_like(expected), where=width > 0
+            )
+        return expected
 
     @property
     def mean(self) -> Doubles:
         """E(N)."""
         enough = np.ceil(self.knots[-1])
-        found: Doubles = enough - self.idle(enough)
-        return found
+        expected: Doubles = enough - self.idle(enough)
+        return expected
 
     def cost(self, crew: Ints, staffing: Staffing) -> Doubles:
         """G(crew): what this many drivers are expected to cost in missing and idle ones."""
         idle = self.idle(crew)
         bill = staffing.cost_short * (self.mean - crew + idle) + staffing.cost_idle * idle
-        found: Doubles = np.maximum(bill, 0)  # not -1e-14
-        return found
+        expected: Doubles = np.maximum(bill, 0)  # not -1e-14
+        return expected
 
     def _pieces(self) -> zip[tuple[Doubles, Doubles, float, float]]:
         return zip(self.knots[:-1], self.knots[1:], self.levels[:-1], self.levels[1:], strict=True)
@@ -112,14 +114,14 @@ class Need:
 
 def cheapest_crew(need: Need, open_: Bools, staffing: Staffing) -> Ints:
     """The cheapest crew of each open day within the limits of `staffing.crew`, none on closed days."""
-    wanted = np.ceil(need.level(staffing.cost_short / (staffing.cost_short + staffing.cost_idle)))
-    return within_limits(wanted, open_, staffing)
+    desired = np.ceil(need.level(staffing.cost_short / (staffing.cost_short + staffing.cost_idle)))
+    return within_limits(desired, open_, staffing)
 
 
-def within_limits(wanted: NDArray[np.floating], open_: Bools, staffing: Staffing) -> Ints:
+def within_limits(desired: NDArray[np.floating], open_: Bools, staffing: Staffing) -> Ints:
     """Crews within the declared limits; since cost is convex, the nearest one allowed is the cheapest one allowed."""
     limits = staffing.crew
-    return np.where(open_, np.clip(wanted, limits.min, limits.max), 0).astype(np.int32)
+    return np.where(open_, np.clip(desired, limits.min, limits.max), 0).astype(np.int32)
 
 
 def roster(forecast: Forecast, staffing: Staffing, fleet: vans.VanPool | None = None) -> Roster:
@@ -146,24 +148,24 @@ def roster(forecast: Forecast, staffing: Staffing, fleet: vans.VanPool | None = 
 
 
 def limit_to_vans(
-    wanted: Ints, need: Need, staffing: Staffing, fleet: vans.VanPool
+    desired: Ints, need: Need, staffing: Staffing, fleet: vans.VanPool
 ) -> tuple[Ints, Ints, tuple[Loan, ...]]:
     """The crews (depots, horizon) that the fleet can carry at least expected cost, their vans, and what is lent.
 
     The first `crew.min` drivers of a depot come before any other depot's further ones.
     """
-    cells = np.arange(wanted.size).reshape(wanted.shape)
+    cells = np.arange(desired.size).reshape(desired.shape)
 
     def saving(depot: NDArray[np.intp], day: int, van: Ints) -> Doubles:
-        own, full = need.at(cells[depot, day]), wanted[depot, day]
+        needs, full = need.at(cells[depot, day]), desired[depot, day]
         before = np.minimum(van * fleet.drivers_per_van, full)
         after = np.minimum(before + fleet.drivers_per_van, full)
         first = (before < staffing.crew.min) * vans.FIRST
-        gained: Doubles = own.cost(before, staffing) - own.cost(after, staffing) + first
+        gained: Doubles = needs.cost(before, staffing) - needs.cost(after, staffing) + first
         return gained
 
-    placed = fleet.place(-(-wanted // fleet.drivers_per_van), saving)
-    return np.minimum(wanted, placed * fleet.drivers_per_van), placed, fleet.loans(placed)
+    placed = fleet.place(-(-desired // fleet.drivers_per_van), saving)
+    return np.minimum(desired, placed * fleet.drivers_per_van), placed, fleet.loans(placed)
 
 
 def _tail_reach(outer: float, inner: float) -> float:

@@ -58,39 +58,39 @@ class VanPool:
             home = np.array([_whole_number(word, declared.home) for word in words], np.int32)
         return cls(declared.total, cities.astype(np.intp), home, declared.drivers_per_van)
 
-    def place(self, wanted: Ints, saving: Saving) -> Ints:
+    def place(self, desired: Ints, saving: Saving) -> Ints:
         """How many vans stand at each depot on each day, (depots, days), at most those wanted."""
-        return np.stack([self._one_day(wanted[:, day], day, saving) for day in range(wanted.shape[1])], axis=1)
+        return np.stack([self._place_day(desired[:, day], day, saving) for day in range(desired.shape[1])], axis=1)
 
     def loans(self, placed: Ints) -> tuple[Loan, ...]:
         """Within each city and day, vans of depots that need fewer than they own, at those that have more than they
         own; what is not covered so is lent by nobody: it came from the vans without a home."""
         if self.home is None:
             return ()
-        found: list[Loan] = []
+        loans: list[Loan] = []
         for day in range(placed.shape[1]):
             spare = self.home - placed[:, day]
-            givers, takers = (self._one_each(np.maximum(sign * spare, 0)) for sign in (1, -1))
-            each, count = np.unique(_same_city(givers, takers, self.city), axis=0, return_counts=True)
-            found += [Loan(day, int(a), int(b), int(n)) for (a, b), n in zip(each, count, strict=True)]
-        return tuple(found)
+            givers, takers = (self._repeat_by_count(np.maximum(sign * spare, 0)) for sign in (1, -1))
+            pairs, count = np.unique(_same_city(givers, takers, self.city), axis=0, return_counts=True)
+            loans += [Loan(day, int(a), int(b), int(n)) for (a, b), n in zip(pairs, count, strict=True)]
+        return tuple(loans)
 
-    def _one_day(self, wanted: Ints, day: int, saving: Saving) -> Ints:
-        depot = np.repeat(np.arange(len(wanted)), wanted)
-        van = (np.arange(len(depot)) - np.repeat(np.cumsum(wanted) - wanted, wanted)).astype(np.int32)
+    def _place_day(self, desired: Ints, day: int, saving: Saving) -> Ints:
+        depot = np.repeat(np.arange(len(desired)), desired)
+        van = (np.arange(len(depot)) - np.repeat(np.cumsum(desired) - desired, desired)).astype(np.int32)
         # The first of equals is the depot's earlier van, then the earlier depot: the same answer every time.
         best = np.lexsort((depot, van, -saving(depot, day, van)))
-        own = self._cities_vans()
-        in_city = _ranks(self.city[depot[best]]) < own[self.city[depot[best]]]
-        first, rest = best[in_city][: self.total], best[~in_city][: max(self.total - int(own.sum()), 0)]
-        return np.bincount(depot[np.concatenate([first, rest])], minlength=len(wanted)).astype(np.int32)
+        city_vans = self._cities_vans()
+        in_city = _ranks(self.city[depot[best]]) < city_vans[self.city[depot[best]]]
+        first, rest = best[in_city][: self.total], best[~in_city][: max(self.total - int(city_vans.sum()), 0)]
+        return np.bincount(depot[np.concatenate([first, rest])], minlength=len(desired)).astype(np.int32)
 
     def _cities_vans(self) -> NDArray[np.intp]:
         """Vans at home in each city."""
         home = np.zeros(len(self.city), np.int32) if self.home is None else self.home
         return np.bincount(self.city, weights=home, minlength=1).astype(np.intp)
 
-    def _one_each(self, counts: NDArray[Any]) -> NDArray[np.intp]:
+    def _repeat_by_count(self, counts: NDArray[Any]) -> NDArray[np.intp]:
         """A row of depots, each as often as it counts, city by city, the largest of a city first: few pairs are split
         then."""
         order = np.lexsort((-counts, self.city))
@@ -99,8 +99,8 @@ class VanPool:
 
 def _same_city(givers: NDArray[np.intp], takers: NDArray[np.intp], city: NDArray[np.intp]) -> NDArray[np.intp]:
     """The k-th giver with the k-th taker of each city, (pairs, 2); both rows are city by city."""
-    one, other = (city[row] * (len(givers) + len(takers)) + _ranks(city[row]) for row in (givers, takers))
-    _, left, right = np.intersect1d(one, other, assume_unique=True, return_indices=True)
+    giver_keys, taker_keys = (city[row] * (len(givers) + len(takers)) + _ranks(city[row]) for row in (givers, takers))
+    _, left, right = np.intersect1d(giver_keys, taker_keys, assume_unique=True, return_indices=True)
     return np.stack([givers[left], takers[right]], axis=1)
 
 
@@ -109,9 +109,9 @@ def _ranks(group: NDArray[np.intp]) -> NDArray[np.intp]:
     order = np.argsort(group, kind="stable")
     sizes = np.bincount(group)
     starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
-    found = np.empty(len(group), np.intp)
-    found[order] = np.arange(len(group)) - starts
-    return found
+    ranks = np.empty(len(group), np.intp)
+    ranks[order] = np.arange(len(group)) - starts
+    return ranks
 
 
 def _whole_number(word: str, name: str) -> int:

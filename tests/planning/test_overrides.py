@@ -61,7 +61,7 @@ def test_a_closed_day_and_one_that_is_not_forecast_stay_as_they_are() -> None:
 
 
 def test_what_is_published_shows_both_numbers() -> None:
-    shown = MADE.shown([80, 100, 130])
+    shown = MADE.to_published([80, 100, 130])
     assert (shown.orders, shown.quantiles, shown.by, shown.until) == (150, (80, 100, 130), "Ana", DAY)
     assert type(shown).from_json(shown.to_json()) == shown
 

@@ -53,7 +53,7 @@ def test_new_depots_get_wider_ranges_than_the_graph_gives_them_in_any_chunk(
         wanted = to_onnx.forecaster(panels.candidate())(given).quantiles
     found = predictor(given).quantiles
     np.testing.assert_allclose(found, wanted, rtol=1e-4)
-    graphs = predictor.of(given.window(predictor.bundle.lookback), given.depot_ids, given.cutoff)
+    graphs = predictor.quantiles(given.window(predictor.bundle.lookback), given.depot_ids, given.cutoff)
     assert found[[0, 2, 4]].tobytes() == graphs[[0, 2, 4]].tobytes()
     np.testing.assert_allclose(found[new, :, 1], graphs[new, :, 1], rtol=1e-6)
     assert not found[3, -1].any()  # closed
