@@ -38,7 +38,7 @@ class Staffing(Section):
     orders_per_driver: float = Field(gt=0)
     """Orders that one driver delivers in a shift."""
     shift_hours: float = Field(default=8, gt=0)
-    """Length of a shift."""
+    """Length of a shift; `backtest --staffing` says how many hours each way to roster takes."""
     cost_short: float = Field(gt=0)
     """Cost of one driver too few for a shift."""
     cost_idle: float = Field(gt=0)

@@ -42,6 +42,7 @@ class Bill:
     idle: int  # drivers too many
     short_days: float  # share of depots and days with a driver missing
     days: int  # depots and days
+    hours: float  # rostered, in all: drivers by `staffing.shift_hours`
 
     def to_json(self) -> dict[str, object]:
         return asdict(self)
@@ -57,11 +58,11 @@ class Bills:
     def lines(self) -> list[str]:
         """A table for a screen."""
         width = max(len(bill.roster) for bill in self.bills)
-        table = [f"{'':{width}}  {'cost':>12}{'a day':>9}{'missing':>10}{'idle':>10}{'days short':>12}"]
+        table = [f"{'':{width}}  {'cost':>12}{'a day':>9}{'hours':>10}{'missing':>10}{'idle':>10}{'days short':>12}"]
         for bill in self.bills:
             cost_per_day = bill.cost / max(bill.days, 1)
             counts = f"{bill.short:>10,}{bill.idle:>10,}{bill.short_days:>12.1%}"
-            table.append(f"{bill.roster:{width}}  {bill.cost:>12,.0f}{cost_per_day:>9.2f}{counts}")
+            table.append(f"{bill.roster:{width}}  {bill.cost:>12,.0f}{cost_per_day:>9.2f}{bill.hours:>10,.0f}{counts}")
         return [*table, f"Buffers, chosen on the days before: {', '.join(dict.fromkeys(self.buffers))}."]
 
     def to_json(self) -> dict[str, object]:
@@ -167,10 +168,13 @@ def _cost(crew: Ints, fold: Fold, costs: Staffing) -> float:
 
 def _bill(name: str, crews: Sequence[Ints], folds: Sequence[Fold], costs: Staffing) -> Bill:
     missing = np.concatenate([_missing(crew, fold, costs) for crew, fold in zip(crews, folds, strict=True)], axis=1)
-    differences = missing[np.isfinite(missing)]
+    judged = np.isfinite(missing)
+    differences = missing[judged]
+    hours = costs.shift_hours * float(np.concatenate(crews, axis=1)[judged].sum())
     short, idle = int(np.maximum(differences, 0).sum()), int(np.maximum(-differences, 0).sum())
     share = float((differences > 0).mean()) if len(differences) else 0.0
-    return Bill(name, costs.cost_short * short + costs.cost_idle * idle, short, idle, share, len(differences))
+    cost = costs.cost_short * short + costs.cost_idle * idle
+    return Bill(name, cost, short, idle, share, len(differences), hours)
 
 
 def _describe_buffer(buffer: tuple[float, float]) -> str:

@@ -54,10 +54,10 @@ def test_each_missing_and_each_idle_driver_is_billed() -> None:
     came = [50, 60, 60, 65, 41, 55, np.nan]
     panel = weeks([60, 60, 30, 60])
     found = charged([said(quantiles, came, 3)], [said(quantiles, [60] * 7, 2)], panel)
-    assert found[OURS] == Bill(OURS, 2 * 10 + 30, 1, 2, 1 / 6, 6)
-    assert found[LAST_WEEK] == Bill(LAST_WEEK, (2 + 3 + 3 + 4 + 2 + 3) * 30, 17, 0, 1, 6)
-    assert found[BUFFER] == Bill(BUFFER, 2 * 10 + 30, 1, 2, 1 / 6, 6)
-    assert found[FORESIGHT] == Bill(FORESIGHT, 0, 0, 0, 0, 6)
+    assert found[OURS] == Bill(OURS, 2 * 10 + 30, 1, 2, 1 / 6, 6, hours=6 * 6 * 8)
+    assert found[LAST_WEEK] == Bill(LAST_WEEK, (2 + 3 + 3 + 4 + 2 + 3) * 30, 17, 0, 1, 6, hours=6 * 3 * 8)
+    assert found[BUFFER] == Bill(BUFFER, 2 * 10 + 30, 1, 2, 1 / 6, 6, hours=6 * 6 * 8)
+    assert found[FORESIGHT] == Bill(FORESIGHT, 0, 0, 0, 0, 6, hours=(5 + 6 + 6 + 7 + 5 + 6) * 8)
 
 
 def test_the_buffer_is_chosen_on_the_days_before_and_never_on_its_own() -> None:
@@ -101,8 +101,8 @@ def test_the_table_tells_what_was_paid() -> None:
     given = said([20, 30, 40, 55, 75], [60] * 7, 3)
     found = cost_backtest.replay([given], [given], weeks([60] * 4), weeks([60] * 4).at, staffed())
     lines = found.lines()
-    assert lines[0].split() == ["cost", "a", "day", "missing", "idle", "days", "short"]
-    assert all(line.split()[-5:] == ["0", "0.00", "0", "0", "0.0%"] for line in lines[1:5])
+    assert lines[0].split() == ["cost", "a", "day", "hours", "missing", "idle", "days", "short"]
+    assert all(line.split()[-6:] == ["0", "0.00", "336", "0", "0", "0.0%"] for line in lines[1:5])
     assert lines[5] == "Buffers, chosen on the days before: +26%."
     assert found.to_json()["buffers"] == ["+26%"]
 

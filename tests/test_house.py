@@ -1,0 +1,77 @@
+"""The house can be walked into: few files in a folder, short modules and functions, names that say what a value is."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from tests.names import ROOT, bare_share, bound_names, is_bare, python_files
+
+PACKAGES = ("forecaster", "flows", "dashboards")
+MOST_BARE = 0.015  # share of bound names
+MOST_LINES = 400  # of a module
+MOST_FILES = {"forecaster": 5, "flows": 23}  # of code in a folder
+MOST_FILES_ELSEWHERE = 17
+
+
+def test_no_folder_has_more_files_than_a_reader_takes_in() -> None:
+    files: dict[Path, int] = defaultdict(int)
+    for package in PACKAGES:
+        for file in python_files(package):
+            files[file.parent.relative_to(ROOT)] += 1
+    crowded = {
+        str(folder): count
+        for folder, count in files.items()
+        if count > MOST_FILES.get(str(folder), MOST_FILES_ELSEWHERE)
+    }
+    assert crowded == {}
+
+
+def test_no_module_is_longer_than_one_idea() -> None:
+    lines = {
+        str(file.relative_to(ROOT)): len(file.read_text("utf-8").splitlines())
+        for folder in (*PACKAGES, "tests")
+        for file in python_files(folder)
+    }
+    assert {file: count for file, count in lines.items() if count > MOST_LINES} == {}
+
+
+@pytest.mark.parametrize("folder", [*PACKAGES, "tests"])
+def test_names_say_what_the_value_is(folder: str) -> None:
+    share, places = bare_share(folder)
+    assert share <= MOST_BARE, f"{share:.1%} of the bound names in {folder} are bare participles or pronouns: {places}"
+
+
+def test_a_bare_name_is_counted_wherever_it_is_bound() -> None:
+    code = "def told(given):\n    for each in given:\n        _found = [one for one in each]\n    return _found\n"
+    bare = [name for name, _ in bound_names(ast.parse(code)) if is_bare(name)]
+    assert sorted(bare) == ["_found", "each", "given", "one", "told"]
+
+
+def test_one_class_name_is_one_class() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for package in PACKAGES:
+        for file in python_files(package):
+            for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+                if isinstance(node, ast.ClassDef):
+                    places[node.name].append(str(file.relative_to(ROOT)))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
+def test_tests_mirror_the_code() -> None:
+    """A folder of tests has the name and place of a room, or is one of those that belong to no room."""
+    of_no_room = {"benchmarks", "benchmarks/history", "docs", "e2e", "fixtures", "vendor", "vendor/axe-core"}
+    folders = {
+        file.parent.relative_to(ROOT / "tests").as_posix()
+        for file in (ROOT / "tests").rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+    rooms = {file.parent.relative_to(ROOT / "forecaster").as_posix() for file in python_files("forecaster")}
+    pages = {
+        f"dashboards/{file.parent.relative_to(ROOT / 'dashboards/ops').as_posix()}".removesuffix("/.")
+        for file in python_files("dashboards/ops")
+    }
+    assert folders - rooms - pages - of_no_room - {"flows", "."} == set()
