@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from forecaster.config import Spec, load
 from forecaster.core.forecast import Verdict
 from forecaster.core.metric_names import METRICS
-from forecaster.core.progress import Night as Progress
+from forecaster.core.progress import NightProgress as Progress
 from forecaster.errors import (
     BUSY,
     DEGRADED,

@@ -66,11 +66,11 @@ def train(night: Night, panel: Panel, knowledge: Knowledge) -> Candidate:
     from forecaster.training import train as trainer
 
     with night.stage("train"):
-        candidate = trainer.fit(
+        candidate = trainer.fit_in_child_process(
             panel,
             night.spec,
             night.file,
-            seen=_past_panels(night, panel, knowledge),
+            panel_at=_past_panels(night, panel, knowledge),
             profile=night.profile,
             on_epoch=lambda e: night.progress.advance(
                 e["number"] / e["of"],
@@ -95,22 +95,22 @@ def backtest(
 
     with night.stage("backtest"):
         past_panels = _past_panels(night, panel, knowledge)
-        judged = fit_candidate.rolling(candidate, panel, night.spec, seen=past_panels)
+        judged = fit_candidate.rolling_forecaster(candidate, panel, night.spec, panel_at=past_panels)
         scores, troubles = judging.backtest(
             {judging.CANDIDATE: judged},
             night.champion(),
             panel,
             knowledge,
             night.spec,
-            seen=past_panels,
+            panel_at=past_panels,
             on_model=lambda name: night.progress.advance(0, name),
             fan=fan,
         )
-        score_rows.keep(scores, Lake(night.spec.lake_url), run_id=night.run_id, now=datetime.now(UTC))
+        score_rows.append_scores(scores, Lake(night.spec.lake_url), run_id=night.run_id, now=datetime.now(UTC))
     night.past_panels = None  # which may be large, and is not asked again
     if troubles:
         night.note(message="; ".join(troubles))
-    return fit_candidate.calibrated(candidate, judged, panel), scores
+    return fit_candidate.calibrated_after_backtest(candidate, judged, panel), scores
 
 
 def _past_panels(night: Night, panel: Panel, knowledge: Knowledge) -> Past:
@@ -123,10 +123,10 @@ def _past_panels(night: Night, panel: Panel, knowledge: Knowledge) -> Past:
 
 def gate(night: Night, scores: Mapping[str, Scores]) -> Verdict:
     """May the candidate go out?"""
-    from forecaster.training import backtest as judging
+    from forecaster.training.gate import judge
 
     with night.stage("gate"):
-        verdict = judging.judge(scores, night.spec)
+        verdict = judge(scores, night.spec)
     night.keep_verdict(verdict)
     return verdict
 
@@ -175,7 +175,7 @@ def register(night: Night) -> str | None:
     from forecaster.registry import outbox
 
     with night.stage("register"):
-        versions = outbox.tell(night.spec)
+        versions = outbox.send(night.spec)
         if versions.keys() - {night.run_id}:
             night.align()  # of whom an earlier night crowned while the registry was down
         return versions.get(night.run_id)

@@ -8,28 +8,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 BARE = frozenset(
-    [
-        "told",
-        "found",
-        "said",
-        "own",
-        "each",
-        "made",
-        "seen",
-        "shown",
-        "kept",
-        "known",
-        "wanted",
-        "named",
-        "given",
-        "taken",
-        "asked",
-        "standing",
-        "came",
-        "held",
-        "done",
-        "one",
-    ]
+    {"told", "found", "said", "own", "each", "made", "seen", "shown", "kept", "known", "wanted", "named", "given"}
+    | {"taken", "asked", "standing", "came", "held", "done", "one"}
 )
 # Fields of a message about a mistake: what was found, and what was wanted.
 EXEMPT = {

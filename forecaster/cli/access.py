@@ -103,7 +103,7 @@ def _revoked(spec: Spec, link_id: str, by: str, now: datetime) -> tuple[Link, ..
         closed = ledger_access.revoke(connection, spec.name, link_id, by=by, at=now)
         row: dict[str, Any] = {"at": now, "pipeline": spec.name, "who": by, "role": "command"}
         row |= {"address": socket.gethostname(), "method": "-", "path": "links", "what": f"revoked link {link_id}"}
-        ledger_access.note(connection, ledger_access.Entry(**row))
+        ledger_access.note(connection, ledger_access.AuditEntry(**row))
     return (closed,)
 
 

@@ -44,7 +44,7 @@ def backtest(
     """
     import json
 
-    from forecaster.core.progress import Night
+    from forecaster.core.progress import NightProgress
 
     spec = load_spec(file)
     try:
@@ -54,7 +54,7 @@ def backtest(
         raise MissingExtra(f"{error}; this command needs: pip install 'forecaster[train]'") from error
     if staffing or days:
         spec = cost_backtest.holdout_spec(spec, days, staffing=staffing)
-    progress = Night(stages=("panel", "train", "backtest"))
+    progress = NightProgress(stages=("panel", "train", "backtest"))
     with progress.shown():
         found = board(spec, as_of=instant(as_of, spec) or datetime.now(UTC), progress=progress, staffing=staffing)
     if as_json:

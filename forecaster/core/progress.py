@@ -18,7 +18,7 @@ LOG = "FORECASTER_LOG"
 """Environment variable: `json` makes each line an object with time, run_id, stage and message."""
 
 
-class Night:
+class NightProgress:
     """Times stages and tells of them on standard error.
 
     `expected` maps stages to the seconds they took on earlier nights; without one, `telemetry.STAGES` guesses. `stages`

@@ -37,7 +37,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Entry:
+class AuditEntry:
     """A row of the audit: who wrote what when, from where."""
 
     at: datetime
@@ -84,12 +84,12 @@ def revoke(connection: sa.Connection, pipeline: str, link_id: str, *, by: str, a
     return closed
 
 
-def note(connection: sa.Connection, entry: Entry) -> None:
+def note(connection: sa.Connection, entry: AuditEntry) -> None:
     connection.execute(tables.audit.insert().values(**asdict(entry)))
 
 
-def entries(connection: sa.Connection, pipeline: str, limit: int | None = None) -> tuple[Entry, ...]:
+def entries(connection: sa.Connection, pipeline: str, limit: int | None = None) -> tuple[AuditEntry, ...]:
     """The audit of a pipeline, the newest first."""
     own = [column for column in tables.audit.c if column.name != "id"]
     query = sa.select(*own).where(tables.audit.c.pipeline == pipeline).order_by(tables.audit.c.id.desc()).limit(limit)
-    return tuple(Entry(**row) for row in connection.execute(query).mappings())
+    return tuple(AuditEntry(**row) for row in connection.execute(query).mappings())

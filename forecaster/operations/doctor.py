@@ -281,7 +281,7 @@ def _registry(spec: Spec) -> Iterator[Sign]:
 
     if _version("mlflow") is None:
         return
-    place, waiting = hide(spec.registry_url), len(outbox.waiting(spec))
+    place, waiting = hide(spec.registry_url), len(outbox.pending(spec))
     late = f"; the next night tells it of {waiting:,} earlier run{'s' * (waiting > 1)}" if waiting else ""
     file = Path(spec.registry_url.removeprefix("sqlite:///"))
     if spec.registry_url.startswith("sqlite:///") and not file.exists():

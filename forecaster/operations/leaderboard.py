@@ -11,7 +11,7 @@ from pathlib import Path
 from forecaster.config import Spec
 from forecaster.core.forecast import Candidate, Forecast, Scores
 from forecaster.core.panel import Panel
-from forecaster.core.progress import Night as Progress
+from forecaster.core.progress import NightProgress as Progress
 from forecaster.demand.history.past_panels import Past
 from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.panel import build as panels
@@ -76,7 +76,9 @@ def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = F
         panel = panels.build(knowledge, spec)
     panel_at = Past(knowledge, panel, spec)
     with progress.stage("train"):
-        first = fit_candidate.rolling(_train_model(panel, spec, panel_at, None, progress), panel, spec, seen=panel_at)
+        first = fit_candidate.rolling_forecaster(
+            _train_model(panel, spec, panel_at, None, progress), panel, spec, panel_at=panel_at
+        )
         models: dict[str, Predictor] = {judging.CANDIDATE: first}
         if spec.backtest.retrain_days:
             models[RETRAINED] = _retrained_model(first, panel, spec, panel_at, progress)
@@ -84,7 +86,7 @@ def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = F
         champion = ledger.champion(spec.name)
         folder = spec.paths.bundle(champion.bundle_digest) if champion else None
         scores, troubles = judging.backtest(
-            models, folder, panel, knowledge, spec, seen=panel_at, on_model=lambda name: progress.advance(0, name)
+            models, folder, panel, knowledge, spec, panel_at=panel_at, on_model=lambda name: progress.advance(0, name)
         )
         rosters = _rosters(models[judging.CANDIDATE], scores, panel, panel_at, spec, progress) if staffing else None
     for trouble in troubles:
@@ -113,10 +115,10 @@ def _rosters(
 
 
 def _train_model(panel: Panel, spec: Spec, panel_at: Past, cutoff: date | None, progress: Progress) -> Candidate:
-    return fit_candidate.fit(
+    return fit_candidate.train_and_calibrate(
         panel,
         spec,
-        seen=panel_at,
+        panel_at=panel_at,
         cutoff=cutoff,
         checkpoints=_checkpoints(panel, spec, panel_at, cutoff),
         on_epoch=lambda e: progress.advance(e.number / e.of, f"epoch {e.number}/{e.of}  loss {e.loss:.4f}"),
@@ -127,7 +129,7 @@ def _train_model(panel: Panel, spec: Spec, panel_at: Past, cutoff: date | None, 
 def _checkpoints(panel: Panel, spec: Spec, panel_at: Past, cutoff: date | None) -> Path:
     """The night's own where its training is this one, so that nothing is trained twice; else a folder that the next
     night does not look into."""
-    same = cutoff is None and train.remembered(panel, spec, panel_at)
+    same = cutoff is None and train.is_cached(panel, spec, panel_at)
     return spec.paths.checkpoints if same else spec.paths.backtest_checkpoints
 
 
@@ -139,7 +141,9 @@ def _retrained_model(first: Predictor, panel: Panel, spec: Spec, panel_at: Past,
         if (cutoff - since).days >= (spec.backtest.retrain_days or 0):
             progress.say(f"           trained anew as of {cutoff}")
             fitted = _train_model(panel, spec, panel_at, cutoff, progress)
-            reigns.append((cutoff, fit_candidate.rolling(fitted, panel, spec, seen=panel_at, cutoff=cutoff)))
+            reigns.append(
+                (cutoff, fit_candidate.rolling_forecaster(fitted, panel, spec, panel_at=panel_at, cutoff=cutoff))
+            )
             since = cutoff
 
     def predict(past_panel: Panel) -> Forecast:

@@ -170,7 +170,7 @@ def _training_reuse(spec: Spec, panel: Panel, panel_at: Past | None) -> str:
     try:
         from forecaster.training import train
 
-        cached = train.remembered(panel, spec, panel_at)
+        cached = train.is_cached(panel, spec, panel_at)
         return "remembered from an earlier run" if cached else "anew, as data or file differ"
     except ModuleNotFoundError as error:
         return f"not on this machine: {error}"

@@ -1,4 +1,4 @@
-"""Who forecasts: promote a bundle by hand, go back to the one before, and tell who reigned when."""
+"""Promote a bundle to champion by hand, or roll back to the champion before: who forecasts, by the ledger."""
 
 from __future__ import annotations
 
@@ -26,17 +26,19 @@ def promote(spec: Spec, digest: str, *, by: str, reason: str, now: datetime) -> 
 
     Raises SpecError where no bundle, or more than one, is meant, and BundleError where it is not what it was.
     """
-    kept = sorted(each.name for each in (spec.paths.bundles).glob("*") if each.is_dir())
-    meant = [name for name in kept if digest and name.startswith(digest)]
-    if len(meant) != 1:
-        found = f"{len(meant)} bundles" if meant else "no bundle"
-        raise SpecError(f"{digest!r} names {found}, wanted one of {', '.join(kept) or 'none: nothing was trained yet'}")
+    names = sorted(folder.name for folder in (spec.paths.bundles).glob("*") if folder.is_dir())
+    matches = [name for name in names if digest and name.startswith(digest)]
+    if len(matches) != 1:
+        count = f"{len(matches)} bundles" if matches else "no bundle"
+        raise SpecError(
+            f"{digest!r} names {count}, wanted one of {', '.join(names) or 'none: nothing was trained yet'}"
+        )
     with Ledger.open(spec.ledger_url) as ledger:
-        before = [each for each in ledger.promotions(spec.name) if each.bundle_digest == meant[0]]
+        promotions = [promotion for promotion in ledger.promotions(spec.name) if promotion.bundle_digest == matches[0]]
         # A bundle that no promotion names was made by a night that did not get so far.
-        run_id = before[-1].run_id if before else _run_of(ledger, spec, meant[0])
-        version = before[-1].model_version if before else None
-        return _crown(spec, ledger, meant[0], run_id, version, by=by, reason=reason, now=now)
+        run_id = promotions[-1].run_id if promotions else _run_of(ledger, spec, matches[0])
+        version = promotions[-1].model_version if promotions else None
+        return _crown(spec, ledger, matches[0], run_id, version, by=by, reason=reason, now=now)
 
 
 def rollback(spec: Spec, *, by: str, reason: str, now: datetime) -> Change:
@@ -66,7 +68,7 @@ def _crown(
         bundles.load(spec.paths.bundle(digest), spec.paths.folder)
     except BundleError as error:
         raise BundleError(f"not promoted: {error}") from error
-    done = ledger.promote(
+    promotion = ledger.promote(
         spec.name, run_id=run_id, bundle_digest=digest, by=by, reason=reason, model_version=version, at=now
     )
-    return Change(done, outbox.align(spec, ledger))
+    return Change(promotion, outbox.align(spec, ledger))

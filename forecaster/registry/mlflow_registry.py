@@ -1,4 +1,4 @@
-"""The registry: every night a run in MLflow, every admitted model a version, and the champion an alias.
+"""Model registry in MLflow: every night a run, every admitted model a version, and the champion an alias.
 
 Which model forecasts is decided by the ledger; the registry tells the same story to those who review runs.
 """
@@ -43,9 +43,11 @@ class Registry:
         mlflow.set_registry_uri(uri)
         self._client = mlflow.MlflowClient(uri, uri)
         self._pipeline = pipeline
-        found = self._client.get_experiment_by_name(pipeline)
+        experiment = self._client.get_experiment_by_name(pipeline)
         location = artifacts.resolve().as_uri() if uri.startswith("sqlite:") else None
-        self._experiment = found.experiment_id if found else self._client.create_experiment(pipeline, location)
+        self._experiment = (
+            experiment.experiment_id if experiment else self._client.create_experiment(pipeline, location)
+        )
 
     def log(self, record: Record, pictures: Path, bundle: Path | None) -> str | None:
         """Log one run; with a bundle, register its model. Returns the model's version, None without a bundle.
@@ -53,16 +55,16 @@ class Registry:
         `pictures` is a folder of files. A run that was logged before, but not to its end, is logged anew under the
         same name; a bundle that is registered already, from an earlier run with the same result, keeps its version.
         """
-        for half in self._client.search_runs([self._experiment], f"tags.run_id = '{record.run_id}'"):
-            self._client.delete_run(half.info.run_id)
+        for unfinished in self._client.search_runs([self._experiment], f"tags.run_id = '{record.run_id}'"):
+            self._client.delete_run(unfinished.info.run_id)
         with mlflow.start_run(experiment_id=self._experiment, run_name=record.run_id) as run:
             run_id = run.info.run_id
             mlflow.set_tags({**record.tags, "run_id": record.run_id})
             params = [Param(key, str(value)[:500]) for key, value in record.parameters.items()]
             now = int(run.info.start_time)
             metrics = [Metric(key, float(value), now, 0) for key, value in record.metrics.items() if value == value]
-            for number, told in enumerate(record.epochs, 1):
-                metrics += [Metric(name, float(value), now, number) for name, value in told.items()]
+            for number, epoch in enumerate(record.epochs, 1):
+                metrics += [Metric(name, float(value), now, number) for name, value in epoch.items()]
             for start in range(0, max(len(metrics), 1), 1000):
                 self._client.log_batch(run_id, metrics[start : start + 1000], params if start == 0 else [])
             self._client.log_inputs(run_id, [_input(table, version) for table, version in record.inputs.items()])
@@ -79,8 +81,8 @@ class Registry:
             self._client.create_registered_model(self._pipeline)
         tags = {"bundle": bundle.name}
         if is_encrypted(content):  # the registry gets it as it lies, and no model that anyone could load
-            kept = self._client.create_model_version(self._pipeline, f"{artifacts}/bundle", run_id, tags=tags)
-            return str(kept.version)
+            encrypted = self._client.create_model_version(self._pipeline, f"{artifacts}/bundle", run_id, tags=tags)
+            return str(encrypted.version)
         model = onnx.load_model_from_string(content)
         logged = mlflow.onnx.log_model(
             model,
@@ -89,15 +91,15 @@ class Registry:
             pip_requirements=["onnxruntime", "numpy"],
             save_as_external_data=False,
         )
-        made = self._client.create_model_version(
+        registered = self._client.create_model_version(
             self._pipeline, logged.model_uri, run_id, tags=tags, model_id=logged.model_id
         )
-        return str(made.version)
+        return str(registered.version)
 
     def version_of(self, bundle: str) -> str | None:
         """The version of the model of a bundle, None where it has none."""
-        found = self._client.search_model_versions(f"name = '{self._pipeline}' and tags.bundle = '{bundle}'")
-        return str(found[0].version) if found else None
+        versions = self._client.search_model_versions(f"name = '{self._pipeline}' and tags.bundle = '{bundle}'")
+        return str(versions[0].version) if versions else None
 
     def challenge(self, version: str) -> None:
         """Let the challenger alias name this version: the latest that was let in, whether or not it reigns."""
@@ -108,13 +110,6 @@ class Registry:
         self._client.set_registered_model_alias(self._pipeline, CHAMPION, version)
         if previous is not None:
             self._client.set_registered_model_alias(self._pipeline, PREVIOUS, previous)
-
-    def alias(self, name: str) -> str | None:
-        """The version that an alias names, as text whatever the store makes of it; None where there is none."""
-        try:
-            return str(self._client.get_model_version_by_alias(self._pipeline, name).version)
-        except mlflow.exceptions.MlflowException:
-            return None
 
 
 def _input(table: str, version: int) -> DatasetInput:
@@ -128,11 +123,11 @@ def _input(table: str, version: int) -> DatasetInput:
 
 def _signature(model: Any) -> ModelSignature:
     def specs(values: Any) -> Schema:
-        made = []
+        tensors = []
         for value in values:
             tensor = value.type.tensor_type
             shape = tuple(d.dim_value if d.HasField("dim_value") else -1 for d in tensor.shape.dim)
-            made.append(TensorSpec(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type), shape, value.name))
-        return Schema(made)
+            tensors.append(TensorSpec(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type), shape, value.name))
+        return Schema(tensors)
 
     return ModelSignature(specs(model.graph.input), specs(model.graph.output))

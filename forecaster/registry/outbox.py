@@ -1,4 +1,4 @@
-"""What a night leaves for those who review runs: written down on this machine first, then told to the registry.
+"""Outbox of the MLflow registry: each run is written on this machine first, and sent when the registry is reached.
 
 So a registry that is down loses nothing: the next night that reaches it tells of all that still waits.
 """
@@ -16,37 +16,37 @@ from forecaster.ledger.records import before_champion
 from forecaster.ledger.store import Ledger
 from forecaster.registry.run_record import Record
 
-_TOLD = "record.json"
+_RECORD = "record.json"
 _PICTURES = "pictures"
 
 
-def write_down(record: Record, pictures: Mapping[str, bytes], spec: Spec) -> None:
-    """Keep a record until the registry has it; `pictures` are files by name."""
-    here = spec.paths.registry_outbox / record.run_id
-    beside = here.with_name(f"{here.name}.new")
-    shutil.rmtree(beside, ignore_errors=True)
-    (beside / _PICTURES).mkdir(parents=True)
-    (beside / _TOLD).write_text(json.dumps(asdict(record), default=str), "utf-8")
+def enqueue(record: Record, pictures: Mapping[str, bytes], spec: Spec) -> None:
+    """Put a record into the outbox, where it stays until the registry has it; `pictures` are files by name."""
+    folder = spec.paths.registry_outbox / record.run_id
+    temporary = folder.with_name(f"{folder.name}.new")
+    shutil.rmtree(temporary, ignore_errors=True)
+    (temporary / _PICTURES).mkdir(parents=True)
+    (temporary / _RECORD).write_text(json.dumps(asdict(record), default=str), "utf-8")
     for name, content in pictures.items():
-        (beside / _PICTURES / name).write_bytes(content)
-    shutil.rmtree(here, ignore_errors=True)
-    beside.rename(here)
+        (temporary / _PICTURES / name).write_bytes(content)
+    shutil.rmtree(folder, ignore_errors=True)
+    temporary.rename(folder)
 
 
-def tell(spec: Spec) -> dict[str, str]:
-    """Tell the registry of every run that waits, the oldest first; returns run id → its model's version.
+def send(spec: Spec) -> dict[str, str]:
+    """Send the registry every run that waits, the oldest first; returns run id → its model's version.
 
-    Raises what the registry raises when it is down; what it was told of by then does not wait any longer.
+    Raises what the registry raises when it is down; what it has got by then does not wait any longer.
     """
     from forecaster.registry.mlflow_registry import Registry
 
     versions: dict[str, str] = {}
-    if not (runs := waiting(spec)):
+    if not (runs := pending(spec)):
         return versions
     registry = Registry(spec.registry_url, spec.name, spec.paths.mlflow_artifacts)
     for file in runs:
-        told = json.loads(file.read_text("utf-8"))
-        record = Record(**{**told, "epochs": tuple(told["epochs"])})
+        content = json.loads(file.read_text("utf-8"))
+        record = Record(**{**content, "epochs": tuple(content["epochs"])})
         bundle = spec.paths.bundle(record.bundle) if record.bundle else None
         version = registry.log(record, file.parent / _PICTURES, bundle if bundle and bundle.is_dir() else None)
         if version is not None:
@@ -56,9 +56,9 @@ def tell(spec: Spec) -> dict[str, str]:
     return versions
 
 
-def waiting(spec: Spec) -> list[Path]:
-    """The records that the registry has yet to be told of, the oldest first."""
-    whole = (file for file in spec.paths.registry_outbox.glob(f"*/{_TOLD}") if not file.parent.name.endswith(".new"))
+def pending(spec: Spec) -> list[Path]:
+    """The records in the outbox, which the registry does not have yet, the oldest first."""
+    whole = (file for file in spec.paths.registry_outbox.glob(f"*/{_RECORD}") if not file.parent.name.endswith(".new"))
     return sorted(whole, key=lambda file: file.stat().st_mtime_ns)
 
 
@@ -80,6 +80,6 @@ def align(spec: Spec, ledger: Ledger) -> str | None:
             return f"it has no model of bundle {promotions[-1].bundle_digest} yet"
         registry.crown(version, registry.version_of(previous.bundle_digest) if previous else None)
     except Exception as error:  # of whatever kind a client may raise
-        told = str(error).partition("\n")[0]  # a database's error goes on with its statement
-        return f"{type(error).__name__}: {told[:500]}"
+        line = str(error).partition("\n")[0]  # a database's error goes on with its statement
+        return f"{type(error).__name__}: {line[:500]}"
     return None

@@ -1,4 +1,4 @@
-"""What the registry is to be told of one run: parameters, metrics, files and the model's tags."""
+"""Experiment-tracking record of one run for the registry: parameters, metrics, tags, inputs and the bundle."""
 
 from __future__ import annotations
 

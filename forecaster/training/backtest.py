@@ -1,4 +1,4 @@
-"""Tonight's model beside the champion and the baselines: the same past days, and what the gate says of them."""
+"""Rolling-origin backtest of tonight's model, the champion and the baselines on the same past days."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from forecaster.config import Spec
-from forecaster.core.forecast import Forecast, Scores, Verdict
+from forecaster.core.forecast import Forecast, Scores
 from forecaster.core.knowledge import Knowledge
 from forecaster.core.panel import Panel
 from forecaster.core.parallel import Fan, in_turn
 from forecaster.demand.history.past_panels import Past
 from forecaster.errors import ForecasterError
 from forecaster.evaluation import backtest as backtests
-from forecaster.evaluation import baselines, calibration, gate
+from forecaster.evaluation import baselines, calibration
 from forecaster.serving import bundle as bundles
 from forecaster.serving.fallback import seasonal_naive
 from forecaster.serving.predict import Predictor
@@ -33,7 +33,7 @@ def backtest(
     knowledge: Knowledge,
     spec: Spec,
     *,
-    seen: backtests.Seen | None = None,
+    panel_at: backtests.Seen | None = None,
     on_model: Callable[[str], None] | None = None,
     fan: Fan = in_turn,
 ) -> tuple[dict[str, Scores], list[str]]:
@@ -44,26 +44,26 @@ def backtest(
     second value says why a champion or a declared baseline could not be compared, empty when all were.
     """
     days, every, levels = spec.backtest.days, spec.backtest.every, tuple(spec.model.quantiles)
-    seen = seen or panel.at
-    before, troubles = seen(backtests.cutoffs(panel, days, every)[0]), []
+    panel_at = panel_at or panel.at
+    earlier, troubles = panel_at(backtests.cutoffs(panel, days, every)[0]), []
     # The seasonal naive is the one that goes out as the fallback.
-    naive = {name: baselines.fit(name, before, levels) for name in ALWAYS} | {
+    naive = {name: baselines.fit(name, earlier, levels) for name in ALWAYS} | {
         NAIVE: partial(seasonal_naive, levels=levels)
     }
     declared: list[str] = [name for name in spec.backtest.baselines if name not in ALWAYS]
-    fitted = dict(zip(declared, fan(_fits(declared, before, levels, on_model)), strict=True))
+    fitted = dict(zip(declared, fan(_fits(declared, earlier, levels, on_model)), strict=True))
     troubles += [absent for absent in fitted.values() if isinstance(absent, str)]
     shared: dict[str, backtests.Predictor]
     shared = {name: predict for name, predict in fitted.items() if not isinstance(predict, str)}
-    told = {name: _telling(name, predict, on_model) for name, predict in ({**models, **naive}).items()}
-    scores = backtests.run({**told, **shared}, panel, days, every=every, seen=seen, shared=shared, fan=fan)
+    predictors = {name: _announcing(name, predict, on_model) for name, predict in ({**models, **naive}).items()}
+    scores = backtests.run({**predictors, **shared}, panel, days, every=every, seen=panel_at, shared=shared, fan=fan)
     if champion is not None:
         try:
             reigning = Predictor(bundles.load(champion, spec.paths.folder))
-            read = seen if isinstance(seen, Past) else Past(knowledge, panel, spec)
-            its_own = read.under(reigning.bundle.encoding)
-            told = {CHAMPION: _telling(CHAMPION, _as_judged(reigning), on_model)}
-            scores |= backtests.run(told, panel, days, every=every, seen=its_own)
+            past = panel_at if isinstance(panel_at, Past) else Past(knowledge, panel, spec)
+            champion_panel_at = past.under(reigning.bundle.encoding)
+            predictors = {CHAMPION: _announcing(CHAMPION, _as_judged(reigning), on_model)}
+            scores |= backtests.run(predictors, panel, days, every=every, seen=champion_panel_at)
         except ForecasterError as error:
             troubles.append(f"the champion could not be compared: {error}")
     return scores, troubles
@@ -78,13 +78,13 @@ def _as_judged(reigning: Predictor) -> backtests.Predictor:
     return lambda panel: calibration.stretched(reigning(panel), back)
 
 
-def _telling(name: str, predict: backtests.Predictor, on_model: Callable[[str], None] | None) -> backtests.Predictor:
-    def told(panel: Panel) -> Forecast:
+def _announcing(name: str, predict: backtests.Predictor, on_model: Callable[[str], None] | None) -> backtests.Predictor:
+    def announced(panel: Panel) -> Forecast:
         if on_model is not None:
             on_model(f"{name} from {panel.cutoff}")
         return predict(panel)
 
-    return told
+    return announced
 
 
 def _fits(
@@ -94,9 +94,3 @@ def _fits(
         if on_model is not None:
             on_model(name)
         yield partial(baselines.fitted, name, before, levels)
-
-
-def judge(scores: Mapping[str, Scores], spec: Spec) -> Verdict:
-    """The gate's verdict on the candidate."""
-    rivals = {name: found for name, found in scores.items() if name != CANDIDATE}
-    return gate.judge(scores[CANDIDATE], rivals, spec.gate)

@@ -1,4 +1,4 @@
-"""From the judged model to a bundle on disk that says what it says."""
+"""Export to ONNX: from the judged model to a signed bundle on disk that says what it says."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def to_bundle(
         "cutoff": str(panel.cutoff),
         "depots": list(panel.depot_ids),
         "scores": {
-            name: {key: float(f"{value:.6g}") for key, value in found.metrics.items() if value == value}
-            for name, found in scores.items()
+            name: {key: float(f"{value:.6g}") for key, value in of_model.metrics.items() if value == value}
+            for name, of_model in scores.items()
             if name != CHAMPION
         },
     }

@@ -1,4 +1,8 @@
-"""Tonight's model, from the panel to one that may be judged: trained, and its intervals calibrated."""
+"""Train and calibrate a candidate in this process: from the panel to a model that the backtest may judge.
+
+`training.train` does it in a child process. The quantiles are calibrated twice: on the validation days before the
+backtest, and then on the days of the backtest itself, which must not be judged by what they calibrated.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +29,11 @@ from forecaster.model.fitting.training_loop import Epoch
 FIRST, LAST = "calibration", "last_calibration"  # in a candidate's summary: before its backtest, and after it
 
 
-def fit(
+def train_and_calibrate(
     panel: Panel,
     spec: Spec,
     *,
-    seen: backtests.Seen | None = None,
+    panel_at: backtests.Seen | None = None,
     cutoff: date | None = None,
     checkpoints: Path | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
@@ -38,23 +42,25 @@ def fit(
 ) -> Candidate:
     """A candidate trained and calibrated on what was known at the cutoff, by default the backtest's first one.
 
-    `seen` is the panel as it was at a cutoff (`past.Past`), by default tonight's, cut off. A training that was
-    killed goes on from its checkpoint, in the night's folder unless `checkpoints` is another. `on_trouble` hears what
-    else happened on the way; `profile` is a folder for a trace of two epochs.
+    `panel_at` is the panel as it was at a cutoff (`past_panels.Past`), by default tonight's, cut off. A training
+    that was killed goes on from its checkpoint, in the night's folder unless `checkpoints` is another. `on_trouble`
+    hears what else happened on the way; `profile` is a folder for a trace of two epochs.
     Raises NoUsableData when the history is too short, TrainingError when the loss stops being a number.
     """
-    seen = seen or panel.at
-    before = seen(cutoff or first_cutoff(panel, spec))
-    candidate = _together(
+    panel_at = panel_at or panel.at
+    before = panel_at(cutoff or first_cutoff(panel, spec))
+    candidate = _train_among_hosts(
         before, spec, 0, checkpoints=checkpoints, on_epoch=on_epoch, on_trouble=on_trouble, profile=profile
     )
-    return first_calibrated(candidate, before, seen)
+    return calibrated_before_backtest(candidate, before, panel_at)
 
 
-def first_calibrated(candidate: Candidate, before: Panel, seen: backtests.Seen | None = None) -> Candidate:
+def calibrated_before_backtest(
+    candidate: Candidate, before: Panel, panel_at: backtests.Seen | None = None
+) -> Candidate:
     """The candidate calibrated on the days before the backtest that it was not trained on."""
     cutoffs = backtests.cutoffs(before, VALIDATION)
-    held_out = backtests.folds(to_onnx.forecaster(candidate), before, cutoffs, seen or before.at)
+    held_out = backtests.folds(to_onnx.forecaster(candidate), before, cutoffs, panel_at or before.at)
     return _calibrated(candidate, calibration.factors(held_out), FIRST)
 
 
@@ -63,7 +69,7 @@ def first_cutoff(panel: Panel, spec: Spec) -> date:
     return backtests.cutoffs(panel, spec.backtest.days)[0]
 
 
-def train_alone(
+def train_uncalibrated(
     before: Panel,
     spec: Spec,
     *,
@@ -71,22 +77,24 @@ def train_alone(
     on_trouble: Callable[[str], None] | None = None,
     profile: Path | None = None,
 ) -> Candidate:
-    """The candidate of `fit`, not yet calibrated, of a panel that ends at the cutoff. Its last checkpoint stays, from
-    which a leaderboard's `fit` picks it up."""
-    return _together(before, spec, 0, on_epoch=on_epoch, on_trouble=on_trouble, profile=profile)
+    """The candidate of `train_and_calibrate`, not yet calibrated, of a panel that ends at the cutoff.
+
+    Its last checkpoint stays, from which a leaderboard's training picks it up.
+    """
+    return _train_among_hosts(before, spec, 0, on_epoch=on_epoch, on_trouble=on_trouble, profile=profile)
 
 
 def assist(spec: Spec, number: int, *, on_epoch: Callable[[Epoch], None] | None = None) -> None:
     """Train as host `number` of `training.hosts` beside the night's own, whose panel comes to this one.
 
-    Raises SpecError where the pipeline file names no such host, TrainingError as `fit` does.
+    Raises SpecError where the pipeline file names no such host, TrainingError as `train_and_calibrate` does.
     """
     if spec.training.hosts is None:
         raise SpecError("training.hosts is not in the pipeline file: the night trains on its own machine alone")
-    _together(None, spec, number, on_epoch=on_epoch)
+    _train_among_hosts(None, spec, number, on_epoch=on_epoch)
 
 
-def _together(
+def _train_among_hosts(
     panel: Panel | None,
     spec: Spec,
     number: int,
@@ -103,7 +111,7 @@ def _together(
         devices.spread()
     distributed.join(distributed.Hosts(declared.coordinator, declared.count, number) if declared else None)
     try:
-        found = train.fit(
+        candidate = train.fit(
             distributed.agreed(panel, spec),
             spec,
             on_epoch=on_epoch,
@@ -115,22 +123,29 @@ def _together(
         distributed.part()
         raise
     distributed.part()
-    return found
+    return candidate
 
 
-def rolling(
-    candidate: Candidate, panel: Panel, spec: Spec, *, seen: backtests.Seen | None = None, cutoff: date | None = None
+def rolling_forecaster(
+    candidate: Candidate,
+    panel: Panel,
+    spec: Spec,
+    *,
+    panel_at: backtests.Seen | None = None,
+    cutoff: date | None = None,
 ) -> Rolling:
-    """A candidate of `fit` as it forecasts cutoff after cutoff, its intervals calibrated on all that it was not trained
-    on: from the days that calibrated it first on."""
-    predict, seen = to_onnx.forecaster(candidate), seen or panel.at
-    before = seen(cutoff or first_cutoff(panel, spec))
-    return Rolling(predict, [predict(seen(each)) for each in backtests.cutoffs(before, VALIDATION)])
+    """A candidate of `train_and_calibrate` as it forecasts cutoff after cutoff.
+
+    Its intervals are calibrated on all days that it was not trained on: from those that calibrated it first on.
+    """
+    predict, panel_at = to_onnx.forecaster(candidate), panel_at or panel.at
+    before = panel_at(cutoff or first_cutoff(panel, spec))
+    return Rolling(predict, [predict(panel_at(day)) for day in backtests.cutoffs(before, VALIDATION)])
 
 
-def calibrated(candidate: Candidate, judged: Rolling, panel: Panel) -> Candidate:
+def calibrated_after_backtest(candidate: Candidate, rolling: Rolling, panel: Panel) -> Candidate:
     """The candidate as it forecasts from the panel's own cutoff, all held-out days being known."""
-    factors = np.asarray(candidate.parameters["calibration"]) * judged.factors(panel)
+    factors = np.asarray(candidate.parameters["calibration"]) * rolling.factors(panel)
     return _calibrated(candidate, np.clip(factors, calibration.NARROWEST, calibration.WIDEST), LAST)
 
 

@@ -1,4 +1,4 @@
-"""A model's ONNX graph, made once: the next night with the same model, or the same night taken up again, reads it.
+"""Cache of exported ONNX graphs, content-addressed: a later night with the same model reads the graph from it.
 
 What is read is held against JAX and NumPy like a fresh one, so that a damaged file cannot reign.
 """
@@ -19,7 +19,7 @@ from forecaster.serving import bundle as bundles
 
 
 def graph(candidate: Candidate, spec: Spec) -> bytes:
-    """The graph of `export.to_graph`, from `state/graphs` where it has been made before.
+    """The graph of `to_onnx.to_graph`, from `state/graphs` where it has been made before.
 
     Where bundles are encrypted no graph is kept beside them. Raises ExportError when it cannot be made.
     """
@@ -30,7 +30,7 @@ def graph(candidate: Candidate, spec: Spec) -> bytes:
         content = file.read_bytes()
     except OSError:
         content = to_onnx.to_graph(candidate)
-        _keep(content, file)
+        _save(content, file)
     else:
         with suppress(OSError):
             os.utime(file)  # in use: its retention begins anew
@@ -39,16 +39,16 @@ def graph(candidate: Candidate, spec: Spec) -> bytes:
 
 def _digest(candidate: Candidate) -> str:
     """Of all that a graph follows from."""
-    made_of = json.dumps([__version__, to_onnx.OPSET, dict(candidate.architecture)], sort_keys=True, default=list)
-    return hashlib.sha256(made_of.encode() + bundles.npz(to_onnx.weights(candidate))).hexdigest()
+    ingredients = json.dumps([__version__, to_onnx.OPSET, dict(candidate.architecture)], sort_keys=True, default=list)
+    return hashlib.sha256(ingredients.encode() + bundles.npz(to_onnx.weights(candidate))).hexdigest()
 
 
-def _keep(content: bytes, file: Path) -> None:
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
+def _save(content: bytes, file: Path) -> None:
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_bytes(content)
-        beside.replace(file)
+        temporary.write_bytes(content)
+        temporary.replace(file)
     except OSError:  # a full disk: the bundle itself will say so
         with suppress(OSError):
-            beside.unlink()
+            temporary.unlink()

@@ -1,4 +1,4 @@
-"""Ask the graph, the plain NumPy forward pass and JAX the same real and hard questions, before a model reigns.
+"""Parity check of ONNX, NumPy and JAX: the same real and hard inputs are run three ways before a model reigns.
 
 JAX means the compiled forward pass, which is what was backtested. Taken operation by operation it compiles each of
 them: 13 s for one batch and as much again for each further number of depots, on two cores, where the compiled one is
@@ -47,17 +47,18 @@ def agree(candidate: Candidate, graph: bytes, weights: bytes, about: Mapping[str
     session, reference = predict.session(graph), ReferenceModel(weights, about)
     real = panel.window(about["lookback"], slice(0, BATCH))
     jax, size = to_onnx.on_arrays(candidate), len(real["demand"])
-    found = {}
+    differences = {}
     for name, inputs in cases(real, about["horizon"]):
-        said = {
+        outputs = {
             "ONNX": predict.run(session, inputs),
             "JAX": np.concatenate([jax(part)[:rows] for part, rows in _batches(inputs, size)]),
             "NumPy": _quietly(reference, inputs),
         }
-        found[name] = max(
-            _compared(one, said[one], other, said[other], name, panel) for one, other in combinations(said, 2)
+        differences[name] = max(
+            _largest_difference(first, outputs[first], second, outputs[second], name, panel)
+            for first, second in combinations(outputs, 2)
         )
-    return Agreement(found)
+    return Agreement(differences)
 
 
 def cases(real: Inputs, horizon: int) -> Iterator[tuple[str, Inputs]]:
@@ -90,13 +91,15 @@ def _quietly(reference: ReferenceModel, inputs: Inputs) -> Floats:
         return reference(inputs)
 
 
-def _compared(one: str, found: Floats, other: str, wanted: Floats, case: str, panel: Panel) -> float:
-    difference = np.abs(found - wanted) / np.maximum(np.abs(wanted), 1)
+def _largest_difference(
+    name: str, values: Floats, reference_name: str, reference: Floats, case: str, panel: Panel
+) -> float:
+    difference = np.abs(values - reference) / np.maximum(np.abs(reference), 1)
     worst = np.unravel_index(np.argmax(np.where(np.isnan(difference), np.inf, difference)), difference.shape)
     largest = float(difference[worst])
     if not largest <= TOLERANCE:
         raise ExportError(
-            f"{one} says {found[worst]:.6g} where {other} says {wanted[worst]:.6g} for depot "
+            f"{name} says {values[worst]:.6g} where {reference_name} says {reference[worst]:.6g} for depot "
             f"{panel.depot_ids[int(worst[0]) % min(len(panel.depot_ids), BATCH)]!r}, {int(worst[1]) + 1} days ahead "
             f"({case}): relative difference {largest:.2e}, wanted at most {TOLERANCE:.0e}"
         )

@@ -1,4 +1,4 @@
-"""Write a night's model down for those who review it: parameters, metrics in all and part by part, pictures, a page."""
+"""Experiment record of a night's model: parameters, metrics in all and by segment, figures, and a report page."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def record(
     as_of: datetime,
     versions: Mapping[str, int],
 ) -> None:
-    """Write down what the registry is to be told of the night (`remember.tell`), and the page of the latest night."""
-    mine, summary = scores[CANDIDATE], candidate.summary
-    parts, summed = segments.parts(mine, panel), totals.measure(mine.folds, panel)
-    metrics = {f"{name}/{metric}": v for name, found in scores.items() for metric, v in found.metrics.items()}
+    """Write down what the registry is to be told of the night (`outbox.send`), and the page of the latest night."""
+    candidate_scores, summary = scores[CANDIDATE], candidate.summary
+    parts, summed = segments.parts(candidate_scores, panel), totals.measure(candidate_scores.folds, panel)
+    metrics = {f"{name}/{metric}": v for name, of_model in scores.items() for metric, v in of_model.metrics.items()}
     metrics |= {f"train_{key}": summary[key] for key in ("seconds", "compile_seconds", "compile_misses")}
     metrics |= {f"{CANDIDATE}/{name}": v for name, v in summed.items()}
     metrics |= _of_parts(parts)
@@ -50,11 +50,13 @@ def record(
         metrics |= {f"parity/{case}".replace(",", ""): v for case, v in exported.parity.cases.items()}
     parameters = {f"{part}.{key}": str(v) for part in ("model", "training") for key, v in getattr(spec, part)}
     parameters |= {f"trained.{key}": summary[key] for key in TRAINED if key in summary}
-    told = Record(
+    run_record = Record(
         run_id=run_id,
         parameters={**parameters, "as_of": as_of.isoformat(), "cutoff": panel.cutoff, "depots": len(panel.depot_ids)},
         metrics=metrics,
-        epochs=tuple(_metrics(told | took) for told, took in zip(summary["history"], summary["measured"], strict=True)),
+        epochs=tuple(
+            _metrics(losses | costs) for losses, costs in zip(summary["history"], summary["measured"], strict=True)
+        ),
         tags={
             "spec_digest": spec.digest,
             "lake_versions": str(dict(versions)),
@@ -65,20 +67,20 @@ def record(
         inputs=dict(versions),
         bundle=exported.folder.name if exported else None,
     )
-    drawn = _drawn(scores, panel)
+    figures = _figures(scores, panel)
     judged = run_report.Judged(run_id, as_of, scores, verdict, summed)
-    page = run_report.page(judged, panel, drawn, spec)
+    page = run_report.page(judged, panel, figures, spec)
     put(spec.paths.run_report, page)  # the latest one, for whoever has no registry at hand
     files = {
         "report.html": page.encode(errors="replace"),
         "spec.json": _json(spec.model_dump(mode="json")),
         "parts.json": _json(parts),
-        "depots.json": _json(segments.depots(mine, panel)),
+        "depots.json": _json(segments.depots(candidate_scores, panel)),
     }
-    outbox.write_down(told, drawn | files, spec)
+    outbox.enqueue(run_record, figures | files, spec)
 
 
-def _drawn(scores: Mapping[str, Scores], panel: Panel) -> dict[str, bytes]:
+def _figures(scores: Mapping[str, Scores], panel: Panel) -> dict[str, bytes]:
     figures = {
         "forecasts.png": run_figures.forecasts(scores[CANDIDATE], panel),
         "calibration.png": run_figures.calibration(scores),
@@ -92,25 +94,25 @@ def _drawn(scores: Mapping[str, Scores], panel: Panel) -> dict[str, bytes]:
 
 def _of_parts(parts: Mapping[str, Mapping[str, segments.Metrics]]) -> dict[str, float]:
     """Metrics under names that MLflow takes: candidate/by_city/New York/wape."""
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     for part, labels in parts.items():
         largest = sorted(labels, key=lambda label: -labels[label]["days"])[:LABELS]
-        for label in (each for each in labels if each in largest):
+        for label in [label for label in labels if label in largest]:
             name = re.sub(r"[^\w. :-]", "_", label)[:100]
-            found |= {f"{CANDIDATE}/by_{part.replace(' ', '_')}/{name}/{m}": labels[label][m] for m in BY_PART}
-    return found
+            metrics |= {f"{CANDIDATE}/by_{part.replace(' ', '_')}/{name}/{m}": labels[label][m] for m in BY_PART}
+    return metrics
 
 
 def _metrics(epoch: Mapping[str, float]) -> dict[str, float]:
-    """What an epoch told, under the names of `telemetry.METRICS`."""
+    """What an epoch told, under the names of `metric_names.METRICS`."""
     names = {"loss": "train_loss", "validation": "validation_loss"}
     return {names.get(key, key): value for key, value in epoch.items() if key != "number"}
 
 
 def _json(value: Mapping[str, object]) -> bytes:
-    def plain(each: object) -> object:
-        if isinstance(each, Mapping):
-            return {key: plain(inner) for key, inner in each.items()}
-        return None if each != each else each
+    def plain(content: object) -> object:
+        if isinstance(content, Mapping):
+            return {key: plain(inner) for key, inner in content.items()}
+        return None if content != content else content  # JSON knows no NaN
 
     return json.dumps(plain(value), indent=1, ensure_ascii=False).encode()

@@ -1,4 +1,4 @@
-"""The rows that a backtest leaves in the lake, from which any metric can be computed later."""
+"""Backtest results as rows of the lake: forecasts and actuals, from which any metric can be computed later."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from forecaster.core.forecast import Scores
 from forecaster.lake import TABLES, Lake
 
 
-def keep(scores: Mapping[str, Scores], lake: Lake, *, run_id: str, now: datetime) -> int:
+def append_scores(scores: Mapping[str, Scores], lake: Lake, *, run_id: str, now: datetime) -> int:
     """Append every fold's forecasts and actuals to the lake in one commit, so that any metric can be computed later."""
-    tables = [_rows(found, run_id, now) for found in scores.values()]
+    tables = [_rows(of_model, run_id, now) for of_model in scores.values()]
     return lake.append("scores", pa.concat_tables(tables))
 
 
 def _rows(scores: Scores, run_id: str, now: datetime) -> pa.Table:
     parts = []
     for fold in scores.folds:
-        said = fold.forecast
-        depots, horizon, levels = said.quantiles.shape
+        forecast = fold.forecast
+        depots, horizon, levels = forecast.quantiles.shape
         count = depots * horizon
-        days = np.asarray(said.target_dates, "datetime64[D]")
+        days = np.asarray(forecast.target_dates, "datetime64[D]")
         columns = {
             "run_id": pa.repeat(run_id, count),
             "recorded_at": pa.repeat(pa.scalar(now, pa.timestamp("us", "UTC")), count),
             "model": pa.repeat(scores.model, count),
-            "cutoff": pa.repeat(pa.scalar(said.cutoff, pa.date32()), count),
-            "depot_id": pa.array(np.repeat(np.asarray(said.depot_ids, object), horizon)),
+            "cutoff": pa.repeat(pa.scalar(forecast.cutoff, pa.date32()), count),
+            "depot_id": pa.array(np.repeat(np.asarray(forecast.depot_ids, object), horizon)),
             "target_date": pa.array(np.tile(days, depots)),
             "horizon": pa.array(np.tile(np.arange(1, horizon + 1, dtype=np.int32), depots)),
-            "levels": lists(np.tile(np.asarray(said.levels, np.float64), (count, 1))),
-            "quantiles": lists(said.quantiles.reshape(count, levels)),
+            "levels": lists(np.tile(np.asarray(forecast.levels, np.float64), (count, 1))),
+            "quantiles": lists(forecast.quantiles.reshape(count, levels)),
             "actual": pa.array(fold.actuals.reshape(count), from_pandas=True),
         }
         parts.append(pa.table(columns).select(TABLES["scores"].names).cast(TABLES["scores"]))

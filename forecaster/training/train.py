@@ -1,6 +1,6 @@
-"""Train in a process of its own: one that hangs, or that the kernel ends for want of memory, costs no night.
+"""Train in a child process: one that hangs, or that the kernel ends for want of memory, costs no night.
 
-The panel goes in on its standard input, and the model comes back as bytes, which are kept beside the checkpoints: a
+The panel goes in on its standard input, and the model comes back as bytes, which are cached beside the checkpoints: a
 night with the same panel and pipeline file trains nothing. With `training.hosts` the process is one of several; where
 one of them dies, JAX ends all, and the night is none of them.
 """
@@ -33,17 +33,19 @@ TRAINED = "trained-"  # begins the name of the file with the model that the chec
 OnEpoch = Callable[[Mapping[str, Any]], None]
 
 
-def fit(
+def fit_in_child_process(
     panel: Panel,
     spec: Spec,
     file: Path,
     *,
-    seen: Callable[[date], Panel] | None = None,
+    panel_at: Callable[[date], Panel] | None = None,
     on_epoch: OnEpoch | None = None,
     on_trouble: Callable[[str], None] | None = None,
     profile: Path | None = None,
 ) -> Candidate:
-    """The candidate of `learn.fit`; `file` is where the spec was read from, `seen` the panel as it was at a cutoff.
+    """The candidate of `fit_candidate.train_and_calibrate`, trained in a child process.
+
+    `file` is where the spec was read from, `panel_at` the panel as it was at a cutoff.
 
     Raises NoUsableData as that does, TrainingError also where the process was killed or took longer than
     `schedule.max_training_hours`; the next training then goes on from its last checkpoint.
@@ -54,48 +56,48 @@ def fit(
     from forecaster.training import fit_candidate
 
     jax_setup.configure(spec.paths.jax_cache)
-    before = (seen or panel.at)(fit_candidate.first_cutoff(panel, spec))
+    before = (panel_at or panel.at)(fit_candidate.first_cutoff(panel, spec))
     content = packed(before)
-    place = kept(content, spec)
-    if profile is None and (found := _read(place)) is not None:
-        return fit_candidate.first_calibrated(found, before, seen)
-    for other in place.parent.glob(f"{TRAINED}*"):  # a training that dies leaves other checkpoints than it speaks of
-        other.unlink(missing_ok=True)
-    model = _trained(content, spec, file, profile, on_epoch or (lambda _: None), on_trouble or (lambda _: None))
+    cache = cached_model_path(content, spec)
+    if profile is None and (candidate := _cached_model(cache)) is not None:
+        return fit_candidate.calibrated_before_backtest(candidate, before, panel_at)
+    for stale in cache.parent.glob(f"{TRAINED}*"):  # a training that dies leaves other checkpoints than it speaks of
+        stale.unlink(missing_ok=True)
+    model = _run_child(content, spec, file, profile, on_epoch or (lambda _: None), on_trouble or (lambda _: None))
     with suppress(OSError):
-        place.with_suffix(".new").write_bytes(model)
-        place.with_suffix(".new").rename(place)
-    return fit_candidate.first_calibrated(serialization.unpacked(model), before, seen)
+        cache.with_suffix(".new").write_bytes(model)
+        cache.with_suffix(".new").rename(cache)
+    return fit_candidate.calibrated_before_backtest(serialization.unpacked(model), before, panel_at)
 
 
-def remembered(panel: Panel, spec: Spec, seen: Callable[[date], Panel] | None = None) -> bool:
+def is_cached(panel: Panel, spec: Spec, panel_at: Callable[[date], Panel] | None = None) -> bool:
     """Whether the last training was of this panel, by this pipeline file and version, and came to its end."""
     from forecaster.model.fitting.distributed import packed
     from forecaster.training import fit_candidate
 
-    return kept(packed((seen or panel.at)(fit_candidate.first_cutoff(panel, spec))), spec).exists()
+    return cached_model_path(packed((panel_at or panel.at)(fit_candidate.first_cutoff(panel, spec))), spec).exists()
 
 
-def _read(place: Path) -> Candidate | None:
-    """The model that was kept; None where there is none, or none that can be read."""
+def _cached_model(cache: Path) -> Candidate | None:
+    """The cached model; None where there is none, or none that can be read."""
     from forecaster.model.export import serialization
 
     try:
-        return serialization.unpacked(place.read_bytes())
+        return serialization.unpacked(cache.read_bytes())
     except (OSError, ValueError, KeyError, zipfile.BadZipFile):
         return None
 
 
-def kept(panel: bytes, spec: Spec) -> Path:
-    """Where the model is kept that is trained on a panel, by this version and what the file says of training."""
-    told = repr((__version__, spec.model, spec.training, spec.backtest.days, spec.horizon)).encode()
-    return spec.paths.checkpoints / f"{TRAINED}{hashlib.sha256(told + panel).hexdigest()[:32]}.npz"
+def cached_model_path(panel: bytes, spec: Spec) -> Path:
+    """Where the model is cached that is trained on a panel, by this version and what the file says of training."""
+    settings = repr((__version__, spec.model, spec.training, spec.backtest.days, spec.horizon)).encode()
+    return spec.paths.checkpoints / f"{TRAINED}{hashlib.sha256(settings + panel).hexdigest()[:32]}.npz"
 
 
-def _trained(
+def _run_child(
     panel: bytes, spec: Spec, file: Path, profile: Path | None, on_epoch: OnEpoch, on_trouble: Callable[[str], None]
 ) -> bytes:
-    """Let a process train, and hear what it tells; returns the model."""
+    """Let a child process train, and pass on what it tells; returns the model."""
     command = [sys.executable, "-m", "forecaster.training.train", str(file), *([str(profile)] if profile else [])]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdin is not None
@@ -107,26 +109,15 @@ def _trained(
         late.set()
         process.kill()
 
+    # Its three pipes are served at once: a full one would let both processes wait for each other.
     limit = threading.Timer(spec.schedule.max_training_hours * 3600, end)
     complaints: list[bytes] = []
-    listening = threading.Thread(target=_listen, args=(process.stderr, complaints), daemon=True)
+    listening = threading.Thread(target=_collect_lines, args=(process.stderr, complaints), daemon=True)
     sending = threading.Thread(target=_send, args=(process.stdin, panel), daemon=True)
     for thread in (limit, listening, sending):
         thread.start()
-    model = b""
-    fault: ForecasterError | None = None
     try:
-        with process.stdout:
-            for line in process.stdout:
-                kind, value = json.loads(line)
-                if kind == "epoch":
-                    on_epoch(value)
-                elif kind == "trouble":
-                    on_trouble(value)
-                elif kind == "fault":
-                    fault = (NoUsableData if value[0] == NoUsableData.__name__ else TrainingError)(value[1])
-                else:
-                    model = base64.b64decode(value)
+        model, fault = _messages(process.stdout, on_epoch, on_trouble)
     finally:
         limit.cancel()
         if sys.exc_info()[0] is not None:
@@ -142,11 +133,31 @@ def _trained(
     if fault is not None:
         raise fault
     if code:
-        raise TrainingError(_died(code, b"".join(complaints), several=spec.training.hosts is not None))
+        raise TrainingError(_death_message(code, b"".join(complaints), several=spec.training.hosts is not None))
     return model
 
 
-def _died(code: int, complaints: bytes, *, several: bool) -> str:
+def _messages(
+    pipe: IO[bytes], on_epoch: OnEpoch, on_trouble: Callable[[str], None]
+) -> tuple[bytes, ForecasterError | None]:
+    """Read the child's lines of JSON to their end: the model, empty where none came, and the error that it ended in."""
+    model = b""
+    fault: ForecasterError | None = None
+    with pipe:
+        for line in pipe:
+            kind, value = json.loads(line)
+            if kind == "epoch":
+                on_epoch(value)
+            elif kind == "trouble":
+                on_trouble(value)
+            elif kind == "fault":
+                fault = (NoUsableData if value[0] == NoUsableData.__name__ else TrainingError)(value[1])
+            else:
+                model = base64.b64decode(value)
+    return model, fault
+
+
+def _death_message(code: int, complaints: bytes, *, several: bool) -> str:
     if several:
         return (
             f"another of training.hosts died or did not come: the training process ended with {code}; start "
@@ -157,15 +168,15 @@ def _died(code: int, complaints: bytes, *, several: bool) -> str:
             f"the training process was killed (signal {-code}), as the system does when memory runs out; fewer "
             "training.members or a smaller training.batch_depots take less, and the next goes on from its checkpoint"
         )
-    said = complaints.decode("utf-8", "replace").strip().splitlines() or ["nothing"]
-    return f"the training process ended with exit code {code} and said: {said[-1][:500]}"
+    lines = complaints.decode("utf-8", "replace").strip().splitlines() or ["nothing"]
+    return f"the training process ended with exit code {code} and said: {lines[-1][:500]}"
 
 
-def _listen(pipe: IO[bytes], kept: list[bytes]) -> None:
+def _collect_lines(pipe: IO[bytes], lines: list[bytes]) -> None:
     with pipe:
         for line in pipe:
-            kept.append(line)
-            del kept[:-50]
+            lines.append(line)
+            del lines[:-50]
 
 
 def _send(pipe: IO[bytes], content: bytes) -> None:
@@ -176,7 +187,7 @@ def _send(pipe: IO[bytes], content: bytes) -> None:
         return
 
 
-def _told(epoch: Any) -> dict[str, Any]:
+def _epoch_json(epoch: Any) -> dict[str, Any]:
     return {**asdict(epoch), "depot_days_a_second": epoch.depot_days_a_second}
 
 
@@ -184,12 +195,15 @@ def _told(epoch: Any) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Usage: trainer FILE [PROFILE], with a panel on standard input; a line of JSON for each thing to tell."""
+    """The child process: `python -m forecaster.training.train FILE [PROFILE]`, with a panel on its standard input.
+
+    Writes a line of JSON, [kind, value], for each thing to tell.
+    """
     from forecaster.model.export import serialization
     from forecaster.model.fitting.distributed import unpacked
     from forecaster.training import fit_candidate
 
-    _goes_with_the_night()
+    _end_with_parent()
     spec = load(sys.argv[1])
     out = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)  # whatever else is printed must not stand between the lines
@@ -198,11 +212,11 @@ def main() -> None:
         out.write(json.dumps([kind, value]) + "\n")
 
     try:
-        candidate = fit_candidate.train_alone(
+        candidate = fit_candidate.train_uncalibrated(
             unpacked(sys.stdin.buffer.read()),
             spec,
             profile=Path(sys.argv[2]) if len(sys.argv) > 2 else None,
-            on_epoch=lambda epoch: tell("epoch", _told(epoch)),
+            on_epoch=lambda epoch: tell("epoch", _epoch_json(epoch)),
             on_trouble=lambda sentence: tell("trouble", sentence),
         )
     except ForecasterError as error:
@@ -216,7 +230,7 @@ def main() -> None:
     tell("model", base64.b64encode(serialization.packed(candidate)).decode())
 
 
-def _goes_with_the_night() -> None:
+def _end_with_parent() -> None:
     parent = os.getppid()
 
     def watch() -> None:

@@ -142,7 +142,9 @@ def fitted(model: str, panel: Panel, before: Panel, spec: Spec) -> Predictor:
         from forecaster.training import fit_candidate
 
         with tempfile.TemporaryDirectory() as folder:  # not what an earlier training left
-            return fit_candidate.rolling(fit_candidate.fit(panel, spec, checkpoints=Path(folder)), panel, spec)
+            return fit_candidate.rolling_forecaster(
+                fit_candidate.train_and_calibrate(panel, spec, checkpoints=Path(folder)), panel, spec
+            )
     if model == USUAL:
         from tests.benchmarks import usual
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from forecaster.config import Spec, Staffing, load
 from forecaster.core.forecast import Forecast
-from forecaster.core.progress import Night
+from forecaster.core.progress import NightProgress
 from forecaster.demand.ingest import ingest
 from forecaster.operations.leaderboard import board
 from forecaster.staffing import cost_backtest, newsvendor
@@ -53,7 +53,7 @@ def replayed(name: str, folder: str) -> Bills:
     own = {"state": folder, "lake": f"{folder}/{name}", "training": quick}
     spec = cost_backtest.holdout_spec(spec.model_copy(update=own), None, staffing=True)
     ingest(spec, now=now)
-    progress = Night()
+    progress = NightProgress()
     with progress.shown():
         found = board(spec, as_of=now, progress=progress, staffing=True).rosters
     assert found is not None

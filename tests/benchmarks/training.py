@@ -70,7 +70,7 @@ def _say(name: str, state: str) -> None:
     before = panel.at(fit_candidate.first_cutoff(panel, spec))
     shutil.rmtree(spec.paths.checkpoints, ignore_errors=True)  # or there is nothing left to train
     begun = time.perf_counter()
-    summary = fit_candidate.train_alone(before, spec).summary
+    summary = fit_candidate.train_uncalibrated(before, spec).summary
     told = {
         "seconds": time.perf_counter() - begun,
         "steps": summary["steps_seconds"],

@@ -31,7 +31,7 @@ def main() -> None:
             spec = spec_of(name, folder)
             panel = panel_of(spec)
             begun = time.perf_counter()
-            said = to_onnx.forecaster(fit_candidate.fit(panel, spec))
+            said = to_onnx.forecaster(fit_candidate.train_and_calibrate(panel, spec))
             figures += _judged("the worked example" if name == "worked_example" else "our default", said, panel, begun)
         before = panel.at(backtest.cutoffs(panel, spec.backtest.days)[0])
         for name, words in RIVALS.items():

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from forecaster.core import progress
 from forecaster.core.metric_names import STAGES
-from forecaster.core.progress import LOG, Night
+from forecaster.core.progress import LOG, NightProgress
 
 EXPECTED = dict.fromkeys(STAGES, 0.0) | {"train": 100.0, "export": 20.0}
 
@@ -33,9 +33,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return found
 
 
-def night(*, terminal: bool = False) -> tuple[Night, io.StringIO]:
+def night(*, terminal: bool = False) -> tuple[NightProgress, io.StringIO]:
     out = io.StringIO()
-    return Night(EXPECTED, Console(file=out, force_terminal=terminal, width=200, color_system=None)), out
+    return NightProgress(EXPECTED, Console(file=out, force_terminal=terminal, width=200, color_system=None)), out
 
 
 def test_without_a_terminal_there_are_plain_lines(clock: Clock) -> None:
@@ -113,20 +113,20 @@ def test_seconds_are_kept_also_when_a_stage_fails(clock: Clock) -> None:
 
 
 def test_without_earlier_nights_the_table_of_stages_guesses() -> None:
-    found = Night(console=Console(file=io.StringIO()))
+    found = NightProgress(console=Console(file=io.StringIO()))
     assert found.expected == {name: about.seconds for name, about in STAGES.items()}
-    assert Night({"train": 9.0}, found.console).expected["train"] == 9.0
-    assert Night({"train": 9.0}, found.console).expected["export"] == STAGES["export"].seconds
+    assert NightProgress({"train": 9.0}, found.console).expected["train"] == 9.0
+    assert NightProgress({"train": 9.0}, found.console).expected["export"] == STAGES["export"].seconds
 
 
 def test_only_the_stages_that_come_are_waited_for() -> None:
-    found = Night({"train": 9.0, "predict": 4.0}, stages=("ingest", "predict"))
+    found = NightProgress({"train": 9.0, "predict": 4.0}, stages=("ingest", "predict"))
     assert found.remaining == STAGES["ingest"].seconds + 4.0
     with found.stage("ingest"), found.stage("tidy"):
         assert found.remaining <= STAGES["ingest"].seconds + 4.0
 
 
-def redraw(found: Night) -> None:
+def redraw(found: NightProgress) -> None:
     """What the bar does ten times a second by itself."""
     assert found._bar is not None
     found._bar.refresh()
@@ -159,7 +159,7 @@ def test_brackets_in_a_text_are_no_markup() -> None:
 def test_in_a_structured_log_each_line_is_an_object_with_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(LOG, "json")
     out = io.StringIO()
-    found = Night(console=Console(file=out), run_id="night-1")
+    found = NightProgress(console=Console(file=out), run_id="night-1")
     found.say("a [bold] word")
     with found.stage("ingest"):
         found.say("  read")

@@ -69,12 +69,12 @@ def at_boundary(stage: str, *, ended: bool) -> Callable[[], None]:
 
 def within_training() -> None:
     """The night dies once its training process has told of an epoch."""
-    real = train._trained
+    real = train._run_child
 
     def dying(panel: bytes, spec: Any, file: Path, profile: Any, on_epoch: Any, on_trouble: Any) -> Any:
         return real(panel, spec, file, profile, lambda _: die(), on_trouble)
 
-    train._trained = dying
+    train._run_child = dying
 
 
 def within_export() -> None:
@@ -128,7 +128,7 @@ POINTS: dict[str, Callable[[], None]] = {
 
 def night(file: Path, trained: Path) -> int:
     """Run the line as it is; each training process that is started leaves a line in a file."""
-    real = train._trained
+    real = train._run_child
 
     def counted(*given: Any) -> Any:
         with trained.open("a") as out:
@@ -138,7 +138,7 @@ def night(file: Path, trained: Path) -> int:
             out.write("ended\n")
         return found
 
-    train._trained = counted
+    train._run_child = counted
     begun = Night.begin(str(file), NIGHT)
     return begun.run(lambda: lines.nightly(begun, flows.steps)).exit_code
 

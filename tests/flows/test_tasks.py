@@ -19,7 +19,7 @@ GIVEN: dict[str, Any] = {"name": "t", "demand": {"source": {"kind": "csv", "path
 def place(more: dict[str, Any], demand: float = 40.0) -> Path:
     counts = panel(2, 40).demand.copy()
     counts[0, 0] = demand
-    return train.kept(packed(replace(panel(2, 40), demand=counts)), Spec.model_validate({**GIVEN, **more}))
+    return train.cached_model_path(packed(replace(panel(2, 40), demand=counts)), Spec.model_validate({**GIVEN, **more}))
 
 
 def test_a_training_is_known_by_its_data_and_by_what_the_file_and_the_version_say_of_it(

@@ -129,7 +129,7 @@ def test_a_ledger_that_is_none_is_broken(spec: Spec) -> None:
 def test_a_registry_is_asked_whether_it_answers_and_what_it_has_yet_to_hear(spec: Spec) -> None:
     file = spec.paths.mlflow
     assert told(spec, "registry") == ("warn", f"none at sqlite:///{file} yet: the first `forecaster run FILE` makes it")
-    outbox.write_down(Record("n1", {}, {}, (), {}, {}, None), {}, spec)
+    outbox.enqueue(Record("n1", {}, {}, (), {}, {}, None), {}, spec)
     file.write_bytes(b"something else entirely" * 100)
     state, text = told(spec, "registry")
     assert state == "warn"
@@ -137,7 +137,7 @@ def test_a_registry_is_asked_whether_it_answers_and_what_it_has_yet_to_hear(spec
     assert "file is not a database" in text
     assert text.endswith("; the next night tells it of 1 earlier run")
     file.unlink()
-    outbox.tell(spec)
+    outbox.send(spec)
     assert told(spec, "registry") == ("ok", f"MLflow at sqlite:///{file} answers")
 
 

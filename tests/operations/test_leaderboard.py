@@ -15,7 +15,7 @@ from forecaster.cli import app
 from forecaster.config import load
 from forecaster.core.forecast import Candidate
 from forecaster.core.panel import Panel
-from forecaster.core.progress import Night
+from forecaster.core.progress import NightProgress
 from forecaster.demand.history.past_panels import Past
 from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.ingest import ingest
@@ -98,7 +98,7 @@ def test_a_leaderboard_retrains_as_declared_and_leaves_the_nights_own_training_a
 
     monkeypatch.setattr(train, "fit", counted)
     with quickly():
-        found = leaderboard.board(spec.model_copy(update=days_of), as_of=TONIGHT, progress=Night({}))
+        found = leaderboard.board(spec.model_copy(update=days_of), as_of=TONIGHT, progress=NightProgress({}))
     assert {"candidate", "retrained", "seasonal_naive"} <= {each.model for each in found.scores}
     assert trained == [date(2024, 2, 24), date(2024, 3, 2)]
     first, again = ({s.model: s for s in found.scores}[name].folds for name in ("candidate", "retrained"))
@@ -116,14 +116,14 @@ def test_what_the_night_has_trained_is_not_trained_again(tmp_path: Path, monkeyp
     seen, before = Past(knowledge, panel, spec), date(2024, 3, 2)
 
     def here(*_: object) -> bytes:  # instead of in a process of its own, which would compile for half a minute
-        return serialization.packed(fit_candidate.train_alone(seen(before), spec))
+        return serialization.packed(fit_candidate.train_uncalibrated(seen(before), spec))
 
-    monkeypatch.setattr(trainer, "_trained", here)
+    monkeypatch.setattr(trainer, "_run_child", here)
     said = []
-    monkeypatch.setattr(Night, "advance", lambda _, share, what: said.append(what))
+    monkeypatch.setattr(NightProgress, "advance", lambda _, share, what: said.append(what))
     with quickly():
-        trainer.fit(panel, spec, file, seen=seen)
-        found = leaderboard.board(spec, as_of=TONIGHT, progress=Night({}))
+        trainer.fit_in_child_process(panel, spec, file, panel_at=seen)
+        found = leaderboard.board(spec, as_of=TONIGHT, progress=NightProgress({}))
     assert "candidate" in {each.model for each in found.scores}
     assert [what for what in said if what.startswith("epoch")] == []
     assert not (spec.paths.folder / "backtest").exists()

@@ -80,7 +80,7 @@ def test_a_training_is_remembered_though_a_day_that_it_knew_was_restated_since(t
     seen = Past(knowledge, panel, spec)
     told = seen(fit_candidate.first_cutoff(panel, spec))
     assert not np.array_equal(told.demand, panel.at(told.cutoff).demand)  # the restated day
-    kept = train.kept(packed(told), spec)
+    kept = train.cached_model_path(packed(told), spec)
     kept.parent.mkdir(parents=True)
     kept.touch()
     assert "training: remembered from an earlier run" in planned(file)

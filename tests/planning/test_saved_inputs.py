@@ -16,17 +16,17 @@ from tests.panels import panel
 STAFF = Staffing(orders_per_driver=90, cost_short=38, cost_idle=22)
 
 
-def kept(lookback: int = 60) -> SavedInputs:
+def inputs(lookback: int = 60) -> SavedInputs:
     return SavedInputs(saved_inputs.trim_panel(panel(), lookback), "5f0c", frozenset({"D2"}), STAFF)
 
 
 def test_it_comes_back_as_it_was_written(tmp_path: Path) -> None:
-    written = kept()
-    found = saved_inputs.read(tmp_path, saved_inputs.write(tmp_path, written))
-    assert (found.bundle, found.strangers, found.staffing) == ("5f0c", {"D2"}, STAFF)
-    assert found.panel.encoding.to_json() == written.panel.encoding.to_json()
+    written = inputs()
+    loaded = saved_inputs.read(tmp_path, saved_inputs.write(tmp_path, written))
+    assert (loaded.bundle, loaded.strangers, loaded.staffing) == ("5f0c", {"D2"}, STAFF)
+    assert loaded.panel.encoding.to_json() == written.panel.encoding.to_json()
     for name, array in written.panel.window(60).items():
-        np.testing.assert_array_equal(found.panel.window(60)[name], array)
+        np.testing.assert_array_equal(loaded.panel.window(60)[name], array)
 
 
 def test_it_holds_what_the_model_reads_of_the_whole_panel() -> None:
@@ -37,12 +37,12 @@ def test_it_holds_what_the_model_reads_of_the_whole_panel() -> None:
 
 
 def test_the_same_inputs_have_the_same_name(tmp_path: Path) -> None:
-    assert saved_inputs.write(tmp_path, kept()) == saved_inputs.write(tmp_path, kept())
+    assert saved_inputs.write(tmp_path, inputs()) == saved_inputs.write(tmp_path, inputs())
     assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_one_that_is_damaged_gone_or_was_never_kept_is_told(tmp_path: Path) -> None:
-    name = saved_inputs.write(tmp_path, kept())
+    name = saved_inputs.write(tmp_path, inputs())
     file = tmp_path / f"{name}.npz"
     file.write_bytes(file.read_bytes()[:-1])
     with pytest.raises(DeskError, match="is not what the night wrote"):
@@ -55,6 +55,6 @@ def test_one_that_is_damaged_gone_or_was_never_kept_is_told(tmp_path: Path) -> N
 
 
 def test_one_that_no_page_could_hold_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert saved_inputs.too_large(kept()) is None
+    assert saved_inputs.too_large(inputs()) is None
     monkeypatch.setattr(saved_inputs, "LARGEST", 1000)
-    assert "more than a page may hold (1,000)" in str(saved_inputs.too_large(kept()))
+    assert "more than a page may hold (1,000)" in str(saved_inputs.too_large(inputs()))

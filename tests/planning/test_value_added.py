@@ -8,24 +8,24 @@ from forecaster.planning.value_added import Result, account
 
 
 def test_an_override_that_came_nearer_than_the_model_is_worth_what_it_came_nearer() -> None:
-    told = account([Result("Ana", "weather", model=100, override=130, actual=140)], 5).everyone
-    assert (told.days, told.helped, told.model_error, told.override_error) == (1, 1, 40, 10)
-    assert round(told.per_hundred, 4) == round(100 * 30 / 140, 4)
+    report = account([Result("Ana", "weather", model=100, override=130, actual=140)], 5).everyone
+    assert (report.days, report.helped, report.model_error, report.override_error) == (1, 1, 40, 10)
+    assert round(report.per_hundred, 4) == round(100 * 30 / 140, 4)
 
 
 def test_an_override_that_came_further_off_costs() -> None:
-    told = account([Result("Ana", "weather", model=100, override=130, actual=90)], 5).everyone
-    assert told.per_hundred < 0
-    assert told.helped == 0
+    report = account([Result("Ana", "weather", model=100, override=130, actual=90)], 5).everyone
+    assert report.per_hundred < 0
+    assert report.helped == 0
 
 
 def test_reasons_come_with_their_counts_and_planners_only_with_enough_days() -> None:
     ana = [Result("Ana", "weather", 100, 110, 110)] * 2
     ben = [Result("Ben", "event", 100, 90, 110)]
-    told = account([*ana, *ben], 2)
-    assert [(each.of, each.days) for each in told.reasons] == [("weather", 2), ("event", 1)]
-    assert [(each.of, each.days) for each in told.planners] == [("Ana", 2)]
-    assert (told.unnamed, told.min_days, told.everyone.days) == (1, 2, 3)
+    report = account([*ana, *ben], 2)
+    assert [(group.of, group.days) for group in report.reasons] == [("weather", 2), ("event", 1)]
+    assert [(group.of, group.days) for group in report.planners] == [("Ana", 2)]
+    assert (report.unnamed, report.min_days, report.everyone.days) == (1, 2, 3)
 
 
 def test_nothing_that_came_has_no_share() -> None:

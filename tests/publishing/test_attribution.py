@@ -19,8 +19,8 @@ def of(*steps: float) -> dict[str, int]:
 
 def test_each_part_is_the_difference_that_its_swap_makes() -> None:
     #            published, model, again, calendar, restated, actuals, weights, tonight, now
-    found = of(100.0, 90.0, 90.0, 110.0, 105.0, 112.0, 120.0, 118.0, 130.0)
-    assert found == {
+    change = of(100.0, 90.0, 90.0, 110.0, 105.0, 112.0, 120.0, 118.0, 130.0)
+    assert change == {
         "calendar": 20,
         "restated": -5,
         "actuals": 7,
@@ -28,7 +28,7 @@ def test_each_part_is_the_difference_that_its_swap_makes() -> None:
         "calibration": -2,
         "override": 12 - 10,  # a new one of +12, and the old one of +10 gone
     }
-    assert sum(found.values()) == 130 - 100
+    assert sum(change.values()) == 130 - 100
 
 
 def test_what_cannot_be_made_again_counts_as_the_models() -> None:
@@ -36,8 +36,8 @@ def test_what_cannot_be_made_again_counts_as_the_models() -> None:
 
 
 def test_halves_are_rounded_as_pages_round_them() -> None:
-    found = of(100.5, 100.5, 100.5, 101.5, 101.5, 101.5, 101.5, 101.5, 101.5)
-    assert found["calendar"] == round(101.5) - round(100.5) == 2
+    change = of(100.5, 100.5, 100.5, 101.5, 101.5, 101.5, 101.5, 101.5, 101.5)
+    assert change["calendar"] == round(101.5) - round(100.5) == 2
 
 
 ORDERS = st.floats(0, 1e6, allow_nan=False)
@@ -45,6 +45,6 @@ ORDERS = st.floats(0, 1e6, allow_nan=False)
 
 @given(st.lists(ORDERS, min_size=9, max_size=9))
 def test_the_parts_always_add_up_to_the_rounded_difference(steps: list[float]) -> None:
-    found = of(*steps)
-    assert tuple(found) == ORDER
-    assert sum(found.values()) == round(steps[-1]) - round(steps[0])
+    change = of(*steps)
+    assert tuple(change) == ORDER
+    assert sum(change.values()) == round(steps[-1]) - round(steps[0])

@@ -37,16 +37,16 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
+def published_fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     return fleets.found(tmp_path_factory.mktemp("kept"))
 
 
 @pytest.fixture
-def fleet(kept: Fleet, tmp_path: Path) -> Fleet:
+def fleet(published_fleet: Fleet, tmp_path: Path) -> Fleet:
     """A copy that a test may damage."""
-    shutil.copytree(kept.file.parent, tmp_path / "fleet")
+    shutil.copytree(published_fleet.file.parent, tmp_path / "fleet")
     file = tmp_path / "fleet" / "pipeline.yaml"
-    return Fleet(file, load(file), tmp_path / "fleet" / kept.bundle.relative_to(kept.file.parent))
+    return Fleet(file, load(file), tmp_path / "fleet" / published_fleet.bundle.relative_to(published_fleet.file.parent))
 
 
 def predicted(call: Call, fleet: Fleet, *more: object) -> tuple[int, dict[str, object], str]:
@@ -55,10 +55,10 @@ def predicted(call: Call, fleet: Fleet, *more: object) -> tuple[int, dict[str, o
 
 
 def note(call: Call, fleet: Fleet, *more: object) -> str:
-    code, said, err = predicted(call, fleet, *more)
-    assert (code, said["tier"]) == (3, "fallback")
-    assert f"forecaster: degraded: {said['note']}" in err
-    return str(said["note"])
+    code, output, err = predicted(call, fleet, *more)
+    assert (code, output["tier"]) == (3, "fallback")
+    assert f"forecaster: degraded: {output['note']}" in err
+    return str(output["note"])
 
 
 def test_the_same_candidate_gives_the_same_bytes_as_folder_and_as_file(fleet: Fleet, tmp_path: Path) -> None:
@@ -89,12 +89,12 @@ def test_a_manifest_says_what_the_model_is_and_what_it_was_made_from(fleet: Flee
 
 
 def test_folder_and_file_forecast_the_same_under_the_same_name(fleet: Fleet, call: Call) -> None:
-    told = [
+    outputs = [
         predicted(call, fleet),
         predicted(call, fleet, "--bundle", fleet.bundle),
         predicted(call, fleet, "--bundle", fleet.bundle.with_name(f"{fleet.bundle.name}.tar.zst")),
     ]
-    assert [(code, said["tier"], said["bundle_digest"]) for code, said, _ in told] == [
+    assert [(code, output["tier"], output["bundle_digest"]) for code, output, _ in outputs] == [
         (0, "champion", fleet.bundle.name)
     ] * 3
     rows = Lake(fleet.spec.lake_url).read("forecasts")
@@ -102,29 +102,29 @@ def test_folder_and_file_forecast_the_same_under_the_same_name(fleet: Fleet, cal
     runs: dict[str, list[list[float]]] = {}
     for row in sorted(rows.to_pylist(), key=lambda row: (row["run_id"], row["depot_id"], row["target_date"])):
         runs.setdefault(row["run_id"], []).append(row["quantiles"])
-    one, two, three = runs.values()
-    assert one == two == three
+    as_champion, as_folder, as_file = runs.values()
+    assert as_champion == as_folder == as_file
 
 
 def test_the_forecast_can_be_had_as_csv_parquet_and_json(fleet: Fleet, call: Call) -> None:
     command = [sys.executable, "-m", "forecaster", "predict", str(fleet.file), "--as-of", AS_OF.isoformat(), "--out"]
-    done = {
+    process = {
         kind: subprocess.run([*command, kind], capture_output=True, check=True, cwd=ROOT)
         for kind in ("csv", "parquet", "json")
     }
-    rows = json.loads(done["json"].stdout)
+    rows = json.loads(process["json"].stdout)
     assert len(rows) == 12
     assert [rows[0][name] for name in ("depot_id", "target_date", "horizon", "open")] == ["A", "2024-04-10", 1, True]
     assert rows[0]["q0.1"] <= rows[0]["q0.5"] <= rows[0]["q0.9"]
     assert {(row["tier"], row["bundle"], row["cutoff"]) for row in rows} == {
         ("champion", fleet.bundle.name, "2024-04-09")
     }
-    table = pq.read_table(io.BytesIO(done["parquet"].stdout))
+    table = pq.read_table(io.BytesIO(process["parquet"].stdout))
     assert table["q0.5"].to_pylist() == [row["q0.5"] for row in rows]
-    header, first = done["csv"].stdout.decode().splitlines()[:2]
+    header, first = process["csv"].stdout.decode().splitlines()[:2]
     assert header.startswith('"depot_id","target_date","horizon","open","q0.1","q0.5","q0.9"')
     assert first.startswith('"A",2024-04-10,1,true,')
-    assert b"publication" in done["csv"].stderr
+    assert b"publication" in process["csv"].stderr
     assert call("predict", fleet.file, "--out", "csv", "--json")[0] == 2
 
 
@@ -163,7 +163,7 @@ def gone(fleet: Fleet) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "message"),
     [
         (changed(MODEL), "model.onnx has sha256"),
         (changed(WEIGHTS), "weights.npz has sha256"),
@@ -179,24 +179,24 @@ def gone(fleet: Fleet) -> None:
     ids=["model", "weights", "manifest", "seal", "missing", "further", "linked", "foreign", "distrusted", "gone"],
 )
 def test_whatever_is_wrong_with_a_bundle_the_fallback_goes_out_and_says_it_loudly(
-    damage: Callable[[Fleet], None], said: str, fleet: Fleet, call: Call
+    damage: Callable[[Fleet], None], message: str, fleet: Fleet, call: Call
 ) -> None:
     damage(fleet)
-    assert said in note(call, fleet)
+    assert message in note(call, fleet)
     with Ledger.open_reader(fleet.spec.ledger_url) as ledger:
         head = ledger.current("small")
         assert head is not None
         assert (head.tier, head.bundle_digest) == ("fallback", None)
-        assert said in str(head.note)
+        assert message in str(head.note)
         assert len(ledger.depots(head.publication_id)) == 4
 
 
 @pytest.mark.parametrize(
-    ("domain", "said"),
+    ("domain", "message"),
     [("", "a tensor's data lie in another file"), ("com.microsoft", "of the domain 'com.microsoft'")],
 )
 def test_a_graph_that_reaches_outside_leads_to_the_fallback_though_we_signed_it(
-    domain: str, said: str, fleet: Fleet, call: Call, monkeypatch: pytest.MonkeyPatch
+    domain: str, message: str, fleet: Fleet, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = onnx.load_model_from_string((fleet.bundle / MODEL).read_bytes())
     if domain:
@@ -210,7 +210,7 @@ def test_a_graph_that_reaches_outside_leads_to_the_fallback_though_we_signed_it(
             bad = bundle.write(
                 fleet.bundle.parent, model.SerializeToString(), weights, about, keys.signer(fleet.spec.paths.folder)
             )
-    assert said in note(call, fleet, "--bundle", bad)
+    assert message in note(call, fleet, "--bundle", bad)
 
 
 def test_a_history_older_than_declared_is_no_start(fleet: Fleet, call: Call) -> None:
@@ -225,8 +225,8 @@ def test_a_feed_that_has_stopped_is_told_of(fleet: Fleet, call: Call) -> None:
     _, out, _ = call("predict", fleet.file, "--as-of", (AS_OF + timedelta(days=3)).isoformat())
     assert "No reading is newer" not in out
     _, out, _ = call("predict", fleet.file, "--as-of", (AS_OF + timedelta(days=4)).isoformat())
-    said = "No reading is newer than 2024-04-09, 4 days before the last day that was over; wanted at most 3"
-    assert said in out
+    sentence = "No reading is newer than 2024-04-09, 4 days before the last day that was over; wanted at most 3"
+    assert sentence in out
     assert "All days that are forecast are over." in out
 
 
@@ -239,16 +239,16 @@ def test_a_silent_depot_is_named_where_the_others_are_not_silent(fleet: Fleet, c
 
 def test_a_depot_that_the_bundle_does_not_know_starts_cold_and_says_so(fleet: Fleet, call: Call) -> None:
     fleets.fill(fleet.spec, fleets.counts("E", first=97), {**fleets.CITIES, "E": "Ulm", "F": ""})
-    code, said, _ = predicted(call, fleet)
-    assert (code, said["depots"]) == (0, 6)
-    assert "Depot E started cold: the model was not trained on it." in str(said["note"])
-    assert "Depot F got the seasonal naive forecast" in str(said["note"])
-    assert "no static attribute is known" in str(said["note"])
+    code, output, _ = predicted(call, fleet)
+    assert (code, output["depots"]) == (0, 6)
+    assert "Depot E started cold: the model was not trained on it." in str(output["note"])
+    assert "Depot F got the seasonal naive forecast" in str(output["note"])
+    assert "no static attribute is known" in str(output["note"])
     with Ledger.open_reader(fleet.spec.ledger_url) as ledger:
         head = ledger.current("small")
         assert head is not None
-        shown = {depot.depot_id: depot.days for depot in ledger.depots(head.publication_id)}
-    assert all(day.quantiles[1] > 10 for depot in "EF" for day in shown[depot])
+        days_of = {depot.depot_id: depot.days for depot in ledger.depots(head.publication_id)}
+    assert all(day.quantiles[1] > 10 for depot in "EF" for day in days_of[depot])
 
 
 def last_run(fleet: Fleet) -> str:
@@ -335,7 +335,7 @@ def test_a_machine_with_bundle_lake_and_base_install_predicts(fleet: Fleet, tmp_
     (fleet.spec.paths.ledger).unlink()
     (fleet.spec.folder / "demand.csv").unlink()
     code = f"NOT_THERE = {EXTRAS | SOURCES!r}\n{BASE_ONLY}"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, "predict", fleet.file, "--bundle", packed, "--as-of", AS_OF.isoformat()],
         cwd=ROOT,
         env={**os.environ, keys.TRUSTED: str(public)},
@@ -344,8 +344,8 @@ def test_a_machine_with_bundle_lake_and_base_install_predicts(fleet: Fleet, tmp_
         timeout=300,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert f"4 depots from small {fleet.bundle.name}, tier champion, cutoff 2024-04-09" in done.stdout
+    assert (process.returncode, process.stderr) == (0, "")
+    assert f"4 depots from small {fleet.bundle.name}, tier champion, cutoff 2024-04-09" in process.stdout
 
 
 def test_replay_does_not_depend_on_when_it_is_asked(fleet: Fleet, call: Call) -> None:

@@ -47,25 +47,25 @@ def test_a_forecast_goes_out_though_nobody_can_say_why_it_moved(tmp_path: Path) 
     spec = published(tmp_path)
     folder = spec.paths.saved_inputs
     with Ledger.open(spec.ledger_url) as ledger:
-        kept = saved_inputs.read(folder, *ledger.desks())
+        inputs = saved_inputs.read(folder, *ledger.desks())
         # What the night before was made from covers other years than tonight's history.
-        elsewhere = replace(kept.panel, days=kept.panel.days - np.timedelta64(9999, "D"))
-        name = saved_inputs.write(folder, replace(kept, panel=elsewhere))
+        elsewhere = replace(inputs.panel, days=inputs.panel.days - np.timedelta64(9999, "D"))
+        name = saved_inputs.write(folder, replace(inputs, panel=elsewhere))
         with ledger.transaction() as connection:
             connection.execute(sa.text("UPDATE publications SET desk = :name"), {"name": name})
-    done = one_day_later(spec)
-    assert done.publication_id == 2
-    assert done.trouble is not None
-    assert done.trouble.startswith("why the numbers moved is not told: ")
+    outcome = one_day_later(spec)
+    assert outcome.publication_id == 2
+    assert outcome.trouble is not None
+    assert outcome.trouble.startswith("why the numbers moved is not told: ")
 
 
 def test_a_forecast_goes_out_though_old_inputs_cannot_be_removed(tmp_path: Path) -> None:
     spec = published(tmp_path)
     (spec.paths.saved_inputs / "in_the_way.npz").mkdir()
-    done = one_day_later(spec)
-    assert done.publication_id == 2
-    assert done.trouble is not None
-    assert done.trouble.startswith("inputs of earlier nights were not removed: ")
+    outcome = one_day_later(spec)
+    assert outcome.publication_id == 2
+    assert outcome.trouble is not None
+    assert outcome.trouble.startswith("inputs of earlier nights were not removed: ")
 
 
 def test_a_fleet_too_large_for_the_pages_memory_is_a_note_and_no_trouble(
@@ -73,10 +73,10 @@ def test_a_fleet_too_large_for_the_pages_memory_is_a_note_and_no_trouble(
 ) -> None:
     spec = published(tmp_path)
     monkeypatch.setattr(saved_inputs, "LARGEST", 1000)
-    done = one_day_later(spec)
-    assert (done.publication_id, done.trouble) == (2, None)
-    assert done.note is not None
-    assert "more than a page may hold (1,000): what-if and overrides at once are left out." in done.note
+    outcome = one_day_later(spec)
+    assert (outcome.publication_id, outcome.trouble) == (2, None)
+    assert outcome.note is not None
+    assert "more than a page may hold (1,000): what-if and overrides at once are left out." in outcome.note
 
 
 def test_a_night_compares_another_system_and_goes_out_without_it(tmp_path: Path) -> None:
@@ -85,15 +85,17 @@ def test_a_night_compares_another_system_and_goes_out_without_it(tmp_path: Path)
     spec = spec.model_copy(update={"legacy": legacy})
     write(tmp_path, "demand", "depot_id,date,demand", "A,2024-03-11,44", "B,2024-03-11,12")
     ingest(spec, now=TONIGHT + timedelta(days=1))
-    done = one_day_later(spec)
-    assert done.publication_id == 2
-    assert done.trouble is not None
-    assert done.trouble.startswith("the legacy system is not compared: ")
-    assert "old.csv: no such file" in done.trouble
+    outcome = one_day_later(spec)
+    assert outcome.publication_id == 2
+    assert outcome.trouble is not None
+    assert outcome.trouble.startswith("the legacy system is not compared: ")
+    assert "old.csv: no such file" in outcome.trouble
     write(tmp_path, "old", "depot_id,day,forecast", "A,2024-03-11,50", "B,2024-03-11,lots")
     assert one_day_later(spec).trouble is None
     with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
-        [whole] = [each for each in accuracy.kept(connection, spec.name) if (each.model, each.part) == (LEGACY, ALL)]
-        [told] = [each for each in ledger.run("second").findings if each["rule"] == "legacy_form"]
+        [whole] = [
+            entry for entry in accuracy.kept(connection, spec.name) if (entry.model, entry.part) == (LEGACY, ALL)
+        ]
+        [finding] = [entry for entry in ledger.run("second").findings if entry["rule"] == "legacy_form"]
     assert (whole.days, whole.actual, whole.error) == (1, 44.0, 6.0)
-    assert told["message"].startswith("old.csv:3: column 'forecast': found 'lots'")
+    assert finding["message"].startswith("old.csv:3: column 'forecast': found 'lots'")

@@ -31,7 +31,7 @@ Row = tuple[str, str, date, int, float]  # run, depot, cutoff, days ahead, media
 
 def archive(lake: Lake, *rows: Row, at: datetime = datetime(2024, 2, 1, tzinfo=UTC), width: float = 2.0) -> None:
     """Forecasts with a range of `width` to either side."""
-    said = [
+    forecasts = [
         {
             "run_id": run,
             "recorded_at": at,
@@ -46,7 +46,7 @@ def archive(lake: Lake, *rows: Row, at: datetime = datetime(2024, 2, 1, tzinfo=U
         }
         for run, depot, cutoff, ahead, median in rows
     ]
-    lake.append("forecasts", pa.Table.from_pylist(said, schema=TABLES["forecasts"]))
+    lake.append("forecasts", pa.Table.from_pylist(forecasts, schema=TABLES["forecasts"]))
 
 
 @pytest.fixture
@@ -62,27 +62,27 @@ def panel() -> Panel:
     return replace(bare(demand), depot_ids=("A", "B"), attributes={"city": ("Town", "Port")})
 
 
-def found(panel: Panel, lake: Lake, *weeks: date) -> dict[tuple[str, str, str], Tally]:
-    return {(each.model, each.part, each.label): each for each in tally_weeks(panel, lake, weeks or (MONDAY,))}
+def tallied(panel: Panel, lake: Lake, *weeks: date) -> dict[tuple[str, str, str], Tally]:
+    return {(tally.model, tally.part, tally.label): tally for tally in tally_weeks(panel, lake, weeks or (MONDAY,))}
 
 
 def test_errors_are_summed_with_their_sign_and_beside_the_naive_on_the_same_days(panel: Panel, lake: Lake) -> None:
     cutoff = date(2024, 1, 14)
     archive(lake, ("n1", "A", cutoff, 1, 111.0), ("n1", "A", cutoff, 2, 113.0), ("n1", "B", cutoff, 1, 9.0))
-    said = found(panel, lake)
-    assert said[FORECAST, ALL, ""] == Tally(MONDAY, FORECAST, ALL, "", 3, 230.0, 3.0, 5.0, 2)
-    assert said[NAIVE, ALL, ""] == Tally(MONDAY, NAIVE, ALL, "", 3, 230.0, -20.0, 20.0, None)
-    assert said[FORECAST, HORIZON, "02"].error == 3.0
-    assert said[FORECAST, WEEKDAY, "Mon"].days == 2
-    assert said[FORECAST, "city", "Port"].absolute == 1.0
-    assert (FORECAST, WEEKDAY, "Sun") not in said
+    tallies = tallied(panel, lake)
+    assert tallies[FORECAST, ALL, ""] == Tally(MONDAY, FORECAST, ALL, "", 3, 230.0, 3.0, 5.0, 2)
+    assert tallies[NAIVE, ALL, ""] == Tally(MONDAY, NAIVE, ALL, "", 3, 230.0, -20.0, 20.0, None)
+    assert tallies[FORECAST, HORIZON, "02"].error == 3.0
+    assert tallies[FORECAST, WEEKDAY, "Mon"].days == 2
+    assert tallies[FORECAST, "city", "Port"].absolute == 1.0
+    assert (FORECAST, WEEKDAY, "Sun") not in tallies
 
 
 def test_of_a_night_that_was_run_again_the_last_word_counts(panel: Panel, lake: Lake) -> None:
     cutoff = date(2024, 1, 14)
     archive(lake, ("n2", "A", cutoff, 1, 110.0), at=datetime(2024, 2, 2, tzinfo=UTC))
     archive(lake, ("n1", "A", cutoff, 1, 300.0))
-    assert found(panel, lake)[FORECAST, ALL, ""].absolute == 0.0
+    assert tallied(panel, lake)[FORECAST, ALL, ""].absolute == 0.0
 
 
 def test_days_that_are_not_known_closed_or_after_the_cutoff_are_not_compared(panel: Panel, lake: Lake) -> None:
@@ -91,15 +91,17 @@ def test_days_that_are_not_known_closed_or_after_the_cutoff_are_not_compared(pan
     archive(lake, ("n1", "gone", cutoff, 1, 1.0))
     demand, is_open = panel.demand.copy(), panel.open.copy()
     demand[0, 14], is_open[0, 15] = np.nan, False
-    assert found(replace(panel, demand=demand, open=is_open), lake)[FORECAST, ALL, ""].days == 5
+    assert tallied(replace(panel, demand=demand, open=is_open), lake)[FORECAST, ALL, ""].days == 5
 
 
 def test_depots_are_told_the_worst_first_where_there_is_enough_to_compare(panel: Panel, lake: Lake) -> None:
     cutoff = date(2024, 1, 14)
     archive(lake, *((f"n{k}", depot, cutoff, k, 12.0) for k in range(1, 8) for depot in ("A", "B")))
     archive(lake, ("n9", "B", date(2024, 1, 15), 1, 12.0))
-    told = [each.label for each in tally_weeks(panel, lake, [MONDAY]) if each.part == DEPOT and each.model == FORECAST]
-    assert told == ["A", "B"]
+    labels = [
+        tally.label for tally in tally_weeks(panel, lake, [MONDAY]) if tally.part == DEPOT and tally.model == FORECAST
+    ]
+    assert labels == ["A", "B"]
 
 
 def test_a_publication_writes_what_came_of_earlier_ones_and_a_past_date_leaves_later_weeks(
@@ -108,17 +110,17 @@ def test_a_publication_writes_what_came_of_earlier_ones_and_a_past_date_leaves_l
     spec: Any = SimpleNamespace(name="p", ledger_url=f"sqlite:///{tmp_path / 'ledger.db'}", lake_url=lake.url)
     archive(lake, ("n1", "A", date(2024, 1, 14), 1, 111.0), ("n0", "A", date(2024, 1, 7), 1, 90.0))
 
-    def told() -> list[tuple[date, float]]:
+    def errors_by_week() -> list[tuple[date, float]]:
         with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
-            kept = accuracy.kept(connection, "p")
-        return [(each.week, each.absolute) for each in kept if (each.model, each.part) == (FORECAST, ALL)]
+            tallies = accuracy.kept(connection, "p")
+        return [(tally.week, tally.absolute) for tally in tallies if (tally.model, tally.part) == (FORECAST, ALL)]
 
     for _ in range(2):
         track_accuracy(spec, panel)
-        assert told() == [(date(2024, 1, 8), 10.0), (MONDAY, 1.0)]
+        assert errors_by_week() == [(date(2024, 1, 8), 10.0), (MONDAY, 1.0)]
     past = replace(bare(panel.demand[:, :13]), depot_ids=("A", "B"))
     track_accuracy(spec, past)
-    assert told() == [(date(2024, 1, 8), 10.0), (MONDAY, 1.0)]
+    assert errors_by_week() == [(date(2024, 1, 8), 10.0), (MONDAY, 1.0)]
 
 
 NO_ALIASES = pd.DataFrame({"alias": [], "depot_id": []}, dtype="str")
@@ -132,9 +134,9 @@ def other_system(
     file, findings = tmp_path / "pipeline.yaml", list[Finding]()
     source = f"legacy: {{source: {{kind: csv, path: old.csv}}{columns}}}"
     file.write_text(f"name: p\ndemand: {{source: {{kind: csv, path: d.csv}}}}\n{source}\n", "utf-8")
-    said = external_forecasts.external_forecasts(load(file), panel, NO_ALIASES, findings)
-    assert said is not None
-    return said, findings
+    rival = external_forecasts.external_forecasts(load(file), panel, NO_ALIASES, findings)
+    assert rival is not None
+    return rival, findings
 
 
 def test_another_system_is_compared_on_the_days_of_which_it_said_something(
@@ -145,10 +147,10 @@ def test_another_system_is_compared_on_the_days_of_which_it_said_something(
     rival, findings = other_system(
         tmp_path, panel, "depot_id,date,forecast\nA,2024-01-15,100\nA,2024-01-15,104\nB,2024-01-15,13\nA,2024-02-01,1\n"
     )
-    said = {(each.model, each.part, each.label): each for each in tally_weeks(panel, lake, [MONDAY], rival)}
-    assert said[LEGACY, ALL, ""] == Tally(MONDAY, LEGACY, ALL, "", 2, 120.0, -3.0, 9.0, None)
-    assert said[FORECAST, ALL, ""].days == 3
-    assert (LEGACY, HORIZON, "02") not in said
+    tallies = {(tally.model, tally.part, tally.label): tally for tally in tally_weeks(panel, lake, [MONDAY], rival)}
+    assert tallies[LEGACY, ALL, ""] == Tally(MONDAY, LEGACY, ALL, "", 2, 120.0, -3.0, 9.0, None)
+    assert tallies[FORECAST, ALL, ""].days == 3
+    assert (LEGACY, HORIZON, "02") not in tallies
     assert findings == []
 
 
@@ -159,9 +161,11 @@ def test_of_another_system_counts_what_it_had_said_by_the_morning_of_our_forecas
     rows = "A,2024-01-16,112,2024-01-15\nA,2024-01-16,109,2024-01-16\nA,2024-01-16,110,2024-01-17\n"
     text = f"depot_id,date,forecast,said\n{rows}"
     rival, _ = other_system(tmp_path, panel, text, ", columns: {made_on: said}")
-    said = {(each.part, each.label): each for each in tally_weeks(panel, lake, [MONDAY], rival) if each.model == LEGACY}
-    assert (said[HORIZON, "01"].error, said[HORIZON, "02"].error) == (-1.0, 2.0)
-    assert (HORIZON, "03") not in said
+    tallies = {
+        (tally.part, tally.label): tally for tally in tally_weeks(panel, lake, [MONDAY], rival) if tally.model == LEGACY
+    }
+    assert (tallies[HORIZON, "01"].error, tallies[HORIZON, "02"].error) == (-1.0, 2.0)
+    assert (HORIZON, "03") not in tallies
 
 
 def test_rows_of_another_system_that_cannot_be_read_are_told_and_left_out(panel: Panel, tmp_path: Path) -> None:
@@ -169,7 +173,7 @@ def test_rows_of_another_system_that_cannot_be_read_are_told_and_left_out(panel:
         tmp_path, panel, "depot_id,date,forecast\nA,15.1.2024,1\nA,2024-01-15,many\nA,2024-01-15,-3\nC,2024-01-15,1\n"
     )
     assert not len(rival.key)
-    assert [(each.rule, each.severity, each.count, each.message) for each in findings] == [
+    assert [(finding.rule, finding.severity, finding.count, finding.message) for finding in findings] == [
         ("legacy_form", "warn", 1, "old.csv:2: column 'date': found '15.1.2024', wanted a date such as 2024-03-05; "
          "the row is left out"),
         ("legacy_form", "warn", 2, "old.csv:3: column 'forecast': found 'many', wanted a number of 0 or more; "
@@ -185,8 +189,8 @@ def test_a_system_that_was_just_declared_is_compared_from_the_start(panel: Panel
     track_accuracy(spec, panel)
     track_accuracy(spec, panel, other_system(tmp_path, panel, "depot_id,date,forecast\nA,2024-01-15,100\n")[0])
     with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
-        told = {each.model for each in accuracy.kept(connection, "p")}
-    assert told == {FORECAST, NAIVE, LEGACY}
+        models = {tally.model for tally in accuracy.kept(connection, "p")}
+    assert models == {FORECAST, NAIVE, LEGACY}
 
 
 def test_nothing_in_the_archive_is_nothing_to_tell(panel: Panel, lake: Lake) -> None:
@@ -194,12 +198,12 @@ def test_nothing_in_the_archive_is_nothing_to_tell(panel: Panel, lake: Lake) -> 
 
 
 def test_sums_of_weeks_are_put_together_and_make_rates() -> None:
-    one = Tally(MONDAY, FORECAST, ALL, "", 2, 100.0, -10.0, 20.0, 1)
-    both = together([one, replace(one, actual=300.0, error=30.0, covered=2)])
+    first = Tally(MONDAY, FORECAST, ALL, "", 2, 100.0, -10.0, 20.0, 1)
+    both = together([first, replace(first, actual=300.0, error=30.0, covered=2)])
     assert both is not None
     assert (both.wape, both.bias, both.coverage) == (0.1, 0.05, 0.75)
     assert together([]) is None
-    assert replace(one, actual=0.0).wape is None
+    assert replace(first, actual=0.0).wape is None
 
 
 def test_the_ledger_writes_weeks_anew_and_keeps_half_a_year(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from forecaster.config import Spec, load
 from forecaster.ledger.store import Ledger
 from forecaster.registry import outbox
 from forecaster.registry.mlflow_registry import CHALLENGER, CHAMPION, PREVIOUS, Registry
-from tests.cli.test_champions import bundles, record, reign
+from tests.cli.test_champions import alias, bundles, record, reign
 
 pytestmark = pytest.mark.e2e
 USER, PASSWORD = "forecaster", "a long enough password"
@@ -83,17 +83,17 @@ def test_nights_are_told_and_champions_named_as_in_an_embedded_store(
         assert outbox.align(spec, ledger) is None
     registry = Registry(spec.registry_url, "t", spec.paths.folder / "unused")
     assert (registry.version_of(first), registry.version_of(second)) == ("1", "2")
-    assert [registry.alias(name) for name in (CHAMPION, PREVIOUS, CHALLENGER)] == ["2", "1", "2"]
+    assert [alias(registry, name) for name in (CHAMPION, PREVIOUS, CHALLENGER)] == ["2", "1", "2"]
     assert not (spec.paths.registry_outbox / "night-1").exists()
 
 
 def test_who_may_not_in_leaves_the_night_waiting_and_is_told_why(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", USER)
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "something else")
-    outbox.write_down(record("night-9"), {"a.png": b"a picture"}, spec)
+    outbox.enqueue(record("night-9"), {"a.png": b"a picture"}, spec)
     with pytest.raises(Exception, match=r"401|authenticated"):
-        outbox.tell(spec)
+        outbox.send(spec)
     assert (spec.paths.registry_outbox / "night-9").exists()
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", PASSWORD)
-    outbox.tell(spec)
+    outbox.send(spec)
     assert not (spec.paths.registry_outbox / "night-9").exists()

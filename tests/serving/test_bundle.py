@@ -46,32 +46,32 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_bundle_comes_back_as_it_was_written(folder: Path) -> None:
-    found = read(folder)
-    assert found.model == ONNX
-    assert found.digest == hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()
-    assert folder.name == found.digest[:16]
-    assert found.levels == (0.1, 0.5, 0.9)
-    assert found.lookback == 406
-    assert found.manifest["format"] == 4
+    loaded = read(folder)
+    assert loaded.model == ONNX
+    assert loaded.digest == hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()
+    assert folder.name == loaded.digest[:16]
+    assert loaded.levels == (0.1, 0.5, 0.9)
+    assert loaded.lookback == 406
+    assert loaded.manifest["format"] == 4
     assert {path.name for path in folder.iterdir()} == {MODEL, WEIGHTS, MANIFEST, SEAL}
     with np.load(folder / WEIGHTS, allow_pickle=False) as arrays:
         assert set(arrays) == set(weights())
-        for name, wanted in weights().items():
-            np.testing.assert_array_equal(arrays[name], wanted, strict=True)
+        for name, expected in weights().items():
+            np.testing.assert_array_equal(arrays[name], expected, strict=True)
 
 
 def test_the_order_of_the_static_attributes_survives(folder: Path) -> None:
     """It is the order of the columns that the graph reads."""
-    found = read(folder).encoding
-    assert found == WORDS
-    assert list(found.statics) == ["size", "city"]
+    encoding = read(folder).encoding
+    assert encoding == WORDS
+    assert list(encoding.statics) == ["size", "city"]
 
 
 @pytest.mark.parametrize("encoding", [None, {}, {"covariates": [], "statics": {"city": ["Bonn"]}}])
 def test_an_encoding_of_another_version_is_refused(tmp_path: Path, encoding: Any) -> None:
-    found = read(bundle.write(tmp_path, ONNX, weights(), about(encoding=encoding), signer()))
-    with pytest.raises(BundleError, match=f"bundle {found.digest[:16]}: the encoding cannot be read"):
-        _ = found.encoding
+    loaded = read(bundle.write(tmp_path, ONNX, weights(), about(encoding=encoding), signer()))
+    with pytest.raises(BundleError, match=f"bundle {loaded.digest[:16]}: the encoding cannot be read"):
+        _ = loaded.encoding
 
 
 def test_the_same_content_gives_the_same_bytes(tmp_path: Path, folder: Path) -> None:
@@ -115,9 +115,9 @@ def test_a_changed_byte_anywhere_is_refused_by_the_name_of_its_file(folder: Path
 
 def test_nothing_is_parsed_before_the_seal_was_found_to_fit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[Any] = []
-    monkeypatch.setattr("json.loads", lambda *given: parsed.append(given))
-    monkeypatch.setattr("forecaster.serving.onnx_checks.inspect", lambda *given: parsed.append(given))
-    monkeypatch.setattr("numpy.load", lambda *given, **_: parsed.append(given))
+    monkeypatch.setattr("json.loads", lambda *arguments: parsed.append(arguments))
+    monkeypatch.setattr("forecaster.serving.onnx_checks.inspect", lambda *arguments: parsed.append(arguments))
+    monkeypatch.setattr("numpy.load", lambda *arguments, **_: parsed.append(arguments))
     with pytest.raises(BundleError, match="not trusted"):
         read(folder, key=1)
     assert parsed == []

@@ -33,9 +33,9 @@ def packed(file: Path, *members: tarfile.TarInfo, content: bytes = b"x") -> Path
 
 
 def member(name: str, kind: bytes = tarfile.REGTYPE, leads_to: str = "") -> tarfile.TarInfo:
-    made = tarfile.TarInfo(name)
-    made.type, made.linkname = kind, leads_to
-    return made
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, leads_to
+    return info
 
 
 def test_the_file_holds_the_bundle_of_the_folder_under_any_name(folder: Path) -> None:
@@ -52,7 +52,7 @@ def test_the_same_bundle_gives_the_same_file(folder: Path, tmp_path: Path) -> No
         file.touch()
         file.chmod(0o600)
     assert bundle_archive.pack(folder).read_bytes() == first
-    assert not [each for each in folder.parent.iterdir() if each.name.startswith(".")]
+    assert not [path for path in folder.parent.iterdir() if path.name.startswith(".")]
 
 
 def test_other_tools_can_unpack_it(folder: Path) -> None:
@@ -60,7 +60,7 @@ def test_other_tools_can_unpack_it(folder: Path) -> None:
         unpacked = io.BytesIO(stream.read())
     with tarfile.open(fileobj=unpacked) as tar:
         names = tar.getnames()
-    assert names == [f"{folder.name}/{each}" for each in sorted(bundle.FILES)]
+    assert names == [f"{folder.name}/{name}" for name in sorted(bundle.FILES)]
 
 
 def test_a_changed_byte_of_the_file_is_refused(folder: Path) -> None:
@@ -96,13 +96,13 @@ def test_a_changed_byte_of_the_file_is_refused(folder: Path) -> None:
         member("b/device", tarfile.CHRTYPE),
         member("b/folder", tarfile.DIRTYPE),
     ],
-    ids=lambda each: f"{each.name}-{each.type!r}",
+    ids=lambda info: f"{info.name}-{info.type!r}",
 )
 def test_a_member_that_leaves_the_folder_or_is_no_plain_file_is_refused(odd: tarfile.TarInfo, tmp_path: Path) -> None:
     file = packed(tmp_path / "bad.tar.zst", odd)
     with pytest.raises(BundleError, match=r"bad\.tar\.zst: member .* leaves the bundle's folder or is no plain file"):
         bundle_archive.unpack(file)
-    assert [each.name for each in tmp_path.iterdir()] == ["bad.tar.zst"]
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.tar.zst"]
 
 
 def test_members_twice_and_members_of_two_folders_are_refused(tmp_path: Path) -> None:

@@ -24,19 +24,21 @@ SECTION = PAGE.split("## Use the bundle from another language")[1].split("\n## "
 def test_the_documented_script_says_what_we_say(tmp_path: Path) -> None:
     [script] = re.findall(r"```python\n(.*?)```", SECTION, re.S)
     (tmp_path / "script.py").write_text(script, "utf-8")
-    asked = {name.name for line in ast.walk(ast.parse(script)) if isinstance(line, ast.Import) for name in line.names}
-    assert asked == {"json", "sys", "numpy", "onnxruntime"}
+    imported = {
+        name.name for line in ast.walk(ast.parse(script)) if isinstance(line, ast.Import) for name in line.names
+    }
+    assert imported == {"json", "sys", "numpy", "onnxruntime"}
     candidate = panels.candidate()
     folder = bundle.write(tmp_path, panels.graph(), to_onnx.weights(candidate), to_onnx.about(candidate), signer())
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-I", str(tmp_path / "script.py"), str(folder)],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    said = [float(word) for word in done.stdout.strip().strip("[]").split()]
+    assert process.returncode == 0, process.stderr
+    medians = [float(word) for word in process.stdout.strip().strip("[]").split()]
     read = bundle.read(folder, (signer().public,))
     inputs = {
         "demand": np.full((1, LOOKBACK), 120, np.float32),
@@ -45,7 +47,7 @@ def test_the_documented_script_says_what_we_say(tmp_path: Path) -> None:
         "calendar": np.zeros((1, LOOKBACK + 3, 6), np.float32),
         "statics": np.ones((1, 2), np.int32),
     }
-    np.testing.assert_allclose(said, ReferenceModel(read.weights, read.manifest)(inputs)[0, :, 1], rtol=1e-4)
+    np.testing.assert_allclose(medians, ReferenceModel(read.weights, read.manifest)(inputs)[0, :, 1], rtol=1e-4)
 
 
 def test_the_page_names_every_input_of_a_graph() -> None:

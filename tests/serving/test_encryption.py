@@ -41,11 +41,11 @@ def test_neither_model_nor_weights_lie_open_anywhere(tmp_path: Path) -> None:
     folder = written(tmp_path, ONE)
     bundle_archive.pack(folder)
     bundle.read(folder, (signer().public,), ONE)
-    for file in (each for each in tmp_path.rglob("*") if each.is_file()):
+    for file in (path for path in tmp_path.rglob("*") if path.is_file()):
         content = file.read_bytes()
         assert small() not in content
         assert np.ones(3, np.float32).tobytes() not in content
-    assert sorted(each.name for each in tmp_path.iterdir()) == [folder.name, f"{folder.name}.tar.zst"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [folder.name, f"{folder.name}.tar.zst"]
 
 
 def test_each_file_says_what_is_wrong_with_the_key_or_with_itself(tmp_path: Path) -> None:
@@ -85,11 +85,11 @@ def test_writing_again_encrypts_what_lay_open_and_takes_the_key_of_today(tmp_pat
 def test_a_key_is_made_on_first_use_for_its_owner_alone(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r"no key to decrypt with: found none in .*encryption\.key, wanted it there"):
         encryption.cipher_to_read(tmp_path)
-    made = encryption.cipher_to_write(tmp_path)
+    cipher = encryption.cipher_to_write(tmp_path)
     file = tmp_path / "keys" / encryption.FILE
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert encryption.cipher_to_write(tmp_path) == encryption.cipher_to_read(tmp_path) == made
-    assert made.key.hex() not in repr(made)
+    assert encryption.cipher_to_write(tmp_path) == encryption.cipher_to_read(tmp_path) == cipher
+    assert cipher.key.hex() not in repr(cipher)
     file.chmod(0o640)
     with pytest.raises(BundleError, match="has mode 0640, wanted 0600: others may read it"):
         encryption.cipher_to_read(tmp_path)
@@ -113,9 +113,9 @@ def test_the_environment_may_hold_the_key_or_its_place(tmp_path: Path, monkeypat
 
 
 def test_a_machine_reads_with_the_keys_of_its_state_folder(tmp_path: Path) -> None:
-    own = keys.signer(tmp_path)
+    signing_key = keys.signer(tmp_path)
     cipher = encryption.cipher_to_write(tmp_path)
-    folder = bundle.write(tmp_path / "bundles", small(), {"bias": np.ones(3, np.float32)}, ABOUT, own, cipher)
+    folder = bundle.write(tmp_path / "bundles", small(), {"bias": np.ones(3, np.float32)}, ABOUT, signing_key, cipher)
     assert bundle.load(folder, tmp_path).model == small()
     assert json.loads((folder / bundle.MANIFEST).read_bytes())["levels"] == [0.5]
     (tmp_path / "keys" / encryption.FILE).unlink()

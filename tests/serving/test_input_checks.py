@@ -13,11 +13,11 @@ from forecaster.serving import input_checks
 from forecaster.serving.bundle import Bundle
 from forecaster.serving.input_checks import InputSpec
 
-WANTED = InputSpec(4, 2, ("promo",), ("weekend", "holiday"), (("city", 2),))
+SPEC = InputSpec(4, 2, ("promo",), ("weekend", "holiday"), (("city", 2),))
 DEPOTS, CUTOFF = ("D0", "D1"), date(2024, 1, 4)
 
 
-def given(**changed: Any) -> dict[str, Any]:
+def inputs(**changed: Any) -> dict[str, Any]:
     good = {
         "demand": np.array([[1, np.nan, 3, 4], [0, 6, 7, 8]], np.float32),
         "open": np.ones((2, 6), np.float32),
@@ -29,26 +29,26 @@ def given(**changed: Any) -> dict[str, Any]:
 
 
 def with_(name: str, place: tuple[int, ...], value: float) -> dict[str, Any]:
-    changed = given()
+    changed = inputs()
     changed[name][place] = value
     return changed
 
 
 def test_what_fits_is_let_through() -> None:
-    input_checks.check(given(), WANTED, DEPOTS, CUTOFF)
-    input_checks.check(with_("statics", (1, 0), 2), WANTED, DEPOTS, CUTOFF)
+    input_checks.check(inputs(), SPEC, DEPOTS, CUTOFF)
+    input_checks.check(with_("statics", (1, 0), 2), SPEC, DEPOTS, CUTOFF)
 
 
 @pytest.mark.parametrize(
-    ("arrays", "said"),
+    ("arrays", "message"),
     [
-        (given(covariates=None), r"input 'covariates' is missing; wanted covariates \(2, 6, 1\)"),
-        (given(open=np.ones((2, 6), bool)), "input 'open' has the type bool, wanted float32"),
-        (given(statics=np.ones((2, 1), np.int64)), "input 'statics' has the type int64, wanted int32"),
-        (given(demand=np.ones((2, 5), np.float32)), r"input 'demand' has the shape \(2, 5\), wanted \(2, 4\)$"),
-        (given(demand=np.ones((1, 4), np.float32)), r"input 'demand' has the shape \(1, 4\), wanted \(2, 4\)"),
+        (inputs(covariates=None), r"input 'covariates' is missing; wanted covariates \(2, 6, 1\)"),
+        (inputs(open=np.ones((2, 6), bool)), "input 'open' has the type bool, wanted float32"),
+        (inputs(statics=np.ones((2, 1), np.int64)), "input 'statics' has the type int64, wanted int32"),
+        (inputs(demand=np.ones((2, 5), np.float32)), r"input 'demand' has the shape \(2, 5\), wanted \(2, 4\)$"),
+        (inputs(demand=np.ones((1, 4), np.float32)), r"input 'demand' has the shape \(1, 4\), wanted \(2, 4\)"),
         (
-            given(calendar=np.zeros((2, 5, 2), np.float32)),
+            inputs(calendar=np.zeros((2, 5, 2), np.float32)),
             r"input 'calendar' has the shape \(2, 5, 2\), wanted .*: it ends before 2024-01-06, which has to be known",
         ),
         (with_("demand", (1, 2), -1), "input 'demand' of depot 'D1' on 2024-01-03 is -1.0, wanted a count, or NaN"),
@@ -61,9 +61,9 @@ def test_what_fits_is_let_through() -> None:
         (with_("statics", (0, 0), 3), "depot 'D0', for 2024-01-04: 'city' has the code 3, wanted 0 .* to 2"),
     ],
 )
-def test_what_does_not_fit_is_told_with_its_depot_and_day(arrays: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        input_checks.check(arrays, WANTED, DEPOTS, CUTOFF)
+def test_what_does_not_fit_is_told_with_its_depot_and_day(arrays: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        input_checks.check(arrays, SPEC, DEPOTS, CUTOFF)
 
 
 def test_a_manifest_that_does_not_say_its_inputs_is_refused() -> None:

@@ -25,8 +25,8 @@ def public_pem(number: int = 0) -> bytes:
     return signer(number).public.public_bytes(PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
-def raw(found: keys.Trusted) -> list[bytes]:
-    return [each.public_bytes_raw() for each in found]
+def raw(trusted: keys.Trusted) -> list[bytes]:
+    return [key.public_bytes_raw() for key in trusted]
 
 
 def owned(file: Path, content: bytes) -> Path:
@@ -36,20 +36,20 @@ def owned(file: Path, content: bytes) -> Path:
 
 
 def test_the_first_use_makes_a_key_that_only_its_owner_may_read(tmp_path: Path) -> None:
-    made = keys.signer(tmp_path)
+    created = keys.signer(tmp_path)
     file = tmp_path / "keys" / "signing.pem"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
-    assert keys.signer(tmp_path).public == made.public
-    assert raw(keys.trusted_keys(tmp_path)) == [made.public.public_bytes_raw()]
-    assert sorted(each.name for each in file.parent.iterdir()) == ["signing.pem", "signing.pub.pem"]
+    assert keys.signer(tmp_path).public == created.public
+    assert raw(keys.trusted_keys(tmp_path)) == [created.public.public_bytes_raw()]
+    assert sorted(path.name for path in file.parent.iterdir()) == ["signing.pem", "signing.pub.pem"]
 
 
 def test_a_seal_fits_its_content_and_no_other(tmp_path: Path) -> None:
-    made = keys.signer(tmp_path)
-    seal = made.seal(b"content")
+    created = keys.signer(tmp_path)
+    seal = created.seal(b"content")
     keys.verify(b"content", seal, keys.trusted_keys(tmp_path))
-    assert seal == made.seal(b"content")
+    assert seal == created.seal(b"content")
     with pytest.raises(BundleError, match="does not fit what was signed"):
         keys.verify(b"Content", seal, keys.trusted_keys(tmp_path))
     with pytest.raises(BundleError, match="found 95 bytes, wanted a seal of 96"):
@@ -95,27 +95,27 @@ def test_a_machine_that_trusts_nobody_is_told_what_it_lacks(tmp_path: Path) -> N
 def test_what_is_no_ed25519_key_is_refused_by_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     curve = generate_private_key(SECP256R1())
     other = curve.private_bytes(PEM, serialization.PrivateFormat.PKCS8, OPEN)
-    for content, said in (
+    for content, message in (
         (b"", "found no private key"),
         (other, "found a .*, wanted an Ed25519"),
         (public_pem(), "no pr"),
     ):
         monkeypatch.setenv(keys.SIGNING, str(owned(tmp_path / "key.pem", content)))
-        with pytest.raises(BundleError, match=rf"key\.pem: .*{said}"):
+        with pytest.raises(BundleError, match=rf"key\.pem: .*{message}"):
             keys.signer(tmp_path)
     monkeypatch.setenv(keys.SIGNING, str(tmp_path / "nowhere.pem"))
     with pytest.raises(BundleError, match=r"nowhere\.pem cannot be read: No such file"):
         keys.signer(tmp_path)
     monkeypatch.delenv(keys.SIGNING)
     public = curve.public_key().public_bytes(PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    for content, said in (
+    for content, message in (
         (b"", "found no public key"),
         (public, "found a .*, wanted an Ed25519"),
         (private_pem(), "no p"),
     ):
         (tmp_path / "x.pem").write_bytes(content)
         monkeypatch.setenv(keys.TRUSTED, str(tmp_path / "x.pem"))
-        with pytest.raises(BundleError, match=rf"x\.pem: .*{said}"):
+        with pytest.raises(BundleError, match=rf"x\.pem: .*{message}"):
             keys.trusted_keys(tmp_path)
 
 

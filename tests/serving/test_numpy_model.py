@@ -60,17 +60,17 @@ def test_numpy_says_what_onnx_and_jax_say() -> None:
     graph = predict.session(panels.graph())
     for panel in (panels.panel(), odd(), christmas()):
         inputs = panel.window(LOOKBACK)
-        said = ours()(inputs)
-        assert said.dtype == np.float32
-        np.testing.assert_allclose(said, predict.run(graph, inputs), rtol=1e-5, atol=1e-5)
-        np.testing.assert_allclose(said, to_onnx.on_arrays(panels.candidate())(inputs), rtol=1e-5, atol=1e-5)
+        predicted = ours()(inputs)
+        assert predicted.dtype == np.float32
+        np.testing.assert_allclose(predicted, predict.run(graph, inputs), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(predicted, to_onnx.on_arrays(panels.candidate())(inputs), rtol=1e-5, atol=1e-5)
 
 
 def test_a_closed_day_is_zero_and_quantiles_do_not_cross() -> None:
-    said = ours()(odd().window(LOOKBACK))
-    assert not said[4, 1].any()
-    assert (np.diff(said, axis=-1) >= 0).all()
-    assert (said >= 0).all()
+    predicted = ours()(odd().window(LOOKBACK))
+    assert not predicted[4, 1].any()
+    assert (np.diff(predicted, axis=-1) >= 0).all()
+    assert (predicted >= 0).all()
 
 
 def test_a_model_of_several_layers_that_calibration_reversed_agrees_as_well() -> None:
@@ -88,12 +88,14 @@ def test_a_model_of_several_layers_that_calibration_reversed_agrees_as_well() ->
         "calibration": np.float32([[0.3, 5, 1, 5, 0.3]] * 3),
     }
     panel = panels.panel(4, 450, covariates=(), statics={})
-    found = Candidate(parameters, shape.to_json(), panel.encoding, panels.CALENDAR, shape.levels, 3, {"seconds": 1.0})
+    candidate = Candidate(
+        parameters, shape.to_json(), panel.encoding, panels.CALENDAR, shape.levels, 3, {"seconds": 1.0}
+    )
     with panels.quickly():
-        wanted = to_onnx.forecaster(found)(panel).quantiles
-    said = of(found)(panel.window(LOOKBACK))
-    assert (np.diff(said, axis=-1) == 0).any()  # the calibration did reverse some
-    np.testing.assert_allclose(said, wanted, rtol=1e-4, atol=1e-5)
+        expected = to_onnx.forecaster(candidate)(panel).quantiles
+    predicted = of(candidate)(panel.window(LOOKBACK))
+    assert (np.diff(predicted, axis=-1) == 0).any()  # the calibration did reverse some
+    np.testing.assert_allclose(predicted, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_jax_taken_operation_by_operation_says_the_same_as_compiled() -> None:
@@ -101,8 +103,8 @@ def test_jax_taken_operation_by_operation_says_the_same_as_compiled() -> None:
     candidate, inputs = panels.candidate(), panels.panel().window(LOOKBACK)
     parameters: Any = jax.tree.map(jnp.asarray, dict(candidate.parameters))
     with panels.quickly():
-        said = encoder_decoder.forward(parameters, to_onnx.window(inputs), to_onnx.architecture(candidate))
-    np.testing.assert_allclose(np.asarray(said), ours()(inputs), rtol=1e-5, atol=1e-5)
+        predicted = encoder_decoder.forward(parameters, to_onnx.window(inputs), to_onnx.architecture(candidate))
+    np.testing.assert_allclose(np.asarray(predicted), ours()(inputs), rtol=1e-5, atol=1e-5)
 
 
 def slowly(x: list[float], length: int, every: int) -> list[float]:

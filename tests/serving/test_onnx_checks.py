@@ -40,9 +40,9 @@ def subgraph(*nodes: onnx.NodeProto, tensors: tuple[onnx.TensorProto, ...] = ())
 def inside_an_if(inner: onnx.GraphProto, times: int = 1) -> onnx.ModelProto:
     for _ in range(times):
         inner = subgraph(helper.make_node("If", ["x"], ["y"], then_branch=inner, else_branch=subgraph()))
-    made = proto()
-    made.graph.node.extend(inner.node)
-    return made
+    model = proto()
+    model.graph.node.extend(inner.node)
+    return model
 
 
 def test_what_the_exporter_writes_is_let_through() -> None:
@@ -51,27 +51,27 @@ def test_what_the_exporter_writes_is_let_through() -> None:
 
 
 def in_an_initializer() -> onnx.ModelProto:
-    made = proto()
-    made.graph.initializer.append(external())
-    return made
+    model = proto()
+    model.graph.initializer.append(external())
+    return model
 
 
 def in_a_sparse_initializer() -> onnx.ModelProto:
-    made = proto()
-    made.graph.sparse_initializer.add().values.CopyFrom(external())
-    return made
+    model = proto()
+    model.graph.sparse_initializer.add().values.CopyFrom(external())
+    return model
 
 
 def in_an_attribute() -> onnx.ModelProto:
-    made = proto()
-    made.graph.node.append(helper.make_node("Constant", [], ["c"], value=external()))
-    return made
+    model = proto()
+    model.graph.node.append(helper.make_node("Constant", [], ["c"], value=external()))
+    return model
 
 
 def in_an_attribute_of_several() -> onnx.ModelProto:
-    made = proto()
-    made.graph.node[0].attribute.add(name="several", type=onnx.AttributeProto.TENSORS).tensors.append(external())
-    return made
+    model = proto()
+    model.graph.node[0].attribute.add(name="several", type=onnx.AttributeProto.TENSORS).tensors.append(external())
+    return model
 
 
 def in_a_subgraph() -> onnx.ModelProto:
@@ -84,15 +84,15 @@ def in_a_function() -> onnx.ModelProto:
 
 
 def in_what_trains() -> onnx.ModelProto:
-    made = proto()
-    made.training_info.add().algorithm.initializer.append(external())
-    return made
+    model = proto()
+    model.training_info.add().algorithm.initializer.append(external())
+    return model
 
 
 def that_is_only_named() -> onnx.ModelProto:
-    made = proto()
-    made.graph.initializer[0].external_data.add(key="location", value="weights.bin")
-    return made
+    model = proto()
+    model.graph.initializer[0].external_data.add(key="location", value="weights.bin")
+    return model
 
 
 @pytest.mark.parametrize(
@@ -115,18 +115,18 @@ def test_external_data_are_found_wherever_they_hide(hidden: object) -> None:
 
 
 def test_an_operator_of_a_foreign_domain_is_named() -> None:
-    made = proto()
-    made.graph.node.append(foreign())
-    for model in (made, inside_an_if(subgraph(foreign()), times=2)):
+    with_operator = proto()
+    with_operator.graph.node.append(foreign())
+    for model in (with_operator, inside_an_if(subgraph(foreign()), times=2)):
         with pytest.raises(BundleError, match=rf"an operator of the domain '{re.escape(FOREIGN)}', wanted only"):
             onnx_checks.inspect(model.SerializeToString())
 
 
 def test_an_operator_set_and_a_function_of_a_foreign_domain_are_named() -> None:
-    made = proto()
-    made.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    model = proto()
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
     with pytest.raises(BundleError, match=r"an operator set of the domain 'com\.microsoft'"):
-        onnx_checks.inspect(made.SerializeToString())
+        onnx_checks.inspect(model.SerializeToString())
     function = helper.make_function(FOREIGN, "f", [], ["c"], [], [helper.make_opsetid("", 21)])
     with pytest.raises(BundleError, match=f"a function of the domain '{FOREIGN}'"):
         onnx_checks.inspect(proto(functions=[function]).SerializeToString())
@@ -160,22 +160,22 @@ def test_bytes_of_any_kind_are_let_through_or_refused_and_nothing_else(noise: by
         onnx_checks.inspect(noise[:3])
 
 
-def reached(descriptor: Descriptor, seen: frozenset[str] = frozenset()) -> Iterator[str]:
+def reached(descriptor: Descriptor, outer: frozenset[str] = frozenset()) -> Iterator[str]:
     """The names of the messages that can lie inside one."""
     yield descriptor.name
     for field in descriptor.fields:
-        if field.type == FieldDescriptor.TYPE_MESSAGE and field.message_type.name not in seen:
-            yield from reached(field.message_type, seen | {descriptor.name})
+        if field.type == FieldDescriptor.TYPE_MESSAGE and field.message_type.name not in outer:
+            yield from reached(field.message_type, outer | {descriptor.name})
 
 
 def test_every_way_to_a_tensor_or_an_operator_is_walked() -> None:
     """Held against the descriptors of the onnx package: a field that a newer one adds must not go unseen."""
-    wanted = {"TensorProto", "NodeProto", "OperatorSetIdProto", "FunctionProto", "GraphProto"}
+    targets = {"TensorProto", "NodeProto", "OperatorSetIdProto", "FunctionProto", "GraphProto"}
     names = {"OperatorSet": "OperatorSetIdProto", "Training": "TrainingInfoProto"}
     for kind, nested in onnx_checks._NESTED.items():
         descriptor = getattr(onnx, names.get(kind, f"{kind}Proto")).DESCRIPTOR
         for field in descriptor.fields:
-            if field.type == FieldDescriptor.TYPE_MESSAGE and wanted & set(reached(field.message_type)):
+            if field.type == FieldDescriptor.TYPE_MESSAGE and targets & set(reached(field.message_type)):
                 inner = nested[field.number]
                 assert names.get(inner, f"{inner}Proto") == field.message_type.name
     fields = onnx.TensorProto.DESCRIPTOR.fields_by_name

@@ -21,98 +21,102 @@ from tests.graphs import signer, small
 
 @pytest.fixture(scope="module")
 def predictor(tmp_path_factory: pytest.TempPathFactory) -> Predictor:
-    found = panels.candidate()
+    candidate = panels.candidate()
     folder = bundle.write(
-        tmp_path_factory.mktemp("bundles"), panels.graph(), to_onnx.weights(found), to_onnx.about(found), signer()
+        tmp_path_factory.mktemp("bundles"),
+        panels.graph(),
+        to_onnx.weights(candidate),
+        to_onnx.about(candidate),
+        signer(),
     )
     return Predictor(bundle.read(folder, (signer().public,)))
 
 
 def test_a_bundle_forecasts_what_the_trained_model_forecasts(predictor: Predictor) -> None:
-    given = panels.panel(5, seed=4)
+    panel = panels.panel(5, seed=4)
     with panels.quickly():
-        wanted = to_onnx.forecaster(panels.candidate())(given)
-    found = predictor(given)
-    np.testing.assert_allclose(found.quantiles, wanted.quantiles, rtol=1e-4)
-    assert found.quantiles.dtype == np.float32
+        expected = to_onnx.forecaster(panels.candidate())(panel)
+    predicted = predictor(panel)
+    np.testing.assert_allclose(predicted.quantiles, expected.quantiles, rtol=1e-4)
+    assert predicted.quantiles.dtype == np.float32
     for name in ("depot_ids", "cutoff", "target_dates", "levels"):
-        assert getattr(found, name) == getattr(wanted, name)
-    assert found.levels == (0.1, 0.5, 0.9)
-    assert (np.diff(found.quantiles, axis=-1) >= 0).all()
-    np.testing.assert_array_equal(found.open, given.open[:, -3:])
+        assert getattr(predicted, name) == getattr(expected, name)
+    assert predicted.levels == (0.1, 0.5, 0.9)
+    assert (np.diff(predicted.quantiles, axis=-1) >= 0).all()
+    np.testing.assert_array_equal(predicted.open, panel.open[:, -3:])
 
 
 def test_new_depots_get_wider_ranges_than_the_graph_gives_them_in_any_chunk(
     predictor: Predictor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = panels.panel(5, seed=4)
-    demand, open_, new = given.demand.copy(), given.open.copy(), [1, 3]
-    demand[new, :-2], open_[new, : given.history - 2], open_[3, -1] = np.nan, False, False
-    given = replace(given, demand=demand, open=open_)
+    panel = panels.panel(5, seed=4)
+    demand, open_, new = panel.demand.copy(), panel.open.copy(), [1, 3]
+    demand[new, :-2], open_[new, : panel.history - 2], open_[3, -1] = np.nan, False, False
+    panel = replace(panel, demand=demand, open=open_)
     with panels.quickly():
-        wanted = to_onnx.forecaster(panels.candidate())(given).quantiles
-    found = predictor(given).quantiles
-    np.testing.assert_allclose(found, wanted, rtol=1e-4)
-    graphs = predictor.quantiles(given.window(predictor.bundle.lookback), given.depot_ids, given.cutoff)
-    assert found[[0, 2, 4]].tobytes() == graphs[[0, 2, 4]].tobytes()
-    np.testing.assert_allclose(found[new, :, 1], graphs[new, :, 1], rtol=1e-6)
-    assert not found[3, -1].any()  # closed
-    assert (found[new, :2, 2] > graphs[new, :2, 2]).all()
-    assert (found[new, :2, 0] < graphs[new, :2, 0]).all()
+        expected = to_onnx.forecaster(panels.candidate())(panel).quantiles
+    predicted = predictor(panel).quantiles
+    np.testing.assert_allclose(predicted, expected, rtol=1e-4)
+    graphs = predictor.quantiles(panel.window(predictor.bundle.lookback), panel.depot_ids, panel.cutoff)
+    assert predicted[[0, 2, 4]].tobytes() == graphs[[0, 2, 4]].tobytes()
+    np.testing.assert_allclose(predicted[new, :, 1], graphs[new, :, 1], rtol=1e-6)
+    assert not predicted[3, -1].any()  # closed
+    assert (predicted[new, :2, 2] > graphs[new, :2, 2]).all()
+    assert (predicted[new, :2, 0] < graphs[new, :2, 0]).all()
     monkeypatch.setattr(predict, "CHUNK", 2)
-    np.testing.assert_allclose(predictor(given).quantiles, found, rtol=1e-6)
+    np.testing.assert_allclose(predictor(panel).quantiles, predicted, rtol=1e-6)
 
 
 def test_depots_in_chunks_are_depots_at_once(predictor: Predictor, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = panels.panel(7)
-    at_once = predictor(given).quantiles
+    panel = panels.panel(7)
+    at_once = predictor(panel).quantiles
     for size in (1, 3, 7):
         monkeypatch.setattr(predict, "CHUNK", size)
-        np.testing.assert_allclose(predictor(given).quantiles, at_once, rtol=1e-6)
+        np.testing.assert_allclose(predictor(panel).quantiles, at_once, rtol=1e-6)
 
 
 def test_pieces_that_run_beside_one_another_come_back_in_their_order(
     predictor: Predictor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = panels.panel(7)
-    at_once = predictor(given).quantiles
+    panel = panels.panel(7)
+    at_once = predictor(panel).quantiles
     monkeypatch.setattr(predict, "ALONE", 1)
     monkeypatch.setattr(predict, "PIECE", 2)
     for threads in (1, 2, 5):
-        said = Predictor(predictor.bundle, threads=threads)(given).quantiles
-        np.testing.assert_allclose(said, at_once, rtol=1e-6)
+        predicted = Predictor(predictor.bundle, threads=threads)(panel).quantiles
+        np.testing.assert_allclose(predicted, at_once, rtol=1e-6)
 
 
 def test_a_panel_that_was_made_for_something_else_is_refused(predictor: Predictor) -> None:
-    given = panels.panel()
-    words = given.encoding
+    fitting = panels.panel()
+    words = fitting.encoding
     turned = {name: words.statics[name] for name in reversed(words.statics)}
     others: dict[str, Panel] = {
-        "weather": replace(given, encoding=Encoding(("weather",), words.statics)),
-        "Aix": replace(given, encoding=Encoding(words.covariates, {**words.statics, "city": ("Aix", "Ulm")})),
-        "city.*size": replace(given, encoding=Encoding(words.covariates, turned)),
-        "weekday": replace(given, calendar_names=("weekday", *panels.CALENDAR[1:])),
+        "weather": replace(fitting, encoding=Encoding(("weather",), words.statics)),
+        "Aix": replace(fitting, encoding=Encoding(words.covariates, {**words.statics, "city": ("Aix", "Ulm")})),
+        "city.*size": replace(fitting, encoding=Encoding(words.covariates, turned)),
+        "weekday": replace(fitting, calendar_names=("weekday", *panels.CALENDAR[1:])),
         ", 2\\)": panels.panel(horizon=2),
     }
-    for said, panel in others.items():
-        with pytest.raises(BundleError, match=rf"bundle [0-9a-f]{{16}} wants .*promo.* the panel has .*{said}"):
+    for difference, panel in others.items():
+        with pytest.raises(BundleError, match=rf"bundle [0-9a-f]{{16}} wants .*promo.* the panel has .*{difference}"):
             predictor(panel)
 
 
-def made(operation: str) -> bundle.Bundle:
+def bundle_of(operation: str) -> bundle.Bundle:
     words = Encoding((), {})
     manifest = {"encoding": words.to_json(), "calendar": [], "horizon": 3, "levels": [0.5], "lookback": 3}
     return bundle.Bundle("f" * 64, small(operation), manifest)
 
 
 def test_inputs_that_a_graph_does_not_use_are_left_away() -> None:
-    said = Predictor(made("Abs"))(panels.bare([[1, 2, 3], [4, 5, 6]], horizon=3))
-    np.testing.assert_array_equal(said.quantiles[..., 0], [[1, 2, 3], [4, 5, 6]])
+    predicted = Predictor(bundle_of("Abs"))(panels.bare([[1, 2, 3], [4, 5, 6]], horizon=3))
+    np.testing.assert_array_equal(predicted.quantiles[..., 0], [[1, 2, 3], [4, 5, 6]])
 
 
 def test_a_forecast_that_is_not_a_number_is_refused_by_its_depot() -> None:
     with pytest.raises(BundleError, match=r"bundle f{16}: the forecast of depot 'D1' is not a number"):
-        Predictor(made("Abs"))(panels.bare([[1, 2, 3], [4, np.nan, 6]], horizon=3))
+        Predictor(bundle_of("Abs"))(panels.bare([[1, 2, 3], [4, np.nan, 6]], horizon=3))
 
 
 def test_a_model_that_is_no_model_is_refused() -> None:
@@ -121,13 +125,13 @@ def test_a_model_that_is_no_model_is_refused() -> None:
 
 
 def test_what_cannot_be_is_refused_with_its_depot_and_day_and_the_bundle(predictor: Predictor) -> None:
-    given = panels.panel()
-    demand, statics = np.array(given.demand), np.array(given.statics)
+    panel = panels.panel()
+    demand, statics = np.array(panel.demand), np.array(panel.statics)
     demand[1, -1], statics[2, 1] = -5, -1
     with pytest.raises(InputError, match=r"bundle [0-9a-f]{16}: input 'demand' of depot 'D1' on 2024-04-29 is -5"):
-        predictor(replace(given, demand=demand))
+        predictor(replace(panel, demand=demand))
     with pytest.raises(InputError, match=r"depot 'D2', .* 'city' has the code -1"):
-        predictor(replace(given, statics=statics))
+        predictor(replace(panel, statics=statics))
 
 
 def test_serving_imports_nothing_that_trains_or_orchestrates() -> None:
@@ -136,7 +140,7 @@ def test_serving_imports_nothing_that_trains_or_orchestrates() -> None:
         "print(sorted({'jax', 'flax', 'optax', 'onnx', 'prefect', 'mlflow'} & set(sys.modules)))"
     )
     root = Path(__file__).parents[2]
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=120, check=False
     )
-    assert (done.stdout.strip(), done.returncode) == ("[]", 0), done.stderr
+    assert (process.stdout.strip(), process.returncode) == ("[]", 0), process.stderr

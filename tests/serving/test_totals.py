@@ -25,39 +25,39 @@ def shocked(common: float, seed: int = 0) -> Panel:
 
 def right(panel: Panel) -> Forecast:
     """The forecast that knows the distribution."""
-    said = np.expm1(np.log(1001) + 0.2 * np.array([-1.2816, 0, 1.2816]))
+    quantiles_of_orders = np.expm1(np.log(1001) + 0.2 * np.array([-1.2816, 0, 1.2816]))
     open_ = panel.open[:, panel.history :]
-    quantiles = np.where(open_[..., None], said, 0).astype(np.float32)
+    quantiles = np.where(open_[..., None], quantiles_of_orders, 0).astype(np.float32)
     return Forecast(panel.depot_ids, panel.cutoff, panel.target_dates, LEVELS, quantiles, open_)
 
 
 def folds(panel: Panel, weeks: int = 40) -> list[Fold]:
-    found = []
+    result = []
     for week in range(weeks, 0, -1):
         cutoff: date = panel.days[panel.history - 1 - 7 * week].astype(object)
         before = panel.at(cutoff)
-        found.append(Fold(right(before), panel.actuals(cutoff).astype(np.float32)))
-    return found
+        result.append(Fold(right(before), panel.actuals(cutoff).astype(np.float32)))
+    return result
 
 
 @pytest.mark.parametrize("common", [0.0, 0.5, 1.0])
 def test_intervals_of_the_total_hold_what_they_promise_however_much_is_shared(common: float) -> None:
     panel = shocked(common)
-    found = totals.measure(folds(panel), panel)
-    assert found["network_coverage"] == pytest.approx(0.8, abs=0.072)  # three standard errors of 280 days
-    assert abs(found["network_bias"]) < 0.02
+    scores = totals.measure(folds(panel), panel)
+    assert scores["network_coverage"] == pytest.approx(0.8, abs=0.072)  # three standard errors of 280 days
+    assert abs(scores["network_bias"]) < 0.02
     # Quantiles that are added hold far more than they promise where little is shared.
-    one = 2 * np.sinh(0.2 * 1.2816)
-    assert found["network_width"] == pytest.approx(one * np.sqrt(common + (1 - common) / DEPOTS), rel=0.12)
+    width_of_one = 2 * np.sinh(0.2 * 1.2816)
+    assert scores["network_width"] == pytest.approx(width_of_one * np.sqrt(common + (1 - common) / DEPOTS), rel=0.12)
 
 
 def test_each_depots_paths_are_its_own_forecast() -> None:
     panel = shocked(0.3)
-    given = right(panel)
-    sampled = totals.sample_paths(given, panel)
+    predicted = right(panel)
+    sampled = totals.sample_paths(predicted, panel)
     assert sampled.shape == (totals.PATHS, DEPOTS, 7)
-    np.testing.assert_allclose(np.quantile(sampled, LEVELS, axis=0)[1], given.median, rtol=0.01)
-    np.testing.assert_allclose(np.moveaxis(np.quantile(sampled, LEVELS, axis=0), 0, -1), given.quantiles, rtol=0.02)
+    np.testing.assert_allclose(np.quantile(sampled, LEVELS, axis=0)[1], predicted.median, rtol=0.01)
+    np.testing.assert_allclose(np.moveaxis(np.quantile(sampled, LEVELS, axis=0), 0, -1), predicted.quantiles, rtol=0.02)
     np.testing.assert_array_equal(np.sort(sampled[:, 0, 0]), np.sort(sampled[:, 5, 3]))
 
 
@@ -103,8 +103,8 @@ def test_a_short_history_has_fewer_paths(history: int, count: int) -> None:
 
 def test_cities_are_measured_where_there_are_several_and_nothing_is_unknown_without_folds() -> None:
     panel = replace(shocked(0.5), attributes={"city": ("Ulm",) * 3 + ("Bonn",) * 5})
-    found = totals.measure(folds(panel, 10), panel)
-    assert set(found) == {f"{level}_{name}" for level in ("network", "city") for name in ("coverage", "bias", "width")}
+    scores = totals.measure(folds(panel, 10), panel)
+    assert set(scores) == {f"{level}_{name}" for level in ("network", "city") for name in ("coverage", "bias", "width")}
     assert np.isnan(totals.measure([], panel)["network_coverage"])
 
 
@@ -112,12 +112,12 @@ def test_totals_by_hand_are_those_of_the_paths_whatever_the_number_of_depots_at_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     panel = replace(shocked(0.4), attributes={"city": ("Ulm", "Bonn") * (DEPOTS // 2)})
-    given = right(panel)
-    found = totals.group_totals(given, panel)
-    assert list(found) == ["", "Bonn", "Ulm"]
-    sampled = totals.sample_paths(given, panel)
+    predicted = right(panel)
+    quantiles = totals.group_totals(predicted, panel)
+    assert list(quantiles) == ["", "Bonn", "Ulm"]
+    sampled = totals.sample_paths(predicted, panel)
     for name, rows in (("", slice(None)), ("Bonn", slice(1, None, 2)), ("Ulm", slice(0, None, 2))):
-        np.testing.assert_allclose(found[name], np.quantile(sampled[:, rows].sum(axis=1), LEVELS, axis=0).T)
+        np.testing.assert_allclose(quantiles[name], np.quantile(sampled[:, rows].sum(axis=1), LEVELS, axis=0).T)
     monkeypatch.setattr(totals, "CHUNK", 3)
-    for name, again in totals.group_totals(given, panel).items():
-        np.testing.assert_allclose(again, found[name])
+    for name, again in totals.group_totals(predicted, panel).items():
+        np.testing.assert_allclose(again, quantiles[name])

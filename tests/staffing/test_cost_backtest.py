@@ -25,8 +25,8 @@ def staffed(**more: Any) -> Spec:
 
 
 def day(number: int) -> date:
-    found: date = (FIRST + number).astype(object)
-    return found
+    date_: date = (FIRST + number).astype(object)
+    return date_
 
 
 def weeks(counts: list[float], **closed: Any) -> Panel:
@@ -34,15 +34,15 @@ def weeks(counts: list[float], **closed: Any) -> Panel:
     return bare(np.repeat(counts, 7)[None], **closed)
 
 
-def said(orders: list[float], came: Any, after: int) -> Fold:
+def week_fold(orders: list[float], actual: Any, after: int) -> Fold:
     """A forecast of the same quantiles for each day of the week after so many weeks, and what came."""
-    return fold([[orders] * 7], [came], levels=FIVE, cutoff=day(7 * after - 1))
+    return fold([[orders] * 7], [actual], levels=FIVE, cutoff=day(7 * after - 1))
 
 
 def charged(folds: list[Fold], earlier: list[Fold], panel: Panel, how: Spec | None = None) -> dict[str, Bill]:
-    found = cost_backtest.replay(folds, earlier, panel, panel.at, how or staffed())
-    assert [bill.cost for bill in found.bills] == sorted(bill.cost for bill in found.bills)
-    return {bill.roster: bill for bill in found.bills}
+    result = cost_backtest.replay(folds, earlier, panel, panel.at, how or staffed())
+    assert [bill.cost for bill in result.bills] == sorted(bill.cost for bill in result.bills)
+    return {bill.roster: bill for bill in result.bills}
 
 
 def test_each_missing_and_each_idle_driver_is_billed() -> None:
@@ -51,24 +51,24 @@ def test_each_missing_and_each_idle_driver_is_billed() -> None:
     Last week needed three a day. The buffer was best at two more drivers than the median of four, the week before.
     """
     quantiles = [20, 30, 40, 55, 75]
-    came = [50, 60, 60, 65, 41, 55, np.nan]
+    actuals = [50, 60, 60, 65, 41, 55, np.nan]
     panel = weeks([60, 60, 30, 60])
-    found = charged([said(quantiles, came, 3)], [said(quantiles, [60] * 7, 2)], panel)
-    assert found[OURS] == Bill(OURS, 2 * 10 + 30, 1, 2, 1 / 6, 6, hours=6 * 6 * 8)
-    assert found[LAST_WEEK] == Bill(LAST_WEEK, (2 + 3 + 3 + 4 + 2 + 3) * 30, 17, 0, 1, 6, hours=6 * 3 * 8)
-    assert found[BUFFER] == Bill(BUFFER, 2 * 10 + 30, 1, 2, 1 / 6, 6, hours=6 * 6 * 8)
-    assert found[FORESIGHT] == Bill(FORESIGHT, 0, 0, 0, 0, 6, hours=(5 + 6 + 6 + 7 + 5 + 6) * 8)
+    bills = charged([week_fold(quantiles, actuals, 3)], [week_fold(quantiles, [60] * 7, 2)], panel)
+    assert bills[OURS] == Bill(OURS, 2 * 10 + 30, 1, 2, 1 / 6, 6, hours=6 * 6 * 8)
+    assert bills[LAST_WEEK] == Bill(LAST_WEEK, (2 + 3 + 3 + 4 + 2 + 3) * 30, 17, 0, 1, 6, hours=6 * 3 * 8)
+    assert bills[BUFFER] == Bill(BUFFER, 2 * 10 + 30, 1, 2, 1 / 6, 6, hours=6 * 6 * 8)
+    assert bills[FORESIGHT] == Bill(FORESIGHT, 0, 0, 0, 0, 6, hours=(5 + 6 + 6 + 7 + 5 + 6) * 8)
 
 
 def test_the_buffer_is_chosen_on_the_days_before_and_never_on_its_own() -> None:
     quantiles = [20, 30, 40, 55, 75]
     panel = weeks([40] * 8)
-    early, late = said(quantiles, [40] * 7, 4), said(quantiles, [80] * 7, 5)
+    early, late = week_fold(quantiles, [40] * 7, 4), week_fold(quantiles, [80] * 7, 5)
     first = cost_backtest.replay([late], [early], panel, panel.at, staffed())
     # the day before needed the four of the median; of all buffers that leave them four the lowest is taken
     assert first.buffers == ("-24%",)
     assert {bill.roster: bill for bill in first.bills}[BUFFER].short == 4 * 7
-    second = cost_backtest.replay([late, said(quantiles, [80] * 7, 6)], [early], panel, panel.at, staffed())
+    second = cost_backtest.replay([late, week_fold(quantiles, [80] * 7, 6)], [early], panel, panel.at, staffed())
     assert second.buffers == ("-24%", "+76%")  # eight drivers, from the first week on that asked for them
     assert {bill.roster: bill for bill in second.bills}[BUFFER].short == 4 * 7
 
@@ -77,34 +77,34 @@ def test_last_week_is_the_same_weekday_when_it_was_last_known_and_open() -> None
     counts = np.array([[10.0, 20, 30, 40, 50, 60, 70] * 3])
     counts[0, 14:16] = np.nan
     panel = bare(counts, closed=[(0, 16)])
-    came = [10, 20, 30, 40, 50, 60, 70]
-    found = charged([said([1, 2, 3, 4, 5], came, 3)], [said([1, 2, 3, 4, 5], came, 2)], panel)
-    assert found[LAST_WEEK].cost == 0
+    actuals = [10, 20, 30, 40, 50, 60, 70]
+    bills = charged([week_fold([1, 2, 3, 4, 5], actuals, 3)], [week_fold([1, 2, 3, 4, 5], actuals, 2)], panel)
+    assert bills[LAST_WEEK].cost == 0
 
 
 def test_closed_days_cost_nothing_and_limits_bind_everybody() -> None:
     panel = weeks([80] * 4)
-    given = said([80, 80, 80, 80, 80], [80] * 6 + [np.nan], 3)
-    found = charged([given], [given], panel, staffed(crew={"max": 6}))
-    assert {bill.cost for bill in found.values()} == {2 * 6 * 30}
+    week = week_fold([80, 80, 80, 80, 80], [80] * 6 + [np.nan], 3)
+    bills = charged([week], [week], panel, staffed(crew={"max": 6}))
+    assert {bill.cost for bill in bills.values()} == {2 * 6 * 30}
 
 
 def test_all_rosters_have_the_same_vans() -> None:
     """Six vans for two depots that need four each: two drivers are missing a day, whoever plans."""
     both = fold([[[40] * 5] * 7] * 2, [[40] * 7] * 2, levels=FIVE, cutoff=day(20))
     panel = bare(np.full((2, 28), 40.0))
-    found = charged([both], [both], panel, staffed(vans={"total": 6}))
-    assert {(bill.short, bill.idle) for bill in found.values()} == {(14, 0)}
+    bills = charged([both], [both], panel, staffed(vans={"total": 6}))
+    assert {(bill.short, bill.idle) for bill in bills.values()} == {(14, 0)}
 
 
 def test_the_table_tells_what_was_paid() -> None:
-    given = said([20, 30, 40, 55, 75], [60] * 7, 3)
-    found = cost_backtest.replay([given], [given], weeks([60] * 4), weeks([60] * 4).at, staffed())
-    lines = found.lines()
+    week = week_fold([20, 30, 40, 55, 75], [60] * 7, 3)
+    result = cost_backtest.replay([week], [week], weeks([60] * 4), weeks([60] * 4).at, staffed())
+    lines = result.lines()
     assert lines[0].split() == ["cost", "a", "day", "hours", "missing", "idle", "days", "short"]
     assert all(line.split()[-6:] == ["0", "0.00", "336", "0", "0", "0.0%"] for line in lines[1:5])
     assert lines[5] == "Buffers, chosen on the days before: +26%."
-    assert found.to_json()["buffers"] == ["+26%"]
+    assert result.to_json()["buffers"] == ["+26%"]
 
 
 def test_without_declared_costs_the_command_says_what_to_write() -> None:

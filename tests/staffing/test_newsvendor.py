@@ -23,16 +23,16 @@ def costs(short: float, idle: float, orders: float = 10, **more: Any) -> Staffin
     return Staffing(orders_per_driver=orders, cost_short=short, cost_idle=idle, **more)
 
 
-def drivers(said: Any, staffing: Staffing) -> Ints:
-    return roster(said, staffing).drivers
+def drivers(predicted: Any, staffing: Staffing) -> Ints:
+    return roster(predicted, staffing).drivers
 
 
 def test_the_crew_suffices_with_the_probability_that_the_costs_ask_for() -> None:
     """38 against 22: level 0.6333, a third of the way from the 60 to the 90 of levels 0.6 and 0.7: 70 orders."""
-    said = forecast([[RISING]], levels=NINE)
-    assert drivers(said, costs(38, 22)).tolist() == [[7]]
-    assert drivers(said, costs(38, 22, orders=9.9)).tolist() == [[8]]
-    assert drivers(said, costs(1, 1)).tolist() == [[5]]
+    predicted = forecast([[RISING]], levels=NINE)
+    assert drivers(predicted, costs(38, 22)).tolist() == [[7]]
+    assert drivers(predicted, costs(38, 22, orders=9.9)).tolist() == [[8]]
+    assert drivers(predicted, costs(1, 1)).tolist() == [[5]]
 
 
 def test_cost_and_chance_by_hand() -> None:
@@ -49,14 +49,16 @@ def test_cost_and_chance_by_hand() -> None:
 
 
 def test_one_more_and_one_fewer_cost_what_they_would_cost_as_crews() -> None:
-    said, money = forecast([[RISING]], levels=NINE), costs(38, 22)
-    found = roster(said, money)
-    need = Need.of(said.quantiles, NINE, 10)
+    predicted, money = forecast([[RISING]], levels=NINE), costs(38, 22)
+    plan = roster(predicted, money)
+    need = Need.of(predicted.quantiles, NINE, 10)
     expected = [need.cost(np.array([[n]], np.int32), money).item() for n in (6, 7, 8)]
-    told = [found.one_fewer.item(), found.expected_cost.item(), found.one_more.item()]
-    assert told == pytest.approx(expected)
-    assert told[1] == pytest.approx(min(told)) == pytest.approx(told[2])  # the ratio itself: one more comes to the same
-    assert found.chance_short.item() == pytest.approx(1 - (0.6 + 0.1 / 3))  # 7 drivers carry 70 orders
+    costs_around = [plan.one_fewer.item(), plan.expected_cost.item(), plan.one_more.item()]
+    assert costs_around == pytest.approx(expected)
+    assert (
+        costs_around[1] == pytest.approx(min(costs_around)) == pytest.approx(costs_around[2])
+    )  # the ratio itself: one more comes to the same
+    assert plan.chance_short.item() == pytest.approx(1 - (0.6 + 0.1 / 3))  # 7 drivers carry 70 orders
 
 
 def test_beyond_the_outermost_levels_the_tails_have_the_mean_of_a_normals() -> None:
@@ -80,46 +82,46 @@ def test_no_other_crew_is_expected_to_cost_less(
 ) -> None:
     """Against each crew's average bill over even steps of the same quantile function."""
     levels = tuple(np.linspace(0.1, 0.9, len(quantiles)).round(6).tolist())
-    said = forecast([[sorted(quantiles)]], levels=levels)
+    predicted = forecast([[sorted(quantiles)]], levels=levels)
     money = costs(short, idle, orders, crew={"min": 0})
-    found = roster(said, money)
-    need = Need.of(said.quantiles, levels, orders)
+    plan = roster(predicted, money)
+    need = Need.of(predicted.quantiles, levels, orders)
     shares = (np.arange(20_000) + 0.5) / 20_000
-    came = np.ceil(np.interp(shares, need.levels, need.knots[:, 0, 0]))
-    crews = np.arange(int(came.max()) + 2)
+    needed = np.ceil(np.interp(shares, need.levels, need.knots[:, 0, 0]))
+    crews = np.arange(int(needed.max()) + 2)
     bill = np.array(
-        [short * np.clip(came - n, 0, None).mean() + idle * np.clip(n - came, 0, None).mean() for n in crews]
+        [short * np.clip(needed - n, 0, None).mean() + idle * np.clip(n - needed, 0, None).mean() for n in crews]
     )
-    least = 0.01 * (short + idle) * max(1.0, float(came.max()) / 50)  # what the steps may miss
-    assert found.expected_cost.item() == pytest.approx(bill[found.drivers.item()], abs=least)
+    least = 0.01 * (short + idle) * max(1.0, float(needed.max()) / 50)  # what the steps may miss
+    assert plan.expected_cost.item() == pytest.approx(bill[plan.drivers.item()], abs=least)
     exact = need.cost(crews.astype(np.int32)[:, None, None], money).ravel()
-    assert found.expected_cost.item() <= exact.min() + 1e-4 * (short + idle)
+    assert plan.expected_cost.item() <= exact.min() + 1e-4 * (short + idle)
     assert exact == pytest.approx(bill, abs=least)
     assert (np.diff(exact, 2) >= -1e-6 * (short + idle)).all()  # convex, which makes the greedy placing optimal
 
 
-@pytest.mark.parametrize(("short", "idle", "wanted"), [(1, 999, 1), (999, 1, 5)])
-def test_a_ratio_beyond_the_outermost_level_is_read_off_the_tail(short: float, idle: float, wanted: int) -> None:
+@pytest.mark.parametrize(("short", "idle", "expected"), [(1, 999, 1), (999, 1, 5)])
+def test_a_ratio_beyond_the_outermost_level_is_read_off_the_tail(short: float, idle: float, expected: int) -> None:
     """From 30 at level 0.9 the tail reaches 2 * 0.4734 / 1.2816 = 0.74 times as far as from 20 to 30: to 37.4."""
-    assert drivers(forecast([[[10, 20, 30]]]), costs(short, idle, orders=8)).tolist() == [[wanted]]
+    assert drivers(forecast([[[10, 20, 30]]]), costs(short, idle, orders=8)).tolist() == [[expected]]
 
 
 def test_nobody_drives_on_a_closed_day_and_somebody_on_every_open_one() -> None:
-    said = forecast([[[0, 0, 0], [0, 0, 0], [0, 0, 0.1]]], closed=[(0, 1)])
-    found = roster(said, costs(1, 3))
-    assert found.drivers.tolist() == [[1, 0, 1]]
-    assert found.drivers.dtype == np.int32
-    assert found.expected_cost[0, :2].tolist() == [3, 0]  # the one who is there without need is idle
-    assert found.chance_short[0, :2].tolist() == [0, 0]
-    assert np.isnan(found.one_more[0, 1])
+    predicted = forecast([[[0, 0, 0], [0, 0, 0], [0, 0, 0.1]]], closed=[(0, 1)])
+    plan = roster(predicted, costs(1, 3))
+    assert plan.drivers.tolist() == [[1, 0, 1]]
+    assert plan.drivers.dtype == np.int32
+    assert plan.expected_cost[0, :2].tolist() == [3, 0]  # the one who is there without need is idle
+    assert plan.chance_short[0, :2].tolist() == [0, 0]
+    assert np.isnan(plan.one_more[0, 1])
 
 
 def test_limits_hold_and_forbid_the_step_beyond_them() -> None:
-    said = forecast([[[10, 20, 30], [70, 80, 90]]])
-    found = roster(said, costs(1, 1, crew={"min": 3, "max": 6}))
-    assert found.drivers.tolist() == [[3, 6]]
-    assert np.isnan(found.one_fewer).tolist() == [[True, False]]
-    assert np.isnan(found.one_more).tolist() == [[False, True]]
+    predicted = forecast([[[10, 20, 30], [70, 80, 90]]])
+    plan = roster(predicted, costs(1, 1, crew={"min": 3, "max": 6}))
+    assert plan.drivers.tolist() == [[3, 6]]
+    assert np.isnan(plan.one_fewer).tolist() == [[True, False]]
+    assert np.isnan(plan.one_more).tolist() == [[False, True]]
     with pytest.raises(ValueError, match="found min 3 and max 2"):
         costs(1, 1, crew={"min": 3, "max": 2})
 
@@ -132,8 +134,8 @@ def test_rounding_hires_nobody() -> None:
 
 def test_a_dearer_shortage_never_means_fewer_drivers() -> None:
     random = np.random.default_rng(0)
-    said = forecast(np.sort(random.gamma(2, 40, (5, 7, 9)), axis=-1), levels=NINE)
-    crews = [drivers(said, costs(short, 20)) for short in (1, 5, 15, 20, 40, 100, 1000)]
+    predicted = forecast(np.sort(random.gamma(2, 40, (5, 7, 9)), axis=-1), levels=NINE)
+    crews = [drivers(predicted, costs(short, 20)) for short in (1, 5, 15, 20, 40, 100, 1000)]
     for fewer, more in pairwise(crews):
         assert (more >= fewer).all()
     assert (crews[-1] > crews[0]).any()

@@ -42,8 +42,8 @@ def published(folder: Path, more: str = DEPOTS + COSTS) -> Any:
     spec = spec_of(folder, more)
     ingest(spec, now=TONIGHT)
     knowledge = read_as_of(spec, as_of=TONIGHT)
-    made = forecast(spec, ModelChoice(None, "seasonal naive", "fallback"), knowledge)
-    return made.panel, content.published_depots(made.forecast, made, spec, knowledge)
+    result = forecast(spec, ModelChoice(None, "seasonal naive", "fallback"), knowledge)
+    return result.panel, content.published_depots(result.forecast, result, spec, knowledge)
 
 
 def test_the_published_day_tells_crew_vans_loans_and_cost(tmp_path: Path) -> None:
@@ -68,8 +68,8 @@ def test_without_vans_or_costs_there_is_nothing_to_say_of_them(tmp_path: Path) -
 def test_a_number_of_vans_that_cannot_be_read_is_told_and_taken_as_nothing(tmp_path: Path) -> None:
     write(tmp_path, "depots", "depot_id,city,vans", "A,Ulm,two", "B,Ulm,3", "C,Ulm,", "D,Ulm,-1", "E,Ulm,4.0")
     findings: list[Finding] = []
-    found = reference_tables.depots(spec_of(tmp_path, DEPOTS + COSTS), findings)
-    assert found["vans"].tolist() == ["", "3", "", "", "4.0"]
+    depots = reference_tables.depots(spec_of(tmp_path, DEPOTS + COSTS), findings)
+    assert depots["vans"].tolist() == ["", "3", "", "", "4.0"]
     [finding] = findings
     assert (finding.rule, finding.count) == ("vans_form", 2)
     assert "column 'vans': found 'two', wanted a whole number of vans" in finding.message

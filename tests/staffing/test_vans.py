@@ -21,19 +21,19 @@ MONEY = Staffing(orders_per_driver=10, cost_short=30, cost_idle=10)
 
 
 def fleet(total: int, cities: list[int], home: list[int] | None = None, sharing: int = 1) -> VanPool:
-    own = None if home is None else np.array(home, np.int32)
-    return VanPool(total, np.array(cities, np.intp), own, sharing)
+    homes = None if home is None else np.array(home, np.int32)
+    return VanPool(total, np.array(cities, np.intp), homes, sharing)
 
 
 def days(random: np.random.Generator, depots: int, horizon: int = 2) -> Forecast:
     return forecast(np.sort(random.gamma(2, 15, (depots, horizon, len(LEVELS))), axis=-1))
 
 
-def cheapest(said: Forecast, money: Staffing, cars: VanPool, day: int) -> float:
+def cheapest(predicted: Forecast, money: Staffing, cars: VanPool, day: int) -> float:
     """The least expected cost of one day by mixed-integer programming: one binary for each crew of each depot."""
-    need = Need.of(said.quantiles, said.levels, money.orders_per_driver)
-    most = roster(said, money).drivers[:, day].max() + 1
-    crews = np.tile(np.arange(most, dtype=np.int32)[:, None], len(said.depot_ids))
+    need = Need.of(predicted.quantiles, predicted.levels, money.orders_per_driver)
+    most = roster(predicted, money).drivers[:, day].max() + 1
+    crews = np.tile(np.arange(most, dtype=np.int32)[:, None], len(predicted.depot_ids))
     bill = Need(need.knots[:, :, day], need.levels).cost(crews, money).T  # (depots, crews)
     vans = -(-crews.T // cars.drivers_per_van)
     home = np.zeros(len(bill), int) if cars.home is None else cars.home
@@ -52,15 +52,15 @@ def cheapest(said: Forecast, money: Staffing, cars: VanPool, day: int) -> float:
     placed[-2, bill.size :], placed[-1, : bill.size] = 1, vans.ravel()
     limits += [reserve, cars.total]
     allowed = crews.T.ravel() >= money.crew.min
-    found = milp(
+    solution = milp(
         np.concatenate([bill.ravel(), np.zeros(len(cities))]),
         integrality=np.ones(size),
         bounds=(np.zeros(size), np.concatenate([allowed, np.full(len(cities), reserve)])),
         constraints=[LinearConstraint(chosen, 1, 1), LinearConstraint(placed, -np.inf, np.array(limits))],
         options={"mip_rel_gap": 0},
     )
-    assert found.success, found.message
-    return float(found.fun)
+    assert solution.success, solution.message
+    return float(solution.fun)
 
 
 @given(
@@ -76,45 +76,45 @@ def test_no_other_placing_is_expected_to_cost_less(
     seed: int, cities: list[int], share: float, homes: str | None, sharing: int, least: int
 ) -> None:
     random = np.random.default_rng(seed)
-    said = days(random, len(cities))
+    predicted = days(random, len(cities))
     money = MONEY.model_copy(update={"crew": MONEY.crew.model_copy(update={"min": least})})
-    free = roster(said, money).drivers
+    free = roster(predicted, money).drivers
     total = max(round(share * free.max(axis=1).sum() / sharing), len(cities))
     number = {None: 0, "fewer": total // 2, "as many": total, "more": total + 3}[homes]
     home = None
     if homes is not None:  # each depot has a van of its own, so that the smallest crews are possible
         home = (1 + random.multinomial(max(number - len(cities), 0), np.ones(len(cities)) / len(cities))).tolist()
     cars = fleet(total, cities, home, sharing)
-    found = roster(said, money, cars)
-    assert found.vans is not None
-    assert (found.vans.sum(axis=0) <= total).all()
-    assert (found.drivers <= found.vans * sharing).all()
+    plan = roster(predicted, money, cars)
+    assert plan.vans is not None
+    assert (plan.vans.sum(axis=0) <= total).all()
+    assert (plan.drivers <= plan.vans * sharing).all()
     for day in range(2):
-        assert found.expected_cost[:, day].sum() == pytest.approx(cheapest(said, money, cars, day), abs=1e-6)
+        assert plan.expected_cost[:, day].sum() == pytest.approx(cheapest(predicted, money, cars, day), abs=1e-6)
 
 
 def test_the_last_van_goes_where_it_saves_most() -> None:
     """Both want three drivers; of five vans the depot whose third driver is the surer need has three."""
-    said = forecast([[[15, 22, 30]], [[25, 28, 30]]])
-    found = roster(said, MONEY, fleet(5, [0, 0]))
-    assert roster(said, MONEY).drivers.tolist() == [[3], [3]]
-    assert found.drivers.tolist() == [[2], [3]]
-    assert found.vans is not None
-    assert found.vans.tolist() == [[2], [3]]
-    assert found.one_more[0, 0] < found.expected_cost[0, 0]  # what one more van would be worth is told all the same
+    predicted = forecast([[[15, 22, 30]], [[25, 28, 30]]])
+    plan = roster(predicted, MONEY, fleet(5, [0, 0]))
+    assert roster(predicted, MONEY).drivers.tolist() == [[3], [3]]
+    assert plan.drivers.tolist() == [[2], [3]]
+    assert plan.vans is not None
+    assert plan.vans.tolist() == [[2], [3]]
+    assert plan.one_more[0, 0] < plan.expected_cost[0, 0]  # what one more van would be worth is told all the same
 
 
 def test_too_few_vans_for_all_first_drivers_leave_the_least_needed_at_home() -> None:
-    said = forecast([[[0, 0, 3]], [[30, 40, 50]], [[60, 70, 80]]])
-    assert roster(said, MONEY, fleet(2, [0, 0, 0])).drivers.tolist() == [[0], [1], [1]]
-    assert roster(said, MONEY, fleet(3, [0, 0, 0])).drivers.tolist() == [[1], [1], [1]]  # before anybody's second
+    predicted = forecast([[[0, 0, 3]], [[30, 40, 50]], [[60, 70, 80]]])
+    assert roster(predicted, MONEY, fleet(2, [0, 0, 0])).drivers.tolist() == [[0], [1], [1]]
+    assert roster(predicted, MONEY, fleet(3, [0, 0, 0])).drivers.tolist() == [[1], [1], [1]]  # before anybody's second
 
 
 def test_vans_stay_in_their_city_and_those_without_a_home_go_anywhere() -> None:
-    said = forecast([[[30, 30, 30]], [[30, 30, 30]]])
-    assert roster(said, MONEY, fleet(5, [0, 1], [4, 1])).drivers.tolist() == [[3], [1]]
-    assert roster(said, MONEY, fleet(6, [0, 1], [4, 1])).drivers.tolist() == [[3], [2]]
-    assert roster(said, MONEY, fleet(6, [0, 1])).drivers.tolist() == [[3], [3]]
+    predicted = forecast([[[30, 30, 30]], [[30, 30, 30]]])
+    assert roster(predicted, MONEY, fleet(5, [0, 1], [4, 1])).drivers.tolist() == [[3], [1]]
+    assert roster(predicted, MONEY, fleet(6, [0, 1], [4, 1])).drivers.tolist() == [[3], [2]]
+    assert roster(predicted, MONEY, fleet(6, [0, 1])).drivers.tolist() == [[3], [3]]
 
 
 def test_what_a_depot_has_beyond_its_own_is_lent_by_its_neighbours() -> None:
@@ -129,49 +129,49 @@ def test_what_a_depot_has_beyond_its_own_is_lent_by_its_neighbours() -> None:
 def test_loans_add_up_to_what_stands_elsewhere(seed: int) -> None:
     random = np.random.default_rng(seed)
     cities, home = random.integers(0, 3, 12).tolist(), random.integers(0, 4, 12)
-    said = days(random, 12)
+    predicted = days(random, 12)
     cars = fleet(int(home.sum()) + int(random.integers(-5, 5)), cities, home.tolist())
-    found = roster(said, MONEY, cars)
-    assert found.vans is not None
+    plan = roster(predicted, MONEY, cars)
+    assert plan.vans is not None
     moved = np.zeros((12, 2), int)
-    for loan in found.loans:
+    for loan in plan.loans:
         assert cities[loan.lender] == cities[loan.borrower]
         assert loan.vans > 0
         moved[loan.lender, loan.day] -= loan.vans
         moved[loan.borrower, loan.day] += loan.vans
-    extra = found.vans - home[:, None]
+    extra = plan.vans - home[:, None]
     assert (moved[extra > 0] <= extra[extra > 0]).all()
     assert (moved[extra <= 0] >= extra[extra <= 0]).all()
     for city in range(3):
-        own = np.array(cities) == city
+        in_city = np.array(cities) == city
         for day in range(2):
-            borrowed = np.maximum(extra[own, day], 0).sum()
-            spare = np.maximum(-extra[own, day], 0).sum()
-            assert moved[own, day].clip(0).sum() == min(borrowed, spare)
+            borrowed = np.maximum(extra[in_city, day], 0).sum()
+            spare = np.maximum(-extra[in_city, day], 0).sum()
+            assert moved[in_city, day].clip(0).sum() == min(borrowed, spare)
 
 
 def test_a_shared_van_carries_one_driver_after_the_other() -> None:
-    said = forecast([[[50, 50, 50]], [[10, 10, 10]]])
-    found = roster(said, MONEY, fleet(4, [0, 0], sharing=2))
-    assert found.drivers.tolist() == [[5], [1]]
-    assert found.vans is not None
-    assert found.vans.tolist() == [[3], [1]]
+    predicted = forecast([[[50, 50, 50]], [[10, 10, 10]]])
+    plan = roster(predicted, MONEY, fleet(4, [0, 0], sharing=2))
+    assert plan.drivers.tolist() == [[5], [1]]
+    assert plan.vans is not None
+    assert plan.vans.tolist() == [[3], [1]]
 
 
 def test_closed_depots_have_no_vans_and_lend_theirs() -> None:
-    said = forecast([[[20, 20, 20]], [[20, 20, 20]]], closed=[(1, 0)])
-    found = roster(said, MONEY, fleet(2, [0, 0], [1, 1]))
-    assert found.vans is not None
-    assert found.vans.tolist() == [[2], [0]]
-    assert found.loans == (Loan(0, 1, 0, 1),)
+    predicted = forecast([[[20, 20, 20]], [[20, 20, 20]]], closed=[(1, 0)])
+    plan = roster(predicted, MONEY, fleet(2, [0, 0], [1, 1]))
+    assert plan.vans is not None
+    assert plan.vans.tolist() == [[2], [0]]
+    assert plan.loans == (Loan(0, 1, 0, 1),)
 
 
 def test_homes_and_cities_come_from_the_depots_attributes() -> None:
     attributes: dict[str, Any] = {"city": ("Ulm", "Bonn", "Ulm"), "vans": ("3", "", "2.0")}
-    found = VanPool.of(Vans(total=9, home="vans"), attributes, 3)
-    assert found.home is not None
-    assert found.home.tolist() == [3, 0, 2]
-    assert found.city.tolist() == [1, 0, 1]
+    pool = VanPool.of(Vans(total=9, home="vans"), attributes, 3)
+    assert pool.home is not None
+    assert pool.home.tolist() == [3, 0, 2]
+    assert pool.city.tolist() == [1, 0, 1]
     assert VanPool.of(Vans(total=9), {}, 2).city.tolist() == [0, 0]
     with pytest.raises(SpecError, match="found 'two' in the depots' column 'vans', wanted a number of vans"):
         VanPool.of(Vans(total=9, home="vans"), {"vans": ("two",)}, 1)

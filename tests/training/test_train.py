@@ -28,14 +28,14 @@ def test_what_was_trained_is_kept_and_a_damaged_copy_is_not_believed(
         trainings.append(1)
         return serialization.packed(candidate())
 
-    monkeypatch.setattr(train, "_trained", here)
+    monkeypatch.setattr(train, "_run_child", here)
     (tmp_path / "checkpoints").mkdir()
     with quickly():
-        found = [train.fit(panel_, told, tmp_path / "pipeline.yaml") for _ in range(2)]
-        assert (len(trainings), train.remembered(panel_, told)) == (1, True)
+        found = [train.fit_in_child_process(panel_, told, tmp_path / "pipeline.yaml") for _ in range(2)]
+        assert (len(trainings), train.is_cached(panel_, told)) == (1, True)
         [kept] = (tmp_path / "checkpoints").iterdir()
         kept.write_bytes(kept.read_bytes()[:-200])
-        found.append(train.fit(panel_, told, tmp_path / "pipeline.yaml"))
+        found.append(train.fit_in_child_process(panel_, told, tmp_path / "pipeline.yaml"))
     assert len(trainings) == 2
     for each in found:
         np.testing.assert_array_equal(each.parameters["calibration"], found[0].parameters["calibration"])

@@ -19,7 +19,7 @@ def audit(request: Request, what: str, connection: sa.Connection | None = None) 
     """
     own = door(request)
     who = person(request)
-    entry = ledger_access.Entry(
+    entry = ledger_access.AuditEntry(
         at=own.clock(),
         pipeline=own.whose(),
         who=who.name,

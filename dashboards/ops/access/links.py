@@ -100,9 +100,9 @@ def unheard_of(ledger: Ledger, pipeline: str, city: str | None) -> str | None:
     return f"found {city!r}, wanted a city of what is published: {named}"
 
 
-def by_command(spec: Spec, by: str, now: datetime, command: str, what: str) -> ledger_access.Entry:
+def by_command(spec: Spec, by: str, now: datetime, command: str, what: str) -> ledger_access.AuditEntry:
     """The row of the audit for something done on the command line."""
-    return ledger_access.Entry(now, spec.name, by, "command", socket.gethostname(), "-", command, what)
+    return ledger_access.AuditEntry(now, spec.name, by, "command", socket.gethostname(), "-", command, what)
 
 
 def described(link: ledger_access.Link) -> str:

@@ -151,7 +151,7 @@ def test_a_link_to_a_page_that_nobody_else_reaches_is_not_made(call: Call, tmp_p
 
 
 def test_what_others_wrote_moves_no_cursor(call: Call, file: Path, url: str) -> None:
-    entry = ledger_access.Entry(NOON, "harbor-fleet", "eve", "planner", "::1", "POST", "/x", "\x1b[2Jgone")
+    entry = ledger_access.AuditEntry(NOON, "harbor-fleet", "eve", "planner", "::1", "POST", "/x", "\x1b[2Jgone")
     with Ledger.open(url) as ledger, ledger.transaction() as connection:
         ledger_access.note(connection, entry)
     assert "?[2Jgone" in call("audit", file)[1]

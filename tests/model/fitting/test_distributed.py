@@ -80,8 +80,8 @@ def train(index):
             learn.assist(told, index)
         else:
             before = panel(20).at(learn.first_cutoff(panel(20), told))
-            came = travel.unpacked(travel.packed(learn.train_alone(before, told)))
-            summary = learn.first_calibrated(came, before).summary
+            came = travel.unpacked(travel.packed(learn.train_uncalibrated(before, told)))
+            summary = learn.calibrated_before_backtest(came, before).summary
             history = [value for row in summary["history"] for value in row.values()]
             said = [history, summary["trust"], summary["calibration"]]
             (Path(folder) / "said.json").write_text(json.dumps(said))
@@ -104,7 +104,7 @@ def test_two_hosts_train_what_one_trains_alone_and_leave_its_checkpoint(tmp_path
     history, trust, calibration = json.loads((tmp_path / "said.json").read_text())
     told = spec(epochs=3, members=2, batch_depots=16).model_copy(update={"state": str(tmp_path / "one")})
     with quickly():
-        alone = fit_candidate.fit(panel(20), told).summary
+        alone = fit_candidate.train_and_calibrate(panel(20), told).summary
     np.testing.assert_allclose(history, [value for row in alone["history"] for value in row.values()], rtol=1e-4)
     np.testing.assert_allclose(trust, alone["trust"], atol=0.06)
     np.testing.assert_allclose(calibration, alone["calibration"], rtol=0.05)
