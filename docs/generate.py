@@ -6,6 +6,7 @@ a code host as well. `make docs` writes the blocks anew; a test fails where one 
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import sys
@@ -17,6 +18,7 @@ from typing import Any
 import typer
 from typer.testing import CliRunner
 
+from flows import lines
 from forecaster.cli import app as cli
 
 DOCS = Path(__file__).resolve().parent
@@ -202,6 +204,22 @@ def targets() -> str:
     return table(["target", "does"], [[code(f"make {name}"), cell(text)] for name, text in rows])
 
 
+# --- the steps of the line --------------------------------------------------------------------------------------------
+
+
+def steps() -> str:
+    """The steps of a line as `flows.lines.Steps` declares them: what each does, and where its work stands."""
+    rows = []
+    for name, step in vars(lines.Steps).items():
+        if not inspect.isfunction(step) or name.startswith("_"):
+            continue
+        sentence = cell(inspect.getdoc(step) or "").rstrip(".")
+        does, _, where = re.sub(r",? in (?=`)", " in ", sentence).partition(" in `")
+        module = re.search(r"`(forecaster\.[\w.]+)`", sentence)
+        rows.append([name, does.rstrip(","), code(module[1]) if module else "–"])
+    return table(["step", "does", "code"], rows)
+
+
 # --- floors and walls -------------------------------------------------------------------------------------------------
 
 
@@ -256,6 +274,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "commands": commands,
     "targets": targets,
     "contracts": contracts,
+    "steps": steps,
 }
 
 
