@@ -213,10 +213,8 @@ def steps() -> str:
     for name, step in vars(lines.Steps).items():
         if not inspect.isfunction(step) or name.startswith("_"):
             continue
-        sentence = cell(inspect.getdoc(step) or "").rstrip(".")
-        does, _, where = re.sub(r",? in (?=`)", " in ", sentence).partition(" in `")
-        module = re.search(r"`(forecaster\.[\w.]+)`", sentence)
-        rows.append([name, does.rstrip(","), code(module[1]) if module else "–"])
+        does, module = re.fullmatch(r"(.*?), in `([\w.]+)`(?:;.*)?\.", inspect.getdoc(step) or "", re.S).groups()
+        rows.append([name, cell(does), code(module)])
     return table(["step", "does", "code"], rows)
 
 

@@ -97,13 +97,13 @@ class Steps(Protocol):
         exported: Exported | None,
         /,
     ) -> None:
-        """What the registry is to be told, into its outbox, in `forecaster.training.record`."""
+        """Scores, Verdict and bundle → the registry's outbox, in `forecaster.training.record`."""
 
     def register(self, night: Night, /) -> str | None:
-        """Outbox → registry, in `forecaster.registry.outbox`; the version of tonight's model."""
+        """Outbox → registry, in `forecaster.registry.outbox`; gives the version of tonight's model."""
 
     def promote(self, night: Night, exported: Exported, version: str | None, /) -> None:
-        """The bundle becomes champion, in the ledger: `forecaster.ledger.store.Ledger.promote`."""
+        """Bundle → champion, in `forecaster.ledger.store`; the registry's aliases follow."""
 
     def predict(self, night: Night, /) -> None:
         """Champion → publication, in `forecaster.publishing.predict`."""
@@ -112,4 +112,4 @@ class Steps(Protocol):
         """A past date's forecast → the lake's archive, in `forecaster.publishing.archive`."""
 
     def tidy(self, night: Night, /) -> None:
-        """Remove what the retention no longer wants, in `forecaster.operations.retention`."""
+        """Apply the declared retention, in `forecaster.operations.retention`."""

@@ -199,11 +199,11 @@ def archive(night: Night, exported: Exported | None = None) -> None:
 
     What forecasts is the model given, else the champion of that date, since a later one has seen what came after.
     """
-    from forecaster.publishing import forecast, publish
+    from forecaster.publishing import archive as backfills
 
     with night.stage("predict"):
-        choice = forecast.choose_as_of(night.spec, night.as_of, exported.folder if exported else None)
-        publication = publish.publish(night.spec, choice, as_of=night.as_of, run_id=night.run_id, show=False)
+        bundle = exported.folder if exported else None
+        publication = backfills.archive(night.spec, as_of=night.as_of, run_id=night.run_id, bundle=bundle)
     night.settle(json.loads(publication.to_json()))
 
 

@@ -1,43 +1,17 @@
-"""The rows that a forecast leaves in the lake's archive."""
+"""Backfill: forecast as of a past date into the lake's archive; the page stays as it is."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
+from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-
-from forecaster.lake import TABLES
-from forecaster.planning.overrides import Override
-from forecaster.publishing.forecast import ForecastResult
+from forecaster.config import Spec
+from forecaster.publishing import forecast
+from forecaster.publishing.publish import PublishedForecast, publish
 
 
-def rows(result: ForecastResult, planned: Mapping[tuple[int, int], Override], run_id: str, now: datetime) -> pa.Table:
-    """The model's forecast, and beside it the numbers of planners."""
-    forecast = result.forecast
-    depots, horizon, levels = forecast.quantiles.shape
-    count = depots * horizon
-    schema = TABLES["forecasts"]
-    offsets = pa.array(np.arange(0, count * levels + 1, levels, dtype=np.int32))
-    columns = {
-        "run_id": pa.repeat(run_id, count),
-        "recorded_at": pa.repeat(pa.scalar(now, pa.timestamp("us", "UTC")), count),
-        "bundle": pa.repeat(pa.scalar(result.digest, pa.string()), count),
-        "tier": pa.repeat(result.choice.tier, count),
-        "depot_id": pa.array(np.repeat(np.asarray(forecast.depot_ids, object), horizon)),
-        "cutoff": pa.repeat(pa.scalar(forecast.cutoff, pa.date32()), count),
-        "target_date": pa.array(np.tile(np.asarray(forecast.target_dates, "datetime64[D]"), depots)),
-        "horizon": pa.array(np.tile(np.arange(1, horizon + 1, dtype=np.int32), depots)),
-        "levels": pa.ListArray.from_arrays(offsets, pa.array(np.tile(np.asarray(forecast.levels, np.float64), count))),
-        "quantiles": pa.ListArray.from_arrays(offsets, pa.array(forecast.quantiles.ravel())),
-        "override": pa.array(_override_orders(planned, depots, horizon), pa.int64()),
-    }
-    return pa.table(columns).select(schema.names).cast(schema)
-
-
-def _override_orders(planned: Mapping[tuple[int, int], Override], depots: int, horizon: int) -> list[int | None]:
-    orders: list[int | None] = [None] * (depots * horizon)
-    for (row, step), override in planned.items():
-        orders[row * horizon + step] = override.orders
-    return orders
+def archive(spec: Spec, *, as_of: datetime, run_id: str, bundle: Path | None = None) -> PublishedForecast:
+    """What the bundle forecasts as of an instant, without one what the champion of that date does: a later champion has
+    seen what came after. Raises as `publish` does."""
+    choice = forecast.choose_as_of(spec, as_of, bundle)
+    return publish(spec, choice, as_of=as_of, run_id=run_id, show=False)

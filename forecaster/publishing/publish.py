@@ -23,7 +23,7 @@ from forecaster.ledger.store import Ledger
 from forecaster.planning import apply, refresh, saved_inputs, service
 from forecaster.planning.overrides import Override, active_overrides
 from forecaster.planning.saved_inputs import SavedInputs
-from forecaster.publishing import archive, content, explain
+from forecaster.publishing import archive_rows, content, explain
 from forecaster.publishing.forecast import ForecastResult, ModelChoice, forecast
 from forecaster.publishing.track_accuracy import track_accuracy
 
@@ -88,7 +88,7 @@ def publish(
     planned = overrides_in_force(result.forecast, spec, as_of) if show else {}
     troubles = Troubles()
     with troubles.instead_of(LakeError, "the archive does not have these forecasts") if show else nullcontext():
-        Lake(spec.lake_url).append("forecasts", archive.rows(result, planned, run_id, now))
+        Lake(spec.lake_url).append("forecasts", archive_rows.rows(result, planned, run_id, now))
     number, notes = None, [note, *result.notes]
     if show:
         inputs_name, too_large = _save_inputs(result, spec, troubles)
