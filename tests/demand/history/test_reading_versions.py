@@ -137,4 +137,4 @@ def test_days_far_apart_do_not_need_a_table_over_all_of_them() -> None:
     apart = [(f"D{i}", 10**6 * i, 1.0, 1, 5, NAN) for i in range(2000)]
     found = reading_versions.slots(readings(*apart), readings(*apart[:3]))
     assert found.count == 2000
-    assert found.known.tolist() == found.batch[:3].tolist()
+    assert found.history.tolist() == found.batch[:3].tolist()

@@ -17,7 +17,7 @@ from forecaster.demand.readings import dates
 from forecaster.demand.validation import batch as batches
 from forecaster.demand.validation.contract import Contract
 from forecaster.demand.validation.history_checks import late
-from forecaster.demand.validation.known_days import NOTHING, LastReadings
+from forecaster.demand.validation.known_days import NO_READINGS, LastReadings
 from forecaster.errors import SpecError
 
 NOW = datetime(2024, 3, 6, 8, 15, tzinfo=UTC)  # 03:15 in New York
@@ -69,9 +69,9 @@ def checked(
 
 def sort(block: pd.DataFrame, spec: Spec, now: datetime = NOW, **more: Any) -> Checked:
     found = Contract(spec, now=now, **more).sort(block)
-    batch = batches.settle(batches.Batch(found.taken, found.refused), spec, now)
-    assert len(batch.taken) + len(batch.refused) == len(block)
-    return Checked(batch.taken, batch.refused)
+    batch = batches.settle(batches.Batch(found.accepted, found.refused), spec, now)
+    assert len(batch.accepted) + len(batch.refused) == len(block)
+    return Checked(batch.accepted, batch.refused)
 
 
 def refusals(found: Checked) -> dict[int, str]:
@@ -254,7 +254,7 @@ def test_no_readings_are_no_trouble(tmp_path: Path) -> None:
 
 def test_late_counts_are_a_finding(tmp_path: Path) -> None:
     content = "depot,day,orders,at\nD1,2024-03-01,1,2024-03-04T20:00-05:00\nD2,2024-03-01,1,2024-03-05T00:10-05:00\n"
-    (finding,) = late(checked(tmp_path, content, TOLD).taken, NOTHING, spec_of(tmp_path, TOLD))
+    (finding,) = late(checked(tmp_path, content, TOLD).taken, NO_READINGS, spec_of(tmp_path, TOLD))
     assert finding.severity == "warn"
     assert finding.count == 1
     assert finding.message == (
@@ -262,7 +262,7 @@ def test_late_counts_are_a_finding(tmp_path: Path) -> None:
         "days after its day (demand.rules.late_days)"
     )
     assert finding.places == (("D2", "2024-03-01"),)
-    assert late(checked(tmp_path, content).taken, NOTHING, spec_of(tmp_path)) == []
+    assert late(checked(tmp_path, content).taken, NO_READINGS, spec_of(tmp_path)) == []
 
 
 def test_without_instants_a_count_is_late_when_the_feed_had_gone_on_before(tmp_path: Path) -> None:

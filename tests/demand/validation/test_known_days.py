@@ -65,7 +65,7 @@ def specs(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Spec]:
 
 
 def in_stretches(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(known_days, "KEPT", 0)
+    monkeypatch.setattr(known_days, "CACHED", 0)
     monkeypatch.setattr(known_days, "STRETCH", most)
 
 
@@ -77,16 +77,16 @@ def test_stretch_by_stretch_the_same_is_new_as_at_once(
     spec = specs[declared]
     settled = batches.settle(batches.Batch(rows_of(*given_rows), pd.DataFrame()), spec, NOW)
     instant = int(pd.Timestamp(NOW).as_unit("us").asm8.astype(np.int64))
-    at_once = reading_versions.new_readings(settled.taken, rows_of(*before), declared=declared, now=instant)
+    at_once = reading_versions.new_readings(settled.accepted, rows_of(*before), declared=declared, now=instant)
     with pytest.MonkeyPatch.context() as patch:
         in_stretches(patch, most)
         seen = known_of(rows_of(*before))
         found = batches.new(settled, seen, spec, NOW)
-    assert found.taken["row"].tolist() == settled.taken["row"][at_once.new].tolist()
-    assert found.taken["recorded_at"].tolist() == at_once.recorded_at[at_once.new].tolist()
+    assert found.accepted["row"].tolist() == settled.accepted["row"][at_once.new].tolist()
+    assert found.accepted["recorded_at"].tolist() == at_once.recorded_at[at_once.new].tolist()
     assert found.unchanged == np.count_nonzero(~at_once.new)
     whole = LastReadings.of(rows_of(*before))
-    assert by_depot(seen.told) == by_depot(whole)
+    assert by_depot(seen.last_readings) == by_depot(whole)
 
 
 def by_depot(told: LastReadings) -> dict[str, tuple[int, int]]:

@@ -130,7 +130,7 @@ def test_an_event_whom_no_depot_fits_is_a_finding_of_the_part_that_is_wrong(tmp_
         "2024-03-05,promo,5,,,,GB",
         "2024-03-05,promo,6,C,,,",
         "2024-03-05,promo,7,old,,,",
-        known=KNOWN,
+        known_depots=KNOWN,
         former=["old"],
     )
     assert len(found) == 7
