@@ -84,9 +84,8 @@ def whole_days(batch: Batch, contract: Contract) -> Batch:
 
 def settle(batch: Batch, spec: Spec, now: datetime) -> Batch:
     """The batch with repeats in quarantine."""
-    batch = replace(
-        batch, accepted=batch.accepted.reset_index(drop=True)
-    )  # labels are positions, and stay when rows go
+    # labels are positions, and stay when rows go
+    batch = replace(batch, accepted=batch.accepted.reset_index(drop=True))
     repeats = reading_versions.repeats(batch.accepted, declared=spec.demand.columns.recorded_at is not None)
     for rule, places in repeats.broken.items():
         if len(places):

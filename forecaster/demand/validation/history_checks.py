@@ -78,9 +78,8 @@ def unbelievable(
     `released` are the ids of quarantined rows that a person let in.
     """
     suspects = outliers.suspects(grid.counts, grid.fresh, grid.closed, spike_factor=spec.demand.rules.spike_factor)
-    batch = replace(
-        batch, accepted=batch.accepted.reset_index(drop=True)
-    )  # labels are positions, and stay when rows go
+    # labels are positions, and stay when rows go
+    batch = replace(batch, accepted=batch.accepted.reset_index(drop=True))
     findings: list[Finding] = []
     for rule, cells in suspects.items():
         order = np.argsort(grid.row[cells.depot, cells.day])
@@ -191,9 +190,8 @@ def count_grid(batch: Batch, known_days: KnownDays) -> CountGrid:
     shape = last - first + 1, len(depots)
     counts, closed = np.full(shape, np.nan, np.float32), np.zeros(shape, np.bool_)
     row = np.full(shape, -1, np.int32)
-    for part in chain(
-        map(reading_versions.latest, known_days.between(first, last)), [new]
-    ):  # day by day, as feeds come
+    # day by day, as feeds come
+    for part in chain(map(reading_versions.latest, known_days.between(first, last)), [new]):
         place = depots.get_indexer(part["depot_id"].cat.categories)
         at = part["day"].to_numpy().astype(np.int64)
         at -= first
