@@ -25,7 +25,7 @@ def last_only(counts: Floats, days: int = 1) -> Bools:
 
 def lines(counts: Floats, fresh: Bools | None = None, closed: Bools | None = None) -> list[tuple[int, int, int, int]]:
     found = flat_lines(counts, np.isfinite(counts) if fresh is None else fresh, closed, flat_days=14)
-    return list(zip(*(getattr(found, name).tolist() for name in ("depot", "first", "last", "known")), strict=True))
+    return list(zip(*(getattr(found, name).tolist() for name in ("depot", "first", "last", "known_days")), strict=True))
 
 
 def dates(*words: str) -> Days:
