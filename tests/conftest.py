@@ -110,11 +110,11 @@ def network_attempts() -> Iterator[list[str]]:
 
 def why_no_datasets() -> str | None:
     """Say why the real datasets cannot be read, or None when they can."""
-    named = os.environ.get(KEPT)
-    if not named:
+    folder = os.environ.get(KEPT)
+    if not folder:
         return f"{KEPT} is not set; set it to the folder of the real datasets"
-    if not Path(named).is_dir():
-        return f"{KEPT} is {named!r}, which is no folder"
+    if not Path(folder).is_dir():
+        return f"{KEPT} is {folder!r}, which is no folder"
     return None
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 QUICK = "--xla_cpu_use_fusion_emitters=false"  # the older emitters compile twice as fast; programs run 5 % slower
 
 
-def environment(given: Mapping[str, str], devices: int) -> dict[str, str]:
-    """`given` with so many devices of one thread each: with XLA's own threads, a product may wait for a core that waits
-    for the product's device, for ever."""
+def environment(variables: Mapping[str, str], devices: int) -> dict[str, str]:
+    """`variables` with so many devices of one thread each: with XLA's own threads, a product may wait for a core that
+    waits for the product's device, for ever."""
     flags = f"{QUICK} --xla_cpu_multi_thread_eigen=false"
-    return {**given, "XLA_FLAGS": flags, "JAX_NUM_CPU_DEVICES": str(devices)}
+    return {**variables, "XLA_FLAGS": flags, "JAX_NUM_CPU_DEVICES": str(devices)}

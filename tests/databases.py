@@ -48,9 +48,9 @@ class Postgres:
 
 def programs() -> Path | None:
     """Where PostgreSQL's programs lie, the newest if there are several."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
     on_path = shutil.which("initdb")
-    return found[-1].parent if found else Path(on_path).parent if on_path else None
+    return installed[-1].parent if installed else Path(on_path).parent if on_path else None
 
 
 @pytest.fixture(scope="session")
@@ -93,8 +93,8 @@ def _running(bin: Path, folder: Path) -> Iterator[Postgres]:
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, **user)
     try:
-        _wait_for(server, found := Postgres(port), folder / "log")
-        yield found
+        _wait_for(server, database := Postgres(port), folder / "log")
+        yield database
     finally:
         server.terminate()
         server.wait(30)
@@ -109,11 +109,11 @@ def _somebody() -> dict[str, Any]:
     return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
 
 
-def _wait_for(server: subprocess.Popen[bytes], found: Postgres, log: Path) -> None:
+def _wait_for(server: subprocess.Popen[bytes], database: Postgres, log: Path) -> None:
     deadline = time.monotonic() + 60
     while True:
         try:
-            return found.run("select 1")
+            return database.run("select 1")
         except sa.exc.OperationalError:
             if server.poll() is not None or time.monotonic() > deadline:
                 pytest.fail(f"PostgreSQL did not start: {log.read_text('utf-8', errors='replace')}")

@@ -76,7 +76,7 @@ def untrained(panel: Panel) -> Candidate:
     return Candidate(parameters, shape.to_json(), panel.encoding, panel.calendar_names, LEVELS, panel.horizon, summary)
 
 
-def found(folder: Path, more: str = "") -> Fleet:
+def build_fleet(folder: Path, more: str = "") -> Fleet:
     """Make the whole of it in a folder; `more` are further lines of the pipeline file."""
     from forecaster.training import export
 

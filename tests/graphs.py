@@ -36,9 +36,9 @@ def proto(operation: str = "Abs", domain: str = "", **more: Any) -> onnx.ModelPr
 
 
 def small(operation: str = "Abs") -> bytes:
-    made = proto(operation)
-    onnx.checker.check_model(made)
-    return bytes(made.SerializeToString())
+    model = proto(operation)
+    onnx.checker.check_model(model)
+    return bytes(model.SerializeToString())
 
 
 def plain(factor: float, lookback: int, horizon: int) -> bytes:

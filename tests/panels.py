@@ -42,10 +42,10 @@ def panel(
     calendar[1, 20::30, 1] = calendar[1, 19::30, 2] = calendar[1, 21::30, 3] = 1
     calendar[1, 20::30, 4] = 1
     calendar[1, 20::30, 5] = 330
-    known = np.zeros((depots, days, len(covariates)), np.float32)
-    known[:, ::9] = 1
+    covariate_values = np.zeros((depots, days, len(covariates)), np.float32)
+    covariate_values[:, ::9] = 1
     mean = 40.0 * (1 + np.arange(depots))[:, None] * WEEK[np.arange(history) % 7]
-    mean = mean * (1 + 0.3 * known[:, :history].any(axis=-1))
+    mean = mean * (1 + 0.3 * covariate_values[:, :history].any(axis=-1))
     demand = np.round(mean * random.lognormal(0, 0.06, mean.shape)).astype(np.float32)
     codes = [1 + np.arange(depots) % len(words) for words in labels.values()]
     return Panel(
@@ -54,7 +54,7 @@ def panel(
         horizon=horizon,
         demand=demand,
         open=np.ones((depots, days), bool),
-        covariates=known,
+        covariates=covariate_values,
         calendar=calendar,
         calendar_group=(np.arange(depots) % 2).astype(np.int32),
         statics=np.stack(codes, axis=1).astype(np.int32) if codes else np.zeros((depots, 0), np.int32),
@@ -89,12 +89,12 @@ def forecast(
     quantiles: Any, *, levels: tuple[float, ...] = LEVELS, closed: Any = None, cutoff: date = date(2024, 1, 1)
 ) -> Forecast:
     """A forecast that says the given quantiles (depots, horizon, levels)."""
-    said = np.asarray(quantiles, np.float32)
-    open_ = np.ones(said.shape[:2], bool)
+    values = np.asarray(quantiles, np.float32)
+    open_ = np.ones(values.shape[:2], bool)
     for depot, step in closed or ():
         open_[depot, step] = False
-    dates = tuple(cutoff + timedelta(days=1 + step) for step in range(said.shape[1]))
-    return Forecast(tuple(f"D{i}" for i in range(len(said))), cutoff, dates, levels, said, open_)
+    dates = tuple(cutoff + timedelta(days=1 + step) for step in range(values.shape[1]))
+    return Forecast(tuple(f"D{i}" for i in range(len(values))), cutoff, dates, levels, values, open_)
 
 
 def fold(quantiles: Any, actuals: Any, *, levels: tuple[float, ...] = LEVELS, cutoff: date = date(2024, 1, 1)) -> Fold:
@@ -103,8 +103,8 @@ def fold(quantiles: Any, actuals: Any, *, levels: tuple[float, ...] = LEVELS, cu
 
 def scale(absolute: Any, squared: Any = None) -> Scale:
     """The scale of depots whose weekly changes are given; all of one size, if `squared` says nothing else."""
-    one = np.asarray(absolute, float)
-    return Scale(one, one**2 if squared is None else np.asarray(squared, float))
+    sizes = np.asarray(absolute, float)
+    return Scale(sizes, sizes**2 if squared is None else np.asarray(squared, float))
 
 
 def spec(**training: Any) -> Spec:
@@ -152,8 +152,8 @@ def candidate() -> Candidate:
     from forecaster.model.fitting import train
 
     with quickly():
-        found = train.fit(panel(), spec())
-    return replace(found, parameters={**found.parameters, "calibration": np.float32([[1.3, 1.0, 0.8]] * 3)})
+        trained = train.fit(panel(), spec())
+    return replace(trained, parameters={**trained.parameters, "calibration": np.float32([[1.3, 1.0, 0.8]] * 3)})
 
 
 @cache

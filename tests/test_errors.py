@@ -10,29 +10,29 @@ from forecaster.errors import ForecasterError
 CLASSES = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ForecasterError)]
 
 
-def drawn() -> dict[str, tuple[str, str | None]]:
+def drawn_tree() -> dict[str, tuple[str, str | None]]:
     """Class → its parent and exit code as the docstring draws them; without a code, that of the line above."""
-    found: dict[str, tuple[str, str | None]] = {}
+    tree: dict[str, tuple[str, str | None]] = {}
     above = {-1: "Exception"}
     code = None
     for line in (errors.__doc__ or "").splitlines():
         if not (
-            named := re.match(
+            match := re.match(
                 r"    ([│ ├└─]*)([A-Z]\w+Error|No[A-Z]\w+|MissingExtra|SourceUnreachable|StaleHistory|Busy)\s",
                 line + " ",
             )
         ):
             continue
-        depth = len(named[1]) // 4
-        told = re.search(r"exit code (\d)", line)
-        code = told[1] if told else code
-        above[depth] = named[2]
-        found[named[2]] = (above[depth - 1], code)
-    return found
+        depth = len(match[1]) // 4
+        code_match = re.search(r"exit code (\d)", line)
+        code = code_match[1] if code_match else code
+        above[depth] = match[2]
+        tree[match[2]] = (above[depth - 1], code)
+    return tree
 
 
 def test_the_tree_in_the_docstring_is_the_tree() -> None:
-    picture = drawn()
+    picture = drawn_tree()
     assert {kind.__name__ for kind in CLASSES} == set(picture)
     for kind in CLASSES:
         parent, code = picture[kind.__name__]

@@ -83,8 +83,8 @@ def test_a_new_covariate_is_a_new_column_and_unknown_in_older_rows(tmp_path: Pat
     lake.append("demand", readings(1.0))
     lake.append("demand", readings(2.0, promo=1, weather="rain"))
     lake.append("demand", readings(3.0))
-    found = lake.read("demand").sort_by("demand").select(["demand", "promo", "weather"]).to_pylist()
-    assert found == [
+    rows = lake.read("demand").sort_by("demand").select(["demand", "promo", "weather"]).to_pylist()
+    assert rows == [
         {"demand": 1.0, "promo": None, "weather": None},
         {"demand": 2.0, "promo": 1.0, "weather": "rain"},
         {"demand": 3.0, "promo": None, "weather": None},

@@ -38,8 +38,8 @@ for number in range({EACH}):
 @pytest.fixture
 def bucket(s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:  # noqa: F811
     """A bucket of the test's own, and in the environment what leads to it."""
-    known = {"ACCESS_KEY_ID": "testing-key", "SECRET_ACCESS_KEY": "testing-secret", "ENDPOINT_URL": s3}
-    for name, value in {**known, "REGION": "us-east-1", "ALLOW_HTTP": "true"}.items():
+    variables = {"ACCESS_KEY_ID": "testing-key", "SECRET_ACCESS_KEY": "testing-secret", "ENDPOINT_URL": s3}
+    for name, value in {**variables, "REGION": "us-east-1", "ALLOW_HTTP": "true"}.items():
         monkeypatch.setenv(f"AWS_{name}", value)
     store = fsspec.filesystem("s3", key="testing-key", secret="testing-secret", endpoint_url=s3)
     name = tmp_path.name.strip("_").replace("_", "-")
@@ -55,22 +55,22 @@ def test_of_two_processes_that_append_at_once_nothing_is_lost(bucket: str) -> No
         )
         for who in "ab"
     ]
-    for each in writers:
-        assert each.stdout is not None
-        assert each.stdout.readline() == "ready\n"
-    for each in writers:
-        each.communicate("go\n", timeout=120)
-    assert [each.returncode for each in writers] == [0, 0]
-    found = Lake(url).read("aliases")["alias"].to_pylist()
-    assert sorted(found) == sorted(f"{who}{number}" for who in "ab" for number in range(EACH))
+    for writer in writers:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
+    for writer in writers:
+        writer.communicate("go\n", timeout=120)
+    assert [writer.returncode for writer in writers] == [0, 0]
+    aliases = Lake(url).read("aliases")["alias"].to_pylist()
+    assert sorted(aliases) == sorted(f"{who}{number}" for who in "ab" for number in range(EACH))
     assert Lake(url).version("aliases") == 2 * EACH - 1
 
 
 def test_a_night_keeps_its_tables_there_and_its_state_here(bucket: str, tmp_path: Path) -> None:
     file = pipeline(tmp_path, f"lake: {bucket}/nights/\n")
     command = [sys.executable, "-m", "forecaster", "predict-only", str(file), "--as-of", NIGHT.isoformat(), "--plain"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 3, done.stderr  # no model has reigned yet: the fallback forecasts
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert process.returncode == 3, process.stderr  # no model has reigned yet: the fallback forecasts
     spec = load(file)
     lake = Lake(spec.lake_url)
     assert (len(lake.read("demand")), len(lake.read("forecasts"))) == (4 * 130, 4 * 7)
@@ -80,7 +80,7 @@ def test_a_night_keeps_its_tables_there_and_its_state_here(bucket: str, tmp_path
         [run] = ledger.runs()
     assert head is not None
     assert (head.run_id, head.tier, run.lake_versions["demand"]) == (run.run_id, "fallback", 0)
-    assert "testing-secret" not in done.stderr + str(run)
+    assert "testing-secret" not in process.stderr + str(run)
 
 
 def test_a_lake_there_is_backed_up_into_a_folder_and_brought_back_into_its_bucket(bucket: str, tmp_path: Path) -> None:
@@ -90,8 +90,8 @@ def test_a_lake_there_is_backed_up_into_a_folder_and_brought_back_into_its_bucke
     ingest(spec, now=NIGHT)
     lake = Lake(spec.lake_url)
     before, versions = lake.read("demand").sort_by("row"), lake.versions()
-    made = backup(spec, tmp_path / "copy")
-    assert made.lake_versions == versions
+    copy = backup(spec, tmp_path / "copy")
+    assert copy.lake_versions == versions
     later = tmp_path / "demand.csv"
     later.write_text(later.read_text("utf-8").replace("D0,2026-01-20,", "D0,2026-01-20,1"), "utf-8")
     ingest(spec, now=NIGHT + timedelta(days=1))

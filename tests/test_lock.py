@@ -22,11 +22,11 @@ MACHINES = [
 ]
 
 
-def asked(pyproject: Mapping[str, Any]) -> Iterator[Requirement]:
+def requirements_of(pyproject: Mapping[str, Any]) -> Iterator[Requirement]:
     """Every requirement of the project: base, all extras, and the build backend, which is installed from the lock."""
     project = pyproject["project"]
-    for each in (project["dependencies"], *project["optional-dependencies"].values()):
-        yield from map(Requirement, each)
+    for requirements in (project["dependencies"], *project["optional-dependencies"].values()):
+        yield from map(Requirement, requirements)
     yield from map(Requirement, pyproject["build-system"]["requires"])
 
 
@@ -45,7 +45,7 @@ def disagreements(pyproject: Mapping[str, Any], lock: str) -> list[str]:
     with extras is there twice, with them and without, for the sake of older pips.)
     """
     wrong = [
-        f"an address in the lock: {found}" for found in re.findall(r"https?://\S+|--[a-z-]*(?:index|find)\S*", lock)
+        f"an address in the lock: {address}" for address in re.findall(r"https?://\S+|--[a-z-]*(?:index|find)\S*", lock)
     ]
     locked = list(pins(lock))
     for pin, hashes in locked:
@@ -55,13 +55,13 @@ def disagreements(pyproject: Mapping[str, Any], lock: str) -> list[str]:
             wrong.append(f"no hash: {pin}")
     for machine in MACHINES:
         here = [pin for pin, _ in locked if pin.marker is None or pin.marker.evaluate(machine)]
-        for want in asked(pyproject):
+        for want in requirements_of(pyproject):
             if want.marker is not None and not want.marker.evaluate(machine):
                 continue
             where = f"{want} on {machine['sys_platform']} with Python {machine['python_version']}"
-            found = [pin for pin in here if canonicalize_name(pin.name) == canonicalize_name(want.name)]
-            versions = sorted({next(iter(pin.specifier)).version for pin in found})
-            extras = set().union(*(pin.extras for pin in found))
+            address = [pin for pin in here if canonicalize_name(pin.name) == canonicalize_name(want.name)]
+            versions = sorted({next(iter(pin.specifier)).version for pin in address})
+            extras = set().union(*(pin.extras for pin in address))
             if len(versions) != 1:
                 wrong.append(f"{where}: the lock has {' and '.join(versions) or 'no pin'}")
             elif not want.specifier.contains(versions[0], prereleases=True):

@@ -70,8 +70,8 @@ def test_the_search_finds_what_it_looks_for(source: str) -> None:
 
 def test_no_file_of_ours_names_a_pickle() -> None:
     assert len(FILES) > 100
-    found = {str(file.relative_to(ROOT)): list(picklers(file.read_text("utf-8"))) for file in FILES}
-    assert {file: lines for file, lines in found.items() if lines} == {}
+    picklers_by_file = {str(file.relative_to(ROOT)): list(picklers(file.read_text("utf-8"))) for file in FILES}
+    assert {file: lines for file, lines in picklers_by_file.items() if lines} == {}
 
 
 def test_an_export_and_a_prediction_pickle_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,5 +89,7 @@ def test_an_export_and_a_prediction_pickle_nothing(tmp_path: Path, monkeypatch: 
         parity.agree(candidate, graph, bundle.npz(weights), about, panel)
     folder = bundle.write(tmp_path / "bundles", graph, weights, about, signer())
     read = bundle.read(bundle_archive.pack(folder), (signer().public,))
-    said = Predictor(read)(panel).quantiles
-    np.testing.assert_allclose(said, ReferenceModel(read.weights, read.manifest)(panel.window(LOOKBACK)), rtol=1e-4)
+    quantiles = Predictor(read)(panel).quantiles
+    np.testing.assert_allclose(
+        quantiles, ReferenceModel(read.weights, read.manifest)(panel.window(LOOKBACK)), rtol=1e-4
+    )

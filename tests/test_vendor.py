@@ -11,7 +11,7 @@ FOLDER = Path(__file__).parent / "vendor"
 
 def test_vendored_files_are_those_of_the_lock_with_their_licence() -> None:
     lock = json.loads((FOLDER / "lock.json").read_text("utf-8"))
-    assert sorted(each.name for each in FOLDER.iterdir() if each.is_dir()) == sorted(lock)
+    assert sorted(entry.name for entry in FOLDER.iterdir() if entry.is_dir()) == sorted(lock)
     for name, package in lock.items():
         here = {file.name: sha256(file.read_bytes()).hexdigest() for file in (FOLDER / name).iterdir()}
         assert here == package["files"]

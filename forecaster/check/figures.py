@@ -1,4 +1,4 @@
-"""Draw what a trial found: the network, the state of every depot day, and a picture for each kind of finding."""
+"""Plots of data quality: the network's demand, the state of every depot day, and one for each kind of finding."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from forecaster.check.profile import CLOSED, MISSING, STATES, ZERO, runs, states
 from forecaster.core.arrays import Doubles, Floats
 from forecaster.core.panel import Panel
-from forecaster.reports.finding_examples import Place
-from forecaster.reports.svg import BAND, CAME, FOUND, INK, LOOK, SHUT, SOFT, one_axes, over_days
+from forecaster.reports.finding_examples import FindingExample
+from forecaster.reports.svg import ACTUAL_LINE, BAND, HIGHLIGHT, INK, LOOK, SHUT, SOFT, one_axes, over_days
 
 STATE_COLOURS = {"observed": "#6aa5c9", "zero": "#e0a11b", "closed": "#80808055", "missing": "#d6453d"}
 CONTEXT = 90  # days around a finding
@@ -27,25 +27,25 @@ _HIGH = 3.0  # times the highest usual count: what lies above is drawn at the up
 
 
 def network(panel: Panel) -> Figure:
-    """What all depots together counted each day, and its mean over seven days."""
+    """Line plot of what all depots together counted each day, and its moving average over seven days."""
     days = panel.days[: panel.history]
     total: Doubles = np.nansum(panel.demand, axis=0, dtype=np.float64)
     with one_axes(2.6) as (figure, axes):
         axes.plot(days, total, color=BAND, lw=1)
         if len(total) >= 7:
-            axes.plot(days[6:], np.convolve(total, np.full(7, 1 / 7), "valid"), color=CAME, lw=1.6)
+            axes.plot(days[6:], np.convolve(total, np.full(7, 1 / 7), "valid"), color=ACTUAL_LINE, lw=1.6)
         over_days(axes, "counted a day")
     return figure
 
 
 def four_states(panel: Panel, depots: Sequence[int], labels: Sequence[str]) -> tuple[Figure, int]:
-    """The states of depots (rows) on days (columns), and how many days a column holds.
+    """Heat map of the states of depots (rows) on days (columns), and how many days a column holds.
 
     A column of several days shows the state that wants most attention: missing, then zero, then what most days are.
     """
-    found = states(panel)[list(depots)]
-    size = -(-found.shape[1] // COLUMNS)
-    binned = _binned(found, size)
+    depot_states = states(panel)[list(depots)]
+    size = -(-depot_states.shape[1] // COLUMNS)
+    binned = _bin_states(depot_states, size)
     colours = np.array([mpl.colors.to_rgba(STATE_COLOURS[state]) for state in STATES])
     ends = mpl.dates.date2num([panel.days[0], panel.days[0] + size * binned.shape[1]])
     with one_axes(0.8 + 0.145 * max(len(depots), 3)) as (figure, axes):
@@ -59,21 +59,21 @@ def four_states(panel: Panel, depots: Sequence[int], labels: Sequence[str]) -> t
     return figure, size
 
 
-def around(panel: Panel, place: Place, rule: str) -> Figure:
+def around(panel: Panel, example: FindingExample, rule: str) -> Figure:
     """The depot's days around those of a finding: counts, closed days, the usual range, and what was found."""
-    depot = panel.depot_ids.index(place.depot_id)
-    window = _window(panel, max(place.days))
+    depot = panel.depot_ids.index(example.depot_id)
+    window = _window(panel, max(example.days))
     days, counts = panel.days[window], panel.demand[depot, window]
-    low, high = _usual(panel.demand[depot], panel.open[depot, : panel.history])
+    low, high = _usual_range(panel.demand[depot], panel.open[depot, : panel.history])
     with one_axes(2.3) as (figure, axes):
         for start, length in _runs(~panel.open[depot, window]):
             _shade(axes, days[start], length, SHUT, 1.0)
-        for start, length in _runs(_concerned(counts, days, place, rule)):
-            _shade(axes, days[start], length, FOUND, 0.22)
+        for start, length in _runs(_days_to_shade(counts, days, example, rule)):
+            _shade(axes, days[start], length, HIGHLIGHT, 0.22)
         axes.fill_between(days, low[window], high[window], color=BAND, alpha=0.6, lw=0)
-        axes.plot(days, counts, color=CAME, lw=1, marker="o", ms=2)
+        axes.plot(days, counts, color=ACTUAL_LINE, lw=1, marker="o", ms=2)
         usual = np.nanmax(np.append(np.concatenate([counts, high[window]]), 1.0))
-        for day, value in place.days.items():
+        for day, value in example.days.items():
             _mark(axes, days, counts, day, value, _HIGH * usual)
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
         over_days(axes, "counted a day")
@@ -82,7 +82,8 @@ def around(panel: Panel, place: Place, rule: str) -> Figure:
 
 
 def lateness(ages: NDArray[np.int64], limit: int) -> Figure:
-    """How many counts were recorded how many days after their day; those after more than `limit` days stand out."""
+    """Histogram of reporting delay: how many counts were recorded how many days after their day; those after more than
+    `limit` days stand out."""
     highest = max(int(ages.max(initial=0)), limit + 1)
     width = -(-highest // BARS)
     edges = (
@@ -90,7 +91,7 @@ def lateness(ages: NDArray[np.int64], limit: int) -> Figure:
     )  # one of them right after the limit
     counts, _ = np.histogram(np.clip(ages, 0, None), edges)
     with one_axes(2.3) as (figure, axes):
-        colours = [FOUND if left > limit else CAME for left in edges[:-1]]
+        colours = [HIGHLIGHT if edge > limit else ACTUAL_LINE for edge in edges[:-1]]
         axes.bar(edges[:-1], counts, width, align="edge", color=colours)
         axes.set_yscale("symlog", linthresh=1)
         axes.yaxis.set_major_formatter(lambda count, _: f"{count:,.0f}")
@@ -103,9 +104,9 @@ def lateness(ages: NDArray[np.int64], limit: int) -> Figure:
 
 
 def bars(names: Sequence[str], numbers: Sequence[int]) -> Figure:
-    """A horizontal bar with its number for each name, in the order given."""
+    """Bar chart: a horizontal bar with its number for each name, in the order given."""
     with one_axes(0.4 + 0.26 * len(names)) as (figure, axes):
-        axes.barh(range(len(names)), numbers, color=FOUND, height=0.62)
+        axes.barh(range(len(names)), numbers, color=HIGHLIGHT, height=0.62)
         for at, number in enumerate(numbers):
             axes.text(number, at, f" {number:,}", va="center", color=INK)
         axes.set_yticks(range(len(names)), names)
@@ -120,9 +121,9 @@ def bars(names: Sequence[str], numbers: Sequence[int]) -> Figure:
 def reporting(panel: Panel) -> Figure:
     """How many depots have a count, day by day, up to the cutoff."""
     window = slice(max(panel.history - CONTEXT, 0), panel.history)
-    told = (~np.isnan(panel.demand[:, window])).sum(axis=0)
+    reporting_depots = (~np.isnan(panel.demand[:, window])).sum(axis=0)
     with one_axes(2.0) as (figure, axes):
-        axes.bar(panel.days[window], told, width=1.0, color=CAME)
+        axes.bar(panel.days[window], reporting_depots, width=1.0, color=ACTUAL_LINE)
         over_days(axes, "depots with a count")
     return figure
 
@@ -136,7 +137,11 @@ def ahead(panel: Panel) -> Figure:
         for number, name in enumerate(names):
             axes = figure.add_subplot(len(names), 1, number + 1)
             axes.step(
-                panel.days[window], panel.covariates[:, window, number].mean(axis=0), where="mid", color=CAME, lw=1
+                panel.days[window],
+                panel.covariates[:, window, number].mean(axis=0),
+                where="mid",
+                color=ACTUAL_LINE,
+                lw=1,
             )
             axes.axvspan(panel.days[panel.history - 1], panel.days[-1], color=BAND, alpha=0.4, lw=0)
             axes.set_title(name, loc="left", fontsize=9)
@@ -144,10 +149,10 @@ def ahead(panel: Panel) -> Figure:
     return figure
 
 
-def _binned(found: NDArray[np.int8], size: int) -> NDArray[np.int8]:
+def _bin_states(depot_states: NDArray[np.int8], size: int) -> NDArray[np.int8]:
     """The states of (depots, days) in columns of `size` days."""
-    padded = np.pad(found, ((0, 0), (0, -found.shape[1] % size)), mode="edge")
-    parts = padded.reshape(len(found), -1, size)
+    padded = np.pad(depot_states, ((0, 0), (0, -depot_states.shape[1] % size)), mode="edge")
+    parts = padded.reshape(len(depot_states), -1, size)
     usual = np.where((parts == CLOSED).mean(axis=2) > 0.5, CLOSED, 0)
     return np.where((parts == MISSING).any(axis=2), MISSING, np.where((parts == ZERO).any(axis=2), ZERO, usual)).astype(
         np.int8
@@ -160,31 +165,33 @@ def _window(panel: Panel, last: date) -> slice:
     return slice(max(end - CONTEXT, 0), end)
 
 
-def _usual(counts: Floats, opened: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+def _usual_range(counts: Floats, opened: NDArray[np.bool_]) -> tuple[Floats, Floats]:
     """The middle 80 % of a depot's last eight same weekdays before each day; NaN where fewer than three are known."""
     days = len(counts)
     past = np.full((SAME_WEEKDAYS, days), np.nan, np.float32)
     for week in range(1, SAME_WEEKDAYS + 1):
         past[week - 1, 7 * week :] = np.where(opened, counts, np.nan)[: max(days - 7 * week, 0)]
     enough = (~np.isnan(past)).sum(axis=0) >= ENOUGH
-    found = np.full((2, days), np.nan, np.float32)
+    bounds = np.full((2, days), np.nan, np.float32)
     if enough.any():
-        found[:, enough] = np.nanquantile(past[:, enough], [0.1, 0.9], axis=0)
-    return found[0], found[1]
+        bounds[:, enough] = np.nanquantile(past[:, enough], [0.1, 0.9], axis=0)
+    return bounds[0], bounds[1]
 
 
-def _concerned(counts: Floats, days: NDArray[np.datetime64], place: Place, rule: str) -> NDArray[np.bool_]:
+def _days_to_shade(
+    counts: Floats, days: NDArray[np.datetime64], example: FindingExample, rule: str
+) -> NDArray[np.bool_]:
     """The days to shade: those of the finding, the whole of a flat line, and a silence up to its end."""
-    named = np.isin(days, np.array(list(place.days), "datetime64[D]"))
-    if rule == "flat_line" and named.any():
-        at = int(np.flatnonzero(named)[-1])
+    shaded = np.isin(days, np.array(list(example.days), "datetime64[D]"))
+    if rule == "flat_line" and shaded.any():
+        at = int(np.flatnonzero(shaded)[-1])
         same = np.isclose(counts, counts[at])
         before, after = np.flatnonzero(~same[: at + 1]), np.flatnonzero(~same[at:])
-        named[(before[-1] + 1 if before.size else 0) : (at + after[0] if after.size else len(days))] = True
+        shaded[(before[-1] + 1 if before.size else 0) : (at + after[0] if after.size else len(days))] = True
     if rule == "silent_depot":
-        told = np.flatnonzero(~np.isnan(counts))
-        named[(told[-1] + 1 if told.size else 0) :] = True
-    return named
+        counted_days = np.flatnonzero(~np.isnan(counts))
+        shaded[(counted_days[-1] + 1 if counted_days.size else 0) :] = True
+    return shaded
 
 
 def _runs(marked: NDArray[np.bool_]) -> list[tuple[int, int]]:
@@ -204,10 +211,12 @@ def _mark(
     at = np.flatnonzero(days == np.datetime64(day, "D"))
     if not at.size:
         return
-    given = float(counts[at[0]]) if value is None else value
-    if np.isnan(given):
+    height = float(counts[at[0]]) if value is None else value
+    if np.isnan(height):
         return
-    y = min(max(given, -highest / 4), highest)
-    axes.plot([days[at[0]]], [y], marker="o", ms=6, mfc="none", mec=FOUND, mew=1.8, clip_on=False)
+    y = min(max(height, -highest / 4), highest)
+    axes.plot([days[at[0]]], [y], marker="o", ms=6, mfc="none", mec=HIGHLIGHT, mew=1.8, clip_on=False)
     if value is not None:
-        axes.annotate(f"{value:,.6g}", (days[at[0]], y), (6, -3), textcoords="offset points", color=FOUND, fontsize=8)
+        axes.annotate(
+            f"{value:,.6g}", (days[at[0]], y), (6, -3), textcoords="offset points", color=HIGHLIGHT, fontsize=8
+        )

@@ -1,4 +1,4 @@
-"""Write a trial down as one HTML page that needs nothing else: the profile, and a picture for each kind of finding."""
+"""HTML report of a dry run, in one self-contained file: the data profile, and plots for each kind of finding."""
 
 from __future__ import annotations
 
@@ -7,13 +7,21 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from forecaster.check.dry_run import Trial
-from forecaster.check.text_report import told, verdict
+from forecaster.check.dry_run import DryRun
+from forecaster.check.text_report import render, verdict
 from forecaster.config import Spec
 from forecaster.core.knowledge import Finding
 from forecaster.errors import SpecError
-from forecaster.reports.finding_examples import WHAT_HAPPENS, Evidence, by_severity, places, rows_of, shown, troubled
-from forecaster.reports.html import Element, document, figure, put, tag
+from forecaster.reports.finding_examples import (
+    WHAT_HAPPENS,
+    Evidence,
+    by_severity,
+    examples,
+    findings_per_depot,
+    printable,
+    rows_of,
+)
+from forecaster.reports.html import Element, document, figure, tag, write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,14 +32,14 @@ SHOWN_ROWS, SHOWN_BARS = 5, 20
 LEGEND = " Red: what was found. Band: the middle 80 % of the last 8 same weekdays. Grey: closed."
 
 
-def written(trial: Trial, file: Path | None, *, now: datetime) -> str:
+def write_page(dry_run: DryRun, file: Path | None, *, now: datetime) -> str:
     """Write the page and say where it is; by default it is check.html in the state folder.
 
     Raises SpecError when a file was named that cannot be written.
     """
-    place = file or trial.spec.paths.check_report
+    place = file or dry_run.spec.paths.check_report
     try:
-        put(place, page(trial, now=now))
+        write_atomically(place, page(dry_run, now=now))
     except OSError as error:
         sentence = f"{place} cannot be written: {error.strerror}; wanted a file of yours after --html"
         if file is not None:
@@ -47,39 +55,42 @@ def pictures() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def page(trial: Trial, *, now: datetime) -> str:
+def page(dry_run: DryRun, *, now: datetime) -> str:
     """The whole page as HTML."""
-    name = trial.spec.name
+    name = dry_run.spec.name
     title = f"{name}: what a night would start from"
-    local = now.astimezone(trial.spec.zone)
-    tried = f"forecaster check, {local:%Y-%m-%d %H:%M} {trial.spec.timezone}"
-    return document(title, [tag("p", tried, of="soft"), tag("p", verdict(trial), of="verdict")], _sections(trial))
+    local = now.astimezone(dry_run.spec.zone)
+    subtitle = f"forecaster check, {local:%Y-%m-%d %H:%M} {dry_run.spec.timezone}"
+    return document(
+        title, [tag("p", subtitle, of="soft"), tag("p", verdict(dry_run), of="verdict")], _sections(dry_run)
+    )
 
 
-def _sections(trial: Trial) -> Iterator[Element]:
-    lines = [part for part in told(trial, tables=True) if isinstance(part, str)]
+def _sections(dry_run: DryRun) -> Iterator[Element]:
+    lines = [part for part in render(dry_run, tables=True) if isinstance(part, str)]
     yield tag("section", tag("h2", "In short"), tag("pre", "\n".join(lines), tabindex="0"))
-    findings = by_severity(trial.ingested.findings) if trial.ingested else []
-    if trial.evidence is not None and pictures():
-        yield from _overview(trial.evidence, findings)
-    elif trial.evidence is not None:
+    findings = by_severity(dry_run.ingested.findings) if dry_run.ingested else []
+    if dry_run.evidence is not None and pictures():
+        yield from _overview(dry_run.evidence, findings)
+    elif dry_run.evidence is not None:
         yield tag("section", tag("p", f"{MISSING_PICTURES}."))
     for number, finding in enumerate(findings):
-        yield _section(finding, number, trial)
+        yield _section(finding, number, dry_run)
 
 
 def _overview(evidence: Evidence, findings: list[Finding]) -> Iterator[Element]:
-    from forecaster.check import figures as drawn
+    from forecaster.check import figures
 
     panel = evidence.panel
-    said = f"What all depots counted each day from {panel.days[0]} to {panel.cutoff}; in front the mean of 7 days."
-    yield tag("section", tag("h2", "The network, day by day"), figure(drawn.network(panel), said, "network"))
-    depots, which = _chosen(evidence, findings)
-    labels = [shown(panel.depot_ids[depot], 24) for depot in depots]
-    states, size = drawn.four_states(panel, depots, labels)
+    span = f"{panel.days[0]} to {panel.cutoff}"
+    description = f"What all depots counted each day from {span}; in front the mean of 7 days."
+    yield tag("section", tag("h2", "The network, day by day"), figure(figures.network(panel), description, "network"))
+    depots, which = _depots_to_draw(evidence, findings)
+    labels = [printable(panel.depot_ids[depot], 24) for depot in depots]
+    states, size = figures.four_states(panel, depots, labels)
     binned = f" A column is {size} days, and red when one of them is missing." if size > 1 else ""
     caption = tag("figcaption", which + binned)
-    for state, colour in drawn.STATE_COLOURS.items():
+    for state, colour in figures.STATE_COLOURS.items():
         key = tag("span", of="key", style=f"background: {colour}")
         caption.append(key)
         key.tail = state
@@ -89,16 +100,16 @@ def _overview(evidence: Evidence, findings: list[Finding]) -> Iterator[Element]:
         yield from _by_file(evidence, findings)
 
 
-def _chosen(evidence: Evidence, findings: list[Finding]) -> tuple[list[int], str]:
+def _depots_to_draw(evidence: Evidence, findings: list[Finding]) -> tuple[list[int], str]:
     """The depots whose states are drawn, as places in the panel, and in words which they are."""
     panel, count = evidence.panel, len(evidence.panel.depot_ids)
     if count <= STATE_DEPOTS:
         return list(range(count)), "All depots." if count > 1 else "The only depot."
-    found = [depot for depot, _ in troubled(findings, evidence).most_common(STATE_DEPOTS)]
-    first = [panel.depot_ids.index(depot) for depot in found]
+    most_troubled = [depot for depot, _ in findings_per_depot(findings, evidence).most_common(STATE_DEPOTS)]
+    first = [panel.depot_ids.index(depot) for depot in most_troubled]
     rest = [depot for depot in range(count) if depot not in set(first)]
-    wanted = STATE_DEPOTS - len(first)
-    sample = [rest[i * len(rest) // wanted] for i in range(wanted)]
+    sample_size = STATE_DEPOTS - len(first)
+    sample = [rest[i * len(rest) // sample_size] for i in range(sample_size)]
     words = f"{STATE_DEPOTS} of {count:,} depots: " + (f"the {len(first)} with the most findings" if first else "")
     if sample:
         words += f"{' and ' if first else ''}{len(sample)} of the {len(rest):,} others, evenly taken"
@@ -106,53 +117,54 @@ def _chosen(evidence: Evidence, findings: list[Finding]) -> tuple[list[int], str
 
 
 def _by_file(evidence: Evidence, findings: list[Finding]) -> Iterator[Element]:
-    from forecaster.check import figures as drawn
+    from forecaster.check import figures
 
     counted: dict[str, int] = {}
     for finding in findings:
         for source, rows in rows_of(finding, evidence).groupby("source", sort=False):
-            counted[f"{finding.rule} in {shown(str(source), 30)}"] = len(rows)
+            counted[f"{finding.rule} in {printable(str(source), 30)}"] = len(rows)
     if counted:
         most = sorted(counted.items(), key=lambda item: -item[1])[:SHOWN_BARS]
-        said = "Rows in quarantine by rule and file: " + ", ".join(f"{name} {number:,}" for name, number in most) + "."
-        shape = drawn.bars([name for name, _ in most], [number for _, number in most])
-        yield tag("section", tag("h2", "Rows kept aside, by rule and file"), figure(shape, said, "files"))
+        numbers = ", ".join(f"{name} {number:,}" for name, number in most)
+        description = f"Rows in quarantine by rule and file: {numbers}."
+        shape = figures.bars([name for name, _ in most], [number for _, number in most])
+        yield tag("section", tag("h2", "Rows kept aside, by rule and file"), figure(shape, description, "files"))
 
 
-def _section(finding: Finding, number: int, trial: Trial) -> Element:
+def _section(finding: Finding, number: int, dry_run: DryRun) -> Element:
     """A finding: how grave it is, its first sentences, its pictures."""
     what = f"{finding.count:,} found, {WHAT_HAPPENS[finding.severity]}"
-    found = tag("section", tag("h2", f"{finding.rule}: ", tag("span", what, of=finding.severity)))
-    rows = list(rows_of(finding, trial.evidence)["message"]) if trial.evidence else []
+    section = tag("section", tag("h2", f"{finding.rule}: ", tag("span", what, of=finding.severity)))
+    rows = list(rows_of(finding, dry_run.evidence)["message"]) if dry_run.evidence else []
     sentences = rows[:SHOWN_ROWS] or [finding.message]
-    found.append(tag("ul", *(tag("li", shown(sentence, 600)) for sentence in sentences), of="said"))
+    section.append(tag("ul", *(tag("li", printable(sentence, 600)) for sentence in sentences), of="said"))
     if len(rows) > SHOWN_ROWS:
-        found.append(tag("p", f"The first {SHOWN_ROWS} of {len(rows):,}.", of="soft"))
-    if trial.evidence and pictures():
-        for count, (shape, said) in enumerate(_drawn(finding, trial.evidence, trial.spec)):
-            found.append(figure(shape, said, f"finding-{number}-{count}"))
-    return found
+        section.append(tag("p", f"The first {SHOWN_ROWS} of {len(rows):,}.", of="soft"))
+    if dry_run.evidence and pictures():
+        for count, (shape, description) in enumerate(_pictures(finding, dry_run.evidence, dry_run.spec)):
+            section.append(figure(shape, description, f"finding-{number}-{count}"))
+    return section
 
 
-def _drawn(finding: Finding, evidence: Evidence, spec: Spec) -> Iterator[tuple[Figure, str]]:
+def _pictures(finding: Finding, evidence: Evidence, spec: Spec) -> Iterator[tuple[Figure, str]]:
     """The pictures of a finding, each with what it shows."""
-    from forecaster.check import figures as drawn
+    from forecaster.check import figures
 
     panel, limit, ages = evidence.panel, spec.demand.rules.late_days, evidence.ages
     if finding.rule == "late" and ages is not None and len(ages):
         late = int((ages > limit).sum())
-        said = f"Days from each day to the recording of its count. {late:,} of {len(ages):,} counts lie beyond {limit} "
-        yield drawn.lateness(ages, limit), said + "days (demand.rules.late_days), the dashed line."
+        share = f"{late:,} of {len(ages):,} counts lie beyond {limit} days (demand.rules.late_days), the dashed line."
+        yield figures.lateness(ages, limit), f"Days from each day to the recording of its count. {share}"
     elif finding.rule == "thin_feed":
-        yield drawn.reporting(panel), f"How many depots have a count, day by day up to {panel.cutoff}."
+        yield figures.reporting(panel), f"How many depots have a count, day by day up to {panel.cutoff}."
     elif finding.rule == "covariate_missing" and panel.encoding.covariates:
-        said = f"Known-future covariates, as means over the depots; the days after {panel.cutoff} are shaded."
-        yield drawn.ahead(panel), said
+        description = f"Known-future covariates, as means over the depots; the days after {panel.cutoff} are shaded."
+        yield figures.ahead(panel), description
     else:
-        for number, place in enumerate(places(finding, evidence)):
-            days = list(place.days)
+        for number, example in enumerate(examples(finding, evidence)):
+            days = list(example.days)
             when = f"{days[0]}" if len(days) == 1 else f"{len(days):,} days from {days[0]} to {days[-1]}"
             yield (
-                drawn.around(panel, place, finding.rule),
-                f"{shown(place.depot_id)}, {when}.{LEGEND if not number else ''}",
+                figures.around(panel, example, finding.rule),
+                f"{printable(example.depot_id)}, {when}.{LEGEND if not number else ''}",
             )

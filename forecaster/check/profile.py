@@ -1,4 +1,4 @@
-"""Say in numbers what a night would start from: depots, days, and the state of every depot day."""
+"""Data profile: what a night would start from in numbers: depots, days, and the state of every depot day."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from forecaster.core.panel import Panel
 OBSERVED, ZERO, CLOSED, MISSING = range(4)
 STATES = ("observed", "zero", "closed", "missing")
 """Of a depot day up to the cutoff: counted, counted as 0, not in business or closed, open and not counted."""
-NAMED = 3  # busiest and quietest depots
+RANKED_DEPOTS = 3  # busiest and quietest depots
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class Profile:
-    """What a night would start from. A depot day is one depot's day up to the cutoff."""
+    """The data profile of a panel. A depot day is one depot's day up to the cutoff."""
 
     depots: int
     first: date
@@ -61,25 +61,25 @@ class Profile:
 
 
 def profile(panel: Panel) -> Profile:
-    """The panel in numbers."""
-    found = states(panel)
-    counts = np.where(found == CLOSED, np.nan, panel.demand)
-    known = counts[~np.isnan(counts)]
-    ranked = _ranked(panel.depot_ids, counts)
-    gaps = _gaps(panel, found)
+    """The data profile of a panel."""
+    depot_states = states(panel)
+    counts = np.where(depot_states == CLOSED, np.nan, panel.demand)
+    known_counts = counts[~np.isnan(counts)]
+    ranked = _rank_by_median(panel.depot_ids, counts)
+    gaps = _gaps(panel, depot_states)
     targets = panel.target_dates
     return Profile(
         depots=len(panel.depot_ids),
         first=panel.days[0].astype(object),
         cutoff=panel.cutoff,
         days=panel.history,
-        states={name: int((found == state).sum()) for state, name in enumerate(STATES)},
+        states={name: int((depot_states == state).sum()) for state, name in enumerate(STATES)},
         silent=int(np.isnan(panel.demand).all(axis=1).sum()),
         gaps=len(gaps),
         longest=max(gaps, key=lambda gap: gap.days, default=None),
-        median=float(np.median(known)) if known.size else 0.0,
-        busiest=ranked[:NAMED],
-        quietest=ranked[::-1][: min(NAMED, max(len(ranked) - NAMED, 0))],
+        median=float(np.median(known_counts)) if known_counts.size else 0.0,
+        busiest=ranked[:RANKED_DEPOTS],
+        quietest=ranked[::-1][: min(RANKED_DEPOTS, max(len(ranked) - RANKED_DEPOTS, 0))],
         weekly=_weekly(panel),
         covariates=panel.encoding.covariates,
         statics=tuple(panel.encoding.statics),
@@ -94,26 +94,26 @@ def states(panel: Panel) -> NDArray[np.int8]:
 
 
 def runs(marked: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Where marked days follow one another: a row (depot, first day, days) for each run, of marks (depots, days)."""
+    """Run-length encoding of marks (depots, days): a row (depot, first day, days) for each run of marked days."""
     edges = np.pad(marked, ((0, 0), (1, 1)))
     starts = np.argwhere(edges[:, 1:] & ~edges[:, :-1])
     ends = np.argwhere(edges[:, :-1] & ~edges[:, 1:])
     return np.column_stack([starts, ends[:, 1] - starts[:, 1]])
 
 
-def _gaps(panel: Panel, found: NDArray[np.int8]) -> list[Gap]:
+def _gaps(panel: Panel, depot_states: NDArray[np.int8]) -> list[Gap]:
     return [
         Gap(panel.depot_ids[depot], panel.days[start].astype(object), int(length))
-        for depot, start, length in runs(found == MISSING)
+        for depot, start, length in runs(depot_states == MISSING)
     ]
 
 
-def _ranked(depot_ids: tuple[str, ...], counts: NDArray[np.floating]) -> tuple[tuple[str, float], ...]:
+def _rank_by_median(depot_ids: tuple[str, ...], counts: NDArray[np.floating]) -> tuple[tuple[str, float], ...]:
     """Depots and the medians of what they counted, most first; without those that counted nothing."""
-    told = np.flatnonzero(~np.isnan(counts).all(axis=1))
-    medians = np.nanmedian(counts[told], axis=1) if told.size else np.empty(0)
+    with_counts = np.flatnonzero(~np.isnan(counts).all(axis=1))
+    medians = np.nanmedian(counts[with_counts], axis=1) if with_counts.size else np.empty(0)
     order = np.argsort(-medians, kind="stable")
-    return tuple((depot_ids[told[i]], float(medians[i])) for i in order)
+    return tuple((depot_ids[with_counts[i]], float(medians[i])) for i in order)
 
 
 def _weekly(panel: Panel) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""The commands about who sees the page: make, list and revoke links of wall screens, and read the audit."""
+"""Commands for access control: make, list and revoke links of wall screens, and read the audit log."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def link(
     """
     from forecaster.config import load
 
-    made = next(iter(entry_points(group="forecaster.lines", name="link")), None)
+    maker = next(iter(entry_points(group="forecaster.lines", name="link")), None)
     try:
-        if made is None:
+        if maker is None:
             raise ModuleNotFoundError("the page is not installed")
-        make = made.load()
+        create_link = maker.load()
     except ModuleNotFoundError as error:
         raise MissingExtra(f"{error}; this command needs: pip install 'forecaster[dashboard]'") from error
-    _, address = make(load(file), view, city, days, by=login_name(by), now=datetime.now(UTC))
+    _, address = create_link(load(file), view, city, days, by=login_name(by), now=datetime.now(UTC))
     typer.echo(address)
 
 
@@ -52,13 +52,13 @@ def links(
     from forecaster.config import load
 
     spec, now = load(file), datetime.now(UTC)
-    found = _revoked(spec, revoke, login_name(by), now) if revoke else _listed(spec)
+    wall_links = _revoke_link(spec, revoke, login_name(by), now) if revoke else _all_links(spec)
     if as_json:
-        typer.echo(json.dumps([asdict(each) for each in found], default=str, indent=2))
+        typer.echo(json.dumps([asdict(wall_link) for wall_link in wall_links], default=str, indent=2))
         return
-    for each in found:
-        typer.echo(entry_point(each, spec, now))
-    if not found:
+    for wall_link in wall_links:
+        typer.echo(_link_line(wall_link, spec, now))
+    if not wall_links:
         typer.echo("no link was made yet; `forecaster link FILE` makes one")
 
 
@@ -74,18 +74,20 @@ def audit(
 
     spec = load(file)
     with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
-        found = ledger_access.entries(connection, spec.name, limit)
+        entries = ledger_access.entries(connection, spec.name, limit)
     if as_json:
-        typer.echo(json.dumps([asdict(each) for each in found], default=str, indent=2))
+        typer.echo(json.dumps([asdict(entry) for entry in entries], default=str, indent=2))
         return
-    for each in found:
-        when = f"{each.at.astimezone(spec.zone):%Y-%m-%d %H:%M:%S %Z}"
-        typer.echo(_plain(f"{when}  {each.who} ({each.role}, {each.address})  {each.method} {each.path}  {each.what}"))
-    if not found:
+    for entry in entries:
+        when = f"{entry.at.astimezone(spec.zone):%Y-%m-%d %H:%M:%S %Z}"
+        typer.echo(
+            _plain(f"{when}  {entry.who} ({entry.role}, {entry.address})  {entry.method} {entry.path}  {entry.what}")
+        )
+    if not entries:
         typer.echo("nobody has written anything yet")
 
 
-def _listed(spec: Spec) -> tuple[Link, ...]:
+def _all_links(spec: Spec) -> tuple[Link, ...]:
     from forecaster.ledger import access as ledger_access
     from forecaster.ledger.store import Ledger
 
@@ -93,7 +95,7 @@ def _listed(spec: Spec) -> tuple[Link, ...]:
         return ledger_access.links(connection, spec.name)
 
 
-def _revoked(spec: Spec, link_id: str, by: str, now: datetime) -> tuple[Link, ...]:
+def _revoke_link(spec: Spec, link_id: str, by: str, now: datetime) -> tuple[Link, ...]:
     import socket
 
     from forecaster.ledger import access as ledger_access
@@ -107,13 +109,15 @@ def _revoked(spec: Spec, link_id: str, by: str, now: datetime) -> tuple[Link, ..
     return (closed,)
 
 
-def entry_point(each: Link, spec: Spec, now: datetime) -> str:
-    until = f"until {each.expires_at.astimezone(spec.zone):%Y-%m-%d %H:%M %Z}"
-    if each.revoked_at is not None:
-        until = f"revoked {each.revoked_at.astimezone(spec.zone):%Y-%m-%d %H:%M %Z} by {each.revoked_by}"
-    elif not each.opens(now):
-        until = f"expired {each.expires_at.astimezone(spec.zone):%Y-%m-%d %H:%M %Z}"
-    return _plain(f"{each.link_id}  {each.view}, {each.city or 'all cities'}  {until}, made by {each.made_by}")
+def _link_line(wall_link: Link, spec: Spec, now: datetime) -> str:
+    until = f"until {wall_link.expires_at.astimezone(spec.zone):%Y-%m-%d %H:%M %Z}"
+    if wall_link.revoked_at is not None:
+        until = f"revoked {wall_link.revoked_at.astimezone(spec.zone):%Y-%m-%d %H:%M %Z} by {wall_link.revoked_by}"
+    elif not wall_link.opens(now):
+        until = f"expired {wall_link.expires_at.astimezone(spec.zone):%Y-%m-%d %H:%M %Z}"
+    return _plain(
+        f"{wall_link.link_id}  {wall_link.view}, {wall_link.city or 'all cities'}  {until}, made by {wall_link.made_by}"
+    )
 
 
 def _plain(text: str) -> str:

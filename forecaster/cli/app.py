@@ -1,4 +1,4 @@
-"""The commands. Each is one call deep, and imports what it needs only when it is called."""
+"""Command-line interface (typer): the commands, each one call deep, which import what they need only when called."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ Exit codes:
 )
 
 
-def _say_version(wanted: bool) -> None:
-    if wanted:
+def _say_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"forecaster {__version__}")
         raise typer.Exit
 
@@ -99,8 +99,8 @@ def main() -> None:
     except ForecasterError as error:
         _fail(str(error), error.exit_code)
     except Exception as error:
-        told = f"{type(error).__name__}: {error}"
-        _fail(f"our fault, not yours: {told}\n{DEBUG}=1 shows the traceback", OUR_FAULT)
+        fault = f"{type(error).__name__}: {error}"
+        _fail(f"our fault, not yours: {fault}\n{DEBUG}=1 shows the traceback", OUR_FAULT)
 
 
 def _fail(sentence: str, code: int) -> NoReturn:

@@ -1,4 +1,4 @@
-"""The commands that keep a pipeline safe: copy what it keeps, and bring it back."""
+"""Commands for backup and restore of a pipeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands about who forecasts: list champions, promote one, go back to the one before."""
+"""Commands for promotion and rollback: list champions, promote a bundle by hand, go back to the champion before."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def champions(
     spec = load(file)
     with Ledger.open_reader(spec.ledger_url) as ledger:
         if on is None:
-            found = ledger.promotions(spec.name)[::-1]
+            promotions = ledger.promotions(spec.name)[::-1]
         else:
-            reigning = ledger.champion(spec.name, _end_of(on, spec))
-            found = (reigning,) if reigning else ()
+            last = ledger.champion(spec.name, _end_of(on, spec))
+            promotions = (last,) if last else ()
     if as_json:
-        typer.echo(json.dumps([asdict(each) for each in found], default=str, indent=2))
+        typer.echo(json.dumps([asdict(promotion) for promotion in promotions], default=str, indent=2))
         return
-    for each in found:
-        typer.echo(entry_point(each, spec))
-    if not found:
+    for promotion in promotions:
+        typer.echo(_promotion_line(promotion, spec))
+    if not promotions:
         typer.echo("no model has reigned" + (f" by the end of {on}" if on else " yet") + ": seasonal naive forecasts")
 
 
@@ -57,7 +57,7 @@ def promote(
     from forecaster.registry import champion
 
     spec = load(file)
-    print_lines(champion.promote(spec, bundle, **decision(by, reason)), spec)
+    _print_change(champion.promote(spec, bundle, **decision(by, reason)), spec)
 
 
 def rollback(file: File, reason: Reason, by: By = None) -> None:
@@ -70,8 +70,8 @@ def rollback(file: File, reason: Reason, by: By = None) -> None:
 
     spec = load(file)
     change = champion.rollback(spec, **decision(by, reason))
-    print_lines(change, spec)
-    _notify(spec, f"{spec.name}: rolled back. {entry_point(change.promotion, spec)}")
+    _print_change(change, spec)
+    _notify(spec, f"{spec.name}: rolled back. {_promotion_line(change.promotion, spec)}")
 
 
 def _notify(spec: Spec, sentence: str) -> None:
@@ -85,23 +85,27 @@ def _notify(spec: Spec, sentence: str) -> None:
             typer.echo(f"Nobody was told: {type(error).__name__}: {error}", err=True)
 
 
-def print_lines(change: Change, spec: Spec) -> None:
-    typer.echo(entry_point(change.promotion, spec))
+def _print_change(change: Change, spec: Spec) -> None:
+    typer.echo(_promotion_line(change.promotion, spec))
     if change.untold:
         typer.echo(f"The registry's aliases are as they were: {change.untold}", err=True)
     typer.echo("It forecasts from the next `forecaster predict` or night on.")
 
 
-def entry_point(each: Promotion, spec: Spec) -> str:
-    version = f"v{each.model_version}" if each.model_version else "no version"
-    instead = f" in place of {each.previous_digest}" if each.previous_digest not in (None, each.bundle_digest) else ""
-    when = f"{each.at.astimezone(spec.zone):%Y-%m-%d %H:%M:%S %Z}"
-    return f"{when}  {each.bundle_digest} ({version}){instead}, by {each.by}: {each.reason}"
+def _promotion_line(promotion: Promotion, spec: Spec) -> str:
+    version = f"v{promotion.model_version}" if promotion.model_version else "no version"
+    instead = (
+        f" in place of {promotion.previous_digest}"
+        if promotion.previous_digest not in (None, promotion.bundle_digest)
+        else ""
+    )
+    when = f"{promotion.at.astimezone(spec.zone):%Y-%m-%d %H:%M:%S %Z}"
+    return f"{when}  {promotion.bundle_digest} ({version}){instead}, by {promotion.by}: {promotion.reason}"
 
 
 def _end_of(day: str, spec: Spec) -> datetime:
     try:
-        wanted: Any = datetime.strptime(day, "%Y-%m-%d").date()
+        last_day: Any = datetime.strptime(day, "%Y-%m-%d").date()
     except ValueError:
         raise SpecError(f"--on: found {day!r}, wanted a day such as 2026-11-01") from None
-    return datetime.combine(wanted, time.max, spec.zone).astimezone(UTC)
+    return datetime.combine(last_day, time.max, spec.zone).astimezone(UTC)

@@ -1,4 +1,4 @@
-"""The commands about models: backtest, assist, predict, replay."""
+"""Commands for models: backtest, assist (distributed training), predict (inference), replay."""
 
 from __future__ import annotations
 
@@ -11,12 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from forecaster.cli.options import (
-    AsOf,
-    File,
-    instant,
-    load_spec,
-)
+from forecaster.cli.options import AsOf, File, instant, load_spec
 from forecaster.errors import DEGRADED, OUR_FAULT, PUBLISHED, MissingExtra, SpecError
 
 SELDOM = 500_000  # objects, after which a prediction looks for garbage: it imports half as many, and all of them stay
@@ -56,14 +51,14 @@ def backtest(
         spec = cost_backtest.holdout_spec(spec, days, staffing=staffing)
     progress = NightProgress(stages=("panel", "train", "backtest"))
     with progress.shown():
-        found = board(spec, as_of=instant(as_of, spec) or datetime.now(UTC), progress=progress, staffing=staffing)
+        leaderboard = board(spec, as_of=instant(as_of, spec) or datetime.now(UTC), progress=progress, staffing=staffing)
     if as_json:
-        typer.echo(json.dumps(found.to_json(), indent=2))
+        typer.echo(json.dumps(leaderboard.to_json(), indent=2))
         return
-    for line in (f"{spec.name}, {found.days}", *found.lines(), found.verdict):
+    for line in (f"{spec.name}, {leaderboard.days}", *leaderboard.lines(), leaderboard.verdict):
         typer.echo(line)
-    if found.rosters:
-        for line in ("", f"What rosters would have cost, {found.days}", *found.rosters.lines()):
+    if leaderboard.rosters:
+        for line in ("", f"What rosters would have cost, {leaderboard.days}", *leaderboard.rosters.lines()):
             typer.echo(line)
 
 
@@ -132,7 +127,7 @@ def replay(
     """
     from forecaster.publishing.replay import replay
 
-    found = replay(load_spec(file), run)
-    for line in found.lines():
+    report = replay(load_spec(file), run)
+    for line in report.lines():
         typer.echo(line)
-    raise typer.Exit(OUR_FAULT if verify and found.differences else 0)
+    raise typer.Exit(OUR_FAULT if verify and report.differences else 0)

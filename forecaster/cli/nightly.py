@@ -1,4 +1,4 @@
-"""The commands that run the night and its kin, now or on a schedule."""
+"""Commands that run the night, its backfill and its schedule: run, plan, apply, deploy, status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, and how their text is parsed."""
+"""Shared options and arguments of the commands, and how their text is parsed."""
 
 from __future__ import annotations
 
@@ -12,22 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from forecaster.errors import MissingExtra, SpecError
+
 if TYPE_CHECKING:
     from forecaster.config import Spec
-from forecaster.errors import MissingExtra, SpecError
 
 YEARS = range(1970, 2200)
 
-
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline file.")]
-
-
 AsOf = Annotated[
     str | None,
     typer.Option(metavar="DATE", help="Use only what was recorded by then: a day (its scheduled hour) or an instant."),
 ]
-
-
 By = Annotated[str | None, typer.Option(help="Who decides; whoever is logged in by default.")]
 Reason = Annotated[str, typer.Option(help="Why; kept with the decision.")]
 Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
@@ -54,11 +50,11 @@ def load_spec(file: Path) -> Spec:
 def entry_point(name: str) -> Any:
     """What another part of the project offers under the entry-point group `forecaster.lines`."""
     extra = {"nightly": "train,flows", "page": "dashboard"}.get(name, "flows")
-    found = next(iter(entry_points(group="forecaster.lines", name=name)), None)
+    entry = next(iter(entry_points(group="forecaster.lines", name=name)), None)
     try:
-        if found is None:
+        if entry is None:
             raise ModuleNotFoundError("this command's part of the project is not installed")
-        return found.load()
+        return entry.load()
     except ModuleNotFoundError as error:
         raise MissingExtra(f"{error}; this command needs: pip install 'forecaster[{extra}]'") from error
 
@@ -67,25 +63,25 @@ def instant(text: str | None, spec: Spec) -> datetime | None:
     """An `--as-of`: a bare day means the hour of that day's night; without an offset it is local time."""
     if text is None:
         return None
-    wanted = "a day such as 2026-11-01 or an instant such as 2026-11-01T03:15"
-    found = parsed_time("--as-of", text, wanted)
+    expected = "a day such as 2026-11-01 or an instant such as 2026-11-01T03:15"
+    moment = parsed_time("--as-of", text, expected)
     if len(text) <= len("2026-11-01"):
-        found = datetime.combine(found, time(*spec.schedule.hour_minute))
-    return found if found.tzinfo else found.replace(tzinfo=spec.zone)
+        moment = datetime.combine(moment, time(*spec.schedule.hour_minute))
+    return moment if moment.tzinfo else moment.replace(tzinfo=spec.zone)
 
 
-def parsed_time(option: str, text: str, wanted: str) -> datetime:
+def parsed_time(option: str, text: str, expected: str) -> datetime:
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
-        found = None
-    if found is None or found.year not in YEARS:
-        raise SpecError(f"{option}: found {text!r}, wanted {wanted}")
-    return found
+        moment = None
+    if moment is None or moment.year not in YEARS:
+        raise SpecError(f"{option}: found {text!r}, wanted {expected}")
+    return moment
 
 
 def decision(by: str | None, reason: str) -> dict[str, Any]:
-    """Who decides why and when, as the stages want it."""
+    """Keyword arguments of a decision: who, why and when. Raises SpecError without a reason."""
     if not reason.strip():
         raise SpecError("--reason: found nothing, wanted a sentence for whoever asks later")
     return {"by": login_name(by), "reason": reason.strip(), "now": datetime.now(UTC)}

@@ -1,4 +1,4 @@
-"""The commands with which planners change a published number, take that back, and see what it was worth."""
+"""Commands for planners' overrides (judgmental adjustments): change a published number, withdraw it, see its worth."""
 
 from __future__ import annotations
 
@@ -66,39 +66,40 @@ def overrides(
 
     spec = load(file)
     with Ledger.open_reader(spec.ledger_url) as ledger:
-        told = service.value_added(ledger, spec.name, spec.overrides.min_days) if worth else None
+        account = service.value_added(ledger, spec.name, spec.overrides.min_days) if worth else None
         book = service.list_overrides(ledger, spec.name)
     if as_json:
-        found = asdict(told) if told else [asdict(each) for each in book]
-        typer.echo(json.dumps(found, default=str, indent=2))
-    elif told:
-        for line in _worth(told):
+        content = asdict(account) if account else [asdict(row) for row in book]
+        typer.echo(json.dumps(content, default=str, indent=2))
+    elif account:
+        for line in _account_lines(account):
             typer.echo(line)
     else:
         newer = find_superseded(book)
-        for each in book:
-            state = f"replaced by {newer[each.id]}" if each.id in newer else f"until {each.until}"
-            state = f"withdrawn {each.withdrawn:%Y-%m-%d}" if each.withdrawn else state
-            said = f"{each.reason}: {each.note}" if each.note else each.reason
-            typer.echo(
-                f"{each.id:>5}  {each.target_date}  {each.depot_id}  {each.orders:,}  {state}  {each.by}, {said}"
-            )
+        for row in book:
+            state = f"replaced by {newer[row.id]}" if row.id in newer else f"until {row.until}"
+            state = f"withdrawn {row.withdrawn:%Y-%m-%d}" if row.withdrawn else state
+            why = f"{row.reason}: {row.note}" if row.note else row.reason
+            typer.echo(f"{row.id:>5}  {row.target_date}  {row.depot_id}  {row.orders:,}  {state}  {row.by}, {why}")
         typer.echo("1 override" if len(book) == 1 else f"{len(book):,} overrides")
 
 
-def _worth(told: Account) -> list[str]:
-    if not told.everyone.days:
+def _account_lines(account: Account) -> list[str]:
+    if not account.everyone.days:
         return ["no overridden day is over and known yet"]
-    lines = [f"all: {_added(told.everyone)}", *(f"{each.of}: {_added(each)}" for each in told.reasons)]
-    lines += [f"{each.of}: {_added(each)}" for each in told.planners]
-    if told.unnamed:
-        lines.append(f"planners with fewer than {told.min_days} days are not told by name: {told.unnamed}")
+    lines = [
+        f"all: {_added_line(account.everyone)}",
+        *(f"{group.of}: {_added_line(group)}" for group in account.reasons),
+    ]
+    lines += [f"{group.of}: {_added_line(group)}" for group in account.planners]
+    if account.unnamed:
+        lines.append(f"planners with fewer than {account.min_days} days are not told by name: {account.unnamed}")
     return lines
 
 
-def _added(each: Added) -> str:
-    days = "1 day" if each.days == 1 else f"{each.days:,} days"
-    return f"{days}, nearer than the model on {each.helped:,}; {each.per_hundred:+.1f} orders of each 100"
+def _added_line(added: Added) -> str:
+    days = "1 day" if added.days == 1 else f"{added.days:,} days"
+    return f"{days}, nearer than the model on {added.helped:,}; {added.per_hundred:+.1f} orders of each 100"
 
 
 def _day(option: str, text: str) -> date:

@@ -1,4 +1,4 @@
-"""The commands for a pipeline file: start one, check it, serve its page, look at its installation."""
+"""Commands for a pipeline file: init, check (dry run), serve, schema, doctor (health checks)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,7 @@ from typing import Annotated
 
 import typer
 
-from forecaster.cli.options import (
-    File,
-    entry_point,
-    load_spec,
-    parsed_time,
-)
+from forecaster.cli.options import File, entry_point, load_spec, parsed_time
 from forecaster.errors import NO_DATA, OUR_FAULT
 
 
@@ -46,19 +41,18 @@ def check(
     spec = load_spec(file)
     from rich.console import Console
 
-    from forecaster.check import dry_run as trials
-    from forecaster.check import html_report, text_report
+    from forecaster.check import dry_run, html_report, text_report
 
     console, now = Console(highlight=False, emoji=False), datetime.now(UTC)
     if adapt := getattr(sys.stdout, "reconfigure", None):
         adapt(errors="replace")  # a letter that the screen does not have becomes a question mark
-    trial = trials.check(spec, now=now)
+    outcome = dry_run.check(spec, now=now)
     look = {"tables": console.is_terminal, "ascii_only": console.options.ascii_only}
-    for part in text_report.told(trial, width=console.width if console.is_terminal else text_report.WIDTH, **look):
+    for part in text_report.render(outcome, width=console.width if console.is_terminal else text_report.WIDTH, **look):
         console.print(part, markup=False, soft_wrap=isinstance(part, str))
-    console.print(html_report.written(trial, html, now=now), markup=False, soft_wrap=True)
-    console.print(text_report.verdict(trial), markup=False, soft_wrap=True)
-    raise typer.Exit(NO_DATA if trial.fault else 0)
+    console.print(html_report.write_page(outcome, html, now=now), markup=False, soft_wrap=True)
+    console.print(text_report.verdict(outcome), markup=False, soft_wrap=True)
+    raise typer.Exit(NO_DATA if outcome.fault else 0)
 
 
 def serve(

@@ -1,4 +1,4 @@
-"""The commands with which people look at what the lake holds of a day, and decide about quarantined rows."""
+"""Commands for the quarantine (dead-letter table) and the bitemporal history of a depot's day."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def list_(
     for row in rows[:SHOWN]:
         depot_id = row.depot_id if len(row.depot_id) <= _NAME else row.depot_id[: _NAME - 1] + "…"
         typer.echo(f"{row.id:18}  {row.state:9}  {row.rule:17}  {depot_id or '?'}  {row.date or '?'}  {row.message}")
-    told = f"{len(rows):,} rows" if len(rows) != 1 else "1 row"
+    total = f"{len(rows):,} rows" if len(rows) != 1 else "1 row"
     more = f", of which the first {SHOWN} are shown; --json shows all" if len(rows) > SHOWN else ""
-    typer.echo(f"{told}{more}" if rows else "no row waits for a decision")
+    typer.echo(f"{total}{more}" if rows else "no row waits for a decision")
 
 
 @quarantine.command()
@@ -69,7 +69,7 @@ def show(file: File, identity: Annotated[str, typer.Argument(metavar="ID")], as_
     if as_json:
         typer.echo(json.dumps(asdict(row), default=str, indent=2))
         return
-    told = {
+    fields = {
         "row": row.id,
         "from": f"{row.source}, row {row.row}, batch {row.batch}",
         "since": f"{row.recorded_at:%Y-%m-%d %H:%M:%S} UTC",
@@ -77,7 +77,7 @@ def show(file: File, identity: Annotated[str, typer.Argument(metavar="ID")], as_
         "content": row.content,
         "state": row.state + (f" by {row.by} on {row.decided_at:%Y-%m-%d %H:%M} UTC: {row.reason}" if row.by else ""),
     }
-    for name, text in told.items():
+    for name, text in fields.items():
         typer.echo(f"{name:8} {text}")
 
 
@@ -132,23 +132,25 @@ def history(
 
     spec = load(file)
     try:
-        wanted = date.fromisoformat(day)
+        parsed_day = date.fromisoformat(day)
     except ValueError:
         raise SpecError(f"DATE: found {day!r}, wanted a day such as 2026-11-01") from None
-    found = versions(spec, depot, wanted)
+    day_history = versions(spec, depot, parsed_day)
     if as_json:
-        typer.echo(json.dumps(asdict(found), default=str, indent=2))
+        typer.echo(json.dumps(asdict(day_history), default=str, indent=2))
         return
-    for version in found.versions:
+    for version in day_history.versions:
         count = "not known" if version.demand is None else f"{version.demand:g}"
         state = {True: "open", False: "closed", None: ""}[version.open]
-        known = ", ".join(f"{name} {value}" for name, value in version.covariates.items())
-        said = ", ".join(part for part in (count, state, known) if part)
-        named = f"as {version.depot_id}, " if version.depot_id != depot else ""
+        covariates = ", ".join(f"{name} {value}" for name, value in version.covariates.items())
+        reading = ", ".join(part for part in (count, state, covariates) if part)
+        alias = f"as {version.depot_id}, " if version.depot_id != depot else ""
         mark = "counts  " if version.counts else "replaced"
         local = version.recorded_at.astimezone(spec.zone)
-        typer.echo(f"{mark}  known since {local:%Y-%m-%d %H:%M:%S %Z}: {said}   {named}{version.source}:{version.row}")
-    for row in found.refused:
+        typer.echo(
+            f"{mark}  known since {local:%Y-%m-%d %H:%M:%S %Z}: {reading}   {alias}{version.source}:{version.row}"
+        )
+    for row in day_history.refused:
         local = row.recorded_at.astimezone(spec.zone)
         typer.echo(f"refused   on {local:%Y-%m-%d %H:%M:%S %Z}, {row.state} ({row.id}): {row.message}")
 

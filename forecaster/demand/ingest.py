@@ -76,27 +76,31 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     does not fit the pipeline file, LakeError when the lake cannot take the rows.
     """
     lake, findings = Lake(spec.lake_url), list[Finding]()
-    standing = _snapshots(spec, findings)
-    changes = {table: _changes(rows, frame(lake, table), KEYS[table], now) for table, rows in standing.items()}
+    snapshots = _snapshots(spec, findings)
+    changes = {table: _changes(rows, frame(lake, table), KEYS[table], now) for table, rows in snapshots.items()}
     decided = decisions(lake)
     feed = sources.open_feed(spec.demand.source, spec, *source_columns(spec), since=_watermark(spec, lake))
-    contract = contract_of(spec, lake, standing.get("depots"), standing.get("aliases"), now=now, waived=decided.waived)
+    contract = contract_of(
+        spec, lake, snapshots.get("depots"), snapshots.get("aliases"), now=now, waived=decided.waived
+    )
     batch, read = _sort_blocks(feed, contract, on_rows)
-    known = _known_days(lake, batch.taken, spec)
+    known_days = _known_days(lake, batch.accepted, spec)
     batch = batches.since_release(batches.settle(batch, spec, now), decided.released, spec)
-    batch = batches.new(batch, known, spec, now)
-    batch, found = _judged(batch, known, standing.get("depots"), decided.waived, spec, now)
-    refused = _numbered(batch.refused)
-    findings += [*_refusals(refused, decided, spec), *found]
+    batch = batches.new(batch, known_days, spec, now)
+    batch, batch_findings = _checked_beside_history(
+        batch, known_days, snapshots.get("depots"), decided.waived, spec, now
+    )
+    refused = _with_distinct_ids(batch.refused)
+    findings += [*_refusals(refused, decided, spec), *batch_findings]
     stopped = next((f"{f.rule}: {f.message}" for f in findings if f.severity == "stop"), None)
     if stopped:
         batch = batches.stop(batch, stopped, spec, now)
-        refused = _numbered(batch.refused)
+        refused = _with_distinct_ids(batch.refused)
     outcome = IngestResult(
         batch=feed.digest,
         source=feed.name,
         read=read,
-        accepted=batch.size(batch.taken),
+        accepted=batch.size(batch.accepted),
         unchanged=batch.unchanged,
         quarantined=batch.size(refused),
         findings=tuple(findings),
@@ -109,8 +113,8 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     before = lake.versions()
     quarantined = refused[~refused["id"].isin(_ids(lake))].drop(columns="rows", errors="ignore")
     lake.append("quarantine", quarantined.assign(batch=outcome.batch))
-    lake.append("demand", demand_table(batch.taken, batch=outcome.batch))
-    _account(outcome, feed.watermark, lake, now, changed=lake.versions() != before)
+    lake.append("demand", demand_table(batch.accepted, batch=outcome.batch))
+    _record_batch(outcome, feed.watermark, lake, now, changed=lake.versions() != before)
     return replace(outcome, versions=lake.versions())
 
 
@@ -137,8 +141,8 @@ def contract_of(
     ever, zones = None, {}
     if depots is not None:
         ever = {*depots["depot_id"], *frame(lake, "depots")["depot_id"], *(() if former is None else former["alias"])}
-        own = depots[depots["timezone"].notna()]
-        zones = dict(zip(own["depot_id"], own["timezone"], strict=True))
+        with_zone = depots[depots["timezone"].notna()]
+        zones = dict(zip(with_zone["depot_id"], with_zone["timezone"], strict=True))
     return Contract(
         spec,
         now=now,
@@ -154,28 +158,28 @@ def decisions(lake: Lake) -> Decisions:
     last = latest(frame(lake, "decisions"), ["id"])
     released, discarded = (last[last["action"] == action] for action in ("release", "discard"))
     rows = frame(lake, "quarantine") if len(released) else frame(lake, "quarantine", version=NOT_THERE)
-    told = rows[["id", "rule", "depot_id", "date"]].merge(released[["id", "recorded_at"]], on="id")
-    day = told["date"].to_numpy("datetime64[D]").astype("int64")
-    at = told["recorded_at"].to_numpy("datetime64[us]").astype("int64")
-    told = told.assign(id=told["id"].str.split("-").str[0], day=day, recorded_at=at).drop(columns="date")
-    return Decisions(told.drop_duplicates("id"), frozenset(discarded["id"]))
+    decided = rows[["id", "rule", "depot_id", "date"]].merge(released[["id", "recorded_at"]], on="id")
+    day = decided["date"].to_numpy("datetime64[D]").astype("int64")
+    at = decided["recorded_at"].to_numpy("datetime64[us]").astype("int64")
+    decided = decided.assign(id=decided["id"].str.split("-").str[0], day=day, recorded_at=at).drop(columns="date")
+    return Decisions(decided.drop_duplicates("id"), frozenset(discarded["id"]))
 
 
-def demand_table(taken: pd.DataFrame, *, batch: str) -> Iterator[pa.Table]:
+def demand_table(accepted: pd.DataFrame, *, batch: str) -> Iterator[pa.Table]:
     """Readings as rows of the lake's `demand`, in the order of their days, so that a reader finds days together."""
-    order, names = readings.Days(taken["day"].to_numpy()).order, readings.covariates(taken)
-    words = {name: readings.arrow_words(taken[name].cat.categories) for name in ("depot_id", "source")}
-    for start in range(0, len(taken), CHUNK):
+    order, names = readings.Days(accepted["day"].to_numpy()).order, readings.covariates(accepted)
+    words = {name: readings.arrow_words(accepted[name].cat.categories) for name in ("depot_id", "source")}
+    for start in range(0, len(accepted), CHUNK):
         chunk = slice(start, start + CHUNK)
-        part = taken.iloc[chunk if order is None else order[chunk]]
-        said = part["open"].to_numpy()
+        part = accepted.iloc[chunk if order is None else order[chunk]]
+        open_codes = part["open"].to_numpy()
         columns = {
-            "depot_id": _coded(part["depot_id"].cat.codes.to_numpy(), words["depot_id"]),
+            "depot_id": _dictionary_array(part["depot_id"].cat.codes.to_numpy(), words["depot_id"]),
             "date": pa.array(part["day"].to_numpy()).cast(pa.date32()),
             "demand": pa.array(part["demand"].to_numpy(), from_pandas=True),
-            "open": pa.array(said == 1, mask=said == -1),
-            "source": _coded(part["source"].cat.codes.to_numpy(), words["source"]),
-            "batch": _coded(np.zeros(len(part), np.int32), pa.array([batch])),
+            "open": pa.array(open_codes == 1, mask=open_codes == -1),
+            "source": _dictionary_array(part["source"].cat.codes.to_numpy(), words["source"]),
+            "batch": _dictionary_array(np.zeros(len(part), np.int32), pa.array([batch])),
             "row": pa.array(part["row"].to_numpy()),
             "recorded_at": pa.array(part["recorded_at"].to_numpy()).cast(pa.timestamp("us", tz="UTC")),
             **{name: pa.array(part[name].array, from_pandas=True) for name in names},
@@ -183,22 +187,22 @@ def demand_table(taken: pd.DataFrame, *, batch: str) -> Iterator[pa.Table]:
         yield pa.table({name: column for name, column in columns.items() if len(part)})
 
 
-def _coded(codes: NDArray[np.integer[Any]], words: pa.Array) -> pa.DictionaryArray:
+def _dictionary_array(codes: NDArray[np.integer[Any]], words: pa.Array) -> pa.DictionaryArray:
     """Words as the lake writes them fastest: each of them once, and a number a row."""
     return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32, copy=False)), words)
 
 
 def _snapshots(spec: Spec, findings: list[Finding]) -> dict[str, pd.DataFrame]:
     """What the sources of depots, aliases and events say tonight, by table."""
-    found = {}
+    tables = {}
     if spec.depots:
-        found["depots"] = reference_tables.depots(spec, findings)
+        tables["depots"] = reference_tables.depots(spec, findings)
         if spec.depots.aliases:
-            found["aliases"] = reference_tables.aliases(spec, findings)
+            tables["aliases"] = reference_tables.aliases(spec, findings)
     if spec.calendar.events:
-        former = found["aliases"]["alias"] if "aliases" in found else ()
-        found["events"] = reference_tables.events(spec, found.get("depots"), findings, former)
-    return found
+        former = tables["aliases"]["alias"] if "aliases" in tables else ()
+        tables["events"] = reference_tables.events(spec, tables.get("depots"), findings, former)
+    return tables
 
 
 def _changes(snapshot: pd.DataFrame, before: pd.DataFrame, key: list[str], now: datetime) -> pd.DataFrame:
@@ -206,12 +210,12 @@ def _changes(snapshot: pd.DataFrame, before: pd.DataFrame, key: list[str], now: 
     snapshot = snapshot.assign(retracted=pd.array([False] * len(snapshot), "boolean"))
     if before.empty:
         return snapshot.assign(recorded_at=pd.Timestamp(EPOCH))
-    stands = latest(before, key).reindex(columns=snapshot.columns)
-    both = pd.concat([stands, snapshot], ignore_index=True)
-    changed = snapshot[~both.duplicated().to_numpy()[len(stands) :]]
-    kept = pd.concat([snapshot, stands], ignore_index=True).duplicated(key).to_numpy()[len(snapshot) :]
-    gone = stands[~kept & ~stands["retracted"].astype(bool).to_numpy()]
-    rows = pd.concat([changed, gone.assign(retracted=pd.array([True] * len(gone), "boolean"))], ignore_index=True)
+    current = latest(before, key).reindex(columns=snapshot.columns)
+    both = pd.concat([current, snapshot], ignore_index=True)
+    changed = snapshot[~both.duplicated().to_numpy()[len(current) :]]
+    still_listed = pd.concat([snapshot, current], ignore_index=True).duplicated(key).to_numpy()[len(snapshot) :]
+    removed = current[~still_listed & ~current["retracted"].astype(bool).to_numpy()]
+    rows = pd.concat([changed, removed.assign(retracted=pd.array([True] * len(removed), "boolean"))], ignore_index=True)
     stamp = max(pd.Timestamp(now), before["recorded_at"].max() + _MICROSECOND)
     return rows.assign(recorded_at=stamp.tz_convert("UTC").as_unit("us"))
 
@@ -220,30 +224,30 @@ def _sort_blocks(feed: sources.Feed, contract: Contract, on_rows: Progress | Non
     """All blocks of a feed, sorted by the contract; and how many rows they had."""
     refused, read = list[pd.DataFrame](), 0
 
-    def taken() -> Iterator[pd.DataFrame]:  # nobody else holds a block, so that its memory is given up early
+    def accepted_parts() -> Iterator[pd.DataFrame]:  # nobody else holds a block, so that its memory is given up early
         nonlocal read
         for block in feed.blocks:
-            found = contract.sort(block)
-            refused.append(found.refused)
+            sorted_block = contract.sort(block)
+            refused.append(sorted_block.refused)
             read += len(block)
             if on_rows:
                 on_rows(read)
-            yield found.taken
+            yield sorted_block.accepted
 
-    together = readings.concatenate(taken())
+    accepted = readings.concatenate(accepted_parts())
     pa.default_memory_pool().release_unused()  # of the blocks, before more is asked for
-    batch = batches.Batch(together, pd.concat(refused, ignore_index=True))
+    batch = batches.Batch(accepted, pd.concat(refused, ignore_index=True))
     return batches.whole_days(batch, contract) if contract.spec.demand.aggregate != "none" else batch, read
 
 
-def _known_days(lake: Lake, taken: pd.DataFrame, spec: Spec) -> KnownDays:
+def _known_days(lake: Lake, accepted: pd.DataFrame, spec: Spec) -> KnownDays:
     """All versions of the days of a batch and of those after it, and of the days before it that it is judged by."""
-    version = lake.version("demand") if len(taken) else NOT_THERE
+    version = lake.version("demand") if len(accepted) else NOT_THERE
     columns = ["depot_id", "date", "demand", "open", "recorded_at", "row", *lake.covariates()]
-    since = ds.field("date") >= _date(int(taken["day"].min()) - history_checks.reach(spec) if len(taken) else 0)
-    told = lake.read("demand", where=since, version=version, columns=["date"])["date"].value_counts()
-    day, count = told.field("values").cast(pa.int32()).to_numpy(), told.field("counts").to_numpy()
-    order, depots = np.argsort(day), taken["depot_id"].cat.categories  # `read` keeps no rows alive
+    since = ds.field("date") >= _date(int(accepted["day"].min()) - history_checks.reach(spec) if len(accepted) else 0)
+    rows_per_day = lake.read("demand", where=since, version=version, columns=["date"])["date"].value_counts()
+    day, count = rows_per_day.field("values").cast(pa.int32()).to_numpy(), rows_per_day.field("counts").to_numpy()
+    order, depots = np.argsort(day), accepted["depot_id"].cat.categories  # `read` keeps no rows alive
 
     def read(first: int, last: int) -> pd.DataFrame:
         where = (ds.field("date") >= _date(first)) & (ds.field("date") <= _date(last))
@@ -257,41 +261,41 @@ def _date(day: int) -> pa.Scalar:
     return pa.scalar(day, pa.int32()).cast(pa.date32())
 
 
-def _judged(
+def _checked_beside_history(
     batch: batches.Batch,
-    known: KnownDays,
+    known_days: KnownDays,
     depots: pd.DataFrame | None,
     released: Collection[str],
     spec: Spec,
     now: datetime,
 ) -> tuple[batches.Batch, list[Finding]]:
     """The batch beside the days before it; and what is to be told of it."""
-    batch = history_checks.stray(batch, known, released, spec, now)
-    if not len(batch.taken):
-        return batch, history_checks.silent(batch.taken, known.told, depots, spec)
-    batch, grid, found = history_checks.unbelievable(
-        batch, history_checks.count_grid(batch, known), released, spec, now
+    batch = history_checks.stray(batch, known_days, released, spec, now)
+    if not len(batch.accepted):
+        return batch, history_checks.silent(batch.accepted, known_days.last_readings, depots, spec)
+    batch, grid, findings = history_checks.unbelievable(
+        batch, history_checks.count_grid(batch, known_days), released, spec, now
     )
-    found += history_checks.late(batch.taken, known.told, spec) + history_checks.lacking(
+    findings += history_checks.late(batch.accepted, known_days.last_readings, spec) + history_checks.lacking(
         grid, _countries(depots, spec), spec
     )
-    return batch, found + history_checks.silent(batch.taken, known.told, depots, spec)
+    return batch, findings + history_checks.silent(batch.accepted, known_days.last_readings, depots, spec)
 
 
 def _countries(depots: pd.DataFrame | None, spec: Spec) -> set[str]:
     """The countries whose public holidays concern a depot, where holidays count at all."""
     if not spec.calendar.holidays:
         return set()
-    own = set() if depots is None or "country" not in depots else {*depots["country"]}
-    return {country for country in own | {spec.calendar.country} if country}
+    country_codes = set() if depots is None or "country" not in depots else {*depots["country"]}
+    return {country for country in country_codes | {spec.calendar.country} if country}
 
 
 def _ids(lake: Lake) -> pd.Series[str]:
-    found: pd.Series[str] = lake.read("quarantine", columns=["id"])["id"].to_pandas()
-    return found
+    ids: pd.Series[str] = lake.read("quarantine", columns=["id"])["id"].to_pandas()
+    return ids
 
 
-def _numbered(refused: pd.DataFrame) -> pd.DataFrame:
+def _with_distinct_ids(refused: pd.DataFrame) -> pd.DataFrame:
     """The refused rows, of which those that are alike get different ids."""
     again = refused.groupby("id").cumcount()
     return refused.assign(id=refused["id"].where(again == 0, refused["id"] + "-" + again.astype("str")))
@@ -299,26 +303,26 @@ def _numbered(refused: pd.DataFrame) -> pd.DataFrame:
 
 def _refusals(refused: pd.DataFrame, decided: Decisions, spec: Spec) -> list[Finding]:
     """A finding for each rule that rows were refused for, but for those that a person discarded."""
-    told = refused[~refused["id"].isin(decided.discarded)]
-    found = []
+    remaining = refused[~refused["id"].isin(decided.discarded)]
+    findings = []
     for rule in data_rules.RULES:
-        if len(rows := told[told["rule"] == rule]):
+        if len(rows := remaining[remaining["rule"] == rule]):
             first = rows.head(PLACES)
             days = first["date"].dt.strftime("%Y-%m-%d").fillna("")
             places = tuple(zip(first["depot_id"].astype("str"), days, strict=True))
             severity = data_rules.severity(rule, spec.demand.rules.severity)
-            found.append(Finding(rule, severity, len(rows), str(rows["message"].iloc[0]), places))
-    return found
+            findings.append(Finding(rule, severity, len(rows), str(rows["message"].iloc[0]), places))
+    return findings
 
 
 def _watermark(spec: Spec, lake: Lake) -> str | None:
     """Up to where the batches before this one have read the source."""
-    read = frame(lake, "batches")
-    own = read[(read["source"] == sources.name(spec.demand.source)) & read["watermark"].notna()]
-    return None if own.empty else str(own.sort_values("recorded_at")["watermark"].iloc[-1])
+    accounts = frame(lake, "batches")
+    of_source = accounts[(accounts["source"] == sources.name(spec.demand.source)) & accounts["watermark"].notna()]
+    return None if of_source.empty else str(of_source.sort_values("recorded_at")["watermark"].iloc[-1])
 
 
-def _account(outcome: IngestResult, watermark: str | None, lake: Lake, now: datetime, *, changed: bool) -> None:
+def _record_batch(outcome: IngestResult, watermark: str | None, lake: Lake, now: datetime, *, changed: bool) -> None:
     """Store what became of the batch, unless it is one that came before and changed nothing."""
     before = lake.read("batches", columns=["batch"])["batch"]
     if not changed and pc.is_in(pa.scalar(outcome.batch), value_set=before.combine_chunks()).as_py():

@@ -55,12 +55,12 @@ def kind_of(column: Column, notation: Notation = PLAIN) -> Kind:
     """Numbers or words? Text is numbers when more than half of its distinct values are."""
     if pd.api.types.is_numeric_dtype(column):
         return "double"
-    given = column.dropna()
-    if len(given) and not isinstance(given.iloc[0], str):
-        return "double" if np.isfinite(numbers(given)).all() else "string"
+    values = column.dropna()
+    if len(values) and not isinstance(values.iloc[0], str):
+        return "double" if np.isfinite(numbers(values)).all() else "string"
     if isinstance(column.dtype, pd.CategoricalDtype):
         return "string"
-    distinct = pd.Series(words(given).unique(), dtype="str").replace("", None).dropna()
+    distinct = pd.Series(words(values).unique(), dtype="str").replace("", None).dropna()
     return "string" if len(distinct) and np.isinf(numbers(distinct, notation)).mean() >= 0.5 else "double"
 
 
@@ -86,7 +86,7 @@ class Ids:
     """Reads columns of ids, one after the other."""
 
     def __init__(self) -> None:
-        self._given: Any = None
+        self._values: Any = None
         self._back, self._distinct = np.zeros(0, np.int32), pd.Index([], dtype="str")
 
     def __call__(self, column: Column) -> Column:
@@ -96,12 +96,12 @@ class Ids:
         whoever looks at them looks once.
         """
         codes, values = _factors(column)
-        if self._given is None or not _identical(values, self._given):
-            told = words(pd.Series(values, name=None)) if len(values) else pd.Series([], dtype="str")
-            back, distinct = pd.factorize(pd.concat([told, pd.Series([""], dtype="str")], ignore_index=True))
-            self._given, self._back, self._distinct = values, back.astype(np.int32), pd.Index(distinct, dtype="str")
-        found = pd.Categorical.from_codes(self._back[codes], self._distinct, validate=False)
-        return pd.Series(found, index=column.index)
+        if self._values is None or not _identical(values, self._values):
+            texts = words(pd.Series(values, name=None)) if len(values) else pd.Series([], dtype="str")
+            back, distinct = pd.factorize(pd.concat([texts, pd.Series([""], dtype="str")], ignore_index=True))
+            self._values, self._back, self._distinct = values, back.astype(np.int32), pd.Index(distinct, dtype="str")
+        ids = pd.Categorical.from_codes(self._back[codes], self._distinct, validate=False)
+        return pd.Series(ids, index=column.index)
 
 
 def _factors(column: Column) -> tuple[Any, Any]:
@@ -118,11 +118,11 @@ def _factors(column: Column) -> tuple[Any, Any]:
     return pd.factorize(column)
 
 
-def _identical(one: Any, other: Any) -> bool:
+def _identical(first: Any, second: Any) -> bool:
     """Are these the same words? What is no text may equal what is written in another way, as 1 and True."""
-    if not (isinstance(one.dtype, pd.StringDtype) and isinstance(other.dtype, pd.StringDtype)):
+    if not (isinstance(first.dtype, pd.StringDtype) and isinstance(second.dtype, pd.StringDtype)):
         return False
-    return one is other or bool(one.equals(other))
+    return first is second or bool(first.equals(second))
 
 
 def numbers(column: Column, notation: Notation = PLAIN) -> Column:
@@ -131,8 +131,8 @@ def numbers(column: Column, notation: Notation = PLAIN) -> Column:
     In text, `thousands` of the notation may stand between groups of digits, and `decimal` before the decimals.
     """
     if pd.api.types.is_numeric_dtype(column):
-        found = column.astype("float64")
-        return found.abs().where(np.isinf(found), found)
+        doubles = column.astype("float64")
+        return doubles.abs().where(np.isinf(doubles), doubles)
     thousands, decimal = notation.thousands, notation.decimal
     mark, point = re.escape(thousands or ""), re.escape(decimal)
     whole = rf"(\d+|\d{{1,3}}({mark}\d{{2,3}})*{mark}\d{{3}})" if thousands else r"\d+"
@@ -158,9 +158,9 @@ def days(column: Column, zone: ZoneInfo, notation: Notation = PLAIN) -> Column:
     """
     if pd.api.types.is_datetime64_any_dtype(column):
         local = column.dt.tz_convert(zone).dt.tz_localize(None) if column.dt.tz is not None else column
-        given = local.to_numpy()
-        numbers = day_numbers(given)
-        bad = np.isnat(given) | (numbers < _ENDS[0]) | (numbers > _ENDS[1])  # no table and no text holds other years
+        stamps = local.to_numpy()
+        numbers = day_numbers(stamps)
+        bad = np.isnat(stamps) | (numbers < _ENDS[0]) | (numbers > _ENDS[1])  # no table and no text holds other years
         seconds = (numbers * 86_400).view("datetime64[s]")
         seconds[bad] = np.datetime64("NaT")
         return pd.Series(seconds, index=column.index)
@@ -171,12 +171,12 @@ def days(column: Column, zone: ZoneInfo, notation: Notation = PLAIN) -> Column:
             local = pd.to_datetime(text.where(text != "", None), format=notation.date_format, errors="coerce")
             return local.dt.normalize().astype("datetime64[s]")
         date = text.str.fullmatch(r"\d{4}-\d{2}-\d{2}").astype(bool)
-        found = pd.to_datetime(text.where(date, None), format="%Y-%m-%d", errors="coerce").astype("datetime64[s]")
+        parsed = pd.to_datetime(text.where(date, None), format="%Y-%m-%d", errors="coerce").astype("datetime64[s]")
         rest = ~date & (text != "")
         if rest.any():
             local = instants(text[rest], zone).dt.tz_convert(zone).dt.tz_localize(None)
-            found.loc[rest] = local.dt.normalize().astype("datetime64[s]")
-        return found
+            parsed.loc[rest] = local.dt.normalize().astype("datetime64[s]")
+        return parsed
 
     return each_value(column, parse, pd.NaT).astype("datetime64[s]")
 
@@ -222,21 +222,21 @@ def day_numbers(instants: NDArray[np.datetime64]) -> NDArray[np.int64]:
 def each_day(column: Column, instant: Callable[[Column], Column]) -> NDArray[np.datetime64]:
     """The instant, in UTC, of each calendar day, NaT where there is none; every day is asked once."""
     day = column.to_numpy()
-    known, numbers = ~np.isnat(day), day_numbers(day)
-    first = int(numbers.min(where=known, initial=np.iinfo(np.int64).max))
-    last = int(numbers.max(where=known, initial=np.iinfo(np.int64).min))
-    if last - first > MANY_DAYS or not known.any():
-        found = each_value(column, instant, pd.NaT).astype("datetime64[us, UTC]")
-        return np.asarray(found, "datetime64[us]")
-    told = instant(pd.Series(np.arange(first, last + 1).astype("datetime64[D]").astype("datetime64[s]")))
-    table = np.append(np.asarray(told, "datetime64[us]"), np.datetime64("NaT", "us"))
-    answer: NDArray[np.datetime64] = table[numbers - first if known.all() else np.where(known, numbers - first, -1)]
+    has_day, numbers = ~np.isnat(day), day_numbers(day)
+    first = int(numbers.min(where=has_day, initial=np.iinfo(np.int64).max))
+    last = int(numbers.max(where=has_day, initial=np.iinfo(np.int64).min))
+    if last - first > MANY_DAYS or not has_day.any():
+        converted = each_value(column, instant, pd.NaT).astype("datetime64[us, UTC]")
+        return np.asarray(converted, "datetime64[us]")
+    day_instants = instant(pd.Series(np.arange(first, last + 1).astype("datetime64[D]").astype("datetime64[s]")))
+    table = np.append(np.asarray(day_instants, "datetime64[us]"), np.datetime64("NaT", "us"))
+    answer: NDArray[np.datetime64] = table[numbers - first if has_day.all() else np.where(has_day, numbers - first, -1)]
     return answer
 
 
 def yes(column: Column) -> Column:
     """1 or 0 for yes or no, NaN where nothing is given, infinite for anything else."""
-    said = {"1": 1.0, "0": 0.0, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "": np.nan, "1.0": 1.0, "0.0": 0.0}
+    flags = {"1": 1.0, "0": 0.0, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "": np.nan, "1.0": 1.0, "0.0": 0.0}
     return each_value(
-        words(column), lambda text: text.str.lower().map(lambda word: said.get(word, np.inf)), np.nan
+        words(column), lambda text: text.str.lower().map(lambda word: flags.get(word, np.inf)), np.nan
     ).astype("float64")

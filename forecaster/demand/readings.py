@@ -19,21 +19,21 @@ from numpy.typing import NDArray
 
 from forecaster.demand.parsing import day_numbers
 
-OWN = ("depot_id", "day", "demand", "open", "recorded_at", "row", "source", "rows")
+FIXED_COLUMNS = ("depot_id", "day", "demand", "open", "recorded_at", "row", "source", "rows")
 GROWTH = 1.2  # by which a column grows when it is full
 Column = Any  # a pandas Series
 
 
 def from_typed(typed: pd.DataFrame, covariates: Sequence[str]) -> pd.DataFrame:
     """Readings from the contract's typed rows, of which every one has a depot, a date and an instant."""
-    said = typed["open"].to_numpy("float64")
-    opened = np.where(np.isnan(said), -1, said).astype("int8")
+    open_flags = typed["open"].to_numpy("float64")
+    open_codes = np.where(np.isnan(open_flags), -1, open_flags).astype("int8")
     return pd.DataFrame(
         {
             "depot_id": typed["depot_id"],
             "day": _days(typed["date"]),
             "demand": typed["demand"].astype("float64"),
-            "open": opened,
+            "open": open_codes,
             "recorded_at": typed["recorded_at"].to_numpy("datetime64[us]").astype("int64"),
             "row": typed["row"].astype("int64"),
             "source": typed["source"].astype("category"),
@@ -48,28 +48,28 @@ def from_table(table: Any, depots: pd.Index[Any] | None = None) -> pd.DataFrame:
 
     The categories of a coded `depot_id` begin with `depots`, and are those where there are no others.
     """
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for name in table.column_names:
         column, table = table[name], table.drop_columns([name])
         if name == "date":
-            found["day"] = column.cast("int32").to_numpy()
+            columns["day"] = column.cast("int32").to_numpy()
         elif name == "open":
-            found[name] = column.cast("int8").fill_null(-1).to_numpy()
+            columns[name] = column.cast("int8").fill_null(-1).to_numpy()
         elif name == "recorded_at":
-            found[name] = column.cast("int64").to_numpy()
+            columns[name] = column.cast("int64").to_numpy()
         elif name == "depot_id":
-            found[name] = _depots(column, depots)
+            columns[name] = _depots(column, depots)
         else:
-            found[name] = column.to_numpy() if name in OWN else _covariate(column.to_pandas())
-    return pd.DataFrame(found)
+            columns[name] = column.to_numpy() if name in FIXED_COLUMNS else _covariate(column.to_pandas())
+    return pd.DataFrame(columns)
 
 
 def _depots(column: Any, depots: pd.Index[Any] | None) -> Any:
     """A column of ids; pieces that follow one another repeat one dictionary, which is looked at once."""
     if not pa.types.is_dictionary(column.type):
         return column.to_pandas().astype("category")
-    given = arrow_words([] if depots is None else depots)
-    words, last, place, parts = given, None, np.zeros(0, np.int32), [np.zeros(0, np.int32)]
+    initial_words = arrow_words([] if depots is None else depots)
+    words, last, place, parts = initial_words, None, np.zeros(0, np.int32), [np.zeros(0, np.int32)]
     for piece in column.chunks:
         if last is None or not piece.dictionary.equals(last):
             last = piece.dictionary
@@ -77,19 +77,19 @@ def _depots(column: Any, depots: pd.Index[Any] | None) -> Any:
             words = pa.concat_arrays([words, new.unique()]) if len(new) else words
             place = np.append(pc.index_in(last, value_set=words).to_numpy(), np.int32(-1))
         parts.append(place[piece.indices.fill_null(-1).to_numpy()])
-    index = depots if depots is not None and words is given else pd.Index(words.to_pandas(), dtype="str")
+    index = depots if depots is not None and words is initial_words else pd.Index(words.to_pandas(), dtype="str")
     return pd.Categorical.from_codes(np.concatenate(parts), index, validate=False)
 
 
 def arrow_words(words: Any) -> pa.Array:
     """Words as one Arrow array: what pandas gives may be several, which Arrow would turn into Python's and back."""
-    found = pa.array(words, pa.string())
-    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    array = pa.array(words, pa.string())
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
 def concatenate(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
     """All parts, one below the other, with the words of each categorical column in common."""
-    pile, first, count = _Pile(), pd.DataFrame(), 0
+    pile, first, count = _GrowingTable(), pd.DataFrame(), 0
     for count, part in enumerate(parts, 1):
         if count == 1:
             first = part
@@ -101,7 +101,7 @@ def concatenate(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
     return first if count < 2 else pile.frame()
 
 
-class _Pile:
+class _GrowingTable:
     """Columns that grow in place: no column is ever there twice."""
 
     def __init__(self) -> None:
@@ -121,12 +121,12 @@ class _Pile:
         self.rows += len(part)
 
     def frame(self) -> pd.DataFrame:
-        found: dict[str, Any] = {}
+        columns: dict[str, Any] = {}
         for name, column in self.columns.items():
             column.resize(self.rows, refcheck=False)
             words = self.words.get(name)
-            found[name] = column if words is None else pd.Categorical.from_codes(column, words, validate=False)
-        return pd.DataFrame(found, copy=False)
+            columns[name] = column if words is None else pd.Categorical.from_codes(column, words, validate=False)
+        return pd.DataFrame(columns, copy=False)
 
     def _begin(self, name: str, column: Column) -> None:
         """A column of which the rows so far know nothing."""
@@ -142,17 +142,17 @@ class _Pile:
 
     def _codes(self, name: str, column: Column) -> NDArray[np.int32]:
         """The places of a column's words among all words so far."""
-        told = column.astype("category").cat
+        categorical = column.astype("category").cat
         last = self._last.get(name)
-        if last is None or last[0] is not told.categories:
-            last = self._last[name] = told.categories, self._places(name, told.categories.astype("str"))
-        found: NDArray[np.int32] = last[1][told.codes.to_numpy()]
-        return found
+        if last is None or last[0] is not categorical.categories:
+            last = self._last[name] = categorical.categories, self._places(name, categorical.categories.astype("str"))
+        codes: NDArray[np.int32] = last[1][categorical.codes.to_numpy()]
+        return codes
 
     def _places(self, name: str, words: pd.Index[Any]) -> NDArray[np.int32]:
         """The place of each word among all words of a column so far, and -1 at last, for none."""
-        if (fresh := self.words[name].get_indexer(words) < 0).any():
-            self.words[name] = self.words[name].append(words[fresh])
+        if (is_new := self.words[name].get_indexer(words) < 0).any():
+            self.words[name] = self.words[name].append(words[is_new])
         return np.append(self.words[name].get_indexer(words), -1).astype(np.int32)
 
 
@@ -177,7 +177,7 @@ def dates(readings: pd.DataFrame) -> Column:
 
 
 def covariates(readings: pd.DataFrame) -> list[str]:
-    return [name for name in readings.columns if name not in OWN]
+    return [name for name in readings.columns if name not in FIXED_COLUMNS]
 
 
 def _covariate(column: Column) -> Column:

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from forecaster.check import dry_run as trials
+from forecaster.check import dry_run
 from forecaster.config import Spec
 from forecaster.core.metric_names import STAGES
 from forecaster.core.panel import Panel
@@ -125,21 +125,21 @@ def _changes(spec: Spec, before: PreviousNight) -> Iterator[str]:
 
 def _data(spec: Spec, before: PreviousNight, now: datetime) -> Iterator[str]:
     try:
-        trial = trials.check(spec, now=now, past=True)
+        outcome = dry_run.check(spec, now=now, past=True)
     except ForecasterError as error:
         yield f"sources: {error}"
         return
-    for reached in trial.reached:
-        if reached.fault:
-            yield f"sources: {reached.fault}"
-    if trial.ingested is not None:
-        yield f"readings: {trial.ingested.accepted:,} new, {trial.ingested.quarantined:,} to quarantine"
-    if trial.evidence is None:
-        yield f"no model can be made tonight: {trial.fault}; the champion or the fallback forecasts"
+    for source in outcome.sources:
+        if source.fault:
+            yield f"sources: {source.fault}"
+    if outcome.ingested is not None:
+        yield f"readings: {outcome.ingested.accepted:,} new, {outcome.ingested.quarantined:,} to quarantine"
+    if outcome.evidence is None:
+        yield f"no model can be made tonight: {outcome.fault}; the champion or the fallback forecasts"
         return
-    panel = trial.evidence.panel
-    yield f"training: {_training_reuse(spec, panel, trial.seen)}"
-    for sentence in filter(None, (trial.fault, *trial.caveats)):
+    panel = outcome.evidence.panel
+    yield f"training: {_training_reuse(spec, panel, outcome.panel_at)}"
+    for sentence in filter(None, (outcome.fault, *outcome.caveats)):
         yield f"forecast: {sentence}"
     if before.head is not None:
         yield from _depots_and_calendar(panel, before)

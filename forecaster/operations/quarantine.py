@@ -110,7 +110,8 @@ def release(spec: Spec, selection: RowSelection, *, by: str, reason: str, now: d
             "correct them at their source, which is read again tonight"
         )
     parts = [
-        outcome.taken.assign(recorded_at=instant, batch=row.batch) for outcome, row in zip(outcomes, rows, strict=True)
+        outcome.accepted.assign(recorded_at=instant, batch=row.batch)
+        for outcome, row in zip(outcomes, rows, strict=True)
     ]
     for batch, part in readings.concatenate(parts).groupby("batch", observed=True):
         # a release that was killed before its decision was written is done again: what the lake has is not new

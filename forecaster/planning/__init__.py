@@ -1,1 +1,1 @@
-"""Planners' numbers: overrides, what-if, and what both were worth."""
+"""Judgmental adjustment of forecasts: planners' overrides, what-if scenarios, and the value that overrides added."""

@@ -1,4 +1,4 @@
-"""Put planners' numbers into a forecast.
+"""Apply overrides to a forecast: a planner's number moves all quantiles of a day.
 
 A planner's number takes the place of the median. The other quantiles are scaled with it, since a day twice as large is
 about twice as uncertain in orders; where the model expects less than one order, there is no share to scale, and they

@@ -1,8 +1,8 @@
-"""The book of overrides: who changed which day, when, why and until when; nothing in it is ever changed or deleted.
+"""Append-only audit log of overrides in the ledger: who changed which day, when, why and until when.
 
-A withdrawal is a row of its own. `override_results` beside it holds what follows from the publications: the model's
-number in the last one before the day, and what came. Every function works on a connection whose transaction the caller
-holds.
+Nothing in it is ever changed or deleted; a withdrawal is a row of its own. `override_results` beside it holds what
+follows from the publications: the model's number in the last one before the day, and what came. Every function works on
+a connection whose transaction the caller holds.
 """
 
 from __future__ import annotations

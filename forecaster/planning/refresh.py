@@ -1,4 +1,4 @@
-"""Bring the shown publication into line with the overrides that hold, and keep book of what they replace.
+"""Refresh the current publication: bring it into line with the overrides that hold, and record what they replace.
 
 Saving an override changes the rows of the publication that is shown, rather than what readers make of them: the
 network's page, the depot's, the API and whatever else reads the ledger then say the same, and none of them needs to
@@ -22,9 +22,7 @@ from forecaster.errors import DeskError
 from forecaster.ledger import records, tables
 from forecaster.ledger.publication import Publication, PublishedChange, PublishedDay, PublishedDepot
 from forecaster.ledger.store import Head, Ledger
-from forecaster.planning import apply
-from forecaster.planning import override_table as book
-from forecaster.planning import saved_inputs as desks
+from forecaster.planning import apply, override_table, saved_inputs
 from forecaster.planning.overrides import Cell, Override, active_overrides, as_of_day
 from forecaster.planning.saved_inputs import SavedInputs
 from forecaster.serving import totals
@@ -42,21 +40,23 @@ class RefreshOutcome:
 
 
 def refresh(ledger: Ledger, pipeline: str, folder: Path) -> RefreshOutcome:
-    """Bring what is shown into line; `folder` is where desks are kept. Nothing happens where nothing is shown, or where
-    there never was an override.
+    """Bring what is shown into line; `folder` is where inputs are saved. Idempotent: nothing happens where nothing is
+    shown, or where there never was an override.
 
     Raises LedgerError when the ledger cannot be written.
     """
     with ledger.transaction() as connection:
         head = records.head(connection, pipeline)
-        if head is None or not book.has_overrides(connection, pipeline):
+        if head is None or not override_table.has_overrides(connection, pipeline):
             return RefreshOutcome(0)
         publication = records.whole(connection, head)
-        active = active_overrides(book.read_overrides(connection, pipeline, publication.cutoff), as_of_day(publication))
+        active = active_overrides(
+            override_table.read_overrides(connection, pipeline, publication.cutoff), as_of_day(publication)
+        )
         trouble, revised = None, publication
         if _published_overrides(publication) != _expected_overrides(publication, active):
             try:
-                revised = with_overrides(publication, active, desks.read(folder, publication.desk))
+                revised = with_overrides(publication, active, saved_inputs.read(folder, publication.desk))
             except DeskError as error:
                 trouble = str(error)
         changed = _update_rows(connection, head, publication, revised)
@@ -168,7 +168,9 @@ def _record_results(connection: sa.Connection, publication: Publication) -> None
     middle = publication.levels.index(0.5)
     days = [day for depot in publication.depots for day in depot.days]
     model = {day.override.id: day.override.quantiles[middle] for day in days if day.override}
-    book.record_model_orders(connection, publication.pipeline, {day.target_date for day in days}, model)
-    waiting = book.unsettled_results(connection, publication.pipeline, publication.cutoff)
+    override_table.record_model_orders(connection, publication.pipeline, {day.target_date for day in days}, model)
+    waiting = override_table.unsettled_results(connection, publication.pipeline, publication.cutoff)
     actuals = {(d.depot_id, day.date): day.demand if day.open else None for d in publication.depots for day in d.recent}
-    book.record_actuals(connection, {number: actuals[cell] for number, cell in waiting.items() if cell in actuals})
+    override_table.record_actuals(
+        connection, {number: actuals[cell] for number, cell in waiting.items() if cell in actuals}
+    )

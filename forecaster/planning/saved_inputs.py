@@ -1,4 +1,4 @@
-"""What a publication was made from, in one file that the page reads when a planner asks or changes something.
+"""Content-addressed snapshot of the model's inputs of a publication, which the page reads when a planner asks.
 
 `state/desks/DIGEST.npz` holds the model's raw inputs of all depots, the name of the bundle, and how depots are staffed.
 It is a file beside the ledger, and not rows in it, since a night's inputs are a hundred times what is published, and
@@ -42,7 +42,7 @@ class SavedPanel(Panel):
 
 @dataclass(frozen=True)
 class SavedInputs:
-    """What a planner's question needs."""
+    """The inputs of one night that a planner's question needs."""
 
     panel: SavedPanel
     bundle: str | None  # the name of its folder; None: no model could forecast
@@ -72,7 +72,7 @@ def trim_panel(panel: Panel, lookback: int = LOOKBACK) -> SavedPanel:
 
 
 def too_large(inputs: SavedInputs) -> str | None:
-    """What a page cannot do with as many depots, or None where it can hold the desk."""
+    """What a page cannot do with as many depots, or None where it can hold the inputs."""
     size = sum(np.asarray(getattr(inputs.panel, name)).nbytes for name in _ARRAYS)
     if size <= LARGEST:
         return None
@@ -83,7 +83,7 @@ def too_large(inputs: SavedInputs) -> str | None:
 
 
 def write(folder: Path, inputs: SavedInputs) -> str:
-    """Keep a desk; returns its name. Raises DeskError when it cannot be written."""
+    """Save inputs under the sha256 of their file; returns this name. Raises DeskError when it cannot be written."""
     panel = inputs.panel
     arrays = {name: np.asarray(getattr(panel, name)) for name in _ARRAYS}
     arrays["days"] = arrays["days"].astype(np.int64)
@@ -112,7 +112,7 @@ def write(folder: Path, inputs: SavedInputs) -> str:
 
 
 def read(folder: Path, name: str | None) -> SavedInputs:
-    """The desk of this name. Raises DeskError when it is not there, or is not what was written."""
+    """The inputs of this name. Raises DeskError when it is not there, or is not what was written."""
     if name is None:
         raise DeskError("this publication did not keep what it was made from; the next night does")
     try:
@@ -141,7 +141,7 @@ def read(folder: Path, name: str | None) -> SavedInputs:
 
 
 def prune(folder: Path, published: Collection[str]) -> None:
-    """Remove the desks that no kept publication names."""
+    """Garbage collection: remove the files that no publication in the ledger names."""
     for file in folder.glob("*.npz"):
         if file.stem not in published:
             file.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What may be supposed of a depot's day, and what the answer says: `whatif` makes it."""
+"""What-if scenarios: what may be supposed of a depot's day, and what the answer says; `what_if` makes it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class Side:
 
 @dataclass(frozen=True)
 class WhatIfAnswer:
-    """`week` are the depot's orders on all days ahead, before and after, since one day may move another."""
+    """A depot's day before and after; `week` are its orders on all days ahead, before and after, since one day may move
+    another."""
 
     supposed: Supposition
     before: Side

@@ -1,6 +1,7 @@
-"""What planners do to a published forecast: override a day, withdraw that, see what it was worth.
+"""Override service: save and withdraw a planner's override of a published day, list them, account for their value.
 
-Both the commands and the page call these; each writes the book first and then brings the shown publication into line.
+Both the commands and the page call these; each writes the table of overrides first and then brings the shown
+publication into line.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from forecaster.config import Spec
 from forecaster.errors import OverrideError
 from forecaster.ledger.store import Head, Ledger
-from forecaster.planning import override_table as book
+from forecaster.planning import override_table
 from forecaster.planning.overrides import Override, ProposedOverride, as_of_day, find_superseded
 from forecaster.planning.value_added import Account, account
 
@@ -57,7 +58,7 @@ def save(spec: Spec, wish: ProposedOverride, *, now: datetime | None = None) -> 
         wish.check(spec.overrides.reasons, as_of_day(head))
         _check_published(ledger, head, wish)
         with ledger.transaction() as connection:
-            override = book.write(connection, spec.name, wish, now or datetime.now(UTC))
+            override = override_table.write(connection, spec.name, wish, now or datetime.now(UTC))
         return OverrideChange(override, _refresh_published(spec, ledger))
 
 
@@ -67,21 +68,23 @@ def withdraw(spec: Spec, override_id: int, *, by: str, note: str = "", now: date
         raise OverrideError("by: found nothing, wanted the name of who decides")
     with Ledger.open(spec.ledger_url) as ledger:
         with ledger.transaction() as connection:
-            override = book.withdraw(connection, spec.name, override_id, by=by, note=note, at=now or datetime.now(UTC))
-            newer = find_superseded(book.read_overrides(connection, spec.name)).get(override.id)
+            override = override_table.withdraw(
+                connection, spec.name, override_id, by=by, note=note, at=now or datetime.now(UTC)
+            )
+            newer = find_superseded(override_table.read_overrides(connection, spec.name)).get(override.id)
         return OverrideChange(override, _refresh_published(spec, ledger), newer)
 
 
 def list_overrides(ledger: Ledger, pipeline: str) -> tuple[Override, ...]:
     """Every override, withdrawn ones too, the oldest first."""
     with ledger.transaction() as connection:
-        return book.read_overrides(connection, pipeline)
+        return override_table.read_overrides(connection, pipeline)
 
 
 def value_added(ledger: Ledger, pipeline: str, min_days: int) -> Account:
-    """What the overrides of days that are over were worth."""
+    """Forecast value added of the overrides whose days are over."""
     with ledger.transaction() as connection:
-        return account(book.read_results(connection, pipeline), min_days)
+        return account(override_table.read_results(connection, pipeline), min_days)
 
 
 def _check_published(ledger: Ledger, head: Head, wish: ProposedOverride) -> None:

@@ -1,8 +1,8 @@
-"""Answer what a planner supposes of a depot's day: orders, drivers, vans and money, before and after; nothing is kept.
+"""What-if analysis of a depot's day: orders, drivers, vans and money, before and after; nothing is kept.
 
-The model reads the inputs that the night kept (`desk`) with one of them changed, for this depot alone; then the day is
-staffed anew for all depots, since they share vans. What is compared is what is published, so overrides that hold stay
-on both sides, but for the one that is supposed.
+The model reads the inputs that the night saved (`saved_inputs`) with one of them changed, for this depot alone; then
+the day is staffed anew for all depots, since they share vans. What is compared is what is published, so overrides that
+hold stay on both sides, but for the one that is supposed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from forecaster.core.forecast import Forecast
 from forecaster.core.state_paths import StatePaths
 from forecaster.errors import BundleError, OverrideError
 from forecaster.ledger.publication import Publication
-from forecaster.planning import apply, refresh
-from forecaster.planning import saved_inputs as desks
+from forecaster.planning import apply, refresh, saved_inputs
 from forecaster.planning.overrides import ProposedOverride
 from forecaster.planning.saved_inputs import SavedInputs
 from forecaster.planning.scenario import CLOSED, OPEN, ORDERS, OWN, Side, Supposition, WhatIfAnswer
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Questions:
-    """One publication, ready to be asked; threads may share it."""
+    """What-if questions of one publication, with its inputs and its model in memory; threads may share it."""
 
     def __init__(
         self, publication: Publication, inputs: SavedInputs, predictor: Predictor | None, missing: str | None
@@ -49,11 +48,12 @@ class Questions:
 
     @classmethod
     def of(cls, state: Path, publication: Publication) -> Questions:
-        """Reads desk and bundle, which is verified first; a bundle that cannot be used is told when it is needed.
+        """Reads saved inputs and bundle, which is verified first; a bundle that cannot be used is told when it is
+        needed.
 
         Raises DeskError where the night's inputs are not at hand.
         """
-        inputs = desks.read(StatePaths(state).saved_inputs, publication.desk)
+        inputs = saved_inputs.read(StatePaths(state).saved_inputs, publication.desk)
         if inputs.bundle is None:
             return cls(publication, inputs, None, "no model forecasts at present, the seasonal naive does")
         # With onnxruntime, which a page that nobody asks can do without.
@@ -79,7 +79,10 @@ class Questions:
         return self._missing
 
     def ask(self, supposed: Supposition) -> WhatIfAnswer:
-        """Raises OverrideError for what cannot be supposed, BundleError where no model can answer it."""
+        """The answer of a scenario.
+
+        Raises OverrideError for what cannot be supposed, BundleError where no model can answer it.
+        """
         row, step = self._locate(supposed)
         model, numbers = self._model, {cell: override.orders for cell, override in self._at.items()}
         before, supposing = _with_orders(model, numbers), dict(numbers)

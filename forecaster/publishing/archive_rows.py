@@ -1,4 +1,4 @@
-"""The rows that a forecast leaves in the lake's archive."""
+"""Forecast archive: the rows that a forecast leaves in the lake, every quantile of every day, append only."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Split the difference between two forecasts of one day into parts that add up exactly.
+"""Attribution of a forecast's change: split the difference of two forecasts of one day into parts that add up exactly.
 
-One input is swapped at a time, in `ORDER`, and the forecast made again after each swap. A part is the difference
+A sequential swap (one path of those that a Shapley value averages, so that each swap costs one forecast): one input is
+swapped at a time, in `ORDER`, and the forecast made again after each. A part is the difference
 between two neighbours after both were rounded to whole orders, as pages show them; so the parts telescope, and their
 sum is the difference of the two published numbers to the order.
 
@@ -48,7 +49,7 @@ class Swaps:
 
 
 def attribute_change(swaps: Swaps) -> dict[str, Whole]:
-    """Whole orders of each part, in `ORDER`; 0 where there is no earlier forecast."""
+    """The change split by cause: whole orders of each part, in `ORDER`; 0 where there is no earlier forecast."""
     of = {name: _whole(getattr(swaps, name)) for name in Swaps.__annotations__}
     return {
         CALENDAR: of["calendar"] - of["again"],

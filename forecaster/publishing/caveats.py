@@ -1,4 +1,4 @@
-"""What has to be said of a forecast's inputs: readings too old to start from, depots that the model never saw."""
+"""Data freshness and cold starts, as sentences beside a forecast: stale readings, depots that the model never saw."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Newcomers:
 
 
 def newcomers(panel: Panel, bundle: Bundle) -> Newcomers:
-    """Which depots the bundle does not know; where the pipeline has no static attributes, none of them is strange."""
+    """Cold-start depots, which the bundle does not know; without static attributes none of them is a stranger."""
     trained = set(bundle.manifest.get("depots", panel.depot_ids))
     new = np.array([depot not in trained for depot in panel.depot_ids], bool)
     blank = np.zeros(len(new), bool)
@@ -62,7 +62,7 @@ def refuse_stale(panel: Panel, spec: Spec, as_of: datetime) -> None:
 
 
 def stale_feed(panel: Panel, spec: Spec, as_of: datetime) -> list[str]:
-    """A sentence about a feed that has stopped: its newest reading is older than readings are expected to come late."""
+    """Freshness of the feed, a sentence where it has stopped: its newest reading is older than readings come late."""
     age, limit = _age(panel, spec, as_of), spec.demand.rules.late_days
     if age <= limit:
         return []
@@ -74,7 +74,7 @@ def stale_feed(panel: Panel, spec: Spec, as_of: datetime) -> list[str]:
 
 
 def silent_depots(panel: Panel, spec: Spec) -> list[str]:
-    """A sentence about depots in business whose own last reading is older than allowed, where the others' is not."""
+    """Freshness of single depots: a sentence about those in business whose own last reading is older than allowed."""
     limit = spec.demand.rules.max_age_days
     if limit is None:
         return []

@@ -1,4 +1,4 @@
-"""What a publication shows of a forecast: each depot's days, roster and recent past, and the sums of cities."""
+"""Content of a publication: each depot's days, roster and recent past, and the totals of cities and the network."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ RECENT = 60  # days of actuals that a publication carries
 
 
 def published_totals(forecast: Forecast, panel: Panel) -> tuple[PublishedTotal, ...]:
+    """Quantiles of the orders of each city, and of the network under an empty name, day by day."""
     return tuple(
         PublishedTotal(city, day, tuple(quantiles))
         for city, days in sorted(totals.group_totals(forecast, panel).items())

@@ -1,4 +1,4 @@
-"""Why tonight's forecast is another one than the night's before: made again after each swap of an input, on a CPU."""
+"""Explain a forecast's change since the night before (`attribution`): made again after each swap of an input."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from forecaster.demand.panel import build as panels
 from forecaster.errors import BundleError, DeskError, NoUsableData
 from forecaster.ledger.publication import Publication, PublishedChange
 from forecaster.ledger.store import Ledger
-from forecaster.planning import saved_inputs as desks
+from forecaster.planning import saved_inputs
 from forecaster.planning.saved_inputs import SavedInputs
-from forecaster.publishing import attribution as splits
+from forecaster.publishing import attribution
 from forecaster.publishing.attribution import Swaps
 from forecaster.serving import bundle as bundles
 from forecaster.serving import recalibrate
@@ -51,8 +51,8 @@ class EarlierPublication:
 def explain_changes(
     ledger: Ledger, spec: Spec, knowledge: Knowledge, result: ForecastResult, overridden: Forecast, as_of: datetime
 ) -> dict[tuple[int, int], PublishedChange]:
-    """How each day's median moved since the forecast that was published the day before, by positions of depot and day;
-    days that it had no forecast of are left out.
+    """Attributed changes: how each day's median moved since the forecast that was published the day before, by
+    positions of depot and day; days that it had no forecast of are left out.
 
     `overridden` is tonight's forecast with the planners' numbers in it.
     """
@@ -66,20 +66,20 @@ def explain_changes(
         swaps = _swap_inputs(_read_earlier(spec, previous), spec, knowledge, result, published, model, now)
     except (BundleError, DeskError, NoUsableData):  # what made it is gone: everything is the model's
         swaps = Swaps(published, model, model, model, model, model, tonight, tonight, now)
-    split, compared = splits.attribute_change(swaps), np.isfinite(published)
+    split, compared = attribution.attribute_change(swaps), np.isfinite(published)
     since = previous.as_of.astimezone(spec.zone).date()
     return {
         (row, step): PublishedChange(
             since,
             round(published[row, step]),
-            tuple((name, int(split[name][row, step])) for name in splits.ORDER),
+            tuple((name, int(split[name][row, step])) for name in attribution.ORDER),
         )
         for row, step in zip(*(axis.tolist() for axis in compared.nonzero()), strict=True)
     }
 
 
 def _read_earlier(spec: Spec, previous: Publication) -> EarlierPublication:
-    inputs = desks.read(spec.paths.saved_inputs, previous.desk)
+    inputs = saved_inputs.read(spec.paths.saved_inputs, previous.desk)
     bundle = predictor = None
     if previous.bundle_digest is not None:
         folder = spec.paths.bundle(previous.bundle_digest)

@@ -1,4 +1,4 @@
-"""A published forecast as a file: one row a depot and day, as CSV, Parquet or JSON lines of one array."""
+"""Serialization of a published forecast: one row a depot and day, as CSV, Parquet or one JSON array."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def to_table(published: PublishedForecast) -> pa.Table:
 
 
 def serialize(published: PublishedForecast, format_: Format) -> bytes:
-    """The bytes of the file."""
+    """The bytes of the file in one of the formats."""
     rows, out = to_table(published), io.BytesIO()
     if format_ == "csv":
         pyarrow.csv.write_csv(rows, out)

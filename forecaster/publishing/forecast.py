@@ -1,4 +1,4 @@
-"""Who forecasts and what it says: the champion's bundle, or the seasonal-naive fallback where none can be used.
+"""Model selection and inference: the champion's bundle, or the seasonal-naive fallback where none can be used.
 
 No JAX, no MLflow. There is always a forecast: what goes out without a model says so.
 """
@@ -29,7 +29,7 @@ NAIVE = "seasonal naive"
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """What shall forecast: a bundle's folder, its name for people, and the tier of what it says."""
+    """The model that shall forecast: a bundle's folder, its name for people, and the tier of what it says."""
 
     bundle: Path | None
     model: str
@@ -62,7 +62,7 @@ def choose(spec: Spec, ledger: Ledger, *, promoted_by: str | None = None) -> Mod
 
 
 def choose_as_of(spec: Spec, at: datetime, bundle: Path | None) -> ModelChoice:
-    """What may forecast a past date: a bundle made as of it, else who reigned then, else the fallback."""
+    """The model that may forecast a past date: a bundle made as of it, else the champion of then, else the fallback."""
     if bundle is not None:
         return ModelChoice(bundle, f"{spec.name} {bundle.name}", "fresh")
     with Ledger.open(spec.ledger_url) as ledger:
@@ -74,7 +74,7 @@ def choose_as_of(spec: Spec, at: datetime, bundle: Path | None) -> ModelChoice:
 
 
 def forecast(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> ForecastResult:
-    """What the chosen bundle says, or, where it cannot be used, the fallback; nothing is written.
+    """The forecast of the chosen bundle, or, where it cannot be used, of the fallback; nothing is written.
 
     Raises NoUsableData when there is nothing to start from, StaleHistory when that is too old.
     """

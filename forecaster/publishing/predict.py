@@ -1,4 +1,4 @@
-"""Predict outside a night: the morning's refresh, or a machine that holds only bundle and lake."""
+"""Batch inference outside a night: the morning's refresh, or a machine that holds only bundle and lake."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from forecaster.publishing.publish import PublishedForecast, publish
 def predict(
     spec: Spec, *, as_of: datetime | None, bundle: Path | None, run_id: str | None, note: str | None
 ) -> PublishedForecast:
-    """Forecast and publish with a given bundle, else with the champion.
+    """Forecast and publish with a given bundle, else with the champion: what `forecaster predict` runs.
 
     With a `run_id` this is a stage of that run; without one it is a run of its own, which ends in an outcome.
     Raises Busy while another run is at work, NoUsableData when nothing is known by `as_of`, LakeError when the lake

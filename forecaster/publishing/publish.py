@@ -1,4 +1,4 @@
-"""From the chosen bundle to what the depots read: forecast, archive, publish.
+"""Publish: from the chosen bundle to what the depots read, by way of forecast, overrides, archive and ledger.
 
 What goes out is worth more than what is kept beside it: nothing that only explains or looks back can hold it up.
 """
@@ -29,7 +29,7 @@ from forecaster.publishing.track_accuracy import track_accuracy
 
 
 class Troubles:
-    """What could not be done beside publishing, in sentences."""
+    """Non-fatal errors: what could not be done beside publishing, in sentences."""
 
     def __init__(self) -> None:
         self._messages: list[str] = []
@@ -50,7 +50,7 @@ class Troubles:
 
 @dataclass(frozen=True)
 class PublishedForecast:
-    """What went out."""
+    """A published forecast, as commands and flows report it."""
 
     publication_id: int | None  # None: it went into the archive alone
     tier: Tier

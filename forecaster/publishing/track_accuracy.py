@@ -1,4 +1,4 @@
-"""Hold earlier forecasts against what came since, beside what the seasonal naive would have said, and another system.
+"""Forecast accuracy tracking: past forecasts against what came, beside the seasonal naive and another system.
 
 Of a night that was run again, its last word counts. Weeks are made anew while late counts may still come, and later
 ones are added; so a night reads few weeks of the archive, whatever its length.
@@ -39,7 +39,7 @@ _READ = ("run_id", "recorded_at", "depot_id", "cutoff", "target_date", "horizon"
 
 @dataclass(frozen=True, eq=False)
 class ScoredForecasts:
-    """Depot-days of which something was forecast, and what came: aligned arrays."""
+    """Forecast-actual pairs, depot-days of which something was forecast, as aligned arrays (pairs,)."""
 
     depot: NDArray[np.intp]  # row of the panel
     day: NDArray[np.intp]  # column of the panel
@@ -56,8 +56,10 @@ class ScoredForecasts:
 
 
 def track_accuracy(spec: Spec, panel: Panel, rival: external_forecasts.ExternalForecasts | None = None) -> None:
-    """Write into the ledger what came of earlier forecasts, and of those of a `rival`. Raises LakeError and
-    LedgerError; a past date run again leaves what is known of later weeks."""
+    """Write the accuracy of earlier forecasts into the ledger, and of those of a `rival`.
+
+    A past date run again leaves what is known of later weeks. Raises LakeError and LedgerError.
+    """
     last = monday(panel.cutoff)
     with Ledger.open(spec.ledger_url) as ledger:
         with ledger.transaction() as connection:

@@ -1,4 +1,4 @@
-"""Find the depots and days that a finding is about, so that they can be shown.
+"""Examples of a data-quality finding: the depots and days that it is about, so that they can be shown.
 
 A finding is a sentence; its places are in the quarantine table, or in the finding itself.
 """
@@ -33,8 +33,8 @@ DEPOTS = 3  # of a finding that are shown
 
 
 @dataclass(frozen=True)
-class Place:
-    """A depot and its days that a finding is about, with the count given for each, where it is a number."""
+class FindingExample:
+    """One example of a finding: a depot and its days, with the count that a row gave for each, where it is a number."""
 
     depot_id: str
     days: Mapping[date, float | None]
@@ -42,7 +42,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a trial leaves to look at."""
+    """The evidence of a dry run, from which reports pick their examples."""
 
     panel: Panel
     rows: pd.DataFrame  # the lake's `quarantine`, the trial's own rows first, then the latest
@@ -70,31 +70,34 @@ def rows_of(finding: Finding, evidence: Evidence) -> pd.DataFrame:
     return rows[rows["rule"] == finding.rule].head(finding.count)
 
 
-def places(finding: Finding, evidence: Evidence) -> list[Place]:
+def examples(finding: Finding, evidence: Evidence) -> list[FindingExample]:
     """The depots that a finding concerns most, with their days inside the panel; at most three."""
     panel = evidence.panel
     first, last = panel.days[0].astype(object), panel.cutoff
     rows = rows_of(finding, evidence)
-    told: dict[tuple[str, date], float | None] = dict.fromkeys(_named(finding))
+    candidates: dict[tuple[str, date], float | None] = dict.fromkeys(_places_in_finding(finding))
     rows = rows[rows["date"].notna()]
-    told |= dict.fromkeys(zip(rows["depot_id"], rows["date"].dt.date, strict=True))
-    own = set(panel.depot_ids)
-    inside = [(depot, day) for depot, day in told if depot in own and first <= day <= last]
+    candidates |= dict.fromkeys(zip(rows["depot_id"], rows["date"].dt.date, strict=True))
+    depot_ids = set(panel.depot_ids)
+    inside = [(depot, day) for depot, day in candidates if depot in depot_ids and first <= day <= last]
     most = Counter(depot for depot, _ in inside).most_common(DEPOTS)
-    return [Place(depot, _given(rows[rows["depot_id"] == depot], inside, depot, evidence.count)) for depot, _ in most]
+    return [
+        FindingExample(depot, _counts_of_days(rows[rows["depot_id"] == depot], inside, depot, evidence.count))
+        for depot, _ in most
+    ]
 
 
-def troubled(findings: Iterable[Finding], evidence: Evidence) -> Counter[str]:
+def findings_per_depot(findings: Iterable[Finding], evidence: Evidence) -> Counter[str]:
     """Depots of the panel → how many rows and places of the findings concern them."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for finding in findings:
         rows = rows_of(finding, evidence)
-        found.update(rows["depot_id"] if len(rows) else (depot for depot, _ in _named(finding)))
-    return Counter({depot: found[depot] for depot in evidence.panel.depot_ids if depot in found})
+        counts.update(rows["depot_id"] if len(rows) else (depot for depot, _ in _places_in_finding(finding)))
+    return Counter({depot: counts[depot] for depot in evidence.panel.depot_ids if depot in counts})
 
 
-def shown(text: str, most: int = 40) -> str:
-    """A word of the data, fit for one line: nothing that steers a terminal, and at most so many characters."""
+def printable(text: str, most: int = 40) -> str:
+    """Sanitize a word of the data for one line: nothing that steers a terminal, and at most so many characters."""
     cut = text if len(text) <= most else text[: most - 1] + "…"
     return "".join("�" if _steers(letter) else letter for letter in cut)
 
@@ -103,18 +106,20 @@ def _steers(letter: str) -> bool:
     return unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") and letter != "\u200d"  # which joins emoji
 
 
-def _named(finding: Finding) -> list[tuple[str, date]]:
+def _places_in_finding(finding: Finding) -> list[tuple[str, date]]:
     """The depots and days that the finding itself names; those whose day could not be read are left out."""
     return [(depot, date.fromisoformat(day)) for depot, day in finding.places if day]
 
 
-def _given(rows: pd.DataFrame, inside: Iterable[tuple[str, date]], depot: str, column: str) -> dict[date, float | None]:
+def _counts_of_days(
+    rows: pd.DataFrame, inside: Iterable[tuple[str, date]], depot: str, column: str
+) -> dict[date, float | None]:
     """The depot's days, and the count that a row gave for each."""
-    found: dict[date, float | None] = dict.fromkeys(sorted(day for other, day in inside if other == depot))
+    counts: dict[date, float | None] = dict.fromkeys(sorted(day for other, day in inside if other == depot))
     for day, content in zip(rows["date"].dt.date, rows["content"], strict=True):
-        if day in found:
-            found[day] = _number(content, column)
-    return found
+        if day in counts:
+            counts[day] = _number(content, column)
+    return counts
 
 
 def _number(content: str, column: str) -> float | None:

@@ -1,4 +1,4 @@
-"""A page that needs nothing else: one HTML file with its style and pictures inside.
+"""Self-contained HTML report: one file with its style and pictures inside.
 
 It is built as a tree, so that whatever the data hold becomes text and never markup.
 """
@@ -47,8 +47,8 @@ def document(title: str, top: Iterable[Element], sections: Iterable[Element]) ->
     return "<!doctype html>\n" + ElementTree.tostring(tag("html", head, body, lang="en"), "unicode", method="html")
 
 
-def put(file: Path, text: str) -> None:
-    """Write a page beside its place, then put it there."""
+def write_atomically(file: Path, text: str) -> None:
+    """Atomic write: a page is written beside its place, then renamed into it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     beside = file.with_name(f".{file.name}.{os.getpid()}")
     try:
@@ -58,12 +58,12 @@ def put(file: Path, text: str) -> None:
         beside.unlink(missing_ok=True)
 
 
-def figure(drawn: Figure, said: str, name: str, caption: Element | None = None) -> Element:
+def figure(picture: Figure, description: str, name: str, caption: Element | None = None) -> Element:
     """A picture with what it shows, in words for those who cannot see it; `name` keeps its parts apart from others."""
     from forecaster.reports.svg import inline
 
-    wide = tag("div", inline(drawn, said, name), of="wide", tabindex="0")
-    return tag("figure", wide, tag("figcaption", said) if caption is None else caption)
+    wide = tag("div", inline(picture, description, name), of="wide", tabindex="0")
+    return tag("figure", wide, tag("figcaption", description) if caption is None else caption)
 
 
 def tag(tag: str, /, *inside: Element | str, of: str | None = None, **attributes: str) -> Element:

@@ -1,4 +1,4 @@
-"""Figures of a backtest, drawn for the people who review a run."""
+"""Plots of a backtest for those who review a run: forecasts, calibration curve, errors by lead time, model duel."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def forecasts(scores: Scores, panel: Panel, most: int = 6) -> Figure:
     total = np.nansum(actual, axis=1)
     error = np.nansum(np.abs(median - actual), axis=1) / np.where(total > 0, total, np.nan)
     order = [int(i) for i in np.argsort(error) if np.isfinite(error[i])]
-    shown = [order[int(i)] for i in np.unique(np.linspace(0, len(order) - 1, most).round())] if order else []
-    figure = Figure(figsize=(10, 1 + 2.2 * max(len(shown), 1)), layout="constrained")
+    depots = [order[int(i)] for i in np.unique(np.linspace(0, len(order) - 1, most).round())] if order else []
+    figure = Figure(figsize=(10, 1 + 2.2 * max(len(depots), 1)), layout="constrained")
     figure.suptitle(f"{scores.model}: forecasts against actuals on days it had not seen")
     first = int((days[0] - panel.days[0]).astype(int))
-    for row, depot in enumerate(shown, start=1):
-        axes = figure.add_subplot(len(shown), 1, row)
+    for row, depot in enumerate(depots, start=1):
+        axes = figure.add_subplot(len(depots), 1, row)
         before = slice(max(first - BEFORE, 0), first)
         axes.plot(panel.days[before], panel.demand[depot, before], color="0.6", lw=1)
         axes.fill_between(days, low[depot], high[depot], color="#2f6fb0", alpha=0.25, lw=0, label="80 % interval")
@@ -52,12 +52,13 @@ def forecasts(scores: Scores, panel: Panel, most: int = 6) -> Figure:
 
 
 def calibration(scores: Mapping[str, Scores]) -> Figure:
-    """How large a share of actuals lay below each level: on the diagonal, where levels hold what they promise."""
+    """Calibration curve (reliability diagram) of the quantiles: the share of actuals at or below each level; on the
+    diagonal, where levels hold what they promise (Gneiting, Balabdaoui & Raftery 2007)."""
     figure = Figure(figsize=(5, 5), layout="constrained")
     axes = figure.add_subplot()
     axes.plot([0, 1], [0, 1], color="0.7", lw=1)
-    for name, each in scores.items():
-        days = scored(each.folds, each.scale)
+    for name, model_scores in scores.items():
+        days = scored(model_scores.folds, model_scores.scale)
         if len(days.actual):
             below = (days.actual[:, None] <= days.quantiles).mean(axis=0)
             axes.plot(days.levels, below, marker="o", ms=4, label=name)
@@ -80,11 +81,11 @@ def errors(scores: Mapping[str, Scores]) -> Figure:
     }
     for place, (part, labels) in enumerate(parts.items(), 1):
         axes = figure.add_subplot(1, 2, place)
-        for number, (name, each) in enumerate(scores.items()):
-            days = scored(each.folds, each.scale)
-            found = by(days, labels(days))
-            at = np.array([int(label) for label in found])
-            share = [100 * metrics["wape"] for metrics in found.values()]
+        for number, (name, model_scores) in enumerate(scores.items()):
+            days = scored(model_scores.folds, model_scores.scale)
+            metrics_of = by(days, labels(days))
+            at = np.array([int(label) for label in metrics_of])
+            share = [100 * metrics["wape"] for metrics in metrics_of.values()]
             axes.bar(at + 0.8 * (number + 0.5) / len(scores) - 0.4, share, 0.8 / len(scores), label=name)
         axes.set_title(f"WAPE by {part}", loc="left", fontsize=10)
         axes.set_ylabel("WAPE, %")
@@ -96,15 +97,17 @@ def errors(scores: Mapping[str, Scores]) -> Figure:
 
 
 def duel(candidate: Scores, rival: Scores) -> Figure:
-    """Each depot's WAPE with one model against the other: below the line the candidate is better."""
+    """Scatter plot of each depot's WAPE with one model against the other: below the line the candidate is better."""
     figure = Figure(figsize=(5, 5), layout="constrained")
     axes = figure.add_subplot()
-    of_each = [by(days, days.depot) for days in (scored(each.folds, each.scale) for each in (candidate, rival))]
-    both = sorted(of_each[0].keys() & of_each[1].keys(), key=int)
-    mine, theirs = ([100 * found[depot]["wape"] for depot in both] for found in of_each)
-    size = [max(of_each[0][depot]["mae"] / max(of_each[0][depot]["wape"], 1e-9), 0.0) for depot in both]
+    scored_days = (scored(model_scores.folds, model_scores.scale) for model_scores in (candidate, rival))
+    metrics_by_model = [by(days, days.depot) for days in scored_days]
+    both = sorted(metrics_by_model[0].keys() & metrics_by_model[1].keys(), key=int)
+    mine, theirs = ([100 * metrics[depot]["wape"] for depot in both] for metrics in metrics_by_model)
+    ours = metrics_by_model[0]
+    size = [max(ours[depot]["mae"] / max(ours[depot]["wape"], 1e-9), 0.0) for depot in both]  # MAE / WAPE: mean demand
     largest = max(size, default=1.0) or 1.0
-    axes.scatter(theirs, mine, s=[10 + 90 * each / largest for each in size], alpha=0.6, color="#2f6fb0")
+    axes.scatter(theirs, mine, s=[10 + 90 * demand / largest for demand in size], alpha=0.6, color="#2f6fb0")
     most = 1.05 * max([*mine, *theirs, 1.0])
     axes.plot([0, most], [0, most], color="0.7", lw=1)
     axes.set_xlim(0, most)

@@ -1,4 +1,4 @@
-"""A night's model on one page, for those who review it: the verdict, the scores beside its rivals', the pictures."""
+"""Model review report of a night on one page: the gate's verdict, the scores beside its rivals', the plots."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from forecaster.core.forecast import Scores, Verdict
 from forecaster.core.metric_names import METRICS
 from forecaster.core.panel import Panel
 from forecaster.evaluation import segments
-from forecaster.reports.finding_examples import shown
+from forecaster.reports.finding_examples import printable
 from forecaster.reports.html import Element, document, tag
 
 COLUMNS = ("mape", "wape", "mase", "bias", "wql", "coverage", "width", "days")
@@ -27,8 +27,8 @@ PICTURES = {
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A candidate that was judged: what was scored, and what the gate said."""
+class GateReview:
+    """The gate's review of a candidate: what was scored, and what the verdict is."""
 
     run_id: str
     as_of: datetime
@@ -37,37 +37,39 @@ class Judged:
     totals: Mapping[str, float]
 
 
-def page(judged: Judged, panel: Panel, pictures: Mapping[str, bytes], spec: Spec) -> str:
+def page(review: GateReview, panel: Panel, pictures: Mapping[str, bytes], spec: Spec) -> str:
     """The page as HTML, with its pictures (PNG files by name) inside."""
-    local = judged.as_of.astimezone(spec.zone)
-    said = f"night {judged.run_id}, as of {local:%Y-%m-%d %H:%M} {spec.timezone}, newest reading {panel.cutoff}"
-    kind = "verdict" if judged.verdict.admitted else "verdict stop"
-    top = [tag("p", said, of="soft"), tag("p", f"The candidate was {judged.verdict.sentence()}.", of=kind)]
-    return document(f"{spec.name}: how tonight's model did", top, _sections(judged, panel, pictures))
+    local = review.as_of.astimezone(spec.zone)
+    subtitle = f"night {review.run_id}, as of {local:%Y-%m-%d %H:%M} {spec.timezone}, newest reading {panel.cutoff}"
+    kind = "verdict" if review.verdict.admitted else "verdict stop"
+    top = [tag("p", subtitle, of="soft"), tag("p", f"The candidate was {review.verdict.sentence()}.", of=kind)]
+    return document(f"{spec.name}: how tonight's model did", top, _sections(review, panel, pictures))
 
 
-def _sections(judged: Judged, panel: Panel, pictures: Mapping[str, bytes]) -> Iterator[Element]:
-    candidate = next(iter(judged.scores.values()))
+def _sections(review: GateReview, panel: Panel, pictures: Mapping[str, bytes]) -> Iterator[Element]:
+    candidate = next(iter(review.scores.values()))
     days = [day for fold in candidate.folds for day in fold.forecast.target_dates if day <= panel.cutoff]
     when = f"{min(days)} to {max(days)}, each forecast from what was known at its cutoff." if days else "No days."
-    rows = {name: scores.metrics for name, scores in judged.scores.items()}
-    meant = tag("ul", *(tag("li", f"{name}: {METRICS[name].meaning}") for name in COLUMNS), of="soft")
-    yield tag("section", tag("h2", "All on the same days"), tag("p", when, of="soft"), _table("model", rows), meant)
-    if judged.totals:
-        told = [f"{name.replace('_', ' ')} {_number(name, value)}" for name, value in judged.totals.items()]
-        words = "Sums of depots, from joint paths: " + ", ".join(told) + "."
+    rows = {name: scores.metrics for name, scores in review.scores.items()}
+    meanings = tag("ul", *(tag("li", f"{name}: {METRICS[name].meaning}") for name in COLUMNS), of="soft")
+    yield tag("section", tag("h2", "All on the same days"), tag("p", when, of="soft"), _table("model", rows), meanings)
+    if review.totals:
+        sums = [f"{name.replace('_', ' ')} {_number(name, value)}" for name, value in review.totals.items()]
+        words = "Sums of depots, from joint paths: " + ", ".join(sums) + "."
         yield tag("section", tag("h2", "Cities and the network"), tag("p", words))
     for name, content in pictures.items():
         source = "data:image/png;base64," + base64.b64encode(content).decode()
         picture = tag("img", src=source, alt=PICTURES[name], style="max-width: 100%; height: auto")
         yield tag("section", tag("figure", picture, tag("figcaption", PICTURES[name])))
-    for part, found in segments.parts(candidate, panel).items():
-        yield tag("section", tag("h2", f"By {part}"), _table(part, found))
-    of_each = segments.depots(candidate, panel)
-    worst = sorted((d for d in of_each if of_each[d]["wape"] == of_each[d]["wape"]), key=lambda d: -of_each[d]["wape"])
+    for part, metrics in segments.parts(candidate, panel).items():
+        yield tag("section", tag("h2", f"By {part}"), _table(part, metrics))
+    metrics_of = segments.depots(candidate, panel)
+    worst = sorted(
+        (d for d in metrics_of if metrics_of[d]["wape"] == metrics_of[d]["wape"]), key=lambda d: -metrics_of[d]["wape"]
+    )
     if worst:
-        heading = f"The {min(WORST, len(worst))} depots of {len(of_each):,} with the highest WAPE"
-        yield tag("section", tag("h2", heading), _table("depot", {shown(d): of_each[d] for d in worst[:WORST]}))
+        heading = f"The {min(WORST, len(worst))} depots of {len(metrics_of):,} with the highest WAPE"
+        yield tag("section", tag("h2", heading), _table("depot", {printable(d): metrics_of[d] for d in worst[:WORST]}))
 
 
 def _table(label: str, rows: Mapping[str, Mapping[str, float]], columns: Sequence[str] = COLUMNS) -> Element:

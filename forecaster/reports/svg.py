@@ -1,4 +1,4 @@
-"""Make a figure into SVG that stands inside a page: its colours are the page's own, in light and in dark."""
+"""Inline SVG of a figure for a page: its colours are the page's own, in light and in dark (CSS variables)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 NAMES = ("ink", "soft", "line", "came", "band", "found", "shut")
 """The CSS variables, `--ink` and so on, that the page must define."""
 COLOURS = tuple(f"#0{i}0{i}0{i}" for i in range(1, 8))  # which stand for them in a figure
-INK, SOFT, LINE, CAME, BAND, FOUND, SHUT = COLOURS
+INK, SOFT, LINE, ACTUAL_LINE, BAND, HIGHLIGHT, SHUT = COLOURS
 LOOK = {
     "svg.fonttype": "none",
     "svg.hashsalt": "forecaster",
@@ -55,8 +55,9 @@ def over_days(axes: Axes, unit: str) -> None:
     axes.set_axisbelow(True)
 
 
-def inline(figure: Figure, said: str, name: str) -> ElementTree.Element:
-    """The figure as an SVG element without namespaces; `said` is what it shows in words, `name` keeps its ids apart."""
+def inline(figure: Figure, description: str, name: str) -> ElementTree.Element:
+    """The figure as an SVG element without namespaces; `description` is its text for those who cannot see it, `name`
+    keeps its ids apart."""
     out = io.StringIO()
     with mpl.rc_context(LOOK), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # letters that this font lacks; the browser's has them
@@ -71,7 +72,7 @@ def inline(figure: Figure, said: str, name: str) -> ElementTree.Element:
     _keep_ids_apart(root, name)
     for size in ("width", "height", "version"):
         root.attrib.pop(size, None)
-    root.attrib |= {"role": "img", "aria-label": said}
+    root.attrib |= {"role": "img", "aria-label": description}
     return root
 
 
@@ -82,7 +83,8 @@ def _in_colours_of_the_page(svg: str) -> str:
 def _keep_ids_apart(root: ElementTree.Element, name: str) -> None:
     """Ids of a page are its own: what is referred to gets the picture's name in front, other ids go."""
     refers = re.compile(r"(?:url\(|^)#([\w-]+)")
-    used = {found for element in root.iter() for value in element.attrib.values() for found in refers.findall(value)}
+    values = [value for element in root.iter() for value in element.attrib.values()]
+    used = {reference for value in values for reference in refers.findall(value)}
     for element in root.iter():
         if element.attrib.get("id") not in used:
             element.attrib.pop("id", None)

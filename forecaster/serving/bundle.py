@@ -1,14 +1,14 @@
-"""A bundle: what inference needs, in one folder whose every file is vouched for.
+"""Model bundle (signed artifact): what inference needs, in one folder whose every file is vouched for.
 
     model.onnx      raw counts and covariates by name in, quantiles of counts out
-    weights.npz     the same parameters as NumPy arrays, for `reference`
+    weights.npz     the same parameters as NumPy arrays, for `numpy_model`
     manifest.json   what the model is, what it wants, and the sha256 of the other two
     manifest.sig    the seal of whoever trained it, over manifest.json (`keys`)
 
 The digest of a bundle is the sha256 of its manifest, and its folder is named after it. A bundle is written beside its
 place and then renamed into it, so that a half-written one is never seen. What is read is believed in this order: the
 files are exactly these; the seal fits the manifest, whose bytes nobody has parsed so far; the manifest vouches for the
-other files; the graph keeps to itself (`graph`). All of it is one look at each file, whose bytes are then used.
+other files; the graph keeps to itself (`onnx_checks`). All of it is one look at each file, whose bytes are then used.
 Model and weights may be encrypted (`encryption`), which changes neither digest nor seal.
 """
 
@@ -121,7 +121,7 @@ def write(
 
 
 def load(path: Path, state: Path) -> Bundle:
-    """`read` with the keys of this machine, in the environment or in a state folder."""
+    """A verified bundle: `read` with the keys of this machine, in the environment or in a state folder."""
     return read(path, keys.trusted_keys(state), partial(encryption.cipher_to_read, state))
 
 

@@ -1,4 +1,4 @@
-"""A bundle as one file: a tar of its folder, packed with zstd; the same folder gives the same bytes.
+"""Bundle archive, a bundle as one file: a tar of its folder, packed with zstd; the same folder gives the same bytes.
 
 It is read in memory and never unpacked onto a disk, so that no member can lead anywhere.
 """

@@ -1,4 +1,4 @@
-"""Let only who has the key read a bundle's model: AES-256-GCM over `model.onnx` and `weights.npz`.
+"""Encryption at rest of a bundle's model: AES-256-GCM over `model.onnx` and `weights.npz`.
 
 A bundle is signed first and then encrypted: what the signature and the digest speak of is the model itself, so that a
 bundle keeps its name and its seal whether or not, and with which key, it is encrypted. `manifest.json` stays open; it

@@ -1,4 +1,4 @@
-"""The seasonal-naive forecast: what every model has to beat, and what goes out when no model may.
+"""Seasonal-naive fallback forecast: what every model has to beat, and what goes out when no model may.
 
 The median is the last known count of the same weekday; the quantiles around it are those of the depot's own weekly
 changes in log counts. Source: Hyndman & Athanasopoulos, Forecasting: Principles and Practice (3rd ed.), section 5.2.

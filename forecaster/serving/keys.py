@@ -1,4 +1,4 @@
-"""Whose bundles are believed: the Ed25519 key that signs them, and the public keys that are trusted.
+"""Digital signatures of bundles (Ed25519, RFC 8032): the key that signs them, and the public keys that are trusted.
 
 Who trains signs with the key of FORECASTER_SIGNING_KEY, or with `keys/signing.pem` in the state folder, which is made
 on first use and belongs to its owner alone. Who forecasts needs public keys only: those of FORECASTER_TRUSTED_KEYS,
@@ -45,7 +45,10 @@ class Signer:
 
 
 def signer(state: Path) -> Signer:
-    """The key that signs bundles. Raises BundleError for one that is no Ed25519 key, or that others may read."""
+    """The signing key of this machine, made on first use.
+
+    Raises BundleError for one that is no Ed25519 key, or that others may read.
+    """
     if declared := os.environ.get(SIGNING):
         return Signer(
             _parse_private(declared.encode(), SIGNING) if _is_pem(declared) else _read_private(Path(declared))

@@ -1,5 +1,6 @@
-"""The forward pass in plain NumPy, from `weights.npz` and the manifest: what the graph computes, written to be read.
+"""Reference implementation of the forward pass in plain NumPy, from `weights.npz` and the manifest.
 
+What the graph computes, written to be read, and computed independently of JAX.
 It takes the same raw inputs as `model.onnx` and gives the same quantiles. All of it is in double precision, so that
 what differs from it is the rounding of the others. Arrays are (depots, days, …); days are the `lookback` days up to the
 cutoff and then the horizon; what is forecast lies on the last `horizon` of them.
@@ -20,7 +21,7 @@ LARGEST = 20.0  # log counts
 
 
 class ReferenceModel:
-    """A bundle's parameters, ready to be computed with."""
+    """The network in NumPy: a bundle's parameters, called with raw inputs."""
 
     def __init__(self, weights: bytes, manifest: Mapping[str, Any]) -> None:
         with np.load(io.BytesIO(weights), allow_pickle=False) as arrays:

@@ -1,4 +1,4 @@
-"""Look into an ONNX file before a runtime does: nothing outside the file, and no operator that nobody asked for.
+"""Security checks of an ONNX file before a runtime loads it: no external data, and no operator of a foreign domain.
 
 The base install has no onnx, and a runtime looks only once it loads. So this walks the bytes of the protobuf message
 itself, in the wire format (protobuf.dev/programming-guides/encoding), along the fields of onnx.proto through which a

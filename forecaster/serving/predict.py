@@ -1,4 +1,4 @@
-"""Forecast with a bundle on a CPU: onnxruntime and NumPy, nothing that trains."""
+"""Inference with a bundle on a CPU: onnxruntime and NumPy, nothing that trains."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _meaning(encoding: Encoding) -> tuple[Any, ...]:
 
 
 def session(model: bytes) -> onnxruntime.InferenceSession:
-    """A graph ready to run on a CPU, from memory; whoever asks has looked into it (`graph.inspect`).
+    """A graph ready to run on a CPU, from memory; whoever asks has looked into it (`onnx_checks.inspect`).
 
     A run takes one thread. With more, onnxruntime cuts the recurrence into single depots, which takes twice as much
     processor time; runs beside one another cost nothing (`Predictor`).
@@ -106,7 +106,7 @@ def session(model: bytes) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3  # older graphs hold unused constants, which onnxruntime removes aloud
-    # What can be simplified has been (`model.folding`); to look for more takes longer than it saves.
+    # What can be simplified has been (`model.export.constant_folding`); to look for more takes longer than it saves.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 

@@ -1,4 +1,4 @@
-"""Cities and the network: sums of depots along joint paths, since quantiles of parts do not add up to those of a sum.
+"""Hierarchical totals of cities and the network along joint paths, since quantiles of parts do not add up to a sum's.
 
 Each depot's forecast becomes as many equally likely values as there are templates: windows of recent days on which all
 depots were seen together. The values are put into the order that the depot's surprises had in the templates, so that
@@ -65,7 +65,8 @@ def group_totals(forecast: Forecast, panel: Panel, scored: NDArray[np.bool_] | N
 
 
 def measure(folds: Sequence[Fold], panel: Panel) -> dict[str, float]:
-    """How the totals of some folds did: of the network, and of all cities together where depots have one.
+    """Coverage, bias and width of the totals of some folds: of the network, and of all cities together where depots
+    have one.
 
     `network_coverage` and `city_coverage` are shares of days (and cities) within the 80 % interval, `…_bias` the sum of
     medians less that of actuals by the latter, `…_width` that of the intervals. What cannot be scored is in no sum.

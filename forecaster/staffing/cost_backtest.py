@@ -1,6 +1,6 @@
-"""What rosters would have cost: ours against those that are made without a model of cost, on past days.
+"""Backtest of staffing costs: our rosters against those that are made without a model of cost, on past days.
 
-Every roster keeps to the same limits and has the same vans. Ours is `staffing.roster` of the candidate's forecast.
+Every roster keeps to the same limits and has the same vans. Ours is `newsvendor.roster` of the candidate's forecast.
 "Median plus buffer" adds the same share, or the same number of drivers, to what the candidate's median needs; the
 buffer is chosen anew each week as the one that would have been cheapest on all replayed days before and on the four
 weeks before these, which makes it the fairest rival. "Same as last week" rosters what the same weekday needed when it
@@ -87,10 +87,10 @@ def replay(folds: Sequence[Fold], earlier: Sequence[Fold], panel: Panel, panel_a
     """The bills of all rosters over the folds, a model's forecasts; `earlier` are its forecasts of days before them,
     which only the first buffers are chosen on. `panel` is tonight's, for what its depots are."""
     assert spec.staffing is not None
-    costs, cars = spec.staffing, van_pool(panel, spec)
+    costs, fleet = spec.staffing, van_pool(panel, spec)
     all_folds = [*earlier, *folds]
     buffered = [
-        [_within_limits(_with_buffer(fold, buffer, costs), fold, costs, cars) for buffer in BUFFERS]
+        [_within_limits(_with_buffer(fold, buffer, costs), fold, costs, fleet) for buffer in BUFFERS]
         for fold in all_folds
     ]
     bills = np.array(
@@ -98,11 +98,11 @@ def replay(folds: Sequence[Fold], earlier: Sequence[Fold], panel: Panel, panel_a
     )
     best = [int(bills[:before].sum(axis=0).argmin()) for before in range(len(earlier), len(all_folds))]
     rosters: dict[str, list[Ints]] = {
-        OURS: [newsvendor.roster(fold.forecast, costs, cars).drivers for fold in folds],
+        OURS: [newsvendor.roster(fold.forecast, costs, fleet).drivers for fold in folds],
         BUFFER: [crews[chosen] for crews, chosen in zip(buffered[len(earlier) :], best, strict=True)],
-        LAST_WEEK: [_within_limits(_last_week(fold, panel_at, costs), fold, costs, cars) for fold in folds],
+        LAST_WEEK: [_within_limits(_last_week(fold, panel_at, costs), fold, costs, fleet) for fold in folds],
         FORESIGHT: [
-            _within_limits(np.nan_to_num(_drivers_needed(fold.actuals, costs)), fold, costs, cars) for fold in folds
+            _within_limits(np.nan_to_num(_drivers_needed(fold.actuals, costs)), fold, costs, fleet) for fold in folds
         ],
     }
     all_bills = [_bill(name, crews, folds, costs) for name, crews in rosters.items()]
@@ -138,13 +138,13 @@ def _last_week(fold: Fold, panel_at: Seen, costs: Staffing) -> Doubles:
     return np.nan_to_num(_drivers_needed(last_known, costs))
 
 
-def _within_limits(desired: Doubles, fold: Fold, costs: Staffing, cars: vans.VanPool | None) -> Ints:
+def _within_limits(desired: Doubles, fold: Fold, costs: Staffing, fleet: vans.VanPool | None) -> Ints:
     """The crews that limits and vans leave of those wanted; where vans are too few, the next goes to the depot that has
     the smallest share of what it wants."""
     crew = newsvendor.within_limits(desired, fold.forecast.open, costs)
-    if cars is None:
+    if fleet is None:
         return crew
-    sharing = cars.drivers_per_van
+    sharing = fleet.drivers_per_van
 
     def share(depot: NDArray[np.intp], day: int, van: Ints) -> NDArray[np.float64]:
         first = (van * sharing < costs.crew.min) * vans.FIRST
@@ -152,7 +152,7 @@ def _within_limits(desired: Doubles, fold: Fold, costs: Staffing, cars: vans.Van
         return priority
 
     fewest: Callable[..., Ints] = np.minimum
-    return fewest(crew, cars.place(-(-crew // sharing), share) * sharing)
+    return fewest(crew, fleet.place(-(-crew // sharing), share) * sharing)
 
 
 def _missing(crew: Ints, fold: Fold, costs: Staffing) -> Doubles:

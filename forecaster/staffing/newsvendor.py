@@ -1,4 +1,4 @@
-"""Forecast ─► whom to roster: the number of drivers at which one more would cost more than it saves.
+"""Newsvendor staffing: the number of drivers at which one more would cost more than it saves.
 
 The newsvendor model (Arrow, Harris & Marschak 1951; Porteus, Foundations of Stochastic Inventory Theory, ch. 1) in
 whole drivers. A day needs N = ceil(orders / orders_per_driver) drivers; each missing one costs `cost_short`, each one

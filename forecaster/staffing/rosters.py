@@ -1,4 +1,4 @@
-"""The night's rosters: from the forecast and the fleet of its depots to what is published of each day."""
+"""Rosters of a night: from the forecast and the fleet of its depots to what is published of each day."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from forecaster.core.arrays import Doubles
 from forecaster.core.forecast import Forecast
 from forecaster.core.panel import Panel
 from forecaster.ledger.publication import PublishedRoster
-from forecaster.staffing import newsvendor as costs
+from forecaster.staffing import newsvendor
 from forecaster.staffing.newsvendor import Roster
 from forecaster.staffing.vans import VanPool
 
@@ -20,8 +20,8 @@ def plan(forecast: Forecast, panel: Panel, spec: Spec) -> Roster | None:
 
 
 def roster_for(forecast: Forecast, panel: Panel, staffing: Staffing | None) -> Roster | None:
-    """The same, for what is declared of the staff."""
-    return costs.roster(forecast, staffing, _van_pool(panel, staffing)) if staffing else None
+    """The cheapest roster of the panel's depots, for what is declared of the staff; None where nothing is."""
+    return newsvendor.roster(forecast, staffing, _van_pool(panel, staffing)) if staffing else None
 
 
 def van_pool(panel: Panel, spec: Spec) -> VanPool | None:

@@ -1,4 +1,4 @@
-"""Place the fleet's vans where they save most, and say who lends them to whom.
+"""Greedy allocation of vans by marginal savings, and who lends them to whom.
 
 A depot's expected cost is convex in its crew, so what each further van saves only falls. Giving the next van to the
 depot where it saves most is then optimal under one common limit (Fox 1966, "Discrete optimization via marginal
@@ -38,7 +38,7 @@ class Loan:
 
 @dataclass(frozen=True)
 class VanPool:
-    """All vans: how many there are, and where they are at home."""
+    """The fleet: how many vans there are, and where they are at home."""
 
     total: int
     city: NDArray[np.intp]  # (depots,), numbers from 0

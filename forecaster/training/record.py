@@ -15,7 +15,7 @@ from forecaster.evaluation import segments
 from forecaster.registry import outbox
 from forecaster.registry.run_record import Record
 from forecaster.reports import run_figures, run_report
-from forecaster.reports.html import put
+from forecaster.reports.html import write_atomically
 from forecaster.serving import totals
 from forecaster.training.backtest import CANDIDATE, CHAMPION, NAIVE
 from forecaster.training.export import Exported
@@ -68,9 +68,9 @@ def record(
         bundle=exported.folder.name if exported else None,
     )
     figures = _figures(scores, panel)
-    judged = run_report.Judged(run_id, as_of, scores, verdict, summed)
-    page = run_report.page(judged, panel, figures, spec)
-    put(spec.paths.run_report, page)  # the latest one, for whoever has no registry at hand
+    review = run_report.GateReview(run_id, as_of, scores, verdict, summed)
+    page = run_report.page(review, panel, figures, spec)
+    write_atomically(spec.paths.run_report, page)  # the latest one, for whoever has no registry at hand
     files = {
         "report.html": page.encode(errors="replace"),
         "spec.json": _json(spec.model_dump(mode="json")),

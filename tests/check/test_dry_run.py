@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable
 
 from forecaster.check.dry_run import check
-from forecaster.check.text_report import told, verdict
+from forecaster.check.text_report import render, verdict
 from forecaster.config import Spec, load
 from forecaster.demand.ingest import ingest
 from forecaster.errors import LakeError, SpecError
@@ -39,7 +39,7 @@ def spec(tmp_path: Path) -> Spec:
 
 def lines(spec: Spec) -> list[str]:
     trial = check(spec, now=NOW)
-    return [*map(str, told(trial, tables=False)), verdict(trial)]
+    return [*map(str, render(trial, tables=False)), verdict(trial)]
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -51,7 +51,7 @@ def test_readings_that_are_too_old_for_the_night_are_no_start(spec: Spec) -> Non
     [sentence] = trial.caveats
     assert trial.fault is None
     assert sentence.startswith("No reading is newer than 2024-03-05, 14 days before the last day that was over")
-    assert f"caveat    {sentence}" in [*told(trial, tables=False)]
+    assert f"caveat    {sentence}" in [*render(trial, tables=False)]
     strict = FILES["pipeline.yaml"].replace("path: demand.csv}}", "path: demand.csv}, rules: {max_age_days: 13}}")
     (spec.folder / "pipeline.yaml").write_text(strict, "utf-8")
     trial = check(load(spec.folder / "pipeline.yaml"), now=NOW.replace(day=20))
@@ -62,7 +62,7 @@ def test_readings_that_are_too_old_for_the_night_are_no_start(spec: Spec) -> Non
 def test_a_trial_says_what_a_night_would_start_from(spec: Spec) -> None:
     trial = check(spec, now=NOW)
     assert trial.fault is None
-    assert [(source.place, source.rows) for source in trial.reached] == [
+    assert [(source.place, source.rows) for source in trial.sources] == [
         ("depots.source", 3),
         ("calendar.events.source", 1),
         ("demand.source", 5),
@@ -175,7 +175,7 @@ def test_another_systems_rows_are_tried_too(spec: Spec) -> None:
     (spec.folder / "pipeline.yaml").write_text(SPEC + "legacy: {source: {kind: csv, path: old.csv}}\n", "utf-8")
     (spec.folder / "old.csv").write_text("depot_id,date,forecast\nA,2024-03-04,5\nA,04.03.,5\n", "utf-8")
     trial = check(load(spec.folder / "pipeline.yaml"), now=NOW)
-    assert ("legacy.source", 2) in [(each.place, each.rows) for each in trial.reached]
+    assert ("legacy.source", 2) in [(each.place, each.rows) for each in trial.sources]
     assert trial.ingested is not None
     assert [each.message for each in trial.ingested.findings if each.rule == "legacy_form"] == [
         "old.csv:3: column 'date': found '04.03.', wanted a date such as 2024-03-05; the row is left out"

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from forecaster.check import figures, html_report
-from forecaster.check.dry_run import Trial, check
-from forecaster.check.html_report import MISSING_PICTURES, page, written
+from forecaster.check.dry_run import DryRun, check
+from forecaster.check.html_report import MISSING_PICTURES, page, write_page
 from forecaster.config import Spec, load
 from forecaster.core.knowledge import Finding
 from forecaster.errors import SpecError
-from forecaster.reports.finding_examples import Place
+from forecaster.reports.finding_examples import FindingExample
 from forecaster.reports.svg import COLOURS, inline
 from tests.panels import NAN, bare, panel
 
@@ -47,7 +47,7 @@ def spec_of(folder: Path, ids: list[str], days: int = 120) -> Spec:
 
 
 @pytest.fixture(scope="module")
-def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
+def trial(tmp_path_factory: pytest.TempPathFactory) -> DryRun:
     return check(spec_of(tmp_path_factory.mktemp("trial"), EVIL), now=NOW)
 
 
@@ -67,7 +67,7 @@ class Seen(HTMLParser):
         self.text += data
 
 
-def test_a_page_says_what_the_screen_says_and_shows_it(trial: Trial) -> None:
+def test_a_page_says_what_the_screen_says_and_shows_it(trial: DryRun) -> None:
     seen = Seen(page(trial, now=NOW))
     assert "contract  720 rows read = 714 accepted + 0 unchanged + 6 quarantined" in seen.text
     assert "usable; nothing else was changed" in seen.text
@@ -85,7 +85,7 @@ def test_a_page_says_what_the_screen_says_and_shows_it(trial: Trial) -> None:
     assert all(picture["role"] == "img" and picture["aria-label"] for picture in pictures)
 
 
-def test_the_words_of_the_data_are_text_and_nothing_else(trial: Trial) -> None:
+def test_the_words_of_the_data_are_text_and_nothing_else(trial: DryRun) -> None:
     seen = Seen(page(trial, now=NOW))
     assert "script" not in {tag for tag, _ in seen.elements}
     assert "img" not in {tag for tag, _ in seen.elements}
@@ -94,7 +94,7 @@ def test_the_words_of_the_data_are_text_and_nothing_else(trial: Trial) -> None:
     assert "y" * 200 not in seen.text
 
 
-def test_a_page_asks_nothing_of_anyone(trial: Trial) -> None:
+def test_a_page_asks_nothing_of_anyone(trial: DryRun) -> None:
     text = page(trial, now=NOW)
     assert "default-src 'none'" in text
     for _, attributes in Seen(text).elements:
@@ -103,14 +103,14 @@ def test_a_page_asks_nothing_of_anyone(trial: Trial) -> None:
     assert not re.search(r"@import|url\((?!#)", text)
 
 
-def test_ids_are_given_once_and_what_refers_to_one_finds_it(trial: Trial) -> None:
+def test_ids_are_given_once_and_what_refers_to_one_finds_it(trial: DryRun) -> None:
     text = page(trial, now=NOW)
     ids = [attributes["id"] for _, attributes in Seen(text).elements if "id" in attributes]
     assert len(ids) == len(set(ids)) > 0
     assert set(re.findall(r'(?:url\(|href=")#([\w-]+)', text)) <= set(ids)
 
 
-def test_colours_are_the_pages_own(trial: Trial) -> None:
+def test_colours_are_the_pages_own(trial: DryRun) -> None:
     text = page(trial, now=NOW)
     assert "var(--found)" in text
     assert not re.search("|".join(COLOURS), text)
@@ -118,13 +118,13 @@ def test_colours_are_the_pages_own(trial: Trial) -> None:
     assert used <= set(re.findall(r"(--\w+):", text))
 
 
-def test_without_matplotlib_the_page_says_what_brings_pictures(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_the_page_says_what_brings_pictures(trial: DryRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html_report, "pictures", lambda: False)
     seen = Seen(page(trial, now=NOW))
     assert "svg" not in {tag for tag, _ in seen.elements}
     assert MISSING_PICTURES in seen.text
     assert "count_negative" in seen.text
-    assert written(trial, None, now=NOW).endswith(MISSING_PICTURES)
+    assert write_page(trial, None, now=NOW).endswith(MISSING_PICTURES)
 
 
 def test_a_trial_that_came_to_nothing_has_a_page_too(tmp_path: Path) -> None:
@@ -135,26 +135,26 @@ def test_a_trial_that_came_to_nothing_has_a_page_too(tmp_path: Path) -> None:
     assert "svg" not in {tag for tag, _ in seen.elements}
 
 
-def test_the_page_is_written_where_it_is_told_and_nowhere_else(trial: Trial, tmp_path: Path) -> None:
-    assert written(trial, None, now=NOW) == f"page      {trial.spec.paths.folder}/check.html"
+def test_the_page_is_written_where_it_is_told_and_nowhere_else(trial: DryRun, tmp_path: Path) -> None:
+    assert write_page(trial, None, now=NOW) == f"page      {trial.spec.paths.folder}/check.html"
     assert [path.name for path in trial.spec.paths.folder.iterdir()] == ["check.html"]
-    assert written(trial, tmp_path / "new" / "x.html", now=NOW) == f"page      {tmp_path}/new/x.html"
+    assert write_page(trial, tmp_path / "new" / "x.html", now=NOW) == f"page      {tmp_path}/new/x.html"
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["x.html"]
 
 
-def test_a_page_that_cannot_be_written_is_told(trial: Trial, tmp_path: Path) -> None:
+def test_a_page_that_cannot_be_written_is_told(trial: DryRun, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SpecError, match=r"--html: .*/file/x.html cannot be written"):
-        written(trial, tmp_path / "file" / "x.html", now=NOW)
+        write_page(trial, tmp_path / "file" / "x.html", now=NOW)
     nowhere = replace(trial, spec=trial.spec.model_copy(update={"state": str(tmp_path / "file")}))
-    assert "cannot be written" in written(nowhere, None, now=NOW)
+    assert "cannot be written" in write_page(nowhere, None, now=NOW)
 
 
-def test_of_many_depots_those_with_findings_and_a_sample_are_shown(trial: Trial) -> None:
+def test_of_many_depots_those_with_findings_and_a_sample_are_shown(trial: DryRun) -> None:
     assert trial.evidence is not None
     many = replace(trial.evidence, panel=bare([[1.0] * 10] * 100))
     finding = Finding("late", "warn", 2, "m", (("D7", "2024-01-02"), ("D9", "2024-01-02"), ("D9", "2024-01-03")))
-    depots, words = html_report._chosen(many, [finding])
+    depots, words = html_report._depots_to_draw(many, [finding])
     assert words == "60 of 100 depots: the 2 with the most findings and 58 of the 98 others, evenly taken."
     assert depots[:2] == [9, 7]
     assert len(set(depots)) == 60
@@ -171,7 +171,7 @@ def test_of_many_depots_those_with_findings_and_a_sample_are_shown(trial: Trial)
         ("late", 0),
     ],
 )
-def test_every_kind_of_finding_can_be_drawn(trial: Trial, rule: str, pictures: int) -> None:
+def test_every_kind_of_finding_can_be_drawn(trial: DryRun, rule: str, pictures: int) -> None:
     assert trial.ingested is not None
     assert trial.evidence is not None
     place = ("D1", "2024-03-01")  # of a panel with covariates, whose source does not say when a row was recorded
@@ -183,31 +183,31 @@ def test_every_kind_of_finding_can_be_drawn(trial: Trial, rule: str, pictures: i
 
 def test_a_column_of_several_days_shows_what_wants_attention() -> None:
     panel = bare([[1, 0, 1, NAN, 0, 1, 1, 1]], closed=[(0, 5), (0, 6)])
-    found = figures._binned(figures.states(panel), 2)
+    found = figures._bin_states(figures.states(panel), 2)
     assert found.tolist() == [[1, 3, 1, 0]]  # zero, missing, zero, observed and closed in equal parts
-    assert figures._binned(np.array([[2, 2, 0]], np.int8), 3).tolist() == [[2]]
+    assert figures._bin_states(np.array([[2, 2, 0]], np.int8), 3).tolist() == [[2]]
 
 
 def test_the_usual_range_is_of_the_same_weekdays_before() -> None:
     counts = np.arange(70, dtype=np.float32)
-    low, high = figures._usual(counts, np.ones(70, bool))
+    low, high = figures._usual_range(counts, np.ones(70, bool))
     assert np.isnan(low[:21]).all()
     past = counts[[69 - 7 * week for week in range(1, 9)]]
     assert (low[69], high[69]) == pytest.approx(tuple(np.quantile(past, [0.1, 0.9])))
     closed = np.ones(70, bool)
     closed[62] = False
     past = np.delete(past, 0)
-    assert figures._usual(counts, closed)[1][69] == pytest.approx(np.quantile(past, 0.9))
+    assert figures._usual_range(counts, closed)[1][69] == pytest.approx(np.quantile(past, 0.9))
 
 
 def test_a_flat_line_is_shaded_whole_and_a_silence_up_to_its_end() -> None:
     days = np.arange("2024-01-01", "2024-01-09", dtype="datetime64[D]")
     counts = np.array([1, 5, 5, 5, 2, 5, NAN, NAN], np.float32)
-    inside = Place("A", {date(2024, 1, 3): None})
-    assert np.flatnonzero(figures._concerned(counts, days, inside, "flat_line")).tolist() == [1, 2, 3]
-    last = Place("A", {date(2024, 1, 8): None})
-    assert np.flatnonzero(figures._concerned(counts, days, last, "silent_depot")).tolist() == [6, 7]
-    assert np.flatnonzero(figures._concerned(counts, days, inside, "spike")).tolist() == [2]
+    inside = FindingExample("A", {date(2024, 1, 3): None})
+    assert np.flatnonzero(figures._days_to_shade(counts, days, inside, "flat_line")).tolist() == [1, 2, 3]
+    last = FindingExample("A", {date(2024, 1, 8): None})
+    assert np.flatnonzero(figures._days_to_shade(counts, days, last, "silent_depot")).tolist() == [6, 7]
+    assert np.flatnonzero(figures._days_to_shade(counts, days, inside, "spike")).tolist() == [2]
 
 
 def test_lateness_is_split_right_after_the_limit() -> None:

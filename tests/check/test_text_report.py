@@ -12,9 +12,9 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from forecaster.check.dry_run import Reached, Trial, check
+from forecaster.check.dry_run import DryRun, SourceCheck, check
 from forecaster.check.profile import Gap, Profile, profile
-from forecaster.check.text_report import told, verdict
+from forecaster.check.text_report import render, verdict
 from forecaster.config import Spec, load
 from forecaster.core.knowledge import Finding
 from forecaster.demand.ingest import IngestResult
@@ -31,29 +31,29 @@ def spec(tmp_path: Path) -> Spec:
     return load(tmp_path / "pipeline.yaml")
 
 
-def screen(trial: Trial, *, terminal: bool = False, width: int = 100) -> list[str]:
+def screen(trial: DryRun, *, terminal: bool = False, width: int = 100) -> list[str]:
     """What the screen shows, line by line: it breaks what is too long wherever it ends."""
     console = Console(file=io.StringIO(), width=width, force_terminal=terminal, color_system=None)
-    for part in [*told(trial, tables=terminal, width=width), verdict(trial)]:
+    for part in [*render(trial, tables=terminal, width=width), verdict(trial)]:
         console.print(part, markup=False, soft_wrap=isinstance(part, str))
     assert isinstance(console.file, io.StringIO)
     printed = console.file.getvalue().splitlines()
     return [text[start : start + width] for text in printed for start in range(0, max(len(text), 1), width)]
 
 
-def trial_of(spec: Spec, found: Profile, *findings: Finding) -> Trial:
+def trial_of(spec: Spec, found: Profile, *findings: Finding) -> DryRun:
     done = IngestResult("b", "demand.csv", 5, 4, 0, 1, findings, {})
-    return Trial(spec, (Reached("demand.source", "demand.csv", 5),), done, found)
+    return DryRun(spec, (SourceCheck("demand.source", "demand.csv", 5),), done, found)
 
 
-def line(trial: Trial, label: str, *, ascii_only: bool = False) -> str:
-    lines = [part for part in told(trial, tables=True, ascii_only=ascii_only) if isinstance(part, str)]
+def line(trial: DryRun, label: str, *, ascii_only: bool = False) -> str:
+    lines = [part for part in render(trial, tables=True, ascii_only=ascii_only) if isinstance(part, str)]
     return next(text.removeprefix(f"{label:10}") for text in lines if text.startswith(f"{label:10}"))
 
 
 def test_a_trial_is_told_in_plain_lines(spec: Spec) -> None:
     trial = check(spec, now=NOW)
-    assert [*told(trial, tables=False), verdict(trial)] == [
+    assert [*render(trial, tables=False), verdict(trial)] == [
         f"pipeline  t: the file is valid (digest {spec.digest[:12]})",
         "source    depots.source: depots.csv, 3 rows",
         "source    calendar.events.source: events.csv, 1 row",
@@ -75,7 +75,7 @@ def test_a_trial_is_told_in_plain_lines(spec: Spec) -> None:
 
 
 def test_a_terminal_gets_the_findings_as_a_table(spec: Spec) -> None:
-    (table,) = (part for part in told(check(spec, now=NOW), tables=True) if isinstance(part, Table))
+    (table,) = (part for part in render(check(spec, now=NOW), tables=True) if isinstance(part, Table))
     assert table.row_count == 1
 
 
@@ -93,8 +93,10 @@ def test_the_worst_fits_on_one_screen(spec: Spec, terminal: bool) -> None:
     )
     findings = [Finding(f"recorded_in_future_{n}", "quarantine", 10**6, f"[red]\x1b[31m\n{LONG}") for n in range(25)]
     trial = trial_of(spec, wild, *findings)
-    sources = tuple(Reached(f"{place}.source", "a.csv", 10**9) for place in ("depots", "aliases", "events", "demand"))
-    lines = screen(replace(trial, reached=sources), terminal=terminal)
+    sources = tuple(
+        SourceCheck(f"{place}.source", "a.csv", 10**9) for place in ("depots", "aliases", "events", "demand")
+    )
+    lines = screen(replace(trial, sources=sources), terminal=terminal)
     assert len(lines) < 40  # one is for where the page is
     assert not any("\x1b" in text for text in lines)
     assert any("[red]" in text for text in lines)
@@ -109,7 +111,7 @@ def test_the_gravest_findings_come_first_and_the_most_frequent_rules_are_counted
     ]
     trial = trial_of(spec, profile(bare([[4.0] * 14])), *findings)
     assert line(trial, "suspect") == "late 9, spike 2, thin_feed 1"
-    lines = [str(part) for part in told(trial, tables=False)]
+    lines = [str(part) for part in render(trial, tables=False)]
     assert [text.split()[1] for text in lines if text.startswith("finding")] == ["thin_feed", "spike", "late"]
 
 
@@ -139,7 +141,7 @@ def test_nothing_odd_is_told_as_such(spec: Spec) -> None:
     trial = trial_of(spec, profile(bare([[4.0] * 14])))
     assert line(trial, "suspect") == "nothing"
     assert line(trial, "gaps") == "none: every open depot day has a count"
-    assert verdict(Trial(spec, (), fault="no row was accepted")) == "not usable: no row was accepted"
+    assert verdict(DryRun(spec, (), fault="no row was accepted")) == "not usable: no row was accepted"
 
 
 def test_the_screen_of_an_instant_is_the_same_again(spec: Spec) -> None:

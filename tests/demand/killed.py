@@ -55,18 +55,18 @@ def dies_at(append: int, *, written: bool) -> Callable[[], object]:
         count[0] += 1
         if count[0] == append and not written:
             die()
-        done = real(self, table, rows)
+        version = real(self, table, rows)
         if count[0] == append:
             die()
-        return done
+        return version
 
     return lambda: setattr(Lake, "append", dying)
 
 
 def look(spec: Spec, number: int, now: datetime) -> None:
     """Run the night again, and hold the lake against what the files say."""
-    done = ingest(spec, now=now)
-    assert done.read == done.accepted + done.unchanged + done.quarantined == (DEPOTS + 1) * (number + 1)
+    result = ingest(spec, now=now)
+    assert result.read == result.accepted + result.unchanged + result.quarantined == (DEPOTS + 1) * (number + 1)
     knowledge = read_as_of(spec, as_of=now)
     demand = knowledge.demand
     assert len(demand) == DEPOTS * (number + 1)

@@ -46,19 +46,19 @@ def knowledge(
     readings = readings.astype({"depot_id": "category", "date": "datetime64[s]", "demand": "float64"})
     if "open" in columns:
         readings["open"] = readings["open"].astype("boolean")
-    known = pd.DataFrame(
+    depot_table = pd.DataFrame(
         depots or [], columns=list(dict.fromkeys(["depot_id", "opened", "closed", *(depots or [{}])[0]]))
     )
     for name in ("opened", "closed"):
-        known[name] = pd.to_datetime(known[name])
-    happened = pd.DataFrame(
+        depot_table[name] = pd.to_datetime(depot_table[name])
+    event_table = pd.DataFrame(
         events or [], columns=["date", "kind", "name", "depot_id", "city", "subdivision", "country"]
     )
-    happened["date"] = pd.to_datetime(happened["date"])
-    held = None
+    event_table["date"] = pd.to_datetime(event_table["date"])
+    quarantined = None
     if refused is not None:
-        held = pd.DataFrame(refused, columns=["depot_id", "date"]).astype({"date": "datetime64[s]"})
-    return Knowledge(as_of, readings, known, happened, {}, held)
+        quarantined = pd.DataFrame(refused, columns=["depot_id", "date"]).astype({"date": "datetime64[s]"})
+    return Knowledge(as_of, readings, depot_table, event_table, {}, quarantined)
 
 
 def days(first: str, last: str) -> list[str]:

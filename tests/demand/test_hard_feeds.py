@@ -36,21 +36,21 @@ def takes_all_or_nothing(spec: Spec, content: bytes) -> None:
     lake = Lake(spec.lake_url)
     before = lake.versions()
     try:
-        done = ingest(spec, now=NOW)
+        result = ingest(spec, now=NOW)
     except ForecasterError as error:
-        said = str(error)
+        message = str(error)
     else:
-        said = ""
-    if said:
-        assert f"demand.{source.kind}" in said
+        message = ""
+    if message:
+        assert f"demand.{source.kind}" in message
         assert lake.versions() == before
         return
-    assert done.read == done.accepted + done.unchanged + done.quarantined
+    assert result.read == result.accepted + result.unchanged + result.quarantined
     account = lake.read("batches").to_pylist()
-    assert done.batch in {row["batch"] for row in account}
+    assert result.batch in {row["batch"] for row in account}
     if before["demand"] == NOT_THERE:
-        assert len(lake.read("demand")) == done.accepted
-        assert len(lake.read("quarantine")) == done.quarantined
+        assert len(lake.read("demand")) == result.accepted
+        assert len(lake.read("quarantine")) == result.quarantined
     assert ingest(spec, now=NOW).accepted == 0
 
 
@@ -114,20 +114,20 @@ def test_depots_may_have_odd_names_in_one_line(tmp_path: Path) -> None:
         rows = csv.writer(file)
         rows.writerow(["depot_id", "date", "demand"])
         rows.writerows([name, "2024-03-05", 7] for name in NAMES)
-    done = ingest(spec, now=NOW)
-    assert [(f.rule, f.count) for f in done.findings] == [("depot_form", 4)]
-    assert max(len(finding.message) for finding in done.findings) < 500
+    result = ingest(spec, now=NOW)
+    assert [(f.rule, f.count) for f in result.findings] == [("depot_form", 4)]
+    assert max(len(finding.message) for finding in result.findings) < 500
     refused = Lake(spec.lake_url).read("quarantine").to_pylist()
     assert sorted(row["depot_id"] for row in refused) == sorted(name for name, fine in NAMES.items() if not fine)
-    found = build.build(read_as_of(spec, as_of=NOW), spec)
-    assert sorted(found.depot_ids) == sorted(name for name, fine in NAMES.items() if fine)
-    assert (found.demand == 7).all()
+    panel = build.build(read_as_of(spec, as_of=NOW), spec)
+    assert sorted(panel.depot_ids) == sorted(name for name, fine in NAMES.items() if fine)
+    assert (panel.demand == 7).all()
 
 
 @pytest.mark.parametrize("kind", [("random", "8"), ("boundaries",)], ids=lambda kind: kind[0])
 def test_a_lake_is_whole_after_any_kill_and_the_next_run_completes_it(tmp_path: Path, kind: tuple[str, ...]) -> None:
     command = [sys.executable, "-m", "tests.demand.killed", str(tmp_path), *kind]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    killed = int(done.stdout.split()[0])
-    assert killed >= (3 if kind[0] == "random" else 9), done.stdout
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert process.returncode == 0, process.stderr[-3000:]
+    killed = int(process.stdout.split()[0])
+    assert killed >= (3 if kind[0] == "random" else 9), process.stdout

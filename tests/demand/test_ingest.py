@@ -19,7 +19,7 @@ from forecaster.lake import Lake
 NOW = datetime(2024, 3, 6, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
 PLAIN = "{source: {kind: csv, path: demand.csv}}"
-TOLD = "{source: {kind: csv, path: demand.csv}, columns: {recorded_at: at}}"
+DECLARED = "{source: {kind: csv, path: demand.csv}, columns: {recorded_at: at}}"
 FULL = """
 depots: {source: {kind: csv, path: depots.csv}, columns: {opened: opened, closed: closed}, static: [city]}
 calendar: {holidays: false, events: {source: {kind: csv, path: events.csv}}, known_future: [promo]}
@@ -75,7 +75,7 @@ def test_a_restated_value_is_a_new_version_and_the_past_keeps_the_old_one(tmp_pa
 
 
 def test_as_of_in_the_past_sees_only_what_was_recorded_by_then(tmp_path: Path) -> None:
-    spec = spec_of(tmp_path, TOLD)
+    spec = spec_of(tmp_path, DECLARED)
     write(
         tmp_path,
         "demand",
@@ -95,7 +95,7 @@ def test_as_of_in_the_past_sees_only_what_was_recorded_by_then(tmp_path: Path) -
 
 
 def test_a_value_changed_in_place_under_its_old_instant_counts_from_now(tmp_path: Path) -> None:
-    spec = spec_of(tmp_path, TOLD)
+    spec = spec_of(tmp_path, DECLARED)
     write(tmp_path, "demand", "depot_id,date,demand,at", "A,2024-03-01,1,2024-03-02T04:00Z")
     ingest(spec, now=NOW)
     write(tmp_path, "demand", "depot_id,date,demand,at", "A,2024-03-01,10,2024-03-02T04:00Z")
@@ -112,10 +112,10 @@ def test_an_archive_knows_the_covariates_of_the_horizon_but_not_its_counts(tmp_p
         tmp_path, "demand", "depot_id,date,demand,promo", *(f"A,2024-03-0{day},{day},{day % 2}" for day in range(1, 6))
     )
     ingest(spec, now=NOW)
-    found = build.build(read_as_of(spec, as_of=datetime(2024, 3, 3, 12, tzinfo=UTC)), spec)
-    assert found.cutoff == date(2024, 3, 2)
-    assert found.demand.tolist() == [[1.0, 2.0]]
-    assert found.covariates[0, :, 0].tolist() == [1, 0, 1, 0]
+    panel = build.build(read_as_of(spec, as_of=datetime(2024, 3, 3, 12, tzinfo=UTC)), spec)
+    assert panel.cutoff == date(2024, 3, 2)
+    assert panel.demand.tolist() == [[1.0, 2.0]]
+    assert panel.covariates[0, :, 0].tolist() == [1, 0, 1, 0]
 
 
 def test_depots_and_events_are_snapshots_that_remember(tmp_path: Path) -> None:
@@ -192,9 +192,9 @@ def test_a_known_future_covariate_that_is_nowhere_is_answered_with_the_nearest_c
     with pytest.raises(SourceError, match="wanted 'promos'; did you mean 'promo'"):
         ingest(spec, now=NOW)
     assert not Path(spec.lake_url).exists()
-    taken = spec_of(tmp_path, more="depots: {source: {kind: csv, path: demand.csv}, static: [opened]}")
+    with_clash = spec_of(tmp_path, more="depots: {source: {kind: csv, path: demand.csv}, static: [opened]}")
     with pytest.raises(SpecError, match="the depots table has a column 'opened' of its own"):
-        ingest(taken, now=NOW)
+        ingest(with_clash, now=NOW)
 
 
 def test_an_empty_lake_says_how_to_fill_it(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_any_order_repetition_and_splitting_of_the_rows_gives_the_same_history(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     folder = tmp_path_factory.mktemp("lake")
-    spec = spec_of(folder, TOLD)
+    spec = spec_of(folder, DECLARED)
     rows = data.draw(st.permutations(ROWS)) + data.draw(st.lists(st.sampled_from(ROWS), max_size=4))
     cuts = sorted(data.draw(st.lists(st.integers(1, len(rows) - 1), max_size=2)))
     for start, end in zip([0, *cuts], [*cuts, len(rows)], strict=True):
@@ -236,10 +236,10 @@ def test_any_order_repetition_and_splitting_of_the_rows_gives_the_same_history(
     assert Lake(spec.lake_url).read("demand").num_rows == len(ROWS)
     for day in (2, 3, 4, 5):  # worked by hand: of a day, the version of `day - (its own day) - 1`, at most the last
         expected = {
-            (depot, f"2024-03-0{own}"): 10.0 * own + min(day - own - 1, 2)
+            (depot, f"2024-03-0{part_number}"): 10.0 * part_number + min(day - part_number - 1, 2)
             for depot in "AB"
-            for own in (1, 2)
-            if day - own >= 1
+            for part_number in (1, 2)
+            if day - part_number >= 1
         }
         assert counts(spec, datetime(2024, 3, day, 4, tzinfo=UTC)) == expected
 
@@ -258,32 +258,32 @@ def test_a_feed_without_instants_may_come_in_any_order_and_pieces_and_again(
     cuts = sorted(data.draw(st.lists(st.integers(1, len(rows) - 1), max_size=3)))
     for night, (start, end) in enumerate(zip([0, *cuts], [*cuts, len(rows)], strict=True)):
         write(folder, "demand", "depot_id,date,demand", *rows[start:end])
-        done = ingest(spec, now=NOW + night * DAY)
-        assert done.read == end - start == done.accepted + done.unchanged + done.quarantined
-    told = Lake(spec.lake_url).read("demand").to_pylist()
-    held = {(row["depot_id"], row["date"].day): row["demand"] for row in told}
-    assert (held, len(told)) == (feed, len(feed))
+        result = ingest(spec, now=NOW + night * DAY)
+        assert result.read == end - start == result.accepted + result.unchanged + result.quarantined
+    stored = Lake(spec.lake_url).read("demand").to_pylist()
+    latest = {(row["depot_id"], row["date"].day): row["demand"] for row in stored}
+    assert (latest, len(stored)) == (feed, len(feed))
 
 
 def test_favorita_becomes_a_panel(tmp_path: Path, datasets: Path) -> None:
     source = "{kind: parquet, path: '${FORECASTER_DATASETS}/favorita_transactions.parquet'}"
-    known = "[holiday_national, holiday_regional, holiday_local, make_up_work_day]"
-    more = f"timezone: America/Guayaquil\ncalendar: {{country: EC, known_future: {known}}}\n"
+    known_future = "[holiday_national, holiday_regional, holiday_local, make_up_work_day]"
+    more = f"timezone: America/Guayaquil\ncalendar: {{country: EC, known_future: {known_future}}}\n"
     more += f"depots: {{source: {source}, static: [city, state, store_type, cluster]}}"
     spec = spec_of(tmp_path, f"{{source: {source}, recorded: next_day}}", more)
-    done = ingest(spec, now=NOW)
-    assert (done.read, done.accepted, done.findings) == (84408, 84408, ())
+    result = ingest(spec, now=NOW)
+    assert (result.read, result.accepted, result.findings) == (84408, 84408, ())
     assert ingest(spec, now=NOW).unchanged == 84408
-    found = build.build(read_as_of(spec, as_of=NOW), spec)
-    assert found.cutoff == date(2017, 8, 15)
-    assert found.demand.shape == (54, 1688)
-    assert len(found.encoding.statics["city"]) == 22
+    panel = build.build(read_as_of(spec, as_of=NOW), spec)
+    assert panel.cutoff == date(2017, 8, 15)
+    assert panel.demand.shape == (54, 1688)
+    assert len(panel.encoding.statics["city"]) == 22
     table = pd.read_parquet(datasets / "favorita_transactions.parquet").pivot(
         index="depot_id", columns="date", values="demand"
     )
-    np.testing.assert_array_equal(found.demand, table.reindex(pd.Index(found.depot_ids)).to_numpy(np.float32))
-    past = build.build(read_as_of(spec, as_of=datetime(2016, 12, 21, 12, tzinfo=UTC)), spec, found.encoding)
-    whole = found.at(past.cutoff)
+    np.testing.assert_array_equal(panel.demand, table.reindex(pd.Index(panel.depot_ids)).to_numpy(np.float32))
+    past = build.build(read_as_of(spec, as_of=datetime(2016, 12, 21, 12, tzinfo=UTC)), spec, panel.encoding)
+    whole = panel.at(past.cutoff)
     assert past.cutoff == date(2016, 12, 20)
     both = np.isin(np.array(whole.depot_ids), np.array(past.depot_ids))
     np.testing.assert_array_equal(past.covariates, whole.covariates[both])
@@ -294,12 +294,12 @@ def test_rossmann_closes_on_sundays_and_its_words_become_indicators(tmp_path: Pa
     more = f"timezone: Europe/Berlin\ndepots: {{source: {source}, static: [store_type, assortment]}}\n"
     more += "calendar: {country: DE, known_future: [open, promo, state_holiday, school_holiday]}"
     spec = spec_of(tmp_path, f"{{source: {source}, columns: {{open: open}}, recorded: next_day}}", more)
-    done = ingest(spec, now=NOW)
-    assert (done.read, done.accepted) == (1050329, 1050329)
-    found = build.build(read_as_of(spec, as_of=NOW), spec)
-    assert found.demand.shape == (1115, 942)
+    result = ingest(spec, now=NOW)
+    assert (result.read, result.accepted) == (1050329, 1050329)
+    panel = build.build(read_as_of(spec, as_of=NOW), spec)
+    assert panel.demand.shape == (1115, 942)
     words = ("state_holiday=a", "state_holiday=b", "state_holiday=c")
-    assert found.encoding.covariates == ("open", "promo", *words, "school_holiday")
-    shares = found.open[:, -7:].mean(0)  # Saturday, Sunday, …
+    assert panel.encoding.covariates == ("open", "promo", *words, "school_holiday")
+    shares = panel.open[:, -7:].mean(0)  # Saturday, Sunday, …
     assert shares[1] < 0.05
     assert shares[[0, 2, 3, 4, 5, 6]].min() > 0.99

@@ -140,7 +140,7 @@ def locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fleet:
     """A pipeline whose champion is encrypted with a key of its own."""
     monkeypatch.delenv(encryption.VARIABLE, raising=False)
     (tmp_path / "locked").mkdir()
-    fleet = fleets.found(tmp_path / "locked", "encrypt_bundles: true\n")
+    fleet = fleets.build_fleet(tmp_path / "locked", "encrypt_bundles: true\n")
     assert encryption.is_encrypted((fleet.bundle / bundle.MODEL).read_bytes())
     return fleet
 

@@ -38,7 +38,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def published_fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
-    return fleets.found(tmp_path_factory.mktemp("kept"))
+    return fleets.build_fleet(tmp_path_factory.mktemp("kept"))
 
 
 @pytest.fixture

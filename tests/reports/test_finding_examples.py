@@ -9,7 +9,16 @@ import pytest
 
 from forecaster.core.knowledge import Finding
 from forecaster.lake import Lake
-from forecaster.reports.finding_examples import Evidence, Place, by_severity, collect, places, rows_of, shown, troubled
+from forecaster.reports.finding_examples import (
+    Evidence,
+    FindingExample,
+    by_severity,
+    collect,
+    examples,
+    findings_per_depot,
+    printable,
+    rows_of,
+)
 from tests.panels import bare, spec
 
 NOW = pd.Timestamp(datetime(2024, 1, 20, tzinfo=UTC))
@@ -45,31 +54,31 @@ def test_a_quarantined_row_is_a_place_with_what_it_gave(tmp_path: object) -> Non
         row("D2", "2024-01-02", "count_form", '{"demand": 5}'),
     )
     finding = Finding("spike", "quarantine", 2, "m")
-    assert places(finding, found) == [Place("D1", {date(2024, 1, 2): None, date(2024, 1, 3): 900.0})]
+    assert examples(finding, found) == [FindingExample("D1", {date(2024, 1, 2): None, date(2024, 1, 3): 900.0})]
 
 
 @pytest.mark.parametrize("content", ["no json", "[]", "{}", '{"demand": null}', '{"demand": "inf"}', '{"demand": NaN}'])
 def test_what_is_no_number_has_no_value(tmp_path: object, content: str) -> None:
     found = evidence(tmp_path, row("D1", "2024-01-03", "spike", content))
-    assert places(Finding("spike", "quarantine", 1, "m"), found) == [Place("D1", {date(2024, 1, 3): None})]
+    assert examples(Finding("spike", "quarantine", 1, "m"), found) == [FindingExample("D1", {date(2024, 1, 3): None})]
 
 
 def test_a_finding_that_names_its_places_needs_no_row(tmp_path: object) -> None:
     named = (("D3", "2024-01-09"), ("D3", ""), ("D3", "2025-01-01"), ("unknown", "2024-01-09"))
     finding = Finding("flat_line", "warn", 1, "m", named)
-    assert places(finding, evidence(tmp_path)) == [Place("D3", {date(2024, 1, 9): None})]
+    assert examples(finding, evidence(tmp_path)) == [FindingExample("D3", {date(2024, 1, 9): None})]
 
 
 def test_the_three_depots_with_the_most_days_are_shown(tmp_path: object) -> None:
     days = [(f"D{depot}", f"2024-01-0{day}") for depot in range(5) for day in range(1, 2 + depot)]
-    found = places(Finding("late", "warn", 15, "m", tuple(days)), evidence(tmp_path))
+    found = examples(Finding("late", "warn", 15, "m", tuple(days)), evidence(tmp_path))
     assert [(place.depot_id, len(place.days)) for place in found] == [("D4", 5), ("D3", 4), ("D2", 3)]
 
 
 def test_rows_outside_the_panel_have_no_place(tmp_path: object) -> None:
     rows = (row("D1", "2062-01-03", "spike"), row("X", "2024-01-03", "spike"), row("D1", None, "spike"))
     found = evidence(tmp_path, *rows)
-    assert places(Finding("spike", "quarantine", 3, "m"), found) == []
+    assert examples(Finding("spike", "quarantine", 3, "m"), found) == []
     assert len(rows_of(Finding("spike", "quarantine", 3, "m"), found)) == 3
 
 
@@ -85,7 +94,7 @@ def test_depots_are_troubled_by_every_row_and_place_that_concerns_them(tmp_path:
         Finding("spike", "quarantine", 2, "m"),
         Finding("late", "warn", 1, "m", (("D1", "2024-01-02"), ("D4", ""))),
     ]
-    assert troubled(findings, found) == {"D1": 2}
+    assert findings_per_depot(findings, found) == {"D1": 2}
 
 
 def test_lateness_is_counted_in_local_days(tmp_path: object) -> None:
@@ -120,4 +129,4 @@ def test_the_gravest_findings_come_first() -> None:
     ],
 )
 def test_words_of_the_data_are_shown_short_and_steer_nothing(text: str, expected: str) -> None:
-    assert shown(text) == expected
+    assert printable(text) == expected

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from forecaster.core.forecast import Verdict
 from forecaster.reports import run_figures
-from forecaster.reports.run_report import Judged, page
+from forecaster.reports.run_report import GateReview, page
 from tests import panels
 from tests.evaluation.test_segments import given, judged
 
@@ -18,7 +18,7 @@ def test_the_report_shows_verdict_scores_parts_and_pictures_and_loads_nothing_fr
     panel = given()
     scores = {"candidate": replace(judged(panel), model="candidate"), "seasonal_naive": judged(panel)}
     drawn = {"calibration.png": run_figures.png(run_figures.calibration(scores))}
-    told = Judged("night-1", datetime(2024, 5, 1, 7, tzinfo=UTC), scores, REFUSED, {"network_bias": 0.014})
+    told = GateReview("night-1", datetime(2024, 5, 1, 7, tzinfo=UTC), scores, REFUSED, {"network_bias": 0.014})
     html = page(told, panel, drawn, panels.spec())
     assert "The candidate was not admitted: wape is 0.2000, wanted at most 0.1000 to beat champion." in html
     assert (
@@ -36,7 +36,7 @@ def test_what_depots_and_cities_are_called_is_never_markup() -> None:
     evil = "<script>alert(1)</script>"
     panel = replace(given(), depot_ids=(evil, "B", "C", "D"), attributes={"city": (evil, "B", "B", "B")})
     scores = {"candidate": judged(panel)}
-    told = Judged("night-1", datetime(2024, 5, 1, 7, tzinfo=UTC), scores, Verdict(True, (), {}), {})
+    told = GateReview("night-1", datetime(2024, 5, 1, 7, tzinfo=UTC), scores, Verdict(True, (), {}), {})
     html = page(told, panel, {}, panels.spec())
     assert "<script" not in html
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html

@@ -67,14 +67,14 @@ class Past:
             loaded = self._loaded[by_then & (day > number) & (day <= number + spec.horizon)]
             ahead["open"] = np.where(loaded, np.int8(-1), ahead["open"].to_numpy())
         demand = reading_versions.latest(pd.concat([past, ahead]))
-        small = {table: self._told(rows, instant) for table, rows in self._small.items() if table != "aliases"}
+        small = {table: self._recorded_by(rows, instant) for table, rows in self._small.items() if table != "aliases"}
         # Whom a name belongs to tonight tells nothing of demand, and keeps the depots comparable.
         small["aliases"] = self._small["aliases"]
-        known = point_in_time.assembled(
-            demand, small, self._told(self._refused, instant), spec, instant, self._knowledge.versions
+        knowledge = point_in_time.assemble(
+            demand, small, self._recorded_by(self._refused, instant), spec, instant, self._knowledge.versions
         )
-        built = panels.build(replace(known, cutoff=cutoff), spec, self._encoding)
-        return built.among(self._panel.depot_ids)
+        panel = panels.build(replace(knowledge, cutoff=cutoff), spec, self._encoding)
+        return panel.among(self._panel.depot_ids)
 
     def _morning(self, cutoff: date) -> datetime:
         """The instant of a night with this cutoff: at tonight's local hour, as many days after it as tonight is, or one
@@ -85,35 +85,35 @@ class Past:
         return datetime.combine(cutoff + timedelta(days=days), local.time(), self._spec.zone).astimezone(UTC)
 
     @staticmethod
-    def _told(rows: pd.DataFrame, instant: datetime) -> pd.DataFrame:
+    def _recorded_by(rows: pd.DataFrame, instant: datetime) -> pd.DataFrame:
         """What was recorded by an instant, and what was there from the beginning."""
         recorded = rows["recorded_at"]
-        found: pd.DataFrame = rows[(recorded <= instant) | (recorded == recorded.min())]
-        return found
+        recorded_rows: pd.DataFrame = rows[(recorded <= instant) | (recorded == recorded.min())]
+        return recorded_rows
 
 
 def _loaded_later(rows: pd.DataFrame, spec: Spec) -> NDArray[np.bool_]:
     """Which readings have an instant that does not say when they were known."""
     recorded = rows["recorded_at"].to_numpy()
     depot, slot = rows["depot_id"].cat.codes.to_numpy(), reading_versions.slots(rows.iloc[:0], rows)
-    first_version = recorded == _least(recorded, slot.known, slot.count)[slot.known]
+    first_version = recorded == _least(recorded, slot.history, slot.count)[slot.history]
     if spec.demand.recorded == "next_day" and spec.demand.columns.recorded_at is None:
         archive: NDArray[np.bool_] = first_version
         return archive
     first_batch = recorded == _least(recorded, depot, len(rows["depot_id"].cat.categories))[depot]
     for name in covariates(rows):  # declared since, and told of the whole past at once
-        told = rows[name].notna().to_numpy()
-        if told.any():
-            first_batch |= recorded == recorded[told].min()
+        has_value = rows[name].notna().to_numpy()
+        if has_value.any():
+            first_batch |= recorded == recorded[has_value].min()
     late = recorded - rows["day"].to_numpy().astype(np.int64) * _DAY > LOADED_LATER / timedelta(microseconds=1)
-    found: NDArray[np.bool_] = first_batch | (first_version & late)
-    return found
+    loaded: NDArray[np.bool_] = first_batch | (first_version & late)
+    return loaded
 
 
 def _least(values: NDArray[np.int64], group: NDArray[Any], count: int) -> NDArray[np.int64]:
-    found = np.full(count, np.iinfo(np.int64).max)
-    np.minimum.at(found, group, values)
-    return found
+    least = np.full(count, np.iinfo(np.int64).max)
+    np.minimum.at(least, group, values)
+    return least
 
 
 def _microseconds(instant: datetime) -> int:

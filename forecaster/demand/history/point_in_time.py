@@ -35,26 +35,26 @@ def read_as_of(spec: Spec, *, as_of: datetime, versions: Mapping[str, int] | Non
     versions = {table: (versions or newest).get(table, newest[table]) for table in READ}
     demand = reading_versions.latest(every_version(lake, spec, as_of, versions["demand"]))
     small = {table: frame(lake, table, version=versions[table], until=as_of) for table in KEYS}
-    return assembled(demand, small, refused(lake, as_of), spec, as_of, versions)
+    return assemble(demand, small, refused(lake, as_of), spec, as_of, versions)
 
 
-def assembled(
+def assemble(
     demand: pd.DataFrame,
     small: Mapping[str, pd.DataFrame],
-    kept_aside: pd.DataFrame,
+    quarantined: pd.DataFrame,
     spec: Spec,
     as_of: datetime,
     versions: Mapping[str, int],
 ) -> Knowledge:
     """What is known, from the latest reading of each depot and day, all versions of the small tables, and the
     readings in quarantine."""
-    standing = {table: current_rows(small[table], key) for table, key in KEYS.items()}
-    former, events = standing["aliases"], standing["events"]
-    told, depots = aliases.apply(_demand_columns(demand, spec), standing["depots"], former)
+    current = {table: current_rows(small[table], key) for table, key in KEYS.items()}
+    former, events = current["aliases"], current["events"]
+    current_demand, depots = aliases.apply(_demand_columns(demand, spec), current["depots"], former)
     events = events.assign(depot_id=aliases.current(events["depot_id"], former))
-    rows = kept_aside[["depot_id", "date"]].drop_duplicates()
+    rows = quarantined[["depot_id", "date"]].drop_duplicates()
     rows = rows.assign(depot_id=aliases.current(rows["depot_id"], former))
-    return Knowledge(as_of, told, depots, events, versions, rows)
+    return Knowledge(as_of, current_demand, depots, events, versions, rows)
 
 
 def former_ids(spec: Spec) -> pd.DataFrame:
@@ -66,10 +66,10 @@ def frame(lake: Lake, table: str, *, version: int | None = None, until: datetime
     """A small table as a frame, with what was recorded by an instant."""
     where = None if until is None else ds.field("recorded_at") <= pa.scalar(until, pa.timestamp("us", tz="UTC"))
     rows = lake.read(table, where=where, version=version)
-    found: pd.DataFrame = rows.to_pandas(
+    result: pd.DataFrame = rows.to_pandas(
         date_as_object=False, ignore_metadata=True, types_mapper={pa.bool_(): pd.BooleanDtype()}.get
     )
-    return found
+    return result
 
 
 def latest(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:
@@ -81,8 +81,8 @@ def latest(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:
 
 def current_rows(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:
     """The latest versions that were not retracted."""
-    found: pd.DataFrame = latest(rows, key)
-    return found[~found["retracted"].astype(bool)].drop(columns=["retracted", "recorded_at"]).reset_index(drop=True)
+    newest: pd.DataFrame = latest(rows, key)
+    return newest[~newest["retracted"].astype(bool)].drop(columns=["retracted", "recorded_at"]).reset_index(drop=True)
 
 
 def every_version(lake: Lake, spec: Spec, as_of: datetime, version: int) -> pd.DataFrame:
@@ -90,16 +90,16 @@ def every_version(lake: Lake, spec: Spec, as_of: datetime, version: int) -> pd.D
 
     Raises NoUsableData when none of them has a count."""
     limit = pa.scalar(as_of.astimezone(UTC), pa.timestamp("us", tz="UTC"))
-    wanted = ["depot_id", "date", "demand", "open", "recorded_at", "row"]
-    wanted += [name for name in spec.calendar.known_future if name in lake.covariates(version=version)]
-    by_then = _readings(lake, wanted, ds.field("recorded_at") <= limit, version)
-    counted = ~np.isnan(by_then["demand"].to_numpy())
-    if not counted.any():
+    columns = ["depot_id", "date", "demand", "open", "recorded_at", "row"]
+    columns += [name for name in spec.calendar.known_future if name in lake.covariates(version=version)]
+    by_then = _readings(lake, columns, ds.field("recorded_at") <= limit, version)
+    has_count = ~np.isnan(by_then["demand"].to_numpy())
+    if not has_count.any():
         raise NoUsableData(_nothing_known(lake, spec, as_of, version))
     if spec.demand.recorded != "next_day" or spec.demand.columns.recorded_at is not None:
         return by_then
-    cutoff = int(by_then["day"].to_numpy()[counted].max())
-    ahead = _readings(lake, wanted, _between(cutoff + 1, cutoff + spec.horizon), version)
+    cutoff = int(by_then["day"].to_numpy()[has_count].max())
+    ahead = _readings(lake, columns, _between(cutoff + 1, cutoff + spec.horizon), version)
     ahead = ahead.assign(demand=np.nan, recorded_at=np.int64(0))
     if "open" not in spec.calendar.known_future:
         ahead["open"] = np.int8(-1)
@@ -113,8 +113,8 @@ def refused(lake: Lake, as_of: datetime) -> pd.DataFrame:
     return rows.loc[rows["date"].notna() & (rows["depot_id"] != ""), ["depot_id", "date", "recorded_at"]]
 
 
-def _readings(lake: Lake, wanted: Sequence[str], where: ds.Expression, version: int) -> pd.DataFrame:
-    return readings.from_table(lake.read("demand", where=where, version=version, columns=wanted, codes=True))
+def _readings(lake: Lake, columns: Sequence[str], where: ds.Expression, version: int) -> pd.DataFrame:
+    return readings.from_table(lake.read("demand", where=where, version=version, columns=columns, codes=True))
 
 
 def _between(first: int, last: int) -> ds.Expression:
@@ -124,12 +124,12 @@ def _between(first: int, last: int) -> ds.Expression:
 
 def _demand_columns(demand: pd.DataFrame, spec: Spec) -> pd.DataFrame:
     """Depot, date, demand, open and the covariates of each depot and day."""
-    said = demand["open"].to_numpy()
+    open_codes = demand["open"].to_numpy()
     columns = {
         "depot_id": demand["depot_id"],
         "date": readings.dates(demand),
         "demand": demand["demand"],
-        "open": pd.arrays.BooleanArray(said == 1, said == -1),
+        "open": pd.arrays.BooleanArray(open_codes == 1, open_codes == -1),
         **{name: demand[name] for name in readings.covariates(demand)},
     }
     return pd.DataFrame(columns).reset_index(drop=True)

@@ -28,7 +28,7 @@ class Slots:
     """The slot of each row of two frames, and how many slots there are."""
 
     batch: Places
-    known: Places
+    history: Places
     count: int
 
 
@@ -37,7 +37,7 @@ class Repeats:
     """Which readings of a batch break a rule beside the others."""
 
     broken: Mapping[str, NDArray[np.intp]]  # rule → their positions
-    none: bool  # has every depot and day one reading at most?
+    single: bool  # has every depot and day one reading at most?
 
 
 @dataclass(frozen=True)
@@ -48,30 +48,30 @@ class NewReadings:
     recorded_at: Longs  # (rows of the batch,) µs since 1970: from when on a new row is known
 
 
-def slots(batch: pd.DataFrame, known: pd.DataFrame) -> Slots:
+def slots(batch: pd.DataFrame, history: pd.DataFrame) -> Slots:
     """A number for each (depot, day) of the two frames; the same pair has the same one in both."""
-    names, others = (part["depot_id"].cat.categories for part in (batch, known))
+    names, others = (part["depot_id"].cat.categories for part in (batch, history))
     alike = names is others or names.equals(others)
     names = names if alike else names.append(others.difference(names, sort=False))
-    days = [part["day"].to_numpy() for part in (batch, known)]
+    days = [part["day"].to_numpy() for part in (batch, history)]
     first = min((int(part.min()) for part in days if len(part)), default=0)
     last = max((int(part.max()) for part in days if len(part)), default=0)
-    count, rows = len(names) * (last - first + 1), len(batch) + len(known)
+    count, rows = len(names) * (last - first + 1), len(batch) + len(history)
     small: Any = np.int32 if count < 2**31 else np.int64
     # rows that follow one another get slots that do: memory is then walked through rather than jumped about in
     by_day = max(days, key=len)[:LOOKED_AT]
     by_depot = len(by_day) > 1 and float(np.mean(by_day[1:] == by_day[:-1])) < 0.5
     step_depot, step_day = (last - first + 1, 1) if by_depot else (1, len(names))
-    found = []
-    for part, day in zip((batch, known), days, strict=True):
-        own = part["depot_id"].cat.categories
-        place = np.arange(len(names)) if alike else names.get_indexer(own)
+    row_slots = []
+    for part, day in zip((batch, history), days, strict=True):
+        part_names = part["depot_id"].cat.categories
+        place = np.arange(len(names)) if alike else names.get_indexer(part_names)
         slot = (day.astype(small) - small(first)) * small(step_day)
         slot += (place.astype(small) * small(step_depot))[part["depot_id"].cat.codes.to_numpy()]
-        found.append(slot)
+        row_slots.append(slot)
     if count <= DENSE * rows + 1000:
-        return Slots(found[0], found[1], count)
-    distinct, place = np.unique(np.concatenate(found), return_inverse=True)
+        return Slots(row_slots[0], row_slots[1], count)
+    distinct, place = np.unique(np.concatenate(row_slots), return_inverse=True)
     return Slots(place[: len(batch)], place[len(batch) :], len(distinct))
 
 
@@ -83,17 +83,17 @@ def repeats(batch: pd.DataFrame, *, declared: bool) -> Repeats:
     slot = slots(batch, batch.iloc[:0])
     where = np.flatnonzero(_several(slot.batch, slot.count))
     if not len(where):
-        return Repeats({}, none=True)
+        return Repeats({}, single=True)
     again = batch.iloc[where].assign(slot=slot.batch[where])
     key = ["slot", *(["recorded_at"] if declared else [])]
     group = again.groupby(key, sort=False).ngroup()
     value = again.groupby([*key, *_values(again)], sort=False, dropna=False, observed=True).ngroup()
     agrees = value == value.groupby(group).transform("last")
     superseded, twice = (broken.to_numpy(bool) for broken in (~agrees, agrees & value.duplicated()))
-    return Repeats({"superseded": where[superseded], "duplicate_row": where[twice]}, none=False)
+    return Repeats({"superseded": where[superseded], "duplicate_row": where[twice]}, single=False)
 
 
-def new_readings(batch: pd.DataFrame, known: pd.DataFrame, *, declared: bool, now: int) -> NewReadings:
+def new_readings(batch: pd.DataFrame, history: pd.DataFrame, *, declared: bool, now: int) -> NewReadings:
     """The readings of a batch without repeats that the known ones do not hold; `now` is in µs since 1970.
 
     A source without an instant of its own (`declared` is false) repeats itself every night: a reading is new when it
@@ -101,37 +101,37 @@ def new_readings(batch: pd.DataFrame, known: pd.DataFrame, *, declared: bool, no
     counts as recorded now. A day of which only covariates were known gets its first count: that is no restatement.
     """
     recorded = batch["recorded_at"].to_numpy(copy=True)
-    if known.empty or batch.empty:
+    if history.empty or batch.empty:
         return NewReadings(np.ones(len(batch), np.bool_), recorded)
-    slot = slots(batch, known)
-    latest = _latest(known, slot)
-    there = latest[slot.batch]
-    seen = there >= 0
-    same = seen & _equal(batch, known, there)
+    slot = slots(batch, history)
+    latest = _latest(history, slot)
+    position = latest[slot.batch]
+    in_history = position >= 0
+    same = in_history & _equal(batch, history, position)
     if declared:
-        held, contested = _among_versions(batch, known, slot, there, same)
-        contested &= ~held
+        is_stored, contested = _among_versions(batch, history, slot, position, same)
+        contested &= ~is_stored
         if contested.any():
             contested &= recorded == _newest(recorded, slot)[slot.batch]
-        new = ~held & ~(contested & same)
+        new = ~is_stored & ~(contested & same)
         contested &= new
     else:
-        new, contested = ~same, seen & ~same
+        new, contested = ~same, in_history & ~same
     where = np.flatnonzero(contested)
-    last = known["recorded_at"].to_numpy()[there[where]]
-    first_count = np.isnan(known["demand"].to_numpy()[there[where]]) & (not declared)
-    own = np.where(first_count, recorded[where], now)
-    recorded[where] = np.where(own > last, own, last + 1)
+    last = history["recorded_at"].to_numpy()[position[where]]
+    first_count = np.isnan(history["demand"].to_numpy()[position[where]]) & (not declared)
+    instants = np.where(first_count, recorded[where], now)
+    recorded[where] = np.where(instants > last, instants, last + 1)
     return NewReadings(new, recorded)
 
 
 def latest(readings: pd.DataFrame) -> pd.DataFrame:
     """Of each depot and day the version recorded last; of one instant, the later row."""
     slot = slots(readings.iloc[:0].assign(depot_id=readings["depot_id"].iloc[:0]), readings)
-    if not _several(slot.known, slot.count).any():
+    if not _several(slot.history, slot.count).any():
         return readings
-    kept = _latest(readings, slot)
-    return readings.iloc[np.sort(kept[kept >= 0])]
+    newest = _latest(readings, slot)
+    return readings.iloc[np.sort(newest[newest >= 0])]
 
 
 def _several(slot: Places, count: int) -> Bools:
@@ -146,69 +146,69 @@ def _several(slot: Places, count: int) -> Bools:
     return several
 
 
-def _latest(known: pd.DataFrame, slot: Slots) -> NDArray[Any]:
+def _latest(history: pd.DataFrame, slot: Slots) -> NDArray[Any]:
     """The row of the latest version in each slot, -1 where there is none."""
-    at = np.full(slot.count, -1, np.int32 if len(known) < 2**31 else np.int64)
-    at[slot.known] = np.arange(len(known), dtype=at.dtype)
-    where = np.flatnonzero(_several(slot.known, slot.count))
+    at = np.full(slot.count, -1, np.int32 if len(history) < 2**31 else np.int64)
+    at[slot.history] = np.arange(len(history), dtype=at.dtype)
+    where = np.flatnonzero(_several(slot.history, slot.count))
     if len(where):
-        told = known[["recorded_at", "row"]].iloc[where]
-        order = where[np.lexsort((told["row"], told["recorded_at"]))]
-        at[slot.known[order]] = order  # of several for one slot NumPy keeps the last
+        versions = history[["recorded_at", "row"]].iloc[where]
+        order = where[np.lexsort((versions["row"], versions["recorded_at"]))]
+        at[slot.history[order]] = order  # of several for one slot NumPy keeps the last
     return at
 
 
 def _newest(recorded: Longs, slot: Slots) -> Longs:
-    found = np.full(slot.count, np.iinfo(np.int64).min)
-    np.maximum.at(found, slot.batch, recorded)
-    return found
+    newest = np.full(slot.count, np.iinfo(np.int64).min)
+    np.maximum.at(newest, slot.batch, recorded)
+    return newest
 
 
 def _among_versions(
-    batch: pd.DataFrame, known: pd.DataFrame, slot: Slots, there: Places, alike: Bools
+    batch: pd.DataFrame, history: pd.DataFrame, slot: Slots, position: Places, alike: Bools
 ) -> tuple[Bools, Bools]:
     """Which rows are among the known versions, in instant and value; and which in their instant at least.
 
-    `there` is a version of each row's slot, -1 where there is none, and `alike` whether it says what the row says.
+    `position` is a version of each row's slot, -1 where there is none, and `alike` whether it says what the row says.
     """
-    instants = known["recorded_at"].to_numpy()
-    same = (there >= 0) & (instants[there] == batch["recorded_at"].to_numpy())
-    held = same & alike
-    several = _several(slot.known, slot.count)
+    instants = history["recorded_at"].to_numpy()
+    same = (position >= 0) & (instants[position] == batch["recorded_at"].to_numpy())
+    is_stored = same & alike
+    several = _several(slot.history, slot.count)
     if several.any():
         shared = np.zeros(slot.count, np.bool_)
-        shared[slot.known[several]] = True
+        shared[slot.history[several]] = True
         where, versions = np.flatnonzero(shared[slot.batch]), np.flatnonzero(several)
-        both = pd.DataFrame({"slot": slot.known[versions], "recorded_at": instants[versions], "version": versions})
+        both = pd.DataFrame({"slot": slot.history[versions], "recorded_at": instants[versions], "version": versions})
         rows = pd.DataFrame({"slot": slot.batch[where], "recorded_at": batch["recorded_at"].to_numpy()[where]})
-        found = rows.assign(place=where).merge(both, on=["slot", "recorded_at"])
-        place, version = found["place"].to_numpy(), found["version"].to_numpy()
+        pairs = rows.assign(place=where).merge(both, on=["slot", "recorded_at"])
+        place, version = pairs["place"].to_numpy(), pairs["version"].to_numpy()
         same[place] = True
-        equal = _equal(batch.iloc[place], known, version)
-        held[place[equal]] = True
-    return held, same
+        equal = _equal(batch.iloc[place], history, version)
+        is_stored[place[equal]] = True
+    return is_stored, same
 
 
-def _equal(batch: pd.DataFrame, known: pd.DataFrame, there: Any) -> Bools:
+def _equal(batch: pd.DataFrame, history: pd.DataFrame, position: Any) -> Bools:
     """Does each row say what the known row at the position beside it says? An unknown value equals another one."""
     equal = np.ones(len(batch), np.bool_)
     for name in _values(batch):
-        ours, theirs = batch[name], known.get(name)
+        ours, theirs = batch[name], history.get(name)
         if theirs is None:
             equal &= ours.isna().to_numpy()
         elif isinstance(ours.dtype, pd.CategoricalDtype) or isinstance(theirs.dtype, pd.CategoricalDtype):
-            equal &= _same_word(ours.astype("category"), theirs.astype("category"), there)
+            equal &= _same_word(ours.astype("category"), theirs.astype("category"), position)
         else:
-            a, b = ours.to_numpy(), theirs.to_numpy()[there]
+            a, b = ours.to_numpy(), theirs.to_numpy()[position]
             equal &= (a == b) | ((a != a) & (b != b))
     return equal
 
 
-def _same_word(ours: Any, theirs: Any, there: Any) -> Bools:
+def _same_word(ours: Any, theirs: Any, position: Any) -> Bools:
     words = ours.cat.categories
     code = np.append(words.get_indexer(theirs.cat.categories), -1)  # -1 is the last: not known
-    known = np.where(theirs.cat.codes == -1, -1, np.where(code < 0, -2, code)[theirs.cat.codes])
-    same: Bools = ours.cat.codes.to_numpy() == known[there]
+    known_codes = np.where(theirs.cat.codes == -1, -1, np.where(code < 0, -2, code)[theirs.cat.codes])
+    same: Bools = ours.cat.codes.to_numpy() == known_codes[position]
     return same
 
 

@@ -40,48 +40,50 @@ def build(knowledge: Knowledge, spec: Spec, encoding: Encoding | None = None) ->
     grid, at = lay_out(knowledge, spec)
     demand = _words_once(knowledge.demand, spec)
     attributes = _attributes(knowledge.depots, spec, grid)
-    where = event_scope(pd.DataFrame({**attributes, "depot_id": grid.depots}), spec)
-    told = announced_events(knowledge.events, where, grid)
+    scope = event_scope(pd.DataFrame({**attributes, "depot_id": grid.depots}), spec)
+    announced = announced_events(knowledge.events, scope, grid)
 
-    counted = _counted(demand, at)
-    opened = opening_days.days_open(counted, _declared_open(demand, at, spec), told, knowledge.depots, spec, grid)
+    counts = _past_counts(demand, at)
+    is_open = opening_days.days_open(counts, _declared_open(demand, at, spec), announced, knowledge.depots, spec, grid)
     if spec.demand.missing == "zero":
-        rows = _rows(knowledge, at)
-        counted[:, : grid.history][opening_days.without_demand(counted, opened, rows, spec, grid)] = 0
+        rows = _has_row(knowledge, at)
+        counts[:, : grid.history][opening_days.without_demand(counts, is_open, rows, spec, grid)] = 0
     if encoding is None:
         encoding = Encoding(covariates.learn(demand, at, spec), _labels(attributes, spec))
-    pairs, group = _calendars(where, spec)
+    pairs, group = _calendars(scope, spec)
     return Panel(
         depot_ids=(ids := tuple(grid.depots.tolist())),
         days=grid.days,
         horizon=spec.horizon,
-        demand=counted[:, : grid.history],
-        open=opened,
-        covariates=covariates.fill(demand, at, opened, told, encoding, spec),
+        demand=counts[:, : grid.history],
+        open=is_open,
+        covariates=covariates.fill(demand, at, is_open, announced, encoding, spec),
         calendar=np.stack([calendar.features(grid.days, *pair) for pair in pairs]),
         calendar_group=group,
         statics=_codes(attributes, encoding, grid),
         encoding=encoding,
         calendar_names=calendar.NAMES,
         attributes=attributes,
-        marks=_marks(told, pairs, group, grid, ids),
+        marks=_marks(announced, pairs, group, grid, ids),
     )
 
 
 def _words_once(demand: pd.DataFrame, spec: Spec) -> pd.DataFrame:
     """Covariates of words as categories, so that each distinct word is read once."""
-    known = [name for name in spec.calendar.known_future if name in demand and not covariates.numeric(demand[name])]
-    return demand.astype(dict.fromkeys(known, "category")) if known else demand
+    word_columns = [
+        name for name in spec.calendar.known_future if name in demand and not covariates.numeric(demand[name])
+    ]
+    return demand.astype(dict.fromkeys(word_columns, "category")) if word_columns else demand
 
 
-def _counted(demand: pd.DataFrame, at: Cells) -> Floats:
+def _past_counts(demand: pd.DataFrame, at: Cells) -> Floats:
     """(depots, days): counts of days that are over, NaN elsewhere."""
     grid = at.grid
-    counted = at.spread(demand["demand"].to_numpy(), np.nan)
-    counted[:, grid.history :] = np.nan
+    counts = at.spread(demand["demand"].to_numpy(), np.nan)
+    counts[:, grid.history :] = np.nan
     if (grid.today <= grid.numbers[grid.history - 1]).any():
-        counted[grid.numbers >= grid.today[:, None]] = np.nan
-    return counted
+        counts[grid.numbers >= grid.today[:, None]] = np.nan
+    return counts
 
 
 def _declared_open(demand: pd.DataFrame, at: Cells, spec: Spec) -> opening_days.DeclaredOpen | None:
@@ -91,7 +93,7 @@ def _declared_open(demand: pd.DataFrame, at: Cells, spec: Spec) -> opening_days.
     return at.spread(demand["open"].astype("boolean").to_numpy(np.int8, na_value=-1), -1, np.int8)
 
 
-def _rows(knowledge: Knowledge, at: Cells) -> Any:
+def _has_row(knowledge: Knowledge, at: Cells) -> Any:
     """Where there was a row, accepted or not, (depots, days)."""
     rows = at.spread(True, False, np.bool_)
     if knowledge.refused is not None and len(knowledge.refused):
@@ -127,10 +129,10 @@ def _codes(attributes: Mapping[str, tuple[str, ...]], encoding: Encoding, grid: 
     return result
 
 
-def _calendars(where: EventScope, spec: Spec) -> tuple[Pairs, Ints]:
+def _calendars(scope: EventScope, spec: Spec) -> tuple[Pairs, Ints]:
     """The distinct (country, subdivision) pairs, and each depot's place among them."""
     columns = ["country", "subdivision"]
-    homes = where.homes[columns]
+    homes = scope.homes[columns]
     if not spec.calendar.holidays:
         return [(None, None)], np.zeros(len(homes), np.int32)
     group = homes.groupby(columns, sort=True).ngroup().to_numpy().astype(np.int32)
@@ -138,11 +140,11 @@ def _calendars(where: EventScope, spec: Spec) -> tuple[Pairs, Ints]:
     return [(country or None, subdivision or None) for country, subdivision in pairs], group
 
 
-def _marks(told: AnnouncedEvents, pairs: Pairs, group: Ints, grid: Grid, ids: tuple[str, ...]) -> Marks:
+def _marks(announced: AnnouncedEvents, pairs: Pairs, group: Ints, grid: Grid, ids: tuple[str, ...]) -> Marks:
     """Holidays and events; holidays that differ by depot, and events, only for the days that a page shows."""
     first = grid.history - SHOWN_DAYS
-    marks = told.marks(grid, first)
-    audiences = list(told.audiences)
+    marks = announced.marks(grid, first)
+    audiences = list(announced.audiences)
     for index, pair in enumerate(pairs):
         everyone = len(pairs) == 1
         names = calendar.holiday_names(grid.days if everyone else grid.days[max(first, 0) :], *pair)

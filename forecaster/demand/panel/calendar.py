@@ -81,31 +81,31 @@ def _occasions(days: Days, country: str | None, subdivision: str | None) -> dict
     first, last = days.min() - (MOST_BACK + NEAR + _APART), days.max() + NEAR + _APART
     runs: dict[str, list[list[tuple[date, bool]]]] = {}  # days, and whether they are free instead of others
     for day, names in sorted(holiday_names(np.arange(first, last + _DAY), country, subdivision).items()):
-        for said in names.split("; "):
-            found = _NAME.fullmatch(said)
-            assert found  # as it matches whatever there is
-            of_name = runs.setdefault(found["name"], [])
+        for full_name in names.split("; "):
+            parsed = _NAME.fullmatch(full_name)
+            assert parsed  # as it matches whatever there is
+            of_name = runs.setdefault(parsed["name"], [])
             if not of_name or (day - of_name[-1][-1][0]).days >= _APART:
                 of_name.append([])
-            of_name[-1].append((day, bool(found["lieu"] or found["suffix"])))
+            of_name[-1].append((day, bool(parsed["lieu"] or parsed["suffix"])))
     return {name: [_occasion(run) for run in of_name] for name, of_name in runs.items()}
 
 
 def _occasion(run: Sequence[tuple[date, bool]]) -> _Occasion:
     every = [day for day, _ in run]
-    dates, instead = ([day for day, lieu in run if lieu is wanted] for wanted in (False, True))
+    dates, instead = ([day for day, lieu in run if lieu is moved] for moved in (False, True))
     return _Occasion(dates or every, instead or every)
 
 
 def _counterparts(days: Days, occasions: Mapping[str, Sequence[_Occasion]]) -> Doubles:
     """How many days back each day's counterpart of the year before lies, (days,); 0 for none."""
-    found, distance = np.zeros(len(days)), np.full(len(days), NEAR + 1)
+    back_days, distance = np.zeros(len(days)), np.full(len(days), NEAR + 1)
     place = {day: index for index, day in enumerate(days.tolist())}
 
     def hold(day: date, against: date, far: int) -> None:
         index, back = place.get(day), (day - against).days
         if index is not None and far < distance[index] and LEAST_BACK <= back <= MOST_BACK:
-            found[index], distance[index] = back, far
+            back_days[index], distance[index] = back, far
 
     for before, now in (pair for years in occasions.values() for pair in pairwise(years)):
         back, length = now.dates[0] - before.dates[0], (now.dates[-1] - now.dates[0]).days
@@ -115,7 +115,7 @@ def _counterparts(days: Days, occasions: Mapping[str, Sequence[_Occasion]]) -> D
         if now.off != now.dates or before.off != before.dates:
             for number, day in enumerate(now.off):
                 hold(day, before.off[min(number, len(before.off) - 1)], -1)
-    return found
+    return back_days
 
 
 def _waves(days: Days, unit: Literal["Y", "M"], harmonics: int) -> list[Doubles]:
@@ -133,11 +133,11 @@ def holiday_names(days: Days, country: str | None, subdivision: str | None) -> d
     """
     if not country or not len(days):
         return {}
-    wanted = set(days.astype("datetime64[D]").tolist())
-    found: dict[date, str] = {}
-    for year in sorted({day.year for day in wanted}):
-        found |= {day: name for day, name in _year(country, subdivision or None, year) if day in wanted}
-    return found
+    dates = set(days.astype("datetime64[D]").tolist())
+    names: dict[date, str] = {}
+    for year in sorted({day.year for day in dates}):
+        names |= {day: name for day, name in _year(country, subdivision or None, year) if day in dates}
+    return names
 
 
 @lru_cache(maxsize=4096)
@@ -147,16 +147,18 @@ def _year(country: str, subdivision: str | None, year: int) -> tuple[tuple[date,
         hint = _nearest(country, countries)
         raise SpecError(f"no holidays are known for country {country!r}{hint}; wanted its code in ISO 3166, as in DE")
     # the language is named, or the machine's locale would choose it
-    spoken = holidays.country_holidays(country).supported_languages
-    language = next((code for code in ("en_US", "en_GB", "en") if code in spoken), None)
+    languages = holidays.country_holidays(country).supported_languages
+    language = next((code for code in ("en_US", "en_GB", "en") if code in languages), None)
     try:
-        found = holidays.country_holidays(country, subdiv=subdivision, years=[year], language=language)
+        named_days = holidays.country_holidays(country, subdiv=subdivision, years=[year], language=language)
     except NotImplementedError:
-        known = countries[country]
-        wanted = f"wanted one of {', '.join(known)}" if known else "it has none"
-        hint = _nearest(str(subdivision), known)
-        raise SpecError(f"no holidays are known for subdivision {subdivision!r} of {country}{hint}; {wanted}") from None
-    return tuple(sorted(found.items()))
+        subdivisions = countries[country]
+        requirement = f"wanted one of {', '.join(subdivisions)}" if subdivisions else "it has none"
+        hint = _nearest(str(subdivision), subdivisions)
+        raise SpecError(
+            f"no holidays are known for subdivision {subdivision!r} of {country}{hint}; {requirement}"
+        ) from None
+    return tuple(sorted(named_days.items()))
 
 
 def _nearest(word: str, words: Iterable[str]) -> str:

@@ -26,7 +26,7 @@ _NOTHING = ("", "0", "nan")  # words that say that nothing is special
 def learn(frame: pd.DataFrame, at: Cells, spec: Spec) -> tuple[str, ...]:
     """The covariates in the order of the panel's last axis: one a column of numbers or kind of event, and one for
     each of the most frequent words of a column of words."""
-    found: list[str] = []
+    names: list[str] = []
     inside = at.cell < at.outside
     for name in spec.calendar.known_future:
         if name in frame and not numeric(frame[name]):
@@ -35,10 +35,10 @@ def learn(frame: pd.DataFrame, at: Cells, spec: Spec) -> tuple[str, ...]:
                 np.bincount(codes[inside & (codes >= 0)], minlength=len(words)), index=words.astype("str")
             )
             count = count[(count > 0) & ~count.index.isin(_NOTHING)]
-            found += [f"{name}={word}" for word in sorted(most_frequent(count, MAX_WORDS))]
+            names += [f"{name}={word}" for word in sorted(most_frequent(count, MAX_WORDS))]
         else:
-            found.append(name)
-    return tuple(found)
+            names.append(name)
+    return tuple(names)
 
 
 def most_frequent(count: Any, most: int) -> list[str]:
@@ -47,7 +47,7 @@ def most_frequent(count: Any, most: int) -> list[str]:
 
 
 def fill(
-    frame: pd.DataFrame, at: Cells, opened: Bools, announced: AnnouncedEvents, encoding: Encoding, spec: Spec
+    frame: pd.DataFrame, at: Cells, is_open: Bools, announced: AnnouncedEvents, encoding: Encoding, spec: Spec
 ) -> Floats:
     """(depots, days, covariates) in the order of the encoding; 0 where a value is not known.
 
@@ -58,11 +58,11 @@ def fill(
     for index, name in enumerate(encoding.covariates):
         column, _, word = name.partition("=")
         if name == "open" and spec.demand.columns.open is not None:
-            result[..., index] = opened
+            result[..., index] = is_open
         elif name in frame:
-            given = at.spread(_numbers(frame[name], name), 0)
-            np.copyto(given, 0, where=np.isnan(given))
-            result[..., index] = given
+            values = at.spread(_numbers(frame[name], name), 0)
+            np.copyto(values, 0, where=np.isnan(values))
+            result[..., index] = values
         elif word and column in frame:
             indicators.setdefault(column, {})[index] = word
         elif spec.calendar.events is not None and name in spec.calendar.known_future:
@@ -72,21 +72,21 @@ def fill(
                 f"covariate '{name}' is needed, but the demand table has no column '{column}' and no events source "
                 "declares it; wanted it in calendar.known_future and in a source that was ingested"
             )
-    for column, asked in indicators.items():
-        _indicate(result, frame[column], asked, at)
+    for column, word_at in indicators.items():
+        _indicate(result, frame[column], word_at, at)
     return result
 
 
-def _indicate(result: Floats, column: Any, asked: Mapping[int, str], at: Cells) -> None:
+def _indicate(result: Floats, column: Any, word_at: Mapping[int, str], at: Cells) -> None:
     """1 in the place of the word that a day has; a few depots at a time, which stay in the processor's cache."""
     words, codes = coded(column)
-    found = at.spread(codes, -1, np.int32)
-    places = words.astype("str").get_indexer(pd.Index(list(asked.values()), dtype="str"))
+    day_codes = at.spread(codes, -1, np.int32)
+    places = words.astype("str").get_indexer(pd.Index(list(word_at.values()), dtype="str"))
     for start in range(0, len(result), ABREAST):
         rows = slice(start, start + ABREAST)
-        for index, place in zip(asked, places, strict=True):
+        for index, place in zip(word_at, places, strict=True):
             if place >= 0:
-                result[rows, :, index] = found[rows] == place
+                result[rows, :, index] = day_codes[rows] == place
 
 
 def missing_ahead(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Finding, ...]:
@@ -98,35 +98,35 @@ def missing_ahead(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Findi
 def _missing_ahead(knowledge: Knowledge, panel: Panel, spec: Spec) -> Iterator[Finding]:
     frame, first = knowledge.demand, pd.Timestamp(panel.target_dates[0])
     ahead = frame[(frame["date"] >= first).to_numpy()]
-    wanted = panel.open[:, panel.history :]
+    is_open = panel.open[:, panel.history :]
     depots, days = pd.Index(panel.depot_ids, dtype="str"), panel.days[panel.history :]
     for name in spec.calendar.known_future:
-        if name not in frame or _is_opening(name, spec) or not wanted.any():
+        if name not in frame or _is_opening(name, spec) or not is_open.any():
             continue
-        told = ahead[ahead[name].notna().to_numpy()]
-        known = _days_with_rows(told, depots, days)
-        unknown = wanted & ~known
-        if not unknown.any():
+        with_value = ahead[ahead[name].notna().to_numpy()]
+        has_value = _days_with_rows(with_value, depots, days)
+        is_missing = is_open & ~has_value
+        if not is_missing.any():
             continue
-        row, step = np.argwhere(unknown)[0]
-        found = (
-            f"covariate '{name}': found no value on {unknown.sum():,} of {wanted.sum():,} open depot-days from "
+        row, step = np.argwhere(is_missing)[0]
+        message = (
+            f"covariate '{name}': found no value on {is_missing.sum():,} of {is_open.sum():,} open depot-days from "
             f"{days[0]} to {days[-1]}, first of depot {panel.depot_ids[row]} on {days[step]}; they count as 0, "
             f"wanted {data_rules.RULES[RULE].wanted}"
         )
         severity = data_rules.severity(RULE, spec.demand.rules.severity)
-        places = tuple((panel.depot_ids[row], str(days[step])) for row, step in np.argwhere(unknown)[:PLACES])
-        yield Finding(RULE, severity, int(unknown.sum()), found, places)
+        places = tuple((panel.depot_ids[row], str(days[step])) for row, step in np.argwhere(is_missing)[:PLACES])
+        yield Finding(RULE, severity, int(is_missing.sum()), message, places)
 
 
-def _days_with_rows(told: pd.DataFrame, depots: pd.Index[Any], days: Any) -> Bools:
-    ids, codes = coded(told["depot_id"])
+def _days_with_rows(table: pd.DataFrame, depots: pd.Index[Any], days: Any) -> Bools:
+    ids, codes = coded(table["depot_id"])
     rows = np.append(depots.get_indexer(ids), -1)[codes]
-    columns = (np.asarray(told["date"], "datetime64[D]") - days[0]).astype(np.int64)
+    columns = (np.asarray(table["date"], "datetime64[D]") - days[0]).astype(np.int64)
     inside = (rows >= 0) & (columns >= 0) & (columns < len(days))
-    known = np.zeros((len(depots), len(days)), np.bool_)
-    known[rows[inside], columns[inside]] = True
-    return known
+    has_row = np.zeros((len(depots), len(days)), np.bool_)
+    has_row[rows[inside], columns[inside]] = True
+    return has_row
 
 
 def _is_opening(name: str, spec: Spec) -> bool:

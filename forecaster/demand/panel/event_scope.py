@@ -24,12 +24,12 @@ class EventScope:
 
     def rows(self, address: tuple[str, ...]) -> Ints:
         """Positions of the depots that an address (in the order of `ADDRESS`) concerns, rising."""
-        found = None
+        rows = None
         for name, word in zip(ADDRESS, address, strict=True):
             if word:
-                own = self._depot(word) if name == "depot_id" else self._of[name].get(word, _NOBODY)
-                found = own if found is None else np.intersect1d(found, own, assume_unique=True)
-        return np.arange(len(self.homes), dtype=np.int32) if found is None else found
+                matches = self._depot(word) if name == "depot_id" else self._of[name].get(word, _NOBODY)
+                rows = matches if rows is None else np.intersect1d(rows, matches, assume_unique=True)
+        return np.arange(len(self.homes), dtype=np.int32) if rows is None else rows
 
     def _depot(self, depot_id: str) -> Ints:
         place = self._ids.get(depot_id)

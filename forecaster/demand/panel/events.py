@@ -30,31 +30,33 @@ class AnnouncedEvents:
 
     def paint(self, cells: NDArray[Any], kind: str, value: float) -> None:
         """Set `value` in (depots, days) where a depot has an event of this kind."""
-        told = self.events[(self.events["kind"] == kind) & (self.events["day"] >= 0)]
-        told = told[["audience", "day"]].drop_duplicates()
-        alone = told["audience"].map(lambda audience: len(self.audiences[audience]) == 1).to_numpy(bool)
-        rows = [self.audiences[audience][0] for audience in told["audience"][alone]]
-        cells[rows, told["day"][alone]] = value
-        for audience, days in told[~alone].groupby("audience")["day"]:
+        occurrences = self.events[(self.events["kind"] == kind) & (self.events["day"] >= 0)]
+        occurrences = occurrences[["audience", "day"]].drop_duplicates()
+        single = occurrences["audience"].map(lambda audience: len(self.audiences[audience]) == 1).to_numpy(bool)
+        rows = [self.audiences[audience][0] for audience in occurrences["audience"][single]]
+        cells[rows, occurrences["day"][single]] = value
+        for audience, days in occurrences[~single].groupby("audience")["day"]:
             rows_ = self.audiences[audience]  # type: ignore[index]  # a group's name is what was grouped by
             cells[slice(None) if len(rows_) == self.depots else rows_[:, None], days.to_numpy()] = value
 
     def marks(self, grid: Grid, first: int) -> list[tuple[Mark, int]]:
         """A mark and its audience for each event from column `first` on."""
-        shown = self.events[self.events["day"] >= max(first, 0)]
-        days = grid.days[shown["day"]].tolist()
+        visible = self.events[self.events["day"] >= max(first, 0)]
+        days = grid.days[visible["day"]].tolist()
         return [
             (Mark(day, kind, name), EVERYONE if len(self.audiences[audience]) == self.depots else audience)
-            for day, kind, name, audience in zip(days, shown["kind"], shown["name"], shown["audience"], strict=True)
+            for day, kind, name, audience in zip(
+                days, visible["kind"], visible["name"], visible["audience"], strict=True
+            )
             if len(self.audiences[audience])
         ]
 
 
-def announced_events(events: pd.DataFrame, places: EventScope, grid: Grid) -> AnnouncedEvents:
+def announced_events(events: pd.DataFrame, scope: EventScope, grid: Grid) -> AnnouncedEvents:
     """Events with date, kind, name and an address, of whose columns any may be left out."""
-    given = addresses(events)
-    audience = given.groupby(list(ADDRESS), sort=False).ngroup().to_numpy()
-    distinct = given.drop_duplicates().itertuples(index=False, name=None)
+    event_addresses = addresses(events)
+    audience = event_addresses.groupby(list(ADDRESS), sort=False).ngroup().to_numpy()
+    distinct = event_addresses.drop_duplicates().itertuples(index=False, name=None)
     table = pd.DataFrame(
         {
             "kind": events["kind"].astype("str").to_numpy(),
@@ -63,4 +65,4 @@ def announced_events(events: pd.DataFrame, places: EventScope, grid: Grid) -> An
             "audience": audience,
         }
     )
-    return AnnouncedEvents(table, tuple(places.rows(address) for address in distinct), len(grid.depots))
+    return AnnouncedEvents(table, tuple(scope.rows(address) for address in distinct), len(grid.depots))

@@ -47,8 +47,8 @@ class Grid:
 
     def columns(self, dates: Any) -> Ints:
         """Position of each date, -1 for one that is not in the panel."""
-        found = np.asarray(dates, "datetime64[D]").astype(np.int64) - self.numbers[0]
-        return np.where((found >= 0) & (found < len(self.days)), found, -1).astype(np.int32)
+        offset = np.asarray(dates, "datetime64[D]").astype(np.int64) - self.numbers[0]
+        return np.where((offset >= 0) & (offset < len(self.days)), offset, -1).astype(np.int32)
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ def lay_out(knowledge: Knowledge, spec: Spec) -> tuple[Grid, Cells]:
     present[depot[observed]] = True
     del observed
     open_ = _in_business(knowledge.depots, last) if listed else []
-    kept = pd.Index(sorted({*ids[present].tolist(), *open_}), dtype="str")
-    grid = Grid(kept, days, len(days) - spec.horizon, _today(knowledge, kept, spec, among=ids))
+    depot_ids = pd.Index(sorted({*ids[present].tolist(), *open_}), dtype="str")
+    grid = Grid(depot_ids, days, len(days) - spec.horizon, _today(knowledge, depot_ids, spec, among=ids))
     return grid, _cells(grid, ids, depot, day)
 
 
@@ -139,10 +139,10 @@ def _in_business(depots: pd.DataFrame, last: int) -> list[str]:
 def _today(knowledge: Knowledge, ids: pd.Index[Any], spec: Spec, among: pd.Index[Any] | None = None) -> Longs:
     """The first day that does not count as over at as_of, for each id; `among` (by default the ids themselves) are
     those of which half have to agree."""
-    known = knowledge.depots
-    if "timezone" not in known or not known["timezone"].notna().any():
+    depots = knowledge.depots
+    if "timezone" not in depots or not depots["timezone"].notna().any():
         return np.full(len(ids), _local_day(knowledge.as_of, spec.zone))
-    zones = known.set_index("depot_id")["timezone"]
+    zones = depots.set_index("depot_id")["timezone"]
     days = {zone: _local_day(knowledge.as_of, ZoneInfo(zone)) for zone in zones.dropna().unique()}
     days[spec.timezone] = _local_day(knowledge.as_of, spec.zone)
 

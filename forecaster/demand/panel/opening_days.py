@@ -25,25 +25,30 @@ _NEVER = np.iinfo(np.int32).max
 
 
 def days_open(
-    counted: Floats, said: DeclaredOpen | None, announced: AnnouncedEvents, depots: pd.DataFrame, spec: Spec, grid: Grid
+    counts: Floats,
+    declared_open: DeclaredOpen | None,
+    announced: AnnouncedEvents,
+    depots: pd.DataFrame,
+    spec: Spec,
+    grid: Grid,
 ) -> Bools:
     """In business and not closed on the day, (depots, days). Orders that came prove that a depot was open."""
-    heard = ~np.isnan(counted)
+    has_report = ~np.isnan(counts)
     table = depots.set_index("depot_id").reindex(grid.depots)
-    start = _opening(heard, table, grid)
-    if said is not None:
-        heard |= said == 0
-    end = _closing(heard[:, : grid.history], table, spec, grid)
+    start = _opening(has_report, table, grid)
+    if declared_open is not None:
+        has_report |= declared_open == 0
+    end = _closing(has_report[:, : grid.history], table, spec, grid)
     columns = np.arange(len(grid.days), dtype=np.int32)
     result: Bools = (columns >= start[:, None]) & (columns < end[:, None])
     announced.paint(result, CLOSURE, False)
-    if said is not None:
-        result &= ~_declared_closed(said)
-    result[counted > 0] = True
+    if declared_open is not None:
+        result &= ~_declared_closed(declared_open)
+    result[counts > 0] = True
     return result
 
 
-def without_demand(counted: Floats, opened: Bools, rows: Bools, spec: Spec, grid: Grid) -> Bools:
+def without_demand(counts: Floats, is_open: Bools, rows: Bools, spec: Spec, grid: Grid) -> Bools:
     """Where no row means no demand (`demand.missing: zero`), (depots, history); `rows` says where there was one.
 
     A day counts so when the depot is open, at least half of the open depots were counted, and rows for it are no
@@ -51,32 +56,32 @@ def without_demand(counted: Floats, opened: Bools, rows: Bools, spec: Spec, grid
     on which the feed itself was silent, a count that is not there is not known. So is one of which there was a row,
     and any of a depot that never had a count: nothing shows that the feed covers it.
     """
-    open_, seen = opened[:, : grid.history], ~np.isnan(counted[:, : grid.history])
-    told, of = np.count_nonzero(seen & open_, axis=0), np.count_nonzero(open_, axis=0)
-    spoke = (2 * told >= of) & (told > 0)
+    open_, has_count = is_open[:, : grid.history], ~np.isnan(counts[:, : grid.history])
+    counted_depots, open_depots = np.count_nonzero(has_count & open_, axis=0), np.count_nonzero(open_, axis=0)
+    has_feed = (2 * counted_depots >= open_depots) & (counted_depots > 0)
     archive = spec.demand.recorded == "next_day" and spec.demand.columns.recorded_at is None
     late = 0 if archive else spec.demand.rules.late_days
-    settled: Bools = grid.numbers[: grid.history] + late < grid.today[:, None]
-    result: Bools = settled & spoke & open_
+    is_final: Bools = grid.numbers[: grid.history] + late < grid.today[:, None]
+    result: Bools = is_final & has_feed & open_
     result &= ~rows[:, : grid.history]
-    result &= ~seen & np.any(seen, axis=1, keepdims=True)
+    result &= ~has_count & np.any(has_count, axis=1, keepdims=True)
     return result
 
 
-def _opening(seen: Bools, table: pd.DataFrame, grid: Grid) -> Ints:
+def _opening(has_count: Bools, table: pd.DataFrame, grid: Grid) -> Ints:
     """The column of each depot's first day: the declared one, else that of its first count, else the panel's first."""
-    first = seen.argmax(axis=1)  # 0 where there is none
+    first = has_count.argmax(axis=1)  # 0 where there is none
     return _column(table["opened"], grid, otherwise=first)
 
 
-def _closing(heard: Bools, table: pd.DataFrame, spec: Spec, grid: Grid) -> Ints:
+def _closing(has_report: Bools, table: pd.DataFrame, spec: Spec, grid: Grid) -> Ints:
     """The column of each depot's first day out of business: the declared one, else what its silence says.
 
     A depot of which nothing was heard for more than `demand.rules.closed_after_days` up to the last day counts as
     closed from the day on which that was so. The days before stay open and unknown, so that an earlier cutoff sees
     the depot as it then seemed. Not so a depot that was never heard of, or that opens later.
     """
-    last = np.where(heard.any(axis=1), grid.history - 1 - heard[:, ::-1].argmax(axis=1), _NEVER)
+    last = np.where(has_report.any(axis=1), grid.history - 1 - has_report[:, ::-1].argmax(axis=1), _NEVER)
     limit = spec.demand.rules.closed_after_days
     silent = grid.history - 1 - last > limit
     silent &= _column(table["opened"], grid, otherwise=0) < grid.history
@@ -86,17 +91,17 @@ def _closing(heard: Bools, table: pd.DataFrame, spec: Spec, grid: Grid) -> Ints:
 def _column(dates: Any, grid: Grid, otherwise: Any) -> Ints:
     """Columns of dates, also before and after the panel's days; `otherwise` where there is none."""
     days = np.asarray(dates, "datetime64[D]")
-    found: Ints = np.where(np.isnat(days), otherwise, days.astype(np.int64) - grid.numbers[0]).astype(np.int32)
-    return found
+    columns: Ints = np.where(np.isnat(days), otherwise, days.astype(np.int64) - grid.numbers[0]).astype(np.int32)
+    return columns
 
 
-def _declared_closed(said: DeclaredOpen) -> Bools:
+def _declared_closed(declared_open: DeclaredOpen) -> Bools:
     """Closed by what the source says; where it says nothing, closed if the depot was on each of the last four same
     weekdays of which it speaks."""
-    result: Bools = said == 0
-    for weekday in range(min(7, said.shape[1])):
-        same = said[:, weekday::7]
-        known = np.cumsum(same >= 0, axis=1, dtype=np.int16)
-        last_open = np.maximum.accumulate(np.where(same == 1, known, np.int16(0)), axis=1)
-        result[:, weekday::7] |= (same < 0) & (known - last_open >= CLOSED_WEEKS)
+    result: Bools = declared_open == 0
+    for weekday in range(min(7, declared_open.shape[1])):
+        same = declared_open[:, weekday::7]
+        known_count = np.cumsum(same >= 0, axis=1, dtype=np.int16)
+        last_open = np.maximum.accumulate(np.where(same == 1, known_count, np.int16(0)), axis=1)
+        result[:, weekday::7] |= (same < 0) & (known_count - last_open >= CLOSED_WEEKS)
     return result

@@ -127,8 +127,8 @@ def public_holidays(dates: list[date]) -> Doubles:
     effect, place = np.zeros((len(CITIES), len(dates))), {d: k for k, d in enumerate(dates)}
     for code, city in enumerate(CITIES):
         # the language is named, or the machine's locale would choose it
-        named = holidays.country_holidays("US", subdiv=city.subdivision, years=_years_of(dates), language="en_US")
-        for day, names in named.items():
+        named_days = holidays.country_holidays("US", subdiv=city.subdivision, years=_years_of(dates), language="en_US")
+        for day, names in named_days.items():
             share = min(HOLIDAYS.get(name, OTHER_HOLIDAY) for name in names.split("; "))
             if day in place:
                 effect[code, place[day]] += np.log1p(share)

@@ -50,7 +50,7 @@ def plant(
     unknown = _unknown(ids)
     slip = f"{dates[day[typo]].year + 36}{dates[day[typo]].isoformat()[4:]}"
     stray_days, stray_orders = int(day[shuffled[0]]) + np.arange(2), np.array([41, 37])
-    planted = [(name, ids[depot[k]], dates[day[k]].isoformat(), found) for name, k, found in (
+    planted = [(name, ids[depot[k]], dates[day[k]].isoformat(), cell_text) for name, k, cell_text in (
         *(("duplicate", k, "the same row twice") for k in twice),
         *(("restated", k, f"{a}, then {b}") for k, a, b in zip(restated, early, final, strict=True)),
         ("negative", negative, str(-orders[negative])),
@@ -63,17 +63,17 @@ def plant(
     planted.append(("gap", ids[gap_depot], dates[gap[0]].isoformat(), f"no rows up to {dates[gap[-1]]}"))
 
     orders[restated], orders[negative] = early, -orders[negative]
-    kept = ~((depot == gap_depot) & np.isin(day, gap))
+    exported = ~((depot == gap_depot) & np.isin(day, gap))
     words = orders.astype(str).astype(object)
     words[text] = "n/a?"
     stated_day = day.copy()
     stated_day[typo] = len(dates)
     flawed = pd.DataFrame(
         {
-            "depot": np.concatenate([depot[kept], depot[twice], depot[restated], [len(ids)] * 2]),
-            "day": np.concatenate([stated_day[kept], day[twice], day[restated], stray_days]),
-            "orders": np.concatenate([words[kept], words[twice], final.astype(str), stray_orders.astype(str)]),
-            "export": np.concatenate([export[kept], export[twice], export[restated] + RESTATED_AFTER, stray_days]),
+            "depot": np.concatenate([depot[exported], depot[twice], depot[restated], [len(ids)] * 2]),
+            "day": np.concatenate([stated_day[exported], day[twice], day[restated], stray_days]),
+            "orders": np.concatenate([words[exported], words[twice], final.astype(str), stray_orders.astype(str)]),
+            "export": np.concatenate([export[exported], export[twice], export[restated] + RESTATED_AFTER, stray_days]),
         }
     ).sort_values(["export", "depot"], kind="stable", ignore_index=True)
     listed = pd.DataFrame(planted, columns=["flaw", "depot", "day", "found"])

@@ -234,8 +234,8 @@ def _apportion(weights: Doubles, total: int) -> Codes:
 def _in_business(fleet: SimulatedFleet, days: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Day and depot of every day in business, day after day."""
     day = np.arange(days)[:, None]
-    found = np.nonzero((day >= fleet.first) & (day < fleet.last))
-    return found[0].astype(np.int32), found[1].astype(np.int32)
+    pairs = np.nonzero((day >= fleet.first) & (day < fleet.last))
+    return pairs[0].astype(np.int32), pairs[1].astype(np.int32)
 
 
 def _words(codes: NDArray[np.integer[Any]], words: list[str]) -> pd.Series[str]:

@@ -29,23 +29,23 @@ from forecaster.demand.sources.feed import BLOCK, FAULT, FILE, ROW, Columns, Fee
 __all__ = ["BLOCK", "FAULT", "FILE", "ROW", "Feed", "name", "open_feed", "read"]
 
 
-class Kind(NamedTuple):
+class SourceKind(NamedTuple):
     """One kind of source: how its rows are read, and what messages call a source of it."""
 
     pieces: Callable[..., Pieces]  # of the source, the pipeline file and the columns; `name` and `since` as keywords
     name: Callable[[Any], str]
 
 
-KINDS: Mapping[str, Kind] = {
-    "csv": Kind(csv.pieces, files.name),
-    "parquet": Kind(parquet.pieces, files.name),
-    "delta": Kind(delta.pieces, files.name),
-    "sql": Kind(sql.pieces, sql.name),
+KINDS: Mapping[str, SourceKind] = {
+    "csv": SourceKind(csv.pieces, files.name),
+    "parquet": SourceKind(parquet.pieces, files.name),
+    "delta": SourceKind(delta.pieces, files.name),
+    "sql": SourceKind(sql.pieces, sql.name),
 }
 
 
 def open_feed(
-    source: AnySource, spec: Spec, wanted: Iterable[str], optional: Iterable[str] = (), *, since: str | None = None
+    source: AnySource, spec: Spec, required: Iterable[str], optional: Iterable[str] = (), *, since: str | None = None
 ) -> Feed:
     """A source's blocks of the wanted columns and of those optional ones that are there.
 
@@ -57,14 +57,14 @@ def open_feed(
     - SpecError when a credential or variable that it names is not there,
     - MissingExtra when its driver is not installed.
     """
-    columns = Columns(tuple(dict.fromkeys(wanted)), tuple(dict.fromkeys(optional)))
+    columns = Columns(tuple(dict.fromkeys(required)), tuple(dict.fromkeys(optional)))
     kind = KINDS[source.kind]
     return Feed(name(source), kind.pieces(source, spec, columns, name=name(source), since=since))
 
 
-def read(source: AnySource, spec: Spec, wanted: Iterable[str], optional: Iterable[str] = ()) -> pd.DataFrame:
+def read(source: AnySource, spec: Spec, required: Iterable[str], optional: Iterable[str] = ()) -> pd.DataFrame:
     """All blocks of a small source in one frame. Raises as `open_feed` does."""
-    return joined(list(open_feed(source, spec, wanted, optional).blocks))
+    return joined(list(open_feed(source, spec, required, optional).blocks))
 
 
 def name(source: AnySource) -> str:

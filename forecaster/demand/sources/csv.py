@@ -188,27 +188,27 @@ def _plain(text: _Text, header: _Header) -> pa.Table | None:
 
 def _simply_quoted(content: bytes, delimiter: str) -> bool:
     """Whether each quote opens or closes a whole field, and no line ends between the two."""
-    found = np.frombuffer(content, np.uint8)
-    quotes = np.flatnonzero(found == ord('"'))
+    codes = np.frombuffer(content, np.uint8)
+    quotes = np.flatnonzero(codes == ord('"'))
     if len(quotes) % 2:
         return False
     opening, closing = quotes[::2], quotes[1::2]
     border = np.zeros(256, bool)
     border[[ord(delimiter), ord("\n"), ord("\r")]] = True
-    starts = (opening == 0) | border[found[opening - 1]]
-    ends = (closing == len(found) - 1) | border[found[np.minimum(closing + 1, len(found) - 1)]]
-    line_ends = np.flatnonzero(found == ord("\n"))
+    starts = (opening == 0) | border[codes[opening - 1]]
+    ends = (closing == len(codes) - 1) | border[codes[np.minimum(closing + 1, len(codes) - 1)]]
+    line_ends = np.flatnonzero(codes == ord("\n"))
     one_line = np.searchsorted(line_ends, opening) == np.searchsorted(line_ends, closing)
     return bool((starts & ends & one_line).all())
 
 
 def _from_records(records: Sequence[Record], header: _Header) -> pa.Table:
-    wanted = len(header.names)
+    width = len(header.names)
     faults = [
-        "" if len(fields) == wanted else f"{len(fields)} fields, wanted {wanted} as in the header"
+        "" if len(fields) == width else f"{len(fields)} fields, wanted {width} as in the header"
         for _, fields in records
     ]
-    rows = [fields if len(fields) >= wanted else fields + [""] * (wanted - len(fields)) for _, fields in records]
+    rows = [fields if len(fields) >= width else fields + [""] * (width - len(fields)) for _, fields in records]
     values = {
         column: pa.array([fields[position] for fields in rows], pa.string())
         for column, position in zip(header.chosen, header.positions, strict=True)

@@ -106,10 +106,10 @@ def _ours(place: str, source: SqlSource) -> Iterator[None]:
     try:
         yield
     except sa.exc.DBAPIError as error:
-        told = _driver_message(error)
+        message = _driver_message(error)
         if _may_pass(error):
-            raise SourceUnreachable(f"{place}: cannot be reached: {told}") from None
-        raise SourceError(f"{place}: cannot be read: {told}; wanted {_expected(source)}") from None
+            raise SourceUnreachable(f"{place}: cannot be reached: {message}") from None
+        raise SourceError(f"{place}: cannot be read: {message}; wanted {_expected(source)}") from None
     except (sa.exc.SQLAlchemyError, OSError, ValueError) as error:
         raise SourceError(f"{place}: cannot be read: {error}; wanted {_expected(source)}") from None
 

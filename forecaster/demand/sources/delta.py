@@ -63,5 +63,5 @@ def _sound(place: str) -> Iterator[None]:
 
 def _library_message(error: Exception) -> str:
     """What the library says, in one line: without the colours, the retries and the addresses of functions."""
-    told = re.sub(r"\x1b\[\d*m", "", str(error)).partition("\n   0: ")[0]
-    return re.sub(r"\s*(↳\s*)?\n\s*(↳\s*)?", ": ", told.strip())
+    message = re.sub(r"\x1b\[\d*m", "", str(error)).partition("\n   0: ")[0]
+    return re.sub(r"\s*(↳\s*)?\n\s*(↳\s*)?", ": ", message.strip())

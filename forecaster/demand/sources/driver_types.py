@@ -30,7 +30,7 @@ def table(names: Sequence[str], rows: Sequence[Sequence[Any]], dates: Collection
     """Rows as columns of these names; what a row has beyond them is left out. `dates` are given as text."""
     values = list(zip(*rows, strict=True)) if rows else [()] * len(names)
     return pa.table(
-        {name: (_dates if name in dates else _array)(each) for name, each in zip(names, values, strict=False)}
+        {name: (_dates if name in dates else _array)(column) for name, column in zip(names, values, strict=False)}
     )
 
 
@@ -77,8 +77,8 @@ def watermark(column: str, value: Any) -> str:
             f"watermark '{column}': found a value of type {kind}; wanted a column of whole numbers, instants, days or "
             "text"
         )
-    told = value.isoformat() if isinstance(value, date) else str(value)
-    return json.dumps([column, kind, told], ensure_ascii=False)
+    text = value.isoformat() if isinstance(value, date) else str(value)
+    return json.dumps([column, kind, text], ensure_ascii=False)
 
 
 def since(text: str | None, column: str) -> Any:
@@ -86,8 +86,8 @@ def since(text: str | None, column: str) -> Any:
     if text is None:
         return None
     try:
-        of, kind, told = json.loads(text)
-        return _FROM_TEXT[kind](told) if of == column else None
+        of, kind, value_text = json.loads(text)
+        return _FROM_TEXT[kind](value_text) if of == column else None
     except (ValueError, KeyError, TypeError, ArithmeticError):
         raise SourceError(
             f"watermark '{column}': found {text!r}, which no feed gave; wanted one that a feed gave"
@@ -104,8 +104,8 @@ class Content:
         """Take account of rows; a number counts as what it is, whether a whole one or a double."""
         text = pd.DataFrame({name: _text(rows[name]) for name in rows.column_names})
         if len(text):
-            each = pd.util.hash_pandas_object(text, index=False).to_numpy()
-            self._sum = (self._sum + int(each.sum())) % 2**64
+            hashes = pd.util.hash_pandas_object(text, index=False).to_numpy()
+            self._sum = (self._sum + int(hashes.sum())) % 2**64
             self._rows += len(text)
 
     @property

@@ -49,7 +49,7 @@ class Feed:
     def __init__(self, name: str, pieces: Pieces) -> None:
         self.name = name
         self._ending: Ending | None = None
-        self.blocks: Iterator[pd.DataFrame] = self._taken(pieces)
+        self.blocks: Iterator[pd.DataFrame] = self._blocks(pieces)
 
     @property
     def digest(self) -> str:
@@ -65,7 +65,7 @@ class Feed:
         assert self._ending is not None, "a feed has its digest and watermark after the last block was taken"
         return self._ending
 
-    def _taken(self, pieces: Pieces) -> Iterator[pd.DataFrame]:
+    def _blocks(self, pieces: Pieces) -> Iterator[pd.DataFrame]:
         with _ours(self.name):
             yield from _gathered(self._until_the_end(pieces))
 
@@ -77,34 +77,34 @@ class Feed:
 class Columns:
     """What is asked of a source."""
 
-    wanted: tuple[str, ...]
+    required: tuple[str, ...]
     optional: tuple[str, ...] = ()
 
-    def of(self, place: str, found: Sequence[str]) -> list[str]:
+    def of(self, place: str, available: Sequence[str]) -> list[str]:
         """The columns to read of those found. Raises SourceError, which starts with `place`, when a wanted one is not
         there once."""
-        chosen = list(dict.fromkeys([*self.wanted, *(column for column in self.optional if column in found)]))
+        chosen = list(dict.fromkeys([*self.required, *(column for column in self.optional if column in available)]))
         for column in chosen:
             if column == ROW or column.startswith(":"):
                 raise SourceError(f"{place}: column '{column}' has a name that is used for a row's place; rename it")
-            if missing := [name for name in chosen if name not in found]:
-                names = f"columns {', '.join(found)}" if any(found) else "no columns, as in an empty file"
+            if missing := [name for name in chosen if name not in available]:
+                names = f"columns {', '.join(available)}" if any(available) else "no columns, as in an empty file"
                 quoted = ", ".join(f"'{name}'" for name in missing)
-                raise SourceError(f"{place}: found {names}; wanted {quoted}{_hint(missing, found)}")
-            if list(found).count(column) > 1:
+                raise SourceError(f"{place}: found {names}; wanted {quoted}{_hint(missing, available)}")
+            if list(available).count(column) > 1:
                 raise SourceError(f"{place}: found column '{column}' twice; wanted each name once")
         return chosen
 
 
-def _hint(missing: Sequence[str], found: Sequence[str]) -> str:
-    if len(found) == 1 and (mark := next((mark for mark in ";\t|," if mark in found[0]), None)):
+def _hint(missing: Sequence[str], available: Sequence[str]) -> str:
+    if len(available) == 1 and (mark := next((mark for mark in ";\t|," if mark in available[0]), None)):
         return f"; the file seems to be delimited by {mark!r}: set the source's `delimiter`"
     if len(missing) > 1:
         return ""
     [column] = missing
-    if other := next((name for name in found if name.casefold() == column.casefold()), None):
+    if other := next((name for name in available if name.casefold() == column.casefold()), None):
         return f"; did you mean '{other}'? Upper and lower case count"
-    if close := difflib.get_close_matches(column, found, n=1):
+    if close := difflib.get_close_matches(column, available, n=1):
         return f"; did you mean '{close[0]}'?"
     return ""
 
@@ -139,22 +139,22 @@ def _ours(name: str) -> Iterator[None]:
 
 def _gathered(pieces: Iterable[tuple[str, pa.Table]]) -> Iterator[pd.DataFrame]:
     """Blocks of a good size: what is large is cut, what is small waits for the next, unless its columns are others."""
-    held: list[tuple[str, pa.Table]] = []
-    empty, given = None, False
+    pending: list[tuple[str, pa.Table]] = []
+    empty, any_yielded = None, False
     for name, table in pieces:
         empty = empty or (name, table.slice(0, 0))
         for start in range(0, len(table), BLOCK):
             part = table.slice(start, BLOCK)
-            if held and (_rows(held) + len(part) > BLOCK or held[0][1].schema != part.schema):
-                yield _frame(held)
-                held, given = [], True
-            held.append((name, part))
-            if _rows(held) >= _ENOUGH:
-                yield _frame(held)
-                held, given = [], True
-    if held:
-        yield _frame(held)
-    elif not given and empty:
+            if pending and (_rows(pending) + len(part) > BLOCK or pending[0][1].schema != part.schema):
+                yield _frame(pending)
+                pending, any_yielded = [], True
+            pending.append((name, part))
+            if _rows(pending) >= _ENOUGH:
+                yield _frame(pending)
+                pending, any_yielded = [], True
+    if pending:
+        yield _frame(pending)
+    elif not any_yielded and empty:
         yield _frame([empty])
 
 

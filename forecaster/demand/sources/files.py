@@ -57,17 +57,22 @@ def files(source: CsvSource | ParquetSource, spec: Spec) -> list[File]:
         folder = not globbed and isinstance(source, ParquetSource) and system.isdir(path)
         if not globbed and not folder:
             return [File(without_credentials(place), PurePosixPath(path).name, path, system, advice)]
-        found = _matched(system, path, folders=isinstance(source, ParquetSource)) if globbed else _below(system, path)
+        paths = _matched(system, path, folders=isinstance(source, ParquetSource)) if globbed else _below(system, path)
     root = _root(path) if globbed else path.rstrip("/")
-    if not found and globbed:
+    if not paths and globbed:
         raise SourceUnreachable(
             f"{without_credentials(place)}: the glob matches no file; wanted at least one {source.kind} file"
         )
-    if not found:
+    if not paths:
         raise SourceError(f"{without_credentials(place)}: the folder holds no file; wanted {source.kind} files in it")
     return [
-        File(_joined(without_credentials(place), root, each), each.removeprefix(root).lstrip("/"), each, system)
-        for each in found
+        File(
+            _joined(without_credentials(place), root, file_path),
+            file_path.removeprefix(root).lstrip("/"),
+            file_path,
+            system,
+        )
+        for file_path in paths
     ]
 
 
@@ -105,8 +110,8 @@ def reached(place: str, advice: str = "") -> Iterator[None]:
     except FileNotFoundError:
         raise SourceUnreachable(f"{place}: no such file{advice}") from None
     except OSError as error:
-        told = error.strerror or str(error) or type(error).__name__
-        raise SourceUnreachable(f"{place}: cannot be read: {told}; wanted a readable file") from None
+        message = error.strerror or str(error) or type(error).__name__
+        raise SourceUnreachable(f"{place}: cannot be read: {message}; wanted a readable file") from None
     except ImportError as error:
         install = "pip install 'forecaster[object-store]'" if place.startswith("s3") else "install it beside forecaster"
         raise MissingExtra(f"{place} needs a package that is not installed here ({error}): {install}") from None
@@ -115,9 +120,9 @@ def reached(place: str, advice: str = "") -> Iterator[None]:
 
 
 def _matched(system: AbstractFileSystem, glob: str, *, folders: bool) -> list[str]:
-    found: dict[str, Any] = system.glob(glob, detail=True)
+    entries: dict[str, Any] = system.glob(glob, detail=True)
     paths = []
-    for path, info in sorted(found.items()):
+    for path, info in sorted(entries.items()):
         if info["type"] != "directory":
             paths.append(path)
         elif folders:
@@ -127,9 +132,9 @@ def _matched(system: AbstractFileSystem, glob: str, *, folders: bool) -> list[st
 
 def _below(system: AbstractFileSystem, folder: str) -> list[str]:
     """All files of a folder but those that writers hide: marks, checksums, logs."""
-    found: list[str] = sorted(system.find(folder))
+    paths: list[str] = sorted(system.find(folder))
     root = folder.rstrip("/")
-    return [path for path in found if not re.search(r"(^|/)[._]", path.removeprefix(root))]
+    return [path for path in paths if not re.search(r"(^|/)[._]", path.removeprefix(root))]
 
 
 def _root(glob: str) -> str:

@@ -55,12 +55,12 @@ def _tables(file: File, columns: Columns, content: Any) -> Iterator[pa.Table]:
             content.update(chunk)
         handle.seek(0)
         schema = pq.read_schema(handle)
-        own = [name for name in schema.names if name not in partitions]
-        chosen = columns.of(file.place, [*own, *partitions])
-        text = [name for name in chosen if name in own and is_text(schema.field(name).type)]
+        file_columns = [name for name in schema.names if name not in partitions]
+        chosen = columns.of(file.place, [*file_columns, *partitions])
+        text = [name for name in chosen if name in file_columns and is_text(schema.field(name).type)]
         handle.seek(0)
         reader = pq.ParquetFile(handle, read_dictionary=text)
-        stored = [name for name in chosen if name in own]
+        stored = [name for name in chosen if name in file_columns]
         yield _with(reader.schema_arrow.empty_table().select(stored), partitions, chosen)
         for batch in reader.iter_batches(BLOCK, columns=stored):
             table = pa.Table.from_batches([batch]).replace_schema_metadata()  # pandas would read it, damaged or not
@@ -101,8 +101,8 @@ def _sound(file: File) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            told = error.strerror or str(error)
-            raise SourceUnreachable(f"{file.place}: cannot be read: {told}; wanted a readable file") from None
+            message = error.strerror or str(error)
+            raise SourceUnreachable(f"{file.place}: cannot be read: {message}; wanted a readable file") from None
         raise SourceError(
             f"{file.place}: found something else than a Parquet file ({error}); wanted kind: parquet"
         ) from None

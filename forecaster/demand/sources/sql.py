@@ -19,8 +19,8 @@ def name(source: SqlSource) -> str:
     """The table as declared; of a query, the database it asks."""
     if source.table is not None:
         return source.table
-    asked = source.url.partition("?")[0].partition("://")[2].rpartition("@")[2].partition("/")[2]
-    return f"query of {PurePosixPath(asked).name or 'the database'}"
+    database_path = source.url.partition("?")[0].partition("://")[2].rpartition("@")[2].partition("/")[2]
+    return f"query of {PurePosixPath(database_path).name or 'the database'}"
 
 
 def pieces(source: SqlSource, spec: Spec, columns: Columns, *, name: str, since: str | None) -> Pieces:
@@ -29,11 +29,11 @@ def pieces(source: SqlSource, spec: Spec, columns: Columns, *, name: str, since:
     The digest is over the rows' content, in whatever order they come.
     """
     with database.reading(source, spec, name) as (connection, place):
-        found = list(connection.execute(_nothing(source)).keys())
-        chosen = columns.of(place, found)
+        available = list(connection.execute(_nothing(source)).keys())
+        chosen = columns.of(place, available)
         if source.watermark is not None:
-            Columns((source.watermark,)).of(f"{place}: watermark", found)
-        dates = _kept_as_text(connection, source)
+            Columns((source.watermark,)).of(f"{place}: watermark", available)
+        dates = _dates_as_text(connection, source)
         yield name, numbered(driver_types.table(chosen, []), 1)
         content, row, watermark = driver_types.Content(), 1, since
         for rows in _partitions(connection, _statement(source, chosen, since)):
@@ -65,16 +65,16 @@ def _statement(source: SqlSource, chosen: Sequence[str], since: str | None) -> s
     A row of the very watermark comes again: others of it may have been written since. So does one without: nothing says
     when it was written.
     """
-    asked = sa.select(*(sa.column(column) for column in chosen)).select_from(_from(source))
+    query = sa.select(*(sa.column(column) for column in chosen)).select_from(_from(source))
     if source.watermark is None:
-        return asked
+        return query
     mark: sa.ColumnClause[Any] = sa.column(source.watermark)
-    asked = asked.add_columns(mark).order_by(mark)
+    query = query.add_columns(mark).order_by(mark)
     value = driver_types.since(since, source.watermark)
     if value is None:
-        return asked
+        return query
     bound = sa.bindparam("since", value, type_=sa.types.NullType())  # as the driver types it
-    return asked.where(sa.or_(mark >= bound, mark.is_(None)))
+    return query.where(sa.or_(mark >= bound, mark.is_(None)))
 
 
 def _partitions(connection: sa.Connection, statement: sa.Select[Any]) -> Iterator[Sequence[sa.Row[Any]]]:
@@ -90,10 +90,10 @@ def _highest(source: SqlSource, rows: Sequence[sa.Row[Any]]) -> str | None:
     return None if last is None else driver_types.watermark(source.watermark, last)
 
 
-def _kept_as_text(connection: sa.Connection, source: SqlSource) -> frozenset[str]:
+def _dates_as_text(connection: sa.Connection, source: SqlSource) -> frozenset[str]:
     """The columns of an SQLite table that are declared as dates: SQLite itself knows no such type."""
     if connection.dialect.name != "sqlite" or source.table is None:
         return frozenset()
     schema, _, table = source.table.rpartition(".")
     declared = sa.inspect(connection).get_columns(table, schema=schema or None)
-    return frozenset(each["name"] for each in declared if isinstance(each["type"], sa.Date | sa.DateTime))
+    return frozenset(column["name"] for column in declared if isinstance(column["type"], sa.Date | sa.DateTime))

@@ -137,8 +137,8 @@ def _sound(file: File, line: int) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno is not None and not isinstance(error, pa.ArrowException):
-            told = error.strerror or str(error)
-            raise SourceUnreachable(f"{file.place}: cannot be read: {told}; wanted a readable file") from None
+            message = error.strerror or str(error)
+            raise SourceUnreachable(f"{file.place}: cannot be read: {message}; wanted a readable file") from None
         raise _damaged(file, line, error) from None
     except _DAMAGE as error:
         raise _damaged(file, line, error) from None
@@ -151,7 +151,7 @@ def _damaged(file: File, line: int, error: Exception) -> SourceError:
 
 def _only_member(raw: BinaryIO) -> IO[bytes]:
     archive = zipfile.ZipFile(raw)
-    names = [each.filename for each in archive.infolist() if not each.is_dir()]
+    names = [member.filename for member in archive.infolist() if not member.is_dir()]
     if len(names) != 1:
         raise zipfile.BadZipFile(f"{len(names)} files in the archive; wanted one")
     return archive.open(names[0])

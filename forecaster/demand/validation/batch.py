@@ -30,7 +30,7 @@ Column = Any  # a pandas Series
 class Batch:
     """The rows of one batch, each of them once."""
 
-    taken: pd.DataFrame  # as `readings` describes
+    accepted: pd.DataFrame  # as `readings` describes
     refused: pd.DataFrame  # as `quarantine` describes
     unchanged: int = 0  # rows
     single: bool = False  # is no depot's day told of twice among those taken?
@@ -39,56 +39,59 @@ class Batch:
         """The batch with some of the readings taken so far in quarantine; `message` has one for each of them."""
         if not where.any():
             return self
-        content = quarantine.retold(self.taken[where], spec)
-        rows = self.taken[where].assign(date=dates(self.taken[where]))
+        content = quarantine.source_json(self.accepted[where], spec)
+        rows = self.accepted[where].assign(date=dates(self.accepted[where]))
         arrival = pd.Timestamp(now).tz_convert("UTC").as_unit("us")
         refused = quarantine.rows(rows, pd.Series(rule, rows.index), message, content, arrival)
         if "rows" in rows:  # one reading made of many rows
             refused["rows"] = rows["rows"].to_numpy()
-        return replace(self, taken=self.taken[~where], refused=pd.concat([self.refused, refused], ignore_index=True))
+        return replace(
+            self, accepted=self.accepted[~where], refused=pd.concat([self.refused, refused], ignore_index=True)
+        )
 
     def size(self, part: pd.DataFrame) -> int:
         """How many rows of the source a part stands for."""
         return int(part["rows"].fillna(1).sum()) if "rows" in part else len(part)
 
 
-def aggregated(taken: pd.DataFrame) -> pd.DataFrame:
+def aggregated(rows: pd.DataFrame) -> pd.DataFrame:
     """One reading for each depot and day, of all its rows: their sum, unknown where one is; open where one is.
 
     The place is that of the last row. Covariates are the highest known; words the last known.
     """
-    keys = [taken["depot_id"], taken["day"]]
-    groups = taken.assign(rows=np.int32(1)).groupby(keys, observed=True, sort=False)
-    found = groups[["open", "recorded_at", "row"]].max()
-    found["demand"] = groups["demand"].sum(min_count=1).where(groups["demand"].count() == groups.size())
-    found["source"], found["rows"] = groups["source"].last(), groups.size().astype("int32")
-    for name in taken.columns.difference([*found.columns, "depot_id", "day"], sort=False):
-        numeric = pd.api.types.is_numeric_dtype(taken[name])
-        found[name] = groups[name].max() if numeric else groups[name].last().astype("category")
-    found = found.reset_index()
-    return found[[name for name in taken.columns if name in found] + ["rows"]]
+    keys = [rows["depot_id"], rows["day"]]
+    groups = rows.assign(rows=np.int32(1)).groupby(keys, observed=True, sort=False)
+    daily = groups[["open", "recorded_at", "row"]].max()
+    daily["demand"] = groups["demand"].sum(min_count=1).where(groups["demand"].count() == groups.size())
+    daily["source"], daily["rows"] = groups["source"].last(), groups.size().astype("int32")
+    for name in rows.columns.difference([*daily.columns, "depot_id", "day"], sort=False):
+        numeric = pd.api.types.is_numeric_dtype(rows[name])
+        daily[name] = groups[name].max() if numeric else groups[name].last().astype("category")
+    daily = daily.reset_index()
+    return daily[[name for name in rows.columns if name in daily] + ["rows"]]
 
 
 def whole_days(batch: Batch, contract: Contract) -> Batch:
     """The batch with one reading for each depot and day; in quarantine are those of a day that is not over."""
-    whole = replace(batch, taken=aggregated(batch.taken))
-    today = contract.today(whole.taken["depot_id"])
-    going_on = ~np.isnan(whole.taken["demand"].to_numpy()) & (whole.taken["day"].to_numpy() >= today)
-    rows = whole.taken[going_on]
-    wanted = OF_ROWS[DAY_NOT_OVER].wanted.format(timezone=contract.spec.timezone)
-    message = start(rows) + ": found " + rows["rows"].astype("str") + f" rows so far, wanted {wanted}"
+    whole = replace(batch, accepted=aggregated(batch.accepted))
+    today = contract.today(whole.accepted["depot_id"])
+    going_on = ~np.isnan(whole.accepted["demand"].to_numpy()) & (whole.accepted["day"].to_numpy() >= today)
+    rows = whole.accepted[going_on]
+    requirement = OF_ROWS[DAY_NOT_OVER].wanted.format(timezone=contract.spec.timezone)
+    message = start(rows) + ": found " + rows["rows"].astype("str") + f" rows so far, wanted {requirement}"
     return whole.refuse(going_on, DAY_NOT_OVER, message, contract.spec, contract.now)
 
 
 def settle(batch: Batch, spec: Spec, now: datetime) -> Batch:
     """The batch with repeats in quarantine."""
-    batch = replace(batch, taken=batch.taken.reset_index(drop=True))  # labels are positions, and stay when rows go
-    found = reading_versions.repeats(batch.taken, declared=spec.demand.columns.recorded_at is not None)
-    for rule, places in found.broken.items():
+    # labels are positions, and stay when rows go
+    batch = replace(batch, accepted=batch.accepted.reset_index(drop=True))
+    repeats = reading_versions.repeats(batch.accepted, declared=spec.demand.columns.recorded_at is not None)
+    for rule, places in repeats.broken.items():
         if len(places):
-            message = _message(batch.taken.loc[places], spec, rule)
-            batch = batch.refuse(batch.taken.index.isin(places), rule, message, spec, now)
-    return replace(batch, single=found.none)
+            message = _message(batch.accepted.loc[places], spec, rule)
+            batch = batch.refuse(batch.accepted.index.isin(places), rule, message, spec, now)
+    return replace(batch, single=repeats.single)
 
 
 def since_release(batch: Batch, released: pd.DataFrame, spec: Spec) -> Batch:
@@ -96,36 +99,36 @@ def since_release(batch: Batch, released: pd.DataFrame, spec: Spec) -> Batch:
 
     `released` has the columns id, rule, depot_id, day and recorded_at (µs since 1970), of the decision.
     """
-    if released.empty or batch.taken.empty:
+    if released.empty or batch.accepted.empty:
         return batch
-    taken = batch.taken.reset_index(drop=True)
-    near = taken[taken["depot_id"].isin(released["depot_id"]) & taken["day"].isin(released["day"])]
-    content, recorded = quarantine.retold(near, spec), taken["recorded_at"].copy()
+    accepted = batch.accepted.reset_index(drop=True)
+    near = accepted[accepted["depot_id"].isin(released["depot_id"]) & accepted["day"].isin(released["day"])]
+    content, recorded = quarantine.source_json(near, spec), accepted["recorded_at"].copy()
     for rule, decided in released.groupby("rule"):
         since = quarantine.identity(near["source"], rule, content).map(decided.set_index("id")["recorded_at"]).dropna()
         recorded.loc[since.index] = np.maximum(recorded.loc[since.index], since.astype("int64"))
-    return replace(batch, taken=taken.assign(recorded_at=recorded))
+    return replace(batch, accepted=accepted.assign(recorded_at=recorded))
 
 
-def new(batch: Batch, known: KnownDays, spec: Spec, now: datetime) -> Batch:
+def new(batch: Batch, known_days: KnownDays, spec: Spec, now: datetime) -> Batch:
     """The batch with those readings taken that the known ones do not hold; the others are counted as unchanged."""
     instant = int(pd.Timestamp(now).as_unit("us").asm8.astype(np.int64))
-    days, fresh = Days(batch.taken["day"].to_numpy()), np.ones(len(batch.taken), np.bool_)
-    recorded = batch.taken["recorded_at"].to_numpy(copy=True)
-    for first, last, rows in known.stretches():  # no rule looks from one day at another
+    days, fresh = Days(batch.accepted["day"].to_numpy()), np.ones(len(batch.accepted), np.bool_)
+    recorded = batch.accepted["recorded_at"].to_numpy(copy=True)
+    for first, last, rows in known_days.stretches():  # no rule looks from one day at another
         at = days.between(first, last)
-        part, declared = batch.taken.iloc[at], spec.demand.columns.recorded_at is not None
-        found = reading_versions.new_readings(part, rows, declared=declared, now=instant)
-        fresh[at], recorded[at] = found.new, found.recorded_at
-    taken = batch.taken.assign(recorded_at=recorded)
-    held = batch.size(taken[~fresh])
-    return replace(batch, taken=taken if fresh.all() else taken[fresh], unchanged=batch.unchanged + held)
+        part, declared = batch.accepted.iloc[at], spec.demand.columns.recorded_at is not None
+        new_part = reading_versions.new_readings(part, rows, declared=declared, now=instant)
+        fresh[at], recorded[at] = new_part.new, new_part.recorded_at
+    accepted = batch.accepted.assign(recorded_at=recorded)
+    unchanged = batch.size(accepted[~fresh])
+    return replace(batch, accepted=accepted if fresh.all() else accepted[fresh], unchanged=batch.unchanged + unchanged)
 
 
 def stop(batch: Batch, reason: str, spec: Spec, now: datetime) -> Batch:
     """The batch with everything in quarantine that was not refused already."""
-    everything = np.ones(len(batch.taken), np.bool_)
-    message = start(batch.taken) + f": found nothing wrong with this row, but its batch was stopped: {reason}"
+    everything = np.ones(len(batch.accepted), np.bool_)
+    message = start(batch.accepted) + f": found nothing wrong with this row, but its batch was stopped: {reason}"
     return batch.refuse(everything, STOPPED, message, spec, now)
 
 

@@ -46,10 +46,10 @@ from forecaster.errors import SpecError
 from forecaster.lake import TABLES, YEAR
 
 FIRST_DAY = pd.Timestamp("1970-01-01")
-_OWN = frozenset({*TABLES["demand"].names, YEAR, "day", "rows"})
+_RESERVED = frozenset({*TABLES["demand"].names, YEAR, "day", "rows"})
 _AGE = ":age"  # since the end of the day; beside the columns of a source, which do not start with a colon
 _NOW = pd.Timedelta(0)
-_FOUND = 80  # characters of a value that a message shows
+_SHORTENED_TO = 80  # characters of a value that a message shows
 Check = Callable[[Any], Any]  # which values keep a rule
 
 
@@ -57,7 +57,7 @@ Check = Callable[[Any], Any]  # which values keep a rule
 class SortedBlock:
     """Every row of a block, once: taken, or refused with the rule it broke."""
 
-    taken: pd.DataFrame  # as `readings` describes
+    accepted: pd.DataFrame  # as `readings` describes
     refused: pd.DataFrame  # as `quarantine` describes
 
 
@@ -84,7 +84,7 @@ class Contract:
         self._depots = pd.Index(sorted(known_depots or ()), dtype="str")
         self._notation = Notation.of(spec.demand.source)
         self.arrival = pd.Timestamp(now).tz_convert("UTC").as_unit("us")
-        self._ids, self._asked = Ids(), dict[str, tuple[Any, Any]]()  # rule → distinct depots, and which of them pass
+        self._ids, self._checked = Ids(), dict[str, tuple[Any, Any]]()  # rule → distinct depots, and which of them pass
 
     def sort(self, block: pd.DataFrame) -> SortedBlock:
         """Sort the rows of a block, as a source's feed gives them, into taken and refused ones.
@@ -97,8 +97,8 @@ class Contract:
         kinds = {name: self.kinds[name] for name in names}
         typed = self._typed(block, kinds)
         broken = self._broken(block, typed, kinds)
-        taken = from_typed(typed if broken.empty else typed.drop(index=broken.index), list(kinds))
-        return SortedBlock(taken, self._refused(block.loc[broken.index], typed.loc[broken.index], broken))
+        accepted = from_typed(typed if broken.empty else typed.drop(index=broken.index), list(kinds))
+        return SortedBlock(accepted, self._refused(block.loc[broken.index], typed.loc[broken.index], broken))
 
     def _typed(self, block: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
         """The rows in the types of their columns, each in its depot's time zone."""
@@ -119,9 +119,9 @@ class Contract:
 
     def _zones(self, depots: Column) -> NDArray[np.object_]:
         """The name of each depot's time zone."""
-        own = [self.zones.get(depot, self.spec.timezone) for depot in depots.cat.categories]
-        found: NDArray[np.object_] = np.asarray(own, object)[depots.cat.codes.to_numpy()]
-        return found
+        zone_names = [self.zones.get(depot, self.spec.timezone) for depot in depots.cat.categories]
+        names: NDArray[np.object_] = np.asarray(zone_names, object)[depots.cat.codes.to_numpy()]
+        return names
 
     def _typed_in(self, zone: ZoneInfo, block: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
         spec, columns = self.spec, self.spec.demand.columns
@@ -136,8 +136,8 @@ class Contract:
         age = np.minimum(np.asarray(typed["recorded_at"], "datetime64[us]"), self._stamp) - over
         age[typed["demand"].isna().to_numpy()] = np.timedelta64("NaT")
         typed[_AGE] = age
-        found: pd.DataFrame = typed
-        return found
+        frame: pd.DataFrame = typed
+        return frame
 
     def _recorded(self, block: pd.DataFrame, day: Column, zone: ZoneInfo) -> Column:
         columns, spec = self.spec.demand.columns, self.spec
@@ -146,8 +146,8 @@ class Contract:
         if spec.demand.recorded == "next_day":
             hour, minute = spec.schedule.hour_minute
             morning = np.minimum(each_day(day, lambda date: _morning(date, zone, hour, minute)), self._stamp)
-            known: Any = pd.Series(morning, index=block.index)
-            return known.dt.tz_localize("UTC")
+            recorded: Any = pd.Series(morning, index=block.index)
+            return recorded.dt.tz_localize("UTC")
         return pd.Series(self.arrival, index=block.index)
 
     @property
@@ -160,19 +160,19 @@ class Contract:
         whole = self.spec.demand.aggregate != "none"
         depot = {"depot_missing": lambda words: words != "", "depot_form": self._well_formed}
         if self.known_depots is not None:
-            depot["unknown_depot"] = self._known
+            depot["unknown_depot"] = self._is_declared
         return {
             FAULT: {"row_form": lambda fault: fault == ""},
-            "depot_id": {rule: self._each(rule, passes) for rule, passes in depot.items()},
+            "depot_id": {rule: self._once_per_depot(rule, passes) for rule, passes in depot.items()},
             "date": {"date_form": lambda day: day >= FIRST_DAY},
             "demand": {
                 "count_form": lambda count: ~np.isinf(count),
                 "count_negative": lambda count: ~(count < 0),
                 "count_too_large": lambda count: ~(count > limit),
             },
-            "open": {"covariate_form": lambda said: ~np.isinf(said)},
+            "open": {"covariate_form": lambda flags: ~np.isinf(flags)},
             **{
-                name: {"covariate_form": lambda given: ~np.isinf(given)}
+                name: {"covariate_form": lambda numbers: ~np.isinf(numbers)}
                 for name, kind in kinds.items()
                 if kind == "double"
             },
@@ -184,30 +184,30 @@ class Contract:
             **({} if whole else {_AGE: {"day_not_over": lambda age: ~(age < _NOW)}}),
         }
 
-    def _each(self, rule: str, passes: Check) -> Check:
+    def _once_per_depot(self, rule: str, passes: Check) -> Check:
         """A check of depots that asks each distinct one once, of all blocks that have the same."""
 
         def check(depots: Column) -> Column:
             distinct = depots.cat.categories
-            if rule not in self._asked or self._asked[rule][0] is not distinct:
-                self._asked[rule] = distinct, np.append(np.asarray(passes(distinct), bool), True)
-            return pd.Series(self._asked[rule][1][depots.cat.codes.to_numpy()], index=depots.index)
+            if rule not in self._checked or self._checked[rule][0] is not distinct:
+                self._checked[rule] = distinct, np.append(np.asarray(passes(distinct), bool), True)
+            return pd.Series(self._checked[rule][1][depots.cat.codes.to_numpy()], index=depots.index)
 
         return check
 
-    def _known(self, words: Any) -> Any:
+    def _is_declared(self, words: Any) -> Any:
         return self._depots.get_indexer(words) >= 0
 
     def _well_formed(self, words: Any) -> Any:
         """Which ids are in one line; those of the depots source are, and others are looked at in each block."""
-        fits = self._known(words)
+        fits = self._is_declared(words)
         fits[~fits] = in_one_line(words[~fits])
         return fits
 
     def _broken(self, block: pd.DataFrame, typed: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
         """The rows that break a rule, with the first one that they break, and the column that broke it."""
         rules = self._rules(kinds)
-        suspects = typed[~_all_kept(typed, rules)]  # few: pandera need not look at the others
+        suspects = typed[~_passes_all(typed, rules)]  # few: pandera need not look at the others
         try:
             if len(suspects):
                 _schema(rules).validate(suspects, lazy=True)
@@ -217,8 +217,8 @@ class Contract:
             rank = cases["check"].map({rule: position for position, rule in enumerate(OF_ROWS)})
             first = cases.assign(rank=rank).sort_values("rank", kind="stable").drop_duplicates("index")
             first = first.set_index("index").sort_index().rename(columns={"check": "rule"})
-            found: pd.DataFrame = first[["rule", "column"]].astype("str")
-            return found
+            violations: pd.DataFrame = first[["rule", "column"]].astype("str")
+            return violations
         return pd.DataFrame({"rule": [], "column": []}, index=typed.index[:0], dtype="str")
 
     def _waived(self, cases: pd.DataFrame, block: pd.DataFrame, typed: pd.DataFrame) -> Column:
@@ -241,8 +241,8 @@ class Contract:
     def _messages(self, block: pd.DataFrame, typed: pd.DataFrame, broken: pd.DataFrame) -> Column:
         """file:row, depot, what was found and what was wanted, for each refused row."""
         columns, messages = self.spec.demand.columns, pd.Series("", index=block.index, dtype="str")
-        given = {"depot_id": columns.depot_id, "date": columns.date, "demand": columns.demand, _AGE: columns.date}
-        given |= {"open": columns.open or "", "recorded_at": columns.recorded_at or columns.date}
+        column_of = {"depot_id": columns.depot_id, "date": columns.date, "demand": columns.demand, _AGE: columns.date}
+        column_of |= {"open": columns.open or "", "recorded_at": columns.recorded_at or columns.date}
         for key, part in broken.groupby(["rule", "column"], sort=False):
             (rule, place), index = map(str, key), part.index
             rows = block.loc[index]
@@ -250,16 +250,16 @@ class Contract:
             if rule != "date_form":
                 start = start + " on " + words(rows[columns.date]).str.slice(0, 10)
             if place == FAULT:
-                found = ": found " + rows[FAULT]
+                detail = ": found " + rows[FAULT]
             else:
-                name = given.get(place, place)
-                found = f", column '{name}': found '" + shortened(rows[name]) + f"', wanted {self._wanted(rule)}"
+                name = column_of.get(place, place)
+                detail = f", column '{name}': found '" + shortened(rows[name]) + f"', wanted {self._requirement(rule)}"
             if rule == "unknown_depot":
-                found = found + typed.loc[index, "depot_id"].astype("str").map(self._nearest)
-            messages.loc[index] = start + found
+                detail = detail + typed.loc[index, "depot_id"].astype("str").map(self._nearest)
+            messages.loc[index] = start + detail
         return messages
 
-    def _wanted(self, rule: str) -> str:
+    def _requirement(self, rule: str) -> str:
         limit, zone = self.spec.demand.rules.max_demand, self.spec.timezone
         now, day = self.now.isoformat(), self._notation.day
         return OF_ROWS[rule].wanted.format(max_demand=limit, now=now, timezone=zone, longest=LONGEST, day=day)
@@ -274,36 +274,36 @@ def covariates(spec: Spec, readings: pd.DataFrame) -> list[str]:
 
     Raises SpecError when one has a name that the demand table itself uses.
     """
-    found = [name for name in spec.calendar.known_future if name in readings.columns]
-    if "open" in found and spec.demand.columns.open == "open":
-        found.remove("open")
-    if taken := sorted(_OWN.intersection(found)):
-        advice = "declare it as demand.columns.open" if taken[0] == "open" else "rename that column of the source"
-        raise SpecError(f"calendar.known_future: the demand table has a column '{taken[0]}' of its own; {advice}")
-    return found
+    names = [name for name in spec.calendar.known_future if name in readings.columns]
+    if "open" in names and spec.demand.columns.open == "open":
+        names.remove("open")
+    if clashes := sorted(_RESERVED.intersection(names)):
+        advice = "declare it as demand.columns.open" if clashes[0] == "open" else "rename that column of the source"
+        raise SpecError(f"calendar.known_future: the demand table has a column '{clashes[0]}' of its own; {advice}")
+    return names
 
 
 def shortened(column: Column) -> Column:
     """What was given, cut to what a message can bear."""
     text = words(column)
-    return text.where(text.str.len() <= _FOUND, text.str.slice(0, _FOUND - 1) + "…")
+    return text.where(text.str.len() <= _SHORTENED_TO, text.str.slice(0, _SHORTENED_TO - 1) + "…")
 
 
-def _all_kept(typed: pd.DataFrame, rules: Mapping[str, Mapping[str, Check]]) -> NDArray[np.bool_]:
+def _passes_all(typed: pd.DataFrame, rules: Mapping[str, Mapping[str, Check]]) -> NDArray[np.bool_]:
     """Which rows break no rule."""
-    kept = np.ones(len(typed), np.bool_)
+    passing = np.ones(len(typed), np.bool_)
     for column, checks in rules.items():
         for passes in checks.values():
-            kept &= np.asarray(passes(typed[column]), bool)
-    return kept
+            passing &= np.asarray(passes(typed[column]), bool)
+    return passing
 
 
 def _schema(rules: Mapping[str, Mapping[str, Check]]) -> pa.DataFrameSchema:
     """The rules as a pandera schema over typed readings."""
     columns = {}
     for name, checks in rules.items():
-        told = [pa.Check(passes, name=rule, ignore_na=False) for rule, passes in checks.items()]
-        columns[name] = pa.Column(None, told, nullable=True)
+        column_checks = [pa.Check(passes, name=rule, ignore_na=False) for rule, passes in checks.items()]
+        columns[name] = pa.Column(None, column_checks, nullable=True)
     return pa.DataFrameSchema(columns)
 
 
@@ -320,13 +320,13 @@ def _midnight(day: Column, zone: ZoneInfo) -> Column:
 class _Nearest:
     """A hint with the nearest known depot, for the first few unknown ones: the search is slow."""
 
-    def __init__(self, known: set[str], most: int = 20) -> None:
-        self.known, self.left = sorted(known), most
-        self.told: dict[str, str] = {}
+    def __init__(self, depots: set[str], most: int = 20) -> None:
+        self.depots, self.searches_left = sorted(depots), most
+        self.hints: dict[str, str] = {}
 
     def __call__(self, depot: str) -> str:
-        if depot not in self.told:
-            self.left -= 1
-            close = difflib.get_close_matches(depot[:LONGEST], self.known, n=1) if self.left >= 0 else []
-            self.told[depot] = f"; did you mean '{close[0]}'?" if close else ""
-        return self.told[depot]
+        if depot not in self.hints:
+            self.searches_left -= 1
+            close = difflib.get_close_matches(depot[:LONGEST], self.depots, n=1) if self.searches_left >= 0 else []
+            self.hints[depot] = f"; did you mean '{close[0]}'?" if close else ""
+        return self.hints[depot]

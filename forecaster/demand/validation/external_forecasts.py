@@ -34,9 +34,9 @@ class ExternalForecasts:
         """The last forecast of each depot and day that was made by a morning (days since 1970); NaN where none was."""
         if not len(self.key):
             return np.full(len(depot), np.nan)
-        wanted = _key(depot, day, morning, self.history)
-        place = np.searchsorted(self.key, wanted, side="right") - 1
-        same = (place >= 0) & (self.key[place] // FOREVER == wanted // FOREVER)
+        keys = _key(depot, day, morning, self.history)
+        place = np.searchsorted(self.key, keys, side="right") - 1
+        same = (place >= 0) & (self.key[place] // FOREVER == keys // FOREVER)
         return np.where(same, self.orders[place], np.nan)
 
 
@@ -50,38 +50,40 @@ def external_forecasts(
     if spec.legacy is None:
         return None
     source, columns = spec.legacy.source, spec.legacy.columns
-    wanted = [name for name in (columns.depot_id, columns.date, columns.forecast, columns.made_on) if name]
-    given = sources.read(source, spec, wanted)
-    depot_id = aliases.current(parsing.words(given[columns.depot_id]), former)
+    required = [name for name in (columns.depot_id, columns.date, columns.forecast, columns.made_on) if name]
+    rows = sources.read(source, spec, required)
+    depot_id = aliases.current(parsing.words(rows[columns.depot_id]), former)
     notation = parsing.Notation.of(source)
     date, orders = (
-        parsing.days(given[columns.date], spec.zone, notation),
-        parsing.numbers(given[columns.forecast], notation),
+        parsing.days(rows[columns.date], spec.zone, notation),
+        parsing.numbers(rows[columns.forecast], notation),
     )
-    made = parsing.days(given[columns.made_on], spec.zone, notation) if columns.made_on else None
-    tell, whole = RowFindings(spec, findings), given[sources.FAULT] == ""
-    tell("row_form", given[~whole], columns.depot_id, "as many fields as the header; the row is left out")
+    made_on = parsing.days(rows[columns.made_on], spec.zone, notation) if columns.made_on else None
+    tell, whole = RowFindings(spec, findings), rows[sources.FAULT] == ""
+    tell("row_form", rows[~whole], columns.depot_id, "as many fields as the header; the row is left out")
     good = whole
     for column, fits, form in (
         (columns.date, date.notna(), f"a date such as {notation.day}"),
         (columns.forecast, np.isfinite(orders) & (orders >= 0), "a number of 0 or more"),
         (
             columns.made_on,
-            pd.Series(True, given.index) if made is None else made.notna(),
+            pd.Series(True, rows.index) if made_on is None else made_on.notna(),
             f"a date such as {notation.day}",
         ),
     ):
-        tell("legacy_form", given[good & ~fits], column or "", f"{form}; the row is left out")
+        tell("legacy_form", rows[good & ~fits], column or "", f"{form}; the row is left out")
         good = good & fits
     row = depot_id.map({depot: number for number, depot in enumerate(panel.depot_ids)}).fillna(-1).astype(np.int64)
-    tell("legacy_depot", given[good & (row < 0)], columns.depot_id, "a depot that counts; the row is left out")
+    tell("legacy_depot", rows[good & (row < 0)], columns.depot_id, "a depot that counts; the row is left out")
     day = parsing.day_numbers(date.to_numpy()) - panel.days[0].astype("datetime64[D]").astype(np.int64)
-    kept = (good & (row >= 0)).to_numpy() & (day >= 0) & (day < panel.history)
-    on = np.full(len(given), UNDATED) if made is None else parsing.day_numbers(made.to_numpy())
-    key = _key(row.to_numpy()[kept], day[kept], on[kept], panel.history)
+    usable = (good & (row >= 0)).to_numpy() & (day >= 0) & (day < panel.history)
+    on = np.full(len(rows), UNDATED) if made_on is None else parsing.day_numbers(made_on.to_numpy())
+    key = _key(row.to_numpy()[usable], day[usable], on[usable], panel.history)
     order = np.argsort(key, kind="stable")  # of the same day, the later row counts
-    return ExternalForecasts(key[order], orders.to_numpy()[kept][order], panel.history)
+    return ExternalForecasts(key[order], orders.to_numpy()[usable][order], panel.history)
 
 
-def _key(depot: NDArray[np.int64], day: NDArray[np.int64], made: NDArray[np.int64], history: int) -> NDArray[np.int64]:
-    return (depot * history + day) * FOREVER + np.clip(made, UNDATED, FOREVER - 1)
+def _key(
+    depot: NDArray[np.int64], day: NDArray[np.int64], made_on: NDArray[np.int64], history: int
+) -> NDArray[np.int64]:
+    return (depot * history + day) * FOREVER + np.clip(made_on, UNDATED, FOREVER - 1)

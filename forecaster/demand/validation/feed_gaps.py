@@ -24,7 +24,7 @@ class FlatLines:
     depot: Ints
     first: Ints
     last: Ints
-    known: Ints
+    known_days: Ints
 
     def __len__(self) -> int:
         return len(self.depot)
@@ -46,7 +46,7 @@ class ThinDay:
     """A day of the grid that came for `found` depots, where `expected` were usual."""
 
     day: int
-    found: int
+    depots: int
     expected: float
 
 
@@ -57,17 +57,17 @@ def flat_lines(counts: Floats, fresh: Bools, closed: Bools | None = None, *, fla
     chance brings is none: how often a count repeats, or how often none come, is learned from the depot's other days,
     of which at least APART must be known. A run of zeros is one where the depot usually has some.
     """
-    found = [np.zeros((4, 0), np.intp)]
+    parts = [np.zeros((4, 0), np.intp)]
     batch = np.flatnonzero(fresh.any(axis=1))
     step = max(_CELLS // max(counts.shape[1], 1), 1)
     for start in range(0, len(batch), step):
         rows = batch[start : start + step]
-        known = ~np.isnan(counts[rows])
+        has_count = ~np.isnan(counts[rows])
         if closed is not None:
-            known &= ~closed[rows]
-        still = np.unique(_runs(counts[rows], known, flat_days)[0])  # few depots are left to look at closely
-        found.append(_flat(rows[still], counts, fresh, known[still], flat_days))
-    depot, first, last, days = np.concatenate(found, axis=1).astype(np.int32)
+            has_count &= ~closed[rows]
+        still = np.unique(_runs(counts[rows], has_count, flat_days)[0])  # few depots are left to look at closely
+        parts.append(_flat(rows[still], counts, fresh, has_count[still], flat_days))
+    depot, first, last, days = np.concatenate(parts, axis=1).astype(np.int32)
     return FlatLines(depot, first, last, days)
 
 
@@ -94,29 +94,29 @@ def thin_day(counts: Floats, fresh: Bools, closed: Bools | None = None, *, thin_
     if not days.size or days[-1] < 7 * SAME_WEEKDAYS:
         return None
     day = int(days[-1])
-    wanted = [day, day - 1, *(day - 7 * week for week in range(1, SAME_WEEKDAYS + 1))]
-    came = ~np.isnan(counts[:, wanted])
-    if (came[:, 0] & ~fresh[:, day]).any():
+    compared_days = [day, day - 1, *(day - 7 * week for week in range(1, SAME_WEEKDAYS + 1))]
+    has_reading = ~np.isnan(counts[:, compared_days])
+    if (has_reading[:, 0] & ~fresh[:, day]).any():
         return None
     if closed is not None:
-        came |= closed[:, wanted]
-    found, before, *weekdays = np.count_nonzero(came, axis=0).tolist()
+        has_reading |= closed[:, compared_days]
+    count, before, *weekdays = np.count_nonzero(has_reading, axis=0).tolist()
     expected = min(before, float(np.median(weekdays)))
-    return ThinDay(day, found, expected) if found < thin_share * expected else None
+    return ThinDay(day, count, expected) if count < thin_share * expected else None
 
 
-def _flat(depots: Places, counts: Floats, fresh: Bools, known: Bools, least: int) -> Places:
+def _flat(depots: Places, counts: Floats, fresh: Bools, has_count: Bools, least: int) -> Places:
     """Depot, first day, last day and number of known days of the runs, (4, runs), that are no chance and hold fresh."""
-    row, begin, end = _runs(counts[depots], known, least)
-    new = np.concatenate([[0], np.cumsum(fresh[depots][known])])
-    told = (new[end] > new[begin]) & (_expected(counts[depots], known, row, begin, end) < RARE)
-    day, row, begin, end = np.nonzero(known)[1], row[told], begin[told], end[told]
+    row, begin, end = _runs(counts[depots], has_count, least)
+    new = np.concatenate([[0], np.cumsum(fresh[depots][has_count])])
+    unlikely = (new[end] > new[begin]) & (_expected(counts[depots], has_count, row, begin, end) < RARE)
+    day, row, begin, end = np.nonzero(has_count)[1], row[unlikely], begin[unlikely], end[unlikely]
     return np.stack([depots[row], day[begin], day[end - 1], end - begin])
 
 
-def _runs(counts: Floats, known: Bools, least: int) -> tuple[Places, Places, Places]:
+def _runs(counts: Floats, has_count: Bools, least: int) -> tuple[Places, Places, Places]:
     """Row, begin and end of the runs of at least `least` equal counts; begin and end are places among known cells."""
-    value, ends = counts[known], np.cumsum(np.count_nonzero(known, axis=1))
+    value, ends = counts[has_count], np.cumsum(np.count_nonzero(has_count, axis=1))
     differs = np.ones(len(value) + 1, bool)
     differs[1:-1] = value[1:] != value[:-1]
     differs[ends] = True
@@ -125,9 +125,9 @@ def _runs(counts: Floats, known: Bools, least: int) -> tuple[Places, Places, Pla
     return np.searchsorted(ends, bounds[long], "right"), bounds[long], bounds[long + 1]
 
 
-def _expected(counts: Floats, known: Bools, row: Places, begin: Places, end: Places) -> Doubles:
+def _expected(counts: Floats, has_count: Bools, row: Places, begin: Places, end: Places) -> Doubles:
     """How many runs as long as each of these the depot's other days let one expect; infinite where they are too few."""
-    value, owner = counts[known], np.nonzero(known)[0]
+    value, owner = counts[has_count], np.nonzero(has_count)[0]
     follows, none = owner[1:] == owner[:-1], value == 0
     same = follows & (value[1:] == value[:-1])
 

@@ -48,24 +48,25 @@ def reach(spec: Spec) -> int:
     return max(CONTEXT, spec.demand.rules.max_gap_days, spec.demand.rules.closed_after_days) + 1
 
 
-def stray(batch: Batch, known: KnownDays, released: Collection[str], spec: Spec, now: datetime) -> Batch:
+def stray(batch: Batch, known_days: KnownDays, released: Collection[str], spec: Spec, now: datetime) -> Batch:
     """The batch with readings in quarantine whose day lies far before all but a few of the others: a slip in a year,
-    which would make years of unknown days. `known` holds the days from the first one of the batch on.
+    which would make years of unknown days. `known_days` holds the days from the first one of the batch on.
     """
-    days, told = np.unique(batch.taken["day"].to_numpy(), return_counts=True)
-    distinct, place = np.unique(np.concatenate([days, known.days]), return_inverse=True)
-    before = np.cumsum(np.bincount(place, np.concatenate([told, known.count])))
+    days, counts = np.unique(batch.accepted["day"].to_numpy(), return_counts=True)
+    distinct, place = np.unique(np.concatenate([days, known_days.days]), return_inverse=True)
+    before = np.cumsum(np.bincount(place, np.concatenate([counts, known_days.count])))
     gaps = np.flatnonzero((np.diff(distinct) > APART) & (before[:-1] < FEW * before[-1:]))
     if not len(gaps):
         return batch
-    batch = replace(batch, taken=batch.taken.reset_index(drop=True))
-    rows = batch.taken[batch.taken["day"].to_numpy() <= distinct[gaps[-1]]]
+    batch = replace(batch, accepted=batch.accepted.reset_index(drop=True))
+    rows = batch.accepted[batch.accepted["day"].to_numpy() <= distinct[gaps[-1]]]
     rows = rows[_not_released(rows, "stray_day", released, spec)]
-    wanted = data_rules.RULES["stray_day"].wanted.format(apart=APART)
+    requirement = data_rules.RULES["stray_day"].wanted.format(apart=APART)
     message = (
-        start(rows) + f": found a day long before {np.datetime64(int(distinct[gaps[-1] + 1]), 'D')}, wanted {wanted}"
+        start(rows)
+        + f": found a day long before {np.datetime64(int(distinct[gaps[-1] + 1]), 'D')}, wanted {requirement}"
     )
-    return batch.refuse(batch.taken.index.isin(rows.index), "stray_day", message, spec, now)
+    return batch.refuse(batch.accepted.index.isin(rows.index), "stray_day", message, spec, now)
 
 
 def unbelievable(
@@ -77,87 +78,90 @@ def unbelievable(
     `released` are the ids of quarantined rows that a person let in.
     """
     suspects = outliers.suspects(grid.counts, grid.fresh, grid.closed, spike_factor=spec.demand.rules.spike_factor)
-    batch = replace(batch, taken=batch.taken.reset_index(drop=True))  # labels are positions, and stay when rows go
-    found: list[Finding] = []
+    # labels are positions, and stay when rows go
+    batch = replace(batch, accepted=batch.accepted.reset_index(drop=True))
+    findings: list[Finding] = []
     for rule, cells in suspects.items():
         order = np.argsort(grid.row[cells.depot, cells.day])
         depot, day, usual = cells.depot[order], cells.day[order], cells.usual[order]
-        rows = batch.taken.loc[grid.row[depot, day]]
-        asked = _not_released(rows, rule, released, spec)
-        rows, message = rows[asked], _message(rows[asked], rule, usual[asked], spec)
+        rows = batch.accepted.loc[grid.row[depot, day]]
+        unreleased = _not_released(rows, rule, released, spec)
+        rows, message = rows[unreleased], _message(rows[unreleased], rule, usual[unreleased], spec)
         if data_rules.severity(rule, spec.demand.rules.severity) == "warn":
-            found += _warning(rule, rows, message)
+            findings += _warning(rule, rows, message)
         elif len(rows):
-            batch = batch.refuse(batch.taken.index.isin(rows.index), rule, message, spec, now)
-            grid = _without(grid, depot[asked], day[asked])
-    return batch, grid, found
+            batch = batch.refuse(batch.accepted.index.isin(rows.index), rule, message, spec, now)
+            grid = _without(grid, depot[unreleased], day[unreleased])
+    return batch, grid, findings
 
 
-def late(taken: pd.DataFrame, known: LastReadings, spec: Spec) -> list[Finding]:
+def late(accepted: pd.DataFrame, last_readings: LastReadings, spec: Spec) -> list[Finding]:
     """A finding when counts came later after their day than the rules expect: by the instants that the source declares;
     without them, when the feed had told of a day so much later before, and of this depot. An archive is never late."""
     if spec.demand.columns.recorded_at is not None:
-        rows, told = _recorded_late(taken, spec)
+        rows, detail = _recorded_late(accepted, spec)
     elif spec.demand.recorded == "arrival":
-        rows, told = _after_others(taken, known, spec)
+        rows, detail = _after_others(accepted, last_readings, spec)
     else:
         return []
     if not len(rows):
         return []
     limits = spec.demand.rules
-    wanted = data_rules.RULES["late"].wanted.format(late_days=limits.late_days)
+    requirement = data_rules.RULES["late"].wanted.format(late_days=limits.late_days)
     return _warning(
-        "late", rows, start(rows) + told + f", wanted {wanted}", data_rules.severity("late", limits.severity)
+        "late", rows, start(rows) + detail + f", wanted {requirement}", data_rules.severity("late", limits.severity)
     )
 
 
-def _recorded_late(taken: pd.DataFrame, spec: Spec) -> tuple[pd.DataFrame, Any]:
+def _recorded_late(accepted: pd.DataFrame, spec: Spec) -> tuple[pd.DataFrame, Any]:
     limit = spec.demand.rules.late_days
     # whatever the zone, nothing recorded earlier is late: few rows are left to look at closely
-    rows = taken[taken["recorded_at"].to_numpy() > (taken["day"].to_numpy().astype(np.int64) + limit) * _DAY]
+    rows = accepted[accepted["recorded_at"].to_numpy() > (accepted["day"].to_numpy().astype(np.int64) + limit) * _DAY]
     recorded = pd.to_datetime(rows["recorded_at"], unit="us", utc=True).dt.tz_convert(spec.zone).dt.tz_localize(None)
     age = (recorded.dt.normalize() - dates(rows)).dt.days.where(rows["demand"].notna())
     rows, age = rows[age > limit], age[age > limit]
-    told = pd.Series(
+    details = pd.Series(
         [f": found a count recorded {days:.0f} days after its day" for days in age], rows.index, dtype="str"
     )
-    return rows, told
+    return rows, details
 
 
-def _after_others(taken: pd.DataFrame, known: LastReadings, spec: Spec) -> tuple[pd.DataFrame, Any]:
-    newest = int(known.counted.max(initial=NEVER))
+def _after_others(accepted: pd.DataFrame, last_readings: LastReadings, spec: Spec) -> tuple[pd.DataFrame, Any]:
+    newest = int(last_readings.counted.max(initial=NEVER))
     if newest == NEVER:
-        return taken.iloc[:0], ""
-    late = taken["demand"].notna() & (taken["day"] < newest - spec.demand.rules.late_days)
-    late &= taken["depot_id"].isin(known.depots[known.counted > NEVER])
-    return taken[late], f": found a count that came after those of {np.datetime64(newest, 'D')}"
+        return accepted.iloc[:0], ""
+    late = accepted["demand"].notna() & (accepted["day"] < newest - spec.demand.rules.late_days)
+    late &= accepted["depot_id"].isin(last_readings.depots[last_readings.counted > NEVER])
+    return accepted[late], f": found a count that came after those of {np.datetime64(newest, 'D')}"
 
 
 def lacking(grid: CountGrid, countries: Collection[str], spec: Spec) -> list[Finding]:
     """Findings about the feed: counts that stand still, and a newest day that came for few depots; on a public holiday
     of one of the countries that is no reason to stop."""
     limits, closed = spec.demand.rules, grid.closed if grid.closed.any() else None
-    found = []
+    findings = []
     flat = feed_gaps.flat_lines(grid.counts, grid.fresh, closed, flat_days=limits.flat_days)
     if len(flat):
         places = tuple((str(grid.depots[d]), grid.day(day)) for d, day in zip(flat.depot, flat.last, strict=True))
         depot, since = places[0][0], grid.day(flat.first[0])
-        said = f"{grid.counts[flat.depot[0], flat.last[0]]:g} on each of {flat.known[0]} days from {since} on"
-        found.append(_of_feed("flat_line", len(flat), f"depot {depot}: found {said}", spec, places[:PLACES]))
+        run = f"{grid.counts[flat.depot[0], flat.last[0]]:g} on each of {flat.known_days[0]} days from {since} on"
+        findings.append(_of_feed("flat_line", len(flat), f"depot {depot}: found {run}", spec, places[:PLACES]))
     thin = feed_gaps.thin_day(grid.counts, grid.fresh, closed, thin_share=limits.thin_share)
     if thin is not None:
-        told = f"{grid.day(thin.day)}: found readings of {thin.found:,} depots, where {thin.expected:,.0f} are usual"
-        finding = _of_feed("thin_feed", thin.found, told, spec)
+        detail = f"{grid.day(thin.day)}: found readings of {thin.depots:,} depots, where {thin.expected:,.0f} are usual"
+        finding = _of_feed("thin_feed", thin.depots, detail, spec)
         day = np.array([grid.first + thin.day]).astype("datetime64[D]")
         festive = any(holiday_names(day, country, None) for country in countries)
-        found.append(replace(finding, severity="warn") if festive else finding)
-    return found
+        findings.append(replace(finding, severity="warn") if festive else finding)
+    return findings
 
 
-def silent(taken: pd.DataFrame, known: LastReadings, depots: pd.DataFrame | None, spec: Spec) -> list[Finding]:
+def silent(
+    accepted: pd.DataFrame, last_readings: LastReadings, depots: pd.DataFrame | None, spec: Spec
+) -> list[Finding]:
     """A finding about depots in business that have had no reading for long. One that is silent for longer than
     `reach` counts as closed."""
-    heard = known.beside(LastReadings.of(taken))
+    heard = last_readings.beside(LastReadings.of(accepted))
     last = pd.Series(heard.heard, heard.depots)[heard.heard > NEVER].sort_index()
     if last.empty:
         return []
@@ -173,20 +177,21 @@ def silent(taken: pd.DataFrame, known: LastReadings, depots: pd.DataFrame | None
         return []
     names = [str(table.index[depot]) for depot in quiet.depot[:PLACES]]
     day = str(np.datetime64(newest, "D"))
-    told = f"depot {names[0]}: found no reading for {quiet.days[0]} days up to {day}"
-    return [_of_feed("silent_depot", len(quiet), told, spec, tuple((name, day) for name in names))]
+    detail = f"depot {names[0]}: found no reading for {quiet.days[0]} days up to {day}"
+    return [_of_feed("silent_depot", len(quiet), detail, spec, tuple((name, day) for name in names))]
 
 
-def count_grid(batch: Batch, known: KnownDays) -> CountGrid:
+def count_grid(batch: Batch, known_days: KnownDays) -> CountGrid:
     """Of each depot and day the version recorded last, known or new, from CONTEXT days before the first new one on."""
-    new = batch.taken.assign(place=np.arange(len(batch.taken), dtype=np.int32))
+    new = batch.accepted.assign(place=np.arange(len(batch.accepted), dtype=np.int32))
     new = new if batch.single else reading_versions.latest(new)
     first, last = int(new["day"].min()) - CONTEXT, int(new["day"].max())
-    depots = new["depot_id"].cat.categories.union(known.told.depots)
+    depots = new["depot_id"].cat.categories.union(known_days.last_readings.depots)
     shape = last - first + 1, len(depots)
     counts, closed = np.full(shape, np.nan, np.float32), np.zeros(shape, np.bool_)
     row = np.full(shape, -1, np.int32)
-    for part in chain(map(reading_versions.latest, known.between(first, last)), [new]):  # day by day, as feeds come
+    # day by day, as feeds come
+    for part in chain(map(reading_versions.latest, known_days.between(first, last)), [new]):
         place = depots.get_indexer(part["depot_id"].cat.categories)
         at = part["day"].to_numpy().astype(np.int64)
         at -= first
@@ -195,9 +200,9 @@ def count_grid(batch: Batch, known: KnownDays) -> CountGrid:
         counts.ravel()[at], closed.ravel()[at] = part["demand"].to_numpy(np.float32), part["open"].to_numpy() == 0
         if part is new:
             row.ravel()[at] = part["place"].to_numpy()
-    turned = np.ascontiguousarray(counts.T)
-    fresh = np.ascontiguousarray((row >= 0).T) & ~np.isnan(turned)
-    return CountGrid(depots, first, turned, fresh, np.ascontiguousarray(closed.T), row.T)
+    by_depot = np.ascontiguousarray(counts.T)
+    fresh = np.ascontiguousarray((row >= 0).T) & ~np.isnan(by_depot)
+    return CountGrid(depots, first, by_depot, fresh, np.ascontiguousarray(closed.T), row.T)
 
 
 def _without(grid: CountGrid, depot: Ints, day: Ints) -> CountGrid:
@@ -211,15 +216,17 @@ def _not_released(rows: pd.DataFrame, rule: str, released: Collection[str], spec
     """Which rows a person did not let in."""
     if not released:
         return np.ones(len(rows), np.bool_)
-    asked: Bools = ~quarantine.identity(rows["source"], rule, quarantine.retold(rows, spec)).isin(released).to_numpy()
-    return asked
+    unreleased: Bools = (
+        ~quarantine.identity(rows["source"], rule, quarantine.source_json(rows, spec)).isin(released).to_numpy()
+    )
+    return unreleased
 
 
 def _message(rows: pd.DataFrame, rule: str, usual: Any, spec: Spec) -> Any:
-    wanted = data_rules.RULES[rule].wanted.format(spike_factor=spec.demand.rules.spike_factor)
+    requirement = data_rules.RULES[rule].wanted.format(spike_factor=spec.demand.rules.spike_factor)
     counts = zip(rows["demand"], usual, strict=True)
-    found = [f"found '{count:g}', wanted {wanted}: {level:g} is usual on such a day" for count, level in counts]
-    return start(rows) + f", column '{spec.demand.columns.demand}': " + pd.Series(found, rows.index, dtype="str")
+    details = [f"found '{count:g}', wanted {requirement}: {level:g} is usual on such a day" for count, level in counts]
+    return start(rows) + f", column '{spec.demand.columns.demand}': " + pd.Series(details, rows.index, dtype="str")
 
 
 def _warning(rule: str, rows: pd.DataFrame, message: Any, severity: str = "warn") -> list[Finding]:
@@ -230,7 +237,7 @@ def _warning(rule: str, rows: pd.DataFrame, message: Any, severity: str = "warn"
     return [Finding(rule, severity, len(rows), str(message.iloc[0]), tuple(places))]
 
 
-def _of_feed(rule: str, count: int, told: str, spec: Spec, places: tuple[tuple[str, str], ...] = ()) -> Finding:
+def _of_feed(rule: str, count: int, detail: str, spec: Spec, places: tuple[tuple[str, str], ...] = ()) -> Finding:
     limits = spec.demand.rules
-    wanted = data_rules.RULES[rule].wanted.format(**limits.model_dump())
-    return Finding(rule, data_rules.severity(rule, limits.severity), count, f"{told}, wanted {wanted}", places)
+    requirement = data_rules.RULES[rule].wanted.format(**limits.model_dump())
+    return Finding(rule, data_rules.severity(rule, limits.severity), count, f"{detail}, wanted {requirement}", places)

@@ -13,7 +13,7 @@ import pandas as pd
 
 from forecaster.core.arrays import Ints
 
-KEPT = 8_000_000  # rows that stay in memory until they are asked for again
+CACHED = 8_000_000  # rows that stay in memory until they are asked for again
 STRETCH = 4_000_000  # rows of a stretch where there are more, give or take a day
 NEVER = -1  # days since 1970
 
@@ -43,35 +43,35 @@ class LastReadings:
             depots, places = self.depots, [np.arange(len(self.depots))] * 2
         else:
             depots = self.depots.append(other.depots[self.depots.get_indexer(other.depots) < 0])
-            places = [depots.get_indexer(each.depots) for each in (self, other)]
+            places = [depots.get_indexer(part.depots) for part in (self, other)]
         counted, heard = np.full((2, len(depots)), NEVER, np.int32)
-        for place, each in zip(places, (self, other), strict=True):
-            counted[place] = np.maximum(counted[place], each.counted)
-            heard[place] = np.maximum(heard[place], each.heard)
+        for place, part in zip(places, (self, other), strict=True):
+            counted[place] = np.maximum(counted[place], part.counted)
+            heard[place] = np.maximum(heard[place], part.heard)
         return LastReadings(depots, counted, heard)
 
 
-NOTHING = LastReadings(pd.Index([], dtype="str"), np.zeros(0, np.int32), np.zeros(0, np.int32))
+NO_READINGS = LastReadings(pd.Index([], dtype="str"), np.zeros(0, np.int32), np.zeros(0, np.int32))
 
 
 class KnownDays:
-    """Known readings of consecutive days, all versions. `told` sums up those that were looked at."""
+    """Known readings of consecutive days, all versions. `last_readings` sums up those that were looked at."""
 
     def __init__(self, days: Ints, count: Ints, read: Callable[[int, int], pd.DataFrame]) -> None:
         """`days` of which readings are known, since 1970, ascending, and how many; `read` gives those from a day to
         another one, as `readings` describes."""
         self.days, self.count, self._read = days, count, read
         self._whole: pd.DataFrame | None = None
-        self.told = NOTHING
+        self.last_readings = NO_READINGS
 
     def stretches(self) -> Iterator[tuple[int, int, pd.DataFrame]]:
         """First and last day, and all readings between; tells once what it saw of each depot."""
-        told = NOTHING
+        last_readings = NO_READINGS
         for first, last in self._spans(self.days, self.count):
             rows = self._of(first, last)
-            told = told.beside(LastReadings.of(rows))
+            last_readings = last_readings.beside(LastReadings.of(rows))
             yield first, last, rows
-        self.told = told
+        self.last_readings = last_readings
 
     def between(self, first: int, last: int) -> Iterator[pd.DataFrame]:
         """The readings of some of the days."""
@@ -84,7 +84,7 @@ class KnownDays:
     def _spans(self, days: Ints, count: Ints) -> list[tuple[int, int]]:
         if not len(days):
             return []
-        if self.count.sum() <= KEPT:
+        if self.count.sum() <= CACHED:
             return [(int(days[0]), int(days[-1]))]
         part = (np.cumsum(count) - 1) // STRETCH
         ends = np.flatnonzero(np.diff(part, append=part[-1] + 1))
@@ -92,7 +92,7 @@ class KnownDays:
         return [(int(days[begin]), int(days[end])) for begin, end in zip(begins, ends, strict=True)]
 
     def _of(self, first: int, last: int) -> pd.DataFrame:
-        if self.count.sum() > KEPT:
+        if self.count.sum() > CACHED:
             return self._read(first, last)
         if self._whole is None:
             self._whole = self._read(int(self.days[0]), int(self.days[-1]))

@@ -78,15 +78,15 @@ def suspects(
     batch = np.flatnonzero(fresh.any(axis=1))
     few = max(_SAMPLE // (last - first), FEED)
     feed = _feed(_Block(counts, closed, batch[:: -(-len(batch) // few)], first, last))
-    found: dict[str, list[tuple[Ints, Ints, Floats]]] = {"unit_change": [], "spike": []}
+    cells_by_rule: dict[str, list[tuple[Ints, Ints, Floats]]] = {"unit_change": [], "spike": []}
     for rows in _portions(batch, last - first + REACH):
         block, new = _Block(counts, closed, rows, first, last), fresh[rows, first:last]
         changed = _in_another_unit(block, feed) & new
         spikes = _spikes(block, feed, spike_factor, new & ~changed)
         for rule, cells in (("unit_change", np.nonzero(changed)), ("spike", spikes)):
             depot, day = (part.astype(np.int32) for part in cells)
-            found[rule].append((rows[depot].astype(np.int32), day + np.int32(first), block.usual[depot, day]))
-    return {rule: _suspects(parts) for rule, parts in found.items()}
+            cells_by_rule[rule].append((rows[depot].astype(np.int32), day + np.int32(first), block.usual[depot, day]))
+    return {rule: _suspects(parts) for rule, parts in cells_by_rule.items()}
 
 
 class _Block:
@@ -98,9 +98,9 @@ class _Block:
     def __init__(self, counts: Floats, closed: Bools | None, rows: NDArray[np.intp], first: int, last: int) -> None:
         begin = max(first - REACH, 0)
         self.all = np.full((len(rows), REACH + last - first), np.inf, np.float32)
-        held = self.all[:, REACH - (first - begin) :]
-        held[:] = counts[rows, begin:last]
-        held[np.isnan(held) if closed is None else np.isnan(held) | closed[rows, begin:last]] = np.inf
+        recent = self.all[:, REACH - (first - begin) :]
+        recent[:] = counts[rows, begin:last]
+        recent[np.isnan(recent) if closed is None else np.isnan(recent) | closed[rows, begin:last]] = np.inf
         self.counts = self.all[:, REACH:]
         self.usual, self.second = _same_weekdays(self.all)
         self.ratio = np.full_like(self.usual, np.nan)  # count / usual, where both are known and the usual is not 0
@@ -119,23 +119,23 @@ def _same_weekdays(counts: Floats) -> tuple[Floats, Floats]:
         np.minimum(values[low], values[high], out=spare)
         np.maximum(values[low], values[high], out=values[high])
         values[low], spare = spare, values[low]
-    known = np.zeros(spare.shape, np.int8)
+    known_weeks = np.zeros(spare.shape, np.int8)
     for value in values:
-        known += value < np.inf
+        known_weeks += value < np.inf
     median, second = np.full_like(spare, np.nan), np.full_like(spare, np.nan)
     for n in range(LEAST, WEEKS + 1):
-        here = known == n
+        here = known_weeks == n
         np.multiply(values[(n - 1) // 2] + values[n // 2], np.float32(0.5), out=median, where=here)
         np.copyto(second, values[n - 2], where=here)
     return median, second
 
 
-def _spikes(block: _Block, feed: _Feed, factor: float, asked: Bools) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _spikes(block: _Block, feed: _Feed, factor: float, candidates: Bools) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Depots and days of the cells, among those asked for, whose counts are spikes."""
     bound = factor * block.usual * np.maximum(feed.level, 1).astype(np.float32)
     # the second highest of the same weekdays is never above that of all days: few cells are left to look at closely
     np.maximum(bound, _ordinary(block.second, factor), out=bound)
-    depot, day = np.nonzero(asked & (block.counts > bound) & (block.counts < np.inf))
+    depot, day = np.nonzero(candidates & (block.counts > bound) & (block.counts < np.inf))
     before = block.all[depot[:, None], day[:, None] + np.arange(REACH)]
     before[before == np.inf] = -1
     second = np.partition(before, -2, axis=1)[:, -2]
@@ -154,9 +154,9 @@ def _in_another_unit(block: _Block, feed: _Feed) -> Bools:
     power, near = _power(block.ratio / feed.level)
     unit, near = np.minimum(power, 2), near | (power >= 2)  # a hundredfold and more need not be near a power
     changed = np.zeros(unit.shape, bool)
-    told = (block.ratio >= 0) & (block.usual >= SURE)
-    rows = np.flatnonzero(np.count_nonzero(near & told, axis=1) >= RUN)  # few depots are left to look at closely
-    depot, day = np.nonzero(told[rows])
+    is_judged = (block.ratio >= 0) & (block.usual >= SURE)
+    rows = np.flatnonzero(np.count_nonzero(near & is_judged, axis=1) >= RUN)  # few depots are left to look at closely
+    depot, day = np.nonzero(is_judged[rows])
     depot = rows[depot]
     changed[depot, day] = _lasting(unit[depot, day], near[depot, day], depot)
     halfway = 10.0 ** (feed.unit.astype(np.float64) / 2)
@@ -174,9 +174,9 @@ def _feed(block: _Block) -> _Feed:
     middle, telling = _medians(sure)
     power, near = _power(sure)
     unit = np.zeros(len(level), np.int8)
-    for one in UNITS:
-        share = np.count_nonzero(near & (power == one), axis=0) / np.maximum(telling, 1)
-        unit[(telling >= FEED) & (share >= (MOST_UP if one > 0 else MOST_DOWN))] = one
+    for exponent in UNITS:
+        share = np.count_nonzero(near & (power == exponent), axis=0) / np.maximum(telling, 1)
+        unit[(telling >= FEED) & (share >= (MOST_UP if exponent > 0 else MOST_DOWN))] = exponent
     day = np.flatnonzero(telling >= FEED)
     power, near = _power(middle[day])
     lasts = _lasting(power, near, np.zeros(len(day), np.intp))
@@ -186,11 +186,11 @@ def _feed(block: _Block) -> _Feed:
 
 def _medians(values: Floats) -> tuple[Floats, NDArray[np.intp]]:
     """The median of each column and how many values it is of; NaN is no value, and the median of none is NaN."""
-    known = np.count_nonzero(~np.isnan(values), axis=0)
+    count = np.count_nonzero(~np.isnan(values), axis=0)
     ranked = np.concatenate([np.sort(values, axis=0), np.full((1, values.shape[1]), np.nan, np.float32)])
     column = np.arange(values.shape[1])
-    middle = (ranked[np.maximum(known - 1, 0) // 2, column] + ranked[known // 2, column]) / np.float32(2)
-    return middle, known
+    middle = (ranked[np.maximum(count - 1, 0) // 2, column] + ranked[count // 2, column]) / np.float32(2)
+    return middle, count
 
 
 def _power(ratio: Floats) -> tuple[Codes, Bools]:

@@ -28,7 +28,7 @@ Column = Any  # a pandas Series
 def rows(refused: pd.DataFrame, rule: Column, message: Column, content: Column, now: pd.Timestamp) -> pd.DataFrame:
     """The rows of the lake's `quarantine`, but for the batch; `refused` has depot_id, date, source and row."""
     source = refused["source"].astype("str")
-    found = {
+    columns = {
         "id": identity(source, rule, content),
         "depot_id": refused["depot_id"].astype("str"),
         "date": refused["date"],
@@ -39,39 +39,39 @@ def rows(refused: pd.DataFrame, rule: Column, message: Column, content: Column, 
         "content": content,
         "recorded_at": now,
     }
-    return pd.DataFrame(found, index=refused.index)[COLUMNS].reset_index(drop=True)
+    return pd.DataFrame(columns, index=refused.index)[COLUMNS].reset_index(drop=True)
 
 
 def content(block: pd.DataFrame) -> Column:
     """Each row of a source as JSON text."""
-    kept = block.drop(columns=[ROW, FAULT, FILE], errors="ignore")
-    given = kept.astype(object).where(kept.notna(), None)
-    text = [json.dumps(row, ensure_ascii=False, default=str) for row in given.to_dict("records")]
+    fields = block.drop(columns=[ROW, FAULT, FILE], errors="ignore")
+    nullable = fields.astype(object).where(fields.notna(), None)
+    text = [json.dumps(row, ensure_ascii=False, default=str) for row in nullable.to_dict("records")]
     return pd.Series(text, index=block.index, dtype="str")
 
 
-def retold(taken: pd.DataFrame, spec: Spec) -> Column:
+def source_json(accepted: pd.DataFrame, spec: Spec) -> Column:
     """Typed readings as JSON text, in the words of their source; what is not known is left empty."""
     columns = spec.demand.columns
-    told = {
-        columns.depot_id: taken["depot_id"].astype("str"),
-        columns.date: readings.dates(taken).dt.strftime(Notation.of(spec.demand.source).date_format or "%Y-%m-%d"),
-        columns.demand: taken["demand"],
+    fields = {
+        columns.depot_id: accepted["depot_id"].astype("str"),
+        columns.date: readings.dates(accepted).dt.strftime(Notation.of(spec.demand.source).date_format or "%Y-%m-%d"),
+        columns.demand: accepted["demand"],
     }
     if columns.open:
-        told[columns.open] = taken["open"].map({0: 0, 1: 1})
-    told |= {name: taken[name].astype(object) for name in readings.covariates(taken)}
+        fields[columns.open] = accepted["open"].map({0: 0, 1: 1})
+    fields |= {name: accepted[name].astype(object) for name in readings.covariates(accepted)}
     if columns.recorded_at:
-        instants = pd.to_datetime(taken["recorded_at"], unit="us", utc=True)
-        told[columns.recorded_at] = instants.map(lambda instant: instant.isoformat())
-    return content(pd.DataFrame(told, index=taken.index))
+        instants = pd.to_datetime(accepted["recorded_at"], unit="us", utc=True)
+        fields[columns.recorded_at] = instants.map(lambda instant: instant.isoformat())
+    return content(pd.DataFrame(fields, index=accepted.index))
 
 
 def identity(source: Column, rule: Any, text: Column) -> Column:
     """The id of each refused row: the first digits of the sha256 over source, rule and content."""
     rules = np.broadcast_to(np.asarray(rule, object), len(text))
-    told = zip(source.astype("str"), rules, text, strict=True)
-    digests = [hashlib.sha256("\0".join(each).encode("utf-8", "surrogatepass")).hexdigest()[:DIGITS] for each in told]
+    keys = zip(source.astype("str"), rules, text, strict=True)
+    digests = [hashlib.sha256("\0".join(key).encode("utf-8", "surrogatepass")).hexdigest()[:DIGITS] for key in keys]
     return pd.Series(digests, index=text.index, dtype="str")
 
 

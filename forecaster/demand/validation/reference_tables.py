@@ -19,49 +19,51 @@ from forecaster.errors import SpecError
 ALIAS = ["alias", "depot_id"]
 LONGEST = 400  # days of an event
 
-_OWN = frozenset({"opened", "closed", "timezone", "retracted", "recorded_at"})
+_RESERVED = frozenset({"opened", "closed", "timezone", "retracted", "recorded_at"})
 
 
 def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
     """The snapshot of the depots source: depot_id, opened, closed, timezone and the attributes as words."""
     assert spec.depots is not None
-    source, columns, kept = spec.depots.source, spec.depots.columns, spec.attributes
-    if taken := sorted(_OWN & set(kept)):
-        raise SpecError(f"depots.static: the depots table has a column '{taken[0]}' of its own; rename the source's")
-    wanted = [name for name in (columns.depot_id, columns.opened, columns.closed, columns.timezone, *kept) if name]
-    given = sources.read(source, spec, wanted)
+    source, columns, attributes = spec.depots.source, spec.depots.columns, spec.attributes
+    if clashes := sorted(_RESERVED & set(attributes)):
+        raise SpecError(f"depots.static: the depots table has a column '{clashes[0]}' of its own; rename the source's")
+    required = [
+        name for name in (columns.depot_id, columns.opened, columns.closed, columns.timezone, *attributes) if name
+    ]
+    rows = sources.read(source, spec, required)
     tell, notation = RowFindings(spec, findings), parsing.Notation.of(source)
-    table = pd.DataFrame({"depot_id": parsing.words(given[columns.depot_id]), "row": given[sources.ROW]})
+    table = pd.DataFrame({"depot_id": parsing.words(rows[columns.depot_id]), "row": rows[sources.ROW]})
     for name, column in (("opened", columns.opened), ("closed", columns.closed)):
-        table[name] = parsing.days(given[column], spec.zone, notation) if column else pd.NaT
+        table[name] = parsing.days(rows[column], spec.zone, notation) if column else pd.NaT
         if column:
-            unread = given[table[name].isna() & (parsing.words(given[column]) != "")]
+            unread = rows[table[name].isna() & (parsing.words(rows[column]) != "")]
             tell("date_form", unread, column, f"a date such as {notation.day}, or nothing; taken as nothing")
         table[name] = table[name].astype("datetime64[s]")
-    table["timezone"] = pd.Series(None, given.index, "str")
+    table["timezone"] = pd.Series(None, rows.index, "str")
     if columns.timezone:
-        zone = parsing.words(given[columns.timezone]).replace("", None)
-        known = zone.isin([each for each in zone.dropna().unique() if timezones.known(each)])
-        wrong = given[zone.notna() & ~known]
+        zone = parsing.words(rows[columns.timezone]).replace("", None)
+        is_zone = zone.isin([each for each in zone.dropna().unique() if timezones.known(each)])
+        wrong = rows[zone.notna() & ~is_zone]
         tell("zone_form", wrong, columns.timezone, "a time zone such as Europe/Berlin, or nothing; taken as nothing")
-        table["timezone"] = zone.where(known, None)
-    for name in kept:
-        table[name] = parsing.words(given[name])
+        table["timezone"] = zone.where(is_zone, None)
+    for name in attributes:
+        table[name] = parsing.words(rows[name])
     if home := spec.vans_home:
         wrong = ~table[home].str.fullmatch(r"\d{0,6}(\.0+)?")
-        tell("vans_form", given[wrong], home, "a whole number of vans, or nothing; taken as nothing")
+        tell("vans_form", rows[wrong], home, "a whole number of vans, or nothing; taken as nothing")
         table[home] = table[home].where(~wrong, "")
-    tell("depot_missing", given[table["depot_id"] == ""], columns.depot_id, "a depot id; the row is left out")
-    tell("row_form", given[given[sources.FAULT] != ""], columns.depot_id, "as many fields as the header")
+    tell("depot_missing", rows[table["depot_id"] == ""], columns.depot_id, "a depot id; the row is left out")
+    tell("row_form", rows[rows[sources.FAULT] != ""], columns.depot_id, "as many fields as the header")
     misnamed = ~parsing.in_one_line(table["depot_id"])
     form = data_rules.OF_ROWS["depot_form"].wanted.format(longest=parsing.LONGEST)
-    tell("depot_form", given[misnamed], columns.depot_id, f"{form}; the row is left out")
+    tell("depot_form", rows[misnamed], columns.depot_id, f"{form}; the row is left out")
     table = table[(table["depot_id"] != "") & ~misnamed].drop_duplicates(list(table.columns.drop("row")))
     twice = table["depot_id"].duplicated(keep="last")
-    told = given.loc[table.index[twice]]
-    tell("depot_twice", told, columns.depot_id, "one set of attributes a depot; the last row counts")
-    found: pd.DataFrame = table[~twice].drop(columns="row").reset_index(drop=True)
-    return found
+    repeated = rows.loc[table.index[twice]]
+    tell("depot_twice", repeated, columns.depot_id, "one set of attributes a depot; the last row counts")
+    result: pd.DataFrame = table[~twice].drop(columns="row").reset_index(drop=True)
+    return result
 
 
 def aliases(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
@@ -72,50 +74,50 @@ def aliases(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
     assert spec.depots is not None
     assert spec.depots.aliases is not None
     source = spec.depots.aliases.source
-    given = sources.read(source, spec, ALIAS)
+    rows = sources.read(source, spec, ALIAS)
     tell = RowFindings(spec, findings)
-    table = pd.DataFrame({name: parsing.words(given[name]) for name in ALIAS})
-    unfit = (table == "").any(axis=1) | (given[sources.FAULT] != "") | (table["alias"] == table["depot_id"])
-    tell("alias_form", given[unfit], "alias", "an old and a new depot id, not the same; the row is left out")
+    table = pd.DataFrame({name: parsing.words(rows[name]) for name in ALIAS})
+    unfit = (table == "").any(axis=1) | (rows[sources.FAULT] != "") | (table["alias"] == table["depot_id"])
+    tell("alias_form", rows[unfit], "alias", "an old and a new depot id, not the same; the row is left out")
     table = table[~unfit].drop_duplicates()
     torn = table["alias"].duplicated(keep=False)
-    tell("alias_form", given.loc[table.index[torn]], "alias", "one depot an alias; none of its rows counts")
+    tell("alias_form", rows.loc[table.index[torn]], "alias", "one depot an alias; none of its rows counts")
     table, circle = resolve(table[~torn])
-    tell("alias_form", given.loc[table.index[circle]], "alias", "a chain that ends in a depot; the row is left out")
+    tell("alias_form", rows.loc[table.index[circle]], "alias", "a chain that ends in a depot; the row is left out")
     return table[~circle].reset_index(drop=True)
 
 
 def events(
-    spec: Spec, known: pd.DataFrame | None, findings: list[Finding], former: Collection[str] = ()
+    spec: Spec, known_depots: pd.DataFrame | None, findings: list[Finding], former: Collection[str] = ()
 ) -> pd.DataFrame:
     """The snapshot of the events source, one row an event and day: the columns of `EVENT`, null for what an event is
-    not bound to. `known` is the snapshot of the depots, `former` holds ids that are aliases.
+    not bound to. `known_depots` is the snapshot of the depots, `former` holds ids that are aliases.
 
     A row with `until` stands for every day from its date to that day, at most `LONGEST`.
     """
     assert spec.calendar.events is not None
     source, columns = spec.calendar.events.source, spec.calendar.events.columns
-    given = sources.read(source, spec, columns.needed, [columns.until, *(getattr(columns, name) for name in ADDRESS)])
+    rows = sources.read(source, spec, columns.needed, [columns.until, *(getattr(columns, name) for name in ADDRESS)])
     tell, notation = RowFindings(spec, findings), parsing.Notation.of(source)
-    table = pd.DataFrame({"date": parsing.days(given[columns.date], spec.zone, notation)})
+    table = pd.DataFrame({"date": parsing.days(rows[columns.date], spec.zone, notation)})
     for name in EVENT[1:]:
         column = getattr(columns, name)
         table[name] = (
-            parsing.words(given[column]).replace("", None) if column in given else pd.Series(None, given.index, "str")
+            parsing.words(rows[column]).replace("", None) if column in rows else pd.Series(None, rows.index, "str")
         )
-    fits = table["date"].notna() & table["kind"].notna() & (given[sources.FAULT] == "")
-    tell("event_form", given[~fits], columns.date, f"a date such as {notation.day} and a kind; the row is left out")
-    days = pd.Series(1, given.index)
-    if columns.until in given:
-        until = parsing.days(given[columns.until], spec.zone, notation)
+    fits = table["date"].notna() & table["kind"].notna() & (rows[sources.FAULT] == "")
+    tell("event_form", rows[~fits], columns.date, f"a date such as {notation.day} and a kind; the row is left out")
+    days = pd.Series(1, rows.index)
+    if columns.until in rows:
+        until = parsing.days(rows[columns.until], spec.zone, notation)
         days = (until - table["date"]).dt.days + 1
-        days = days.where(parsing.words(given[columns.until]) != "", 1)
+        days = days.where(parsing.words(rows[columns.until]) != "", 1)
         ends = days.between(1, LONGEST)
-        wanted = f"a last day on or after its date, at most {LONGEST} days in all; the row is left out"
-        tell("event_form", given[fits & ~ends], columns.until, wanted)
+        requirement = f"a last day on or after its date, at most {LONGEST} days in all; the row is left out"
+        tell("event_form", rows[fits & ~ends], columns.until, requirement)
         fits &= ends
-    if known is not None:
-        _strays(table, given, known, former, spec, tell)
+    if known_depots is not None:
+        _strays(table, rows, known_depots, former, spec, tell)
     table = _each_day(table[fits], days[fits].astype(np.int64))
     return table.fillna({"name": ""}).drop_duplicates(ignore_index=True)
 
@@ -125,37 +127,39 @@ def _each_day(table: pd.DataFrame, days: pd.Series[int]) -> pd.DataFrame:
     rows = np.repeat(np.arange(len(table)), days)
     first = np.repeat(days.cumsum().to_numpy() - days.to_numpy(), days)
     later = (np.arange(len(rows)) - first).astype("timedelta64[D]")
-    found = table.iloc[rows].reset_index(drop=True)
-    return found.assign(date=(found["date"] + later).astype("datetime64[s]"))
+    expanded = table.iloc[rows].reset_index(drop=True)
+    return expanded.assign(date=(expanded["date"] + later).astype("datetime64[s]"))
 
 
 def _strays(
     table: pd.DataFrame,
-    given: pd.DataFrame,
-    known: pd.DataFrame,
+    rows: pd.DataFrame,
+    known_depots: pd.DataFrame,
     former: Collection[str],
     spec: Spec,
     tell: RowFindings,
 ) -> None:
     """Tell of events whose address no depot fits, by the first part of it that no depot fits alone."""
     assert spec.calendar.events is not None
-    columns, where, address = spec.calendar.events.columns, event_scope(known, spec), addresses(table)
+    columns, scope, address = spec.calendar.events.columns, event_scope(known_depots, spec), addresses(table)
     address["depot_id"] = address["depot_id"].where(~address["depot_id"].isin(list(former)), "")
     group = address.groupby(list(ADDRESS), sort=False).ngroup()
-    culprits = [_culprit(place, where) for place in address.drop_duplicates().itertuples(index=False, name=None)]
+    culprits = [_culprit(place, scope) for place in address.drop_duplicates().itertuples(index=False, name=None)]
     culprit = group.map(dict(enumerate(culprits)))
     for name in ADDRESS:
-        stray = given[culprit == name]
+        stray = rows[culprit == name]
         tell("event_place", stray, getattr(columns, name), f"a {name} of the depots source; it concerns no depot")
 
 
-def _culprit(address: tuple[str, ...], where: EventScope) -> str:
+def _culprit(address: tuple[str, ...], scope: EventScope) -> str:
     """The column of an address that no depot fits, "" when one fits it all."""
-    if len(where.rows(address)):
+    if len(scope.rows(address)):
         return ""
-    alone = [tuple(word if name == own else "" for own, word in zip(ADDRESS, address, strict=True)) for name in ADDRESS]
-    given = [(name, one) for name, one, word in zip(ADDRESS, alone, address, strict=True) if word]
-    return next((name for name, one in given if not len(where.rows(one))), given[0][0])
+    alone = [
+        tuple(word if name == column else "" for column, word in zip(ADDRESS, address, strict=True)) for name in ADDRESS
+    ]
+    stated = [(name, single) for name, single, word in zip(ADDRESS, alone, address, strict=True) if word]
+    return next((name for name, single in stated if not len(scope.rows(single))), stated[0][0])
 
 
 class RowFindings:

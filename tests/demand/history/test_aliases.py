@@ -17,9 +17,9 @@ Frame = pd.DataFrame
 
 def readings(*rows: tuple[Any, ...], more: dict[str, str] | None = None, text: bool = False) -> Frame:
     columns = ["depot_id", "date", "demand", "open", *(more or {})]
-    found = pd.DataFrame([(row[0], f"2024-03-{row[1]:02}", *row[2:]) for row in rows], columns=columns)
+    frame = pd.DataFrame([(row[0], f"2024-03-{row[1]:02}", *row[2:]) for row in rows], columns=columns)
     kinds = {"depot_id": "str" if text else "category", "date": "datetime64[s]", "demand": "float64", "open": "boolean"}
-    return found.astype({**kinds, **(more or {})})
+    return frame.astype({**kinds, **(more or {})})
 
 
 def names(*pairs: tuple[str, str]) -> Frame:
@@ -27,45 +27,49 @@ def names(*pairs: tuple[str, str]) -> Frame:
 
 
 def table(*rows: tuple[Any, ...]) -> Frame:
-    found = pd.DataFrame(rows, columns=["depot_id", "opened", "closed", "timezone", "city"])
-    return found.astype({"opened": "datetime64[s]", "closed": "datetime64[s]", "depot_id": "str"})
+    frame = pd.DataFrame(rows, columns=["depot_id", "opened", "closed", "timezone", "city"])
+    return frame.astype({"opened": "datetime64[s]", "closed": "datetime64[s]", "depot_id": "str"})
 
 
 NO_DEPOTS = table()
 
 
-def said(demand: Frame, aliases: Frame, column: str = "demand") -> dict[tuple[str, int], Any]:
-    found = apply(demand, NO_DEPOTS, aliases)[0]
-    assert list(found.columns) == list(demand.columns)
-    assert (found.dtypes.drop("depot_id") == demand.dtypes.drop("depot_id")).all()
-    assert isinstance(found["depot_id"].dtype, type(demand["depot_id"].dtype))
-    assert not found.duplicated(["depot_id", "date"]).any()
-    values = zip(found["depot_id"], found["date"].dt.day, found[column], strict=True)
+def values_by_day(demand: Frame, aliases: Frame, column: str = "demand") -> dict[tuple[str, int], Any]:
+    applied = apply(demand, NO_DEPOTS, aliases)[0]
+    assert list(applied.columns) == list(demand.columns)
+    assert (applied.dtypes.drop("depot_id") == demand.dtypes.drop("depot_id")).all()
+    assert isinstance(applied["depot_id"].dtype, type(demand["depot_id"].dtype))
+    assert not applied.duplicated(["depot_id", "date"]).any()
+    values = zip(applied["depot_id"], applied["date"].dt.day, applied[column], strict=True)
     return {(depot, day): None if pd.isna(value) else value for depot, day, value in values}
 
 
 @pytest.mark.parametrize("text", [False, True])
 def test_a_renamed_depot_keeps_its_past(text: bool) -> None:
-    told = readings(
+    demand = readings(
         ("old", 1, 1.0, True), ("old", 2, 2.0, NONE), ("new", 3, 3.0, NONE), ("else", 1, 9.0, NONE), text=text
     )
-    assert said(told, names(("old", "new"))) == {("else", 1): 9, ("new", 1): 1, ("new", 2): 2, ("new", 3): 3}
+    assert values_by_day(demand, names(("old", "new"))) == {("else", 1): 9, ("new", 1): 1, ("new", 2): 2, ("new", 3): 3}
 
 
 def test_own_counts_win_and_a_renamed_depots_gaps_are_filled() -> None:
-    told = readings(
+    demand = readings(
         ("old", 1, 1.0, NONE),
         ("old", 2, 2.0, False),
         ("old", 3, 3.0, NONE),
         ("new", 2, 20.0, NONE),
         ("new", 3, NAN, True),
     )
-    assert said(told, names(("old", "new"))) == {("new", 1): 1, ("new", 2): 20, ("new", 3): 3}
-    assert said(told, names(("old", "new")), "open") == {("new", 1): None, ("new", 2): None, ("new", 3): True}
+    assert values_by_day(demand, names(("old", "new"))) == {("new", 1): 1, ("new", 2): 20, ("new", 3): 3}
+    assert values_by_day(demand, names(("old", "new")), "open") == {
+        ("new", 1): None,
+        ("new", 2): None,
+        ("new", 3): True,
+    }
 
 
 def test_a_merged_depots_past_is_the_sum_of_those_in_business() -> None:
-    told = readings(
+    demand = readings(
         ("a", 1, 1.0, NONE),  # b is not in business yet
         ("a", 2, 2.0, NONE),
         ("b", 2, 10.0, NONE),
@@ -75,14 +79,14 @@ def test_a_merged_depots_past_is_the_sum_of_those_in_business() -> None:
         ("b", 5, 20.0, NONE),  # a's last reading was on the 4th
         ("a", 6, NAN, NONE),
     )
-    found = said(told, names(("a", "m"), ("b", "m")))
-    assert found == {("m", 1): 1, ("m", 2): 12, ("m", 3): None, ("m", 4): 4, ("m", 5): 20, ("m", 6): None}
-    opened = said(told, names(("a", "m"), ("b", "m")), "open")
+    sums = values_by_day(demand, names(("a", "m"), ("b", "m")))
+    assert sums == {("m", 1): 1, ("m", 2): 12, ("m", 3): None, ("m", 4): 4, ("m", 5): 20, ("m", 6): None}
+    opened = values_by_day(demand, names(("a", "m"), ("b", "m")), "open")
     assert opened[("m", 4)] is None  # of one it is not known, the other was closed
 
 
 def test_after_its_first_own_count_a_merged_depot_is_only_itself() -> None:
-    told = readings(
+    demand = readings(
         ("a", 1, 1.0, NONE),
         ("b", 1, 2.0, NONE),
         ("a", 2, 1.0, NONE),
@@ -90,12 +94,12 @@ def test_after_its_first_own_count_a_merged_depot_is_only_itself() -> None:
         ("a", 3, 5.0, NONE),
         ("m", 2, 7.0, NONE),
     )
-    assert said(told, names(("a", "m"), ("b", "m"))) == {("m", 1): 3, ("m", 2): 7}
+    assert values_by_day(demand, names(("a", "m"), ("b", "m"))) == {("m", 1): 3, ("m", 2): 7}
 
 
 def test_other_columns_are_any_open_the_largest_number_and_the_first_word() -> None:
     more = {"promo": "float64", "weather": "category"}
-    told = readings(
+    demand = readings(
         ("b", 1, 1.0, False, 0.0, "rain"),
         ("a", 1, 2.0, True, 1.0, NONE),
         ("b", 2, 0.0, False, NAN, NONE),
@@ -103,24 +107,24 @@ def test_other_columns_are_any_open_the_largest_number_and_the_first_word() -> N
         more=more,
     )
     aliases = names(("a", "m"), ("b", "m"))
-    assert said(told, aliases, "open") == {("m", 1): True, ("m", 2): False}
-    assert said(told, aliases, "promo") == {("m", 1): 1.0, ("m", 2): None}
-    assert said(told, aliases, "weather") == {("m", 1): "rain", ("m", 2): None}
+    assert values_by_day(demand, aliases, "open") == {("m", 1): True, ("m", 2): False}
+    assert values_by_day(demand, aliases, "promo") == {("m", 1): 1.0, ("m", 2): None}
+    assert values_by_day(demand, aliases, "weather") == {("m", 1): "rain", ("m", 2): None}
 
 
 def test_what_is_announced_under_a_former_id_is_kept() -> None:
     more = {"promo": "float64"}
-    told = readings(("old", 1, 5.0, NONE, 0.0), ("old", 4, NAN, NONE, 1.0), ("new", 2, 6.0, NONE, 0.0), more=more)
-    assert said(told, names(("old", "new")), "promo") == {("new", 1): 0, ("new", 2): 0, ("new", 4): 1}
-    assert said(told, names(("old", "new")))[("new", 4)] is None
+    demand = readings(("old", 1, 5.0, NONE, 0.0), ("old", 4, NAN, NONE, 1.0), ("new", 2, 6.0, NONE, 0.0), more=more)
+    assert values_by_day(demand, names(("old", "new")), "promo") == {("new", 1): 0, ("new", 2): 0, ("new", 4): 1}
+    assert values_by_day(demand, names(("old", "new")))[("new", 4)] is None
 
 
 def test_without_aliases_that_occur_nothing_is_touched() -> None:
-    told, depots = readings(("a", 1, 1.0, NONE)), table(("a", None, None, None, "Ulm"))
+    demand, depots = readings(("a", 1, 1.0, NONE)), table(("a", None, None, None, "Ulm"))
     for aliases in (names(), names(("x", "y"))):
-        found = apply(told, depots, aliases)
-        assert found[0] is told
-        assert found[1] is depots
+        applied = apply(demand, depots, aliases)
+        assert applied[0] is demand
+        assert applied[1] is depots
 
 
 def test_former_ids_leave_the_depots_table_or_lend_their_row() -> None:
@@ -133,22 +137,22 @@ def test_former_ids_leave_the_depots_table_or_lend_their_row() -> None:
         ("else", None, None, None, "Oslo"),
     )
     aliases = names(("old", "new"), ("a", "m"), ("b", "m"), ("gone", "back"))
-    told = readings(("old", 1, 1.0, NONE), ("a", 1, 1.0, NONE), ("back", 1, 1.0, NONE))
-    found = apply(told, depots, aliases)[1].set_index("depot_id")
-    assert list(found.index) == ["new", "else", "m", "back"]
-    assert found["city"].tolist() == ["Ulm-Ost", "Oslo", "Bonn", "Nice"]
+    demand = readings(("old", 1, 1.0, NONE), ("a", 1, 1.0, NONE), ("back", 1, 1.0, NONE))
+    depots_now = apply(demand, depots, aliases)[1].set_index("depot_id")
+    assert list(depots_now.index) == ["new", "else", "m", "back"]
+    assert depots_now["city"].tolist() == ["Ulm-Ost", "Oslo", "Bonn", "Nice"]
     day = pd.Timestamp
-    assert found.loc["new", "opened"] == day("2024-03-01")  # the first reading that it took over
-    assert (found.loc["m", "opened"], found.loc["m", "closed"]) == (day("2021-01-01"), day("2024-02-01"))
-    assert found.loc["back", "closed"] == day("2024-01-01")
-    assert (found.dtypes == depots.dtypes.drop("depot_id")).all()
+    assert depots_now.loc["new", "opened"] == day("2024-03-01")  # the first reading that it took over
+    assert (depots_now.loc["m", "opened"], depots_now.loc["m", "closed"]) == (day("2021-01-01"), day("2024-02-01"))
+    assert depots_now.loc["back", "closed"] == day("2024-01-01")
+    assert (depots_now.dtypes == depots.dtypes.drop("depot_id")).all()
 
 
 def test_chains_are_followed_and_circles_have_no_end() -> None:
     pairs = [("a", "b"), ("b", "c"), ("c", "d"), ("x", "y"), ("y", "x"), ("w", "x"), ("e", "d")]
-    found, circle = resolve(names(*pairs))
+    resolved, circle = resolve(names(*pairs))
     assert circle.tolist() == [False, False, False, True, True, True, False]
-    assert found["depot_id"][~circle].tolist() == ["d", "d", "d", "d"]
+    assert resolved["depot_id"][~circle].tolist() == ["d", "d", "d", "d"]
     assert resolve(names())[0].empty
     long = [(f"n{i}", f"n{i + 1}") for i in range(1000)]
     assert set(resolve(names(*long))[0]["depot_id"]) == {"n1000"}
@@ -170,25 +174,25 @@ def test_a_column_of_ids_is_brought_up_to_date() -> None:
 )
 def test_sums_are_those_of_a_slow_loop(counts: dict[tuple[str, int], Any]) -> None:
     rows = [(*key, NAN, False) if count == "closed" else (*key, float(count), NONE) for key, count in counts.items()]
-    found = said(readings(*rows), names(("a", "m"), ("b", "m"), ("c", "m")))
+    sums = values_by_day(readings(*rows), names(("a", "m"), ("b", "m"), ("c", "m")))
     # on a closed day there is nothing to add, which is known
-    known = {key: 0.0 if count == "closed" else count for key, count in counts.items() if count == count}
-    own = {
+    day_counts = {key: 0.0 if count == "closed" else count for key, count in counts.items() if count == count}
+    own_days = {
         day: count for (depot, day), count in counts.items() if depot == "m" and count == count and count != "closed"
     }
     former = {depot for depot, _ in counts} & set("abc")
-    last = {d: [day for depot, day in known if depot == d] for d in former}
+    last = {d: [day for depot, day in day_counts if depot == d] for d in former}
     for day in range(1, 7):
-        assert found.get(("z", day)) == next(
+        assert sums.get(("z", day)) == next(
             (None if c in ("closed",) or c != c else c for k, c in counts.items() if k == ("z", day)), None
         )
-        if day in own:
-            assert found[("m", day)] == own[day]
+        if day in own_days:
+            assert sums[("m", day)] == own_days[day]
             continue
         rows_there = [d for d in former if (d, day) in counts]
-        if not rows_there or (len(former) > 1 and own and day >= min(own)):
-            assert found.get(("m", day)) is None
+        if not rows_there or (len(former) > 1 and own_days and day >= min(own_days)):
+            assert sums.get(("m", day)) is None
             continue
         due = [d for d in former if last[d] and min(last[d]) <= day <= max(last[d])]
-        parts = [known.get((d, day)) for d in due]
-        assert found[("m", day)] == (sum(parts) if parts and None not in parts else None)
+        parts = [day_counts.get((d, day)) for d in due]
+        assert sums[("m", day)] == (sum(parts) if parts and None not in parts else None)

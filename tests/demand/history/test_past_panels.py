@@ -51,10 +51,10 @@ def tonight(spec: Spec, as_of: datetime = TONIGHT) -> tuple[Panel, Past]:
     return built, Past(knowledge, built, spec)
 
 
-def same(one: Panel, other: Panel) -> bool:
+def same(first: Panel, second: Panel) -> bool:
     names = ("days", "demand", "open", "covariates", "statics")
-    alike = all(np.array_equal(getattr(one, n), getattr(other, n), equal_nan=n == "demand") for n in names)
-    return alike and np.array_equal(one.calendar[one.calendar_group], other.calendar[other.calendar_group])
+    alike = all(np.array_equal(getattr(first, n), getattr(second, n), equal_nan=n == "demand") for n in names)
+    return alike and np.array_equal(first.calendar[first.calendar_group], second.calendar[second.calendar_group])
 
 
 def test_an_archive_that_nobody_restated_is_tonights_panel_cut_off(tmp_path: Path) -> None:
@@ -116,11 +116,13 @@ def test_history_that_was_loaded_afterwards_counts_as_known_on_the_morning_after
 
 def test_a_covariate_that_was_declared_later_counts_as_told_in_advance(tmp_path: Path) -> None:
     """The feed got its column `promo` on 5 March, for all days at once; from then on, what it changes is news."""
-    told, changed = date(2024, 3, 5), CUTOFF + 2 * DAY
-    write(tmp_path, "demand", "depot_id,date,demand", *[f"A,{d},{i}" for i, d in enumerate(days(last=told - DAY))])
+    declared_on, changed = date(2024, 3, 5), CUTOFF + 2 * DAY
+    write(
+        tmp_path, "demand", "depot_id,date,demand", *[f"A,{d},{i}" for i, d in enumerate(days(last=declared_on - DAY))]
+    )
     before = spec_of(tmp_path, "{source: {kind: csv, path: demand.csv}}")
     ingest(before, now=datetime(2024, 3, 4, 5, tzinfo=UTC))
-    for at, promoted in ((told, {CUTOFF + DAY}), (LAST + DAY, {CUTOFF + DAY, changed})):
+    for at, promoted in ((declared_on, {CUTOFF + DAY}), (LAST + DAY, {CUTOFF + DAY, changed})):
         rows = [f"A,{d},{i},{d in promoted:d}" for i, d in enumerate(days(last=at + 7 * DAY))]
         rows = [row if i < (at - FIRST).days else row.replace(f",{i},", ",,") for i, row in enumerate(rows)]
         write(tmp_path, "demand", "depot_id,date,demand,promo", *rows)
@@ -207,7 +209,7 @@ def test_events_and_depots_that_were_announced_later_are_not_seen(tmp_path: Path
 
 def test_nothing_that_came_after_a_cutoff_changes_the_panel_of_that_cutoff(tmp_path: Path) -> None:
     """The leak detector: everything that was recorded, announced or counted later is replaced by something else."""
-    seen = []
+    pairs = []
     for salt in (0, 1000):
         folder = tmp_path / str(salt)
         folder.mkdir()
@@ -223,12 +225,12 @@ def test_nothing_that_came_after_a_cutoff_changes_the_panel_of_that_cutoff(tmp_p
         write(folder, "events", "date,kind,name", f"{FIRST},fair,fair")
         ingest(spec, now=THEN)
         if salt:
-            told = [f"{FIRST},fair,fair", f"{CUTOFF + 2 * DAY},closure,flood", f"{CUTOFF},fair,fair"]
-            write(folder, "events", "date,kind,name", *told)
+            events = [f"{FIRST},fair,fair", f"{CUTOFF + 2 * DAY},closure,flood", f"{CUTOFF},fair,fair"]
+            write(folder, "events", "date,kind,name", *events)
             ingest(spec, now=THEN + DAY)
         built, then_at = tonight(spec)
-        seen.append((built, then_at(CUTOFF)))
-    (built, then), (other_built, other_then) = seen
+        pairs.append((built, then_at(CUTOFF)))
+    (built, then), (other_built, other_then) = pairs
     assert not same(built, other_built)
     assert then.covariates[:, -7:, then.encoding.covariates.index("promo")].all()  # as it was announced
     assert same(then, other_then)

@@ -31,13 +31,13 @@ def readings(*rows: Row) -> pd.DataFrame:
     )
 
 
-def told(rows: pd.DataFrame) -> list[Row]:
+def rows_of(rows: pd.DataFrame) -> list[Row]:
     columns = [rows[name] for name in ("depot_id", "day", "demand", "open", "recorded_at", "promo")]
     return list(zip(*columns, strict=True))
 
 
-def same(one: Row, other: Row) -> bool:
-    return all(a == b or (a != a and b != b) for a, b in ((one[i], other[i]) for i in (2, 3, 5)))
+def same(first: Row, second: Row) -> bool:
+    return all(a == b or (a != a and b != b) for a, b in ((first[i], second[i]) for i in (2, 3, 5)))
 
 
 ROW = st.tuples(
@@ -53,81 +53,81 @@ ROW = st.tuples(
 def unrepeated(rows: list[Row], *, declared: bool) -> list[Row]:
     frame = readings(*rows)
     broken = np.concatenate([np.zeros(0, int), *reading_versions.repeats(frame, declared=declared).broken.values()])
-    return told(frame[~np.isin(np.arange(len(frame)), broken)])
+    return rows_of(frame[~np.isin(np.arange(len(frame)), broken)])
 
 
 def slow_repeats(rows: list[Row], *, declared: bool) -> list[str]:
-    """What `history.repeats` says, row by row."""
+    """What `reading_versions.repeats` says, row by row."""
     key: Callable[[Row], Any] = lambda row: (row[0], row[1], row[4] if declared else 0)  # noqa: E731
-    found = []
+    rules = []
     for i, row in enumerate(rows):
         last = [other for other in rows if key(other) == key(row)][-1]
         earlier = [other for other in rows[:i] if key(other) == key(row)]
         repeated = any(same(other, row) for other in earlier)
-        found.append("superseded" if not same(row, last) else "duplicate_row" if repeated else "")
-    return found
+        rules.append("superseded" if not same(row, last) else "duplicate_row" if repeated else "")
+    return rules
 
 
-def slow_fresh(batch: list[Row], known: list[Row], *, declared: bool) -> list[tuple[bool, int]]:
-    """What `history.fresh` says, row by row."""
-    found = []
+def slow_new_readings(batch: list[Row], history: list[Row], *, declared: bool) -> list[tuple[bool, int]]:
+    """What `reading_versions.new_readings` says, row by row."""
+    expected = []
     for row in batch:
-        versions = [other for other in known if other[:2] == row[:2]]
+        versions = [other for other in history if other[:2] == row[:2]]
         last = max(enumerate(versions), key=lambda pair: (pair[1][4], pair[0]))[1] if versions else None
         newest = max(other[4] for other in batch if other[:2] == row[:2])
         if last is None:
-            found.append((True, row[4]))
+            expected.append((True, row[4]))
         elif not declared:
             first_count = last[2] != last[2]
-            own = row[4] if first_count else NOW
-            found.append((not same(row, last), row[4] if same(row, last) else max(own, last[4] + 1)))
+            instant = row[4] if first_count else NOW
+            expected.append((not same(row, last), row[4] if same(row, last) else max(instant, last[4] + 1)))
         elif any(same(other, row) and other[4] == row[4] for other in versions):
-            found.append((False, row[4]))
+            expected.append((False, row[4]))
         elif any(other[4] == row[4] for other in versions) and row[4] == newest:
-            found.append((not same(row, last), max(NOW, last[4] + 1)))
+            expected.append((not same(row, last), max(NOW, last[4] + 1)))
         else:
-            found.append((True, row[4]))
-    return found
+            expected.append((True, row[4]))
+    return expected
 
 
 @settings(deadline=None, max_examples=150)
 @given(rows=st.lists(ROW, max_size=9), declared=st.booleans())
 def test_repeats_are_those_of_a_slow_loop(rows: list[Row], declared: bool) -> None:
-    found = np.full(len(rows), "", object)
+    rules = np.full(len(rows), "", object)
     for rule, places in reading_versions.repeats(readings(*rows), declared=declared).broken.items():
-        found[places] = rule
-    assert list(found) == slow_repeats(rows, declared=declared)
+        rules[places] = rule
+    assert list(rules) == slow_repeats(rows, declared=declared)
 
 
 @settings(deadline=None, max_examples=200)
-@given(rows=st.lists(ROW, max_size=8), known=st.lists(ROW, max_size=8), declared=st.booleans())
-def test_what_is_fresh_is_what_a_slow_loop_says(rows: list[Row], known: list[Row], declared: bool) -> None:
+@given(rows=st.lists(ROW, max_size=8), history=st.lists(ROW, max_size=8), declared=st.booleans())
+def test_what_is_fresh_is_what_a_slow_loop_says(rows: list[Row], history: list[Row], declared: bool) -> None:
     batch = unrepeated(rows, declared=declared)
-    found = reading_versions.new_readings(readings(*batch), readings(*known), declared=declared, now=NOW)
-    wanted = slow_fresh(batch, known, declared=declared)
-    assert found.new.tolist() == [new for new, _ in wanted]
-    assert found.recorded_at[found.new].tolist() == [at for new, at in wanted if new]
+    result = reading_versions.new_readings(readings(*batch), readings(*history), declared=declared, now=NOW)
+    expected = slow_new_readings(batch, history, declared=declared)
+    assert result.new.tolist() == [new for new, _ in expected]
+    assert result.recorded_at[result.new].tolist() == [at for new, at in expected if new]
 
 
 @settings(deadline=None, max_examples=200)
 @given(rows=st.lists(ROW, max_size=9))
 def test_the_latest_version_of_each_day_is_the_one_recorded_last(rows: list[Row]) -> None:
-    found = told(reading_versions.latest(readings(*rows)))
-    wanted = {}
+    latest = rows_of(reading_versions.latest(readings(*rows)))
+    expected = {}
     for row in sorted(rows, key=lambda row: row[4]):
-        wanted[row[:2]] = row
-    assert repr(sorted(found, key=repr)) == repr(sorted(wanted.values(), key=repr))
+        expected[row[:2]] = row
+    assert repr(sorted(latest, key=repr)) == repr(sorted(expected.values(), key=repr))
 
 
 def test_words_are_compared_as_words_whatever_their_codes() -> None:
-    batch, known = readings(("A", 1, 1, 1, 5, NAN), ("B", 1, 1, 1, 5, NAN)), readings(("A", 1, 1, 1, 5, NAN))
+    batch, history = readings(("A", 1, 1, 1, 5, NAN), ("B", 1, 1, 1, 5, NAN)), readings(("A", 1, 1, 1, 5, NAN))
     batch["sky"] = pd.Categorical(["rain", "sun"])
-    known["sky"] = pd.Categorical(["rain"], ["sun", "rain"])
-    assert reading_versions.new_readings(batch, known, declared=False, now=NOW).new.tolist() == [False, True]
-    known["sky"] = pd.Categorical(["sun"], ["sun", "rain"])
-    assert reading_versions.new_readings(batch, known, declared=False, now=NOW).new.tolist() == [True, True]
+    history["sky"] = pd.Categorical(["rain"], ["sun", "rain"])
+    assert reading_versions.new_readings(batch, history, declared=False, now=NOW).new.tolist() == [False, True]
+    history["sky"] = pd.Categorical(["sun"], ["sun", "rain"])
+    assert reading_versions.new_readings(batch, history, declared=False, now=NOW).new.tolist() == [True, True]
     batch["sky"] = pd.Categorical([None, None], ["x"])
-    assert reading_versions.new_readings(batch, known.drop(columns="sky"), declared=False, now=NOW).new.tolist() == [
+    assert reading_versions.new_readings(batch, history.drop(columns="sky"), declared=False, now=NOW).new.tolist() == [
         False,
         True,
     ]
@@ -135,6 +135,6 @@ def test_words_are_compared_as_words_whatever_their_codes() -> None:
 
 def test_days_far_apart_do_not_need_a_table_over_all_of_them() -> None:
     apart = [(f"D{i}", 10**6 * i, 1.0, 1, 5, NAN) for i in range(2000)]
-    found = reading_versions.slots(readings(*apart), readings(*apart[:3]))
-    assert found.count == 2000
-    assert found.known.tolist() == found.batch[:3].tolist()
+    slots = reading_versions.slots(readings(*apart), readings(*apart[:3]))
+    assert slots.count == 2000
+    assert slots.history.tolist() == slots.batch[:3].tolist()

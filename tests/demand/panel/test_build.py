@@ -39,18 +39,18 @@ def knowledge(
     readings["date"] = pd.to_datetime(readings["date"])
     if "open" in columns:
         readings["open"] = readings["open"].astype("boolean")
-    known = pd.DataFrame(
+    depot_table = pd.DataFrame(
         depots or [], columns=list(dict.fromkeys(["depot_id", "opened", "closed", *(depots or [{}])[0]]))
     )
     for name in ("opened", "closed"):
-        known[name] = pd.to_datetime(known[name])
+        depot_table[name] = pd.to_datetime(depot_table[name])
     happened = pd.DataFrame(events or [], columns=["date", "kind", "name", "depot_id", "city"])
     happened["date"] = pd.to_datetime(happened["date"])
-    return Knowledge(AS_OF, readings, known, happened, {})
+    return Knowledge(AS_OF, readings, depot_table, happened, {})
 
 
 def test_two_depots_by_hand(tmp_path: Path) -> None:
-    known = knowledge(
+    snapshot = knowledge(
         [
             ("B", "2024-03-04", 4.0),
             ("A", "2024-03-01", 1.0),
@@ -59,7 +59,7 @@ def test_two_depots_by_hand(tmp_path: Path) -> None:
             ("B", "2024-03-05", 99.0),  # as_of's own day is not over
         ]
     )
-    panel = build(known, spec_of(tmp_path))
+    panel = build(snapshot, spec_of(tmp_path))
     assert panel.depot_ids == ("A", "B")
     assert panel.cutoff == date(2024, 3, 4)
     assert panel.target_dates == (date(2024, 3, 5), date(2024, 3, 6))
@@ -77,10 +77,10 @@ def test_two_depots_by_hand(tmp_path: Path) -> None:
 def test_opening_closing_closures_and_the_open_column_close_but_orders_prove_open(tmp_path: Path) -> None:
     days = ["2024-03-01", "2024-03-02", "2024-03-03", "2024-03-04"]
     demand = [
-        ("A", day, count, said) for day, count, said in zip(days, [5.0, 0.0, 7.0, 0.0], [1, 0, 0, 1], strict=True)
+        ("A", day, count, flag) for day, count, flag in zip(days, [5.0, 0.0, 7.0, 0.0], [1, 0, 0, 1], strict=True)
     ]
     demand += [("B", day, 3.0, None) for day in days[1:2]]
-    known = knowledge(
+    snapshot = knowledge(
         demand,
         ("open",),
         depots=[
@@ -95,7 +95,7 @@ def test_opening_closing_closures_and_the_open_column_close_but_orders_prove_ope
             ("2024-03-05", "closure", "inventory", None, "Y"),
         ],
     )
-    panel = build(known, spec_of(tmp_path, DEPOTS, f"holidays: false, {EVENTS}", "open: open"))
+    panel = build(snapshot, spec_of(tmp_path, DEPOTS, f"holidays: false, {EVENTS}", "open: open"))
     assert panel.depot_ids == ("A", "B", "C")
     np.testing.assert_array_equal(panel.open, [[1, 0, 1, 0, 1, 0], [0, 1, 1, 1, 0, 1], [0, 0, 0, 0, 0, 1]])
     assert np.isnan(panel.demand[2]).all()
@@ -121,7 +121,7 @@ def test_a_day_closed_on_four_same_weekdays_in_a_row_is_expected_to_be_closed(tm
 
 
 def test_covariates_are_numbers_words_and_kinds_of_events(tmp_path: Path) -> None:
-    known = knowledge(
+    snapshot = knowledge(
         [
             ("A", "2024-03-03", 1.0, 0.5, "rain"),
             ("A", "2024-03-04", 1.0, NAN, "0"),
@@ -132,7 +132,7 @@ def test_covariates_are_numbers_words_and_kinds_of_events(tmp_path: Path) -> Non
         events=[("2024-03-06", "game", "final", None, None), ("2024-03-04", "game", "semi", "B", None)],
     )
     spec = spec_of(tmp_path, calendar=f"holidays: false, {EVENTS}, known_future: [discount, weather, game]")
-    panel = build(known, spec)
+    panel = build(snapshot, spec)
     assert panel.encoding.covariates == ("discount", "weather=rain", "weather=sun", "game")
     np.testing.assert_array_equal(
         panel.covariates,
@@ -142,14 +142,14 @@ def test_covariates_are_numbers_words_and_kinds_of_events(tmp_path: Path) -> Non
         ],
     )
     assert [mark.depot_id for mark in panel.marks] == ["B", None]
-    again = build(known, spec, Encoding(("game", "weather=snow"), {}))
+    again = build(snapshot, spec, Encoding(("game", "weather=snow"), {}))
     assert again.covariates.shape == (2, 4, 2)
     np.testing.assert_array_equal(again.covariates[..., 0], panel.covariates[..., 3])
     assert not again.covariates[..., 1].any()
     with pytest.raises(NoUsableData, match="covariate 'tide' is needed, but the demand table has no column 'tide'"):
-        build(known, spec, Encoding(("tide",), {}))
+        build(snapshot, spec, Encoding(("tide",), {}))
     with pytest.raises(NoUsableData, match="'weather' was numbers in training and is words now"):
-        build(known, spec, Encoding(("weather",), {}))
+        build(snapshot, spec, Encoding(("weather",), {}))
 
 
 def test_static_words_have_codes_and_an_unseen_word_is_zero(tmp_path: Path) -> None:
@@ -158,11 +158,11 @@ def test_static_words_have_codes_and_an_unseen_word_is_zero(tmp_path: Path) -> N
         {"depot_id": "B", "city": "Bonn", "country": "DE"},
         {"depot_id": "C", "city": "", "country": "FR"},
     ]
-    known = knowledge([("A", "2024-03-04", 1.0)], depots=depots)
-    panel = build(known, spec_of(tmp_path, DEPOTS))
+    snapshot = knowledge([("A", "2024-03-04", 1.0)], depots=depots)
+    panel = build(snapshot, spec_of(tmp_path, DEPOTS))
     assert panel.encoding.statics == {"city": ("Bonn", "Ulm"), "country": ("DE", "FR")}
     assert panel.statics.tolist() == [[2, 1], [1, 1], [0, 2]]
-    other = build(known, spec_of(tmp_path, DEPOTS), Encoding((), {"city": ("Ulm",), "country": ("FR",)}))
+    other = build(snapshot, spec_of(tmp_path, DEPOTS), Encoding((), {"city": ("Ulm",), "country": ("FR",)}))
     assert other.statics.tolist() == [[1, 0], [0, 0], [0, 1]]
 
 
@@ -195,6 +195,6 @@ def test_the_last_day_is_that_of_the_pipelines_own_zone(tmp_path: Path) -> None:
     spec = spec_of(tmp_path)
     west = spec.model_copy(update={"timezone": "America/Los_Angeles"})  # still 4 March there at as_of
     west._folder = spec.folder
-    known = knowledge([("A", "2024-03-03", 1.0), ("A", "2024-03-04", 2.0)])
-    assert build(known, spec).cutoff == date(2024, 3, 4)
-    assert build(known, west).cutoff == date(2024, 3, 3)
+    snapshot = knowledge([("A", "2024-03-03", 1.0), ("A", "2024-03-04", 2.0)])
+    assert build(snapshot, spec).cutoff == date(2024, 3, 4)
+    assert build(snapshot, west).cutoff == date(2024, 3, 3)

@@ -44,8 +44,8 @@ def test_the_month_closes_over_its_own_length() -> None:
     assert feature("month_cos_1", middle) == pytest.approx([-1, -1], abs=1e-6)
     assert feature("month_cos_2", middle) == pytest.approx([1, 1], abs=1e-6)
     last = np.array(["2023-02-28", "2024-02-29", "2024-01-31"], "datetime64[D]")
-    wanted = [np.sin(2 * np.pi * before / length) for before, length in ((27, 28), (28, 29), (30, 31))]
-    assert feature("month_sin_1", last) == pytest.approx(wanted, abs=1e-6)
+    expected = [np.sin(2 * np.pi * before / length) for before, length in ((27, 28), (28, 29), (30, 31))]
+    assert feature("month_sin_1", last) == pytest.approx(expected, abs=1e-6)
 
 
 def test_the_29th_of_february_is_a_day_like_others() -> None:
@@ -62,8 +62,8 @@ def test_the_last_features_are_the_four_of_holidays_and_the_counterpart() -> Non
 
 def back(first: str, end: str, country: str | None) -> dict[str, int]:
     days = span(first, end)
-    found = features(days, country, None)[:, NAMES.index("counterpart")].astype(int).tolist()
-    return {str(day): value for day, value in zip(days, found, strict=True) if value}
+    days_back = features(days, country, None)[:, NAMES.index("counterpart")].astype(int).tolist()
+    return {str(day): value for day, value in zip(days, days_back, strict=True) if value}
 
 
 def test_a_day_near_a_holiday_is_held_against_the_same_holiday_of_the_year_before() -> None:
@@ -158,9 +158,9 @@ MOVING = [  # worked by hand: Easter from the paschal full moon, the new moons o
 
 @pytest.mark.parametrize(("country", "subdivision", "name", "dates"), MOVING, ids=[row[2] for row in MOVING])
 def test_feasts_are_on_their_days(country: str, subdivision: str | None, name: str, dates: list[str]) -> None:
-    found = holiday_names(span("2023-01-01", "2027-01-01"), country, subdivision)
+    holidays = holiday_names(span("2023-01-01", "2027-01-01"), country, subdivision)
     years: dict[int, date] = {}  # a feast of several days begins with its first
-    for day in sorted(day for day, said in found.items() if said == name):
+    for day in sorted(day for day, holiday in holidays.items() if holiday == name):
         years.setdefault(day.year, day)
     assert [years[int(day[:4])].isoformat() for day in dates] == dates
 
@@ -174,14 +174,14 @@ def test_feasts_are_on_their_days(country: str, subdivision: str | None, name: s
     ],
 )
 def test_a_subdivision_has_what_its_neighbour_lacks(day: str, country: str, has: str, lacks: str) -> None:
-    one = np.array([day], "datetime64[D]")
-    assert feature("holiday", one, country, has) == [1]
-    assert feature("holiday", one, country, lacks) == [0]
+    days = np.array([day], "datetime64[D]")
+    assert feature("holiday", days, country, has) == [1]
+    assert feature("holiday", days, country, lacks) == [0]
 
 
 def test_a_japanese_holiday_on_a_sunday_moves_to_monday() -> None:
-    found = holiday_names(span("2024-02-10", "2024-02-14"), "JP", None)
-    assert found == {date(2024, 2, 11): "Foundation Day", date(2024, 2, 12): "Substitute Holiday"}
+    holidays = holiday_names(span("2024-02-10", "2024-02-14"), "JP", None)
+    assert holidays == {date(2024, 2, 11): "Foundation Day", date(2024, 2, 12): "Substitute Holiday"}
 
 
 def test_thanksgiving_is_the_fourth_thursday_of_november() -> None:

@@ -17,10 +17,10 @@ PAST = [("A", "2024-03-04", 1.0, 1.0), ("B", "2024-03-04", 1.0, 0.0)]
 def findings_of(
     spec: Spec, readings: list[tuple[Any, ...]], events: list[dict[str, Any]] | None = None
 ) -> tuple[Finding, ...]:
-    known = knowledge(readings, ("promo",), events=events)
-    panel = build(known, spec)
+    snapshot = knowledge(readings, ("promo",), events=events)
+    panel = build(snapshot, spec)
     assert not panel.covariates[:, 2:].any() or len(readings) > 3
-    return missing_ahead(known, panel, spec)
+    return missing_ahead(snapshot, panel, spec)
 
 
 def test_a_covariate_without_a_value_ahead_is_a_finding(tmp_path: Path) -> None:

@@ -31,13 +31,13 @@ def home(name: str) -> tuple[str, str, str, str]:
 
 
 def panel_of(folder: Path, events: list[dict[str, Any]], kinds: str = "promo, closure") -> Any:
-    told = [(name, day, 0.0) for name in WHERE for day in DAYS[:4]]
+    demand = [(name, day, 0.0) for name in WHERE for day in DAYS[:4]]
     depots = [
         {"depot_id": name, "opened": None, "closed": None, **dict(zip(ADDRESS[1:], where, strict=True))}
         for name, where in WHERE.items()
     ]
     calendar = f"holidays: false, country: DE, subdivision: BE, {EVENTS}, known_future: [{kinds}]"
-    return build(knowledge(told, depots=depots, events=events), spec_of(folder, STATIC, calendar))
+    return build(knowledge(demand, depots=depots, events=events), spec_of(folder, STATIC, calendar))
 
 
 EVENT = st.fixed_dictionaries(
@@ -70,11 +70,11 @@ def test_an_event_concerns_the_depots_that_fit_all_it_says(tmp_path: Path, event
     np.testing.assert_array_equal(panel.open, ~closed)
     for row in range(5):
         assert sorted(panel.marks.of(row), key=str) == sorted(marks[row], key=str)
-    told = [mark for mark in panel.marks if mark.depot_id is not None]
+    depot_marks = [mark for mark in panel.marks if mark.depot_id is not None]
     everyone = [mark for mark in panel.marks if mark.depot_id is None]
     for row, name in enumerate(WHERE):
-        own = [Mark(mark.date, mark.kind, mark.name) for mark in told if mark.depot_id == name]
-        assert sorted([*own, *everyone], key=str) == sorted(marks[row], key=str)
+        marks_of_depot = [Mark(mark.date, mark.kind, mark.name) for mark in depot_marks if mark.depot_id == name]
+        assert sorted([*marks_of_depot, *everyone], key=str) == sorted(marks[row], key=str)
 
 
 def test_school_holidays_are_events_of_a_subdivision(tmp_path: Path) -> None:

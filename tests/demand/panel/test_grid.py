@@ -21,38 +21,40 @@ CELLS = st.tuples(st.sampled_from("ABCD"), st.integers(0, 9))
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(told=st.dictionaries(CELLS, st.one_of(st.none(), st.integers(0, 9)), min_size=1), text=st.booleans())
-def test_every_count_stands_where_a_slow_loop_puts_it(tmp_path: Path, told: dict[Any, int | None], text: bool) -> None:
+@given(readings=st.dictionaries(CELLS, st.one_of(st.none(), st.integers(0, 9)), min_size=1), text=st.booleans())
+def test_every_count_stands_where_a_slow_loop_puts_it(
+    tmp_path: Path, readings: dict[Any, int | None], text: bool
+) -> None:
     day = days("2024-02-26", "2024-03-06")
-    known = knowledge([(name, day[at], NAN if count is None else count) for (name, at), count in told.items()])
+    snapshot = knowledge([(name, day[at], NAN if count is None else count) for (name, at), count in readings.items()])
     if text:
-        known = replace(known, demand=known.demand.astype({"depot_id": "str"}))
-    counts = {(name, day[at]): count for (name, at), count in told.items() if count is not None and at < 8}
+        snapshot = replace(snapshot, demand=snapshot.demand.astype({"depot_id": "str"}))
+    counts = {(name, day[at]): count for (name, at), count in readings.items() if count is not None and at < 8}
     if not counts:
         return
-    panel = build(known, spec_of(tmp_path))
+    panel = build(snapshot, spec_of(tmp_path))
     assert panel.depot_ids == tuple(sorted({name for name, _ in counts}))
     assert str(panel.days[0]) == min(at for _, at in counts)
     assert str(panel.cutoff) == max(at for _, at in counts)
     for row, name in enumerate(panel.depot_ids):
         for column in range(panel.history):
-            wanted = counts.get((name, str(panel.days[column])), NAN)
-            np.testing.assert_array_equal(panel.demand[row, column], np.float32(wanted))
+            expected = counts.get((name, str(panel.days[column])), NAN)
+            np.testing.assert_array_equal(panel.demand[row, column], np.float32(expected))
 
 
 def test_unused_categories_and_rows_without_a_depot_are_nobody(tmp_path: Path) -> None:
-    known = knowledge([("A", "2024-03-03", 1.0), ("B", "2024-03-04", 2.0), ("C", "2024-03-04", 3.0)])
-    ids = known.demand["depot_id"].cat.set_categories(["Z", "B", "A"])  # C is no category any more
-    panel = build(replace(known, demand=known.demand.assign(depot_id=ids)), spec_of(tmp_path))
+    snapshot = knowledge([("A", "2024-03-03", 1.0), ("B", "2024-03-04", 2.0), ("C", "2024-03-04", 3.0)])
+    ids = snapshot.demand["depot_id"].cat.set_categories(["Z", "B", "A"])  # C is no category any more
+    panel = build(replace(snapshot, demand=snapshot.demand.assign(depot_id=ids)), spec_of(tmp_path))
     assert panel.depot_ids == ("A", "B")
     np.testing.assert_array_equal(panel.demand, [[1, NAN], [NAN, 2]])
 
 
 def test_the_knowledge_is_left_as_it_was(tmp_path: Path) -> None:
-    known = knowledge([("A", "2024-03-03", 1.0, "x"), ("B", "2024-03-04", 2.0, "y")], ("weather",))
-    before = known.demand.copy(deep=True)
-    build(known, spec_of(tmp_path, calendar="holidays: false, known_future: [weather]"))
-    pd.testing.assert_frame_equal(known.demand, before)
+    snapshot = knowledge([("A", "2024-03-03", 1.0, "x"), ("B", "2024-03-04", 2.0, "y")], ("weather",))
+    before = snapshot.demand.copy(deep=True)
+    build(snapshot, spec_of(tmp_path, calendar="holidays: false, known_future: [weather]"))
+    pd.testing.assert_frame_equal(snapshot.demand, before)
 
 
 def listed(**zones: str | None) -> list[dict[str, Any]]:
@@ -88,10 +90,10 @@ def test_depots_of_one_zone_of_their_own_need_not_wait_for_the_pipelines(
 
 
 def test_cells_outside_the_grid_are_one_and_are_cut_off(tmp_path: Path) -> None:
-    known = knowledge(
+    snapshot = knowledge(
         [("A", "2024-03-03", 1.0), ("A", "2024-03-04", NAN), ("A", "2024-03-20", 7.0), ("B", "2024-03-20", 8.0)]
     )
-    grid, at = lay_out(known, spec_of(tmp_path))
+    grid, at = lay_out(snapshot, spec_of(tmp_path))
     assert grid.shape == (1, 3)
     assert at.cell.tolist() == [0, 1, 3, 3]
-    np.testing.assert_array_equal(at.spread(known.demand["demand"].to_numpy(), NAN), [[1, NAN, NAN]])
+    np.testing.assert_array_equal(at.spread(snapshot.demand["demand"].to_numpy(), NAN), [[1, NAN, NAN]])

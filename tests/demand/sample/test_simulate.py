@@ -80,9 +80,9 @@ def test_rows_come_in_the_order_in_which_the_source_exported_them(feed: pd.DataF
 
 
 def test_duplicates_are_exact_and_twelve(feed: pd.DataFrame, sample: Sample) -> None:
-    found = feed[feed.duplicated()]
-    assert _places(found) == _planted(sample, "duplicate")
-    assert len(found) == 12
+    duplicates = feed[feed.duplicated()]
+    assert _places(duplicates) == _planted(sample, "duplicate")
+    assert len(duplicates) == 12
 
 
 def test_ten_days_are_restated_upwards_two_days_later(feed: pd.DataFrame, sample: Sample) -> None:
@@ -98,26 +98,26 @@ def test_ten_days_are_restated_upwards_two_days_later(feed: pd.DataFrame, sample
 
 def test_one_count_is_negative_and_one_is_text_and_both_days_are_lost(feed: pd.DataFrame, sample: Sample) -> None:
     for flaw, pattern in (("negative", r"-\d+"), ("text", r"n/a\?")):
-        found = feed[feed["orders"].str.fullmatch(pattern)]
-        assert _places(found) == _planted(sample, flaw)
-        (place,) = _places(found)
+        flawed = feed[feed["orders"].str.fullmatch(pattern)]
+        assert _places(flawed) == _planted(sample, flaw)
+        (place,) = _places(flawed)
         assert [(d, k) for d, k in zip(feed["depot"], feed["day"], strict=True) if (d, k) == place] == [place]
     assert (~feed["orders"].str.fullmatch(r"\d+")).sum() == 2
 
 
 def test_one_date_lies_36_years_ahead_and_the_day_it_meant_is_lost(feed: pd.DataFrame, sample: Sample) -> None:
-    found = feed[feed["day"] > END.isoformat()]
+    flawed = feed[feed["day"] > END.isoformat()]
     ((depot, meant),) = _planted(sample, "future")
-    assert list(found["day"]) == [f"2062{meant[4:]}"]
-    assert list(found["depot"]) == [depot]
-    assert found["recorded_at"].iloc[0].startswith((date.fromisoformat(meant) + timedelta(1)).isoformat())
+    assert list(flawed["day"]) == [f"2062{meant[4:]}"]
+    assert list(flawed["depot"]) == [depot]
+    assert flawed["recorded_at"].iloc[0].startswith((date.fromisoformat(meant) + timedelta(1)).isoformat())
     assert (depot, meant) not in _places(feed)
 
 
 def test_two_rows_name_a_depot_that_does_not_exist(feed: pd.DataFrame, sample: Sample) -> None:
-    found = feed[~feed["depot"].isin(sample.depots["depot"])]
-    assert list(found["depot"]) == ["NYC-99", "NYC-99"]
-    assert _places(found) == _planted(sample, "unknown depot")
+    flawed = feed[~feed["depot"].isin(sample.depots["depot"])]
+    assert list(flawed["depot"]) == ["NYC-99", "NYC-99"]
+    assert _places(flawed) == _planted(sample, "unknown depot")
 
 
 def test_one_depot_has_a_gap_of_nine_days_and_nothing_else_is_missing(
@@ -179,9 +179,9 @@ def test_promotions_lift_a_city_and_fall_on_every_weekday(clean: Sample) -> None
 def test_the_expected_orders_miss_by_less_than_half_of_what_last_week_misses_by(clean: Sample) -> None:
     orders, expected = _wide(clean), clean.truth.astype({"depot": str, "day": str})
     mean = expected.pivot(index="depot", columns="day", values="expected")[orders.columns].to_numpy()
-    found, week_before = orders.to_numpy()[:, -30:], orders.to_numpy()[:, -37:-7]
-    scored = (found > 0) & (week_before > 0)
-    wape = [np.abs(found - guess)[scored].sum() / found[scored].sum() for guess in (mean[:, -30:], week_before)]
+    actual, week_before = orders.to_numpy()[:, -30:], orders.to_numpy()[:, -37:-7]
+    scored = (actual > 0) & (week_before > 0)
+    wape = [np.abs(actual - guess)[scored].sum() / actual[scored].sum() for guess in (mean[:, -30:], week_before)]
     (sentence,) = _readme("WAPE of")
     assert [f"{100 * share:.1f}" for share in wape] == re.findall(r"(\d+\.\d) %", sentence)
     assert 2 * wape[0] < wape[1]

@@ -22,16 +22,16 @@ from forecaster.demand.sources import feed, text_stream
 from forecaster.errors import SourceError, SourceUnreachable
 
 
-def read(spec: Spec, content: str | bytes, *wanted: str, file: str = "demand.csv", **options: str) -> pd.DataFrame:
+def read(spec: Spec, content: str | bytes, *required: str, file: str = "demand.csv", **options: str) -> pd.DataFrame:
     (spec.folder / file).write_bytes(content.encode() if isinstance(content, str) else content)
     source = CsvSource(kind="csv", path=file, **options)  # type: ignore[arg-type]
-    return sources.read(source, spec, wanted, ["promo"])
+    return sources.read(source, spec, required, ["promo"])
 
 
 def test_values_stay_text_and_rows_know_their_line(spec: Spec) -> None:
     content = '\ufeffdepot, day,orders,promo\r\nD1,2024-03-05,007,\r\n\r\n"D\n2",NA,nan,x\r\nD3,,,1\r\n'
-    found = read(spec, content, "depot", "day", "orders")
-    assert found.to_dict("list") == {
+    rows = read(spec, content, "depot", "day", "orders")
+    assert rows.to_dict("list") == {
         "depot": ["D1", "D\n2", "D3"],
         "day": ["2024-03-05", "NA", ""],
         "orders": ["007", "nan", ""],
@@ -40,7 +40,7 @@ def test_values_stay_text_and_rows_know_their_line(spec: Spec) -> None:
         ":fault": ["", "", ""],
         ":file": ["demand.csv"] * 3,
     }
-    assert [str(found[column].dtype) for column in ("depot", "row", ":fault", ":file")] == [
+    assert [str(rows[column].dtype) for column in ("depot", "row", ":fault", ":file")] == [
         "str",
         "int64",
         "str",
@@ -49,19 +49,19 @@ def test_values_stay_text_and_rows_know_their_line(spec: Spec) -> None:
 
 
 def test_a_row_with_too_few_or_too_many_fields_says_so(spec: Spec) -> None:
-    found = read(spec, "depot,day\nD1\nD2,2024-03-05,7\nD3,2024-03-06\n", "depot", "day")
-    assert found[":fault"].tolist() == [
+    rows = read(spec, "depot,day\nD1\nD2,2024-03-05,7\nD3,2024-03-06\n", "depot", "day")
+    assert rows[":fault"].tolist() == [
         "1 fields, wanted 2 as in the header",
         "3 fields, wanted 2 as in the header",
         "",
     ]
-    assert found["day"].tolist() == ["", "2024-03-05", "2024-03-06"]
+    assert rows["day"].tolist() == ["", "2024-03-05", "2024-03-06"]
 
 
 def test_a_file_with_only_a_header_has_no_rows(spec: Spec) -> None:
-    found = read(spec, "depot\n", "depot")
-    assert found.empty
-    assert list(found.columns) == ["depot", "row", ":fault", ":file"]
+    rows = read(spec, "depot\n", "depot")
+    assert rows.empty
+    assert list(rows.columns) == ["depot", "row", ":fault", ":file"]
 
 
 @pytest.mark.parametrize(
@@ -106,12 +106,12 @@ def test_what_is_no_encoding_of_text_is_refused(spec: Spec, encoding: str) -> No
 
 
 def test_a_longer_delimiter_is_a_regular_expression_that_knows_no_quotes(spec: Spec) -> None:
-    found = read(spec, 'depot   day\n  D1 1\n\nD2\t"2\n', "depot", "day", delimiter=r"\s+")
-    assert found["depot"].tolist() == ["D1", "D2"]
-    assert found["day"].tolist() == ["1", '"2']
-    assert found["row"].tolist() == [2, 4]
-    found = read(spec, "depot::day\nD1::1::x\n", "depot", "day", delimiter="::")
-    assert found[":fault"].tolist() == ["3 fields, wanted 2 as in the header"]
+    rows = read(spec, 'depot   day\n  D1 1\n\nD2\t"2\n', "depot", "day", delimiter=r"\s+")
+    assert rows["depot"].tolist() == ["D1", "D2"]
+    assert rows["day"].tolist() == ["1", '"2']
+    assert rows["row"].tolist() == [2, 4]
+    rows = read(spec, "depot::day\nD1::1::x\n", "depot", "day", delimiter="::")
+    assert rows[":fault"].tolist() == ["3 fields, wanted 2 as in the header"]
 
 
 @pytest.mark.parametrize("delimiter", ["", '"', "\n", "(("])
@@ -162,8 +162,8 @@ def test_an_archive_holds_one_file(spec: Spec) -> None:
 
 
 def test_what_a_name_does_not_say_is_declared(spec: Spec) -> None:
-    found = read(spec, gzip.compress(b"depot\nD1\n"), "depot", file="export.dat", compression="gzip")
-    assert found["depot"].tolist() == ["D1"]
+    rows = read(spec, gzip.compress(b"depot\nD1\n"), "depot", file="export.dat", compression="gzip")
+    assert rows["depot"].tolist() == ["D1"]
     assert read(spec, b"depot\nD1\n", "depot", file="named.gz", compression="none")["depot"].tolist() == ["D1"]
 
 
@@ -177,21 +177,21 @@ def test_a_globs_files_come_in_order_each_with_its_own_lines_and_header(spec: Sp
     source(spec, "orders/b.csv", b"day,depot\n2024-03-06,D2\n")
     source(spec, "orders/a.csv", b"depot,day,promo\nD1,2024-03-05,1\nD3,2024-03-05,0\n")
     source(spec, "orders/c.txt", b"no\n")
-    found = sources.read(CsvSource(kind="csv", path="orders/*.csv"), spec, ["depot", "day"], ["promo"])
-    assert found["depot"].tolist() == ["D1", "D3", "D2"]
-    assert found["day"].tolist() == ["2024-03-05", "2024-03-05", "2024-03-06"]
-    assert found["row"].tolist() == [2, 3, 2]
-    assert found[":file"].tolist() == ["a.csv", "a.csv", "b.csv"]
-    assert found["promo"].fillna("?").tolist() == ["1", "0", "?"]
-    assert isinstance(found[":file"].dtype, pd.CategoricalDtype)
+    rows = sources.read(CsvSource(kind="csv", path="orders/*.csv"), spec, ["depot", "day"], ["promo"])
+    assert rows["depot"].tolist() == ["D1", "D3", "D2"]
+    assert rows["day"].tolist() == ["2024-03-05", "2024-03-05", "2024-03-06"]
+    assert rows["row"].tolist() == [2, 3, 2]
+    assert rows[":file"].tolist() == ["a.csv", "a.csv", "b.csv"]
+    assert rows["promo"].fillna("?").tolist() == ["1", "0", "?"]
+    assert isinstance(rows[":file"].dtype, pd.CategoricalDtype)
 
 
 def test_files_below_a_globs_folder_are_named_from_there(spec: Spec) -> None:
     for day in ("05", "06"):
         (spec.folder / "orders" / day).mkdir(parents=True)
         source(spec, f"orders/{day}/part.csv", b"depot\nD1\n")
-    found = sources.read(CsvSource(kind="csv", path="orders/*/part.csv"), spec, ["depot"])
-    assert found[":file"].tolist() == ["05/part.csv", "06/part.csv"]
+    rows = sources.read(CsvSource(kind="csv", path="orders/*/part.csv"), spec, ["depot"])
+    assert rows[":file"].tolist() == ["05/part.csv", "06/part.csv"]
 
 
 def test_a_glob_that_matches_nothing_says_so(spec: Spec) -> None:
@@ -226,8 +226,10 @@ def test_a_block_is_never_too_large(spec: Spec, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(feed, "_ENOUGH", 100)
     monkeypatch.setattr(text_stream, "CHUNK", 2_000)
     lines = [f"D{n}" for n in range(5_000)]
-    given = sources.open_feed(source(spec, "demand.csv", "\n".join(["depot", *lines]).encode()), spec, ["depot"])
-    blocks = list(given.blocks)
+    numbered_feed = sources.open_feed(
+        source(spec, "demand.csv", "\n".join(["depot", *lines]).encode()), spec, ["depot"]
+    )
+    blocks = list(numbered_feed.blocks)
     assert max(map(len, blocks)) <= 400
     whole = pd.concat(blocks)
     assert whole["depot"].tolist() == lines
@@ -274,8 +276,8 @@ def test_however_the_text_is_cut_the_rows_are_those_of_the_csv_module(spec: Spec
             with pytest.raises(SourceError, match="found a row that does not end as CSV rows do"):
                 read(spec, text, "depot", "day")
             return
-        found = read(spec, text, "depot", "day")
-    rows = found[["row", ":fault", "depot", "day"]].itertuples(index=False, name=None)
+        parsed = read(spec, text, "depot", "day")
+    rows = parsed[["row", ":fault", "depot", "day"]].itertuples(index=False, name=None)
     assert list(rows) == whole
 
 

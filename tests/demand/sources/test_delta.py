@@ -28,20 +28,20 @@ def at(path: str = "orders") -> DeltaSource:
 
 
 def test_rows_of_all_partitions_come_once_and_are_counted(spec: Spec, orders: Path) -> None:
-    found = sources.read(at(), spec, ["depot", "day", "city"], ["promo"])
-    assert list(found.columns) == ["depot", "day", "city", "row", ":fault", ":file"]
-    rows = sorted(zip(found["depot"], found["day"].dt.strftime("%m-%d"), found["city"], strict=True))
+    read_rows = sources.read(at(), spec, ["depot", "day", "city"], ["promo"])
+    assert list(read_rows.columns) == ["depot", "day", "city", "row", ":fault", ":file"]
+    rows = sorted(zip(read_rows["depot"], read_rows["day"].dt.strftime("%m-%d"), read_rows["city"], strict=True))
     assert rows == [("D1", "01-01", "A"), ("D1", "01-02", "A"), ("D2", "01-01", "B")]
-    assert found["row"].tolist() == [1, 2, 3]
-    assert found[":file"].tolist() == ["orders"] * 3
-    assert isinstance(found["depot"].dtype, pd.CategoricalDtype)
+    assert read_rows["row"].tolist() == [1, 2, 3]
+    assert read_rows[":file"].tolist() == ["orders"] * 3
+    assert isinstance(read_rows["depot"].dtype, pd.CategoricalDtype)
 
 
 def test_the_digest_is_of_the_tables_version(spec: Spec, orders: Path) -> None:
     def digest() -> str:
-        given = sources.open_feed(at(), spec, ["depot"])
-        assert sum(map(len, given.blocks)) > 0
-        return given.digest
+        feed = sources.open_feed(at(), spec, ["depot"])
+        assert sum(map(len, feed.blocks)) > 0
+        return feed.digest
 
     before = digest()
     assert digest() == before
@@ -51,9 +51,9 @@ def test_the_digest_is_of_the_tables_version(spec: Spec, orders: Path) -> None:
 
 def test_a_table_of_no_rows_has_the_right_columns(spec: Spec, orders: Path) -> None:
     DeltaTable(orders).delete()
-    found = sources.read(at(), spec, ["depot", "day"])
-    assert found.empty
-    assert list(found.columns) == ["depot", "day", "row", ":fault", ":file"]
+    rows = sources.read(at(), spec, ["depot", "day"])
+    assert rows.empty
+    assert list(rows.columns) == ["depot", "day", "row", ":fault", ":file"]
 
 
 def test_a_missing_table_or_column_is_told(spec: Spec, orders: Path) -> None:

@@ -36,41 +36,41 @@ def test_columns_keep_their_types_and_rows_count_from_one(spec: Spec) -> None:
         at=pa.array([0, 1, None], pa.timestamp("us", "UTC")),
         nothing=pa.nulls(3),
     )
-    found = sources.read(
+    rows = sources.read(
         at("demand.parquet"), spec, ["depot", "orders", "day"], ["price", "open", "at", "nothing", "no"]
     )
-    assert list(found.columns[:3]) == ["depot", "orders", "day"]
-    assert found["row"].tolist() == [1, 2, 3]
-    assert found[":fault"].tolist() == ["", "", ""]
-    assert found[":file"].tolist() == ["demand.parquet"] * 3
-    assert found["depot"].tolist() == ["D1", "D2", "D1"]
-    assert isinstance(found["depot"].dtype, pd.CategoricalDtype)
-    assert (found["orders"].dtype, found["price"].dtype) == ("float64", "float64")
-    assert found["day"].dtype.kind == "M"
-    assert found["open"].tolist() == [True, pd.NA, False]
-    assert found["at"].dt.tz is not None
-    assert found["nothing"].isna().all()
+    assert list(rows.columns[:3]) == ["depot", "orders", "day"]
+    assert rows["row"].tolist() == [1, 2, 3]
+    assert rows[":fault"].tolist() == ["", "", ""]
+    assert rows[":file"].tolist() == ["demand.parquet"] * 3
+    assert rows["depot"].tolist() == ["D1", "D2", "D1"]
+    assert isinstance(rows["depot"].dtype, pd.CategoricalDtype)
+    assert (rows["orders"].dtype, rows["price"].dtype) == ("float64", "float64")
+    assert rows["day"].dtype.kind == "M"
+    assert rows["open"].tolist() == [True, pd.NA, False]
+    assert rows["at"].dt.tz is not None
+    assert rows["nothing"].isna().all()
 
 
 def test_whole_numbers_stay_the_same_beside_missing_ones(spec: Spec) -> None:
     write(spec.folder, depot=[2**60 + 1, None, 1], few=[1, None, 2])
-    found = sources.read(at("demand.parquet"), spec, ["depot", "few"])
-    assert found["depot"].tolist() == [2**60 + 1, pd.NA, 1]
-    assert found["few"].dtype == "float64"
+    rows = sources.read(at("demand.parquet"), spec, ["depot", "few"])
+    assert rows["depot"].tolist() == [2**60 + 1, pd.NA, 1]
+    assert rows["few"].dtype == "float64"
 
 
 def test_text_of_many_distinct_values_is_no_category(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet, "_MANY", 10)
     write(spec.folder, depot=["D1", "D2"] * 20, note=[str(n) for n in range(40)])
-    found = sources.read(at("demand.parquet"), spec, ["depot", "note"])
-    assert [str(found[name].dtype) for name in ("depot", "note")] == ["category", "str"]
+    rows = sources.read(at("demand.parquet"), spec, ["depot", "note"])
+    assert [str(rows[name].dtype) for name in ("depot", "note")] == ["category", "str"]
 
 
 def test_a_file_of_no_rows_has_the_right_columns(spec: Spec) -> None:
     write(spec.folder, depot=pa.array([], pa.string()), orders=pa.array([], pa.float64()))
-    found = sources.read(at("demand.parquet"), spec, ["depot", "orders"])
-    assert found.empty
-    assert list(found.columns) == ["depot", "orders", "row", ":fault", ":file"]
+    rows = sources.read(at("demand.parquet"), spec, ["depot", "orders"])
+    assert rows.empty
+    assert list(rows.columns) == ["depot", "orders", "row", ":fault", ":file"]
 
 
 def test_a_column_that_is_not_there_is_named_with_the_nearest(spec: Spec) -> None:
@@ -104,24 +104,24 @@ def test_a_folder_is_read_file_by_file_and_its_partitions_are_columns(spec: Spec
     write(spec.folder, "orders/year=2026/city=__HIVE_DEFAULT_PARTITION__/a.parquet", depot=["D3"])
     (spec.folder / "orders" / "_SUCCESS").touch()
     (spec.folder / "orders" / "year=2026" / ".a.parquet.crc").write_bytes(b"x")
-    given = sources.open_feed(at("orders/"), spec, ["depot", "year"], ["city"])
-    found = sources.joined(list(given.blocks))
-    assert found["depot"].tolist() == ["D1", "D2", "D3"]
-    assert found["year"].tolist() == ["2025", "2025", "2026"]
-    assert found["city"].astype("str").fillna("?").tolist() == ["New York", "New York", "?"]
-    assert found["row"].tolist() == [1, 2, 1]
-    assert found[":file"].tolist()[1:] == [
+    feed = sources.open_feed(at("orders/"), spec, ["depot", "year"], ["city"])
+    rows = sources.joined(list(feed.blocks))
+    assert rows["depot"].tolist() == ["D1", "D2", "D3"]
+    assert rows["year"].tolist() == ["2025", "2025", "2026"]
+    assert rows["city"].astype("str").fillna("?").tolist() == ["New York", "New York", "?"]
+    assert rows["row"].tolist() == [1, 2, 1]
+    assert rows[":file"].tolist()[1:] == [
         "year=2025/city=New%20York/b.parquet",
         "year=2026/city=__HIVE_DEFAULT_PARTITION__/a.parquet",
     ]
-    assert {name for name in found if isinstance(found[name].dtype, pd.CategoricalDtype)} >= {"depot", "year", "city"}
+    assert {name for name in rows if isinstance(rows[name].dtype, pd.CategoricalDtype)} >= {"depot", "year", "city"}
 
 
 def test_a_glob_may_match_files_and_folders(spec: Spec) -> None:
     write(spec.folder, "o/2025.parquet", depot=["D1"])
     write(spec.folder, "o/2026.parquet/part.parquet", depot=["D2"])
-    found = sources.read(at("o/*.parquet"), spec, ["depot"])
-    assert found[":file"].tolist() == ["2025.parquet", "2026.parquet/part.parquet"]
+    rows = sources.read(at("o/*.parquet"), spec, ["depot"])
+    assert rows[":file"].tolist() == ["2025.parquet", "2026.parquet/part.parquet"]
     assert sources.name(at("o/*.parquet")) == "o/*.parquet"
 
 
@@ -133,9 +133,9 @@ def test_an_empty_folder_is_told(spec: Spec) -> None:
 
 def test_the_same_files_have_the_same_digest(spec: Spec) -> None:
     def digest(path: str) -> str:
-        given = sources.open_feed(at(path), spec, ["depot"])
-        assert sum(map(len, given.blocks)) > 0
-        return given.digest
+        feed = sources.open_feed(at(path), spec, ["depot"])
+        assert sum(map(len, feed.blocks)) > 0
+        return feed.digest
 
     first = write(spec.folder, "a.parquet", depot=["D1"])
     shutil.copy(first, spec.folder / "b.parquet")
@@ -155,7 +155,7 @@ def test_large_row_groups_are_cut_and_small_ones_gathered(spec: Spec, monkeypatc
             blocks = list(sources.open_feed(at("demand.parquet"), spec, ["depot"]).blocks)
         assert max(map(len, blocks)) <= most
         assert len(blocks) <= 20
-        found = sources.joined(blocks)
-        assert found["depot"].tolist() == depots
-        assert found["row"].tolist() == list(range(1, 1_001))
-        assert isinstance(found["depot"].dtype, pd.CategoricalDtype)
+        rows = sources.joined(blocks)
+        assert rows["depot"].tolist() == depots
+        assert rows["row"].tolist() == list(range(1, 1_001))
+        assert isinstance(rows["depot"].dtype, pd.CategoricalDtype)

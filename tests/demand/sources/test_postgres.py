@@ -41,39 +41,39 @@ def source(server: Postgres, **more: str) -> SqlSource:
 
 def test_values_come_as_types_that_pandas_knows(spec: Spec, orders: Postgres) -> None:
     names = ["id", "depot", "day", "count", "open", "whole", "changed", "local", "real", "extra"]
-    found = sources.read(source(orders), spec, names)
-    assert found["id"].tolist() == [1, 5_000_000_000, 5_000_000_001]
-    assert found["depot"].fillna("-").tolist() == ["D1", "D2", "-"]
-    assert found["day"].fillna(pd.Timestamp(0)).tolist() == [pd.Timestamp("2024-03-05")] * 2 + [pd.Timestamp(0)]
-    np.testing.assert_array_equal(found["count"], [7.25, np.nan, 8.0])
-    assert found["open"].tolist() == [True, pd.NA, False]
-    np.testing.assert_array_equal(found["whole"], [1.0, np.nan, 3.0])
-    assert found["changed"].tolist() == [
+    rows = sources.read(source(orders), spec, names)
+    assert rows["id"].tolist() == [1, 5_000_000_000, 5_000_000_001]
+    assert rows["depot"].fillna("-").tolist() == ["D1", "D2", "-"]
+    assert rows["day"].fillna(pd.Timestamp(0)).tolist() == [pd.Timestamp("2024-03-05")] * 2 + [pd.Timestamp(0)]
+    np.testing.assert_array_equal(rows["count"], [7.25, np.nan, 8.0])
+    assert rows["open"].tolist() == [True, pd.NA, False]
+    np.testing.assert_array_equal(rows["whole"], [1.0, np.nan, 3.0])
+    assert rows["changed"].tolist() == [
         pd.Timestamp("2024-03-06T06:30:00Z"),
         pd.Timestamp("2024-03-06T06:30:00.5Z"),
         pd.Timestamp("2024-11-03T06:30:00Z"),
     ]
-    assert found["local"].dt.tz is None
-    np.testing.assert_array_equal(found["real"], [1.5, np.nan, np.nan])
-    assert found["extra"].fillna("-").tolist() == ["{}", "-", "[1]"]
-    assert [found[name].dtype.kind for name in ("id", "day", "count", "changed")] == ["i", "M", "f", "M"]
+    assert rows["local"].dt.tz is None
+    np.testing.assert_array_equal(rows["real"], [1.5, np.nan, np.nan])
+    assert rows["extra"].fillna("-").tolist() == ["{}", "-", "[1]"]
+    assert [rows[name].dtype.kind for name in ("id", "day", "count", "changed")] == ["i", "M", "f", "M"]
 
 
 @pytest.mark.parametrize("column", ["id", "changed", "local", "day", "count", "depot"])
 def test_a_watermark_of_any_type_misses_no_row(spec: Spec, orders: Postgres, column: str) -> None:
-    asked = source(orders, watermark=column)
-    first = sources.open_feed(asked, spec, ["id"])
+    sql_source = source(orders, watermark=column)
+    first = sources.open_feed(sql_source, spec, ["id"])
     assert sum(map(len, first.blocks)) == 3
     values = "'D3', '2024-03-06', 9, true, 1, '2024-11-03T06:30:00.000001Z', '2024-03-06T02:00:00.000001', 1"
     orders.run(f"""insert into wh."Orders" values (5000000002, {values}, '{{}}')""")
-    later = sources.open_feed(asked, spec, ["id"], since=first.watermark)
+    later = sources.open_feed(sql_source, spec, ["id"], since=first.watermark)
     read = [number for block in later.blocks for number in block["id"]]
     with_none = {"id": 0, "changed": 0, "count": 1, "depot": 1, "day": 1, "local": 1}[column]
     same = {"day": 2}.get(column, 1)  # those that have the last watermark
     assert 5_000_000_002 in read
     assert len(read) == same + with_none + 1
     assert later.watermark != first.watermark
-    last = sources.open_feed(asked, spec, ["id"], since=later.watermark)
+    last = sources.open_feed(sql_source, spec, ["id"], since=later.watermark)
     assert sum(map(len, last.blocks)) == 1 + with_none
 
 
@@ -81,11 +81,11 @@ def test_rows_are_taken_from_a_cursor_of_the_server(
     spec: Spec, orders: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sql, "ROWS", 100)
-    asked = source(orders, query="select n, pg_backend_pid() as pid from generate_series(1, 1000) as g(n)")
-    given = sources.open_feed(asked, spec, ["n"])
-    assert [number for block in given.blocks for number in block["n"]] == list(range(1, 1001))
-    asked = source(orders, query="select name from pg_cursors")  # which the statement itself is then one of
-    assert len(sources.read(asked, spec, ["name"])) == 1
+    sql_source = source(orders, query="select n, pg_backend_pid() as pid from generate_series(1, 1000) as g(n)")
+    feed = sources.open_feed(sql_source, spec, ["n"])
+    assert [number for block in feed.blocks for number in block["n"]] == list(range(1, 1001))
+    sql_source = source(orders, query="select name from pg_cursors")  # which the statement itself is then one of
+    assert len(sources.read(sql_source, spec, ["name"])) == 1
 
 
 def test_the_transaction_cannot_write(spec: Spec, orders: Postgres) -> None:
@@ -95,27 +95,27 @@ def test_the_transaction_cannot_write(spec: Spec, orders: Postgres) -> None:
 
 
 def test_what_the_server_refuses_is_told_and_not_tried_again(spec: Spec, orders: Postgres) -> None:
-    for asked, message in (
+    for sql_source, message in (
         (source(orders, table="wh.orders"), r'relation "wh.orders" does not exist.*wanted a table .wh.orders.'),
         (source(orders, query="select nothing"), 'column "nothing" does not exist'),
         (source(orders, query="select id from wh"), 'relation "wh" does not exist'),
         (source(orders, url=source(orders).url.replace("/postgres", "/nowhere")), 'database "nowhere" does not exist'),
     ):
         with pytest.raises(SourceError, match=f"(?s){message}") as caught:
-            sources.read(asked, spec, ["id"])
+            sources.read(sql_source, spec, ["id"])
         assert not isinstance(caught.value, SourceUnreachable)
 
 
 def test_a_server_that_does_not_answer_is_worth_another_try(spec: Spec, orders: Postgres) -> None:
-    asked = source(orders, url="postgresql+psycopg://owner:${ORDERS_PASSWORD}@127.0.0.1:1/postgres")
+    sql_source = source(orders, url="postgresql+psycopg://owner:${ORDERS_PASSWORD}@127.0.0.1:1/postgres")
     with pytest.raises(SourceUnreachable, match=r"cannot be reached: connection failed.*refused"):
-        sources.read(asked, spec, ["id"])
+        sources.read(sql_source, spec, ["id"])
 
 
 def test_a_connection_that_breaks_is_worth_another_try(spec: Spec, orders: Postgres) -> None:
-    asked = source(orders, query="select pg_terminate_backend(pg_backend_pid()) as id")
+    sql_source = source(orders, query="select pg_terminate_backend(pg_backend_pid()) as id")
     with pytest.raises(SourceUnreachable, match="cannot be reached"):
-        sources.read(asked, spec, ["id"])
+        sources.read(sql_source, spec, ["id"])
 
 
 @pytest.mark.parametrize(
@@ -139,14 +139,14 @@ def test_no_message_log_or_traceback_shows_a_password(
     monkeypatch.setenv("ORDERS_PASSWORD", password)
     whole = f"postgresql+psycopg://owner:{quote(password, safe='')}@127.0.0.1:{orders.port}/postgres"
     monkeypatch.setenv("ORDERS_URL", whole)
-    asked = source(orders, url=url.replace("{port}", str(orders.port)))
+    sql_source = source(orders, url=url.replace("{port}", str(orders.port)))
     with caplog.at_level(logging.DEBUG), pytest.raises(SourceError) as caught:
-        sources.read(asked, spec, ["nothing" if right else "id"])
+        sources.read(sql_source, spec, ["nothing" if right else "id"])
     assert ("wanted 'nothing'" if right else "password authentication failed") in str(caught.value)
     assert not isinstance(caught.value, SourceUnreachable)
-    told = str(caught.value) + "".join(traceback.format_exception(caught.value)) + caplog.text
+    output = str(caught.value) + "".join(traceback.format_exception(caught.value)) + caplog.text
     for spelled in (password, quote(password), quote(password, safe=""), repr(password)[1:-1], "p@ss", "p%40ss"):
-        assert spelled not in told
+        assert spelled not in output
 
 
 def test_the_name_of_a_source_holds_no_credential(orders: Postgres) -> None:

@@ -17,19 +17,19 @@ from forecaster.errors import MissingExtra, SourceError, SourceUnreachable, Spec
 
 
 def test_nothing_is_reached_before_the_first_block_is_asked_for(spec: Spec) -> None:
-    given = sources.open_feed(CsvSource(kind="csv", path="gone.csv"), spec, ["depot"])
-    assert given.name == "gone.csv"
+    feed = sources.open_feed(CsvSource(kind="csv", path="gone.csv"), spec, ["depot"])
+    assert feed.name == "gone.csv"
     with pytest.raises(SourceUnreachable):
-        next(given.blocks)
+        next(feed.blocks)
 
 
 def test_a_digest_is_known_at_the_end_only(spec: Spec) -> None:
     (spec.folder / "demand.csv").write_text("depot\nD1\n")
-    given = sources.open_feed(CsvSource(kind="csv", path="demand.csv"), spec, ["depot"])
+    feed = sources.open_feed(CsvSource(kind="csv", path="demand.csv"), spec, ["depot"])
     with pytest.raises(AssertionError, match="after the last block was taken"):
-        _ = given.digest
-    assert len(list(given.blocks)) == 1
-    assert len(given.digest) == 12
+        _ = feed.digest
+    assert len(list(feed.blocks)) == 1
+    assert len(feed.digest) == 12
 
 
 def test_a_missing_file_is_named_and_a_missing_dataset_explained(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,9 +46,9 @@ def test_a_missing_file_is_named_and_a_missing_dataset_explained(spec: Spec, mon
 @pytest.mark.parametrize("name", ["row", ":file", ":fault"])
 def test_a_column_may_not_take_the_name_of_a_rows_place(spec: Spec, name: str) -> None:
     (spec.folder / "demand.csv").write_text(f"{name}\n1\n")
-    for wanted, optional in (([name], []), ([], [name])):
+    for required, optional in (([name], []), ([], [name])):
         with pytest.raises(SourceError, match=f"column '{name}' has a name that is used"):
-            sources.read(CsvSource(kind="csv", path="demand.csv"), spec, wanted, optional)
+            sources.read(CsvSource(kind="csv", path="demand.csv"), spec, required, optional)
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_an_object_store_is_read_like_a_folder(spec: Spec) -> None:
     store.pipe({"/fleet/a.csv": b"depot\nD1\n", "/fleet/b.csv": b"depot\nD2\n"})
     with store.open("/fleet/year=2026/c.parquet", "wb") as file:
         pq.write_table(pa.table({"depot": ["D3"]}), file)
-    one = sources.read(CsvSource(kind="csv", path="memory://fleet/a.csv"), spec, ["depot"])
-    assert (one["depot"].tolist(), one[":file"].tolist()) == (["D1"], ["a.csv"])
+    rows = sources.read(CsvSource(kind="csv", path="memory://fleet/a.csv"), spec, ["depot"])
+    assert (rows["depot"].tolist(), rows[":file"].tolist()) == (["D1"], ["a.csv"])
     several = sources.read(CsvSource(kind="csv", path="memory://fleet/*.csv"), spec, ["depot"])
     assert (several["depot"].tolist(), several[":file"].tolist()) == (["D1", "D2"], ["a.csv", "b.csv"])
     folder = sources.read(ParquetSource(kind="parquet", path="memory://fleet/year=2026"), spec, ["depot"])
@@ -135,11 +135,15 @@ def test_a_delta_table_in_s3_is_read_too(s3: str, spec: Spec, monkeypatch: pytes
     monkeypatch.setenv("STORE_SECRET", SECRET)
     fsspec.filesystem("s3", key="testing-key", secret=SECRET, endpoint_url=s3).mkdir("delta")
     options = {"aws_endpoint": s3, "aws_region": "us-east-1", "allow_http": "true"}
-    known = {"aws_access_key_id": "testing-key", "aws_secret_access_key": SECRET, "aws_s3_allow_unsafe_rename": "true"}
-    write_deltalake("s3://delta/orders", pa.table({"depot": ["D1"]}), storage_options=options | known)
+    credentials = {
+        "aws_access_key_id": "testing-key",
+        "aws_secret_access_key": SECRET,
+        "aws_s3_allow_unsafe_rename": "true",
+    }
+    write_deltalake("s3://delta/orders", pa.table({"depot": ["D1"]}), storage_options=options | credentials)
     options |= {"aws_access_key_id": "${STORE_KEY}", "aws_secret_access_key": "${STORE_SECRET}"}
-    found = sources.read(DeltaSource(kind="delta", path="s3://delta/orders", options=options), spec, ["depot"])
-    assert found["depot"].tolist() == ["D1"]
+    rows = sources.read(DeltaSource(kind="delta", path="s3://delta/orders", options=options), spec, ["depot"])
+    assert rows["depot"].tolist() == ["D1"]
 
 
 def test_frames_of_categories_join_as_categories() -> None:

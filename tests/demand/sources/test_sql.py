@@ -43,16 +43,16 @@ def query(text: str, **more: str) -> SqlSource:
 
 
 def test_a_tables_columns_come_as_numbers_dates_and_text(spec: Spec, orders: Path) -> None:
-    found = sources.read(table(), spec, ["Depot", "day", "count"], ["note", "seen", "promo"])
-    assert list(found.columns) == ["Depot", "day", "count", "note", "seen", "row", ":fault", ":file"]
-    assert found["Depot"].tolist() == ["D1", "D2", "D1"]
-    assert found["day"].tolist() == [pd.Timestamp("2024-03-05")] * 2 + [pd.Timestamp("2024-03-06")]
-    assert found["count"].fillna(-1).tolist() == [7.0, 7.5, -1.0]
-    assert found["count"].dtype == "float64"
-    assert found["note"].fillna("-").tolist() == ["a", "5", "-"]
-    assert found["seen"].isna().tolist() == [False, True, False]
-    assert found["row"].tolist() == [1, 2, 3]
-    assert found[":file"].tolist() == ["orders"] * 3
+    rows = sources.read(table(), spec, ["Depot", "day", "count"], ["note", "seen", "promo"])
+    assert list(rows.columns) == ["Depot", "day", "count", "note", "seen", "row", ":fault", ":file"]
+    assert rows["Depot"].tolist() == ["D1", "D2", "D1"]
+    assert rows["day"].tolist() == [pd.Timestamp("2024-03-05")] * 2 + [pd.Timestamp("2024-03-06")]
+    assert rows["count"].fillna(-1).tolist() == [7.0, 7.5, -1.0]
+    assert rows["count"].dtype == "float64"
+    assert rows["note"].fillna("-").tolist() == ["a", "5", "-"]
+    assert rows["seen"].isna().tolist() == [False, True, False]
+    assert rows["row"].tolist() == [1, 2, 3]
+    assert rows[":file"].tolist() == ["orders"] * 3
 
 
 def test_dates_that_are_none_stay_the_text_they_are(spec: Spec, orders: Path) -> None:
@@ -61,20 +61,20 @@ def test_dates_that_are_none_stay_the_text_they_are(spec: Spec, orders: Path) ->
 
 
 def test_a_query_is_taken_as_it_is(spec: Spec, orders: Path) -> None:
-    asked = query("select Depot as depot, '12:30' as at, '100%' as share from orders where day > '2024-03-05'; -- c")
+    source = query("select Depot as depot, '12:30' as at, '100%' as share from orders where day > '2024-03-05'; -- c")
     with pytest.raises(SourceError):  # a second statement is none of ours
-        sources.read(asked, spec, ["depot"])
-    asked = query("select Depot as depot, '12:30' as at, '100%' as share from orders where id > 2 -- the last ;")
-    found = sources.read(asked, spec, ["depot", "at", "share"])
-    assert found[["depot", "at", "share"]].to_numpy().tolist() == [["D1", "12:30", "100%"]]
-    assert sources.name(asked) == "query of orders.db"
-    assert found[":file"].tolist() == ["query of orders.db"]
+        sources.read(source, spec, ["depot"])
+    source = query("select Depot as depot, '12:30' as at, '100%' as share from orders where id > 2 -- the last ;")
+    rows = sources.read(source, spec, ["depot", "at", "share"])
+    assert rows[["depot", "at", "share"]].to_numpy().tolist() == [["D1", "12:30", "100%"]]
+    assert sources.name(source) == "query of orders.db"
+    assert rows[":file"].tolist() == ["query of orders.db"]
 
 
 def test_no_rows_have_the_right_columns(spec: Spec, orders: Path) -> None:
-    found = sources.read(query("select * from orders where id > 9"), spec, ["Depot", "count"])
-    assert found.empty
-    assert list(found.columns) == ["Depot", "count", "row", ":fault", ":file"]
+    rows = sources.read(query("select * from orders where id > 9"), spec, ["Depot", "count"])
+    assert rows.empty
+    assert list(rows.columns) == ["Depot", "count", "row", ":fault", ":file"]
 
 
 def test_a_column_or_table_that_is_not_there_is_named_with_the_nearest(spec: Spec, orders: Path) -> None:
@@ -100,9 +100,9 @@ def test_a_missing_or_foreign_file_is_told_and_none_is_made(spec: Spec) -> None:
 def test_a_database_that_is_busy_may_be_asked_again(spec: Spec, orders: Path) -> None:
     busy = sqlite3.connect(orders)
     busy.execute("begin exclusive")
-    asked = SqlSource(kind="sql", url="sqlite:///orders.db?timeout=0.1", table="orders")
+    source = SqlSource(kind="sql", url="sqlite:///orders.db?timeout=0.1", table="orders")
     with pytest.raises(SourceUnreachable, match="cannot be reached: database is locked"):
-        sources.read(asked, spec, ["Depot"])
+        sources.read(source, spec, ["Depot"])
     busy.close()
 
 
@@ -158,17 +158,17 @@ def test_rows_stream_in_order_whatever_the_blocks(spec: Spec, orders: Path, monk
     monkeypatch.setattr(sql, "ROWS", 7)
     fill(orders, "delete from orders")
     fill(orders, *(f"insert into orders (id, Depot, count) values ({n}, 'D{n}', {n})" for n in range(99, -1, -1)))
-    given = sources.open_feed(table(watermark="id"), spec, ["Depot", "count"])
-    whole = pd.concat(list(given.blocks))
+    feed = sources.open_feed(table(watermark="id"), spec, ["Depot", "count"])
+    whole = pd.concat(list(feed.blocks))
     assert whole["count"].tolist() == list(range(100))
     assert whole["row"].tolist() == list(range(1, 101))
 
 
 def test_the_digest_is_of_the_rows_not_of_their_order(spec: Spec, orders: Path) -> None:
     def digest(text: str) -> str:
-        given = sources.open_feed(query(text), spec, ["Depot", "count", "note"])
-        assert sum(map(len, given.blocks)) > 0
-        return given.digest
+        feed = sources.open_feed(query(text), spec, ["Depot", "count", "note"])
+        assert sum(map(len, feed.blocks)) > 0
+        return feed.digest
 
     same = digest("select * from orders order by id")
     assert digest("select * from orders order by id desc") == same

@@ -26,14 +26,14 @@ def write(folder: Path, *lines: str, name: str = "demand") -> None:
     (folder / f"{name}.csv").write_text("\n".join(lines) + "\n", "utf-8")
 
 
-def numbers(done: IngestResult) -> tuple[int, int, int, int]:
-    return done.read, done.accepted, done.unchanged, done.quarantined
+def numbers(result: IngestResult) -> tuple[int, int, int, int]:
+    return result.read, result.accepted, result.unchanged, result.quarantined
 
 
 def counts(spec: Spec, as_of: datetime) -> dict[tuple[str, str], float]:
     rows = read_as_of(spec, as_of=as_of).demand
-    told = zip(rows["depot_id"], rows["date"], rows["demand"], strict=True)
-    return {(depot, str(day.date())): count for depot, day, count in told}
+    columns = zip(rows["depot_id"], rows["date"], rows["demand"], strict=True)
+    return {(depot, str(day.date())): count for depot, day, count in columns}
 
 
 def test_each_batch_is_accounted_for_once(tmp_path: Path) -> None:
@@ -44,8 +44,8 @@ def test_each_batch_is_accounted_for_once(tmp_path: Path) -> None:
     write(tmp_path, "depot_id,date,demand", "A,2024-03-04,1", "A,2024-03-05,2", "A,2024-03-06,3")
     second = ingest(spec, now=NOW + 2 * DAY)
     rows = Lake(spec.lake_url).read("batches").to_pylist()
-    told = [(row["batch"], row["read"], row["accepted"], row["unchanged"], row["quarantined"]) for row in rows]
-    assert sorted(told) == sorted([(first.batch, 2, 1, 0, 1), (second.batch, 3, 2, 1, 0)])
+    accounts = [(row["batch"], row["read"], row["accepted"], row["unchanged"], row["quarantined"]) for row in rows]
+    assert sorted(accounts) == sorted([(first.batch, 2, 1, 0, 1), (second.batch, 3, 2, 1, 0)])
     assert {row["stopped"] for row in rows} == {False}
     assert first.source == "demand.csv"
 
@@ -62,18 +62,18 @@ def test_a_batch_with_a_stop_is_kept_aside_whole_and_can_be_released(tmp_path: P
     assert numbers(ingest(spec, now=NOW)) == (400, 400, 0, 0)
     before = Lake(spec.lake_url).versions()["demand"]
     write(tmp_path, "depot_id,date,demand", *weeks(41, 10, 3))
-    done = ingest(spec, now=NOW)
-    assert numbers(done) == (403, 0, 400, 3)
-    assert done.stopped is not None
-    assert done.stopped.startswith("thin_feed: 2024-03-05: found readings of 3 depots, where 10 are usual, wanted")
-    assert [(f.rule, f.severity) for f in done.findings] == [("thin_feed", "stop")]
+    result = ingest(spec, now=NOW)
+    assert numbers(result) == (403, 0, 400, 3)
+    assert result.stopped is not None
+    assert result.stopped.startswith("thin_feed: 2024-03-05: found readings of 3 depots, where 10 are usual, wanted")
+    assert [(f.rule, f.severity) for f in result.findings] == [("thin_feed", "stop")]
     assert Lake(spec.lake_url).versions()["demand"] == before
     rows = quarantined_rows(spec)
     assert {row.rule for row in rows} == {"batch_stopped"}
     assert "its batch was stopped: thin_feed" in rows[0].message
     assert numbers(ingest(spec, now=NOW)) == (403, 0, 400, 3)
     assert len(quarantined_rows(spec)) == 3
-    release(spec, RowSelection(batch=done.batch), by="ada", reason="a strike", now=NOW)
+    release(spec, RowSelection(batch=result.batch), by="ada", reason="a strike", now=NOW)
     assert len(counts(spec, NOW)) == 403
     again = ingest(spec, now=NOW + DAY)
     assert (numbers(again), again.stopped) == ((403, 0, 403, 0), None)
@@ -107,9 +107,11 @@ def test_a_rule_may_be_declared_to_stop_or_only_to_warn(tmp_path: Path) -> None:
 def test_a_day_decades_before_the_others_is_a_slip(tmp_path: Path) -> None:
     spec = spec_of(tmp_path)
     write(tmp_path, "depot_id,date,demand", *weeks(40, 10, 10), "D1,1985-02-01,7")
-    done = ingest(spec, now=NOW)
-    assert (done.accepted, [f.rule for f in done.findings]) == (400, ["stray_day"])
-    assert "found a day long before 2024-01-25, wanted a day at most 366 days before those" in done.findings[0].message
+    result = ingest(spec, now=NOW)
+    assert (result.accepted, [f.rule for f in result.findings]) == (400, ["stray_day"])
+    assert (
+        "found a day long before 2024-01-25, wanted a day at most 366 days before those" in result.findings[0].message
+    )
 
 
 def test_orders_are_counted_by_the_depots_local_day(tmp_path: Path) -> None:
@@ -129,9 +131,9 @@ def test_orders_are_counted_by_the_depots_local_day(tmp_path: Path) -> None:
         "TOK,2024-03-10T15:00:00Z",  # midnight in Tokyo
         "NYC,2024-03-11T12:00:00-04:00",
     )
-    done = ingest(spec, now=datetime(2024, 3, 11, 16, 30, tzinfo=UTC))  # the 11th in New York, the 12th in Tokyo
-    assert numbers(done) == (8, 6, 0, 2)
-    assert done.findings[0].message == (
+    result = ingest(spec, now=datetime(2024, 3, 11, 16, 30, tzinfo=UTC))  # the 11th in New York, the 12th in Tokyo
+    assert numbers(result) == (8, 6, 0, 2)
+    assert result.findings[0].message == (
         "demand.csv:9: depot NYC on 2024-03-11: found 2 rows so far, wanted a day that was over in America/New_York "
         "when the count was recorded"
     )
@@ -158,8 +160,8 @@ def test_rows_of_a_day_add_up_and_an_unknown_one_makes_the_day_unknown(tmp_path:
     )
     assert numbers(ingest(spec, now=NOW)) == (5, 5, 0, 0)
     rows = Lake(spec.lake_url).read("demand").sort_by([("depot_id", "ascending"), ("date", "ascending")]).to_pylist()
-    told = [(row["depot_id"], row["demand"], row["open"], row["promo"], row["sky"], row["row"]) for row in rows]
-    assert told == [
+    days = [(row["depot_id"], row["demand"], row["open"], row["promo"], row["sky"], row["row"]) for row in rows]
+    assert days == [
         ("A", 7.0, True, 1.0, "rain", 3),
         ("A", None, True, None, None, 5),
         ("B", None, False, 1.0, "sun", 6),
@@ -175,8 +177,8 @@ def test_numbers_may_be_written_with_thousands(tmp_path: Path, marks: str) -> No
     spec = load(tmp_path / "pipeline.yaml")
     written = "1,234.5" if marks == "thousands: ','" else "1.234,5"
     write(tmp_path, "depot_id;date;demand", f"A;2024-03-04;{written}", "B;2024-03-04;12;", "C;2024-03-04;1'2")
-    done = ingest(spec, now=NOW)
-    assert [f.rule for f in done.findings] == ["row_form", "count_form"]
+    result = ingest(spec, now=NOW)
+    assert [f.rule for f in result.findings] == ["row_form", "count_form"]
     assert counts(spec, NOW) == {("A", "2024-03-04"): 1234.5}
 
 

@@ -17,7 +17,7 @@ from forecaster.demand.readings import dates
 from forecaster.demand.validation import batch as batches
 from forecaster.demand.validation.contract import Contract
 from forecaster.demand.validation.history_checks import late
-from forecaster.demand.validation.known_days import NOTHING, LastReadings
+from forecaster.demand.validation.known_days import NO_READINGS, LastReadings
 from forecaster.errors import SpecError
 
 NOW = datetime(2024, 3, 6, 8, 15, tzinfo=UTC)  # 03:15 in New York
@@ -36,17 +36,17 @@ def spec_of(folder: Path, demand: str = PLAIN, calendar: str = "{}") -> Spec:
 class Checked:
     """What became of the rows: `accepted` is told as people would say it."""
 
-    taken: pd.DataFrame
+    typed: pd.DataFrame
     quarantined: pd.DataFrame
 
     @property
     def accepted(self) -> pd.DataFrame:
-        taken = self.taken
-        return taken.assign(
-            depot_id=taken["depot_id"].astype("str"),
-            date=dates(taken),
-            open=taken["open"].map({1: True, 0: False, -1: None}).astype(object),
-            recorded_at=pd.to_datetime(taken["recorded_at"], unit="us", utc=True),
+        typed = self.typed
+        return typed.assign(
+            depot_id=typed["depot_id"].astype("str"),
+            date=dates(typed),
+            open=typed["open"].map({1: True, 0: False, -1: None}).astype(object),
+            recorded_at=pd.to_datetime(typed["recorded_at"], unit="us", utc=True),
         ).drop(columns="day")
 
     @property
@@ -60,28 +60,28 @@ def checked(
     (folder / "demand.csv").write_text(content, "utf-8")
     spec = spec_of(folder, demand, calendar)
     columns = spec.demand.columns
-    wanted = [
+    required = [
         name for name in (columns.depot_id, columns.date, columns.demand, columns.open, columns.recorded_at) if name
     ]
-    block = sources.read(spec.demand.source, spec, wanted, spec.calendar.known_future)
+    block = sources.read(spec.demand.source, spec, required, spec.calendar.known_future)
     return sort(block, spec, now, **more)
 
 
 def sort(block: pd.DataFrame, spec: Spec, now: datetime = NOW, **more: Any) -> Checked:
-    found = Contract(spec, now=now, **more).sort(block)
-    batch = batches.settle(batches.Batch(found.taken, found.refused), spec, now)
-    assert len(batch.taken) + len(batch.refused) == len(block)
-    return Checked(batch.taken, batch.refused)
+    sorted_block = Contract(spec, now=now, **more).sort(block)
+    batch = batches.settle(batches.Batch(sorted_block.accepted, sorted_block.refused), spec, now)
+    assert len(batch.accepted) + len(batch.refused) == len(block)
+    return Checked(batch.accepted, batch.refused)
 
 
-def refusals(found: Checked) -> dict[int, str]:
-    return dict(zip(found.quarantined["row"], found.quarantined["rule"], strict=True))
+def refusals(outcome: Checked) -> dict[int, str]:
+    return dict(zip(outcome.quarantined["row"], outcome.quarantined["rule"], strict=True))
 
 
 def test_a_reading_in_order_is_accepted_with_its_origin(tmp_path: Path) -> None:
-    found = checked(tmp_path, "depot,day,orders\n D1 ,2024-03-05, 12 \n")
-    assert found.quarantined.empty
-    assert found.accepted.to_dict("records") == [
+    outcome = checked(tmp_path, "depot,day,orders\n D1 ,2024-03-05, 12 \n")
+    assert outcome.quarantined.empty
+    assert outcome.accepted.to_dict("records") == [
         {
             "depot_id": "D1",
             "date": pd.Timestamp("2024-03-05"),
@@ -96,17 +96,19 @@ def test_a_reading_in_order_is_accepted_with_its_origin(tmp_path: Path) -> None:
 
 def test_unknown_and_zero_and_closed_are_three_things(tmp_path: Path) -> None:
     demand = PLAIN.replace("orders}", "orders, open: open}")
-    found = checked(tmp_path, "depot,day,orders,open\nD1,2024-03-05,,\nD2,2024-03-05,0,1\nD3,2024-03-05,0,no\n", demand)
-    assert found.accepted["demand"].isna().tolist() == [True, False, False]
-    assert found.accepted["demand"].tolist()[1:] == [0.0, 0.0]
-    assert found.accepted["open"].tolist() == [None, True, False]
+    outcome = checked(
+        tmp_path, "depot,day,orders,open\nD1,2024-03-05,,\nD2,2024-03-05,0,1\nD3,2024-03-05,0,no\n", demand
+    )
+    assert outcome.accepted["demand"].isna().tolist() == [True, False, False]
+    assert outcome.accepted["demand"].tolist()[1:] == [0.0, 0.0]
+    assert outcome.accepted["open"].tolist() == [None, True, False]
 
 
 def test_a_day_in_another_form_than_the_declared_one_is_told_with_that_form(tmp_path: Path) -> None:
     german = PLAIN.replace("path: demand.csv", "path: demand.csv, date_format: '%d.%m.%Y'")
-    found = checked(tmp_path, "depot,day,orders\nD1,05.03.2024,7\nD1,2024-03-04,8\n", german)
-    assert found.accepted["date"].tolist() == [pd.Timestamp("2024-03-05")]
-    [message] = found.messages
+    outcome = checked(tmp_path, "depot,day,orders\nD1,05.03.2024,7\nD1,2024-03-04,8\n", german)
+    assert outcome.accepted["date"].tolist() == [pd.Timestamp("2024-03-05")]
+    [message] = outcome.messages
     assert message.endswith(
         "found '2024-03-04', wanted a date such as 05.03.2024, not before 1970 (demand.source.date_format)"
     )
@@ -138,19 +140,19 @@ def test_each_broken_rule_is_named(tmp_path: Path) -> None:
     }
     content = "\n".join(["depot,day,orders,at,promo", *lines]) + "\n"
     rules = "rules: {max_demand: 5000}"
-    found = checked(tmp_path, content, f"{TOLD}, {rules}", "{known_future: [promo]}", known_depots={"D1", "D2"})
-    assert refusals(found) == {row: rule for row, rule in enumerate(lines.values(), 2) if rule}
-    assert set(found.quarantined["rule"]) == set(OF_ROWS) - {"superseded"}
+    outcome = checked(tmp_path, content, f"{TOLD}, {rules}", "{known_future: [promo]}", known_depots={"D1", "D2"})
+    assert refusals(outcome) == {row: rule for row, rule in enumerate(lines.values(), 2) if rule}
+    assert set(outcome.quarantined["rule"]) == set(OF_ROWS) - {"superseded"}
 
 
 def test_a_message_names_file_row_depot_and_what_was_found_and_wanted(tmp_path: Path) -> None:
     content = "depot,day,orders\nD1,2024-03-04,-3\nNorth1,2024-03-04,1\n"
-    found = checked(tmp_path, content, known_depots={"D1", "North"})
-    first, second = found.quarantined["message"]
+    outcome = checked(tmp_path, content, known_depots={"D1", "North"})
+    first, second = outcome.quarantined["message"]
     assert first == "demand.csv:2: depot D1 on 2024-03-04, column 'orders': found '-3', wanted 0 or more"
     assert second.startswith("demand.csv:3: depot North1 on 2024-03-04, column 'depot': found 'North1', wanted a depot")
     assert second.endswith("did you mean 'North'?")
-    assert json.loads(found.quarantined["content"][0]) == {"depot": "D1", "day": "2024-03-04", "orders": "-3"}
+    assert json.loads(outcome.quarantined["content"][0]) == {"depot": "D1", "day": "2024-03-04", "orders": "-3"}
 
 
 def test_todays_count_is_refused_and_yesterdays_accepted_in_the_local_calendar(tmp_path: Path) -> None:
@@ -163,13 +165,13 @@ def test_todays_count_is_refused_and_yesterdays_accepted_in_the_local_calendar(t
 def test_an_archive_counts_as_known_from_the_next_mornings_run(tmp_path: Path) -> None:
     content = "depot,day,orders\nD1,2024-03-09,1\nD1,2024-03-20,2\nD1,2024-03-21,3\nD1,2024-03-22,\n"
     now = datetime(2024, 3, 21, 5, 0, tzinfo=UTC)  # 01:00, before the 03:15 run
-    found = checked(tmp_path, content, PLAIN + ", recorded: next_day", now=now)
-    assert found.accepted["recorded_at"].tolist() == [
+    outcome = checked(tmp_path, content, PLAIN + ", recorded: next_day", now=now)
+    assert outcome.accepted["recorded_at"].tolist() == [
         pd.Timestamp("2024-03-10T07:15Z"),  # summer time began that night
         pd.Timestamp(now),
         pd.Timestamp(now),
     ]
-    assert refusals(found) == {4: "day_not_over"}
+    assert refusals(outcome) == {4: "day_not_over"}
 
 
 def test_instants_without_an_offset_are_local(tmp_path: Path) -> None:
@@ -190,9 +192,9 @@ def test_instants_without_an_offset_are_local(tmp_path: Path) -> None:
 
 def test_of_several_values_for_a_day_the_last_row_counts(tmp_path: Path) -> None:
     content = "depot,day,orders\nD1,2024-03-04,1\nD1,2024-03-04,2\nD1,2024-03-04,1\nD2,2024-03-04,5\nD2,2024-03-04,6\n"
-    found = checked(tmp_path, content)
-    assert refusals(found) == {3: "superseded", 4: "duplicate_row", 5: "superseded"}
-    assert found.accepted["demand"].tolist() == [1.0, 6.0]
+    outcome = checked(tmp_path, content)
+    assert refusals(outcome) == {3: "superseded", 4: "duplicate_row", 5: "superseded"}
+    assert outcome.accepted["demand"].tolist() == [1.0, 6.0]
 
 
 def test_restated_values_with_their_own_instants_are_all_accepted(tmp_path: Path) -> None:
@@ -206,19 +208,19 @@ def test_restated_values_with_their_own_instants_are_all_accepted(tmp_path: Path
 def test_text_covariates_are_numbers_or_words_by_most_of_their_values(tmp_path: Path) -> None:
     content = "depot,day,orders,promo,weather\nD1,2024-03-01,1,0,rain\nD1,2024-03-02,1,1,\nD1,2024-03-03,1,,sun\n"
     calendar = "{known_future: [promo, weather]}"
-    found = checked(tmp_path, content, calendar=calendar)
-    assert found.accepted["promo"].isna().tolist() == [False, False, True]
-    assert found.accepted["weather"].astype(object).fillna("?").tolist() == ["rain", "?", "sun"]
-    kept = checked(tmp_path, content, calendar=calendar, kinds={"weather": "double", "promo": "string"})
-    assert refusals(kept) == {2: "covariate_form", 4: "covariate_form"}
-    assert kept.accepted["promo"].tolist() == ["1"]
+    outcome = checked(tmp_path, content, calendar=calendar)
+    assert outcome.accepted["promo"].isna().tolist() == [False, False, True]
+    assert outcome.accepted["weather"].astype(object).fillna("?").tolist() == ["rain", "?", "sun"]
+    with_other_kinds = checked(tmp_path, content, calendar=calendar, kinds={"weather": "double", "promo": "string"})
+    assert refusals(with_other_kinds) == {2: "covariate_form", 4: "covariate_form"}
+    assert with_other_kinds.accepted["promo"].tolist() == ["1"]
 
 
 def test_an_open_flag_that_is_neither_yes_nor_no_is_refused(tmp_path: Path) -> None:
     demand = PLAIN.replace("orders}", "orders, open: open}")
-    found = checked(tmp_path, "depot,day,orders,open\nD1,2024-03-05,1,maybe\n", demand)
-    assert refusals(found) == {2: "covariate_form"}
-    assert "column 'open': found 'maybe'" in found.messages[0]
+    outcome = checked(tmp_path, "depot,day,orders,open\nD1,2024-03-05,1,maybe\n", demand)
+    assert refusals(outcome) == {2: "covariate_form"}
+    assert "column 'open': found 'maybe'" in outcome.messages[0]
 
 
 def test_a_covariate_may_not_take_a_name_of_the_table(tmp_path: Path) -> None:
@@ -233,28 +235,28 @@ def test_typed_columns_are_taken_as_they_are(tmp_path: Path) -> None:
     readings = pd.DataFrame({"depot": [1, 2, 3], "day": pd.to_datetime(["2024-03-05T10:00", "2024-03-05T10:00", None])})
     readings["orders"], readings["row"], readings[":fault"] = [5.0, float("-inf"), 1.0], [1, 2, 3], ""
     readings[":file"] = "p"
-    found = sort(readings, spec)
-    assert found.accepted[["depot_id", "demand"]].to_numpy().tolist() == [["1", 5.0]]
-    assert refusals(found) == {2: "count_form", 3: "date_form"}
+    outcome = sort(readings, spec)
+    assert outcome.accepted[["depot_id", "demand"]].to_numpy().tolist() == [["1", 5.0]]
+    assert refusals(outcome) == {2: "count_form", 3: "date_form"}
 
 
 def test_a_typed_day_beyond_the_year_9999_is_no_date(tmp_path: Path) -> None:
     days = np.array(["11157-10-28", "2024-03-05"], "datetime64[s]")
     block = pd.DataFrame({"depot": ["A", "A"], "day": days, "orders": [np.nan, 1.0], "row": [1, 2], ":fault": ""})
-    found = sort(block.assign(**{":file": "p"}), spec_of(tmp_path))
-    assert refusals(found) == {1: "date_form"}
-    assert found.quarantined["date"].isna().all()
+    outcome = sort(block.assign(**{":file": "p"}), spec_of(tmp_path))
+    assert refusals(outcome) == {1: "date_form"}
+    assert outcome.quarantined["date"].isna().all()
 
 
 def test_no_readings_are_no_trouble(tmp_path: Path) -> None:
-    found = checked(tmp_path, "depot,day,orders\n")
-    assert found.accepted.empty
-    assert found.quarantined.empty
+    outcome = checked(tmp_path, "depot,day,orders\n")
+    assert outcome.accepted.empty
+    assert outcome.quarantined.empty
 
 
 def test_late_counts_are_a_finding(tmp_path: Path) -> None:
     content = "depot,day,orders,at\nD1,2024-03-01,1,2024-03-04T20:00-05:00\nD2,2024-03-01,1,2024-03-05T00:10-05:00\n"
-    (finding,) = late(checked(tmp_path, content, TOLD).taken, NOTHING, spec_of(tmp_path, TOLD))
+    (finding,) = late(checked(tmp_path, content, TOLD).typed, NO_READINGS, spec_of(tmp_path, TOLD))
     assert finding.severity == "warn"
     assert finding.count == 1
     assert finding.message == (
@@ -262,17 +264,17 @@ def test_late_counts_are_a_finding(tmp_path: Path) -> None:
         "days after its day (demand.rules.late_days)"
     )
     assert finding.places == (("D2", "2024-03-01"),)
-    assert late(checked(tmp_path, content).taken, NOTHING, spec_of(tmp_path)) == []
+    assert late(checked(tmp_path, content).typed, NO_READINGS, spec_of(tmp_path)) == []
 
 
 def test_without_instants_a_count_is_late_when_the_feed_had_gone_on_before(tmp_path: Path) -> None:
-    known = LastReadings.of(checked(tmp_path, "depot,day,orders\nD1,2024-02-28,1\nD2,2024-03-01,1\n").taken)
+    last_readings = LastReadings.of(checked(tmp_path, "depot,day,orders\nD1,2024-02-28,1\nD2,2024-03-01,1\n").typed)
     content = "depot,day,orders\nD1,2024-02-26,1\nD1,2024-02-27,1\nD1,2024-03-02,1\nD9,2024-01-01,1\nD2,2024-02-01,\n"
-    (finding,) = late(checked(tmp_path, content).taken, known, spec_of(tmp_path))
+    (finding,) = late(checked(tmp_path, content).typed, last_readings, spec_of(tmp_path))
     assert (finding.count, finding.places) == (1, (("D1", "2024-02-26"),))
     assert finding.message == (
         "demand.csv:2: depot D1 on 2024-02-26: found a count that came after those of 2024-03-01, wanted at most 3 "
         "days after its day (demand.rules.late_days)"
     )
     archive = spec_of(tmp_path, PLAIN + ", recorded: next_day")
-    assert late(checked(tmp_path, content).taken, known, archive) == []
+    assert late(checked(tmp_path, content).typed, last_readings, archive) == []

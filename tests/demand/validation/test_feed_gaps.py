@@ -24,8 +24,8 @@ def last_only(counts: Floats, days: int = 1) -> Bools:
 
 
 def lines(counts: Floats, fresh: Bools | None = None, closed: Bools | None = None) -> list[tuple[int, int, int, int]]:
-    found = flat_lines(counts, np.isfinite(counts) if fresh is None else fresh, closed, flat_days=14)
-    return list(zip(*(getattr(found, name).tolist() for name in ("depot", "first", "last", "known")), strict=True))
+    runs = flat_lines(counts, np.isfinite(counts) if fresh is None else fresh, closed, flat_days=14)
+    return list(zip(*(getattr(runs, name).tolist() for name in ("depot", "first", "last", "known_days")), strict=True))
 
 
 def dates(*words: str) -> Days:
@@ -106,7 +106,7 @@ def test_lines_found_together_are_those_found_one_by_one(seed: int, depots: int,
 
 
 def slowly(counts: Floats, fresh: Bools, closed: Bools) -> list[tuple[int, int, int, int]]:
-    found = []
+    runs = []
     for depot, row in enumerate(counts):
         days = [t for t in range(len(row)) if np.isfinite(row[t]) and not closed[depot, t]]
         start = 0
@@ -123,9 +123,9 @@ def slowly(counts: Floats, fresh: Bools, closed: Bools) -> list[tuple[int, int, 
                 chance = max(equal / (len(pairs) + 1), (zeros + 1) / (rest + 2))
                 chance = chance if zero else (equal + 1) / (len(pairs) + 2)
                 if rest * chance ** (len(run) - 1) < 1e-3:
-                    found.append((depot, run[0], run[-1], len(run)))
+                    runs.append((depot, run[0], run[-1], len(run)))
             start = end
-    return found
+    return runs
 
 
 # --- silent depots ----------------------------------------------------------------------------------------------------
@@ -135,8 +135,8 @@ def test_depots_without_a_reading_for_too_long_are_silent_the_longest_first() ->
     last = dates("2024-02-29", "2024-02-16", "2024-02-15", "2024-02-01", "NaT", "NaT", "2024-02-01")
     opened = dates("NaT", "NaT", "NaT", "NaT", "2024-01-01", "NaT", "NaT")
     closed = dates("NaT", "NaT", "NaT", "2024-03-05", "NaT", "NaT", "2024-03-01")
-    found = silent_depots(last, opened, closed, np.datetime64("2024-03-01"), max_gap_days=14)
-    assert (found.depot.tolist(), found.days.tolist()) == ([4, 3, 2], [60, 29, 15])
+    silences = silent_depots(last, opened, closed, np.datetime64("2024-03-01"), max_gap_days=14)
+    assert (silences.depot.tolist(), silences.days.tolist()) == ([4, 3, 2], [60, 29, 15])
 
 
 def test_a_depot_that_opens_later_is_not_silent() -> None:

@@ -65,7 +65,7 @@ def specs(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Spec]:
 
 
 def in_stretches(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(known_days, "KEPT", 0)
+    monkeypatch.setattr(known_days, "CACHED", 0)
     monkeypatch.setattr(known_days, "STRETCH", most)
 
 
@@ -75,71 +75,71 @@ def test_stretch_by_stretch_the_same_is_new_as_at_once(
     specs: dict[bool, Spec], given_rows: list[Row], before: list[Row], declared: bool, most: int
 ) -> None:
     spec = specs[declared]
-    settled = batches.settle(batches.Batch(rows_of(*given_rows), pd.DataFrame()), spec, NOW)
+    batch = batches.settle(batches.Batch(rows_of(*given_rows), pd.DataFrame()), spec, NOW)
     instant = int(pd.Timestamp(NOW).as_unit("us").asm8.astype(np.int64))
-    at_once = reading_versions.new_readings(settled.taken, rows_of(*before), declared=declared, now=instant)
+    at_once = reading_versions.new_readings(batch.accepted, rows_of(*before), declared=declared, now=instant)
     with pytest.MonkeyPatch.context() as patch:
         in_stretches(patch, most)
-        seen = known_of(rows_of(*before))
-        found = batches.new(settled, seen, spec, NOW)
-    assert found.taken["row"].tolist() == settled.taken["row"][at_once.new].tolist()
-    assert found.taken["recorded_at"].tolist() == at_once.recorded_at[at_once.new].tolist()
-    assert found.unchanged == np.count_nonzero(~at_once.new)
+        known_days = known_of(rows_of(*before))
+        by_stretch = batches.new(batch, known_days, spec, NOW)
+    assert by_stretch.accepted["row"].tolist() == batch.accepted["row"][at_once.new].tolist()
+    assert by_stretch.accepted["recorded_at"].tolist() == at_once.recorded_at[at_once.new].tolist()
+    assert by_stretch.unchanged == np.count_nonzero(~at_once.new)
     whole = LastReadings.of(rows_of(*before))
-    assert by_depot(seen.told) == by_depot(whole)
+    assert by_depot(known_days.last_readings) == by_depot(whole)
 
 
-def by_depot(told: LastReadings) -> dict[str, tuple[int, int]]:
-    days = zip(told.counted.tolist(), told.heard.tolist(), strict=True)
-    return dict(zip(told.depots, days, strict=True))
+def by_depot(last_readings: LastReadings) -> dict[str, tuple[int, int]]:
+    days = zip(last_readings.counted.tolist(), last_readings.heard.tolist(), strict=True)
+    return dict(zip(last_readings.depots, days, strict=True))
 
 
 @settings(deadline=None, max_examples=100)
 @given(st.lists(ROW, min_size=1, max_size=8), st.lists(ROW, max_size=8), st.sampled_from([1, 3]))
 def test_the_grid_is_the_same_stretch_by_stretch(given_rows: list[Row], before: list[Row], most: int) -> None:
     def grid() -> history_checks.CountGrid:
-        seen = known_of(rows_of(*before))
-        for _ in seen.stretches():
+        known_days = known_of(rows_of(*before))
+        for _ in known_days.stretches():
             pass
-        return history_checks.count_grid(batches.Batch(rows_of(*given_rows), pd.DataFrame()), seen)
+        return history_checks.count_grid(batches.Batch(rows_of(*given_rows), pd.DataFrame()), known_days)
 
     at_once = grid()
     with pytest.MonkeyPatch.context() as patch:
         in_stretches(patch, most)
-        found = grid()
-    assert found.depots.tolist() == at_once.depots.tolist()
+        by_stretch = grid()
+    assert by_stretch.depots.tolist() == at_once.depots.tolist()
     for name in ("counts", "fresh", "closed", "row"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(at_once, name))
+        np.testing.assert_array_equal(getattr(by_stretch, name), getattr(at_once, name))
 
 
 def test_few_known_rows_are_read_once() -> None:
-    asked: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     rows = rows_of(("A", 100, 1.0, -1, 10), ("A", 101, 2.0, -1, 10))
 
     def read(first: int, last: int) -> pd.DataFrame:
-        asked.append((first, last))
+        spans.append((first, last))
         return rows
 
-    seen = KnownDays(np.array([100, 101]), np.array([1, 1]), read)
-    assert [(first, last) for first, last, _ in seen.stretches()] == [(100, 101)]
-    assert [part["day"].tolist() for part in seen.between(101, 200)] == [[101]]
-    assert asked == [(100, 101)]
+    known_days = KnownDays(np.array([100, 101]), np.array([1, 1]), read)
+    assert [(first, last) for first, last, _ in known_days.stretches()] == [(100, 101)]
+    assert [part["day"].tolist() for part in known_days.between(101, 200)] == [[101]]
+    assert spans == [(100, 101)]
 
 
 def test_a_stretch_is_of_whole_days_and_of_so_many_rows_give_or_take_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
     in_stretches(monkeypatch, 3)
     rows = rows_of(*((depot, day, 1.0, -1, 10) for day in (100, 101, 102, 110) for depot in "AB"))
-    told = [(first, last, len(part)) for first, last, part in known_of(rows).stretches()]
-    assert sum(count for *_, count in told) == 8
-    assert all(one[1] < other[0] for one, other in pairwise(told))
-    assert max(count for *_, count in told) <= 4
+    stretches = [(first, last, len(part)) for first, last, part in known_of(rows).stretches()]
+    assert sum(count for *_, count in stretches) == 8
+    assert all(earlier[1] < later[0] for earlier, later in pairwise(stretches))
+    assert max(count for *_, count in stretches) <= 4
 
 
 def test_a_depot_is_heard_of_by_its_counts_and_by_days_said_to_be_closed() -> None:
-    told = LastReadings.of(
+    last_readings = LastReadings.of(
         rows_of(("A", 100, 1.0, -1, 10), ("A", 103, NAN, 0, 10), ("A", 105, NAN, 1, 10), ("B", 7, NAN, 1, 1))
     )
-    assert by_depot(told) == {"A": (100, 103), "B": (NEVER, NEVER)}
+    assert by_depot(last_readings) == {"A": (100, 103), "B": (NEVER, NEVER)}
 
 
 def coded(*pieces: list[Any]) -> pa.Table:
@@ -150,9 +150,9 @@ def coded(*pieces: list[Any]) -> pa.Table:
 
 def test_ids_from_the_lake_share_the_categories_that_are_given() -> None:
     given_ids = pd.Index(["D1", "D2", "D3"], dtype="str")
-    found = readings.from_table(coded(["D2", "D1"], ["D1", "D2"]), given_ids)["depot_id"]
-    assert found.tolist() == ["D2", "D1", "D1", "D2"]
-    assert found.cat.categories is given_ids
+    ids = readings.from_table(coded(["D2", "D1"], ["D1", "D2"]), given_ids)["depot_id"]
+    assert ids.tolist() == ["D2", "D1", "D1", "D2"]
+    assert ids.cat.categories is given_ids
     further = readings.from_table(coded(["D2"], ["D9", "D2"]), given_ids)["depot_id"]
     assert further.tolist() == ["D2", "D9", "D2"]
     assert further.cat.categories.tolist() == ["D1", "D2", "D3", "D9"]

@@ -40,8 +40,8 @@ def last_only(counts: Floats, days: int = 1) -> Bools:
 
 def days_of(rule: str, counts: Floats, fresh: Bools | None = None, closed: Bools | None = None) -> list[int]:
     """The days of the first depot that break a rule; the whole grid is fresh where nothing else is said."""
-    found = suspects(counts, np.isfinite(counts) if fresh is None else fresh, closed)[rule]
-    return [int(day) for depot, day in zip(found.depot, found.day, strict=True) if depot == 0]
+    cells = suspects(counts, np.isfinite(counts) if fresh is None else fresh, closed)[rule]
+    return [int(day) for depot, day in zip(cells.depot, cells.day, strict=True) if depot == 0]
 
 
 # --- spikes -----------------------------------------------------------------------------------------------------------
@@ -50,10 +50,10 @@ def days_of(rule: str, counts: Floats, fresh: Bools | None = None, closed: Bools
 def test_a_count_with_a_zero_too_many_is_a_spike_and_told_with_the_usual() -> None:
     counts = weeks(9)
     counts[0, -2] = 800  # a Saturday
-    found = suspects(counts, last_only(counts, 2))
-    spike = found["spike"]
+    by_rule = suspects(counts, last_only(counts, 2))
+    spike = by_rule["spike"]
     assert (spike.depot.tolist(), spike.day.tolist(), spike.usual.tolist()) == ([0], [61], [80])
-    assert len(found["unit_change"]) == 0
+    assert len(by_rule["unit_change"]) == 0
 
 
 def test_only_fresh_counts_are_suspects() -> None:
@@ -119,13 +119,13 @@ def test_sundays_on_which_nobody_came_do_not_make_the_first_open_sunday_a_spike(
 def test_series_of_few_counts_and_many_zeros_have_no_spikes() -> None:
     random = np.random.default_rng(5)
     counts = (random.negative_binomial(2, 0.25, (200, 400)) * (random.random((200, 400)) < 0.6)).astype(np.float32)
-    assert sum(len(found) for found in suspects(counts, np.isfinite(counts)).values()) <= 8  # of 80,000
+    assert sum(len(cells) for cells in suspects(counts, np.isfinite(counts)).values()) <= 8  # of 80,000
 
 
 def test_a_depot_that_opens_and_grows_tenfold_in_three_months_has_no_spikes() -> None:
     random = np.random.default_rng(6)
     counts = random.poisson(20 * 10 ** (np.arange(180).clip(0, 90) / 90), (50, 180)).astype(np.float32)
-    assert all(len(found) == 0 for found in suspects(counts, np.isfinite(counts)).values())
+    assert all(len(cells) == 0 for cells in suspects(counts, np.isfinite(counts)).values())
 
 
 def test_a_day_that_was_high_for_all_is_no_spike_of_anybody() -> None:
@@ -185,8 +185,8 @@ def test_a_change_of_unit_is_seen_through_a_lockdown() -> None:
 def test_one_day_of_most_depots_in_another_unit_is_enough() -> None:
     counts = weeks(10, 6)
     counts[:5, -1] *= 1000
-    found = suspects(counts, last_only(counts))
-    assert (found["unit_change"].depot.tolist(), len(found["spike"])) == ([0, 1, 2, 3, 4], 0)
+    by_rule = suspects(counts, last_only(counts))
+    assert (by_rule["unit_change"].depot.tolist(), len(by_rule["spike"])) == ([0, 1, 2, 3, 4], 0)
     assert len(suspects(counts[:4], last_only(counts[:4]))["unit_change"]) == 0
 
 
@@ -226,10 +226,10 @@ def slowly(counts: Floats, fresh: Bools, closed: Bools, factor: float) -> dict[s
     level, unit = np.ones(days, np.float32), [0] * days
     middles = {}
     for t in range(first, days):
-        told = [d for d in range(depots) if fresh[d].any() and ratio[d, t] > 0]
-        if len(told) >= 5:
-            level[t] = np.median(ratio[told, t])
-        sure = [d for d in told if usual[d, t] >= 20]
+        judged = [d for d in range(depots) if fresh[d].any() and ratio[d, t] > 0]
+        if len(judged) >= 5:
+            level[t] = np.median(ratio[judged, t])
+        sure = [d for d in judged if usual[d, t] >= 20]
         if len(sure) >= 5:
             middles[t] = np.median(ratio[sure, t])
             for power in (-3, -2, -1, 1, 2, 3):
@@ -241,23 +241,23 @@ def slowly(counts: Floats, fresh: Bools, closed: Bools, factor: float) -> dict[s
             unit[t] = nearest(middles[t])
     changed = set()
     for d in range(depots):
-        told = [t for t in range(first, days) if usual[d, t] >= 20 and ratio[d, t] >= 0]
-        each = [(t, ratio[d, t] / level[t]) for t in told]
-        for run in runs([(t, min(nearest(r), 2), near(r) or nearest(r) >= 2) for t, r in each]):
+        judged = [t for t in range(first, days) if usual[d, t] >= 20 and ratio[d, t] >= 0]
+        relative = [(t, ratio[d, t] / level[t]) for t in judged]
+        for run in runs([(t, min(nearest(r), 2), near(r) or nearest(r) >= 2) for t, r in relative]):
             changed |= {(d, t) for t in run}
         for t in range(first, days):
             if unit[t] and ratio[d, t] > 0 and np.log10(ratio[d, t]) / unit[t] > 0.5:
                 changed.add((d, t))
-    found: dict[str, list[tuple[int, int]]] = {"unit_change": [], "spike": []}
+    by_rule: dict[str, list[tuple[int, int]]] = {"unit_change": [], "spike": []}
     for d, t in np.argwhere(fresh).tolist():
         before = counts[d, max(t - 56, 0) : t]
         second = np.sort(before[np.isfinite(before)])[-2:][0] if np.isfinite(before).sum() > 1 else 0
         high = max(0.6 * factor * second, second + 6 * np.sqrt(second), factor * usual[d, t] * max(level[t], 1))
         if (d, t) in changed:
-            found["unit_change"].append((d, t))
+            by_rule["unit_change"].append((d, t))
         elif second > 0 and usual[d, t] >= 0 and counts[d, t] > high:
-            found["spike"].append((d, t))
-    return found
+            by_rule["spike"].append((d, t))
+    return by_rule
 
 
 def nearest(ratio: float) -> int:
@@ -270,13 +270,15 @@ def near(ratio: float) -> bool:
 
 def runs(days: list[tuple[int, int, bool]]) -> list[list[int]]:
     """Days of runs of one unit that at least three days, and half of the run's, are near."""
-    found: list[list[tuple[int, int, bool]]] = []
+    stretches: list[list[tuple[int, int, bool]]] = []
     for day in days:
-        if found and found[-1][-1][1] == day[1]:
-            found[-1].append(day)
+        if stretches and stretches[-1][-1][1] == day[1]:
+            stretches[-1].append(day)
         else:
-            found.append([day])
-    return [[t for t, _, _ in run] for run in found if run[0][1] and sum(n for *_, n in run) >= max(3, len(run) / 2)]
+            stretches.append([day])
+    return [
+        [t for t, _, _ in run] for run in stretches if run[0][1] and sum(n for *_, n in run) >= max(3, len(run) / 2)
+    ]
 
 
 @settings(max_examples=60, deadline=None)
@@ -301,14 +303,14 @@ def test_cells_found_together_are_those_found_one_by_one(
     fresh = np.isfinite(counts) & ~closed & (np.arange(days) >= days - new)
     if not fresh.any():
         return
-    wanted = slowly(counts, fresh, closed, 5.0)
-    for rule, found in suspects(counts, fresh, closed).items():
-        assert list(zip(found.depot.tolist(), found.day.tolist(), strict=True)) == wanted[rule]
+    expected = slowly(counts, fresh, closed, 5.0)
+    for rule, cells in suspects(counts, fresh, closed).items():
+        assert list(zip(cells.depot.tolist(), cells.day.tolist(), strict=True)) == expected[rule]
 
 
 def test_nothing_fresh_has_no_suspects() -> None:
     counts = weeks(9)
-    assert all(len(found) == 0 for found in suspects(counts, np.zeros(counts.shape, bool)).values())
+    assert all(len(cells) == 0 for cells in suspects(counts, np.zeros(counts.shape, bool)).values())
 
 
 # --- beside real counts -----------------------------------------------------------------------------------------------
@@ -329,17 +331,17 @@ def real(folder: Path, name: str) -> tuple[Floats, Bools]:
 
 
 def share_found(counts: Floats, closed: Bools, planted: Bools) -> float:
-    held: Doubles = np.zeros(counts.shape)
-    for found in suspects(counts, np.isfinite(counts), closed).values():
-        held[found.depot, found.day] = 1
-    return float(held[planted].mean())
+    is_suspect: Doubles = np.zeros(counts.shape)
+    for cells in suspects(counts, np.isfinite(counts), closed).values():
+        is_suspect[cells.depot, cells.day] = 1
+    return float(is_suspect[planted].mean())
 
 
 @pytest.mark.parametrize("name", REAL)
 def test_real_counts_pass_but_for_known_oddities(datasets: Path, name: str) -> None:
     counts, closed = real(datasets, name)
-    found = suspects(counts, np.isfinite(counts), closed)
-    assert sum(len(cells) for cells in found.values()) <= REAL[name]
+    by_rule = suspects(counts, np.isfinite(counts), closed)
+    assert sum(len(cells) for cells in by_rule.values()) <= REAL[name]
 
 
 @pytest.mark.parametrize(
@@ -358,17 +360,17 @@ def test_slips_of_a_hand_in_real_counts_are_found(
     counts, closed = real(datasets, name)
     judged = (counts > 0) & ~closed
     judged &= np.cumsum(judged, axis=1) > 50
-    for times, wanted in ((10, tenfold), (100, hundredfold)):
+    for times, least in ((10, tenfold), (100, hundredfold)):
         planted = judged & (np.random.default_rng(times).random(counts.shape) < 0.002)
         slipped = np.where(planted, counts * np.float32(times), counts)
-        assert share_found(slipped, closed, planted) >= wanted
+        assert share_found(slipped, closed, planted) >= least
 
 
 def test_the_sample_fleet_is_clean_and_a_change_of_unit_in_it_is_found() -> None:
     rows = simulate(flaws=False).demand
     counts = rows.pivot(index="depot", columns="day", values="orders").to_numpy(np.float32)
     fresh = np.isfinite(counts)
-    assert all(len(found) == 0 for found in suspects(counts, fresh).values())
+    assert all(len(cells) == 0 for cells in suspects(counts, fresh).values())
     planted = np.zeros(counts.shape, bool)
     planted[::5, 300:314] = fresh[::5, 300:314] & (counts[::5, 300:314] > 0)
     for times in (10, 0.1, 1000, 0.001):

@@ -29,17 +29,19 @@ def write(folder: Path, name: str, *lines: str) -> None:
     (folder / f"{name}.csv").write_text("\n".join(lines) + "\n", "utf-8")
 
 
-def events(folder: Path, *lines: str, known: pd.DataFrame | None = None, **other: Any) -> tuple[Any, list[Finding]]:
+def events(
+    folder: Path, *lines: str, known_depots: pd.DataFrame | None = None, **other: Any
+) -> tuple[Any, list[Finding]]:
     write(folder, "events", *lines)
     findings: list[Finding] = []
-    return reference_tables.events(spec_of(folder), known, findings, **other), findings
+    return reference_tables.events(spec_of(folder), known_depots, findings, **other), findings
 
 
 def test_an_event_of_one_row_and_old_columns_is_an_event_of_one_day(tmp_path: Path) -> None:
-    found, findings = events(tmp_path, "date,kind,name", "2024-03-05,promo,sale")
-    assert list(found.columns) == EVENT
-    assert found["date"].tolist() == [pd.Timestamp("2024-03-05")]
-    assert found[["depot_id", "city", "subdivision", "country"]].isna().all(axis=None)
+    table, findings = events(tmp_path, "date,kind,name", "2024-03-05,promo,sale")
+    assert list(table.columns) == EVENT
+    assert table["date"].tolist() == [pd.Timestamp("2024-03-05")]
+    assert table[["depot_id", "city", "subdivision", "country"]].isna().all(axis=None)
     assert not findings
 
 
@@ -57,9 +59,9 @@ def test_events_and_depots_are_read_as_their_sources_write_them(tmp_path: Path) 
     write(tmp_path, "events", "von;bis;Aktion;Filiale", "28.02.2024;01.03.2024;Prospekt;A", "02.03.2024;;Prospekt;X")
     depots = reference_tables.depots(spec, findings)
     assert depots["opened"].tolist() == [pd.Timestamp("2024-03-05"), pd.NaT, pd.NaT]
-    found = reference_tables.events(spec, depots, findings)
-    assert [str(day.date()) for day in found["date"]] == ["2024-02-28", "2024-02-29", "2024-03-01", "2024-03-02"]
-    assert set(found["kind"]) == set(found["name"]) == {"Prospekt"}
+    table = reference_tables.events(spec, depots, findings)
+    assert [str(day.date()) for day in table["date"]] == ["2024-02-28", "2024-02-29", "2024-03-01", "2024-03-02"]
+    assert set(table["kind"]) == set(table["name"]) == {"Prospekt"}
     assert [finding.message for finding in findings] == [
         "depots.csv:4: column 'seit': found '2024-03-05', wanted a date such as 05.03.2024, or nothing; taken as "
         "nothing",
@@ -78,7 +80,7 @@ def test_a_declared_column_of_events_has_to_be_there(tmp_path: Path) -> None:
 
 
 def test_until_is_the_last_day_and_leap_days_count(tmp_path: Path) -> None:
-    found, findings = events(
+    table, findings = events(
         tmp_path,
         "date,until,kind,name,subdivision",
         "2024-02-28,2024-03-01,school_holiday,break,BB",
@@ -86,11 +88,11 @@ def test_until_is_the_last_day_and_leap_days_count(tmp_path: Path) -> None:
         "2024-02-28,2024-02-28,promo,one day,",
     )
     assert not findings
-    days = [str(day.date()) for day in found["date"]]
+    days = [str(day.date()) for day in table["date"]]
     assert days == ["2024-02-28", "2024-02-29", "2024-03-01", "2024-02-28"]
-    assert found["kind"].tolist() == ["school_holiday"] * 3 + ["promo"]
-    assert found["subdivision"].fillna("").tolist() == ["BB"] * 3 + [""]
-    assert found["date"].dtype == "datetime64[s]"
+    assert table["kind"].tolist() == ["school_holiday"] * 3 + ["promo"]
+    assert table["subdivision"].fillna("").tolist() == ["BB"] * 3 + [""]
+    assert table["date"].dtype == "datetime64[s]"
 
 
 @pytest.mark.parametrize(
@@ -98,8 +100,8 @@ def test_until_is_the_last_day_and_leap_days_count(tmp_path: Path) -> None:
     [("2024-03-04", 0), ("soon", 0), ("2025-04-08", 400), ("2025-04-09", 0)],  # 5 March 2024 is the first of 400
 )
 def test_an_event_that_ends_before_it_begins_or_never_is_left_out(tmp_path: Path, until: str, days: int) -> None:
-    found, findings = events(tmp_path, "date,until,kind,name", f"2024-03-05,{until},promo,sale")
-    assert len(found) == days
+    table, findings = events(tmp_path, "date,until,kind,name", f"2024-03-05,{until},promo,sale")
+    assert len(table) == days
     if not days:
         (finding,) = findings
         assert (finding.rule, finding.severity, finding.count) == ("event_form", "warn", 1)
@@ -120,7 +122,7 @@ KNOWN = pd.DataFrame(
 
 
 def test_an_event_whom_no_depot_fits_is_a_finding_of_the_part_that_is_wrong(tmp_path: Path) -> None:
-    found, findings = events(
+    table, findings = events(
         tmp_path,
         "date,kind,name,depot_id,city,subdivision,country",
         "2024-03-05,promo,1,A,,,DE",
@@ -130,10 +132,10 @@ def test_an_event_whom_no_depot_fits_is_a_finding_of_the_part_that_is_wrong(tmp_
         "2024-03-05,promo,5,,,,GB",
         "2024-03-05,promo,6,C,,,",
         "2024-03-05,promo,7,old,,,",
-        known=KNOWN,
+        known_depots=KNOWN,
         former=["old"],
     )
-    assert len(found) == 7
+    assert len(table) == 7
     assert [(finding.rule, finding.count, finding.message.partition(", wanted")[0]) for finding in findings] == [
         ("event_place", 1, "events.csv:7: column 'depot_id': found 'C'"),
         ("event_place", 2, "events.csv:4: column 'city': found 'Rome'"),  # and Ulm, which is not in France
@@ -144,9 +146,9 @@ def test_an_event_whom_no_depot_fits_is_a_finding_of_the_part_that_is_wrong(tmp_
 def test_a_zone_that_there_is_not_is_a_finding_and_nothing(tmp_path: Path) -> None:
     write(tmp_path, "depots", "depot_id,zone,city,country,subdivision", "A,Asia/Tokyo,,,", "B,,,,", "C,Asia/Tokio,,,")
     findings: list[Finding] = []
-    found = reference_tables.depots(spec_of(tmp_path), findings)
-    assert found["timezone"].isna().tolist() == [False, True, True]
-    assert found["timezone"][0] == "Asia/Tokyo"
+    table = reference_tables.depots(spec_of(tmp_path), findings)
+    assert table["timezone"].isna().tolist() == [False, True, True]
+    assert table["timezone"][0] == "Asia/Tokyo"
     (finding,) = findings
     assert (finding.severity, finding.count) == ("warn", 1)
     assert finding.message.startswith("depots.csv:4: column 'zone': found 'Asia/Tokio', wanted a time zone such as")
@@ -174,8 +176,8 @@ def test_aliases_are_followed_and_the_odd_ones_told_of(tmp_path: Path) -> None:
         "y,x",
     )
     findings: list[Finding] = []
-    found = reference_tables.aliases(spec_of(tmp_path), findings)
-    assert found.to_numpy().tolist() == [["a", "c"], ["b", "c"]]
+    table = reference_tables.aliases(spec_of(tmp_path), findings)
+    assert table.to_numpy().tolist() == [["a", "c"], ["b", "c"]]
     assert [(finding.rule, finding.count, finding.message.partition(": column")[0]) for finding in findings] == [
         ("alias_form", 2, "aliases.csv:5"),
         ("alias_form", 2, "aliases.csv:7"),
