@@ -23,15 +23,15 @@ from starlette.staticfiles import StaticFiles
 
 from dashboards.ops.access import links
 from dashboards.ops.access.context import Door, signing_key
-from dashboards.ops.access.middleware import Gate
+from dashboards.ops.access.middleware import AccessMiddleware
 from dashboards.ops.access.networks import is_local
 from dashboards.ops.formatting import display
-from dashboards.ops.http.render import Desk
-from dashboards.ops.http.response_cache import Again
-from dashboards.ops.http.responses import KeepToItself
-from dashboards.ops.reading.store import Shelf
+from dashboards.ops.http.render import Renderer, RenderPage
+from dashboards.ops.http.response_cache import ResponseCache
+from dashboards.ops.http.responses import SecurityHeaders
+from dashboards.ops.reading.store import PublicationStore
 from dashboards.ops.routes import admin, api, errors
-from dashboards.ops.routes.pages import Page, pages
+from dashboards.ops.routes.pages import pages
 from dashboards.ops.views.catalogue import linkable
 from forecaster import __version__
 from forecaster.config.access import Access
@@ -65,7 +65,7 @@ def create_app(
     override days; without one the page is for reading. Raises SpecError when a declared secret is not there.
     """
     access, build = access or Access(), _build()
-    shelf = Shelf(ledger_url, pipeline, clock, build)
+    shelf = PublicationStore(ledger_url, pipeline, clock, build)
     key = signing_key(access)
     door = Door(access, ledger_url, pipeline, shelf, clock, linkable(), **({"key": key} if key else {}))
     page = _pages(build, signs_out=access.sign_in == "oidc")
@@ -79,8 +79,8 @@ def create_app(
         lifespan=_few_threads,
     )
     app.state.door = door
-    app.add_middleware(Again, shelf=shelf)
-    app.add_middleware(Gate, door=door, refuse=refuse)
+    app.add_middleware(ResponseCache, shelf=shelf)
+    app.add_middleware(AccessMiddleware, door=door, refuse=refuse)
     if access.sign_in == "oidc":
         app.add_middleware(
             SessionMiddleware,
@@ -93,9 +93,9 @@ def create_app(
 
         app.include_router(oidc.router(door, page))
     app.add_middleware(GZipMiddleware, minimum_size=800)
-    app.add_middleware(KeepToItself)
+    app.add_middleware(SecurityHeaders)
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
-    desk = Desk(shelf)
+    desk = Renderer(shelf)
     read = pages(desk, page, plans=spec is not None)
     for routes in (read, _health(shelf), _links(door), api.router(desk), admin.router(door)):
         app.include_router(routes)
@@ -113,7 +113,7 @@ async def _few_threads(_: FastAPI) -> AsyncIterator[None]:
     yield
 
 
-def _pages(build: str, *, signs_out: bool) -> Page:
+def _pages(build: str, *, signs_out: bool) -> RenderPage:
     """Fills in a template; `signs_out` says whether people sign in here, and can sign out."""
     templates = Environment(
         loader=FileSystemLoader(HERE / "templates"),
@@ -132,7 +132,7 @@ def _pages(build: str, *, signs_out: bool) -> Page:
     return page
 
 
-def _health(shelf: Shelf) -> APIRouter:
+def _health(shelf: PublicationStore) -> APIRouter:
     """What a machine asks: is it up, has it something to show?"""
     routes = APIRouter(tags=["health"])
 

@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from dashboards.ops.access import links, networks
 from dashboards.ops.access.context import Door
-from dashboards.ops.access.person import Person, known
+from dashboards.ops.access.person import Person, with_role
 from forecaster.config.access import Access
 
 log = logging.getLogger("forecaster.page")
@@ -63,18 +63,18 @@ def _by_header(request: Request, access: Access) -> Person | None:
         return None
     if len(name) > LONGEST_NAME or not name.isprintable():
         raise Refused(400, f"{access.header.user} holds no name")
-    return _known(access, name, tuple(group.strip() for group in groups.split(",") if group.strip()), "header")
+    return _with_role(access, name, tuple(group.strip() for group in groups.split(",") if group.strip()), "header")
 
 
 def _by_session(request: Request, door: Door) -> Person | None:
     told = request.session.get("person")
     if not told or told["until"] <= door.clock().timestamp():
         return None
-    return _known(door.access, told["name"], tuple(told["groups"]), "oidc")
+    return _with_role(door.access, told["name"], tuple(told["groups"]), "oidc")
 
 
-def _known(access: Access, name: str, groups: tuple[str, ...], via: str) -> Person:
-    found = known(access, name, groups, "header" if via == "header" else "oidc")
+def _with_role(access: Access, name: str, groups: tuple[str, ...], via: str) -> Person:
+    found = with_role(access, name, groups, "header" if via == "header" else "oidc")
     if found is None:
         raise Refused(403, f"{name} has signed in, and page.access.roles gives them no role here")
     if found.cities is not None and not found.cities:

@@ -11,7 +11,7 @@ from datetime import datetime
 import sqlalchemy as sa
 from starlette.requests import Request
 
-from dashboards.ops.reading.store import Shelf
+from dashboards.ops.reading.store import PublicationStore
 from forecaster.config.access import Access
 from forecaster.errors import SpecError
 from forecaster.ledger.store import Ledger
@@ -26,7 +26,7 @@ class Door:
     access: Access
     url: str
     pipeline: str | None
-    shelf: Shelf
+    store: PublicationStore
     clock: Callable[[], datetime]
     views: Mapping[str, tuple[str, ...]]
     key: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
@@ -40,9 +40,9 @@ class Door:
         """A browser takes a cookie called __Host- from this very host alone."""
         return f"__Host-{name}" if self.secure else name
 
-    def whose(self) -> str:
+    def pipeline_shown(self) -> str:
         """The pipeline that is shown. Raises LedgerError where none is declared and nothing has been published."""
-        return self.pipeline or self.shelf.edition().head.pipeline
+        return self.pipeline or self.store.edition().head.pipeline
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:

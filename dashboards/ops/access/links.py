@@ -40,7 +40,7 @@ def opened(door: Door, token: str) -> ledger_access.Link:
         link_id = _signer(door.key).loads(token)
     except BadSignature:
         raise DeadLink from None
-    with door.shelf.reader().transaction() as connection:
+    with door.store.reader().transaction() as connection:
         found = ledger_access.link(connection, str(link_id))
     if found is None or not found.opens(door.clock()) or found.pipeline != (door.pipeline or found.pipeline):
         raise DeadLink
@@ -66,7 +66,7 @@ def address(key: str, base: str, link: ledger_access.Link) -> str:
     return f"{base}/link/{_signer(key).dumps(link.link_id)}"
 
 
-def made(
+def make_link(
     spec: Spec, view: str, city: str | None, days: int, *, by: str, now: datetime
 ) -> tuple[ledger_access.Link, str]:
     """Make a link from the command line; returns it with its address. Raises SpecError where it could open nothing."""
@@ -81,7 +81,7 @@ def made(
     if view not in linkable():
         raise SpecError(f"--view: found {view!r}, wanted one of {', '.join(linkable())}")
     with Ledger.open(spec.ledger_url) as ledger:
-        if wrong := unheard_of(ledger, spec.name, city):
+        if wrong := city_problem(ledger, spec.name, city):
             raise SpecError(f"--city: {wrong}")
         link = new(view, city, days, pipeline=spec.name, by=by, now=now)
         with ledger.transaction() as connection:
@@ -90,7 +90,7 @@ def made(
     return link, address(key, access.url, link)
 
 
-def unheard_of(ledger: Ledger, pipeline: str, city: str | None) -> str | None:
+def city_problem(ledger: Ledger, pipeline: str, city: str | None) -> str | None:
     """What is wrong with the city of a link; None where it is one of what is published, or none is named."""
     head = ledger.current(pipeline)
     there = {each.attributes.get("city") for each in ledger.depots(head.publication_id)} if head else set()

@@ -24,16 +24,16 @@ OPEN = ("/readyz", "/sign-in", "/sign-in/back", "/sign-out")  # for everyone, in
 Refuse = Callable[[Request, int, str], Response]
 
 
-class Gate:
+class AccessMiddleware:
     """Stands before the routes: finds the person, holds the limits, and sees to it that each write is audited."""
 
     def __init__(self, app: ASGIApp, door: Door, refuse: Refuse) -> None:
         self.app, self._door, self._refuse = app, door, refuse
-        self._counts = None
+        self._limiter = None
         if door.access.sign_in != "none":
-            from dashboards.ops.access.rate_limits import Counts  # whose library a page for one machine does without
+            from dashboards.ops.access.rate_limits import RateLimiter  # a library that a page for one machine spares
 
-            self._counts = Counts(door.access.limits)
+            self._limiter = RateLimiter(door.access.limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"].startswith(FREE[0]) or scope["path"] in FREE:
@@ -47,7 +47,7 @@ class Gate:
             return await self._refuse(request, 503, str(error))(scope, receive, send)
         if isinstance(person, Response):
             return await person(scope, receive, send)
-        return await self.app(scope, receive, self._noting(request, send))
+        return await self.app(scope, receive, self._audited(request, send))
 
     async def _let_in(self, request: Request) -> Person | Response | None:
         """The person, or what they get instead. Only what is open to everyone goes on with nobody."""
@@ -55,21 +55,21 @@ class Gate:
         address = networks.origin(request, door.access.proxies)
         person = await identify(request, door)
         request.state.person, request.state.address, request.state.audited = person, address, False
-        if self._counts and (wait := self._counts.wait(person, address, request.method)) is not None:
+        if self._limiter and (wait := self._limiter.wait(person, address, request.method)) is not None:
             answer = self._refuse(request, 429, f"that was too much at once; try again in {wait} s")
             answer.headers["Retry-After"] = str(wait)
             return answer
         if path in OPEN or path.startswith("/link/"):
             return person
         if person is None:
-            return self._stranger(request)
+            return self._unauthenticated(request)
         if not person.opens(path) or (person.via == "link" and request.method not in SAFE):
             raise Refused(403, "this link opens one view alone, for reading")
         if request.method not in SAFE and csrf.is_foreign(request, door):
             raise Refused(403, "this came from another site; wanted a page of ours")
         return person
 
-    def _stranger(self, request: Request) -> Response:
+    def _unauthenticated(self, request: Request) -> Response:
         oidc = self._door.access.sign_in == "oidc"
         if oidc and request.method == "GET" and not request.url.path.startswith("/api/"):
             wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
@@ -77,7 +77,7 @@ class Gate:
         how = "sign in at /sign-in" if oidc else "the proxy in front of this page says who you are, and said nothing"
         return self._refuse(request, 401, f"nobody has signed in; {how}")
 
-    def _noting(self, request: Request, send: Send) -> Send:
+    def _audited(self, request: Request, send: Send) -> Send:
         """Before a write that nobody audited is answered, keep its row. And nobody's answer is anybody else's."""
 
         async def noting(message: Message) -> None:

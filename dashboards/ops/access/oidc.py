@@ -49,7 +49,7 @@ def router(door: Door, page: Callable[..., bytes]) -> APIRouter:
         wanted = request.session.get("next", "/")
         try:
             await _trusted(provider, declared)
-            told = await _told(provider, declared, request)
+            told = await _identity(provider, declared, request)
         except (AuthlibBaseError, JoseError, httpx2.HTTPError, RuntimeError, ValueError) as error:
             request.session.clear()
             raise HTTPException(401, f"the provider {declared.issuer} did not sign you in: {_why(error)}") from error
@@ -105,7 +105,7 @@ async def _trusted(provider: StarletteOAuth2App, declared: Oidc) -> None:
         raise ValueError(f"it calls itself {said!r}")
 
 
-async def _told(provider: StarletteOAuth2App, declared: Oidc, request: Request) -> dict[str, Any]:
+async def _identity(provider: StarletteOAuth2App, declared: Oidc, request: Request) -> dict[str, Any]:
     """Name and groups, as the id token has them, else as the provider tells of the same person."""
     wanted = {name: {"essential": True, "values": [value]} for name, value in _expected(declared).items()}
     token = await provider.authorize_access_token(request, claims_options=wanted)

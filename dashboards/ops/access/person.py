@@ -37,7 +37,7 @@ def person(request: Request) -> Person:
     return found
 
 
-def known(access: Access, name: str, groups: Iterable[str], via: Via) -> Person | None:
+def with_role(access: Access, name: str, groups: Iterable[str], via: Via) -> Person | None:
     """Somebody who has signed in, with the highest role declared for them; None where none is."""
     names = {EVERYONE, *(GROUP + group for group in groups)}
     if not name.startswith(GROUP):  # nobody becomes a group by being called as one

@@ -14,7 +14,7 @@ from dashboards.ops.access.roles import SAFE
 from forecaster.config.access import Limits
 
 
-class Counts:
+class RateLimiter:
     """What was asked lately, counted in memory: a page is one process."""
 
     def __init__(self, declared: Limits) -> None:
@@ -23,13 +23,13 @@ class Counts:
 
     def wait(self, person: Person | None, address: str, method: str) -> int | None:
         """Seconds to wait, when one more is too many; None: go on."""
-        rate, key = self._of(person, address, method)
+        rate, key = self._rate_and_key(person, address, method)
         if self._counter.hit(rate, *key):
             return None
         reset = self._counter.get_window_stats(rate, *key).reset_time
         return max(1, math.ceil(reset - time.time()))
 
-    def _of(self, person: Person | None, address: str, method: str) -> tuple[RateLimitItem, tuple[str, ...]]:
+    def _rate_and_key(self, person: Person | None, address: str, method: str) -> tuple[RateLimitItem, tuple[str, ...]]:
         if person is None:
             return self._strangers, ("stranger", address)
         # a screen's link may hang on many walls: each counts for itself

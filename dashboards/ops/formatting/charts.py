@@ -50,7 +50,7 @@ class Chart:
     weekdays: tuple[Tick, ...]
     weeks: tuple[Tick, ...]  # the dates of Mondays
     closed: tuple[tuple[float, float], ...]  # closed days: left edge, width
-    came: tuple[str, ...]  # polylines, broken where a day is closed or not known
+    actuals: tuple[str, ...]  # polylines, broken where a day is closed or not known
     dots: tuple[Point, ...]
     bands: tuple[str, ...]
     medians: tuple[str, ...]
@@ -121,7 +121,7 @@ def chart(
             Tick(round(min(x(day), width - 20), 1), f"{day.day} {day:%b}") for day in shown if day.weekday() == 0
         ),
         closed=tuple((round(x(day) - wide(day) / 2, 1), round(wide(day), 2)) for day in shut),
-        came=tuple(_path(run) for run in known if len(run) > 1),
+        actuals=tuple(_path(run) for run in known if len(run) > 1),
         dots=_round(point for run in known for point in run),
         bands=tuple(bands),
         medians=tuple(_path(run) for run in medians if len(run) > 1),

@@ -18,7 +18,7 @@ FORMULA = frozenset("=+-@\t\r\n＝＋－＠")  # the wide ones count as the narr
 
 
 @dataclass(frozen=True)
-class Sheet:
+class CsvSheet:
     columns: tuple[str, ...]
     rows: Sequence[Sequence[Any]]
 
@@ -30,10 +30,10 @@ class Sheet:
         return out.getvalue().encode()
 
 
-def sheet(row: type, rows: Iterable[Any]) -> Sheet:
+def sheet(row: type, rows: Iterable[Any]) -> CsvSheet:
     """Dataclasses of one kind, a column for each field."""
     columns = tuple(field.name for field in fields(row))
-    return Sheet(columns, [[getattr(each, name) for name in columns] for each in rows])
+    return CsvSheet(columns, [[getattr(each, name) for name in columns] for each in rows])
 
 
 def cell(value: Any) -> str:

@@ -10,23 +10,23 @@ from functools import lru_cache
 
 
 @dataclass(frozen=True)
-class Marks:
+class NumberFormat:
     group: str = ","
     decimal: str = "."
 
 
-ENGLISH = Marks()
+ENGLISH = NumberFormat()
 MOST = 8  # languages of a header that are looked at
-_current: ContextVar[Marks] = ContextVar("marks", default=ENGLISH)
+_current: ContextVar[NumberFormat] = ContextVar("marks", default=ENGLISH)
 
 
-def current() -> Marks:
+def current() -> NumberFormat:
     """The marks of the reader for whom a page is being made."""
     return _current.get()
 
 
 @contextmanager
-def written(marks: Marks) -> Iterator[None]:
+def active(marks: NumberFormat) -> Iterator[None]:
     """Inside, numbers are written with these marks."""
     token = _current.set(marks)
     try:
@@ -35,15 +35,15 @@ def written(marks: Marks) -> Iterator[None]:
         _current.reset(token)
 
 
-def marks(accept_language: str) -> Marks:
+def number_format(accept_language: str) -> NumberFormat:
     """Of the first language that is known; English where none is: "de-AT,de;q=0.9" writes 1.234,5."""
-    for tag in _wanted(accept_language[:200])[:MOST]:
+    for tag in _language_tags(accept_language[:200])[:MOST]:
         if (found := _of(tag)) is not None:
             return found
     return ENGLISH
 
 
-def _wanted(header: str) -> list[str]:
+def _language_tags(header: str) -> list[str]:
     """The language tags, the most wanted first."""
     found = []
     for part in header.split(","):
@@ -56,7 +56,7 @@ def _wanted(header: str) -> list[str]:
 
 
 @lru_cache(maxsize=256)
-def _of(tag: str) -> Marks | None:
+def _of(tag: str) -> NumberFormat | None:
     if tag.lower() in ("en", "en-us", "en-gb", "*"):
         return ENGLISH  # so that most servers never load the tables of all languages
     from babel import Locale, UnknownLocaleError
@@ -65,4 +65,4 @@ def _of(tag: str) -> Marks | None:
         symbols = Locale.parse(tag, sep="-").number_symbols["latn"]
     except (UnknownLocaleError, ValueError, TypeError, KeyError):
         return None
-    return Marks(symbols["group"], symbols["decimal"])
+    return NumberFormat(symbols["group"], symbols["decimal"])

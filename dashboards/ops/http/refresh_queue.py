@@ -16,19 +16,19 @@ Make = Callable[[object, Scope], Awaitable[None]]
 
 @dataclass(eq=False)
 class Job:
-    """An answer to be made; `asked` counts who asked for it since it fell due."""
+    """An answer to be made; `requests` counts who asked for it since it fell due."""
 
     scope: Scope
-    done: asyncio.Event = field(default_factory=asyncio.Event)
-    asked: int = 0
-    waited: int = 0
+    finished: asyncio.Event = field(default_factory=asyncio.Event)
+    requests: int = 0
+    waiting: int = 0
 
     async def wait(self) -> None:
-        self.waited += 1
-        await self.done.wait()
+        self.waiting += 1
+        await self.finished.wait()
 
 
-class Anew:
+class RefreshQueue:
     """The answers of one app that are due."""
 
     def __init__(self, make: Make) -> None:
@@ -44,7 +44,7 @@ class Anew:
         job = self._due.get(question)
         if job is None:
             job = self._due[question] = Job(_first(scope))
-        job.asked += 1
+        job.requests += 1
         if self._worker is None or self._worker.done():
             self._worker = asyncio.get_running_loop().create_task(self._work())
         return job
@@ -53,21 +53,21 @@ class Anew:
         """Until nothing is due; who asks while an answer is being made asked for that one."""
         try:
             while self._due:
-                question, job = max(self._due.items(), key=lambda item: (item[1].waited > 0, item[1].asked))
-                await self._one(question, job)
+                question, job = max(self._due.items(), key=lambda item: (item[1].waiting > 0, item[1].requests))
+                await self._refresh(question, job)
         finally:
             left, self._due = self._due, {}
             for job in left.values():
-                job.done.set()
+                job.finished.set()
 
-    async def _one(self, question: object, job: Job) -> None:
+    async def _refresh(self, question: object, job: Job) -> None:
         try:
             await self._make(question, job.scope)
         except Exception:  # who waits asks for themselves, and is told
             log.exception("an answer could not be made anew: %s", job.scope["path"])
         finally:
             self._due.pop(question, None)
-            job.done.set()
+            job.finished.set()
 
 
 def _first(scope: Scope) -> Scope:

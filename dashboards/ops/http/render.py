@@ -4,53 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from dashboards.ops.access import person
 from dashboards.ops.formatting import locale
-from dashboards.ops.formatting.csv import MEDIA_TYPE, Sheet
+from dashboards.ops.formatting.csv import MEDIA_TYPE, CsvSheet
 from dashboards.ops.http.responses import tagged, unchanged, zipped
 from dashboards.ops.reading.editions import Edition, Logbook
-from dashboards.ops.reading.store import Shelf
+from dashboards.ops.reading.store import PublicationStore
 from dashboards.ops.views.api_schema import to_json
 
 HTML, JSON = "text/html; charset=utf-8", "application/json"
 
 
+class RenderPage(Protocol):
+    """Fills the template of this name with values; the page as UTF-8."""
+
+    def __call__(self, name: str, **values: object) -> bytes: ...
+
+
 @dataclass(frozen=True)
-class Desk:
+class Renderer:
     """Every answer is for the person who asks: it tells of the cities that they see."""
 
-    shelf: Shelf
+    store: PublicationStore
 
-    def answer(
+    def of_publication(
         self, request: Request, media_type: str, make: Callable[[Edition], bytes], of: object = None, **asked: Any
     ) -> Response:
         """What a publication says; `of` is whatever the answer depends on besides it and the path; `asked` may name a
-        past one, as `Shelf.edition` takes it."""
-        edition, marks = self.shelf.edition(person(request).cities, **asked), _marks(request)
-        tag = self.shelf.tag(edition, request.url.path, media_type, of, marks)
-        with locale.written(marks):  # made first, as it may be that there is no such page
-            found = self.shelf.answer(edition, tag, lambda: make(edition))
+        past one, as `PublicationStore.edition` takes it."""
+        edition, marks = self.store.edition(person(request).cities, **asked), _number_format(request)
+        tag = self.store.tag(edition, request.url.path, media_type, of, marks)
+        with locale.active(marks):  # made first, as it may be that there is no such page
+            found = self.store.encoded(edition, tag, lambda: make(edition))
         return unchanged(request, tag) or zipped(request, found.body, found.zipped, media_type, tag)
 
     def of_nights(self, request: Request, media_type: str, make: Callable[[Logbook], bytes]) -> Response:
         """What the last nights say; made each time: it changes with every stage of a night, and few ask."""
-        with locale.written(_marks(request)):
-            body = make(self.shelf.logbook(person(request).cities))
-        tag = self.shelf.named(request.url.path, body)
+        with locale.active(_number_format(request)):
+            body = make(self.store.logbook(person(request).cities))
+        tag = self.store.entity_tag(request.url.path, body)
         return unchanged(request, tag) or tagged(body, media_type, tag)
 
-    def written(
+    def api_answer(
         self,
         request: Request,
         file: str,
         form: str,
         make: Callable[[Any], Any],
-        sheet: Callable[[Any], Sheet],
+        sheet: Callable[[Any], CsvSheet],
         *,
         of_publication: bool = True,
         **asked: Any,
@@ -63,7 +69,7 @@ class Desk:
             return sheet(made).csv() if form == "csv" else to_json(made)
 
         if of_publication:
-            answer = self.answer(request, media_type, write, **asked)
+            answer = self.of_publication(request, media_type, write, **asked)
         else:
             answer = self.of_nights(request, media_type, write)
         if form == "csv":
@@ -80,5 +86,5 @@ def _as_file(name: str) -> str:
     return f'attachment; filename="{name}.csv"'
 
 
-def _marks(request: Request) -> locale.Marks:
-    return locale.marks(request.headers.get("accept-language", ""))
+def _number_format(request: Request) -> locale.NumberFormat:
+    return locale.number_format(request.headers.get("accept-language", ""))

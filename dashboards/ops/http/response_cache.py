@@ -18,9 +18,9 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboards.ops.access.roles import SAFE
-from dashboards.ops.http.refresh_queue import Anew
+from dashboards.ops.http.refresh_queue import RefreshQueue
 from dashboards.ops.http.responses import same
-from dashboards.ops.reading.store import AGAIN, Shelf
+from dashboards.ops.reading.store import AGAIN, PublicationStore
 
 SOON = 2.0  # seconds that an answer may be behind what is published
 LATEST = 10.0  # seconds, while the newer answer is being made: thousands of depots take longer than SOON
@@ -30,7 +30,7 @@ OF_A_BODY = (b"content-length", b"content-type", b"content-encoding", b"content-
 
 
 @dataclass(frozen=True)
-class Kept:
+class CachedResponse:
     """An answer, and what the ledger's files were like before it was made, when that was (monotonic clock), and after
     how many writes."""
 
@@ -42,15 +42,15 @@ class Kept:
     tag: str
 
 
-class Again:
+class ResponseCache:
     """Keeps the answers of one app."""
 
-    def __init__(self, app: ASGIApp, shelf: Shelf) -> None:
-        self.app, self._shelf = app, shelf
-        self._kept: dict[object, Kept] = {}
-        self._asked: dict[object, asyncio.Event] = {}  # what is being answered for the first time
+    def __init__(self, app: ASGIApp, shelf: PublicationStore) -> None:
+        self.app, self._store = app, shelf
+        self._responses: dict[object, CachedResponse] = {}
+        self._first_requests: dict[object, asyncio.Event] = {}  # what is being answered for the first time
         self._writes = 0
-        self._anew = Anew(self._made)
+        self._refreshes = RefreshQueue(self._make)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "GET":
@@ -58,9 +58,9 @@ class Again:
             return
         headers = Headers(scope=scope)
         question = _question(scope, headers)
-        if question not in self._kept and (first := self._asked.get(question)) is not None:
+        if question not in self._responses and (first := self._first_requests.get(question)) is not None:
             await first.wait()
-        found = self._kept.get(question)
+        found = self._responses.get(question)
         if found is not None and not self._holds(found):
             found = await self._newer(question, scope, found)
         if found is None:
@@ -70,35 +70,35 @@ class Again:
 
     async def _first(self, question: object, scope: Scope, receive: Receive, send: Send) -> None:
         """Ask the app; who asks the same meanwhile waits for that."""
-        answered = self._asked.setdefault(question, asyncio.Event())
+        answered = self._first_requests.setdefault(question, asyncio.Event())
         try:
             await self.app(scope, receive, self._keeping(question, send))
         finally:
             answered.set()
-            self._asked.pop(question, None)
+            self._first_requests.pop(question, None)
 
-    def _holds(self, kept: Kept) -> bool:
-        new = kept.stamp == self._shelf.stamp() and kept.writes == self._writes
+    def _holds(self, kept: CachedResponse) -> bool:
+        new = kept.stamp == self._store.stamp() and kept.writes == self._writes
         return new and monotonic() - kept.at <= AGAIN
 
-    async def _newer(self, question: object, scope: Scope, kept: Kept) -> Kept | None:
+    async def _newer(self, question: object, scope: Scope, kept: CachedResponse) -> CachedResponse | None:
         """The answer that was there, where it may still be sent, else the newer one; None: it can't be kept."""
         age = monotonic() - kept.at
-        may = LATEST if self._anew.is_due(question) else SOON
-        job = self._anew.due(question, scope)
+        may = LATEST if self._refreshes.is_due(question) else SOON
+        job = self._refreshes.due(question, scope)
         if kept.writes == self._writes and age <= may:
             return kept
         while True:
             await job.wait()
-            made = self._kept.get(question)
+            made = self._responses.get(question)
             if made is None or made is kept:  # there is no such page any more, or nothing to make it from
-                self._kept.pop(question, None)
+                self._responses.pop(question, None)
                 return None
             if made.writes == self._writes:
                 return made
-            kept, job = made, self._anew.due(question, scope)
+            kept, job = made, self._refreshes.due(question, scope)
 
-    async def _made(self, question: object, scope: Scope) -> None:
+    async def _make(self, question: object, scope: Scope) -> None:
         """Ask the app for nobody, and keep the answer."""
         await self.app(dict(scope), _nothing, self._keeping(question, _nowhere))
 
@@ -115,7 +115,7 @@ class Again:
 
     def _keeping(self, question: object, send: Send) -> Send:
         """Passes an answer on, and keeps it where it may be sent again."""
-        stamp, now, writes = self._shelf.stamp(), monotonic(), self._writes
+        stamp, now, writes = self._store.stamp(), monotonic(), self._writes
         began: list[Message] = []
 
         async def keeping(message: Message) -> None:
@@ -127,15 +127,15 @@ class Again:
                 began.clear()
             elif began:
                 start = began.pop()
-                if len(self._kept) >= MOST:
-                    self._kept = {}
-                self._kept[question] = Kept(stamp, now, writes, start, message["body"], start.pop("tag"))
+                if len(self._responses) >= MOST:
+                    self._responses = {}
+                self._responses[question] = CachedResponse(stamp, now, writes, start, message["body"], start.pop("tag"))
             await send(message)
 
         return keeping
 
 
-async def _sent(found: Kept, known: str, send: Send) -> None:
+async def _sent(found: CachedResponse, known: str, send: Send) -> None:
     """Each time with headers of its own: those outside add to them."""
     headers, start, body = list(found.start["headers"]), found.start, found.body
     if same(known, found.tag):

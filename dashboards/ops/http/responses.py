@@ -18,11 +18,11 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-KEPT = {"Cache-Control": "no-cache", "Vary": "Accept-Language, Accept-Encoding"}
+REVALIDATED = {"Cache-Control": "no-cache", "Vary": "Accept-Language, Accept-Encoding"}
 FOREVER = "public, max-age=31536000, immutable"
 
 
-class KeepToItself:
+class SecurityHeaders:
     """Add the headers to every answer; a static file asked for by its digest may be kept for ever."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -46,20 +46,20 @@ class KeepToItself:
 
 def tagged(body: bytes, media_type: str, tag: str) -> Response:
     """An answer that a browser keeps, and asks about again each time."""
-    return Response(body, media_type=media_type, headers={"ETag": tag, **KEPT})
+    return Response(body, media_type=media_type, headers={"ETag": tag, **REVALIDATED})
 
 
 def zipped(request: Request, body: bytes, compressed: bytes, media_type: str, tag: str) -> Response:
     """The same, compressed beforehand for a browser that can read that."""
     if "gzip" not in request.headers.get("accept-encoding", ""):
         return tagged(body, media_type, tag)
-    return Response(compressed, media_type=media_type, headers={"ETag": tag, "Content-Encoding": "gzip", **KEPT})
+    return Response(compressed, media_type=media_type, headers={"ETag": tag, "Content-Encoding": "gzip", **REVALIDATED})
 
 
 def unchanged(request: Request, tag: str) -> Response | None:
     """304 when the browser has this very answer already."""
     if same(request.headers.get("if-none-match", ""), tag):
-        return Response(status_code=304, headers={"ETag": tag, **KEPT})
+        return Response(status_code=304, headers={"ETag": tag, **REVALIDATED})
     return None
 
 

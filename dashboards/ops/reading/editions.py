@@ -38,16 +38,16 @@ class Outlines:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._found: dict[object, Outline] = {}
+        self._by_publication: dict[object, Outline] = {}
 
     def of(self, head: Head, ledger: Ledger) -> Outline:
         """Raises NothingPublished when it is kept no longer."""
         named = head.publication_id, head.revised_at
         with self._lock:
-            if (found := self._found.get(named)) is None:
+            if (found := self._by_publication.get(named)) is None:
                 found = _outline(head, ledger)
-                newest = list(self._found.items())[-1:]
-                self._found = {**dict(newest), named: found}
+                newest = list(self._by_publication.items())[-1:]
+                self._by_publication = {**dict(newest), named: found}
         return found
 
 
@@ -69,17 +69,17 @@ class Edition:
     front: Front
     notice: str | None  # what the last night kept aside
     ledger: Ledger
-    kept: Outlines
+    outlines: Outlines
     cities: frozenset[str] | None = None  # None: all
     past: bool = False  # not what is up now
 
     def outline(self) -> tuple[PublishedDepot, ...]:
         """The depots with the last days before them, without marks: read once for each publication."""
-        return tuple(depot for depot in self.kept.of(self.head, self.ledger).depots if self._sees(depot))
+        return tuple(depot for depot in self.outlines.of(self.head, self.ledger).depots if self._sees(depot))
 
     def before(self) -> Mapping[tuple[str, date], float]:
         """What the publication before this one expected of a depot and a day, in orders."""
-        found = self.kept.of(self.head, self.ledger).before
+        found = self.outlines.of(self.head, self.ledger).before
         if self.cities is None:
             return found
         seen = {depot.depot_id for depot in self.outline()}
@@ -123,7 +123,7 @@ class Logbook:
     now: datetime
     pipeline: str | None
     ledger: Ledger
-    kept: Outlines
+    outlines: Outlines
     cities: frozenset[str] | None = None  # None: all
 
     def front(self) -> Front | None:
@@ -135,7 +135,7 @@ class Logbook:
 
     def depots(self) -> tuple[PublishedDepot, ...]:
         """The depots that are published, as the page of all of them shows them."""
-        found = self.kept.of(self.head, self.ledger).depots if self.head else ()
+        found = self.outlines.of(self.head, self.ledger).depots if self.head else ()
         return tuple(depot for depot in found if _sees(self.cities, depot))
 
     def promotions(self) -> tuple[Promotion, ...]:

@@ -122,7 +122,7 @@ class Range:
     high: float
 
 
-def three(day: PublishedDay | PublishedTotal, levels: tuple[float, ...]) -> Range:
+def median_and_range(day: PublishedDay | PublishedTotal, levels: tuple[float, ...]) -> Range:
     """The median and the ends of the 80 % range."""
     return Range(*(day.quantiles[levels.index(level)] for level in (0.1, 0.5, 0.9)))
 

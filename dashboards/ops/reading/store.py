@@ -23,24 +23,24 @@ from dashboards.ops.reading.last_night import NIGHTS, fruitless, notice
 from forecaster.errors import LedgerError
 from forecaster.ledger.store import Head, Ledger, Run
 
-KEPT_ANSWERS = 512
+MOST_BODIES = 512
 AGAIN = 1.0  # seconds after which the ledger is read in any case
 
 
 @dataclass(frozen=True)
-class Answer:
+class EncodedBody:
     """What is sent, plain and compressed."""
 
     body: bytes
     zipped: bytes
 
     @classmethod
-    def of(cls, body: bytes) -> Answer:
+    def of(cls, body: bytes) -> EncodedBody:
         return cls(body, gzip.compress(body, 6, mtime=0))
 
 
 @dataclass(frozen=True)
-class Seen:
+class LedgerSnapshot:
     """What the ledger said when its files were as `stamp` tells; `at` is of the monotonic clock."""
 
     stamp: object | None
@@ -50,17 +50,17 @@ class Seen:
     last: Run | None
 
 
-class Shelf:
+class PublicationStore:
     """Hands out editions, and keeps the answers made from the newest one. Threads may share it."""
 
     def __init__(self, url: str, pipeline: str | None, clock: Callable[[], datetime], build: str) -> None:
         self._url, self._pipeline, self._clock, self._build = url, pipeline, clock, build
         self._lock, self._reading = threading.Lock(), threading.Lock()
         self._ledger: Ledger | None = None
-        self._kept: dict[str, Answer] = {}
+        self._bodies: dict[str, EncodedBody] = {}
         self._outlines = Outlines()
-        self._seen: Seen | None = None
-        self._kept_for: object = None
+        self._snapshot: LedgerSnapshot | None = None
+        self._bodies_of: object = None
 
     def edition(
         self, cities: frozenset[str] | None = None, *, as_of: str | None = None, publication: int | None = None
@@ -105,9 +105,9 @@ class Shelf:
         head, said = edition.head, edition.front
         when = (head.published_at, head.revised_at, said.today, said.fruitless)
         seen = None if edition.cities is None else sorted(edition.cities)
-        return self.named(head.publication_id, head.pipeline, *when, edition.notice, seen, *asked)
+        return self.entity_tag(head.publication_id, head.pipeline, *when, edition.notice, seen, *asked)
 
-    def named(self, *parts: object) -> str:
+    def entity_tag(self, *parts: object) -> str:
         """The tag of an answer that depends on these parts and on what the pages are made with."""
         return f'W/"{sha256("|".join(map(str, (*parts, self._build))).encode()).hexdigest()[:32]}"'
 
@@ -119,12 +119,12 @@ class Shelf:
         """What is published and the last night, read again when the ledger's files have changed, or after a second."""
         with self._reading:  # one reads for all who come meanwhile
             stamp = self.stamp()
-            seen = self._seen
+            seen = self._snapshot
             if seen is not None and stamp is not None and seen.stamp == stamp and monotonic() - seen.at < AGAIN:
                 return seen.ledger, seen.head, seen.last
             ledger, head = self._head()
             last = next(iter(ledger.runs(head.pipeline, limit=1, ended=True, nights=True)), None) if head else None
-            self._seen = Seen(stamp, monotonic(), ledger, head, last)
+            self._snapshot = LedgerSnapshot(stamp, monotonic(), ledger, head, last)
         return ledger, head, last
 
     def _head(self) -> tuple[Ledger, Head | None]:
@@ -137,19 +137,19 @@ class Shelf:
         self._ledger = ledger
         return ledger, head
 
-    def answer(self, edition: Edition, tag: str, make: Callable[[], bytes]) -> Answer:
+    def encoded(self, edition: Edition, tag: str, make: Callable[[], bytes]) -> EncodedBody:
         """The answer of this tag, made and compressed once for an edition."""
         if edition.past:
-            return Answer.of(make())
+            return EncodedBody.of(make())
         head, said = edition.head, edition.front
         shown = (head.publication_id, head.published_at, head.revised_at, said.today, said.fruitless, edition.notice)
         with self._lock:
-            if self._kept_for != shown or len(self._kept) >= KEPT_ANSWERS:
-                self._kept, self._kept_for = {}, shown
-            kept = self._kept.get(tag)
+            if self._bodies_of != shown or len(self._bodies) >= MOST_BODIES:
+                self._bodies, self._bodies_of = {}, shown
+            kept = self._bodies.get(tag)
         if kept is None:
-            kept = Answer.of(make())
+            kept = EncodedBody.of(make())
             with self._lock:
-                if self._kept_for == shown:
-                    self._kept[tag] = kept
+                if self._bodies_of == shown:
+                    self._bodies[tag] = kept
         return kept

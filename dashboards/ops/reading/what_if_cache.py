@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from forecaster.planning.what_if import Questions
 
 
-class Kept:
+class WhatIfCache:
     """The questions of the newest publication; threads may share it."""
 
     def __init__(self, spec: Spec) -> None:
@@ -23,7 +23,7 @@ class Kept:
         self._of: object = None
         self._questions: Questions | None = None
 
-    def asked(
+    def answer(
         self, edition: Edition, supposed: Supposition | None
     ) -> tuple[tuple[str, ...], str | None, WhatIfAnswer | None]:
         """What may be supposed, why no model answers (if so), and the answer where something was supposed.

@@ -19,7 +19,7 @@ from forecaster.ledger import access as ledger_access
 Admin = Annotated[Person, Depends(require("admin"))]
 
 
-class Wanted(BaseModel):
+class LinkRequest(BaseModel):
     """A link to be made."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -77,18 +77,20 @@ def router(door: Door) -> APIRouter:
     @routes.get("/links")
     def listed(admin: Admin) -> LinksOut:
         """Every link, newest first."""
-        with door.shelf.reader().transaction() as connection:
-            return LinksOut([_out(link) for link in ledger_access.links(connection, door.whose())])
+        with door.store.reader().transaction() as connection:
+            return LinksOut([_out(link) for link in ledger_access.links(connection, door.pipeline_shown())])
 
     @routes.post("/links", status_code=201)
-    def make(request: Request, wanted: Wanted, admin: Admin) -> NewLinkOut:
+    def make(request: Request, wanted: LinkRequest, admin: Admin) -> NewLinkOut:
         """Make a link that opens one view, and one city where it names one."""
         if wanted.view not in door.views:
             raise HTTPException(422, f"view: found {wanted.view!r}, wanted one of {', '.join(door.views)}")
-        if wrong := links.unheard_of(door.shelf.reader(), door.whose(), wanted.city):
+        if wrong := links.city_problem(door.store.reader(), door.pipeline_shown(), wanted.city):
             raise HTTPException(422, f"city: {wrong}")
         base = door.access.url or str(request.base_url).rstrip("/")
-        link = links.new(wanted.view, wanted.city, wanted.days, pipeline=door.whose(), by=admin.name, now=door.clock())
+        link = links.new(
+            wanted.view, wanted.city, wanted.days, pipeline=door.pipeline_shown(), by=admin.name, now=door.clock()
+        )
         with door.writing() as connection:
             ledger_access.make_link(connection, link)
             audit(request, links.described(link), connection)
@@ -100,15 +102,15 @@ def router(door: Door) -> APIRouter:
         with door.writing() as connection:
             if ledger_access.link(connection, link_id) is None:
                 raise HTTPException(404, f"there is no link {link_id!r}")
-            closed = ledger_access.revoke(connection, door.whose(), link_id, by=admin.name, at=door.clock())
+            closed = ledger_access.revoke(connection, door.pipeline_shown(), link_id, by=admin.name, at=door.clock())
             audit(request, f"revoked {links.described(closed)}", connection)
         return _out(closed)
 
     @routes.get("/audit")
     def audited(admin: Admin, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> AuditOut:
         """Who wrote what, newest first."""
-        with door.shelf.reader().transaction() as connection:
-            found = ledger_access.entries(connection, door.whose(), limit)
+        with door.store.reader().transaction() as connection:
+            found = ledger_access.entries(connection, door.pipeline_shown(), limit)
         names = EntryOut.__dataclass_fields__
         return AuditOut([EntryOut(**{name: getattr(entry, name) for name in names}) for entry in found])
 

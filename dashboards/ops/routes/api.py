@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dashboards.ops.access import csrf_token, person
-from dashboards.ops.http.render import Desk
+from dashboards.ops.http.render import Renderer
 from dashboards.ops.reading.editions import Edition
 from dashboards.ops.views.api_schema import FullDepotOut, depot_out
 from dashboards.ops.views.catalogue import VIEWS, View, depot_sheet
@@ -62,7 +62,7 @@ AS_CSV: dict[int | str, dict[str, Any]] = {
 }
 
 
-def router(desk: Desk) -> APIRouter:
+def router(desk: Renderer) -> APIRouter:
     """All routes under /api/v1."""
     routes = APIRouter(prefix=PREFIX, responses=TROUBLE)
     for view in VIEWS:
@@ -87,7 +87,7 @@ def router(desk: Desk) -> APIRouter:
         def make(edition: Edition) -> FullDepotOut:
             return depot_out(edition.head, edition.depot(depot_id), edition.front)
 
-        return desk.written(request, "depot", format, make, depot_sheet, as_of=as_of, publication=publication)
+        return desk.api_answer(request, "depot", format, make, depot_sheet, as_of=as_of, publication=publication)
 
     @routes.get("/me", tags=["access"])
     def me(request: Request) -> MeOut:
@@ -98,15 +98,15 @@ def router(desk: Desk) -> APIRouter:
     return routes
 
 
-def _of_publication(desk: Desk, view: View) -> Callable[..., Response]:
+def _of_publication(desk: Renderer, view: View) -> Callable[..., Response]:
     def endpoint(request: Request, as_of: AsOf = None, publication: Number = None, format: Format = "json") -> Response:
-        return desk.written(request, view.name, format, view.make, view.sheet, as_of=as_of, publication=publication)
+        return desk.api_answer(request, view.name, format, view.make, view.sheet, as_of=as_of, publication=publication)
 
     return endpoint
 
 
-def _of_nights(desk: Desk, view: View) -> Callable[..., Response]:
+def _of_nights(desk: Renderer, view: View) -> Callable[..., Response]:
     def endpoint(request: Request, format: Format = "json") -> Response:
-        return desk.written(request, view.name, format, view.make, view.sheet, of_publication=False)
+        return desk.api_answer(request, view.name, format, view.make, view.sheet, of_publication=False)
 
     return endpoint

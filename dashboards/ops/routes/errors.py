@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from dashboards.ops.access.links import DeadLink
+from dashboards.ops.http.render import RenderPage
 from dashboards.ops.http.responses import HEADERS
 from dashboards.ops.reading.editions import NoSuchDepot
 from dashboards.ops.reading.point_in_time import BadAsk, NotKept
@@ -27,10 +28,9 @@ HEADINGS = {
     503: "No forecasts to show",
 }
 Refuse = Callable[[Request, int, str], Response]
-Page = Callable[..., bytes]
 
 
-def refusing(page: Page) -> Refuse:
+def refusing(page: RenderPage) -> Refuse:
     """Makes the answer to whatever went wrong."""
 
     def refuse(request: Request, status: int, sentence: str) -> Response:
@@ -66,7 +66,7 @@ def handle(app: FastAPI, refuse: Refuse) -> None:
 
     @app.exception_handler(RequestValidationError)
     def wrong_parameter(request: Request, error: RequestValidationError) -> Response:
-        return refuse(request, 422, "; ".join(_found(each) for each in error.errors()[:5]))
+        return refuse(request, 422, "; ".join(_parameter_problem(each) for each in error.errors()[:5]))
 
     @app.exception_handler(HTTPException)
     def no_page(request: Request, error: HTTPException) -> Response:
@@ -83,7 +83,7 @@ def handle(app: FastAPI, refuse: Refuse) -> None:
         )
 
 
-def _found(error: dict[str, object]) -> str:
+def _parameter_problem(error: dict[str, object]) -> str:
     """What was found where, and what was wanted."""
     place, message = error.get("loc", ()), str(error.get("msg", "")).removeprefix("Input should be ")
     where = ".".join(str(part) for part in place[1:]) if isinstance(place, tuple | list) else ""

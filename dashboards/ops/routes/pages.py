@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
 
 from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, Response
 
-from dashboards.ops.http.render import HTML, Desk
+from dashboards.ops.http.render import HTML, Renderer, RenderPage
 from dashboards.ops.reading.editions import Edition, Logbook
-from dashboards.ops.views.accuracy import Asked as Weeks
+from dashboards.ops.views.accuracy import AccuracyQuery as Weeks
 from dashboards.ops.views.accuracy import accuracy
 from dashboards.ops.views.champion import champion
 from dashboards.ops.views.depot import depot_page
-from dashboards.ops.views.depot_table import SORTS, Asked, board
+from dashboards.ops.views.depot_table import SORTS, TableQuery, depot_table
 from dashboards.ops.views.freshness import freshness
 from dashboards.ops.views.health import health
 from dashboards.ops.views.network import network
@@ -25,13 +24,7 @@ WORKER = Path(__file__).parents[1] / "static" / "worker.js"
 GET = ["GET", "HEAD"]
 
 
-class Page(Protocol):
-    """Fills a template."""
-
-    def __call__(self, name: str, **values: object) -> bytes: ...
-
-
-def pages(desk: Desk, page: Page, *, plans: bool = False) -> APIRouter:
+def pages(desk: Renderer, page: RenderPage, *, plans: bool = False) -> APIRouter:
     """The routes of all pages that are for reading; `plans` says whether there are those for planners too. Each has its
     view in `views.catalogue`."""
     router = APIRouter(include_in_schema=False)
@@ -46,19 +39,19 @@ def pages(desk: Desk, page: Page, *, plans: bool = False) -> APIRouter:
     return router
 
 
-def _of_the_publication(router: APIRouter, desk: Desk, page: Page, plans: bool) -> None:
+def _of_the_publication(router: APIRouter, desk: Renderer, page: RenderPage, plans: bool) -> None:
     @router.api_route("/", methods=GET)
     def network_page(request: Request) -> Response:
-        asked = Asked.of(request.query_params)
+        asked = TableQuery.of(request.query_params)
 
         def make(edition: Edition) -> bytes:
             depots = edition.outline()
             view = network(edition.head, depots, edition.front, edition.totals(), edition.cities is not None)
-            rows = board(edition.head, depots, edition.front, edition.before(), asked)
-            said = {"network": view, "board": rows, "sorts": SORTS, "notice": edition.notice}
+            rows = depot_table(edition.head, depots, edition.front, edition.before(), asked)
+            said = {"network": view, "table": rows, "sorts": SORTS, "notice": edition.notice}
             return page("network.html", front=edition.front, **said)
 
-        return desk.answer(request, HTML, make, asked)
+        return desk.of_publication(request, HTML, make, asked)
 
     @router.api_route("/depot/{depot_id:path}", methods=GET)
     def one_depot(request: Request, depot_id: str) -> Response:
@@ -66,7 +59,7 @@ def _of_the_publication(router: APIRouter, desk: Desk, page: Page, plans: bool) 
             view = depot_page(edition.head, edition.depot(depot_id), edition.front, edition.said_before(depot_id))
             return page("depot.html", front=edition.front, depot=view, plans=plans)
 
-        return desk.answer(request, HTML, make)
+        return desk.of_publication(request, HTML, make)
 
     @router.api_route("/roster", methods=GET)
     def rosters(request: Request) -> Response:
@@ -76,7 +69,7 @@ def _of_the_publication(router: APIRouter, desk: Desk, page: Page, plans: bool) 
             view = roster(edition.head, edition.outline(), edition.front, city)
             return page("roster.html", front=edition.front, roster=view)
 
-        return desk.answer(request, HTML, make, city)
+        return desk.of_publication(request, HTML, make, city)
 
     @router.api_route("/wall", methods=GET)
     def wall_screen(request: Request) -> Response:
@@ -88,10 +81,10 @@ def _of_the_publication(router: APIRouter, desk: Desk, page: Page, plans: bool) 
             view = wall(edition.head, depots, edition.front, whole, edition.before(), city)
             return page("wall.html", front=edition.front, wall=view)
 
-        return desk.answer(request, HTML, make, city)
+        return desk.of_publication(request, HTML, make, city)
 
 
-def _of_the_past(router: APIRouter, desk: Desk, page: Page) -> None:
+def _of_the_past(router: APIRouter, desk: Renderer, page: RenderPage) -> None:
     @router.api_route("/accuracy", methods=GET)
     def accuracy_page(request: Request) -> Response:
         asked = Weeks.of(request.query_params)

@@ -1,4 +1,4 @@
-"""The addresses of planners: what-if, overrides and what they were worth, as pages and as JSON.
+"""HTTP routes for planners: what-if (scenarios), overrides and what they were worth, as pages and as JSON.
 
 Whoever may read may ask what-if, which keeps nothing; planners save and withdraw. Everybody finds the depots of their
 own cities, and what overrides were worth is told to those who see all.
@@ -21,12 +21,13 @@ from starlette.concurrency import run_in_threadpool
 from dashboards.ops.access import Person, audit, csrf_token, person, planner, require
 from dashboards.ops.access.csrf import FIELD
 from dashboards.ops.formatting.csv import sheet
-from dashboards.ops.http.render import JSON, attached
+from dashboards.ops.http.render import JSON, RenderPage, attached
 from dashboards.ops.reading.editions import Edition
 from dashboards.ops.reading.header import href
-from dashboards.ops.reading.store import Shelf
-from dashboards.ops.reading.what_if_cache import Kept
+from dashboards.ops.reading.store import PublicationStore
+from dashboards.ops.reading.what_if_cache import WhatIfCache
 from dashboards.ops.routes.api import AS_CSV, GONE, LARGEST_ID, TROUBLE, Format, sorry
+from dashboards.ops.routes.errors import Refuse
 from dashboards.ops.views.api_schema import to_json
 from dashboards.ops.views.planning import answer_sheet, book, plan_page, worth_sheet
 from forecaster.config import Spec
@@ -39,9 +40,7 @@ from forecaster.planning.value_added import Account, account
 HTML = "text/html; charset=utf-8"
 LARGEST = 16_384  # bytes of a form
 UNANSWERED: dict[int | str, dict[str, Any]] = {409: sorry("What the night kept, or its model, cannot answer this")}
-Trouble = Callable[[Request, int, str], Response]
 Planner = Annotated[Person, Depends(require("planner"))]
-Page = Callable[..., bytes]
 Number = Annotated[int, Path(ge=1, le=LARGEST_ID)]
 
 
@@ -77,8 +76,8 @@ class OverridesOut:
     overrides: list[Override]
 
 
-async def sent(request: Request) -> bytes:
-    """What was sent, as far as a form may go, and one part more."""
+async def read_body(request: Request) -> bytes:
+    """The body of a request, as far as a form may go, and one part more."""
     content = b""
     async for part in request.stream():
         content += part
@@ -87,89 +86,114 @@ async def sent(request: Request) -> bytes:
     return content
 
 
-Sent = Annotated[bytes, Depends(sent)]
+Body = Annotated[bytes, Depends(read_body)]
 
 
 def fields(request: Request, content: bytes) -> Mapping[str, Any]:
-    """The fields of a form or of a JSON object. Raises OverrideError for one that is too large or no text."""
+    """The fields of a form or of a JSON object, without the CSRF token.
+
+    Raises OverrideError for one that is too large or no text.
+    """
     if len(content) > LARGEST:
         raise OverrideError(f"found more than {LARGEST:,} bytes, wanted a form")
     try:
         if request.headers.get("content-type", "").startswith(JSON):
-            said = json.loads(content or b"{}")
-            json.dumps(said, ensure_ascii=False).encode()  # half a letter cannot be kept
-            if not isinstance(said, dict):
+            values = json.loads(content or b"{}")
+            json.dumps(values, ensure_ascii=False).encode()  # half a letter cannot be kept
+            if not isinstance(values, dict):
                 raise ValueError
-            return said
-        found = parse_qs(content.decode("ascii"), keep_blank_values=True, max_num_fields=50)
+        else:
+            lists = parse_qs(content.decode("ascii"), keep_blank_values=True, max_num_fields=50)
+            values = {name: texts[0] for name, texts in lists.items() if texts[0] != ""}  # left empty: not filled in
     except (ValueError, RecursionError) as error:
         raise OverrideError("found something else, wanted the fields of a form, or a JSON object") from error
-    return {name: values[0] for name, values in found.items() if values[0] != ""}  # what was left empty was not said
+    return {name: value for name, value in values.items() if name != FIELD}
 
 
-def router(spec: Spec, shelf: Shelf, page: Page, trouble: Trouble) -> APIRouter:
-    """The planners' routes for a pipeline; `page` renders a template, `trouble` answers with a plain sentence."""
-    found, kept = APIRouter(responses=TROUBLE | GONE | UNANSWERED), Kept(spec)
+def router(spec: Spec, store: PublicationStore, page: RenderPage, refuse: Refuse) -> APIRouter:
+    """The planners' routes for a pipeline; `page` renders a template, `refuse` answers with a plain sentence."""
+    planning = PlanningRoutes(spec, store, page, refuse)
+    routes = APIRouter(responses=TROUBLE | GONE | UNANSWERED)
 
-    def told(request: Request, make: Callable[[], Response]) -> Response:
-        """The answer, or a sentence about what is wrong with the question."""
-        try:
-            return make()
-        except (OverrideError, ValidationError) as error:
-            return trouble(request, 422, _mistake(error))
-        except (DeskError, BundleError) as error:
-            return trouble(request, 409, str(error))
+    def add_page(path: str, endpoint: Callable[..., Any], method: str) -> None:
+        routes.add_api_route(path, endpoint, methods=[method], include_in_schema=False)
 
-    def edition_for(request: Request) -> Edition:
-        return shelf.edition(person(request).cities)
+    def add_api(path: str, endpoint: Callable[..., Any], method: str, answer: type, **options: Any) -> None:
+        routes.add_api_route(path, endpoint, methods=[method], response_model=answer, tags=["planning"], **options)
 
-    def listed(edition: Edition) -> tuple[Override, ...]:
-        return planner.visible(edition, service.list_overrides(edition.ledger, edition.head.pipeline))
+    add_page("/plan", planning.plan_of_day, "GET")
+    add_page("/overrides", planning.book_page, "GET")
+    add_page("/overrides", planning.save_form, "POST")
+    add_page("/overrides/{number}/withdrawal", planning.withdraw_form, "POST")
+    add_api("/api/v1/what-if", planning.what_if, "GET", WhatIfAnswer, responses=AS_CSV)
+    add_api("/api/v1/overrides", planning.overrides, "GET", OverridesOut, responses=AS_CSV)
+    add_api("/api/v1/overrides/worth", planning.worth, "GET", Account, responses=AS_CSV)
+    add_api("/api/v1/overrides", planning.save, "POST", SavedOut, status_code=201)
+    add_api("/api/v1/overrides/{number}/withdrawal", planning.withdraw, "POST", SavedOut)
+    return routes
 
-    def valued(edition: Edition) -> Account:
-        if edition.cities is not None:
-            return account((), spec.overrides.min_days)
-        return service.value_added(edition.ledger, edition.head.pipeline, spec.overrides.min_days)
 
-    def who(request: Request) -> dict[str, object]:
-        """What a form has to know of whoever asks."""
-        own = person(request)
-        return {"plans": own.may("planner"), "named": own.via != "local", "csrf": csrf_token(request)}
+class PlanningRoutes:
+    """The endpoints of one pipeline's planners, and what they share.
 
-    def plan(request: Request, depot: str, day: date | None, kind: str, value: float) -> Response:
-        edition = edition_for(request)
-        one = edition.depot(depot)
-        wanted = day or edition.front.target_dates[edition.front.meant]
-        shown = next((each for each in one.days if each.target_date == wanted), None)
-        if shown is None:
-            raise OverrideError(f"found {wanted}, wanted a published day")
-        kinds, missing, answer = kept.asked(edition, Supposition(depot, wanted, kind, value) if kind else None)
-        view = plan_page(one, shown, edition.head.levels, kinds, missing, answer, spec.overrides.reasons)
-        said = {"front": edition.front, "plan": view, "href": href(depot), "who": who(request)}
-        return Response(page("plan.html", **said), media_type=HTML)
+    The names and the docstrings of those under /api/v1 are the API's own: its schema shows them.
+    """
 
-    @found.get("/plan", include_in_schema=False)
+    def __init__(self, spec: Spec, store: PublicationStore, page: RenderPage, refuse: Refuse) -> None:
+        self._spec, self._store, self._page, self._refuse = spec, store, page, refuse
+        self._what_ifs = WhatIfCache(spec)
+
+    # --- pages --------------------------------------------------------------------------------------------------------
+
     def plan_of_day(
-        request: Request, depot: str, day: date | None = None, kind: str = "", value: float = 1.0
+        self, request: Request, depot: str, day: date | None = None, kind: str = "", value: float = 1.0
     ) -> Response:
-        return told(request, lambda: plan(request, depot, day, kind, value))
+        """A depot's day: a what-if of it, and the form for an override."""
 
-    @found.get("/overrides", include_in_schema=False)
-    def book_page(request: Request) -> Response:
-        edition = edition_for(request)
-        view = book(listed(edition), valued(edition), as_of_day(edition.head))
-        return Response(page("overrides.html", front=edition.front, book=view, who=who(request)), media_type=HTML)
+        def make() -> Response:
+            edition = self._edition(request)
+            published = edition.depot(depot)
+            target = day or edition.front.target_dates[edition.front.meant]
+            forecast = next((ahead for ahead in published.days if ahead.target_date == target), None)
+            if forecast is None:
+                raise OverrideError(f"found {target}, wanted a published day")
+            question = Supposition(depot, target, kind, value) if kind else None
+            kinds, missing, answer = self._what_ifs.answer(edition, question)
+            reasons = self._spec.overrides.reasons
+            view = plan_page(published, forecast, edition.head.levels, kinds, missing, answer, reasons)
+            who = _form_context(request)
+            body = self._page("plan.html", front=edition.front, plan=view, href=href(depot), who=who)
+            return Response(body, media_type=HTML)
 
-    @found.post("/overrides", include_in_schema=False)
-    async def save_form(request: Request, by: Planner, content: Sent) -> Response:
-        return await run_in_threadpool(told, request, lambda: after(saved(request, by, content)))
+        return self._or_refused(request, make)
 
-    @found.post("/overrides/{number}/withdrawal", include_in_schema=False)
-    async def withdraw_form(request: Request, number: Number, by: Planner, content: Sent) -> Response:
-        return await run_in_threadpool(told, request, lambda: after(taken(request, by, number, content)))
+    def book_page(self, request: Request) -> Response:
+        """Every override, and what those of past days were worth."""
+        edition = self._edition(request)
+        view = book(self._visible(edition), self._account(edition), as_of_day(edition.head))
+        body = self._page("overrides.html", front=edition.front, book=view, who=_form_context(request))
+        return Response(body, media_type=HTML)
 
-    @found.get("/api/v1/what-if", response_model=WhatIfAnswer, responses=AS_CSV, tags=["planning"])
+    async def save_form(self, request: Request, by: Planner, content: Body) -> Response:
+        """Save the override of a form, and lead to its depot."""
+
+        def make() -> Response:
+            return _to_depot(self._save(request, by, content))
+
+        return await run_in_threadpool(self._or_refused, request, make)
+
+    async def withdraw_form(self, request: Request, number: Number, by: Planner, content: Body) -> Response:
+        """Withdraw an override by a form, and lead to its depot."""
+
+        def make() -> Response:
+            return _to_depot(self._withdraw(request, by, number, content))
+
+        return await run_in_threadpool(self._or_refused, request, make)
+
+    # --- API ----------------------------------------------------------------------------------------------------------
+
     def what_if(
+        self,
         request: Request,
         depot: str,
         day: Annotated[date, Query(alias="date")],
@@ -179,78 +203,112 @@ def router(spec: Spec, shelf: Shelf, page: Page, trouble: Trouble) -> APIRouter:
     ) -> Response:
         """A depot's day if one thing were otherwise: `orders`, `closed`, `open`, or a covariate such as `promo`; as
         CSV a row for each number, before and after."""
-        edition = edition_for(request)
+        edition = self._edition(request)
         edition.depot(depot)
 
         def make() -> Response:
-            _, _, answer = kept.asked(edition, Supposition(depot, day, kind, value))
+            _, _, answer = self._what_ifs.answer(edition, Supposition(depot, day, kind, value))
             assert answer is not None
             if format == "csv":
                 return attached(answer_sheet(answer).csv(), "what-if")
             return Response(to_json(answer), media_type=JSON)
 
-        return told(request, make)
+        return self._or_refused(request, make)
 
-    @found.get("/api/v1/overrides", response_model=OverridesOut, responses=AS_CSV, tags=["planning"])
-    def overrides(request: Request, format: Format = "json") -> Response:
+    def overrides(self, request: Request, format: Format = "json") -> Response:
         """Every override, withdrawn ones too, the oldest first."""
-        rows = listed(edition_for(request))
+        rows = self._visible(self._edition(request))
         if format == "csv":
             return attached(sheet(Override, rows).csv(), "overrides")
         return Response(to_json(OverridesOut(list(rows))), media_type=JSON)
 
-    @found.get("/api/v1/overrides/worth", response_model=Account, responses=AS_CSV, tags=["planning"])
-    def worth(request: Request, format: Format = "json") -> Response:
+    def worth(self, request: Request, format: Format = "json") -> Response:
         """What overrides were worth: orders of error of the model less those of planners; of all cities or of none. As
         CSV all, then by reason, then by planner."""
-        told = valued(edition_for(request))
+        worth = self._account(self._edition(request))
         if format == "csv":
-            return attached(worth_sheet(told).csv(), "overrides-worth")
-        return Response(to_json(told), media_type=JSON)
+            return attached(worth_sheet(worth).csv(), "overrides-worth")
+        return Response(to_json(worth), media_type=JSON)
 
-    @found.post("/api/v1/overrides", response_model=SavedOut, status_code=201, tags=["planning"])
-    async def save(request: Request, by: Planner, content: Sent) -> Response:
+    async def save(self, request: Request, by: Planner, content: Body) -> Response:
         """Save an override: depot_id, target_date, orders, reason, note, until, and by where nobody signs in."""
-        return await run_in_threadpool(told, request, lambda: _json(saved(request, by, content), 201))
 
-    @found.post("/api/v1/overrides/{number}/withdrawal", response_model=SavedOut, tags=["planning"])
-    async def withdraw(request: Request, number: Number, by: Planner, content: Sent) -> Response:
+        def make() -> Response:
+            return _as_json(self._save(request, by, content), 201)
+
+        return await run_in_threadpool(self._or_refused, request, make)
+
+    async def withdraw(self, request: Request, number: Number, by: Planner, content: Body) -> Response:
         """Withdraw an override: note, and by where nobody signs in."""
-        return await run_in_threadpool(told, request, lambda: _json(taken(request, by, number, content), 200))
 
-    def saved(request: Request, by: Person, content: bytes) -> service.OverrideChange:
-        asked = WishIn.model_validate(_without_token(fields(request, content)))
+        def make() -> Response:
+            return _as_json(self._withdraw(request, by, number, content), 200)
+
+        return await run_in_threadpool(self._or_refused, request, make)
+
+    # --- what they share ----------------------------------------------------------------------------------------------
+
+    def _or_refused(self, request: Request, make: Callable[[], Response]) -> Response:
+        """The answer, or a sentence about what is wrong with the question."""
+        try:
+            return make()
+        except (OverrideError, ValidationError) as error:
+            return self._refuse(request, 422, _mistake(error))
+        except (DeskError, BundleError) as error:
+            return self._refuse(request, 409, str(error))
+
+    def _edition(self, request: Request) -> Edition:
+        return self._store.edition(person(request).cities)
+
+    def _visible(self, edition: Edition) -> tuple[Override, ...]:
+        return planner.visible(edition, service.list_overrides(edition.ledger, edition.head.pipeline))
+
+    def _account(self, edition: Edition) -> Account:
+        """What overrides were worth; an empty account for who does not see every city, since it sums over all."""
+        if edition.cities is not None:
+            return account((), self._spec.overrides.min_days)
+        return service.value_added(edition.ledger, edition.head.pipeline, self._spec.overrides.min_days)
+
+    def _save(self, request: Request, by: Person, content: bytes) -> service.OverrideChange:
+        wish = WishIn.model_validate(fields(request, content))
         if by.cities is not None:
-            edition_for(request).depot(asked.depot_id)
-        own = planner.name(by, asked.by)
-        wish = ProposedOverride(
-            asked.depot_id, asked.target_date, asked.orders, asked.reason, own, asked.note.strip(), asked.until
+            self._edition(request).depot(wish.depot_id)  # of a city that they see, or there is no such depot
+        override = ProposedOverride(
+            wish.depot_id,
+            wish.target_date,
+            wish.orders,
+            wish.reason,
+            planner.name(by, wish.by),
+            wish.note.strip(),
+            wish.until,
         )
-        return noted(request, service.save(spec, wish))
+        return _audited(request, service.save(self._spec, override))
 
-    def taken(request: Request, by: Person, number: int, content: bytes) -> service.OverrideChange:
-        asked = WithdrawalIn.model_validate(_without_token(fields(request, content)))
-        if by.cities is not None and number not in {each.id for each in listed(edition_for(request))}:
+    def _withdraw(self, request: Request, by: Person, number: int, content: bytes) -> service.OverrideChange:
+        withdrawal = WithdrawalIn.model_validate(fields(request, content))
+        if by.cities is not None and number not in {row.id for row in self._visible(self._edition(request))}:
             raise OverrideError(f"found {number}, wanted the number of an override")
-        own = planner.name(by, asked.by)
-        return noted(request, service.withdraw(spec, number, by=own, note=asked.note.strip()))
-
-    def noted(request: Request, what: service.OverrideChange) -> service.OverrideChange:
-        audit(request, what.sentence())
-        return what
-
-    def after(what: service.OverrideChange) -> Response:
-        return RedirectResponse(href(what.override.depot_id), 303)
-
-    return found
+        name = planner.name(by, withdrawal.by)
+        return _audited(request, service.withdraw(self._spec, number, by=name, note=withdrawal.note.strip()))
 
 
-def _without_token(said: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {name: value for name, value in said.items() if name != FIELD}
+def _form_context(request: Request) -> dict[str, object]:
+    """What a form has to know of whoever asks: may they plan, have they a name already, and their CSRF token."""
+    who = person(request)
+    return {"plans": who.may("planner"), "signed_in": who.via != "local", "csrf": csrf_token(request)}
 
 
-def _json(what: service.OverrideChange, status: int) -> Response:
-    return Response(to_json(SavedOut(what.override, what.sentence())), status, media_type=JSON)
+def _audited(request: Request, change: service.OverrideChange) -> service.OverrideChange:
+    audit(request, change.sentence())
+    return change
+
+
+def _to_depot(change: service.OverrideChange) -> Response:
+    return RedirectResponse(href(change.override.depot_id), 303)
+
+
+def _as_json(change: service.OverrideChange, status: int) -> Response:
+    return Response(to_json(SavedOut(change.override, change.sentence())), status, media_type=JSON)
 
 
 def _mistake(error: OverrideError | ValidationError) -> str:

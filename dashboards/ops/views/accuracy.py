@@ -22,7 +22,7 @@ COMPARED = {"candidate": "that night’s model", "champion": "the champion", "se
 
 
 @dataclass(frozen=True)
-class Asked:
+class AccuracyQuery:
     """What the page is asked for: how many weeks, and the part of which they are told one by one."""
 
     span: int = SPANS[0]
@@ -30,7 +30,7 @@ class Asked:
     label: str = ""
 
     @classmethod
-    def of(cls, parameters: Mapping[str, str]) -> Asked:
+    def of(cls, parameters: Mapping[str, str]) -> AccuracyQuery:
         """What an address says; the usual for what it does not, or says wrongly."""
         span = next((each for each in SPANS if str(each) == parameters.get("weeks")), SPANS[0])
         part = parameters.get("part", ALL)
@@ -43,7 +43,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Line:
+class PartRates:
     """Rates of one part; a dash where nothing can be said."""
 
     name: str
@@ -58,13 +58,13 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Part:
+class Breakdown:
     heading: str
-    lines: tuple[Line, ...]
+    rows: tuple[PartRates, ...]
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldOutRates:
     """A model on the held-out days of the last judged night."""
 
     name: str
@@ -77,20 +77,20 @@ class Held:
 class Accuracy:
     span: int
     spans: tuple[tuple[int, str], ...]  # weeks, address
-    whole: Line | None  # None: nothing came true yet
+    whole: PartRates | None  # None: nothing came true yet
     of: str  # the part that the weeks tell of; empty: everything
-    weeks: tuple[Line, ...]  # newest first
+    weeks: tuple[PartRates, ...]  # newest first
     picture: Trend | None
-    said: str  # the picture in words
-    parts: tuple[Part, ...]
-    worst: tuple[Line, ...]
+    picture_text: str  # the picture in words
+    breakdowns: tuple[Breakdown, ...]
+    worst: tuple[PartRates, ...]
     legacy: bool
     legacy_days: str  # on how many depot-days the legacy system said something, where not on all; else empty
-    held: tuple[Held, ...]
+    held_out: tuple[HeldOutRates, ...]
     judged: str  # the night of `held`
 
 
-def accuracy(tallies: Sequence[Tally], runs: Sequence[Run], asked: Asked) -> Accuracy:
+def accuracy(tallies: Sequence[Tally], runs: Sequence[Run], asked: AccuracyQuery) -> Accuracy:
     """The last weeks that something is known of, `asked.span` at most; depots over four weeks.
 
     The weeks one by one are those of the part that was asked for, and of everything where there is no such part. Where
@@ -101,32 +101,34 @@ def accuracy(tallies: Sequence[Tally], runs: Sequence[Run], asked: Asked) -> Acc
     mondays = sorted({each.week for each in tallies if each.part == ALL})[-asked.span :]
     recent = [each for each in tallies if each.part != DEPOT and each.week in set(mondays)]
     if not any((each.part, each.label) == (asked.part, asked.label) for each in recent):
-        asked = Asked(asked.span)
+        asked = AccuracyQuery(asked.span)
     own = [each for each in recent if (each.part, each.label) == (asked.part, asked.label)]
-    weeks = [_line(display.short_day(week), [each for each in own if each.week == week]) for week in mondays]
-    worst = [each.label for each in sorted(_of(tallies, DEPOT, FORECAST), key=lambda each: -(each.wape or 0.0))][:WORST]
+    weeks = [_part_rates(display.short_day(week), [each for each in own if each.week == week]) for week in mondays]
+    worst = [each.label for each in sorted(_of_part(tallies, DEPOT, FORECAST), key=lambda each: -(each.wape or 0.0))][
+        :WORST
+    ]
     depots = [
-        _line(depot, [t for t in tallies if t.part == DEPOT and t.label == depot], href(depot)) for depot in worst
+        _part_rates(depot, [t for t in tallies if t.part == DEPOT and t.label == depot], href(depot)) for depot in worst
     ]
     judged = next((run for run in runs if run.verdict and run.verdict.get("compared")), None)
     rates = [[_rate(own, model, week) for week in mondays] for model in (FORECAST, NAIVE, LEGACY)]
     return Accuracy(
         asked.span,
         tuple((each, replace(asked, span=each).address) for each in SPANS),
-        _line("All", [each for each in recent if each.part == ALL]) if mondays else None,
+        _part_rates("All", [each for each in recent if each.part == ALL]) if mondays else None,
         _title(asked),
         tuple(reversed(weeks)),
         trend([display.short_day(week) for week in mondays], *rates) if len(mondays) > 1 else None,
-        ", ".join(_said(each) for each in weeks),
+        ", ".join(_week_in_words(each) for each in weeks),
         tuple(
             part
-            for part in (Part(heading, _lines(recent, name, asked.span)) for name, heading in PARTS)
-            if len(part.lines) > 1
+            for part in (Breakdown(heading, _parts(recent, name, asked.span)) for name, heading in PARTS)
+            if len(part.rows) > 1
         ),
         tuple(depots),
         any(each.model == LEGACY for each in tallies),
         _days_of_legacy([each for each in recent if each.part == ALL]),
-        tuple(_held(name, judged.verdict["compared"]) for name in COMPARED if name in judged.verdict["compared"])
+        tuple(_held_out(name, judged.verdict["compared"]) for name in COMPARED if name in judged.verdict["compared"])
         if judged is not None and judged.verdict is not None
         else (),
         judged.run_id if judged is not None else "",
@@ -136,7 +138,7 @@ def accuracy(tallies: Sequence[Tally], runs: Sequence[Run], asked: Asked) -> Acc
 def worth(tallies: Sequence[Tally], weeks: int = SPANS[0]) -> str:
     """What forecasts missed of the orders of the last weeks beside their rivals, as one sentence; empty before any came
     true."""
-    told = accuracy(tallies, (), Asked(weeks))
+    told = accuracy(tallies, (), AccuracyQuery(weeks))
     if told.whole is None:
         return ""
     rivals = f"the seasonal naive {told.whole.naive}"
@@ -152,15 +154,15 @@ def _days_of_legacy(whole: Sequence[Tally]) -> str:
     return f" (on the {display.number(legacy)} of {display.number(ours)} depot-days of which it said something)"
 
 
-def _lines(tallies: Sequence[Tally], part: str, span: int) -> tuple[Line, ...]:
+def _parts(tallies: Sequence[Tally], part: str, span: int) -> tuple[PartRates, ...]:
     labels = sorted({each.label for each in tallies if each.part == part})
     if part == WEEKDAY:
         labels = [day for day in WEEKDAYS if day in labels]
     return tuple(
-        _line(
+        _part_rates(
             _name(part, label),
             [each for each in tallies if each.part == part and each.label == label],
-            Asked(span, part, label).address,
+            AccuracyQuery(span, part, label).address,
         )
         for label in labels
     )
@@ -172,15 +174,15 @@ def _name(part: str, label: str) -> str:
     return label or "Without a city"
 
 
-def _title(asked: Asked) -> str:
+def _title(asked: AccuracyQuery) -> str:
     name = "" if asked.part == ALL else _name(asked.part, asked.label)
     return f"{name} ahead" if asked.part == HORIZON else name
 
 
-def _line(name: str, tallies: Sequence[Tally], address: str | None = None) -> Line:
+def _part_rates(name: str, tallies: Sequence[Tally], address: str | None = None) -> PartRates:
     ours, naive, legacy = (together([t for t in tallies if t.model == model]) for model in (FORECAST, NAIVE, LEGACY))
     wape, rival = (None if each is None else each.wape for each in (ours, naive))
-    return Line(
+    return PartRates(
         name,
         address,
         _percent(wape),
@@ -193,11 +195,11 @@ def _line(name: str, tallies: Sequence[Tally], address: str | None = None) -> Li
     )
 
 
-def _of(tallies: Sequence[Tally], part: str, model: str) -> list[Tally]:
+def _of_part(tallies: Sequence[Tally], part: str, model: str) -> list[Tally]:
     return [each for each in tallies if each.part == part and each.model == model]
 
 
-def _said(week: Line) -> str:
+def _week_in_words(week: PartRates) -> str:
     legacy = "" if week.legacy == "–" else f", legacy system {week.legacy}"
     return f"week of {week.name}: {week.wape}, seasonal naive {week.naive}{legacy}"
 
@@ -211,10 +213,10 @@ def _percent(share: float | None, places: int = 1) -> str:
     return "–" if share is None else display.percent(share, places)
 
 
-def _held(name: str, compared: Mapping[str, Any]) -> Held:
+def _held_out(name: str, compared: Mapping[str, Any]) -> HeldOutRates:
     metrics = compared[name]
     bias = metrics.get("bias")
-    return Held(
+    return HeldOutRates(
         COMPARED[name],
         _percent(metrics.get("wape")),
         "–" if bias is None else display.signed_percent(bias),

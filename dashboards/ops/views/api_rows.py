@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from dashboards.ops.reading.editions import Edition, Logbook
-from dashboards.ops.reading.header import three
+from dashboards.ops.reading.header import median_and_range
 from dashboards.ops.views.api_schema import AboutOut, TotalOut, about, totals_out
 
 
@@ -199,7 +199,7 @@ def _days(edition: Edition) -> list[DepotDayRow]:
     rows = []
     for depot in edition.depots():
         for day in depot.days:
-            told = three(day, edition.head.levels)
+            told = median_and_range(day, edition.head.levels)
             city = depot.attributes.get("city")
             rows.append(
                 DepotDayRow(

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from dashboards.ops.reading.header import Front, three
+from dashboards.ops.reading.header import Front, median_and_range
 from dashboards.ops.views.network import drivers, together
 from forecaster.ledger.store import (
     Head,
@@ -160,7 +160,7 @@ def to_json(value: Any) -> bytes:
 
 
 def _day(day: PublishedDay, levels: tuple[float, ...]) -> DayOut:
-    numbers = three(day, levels)
+    numbers = median_and_range(day, levels)
     return DayOut(day.target_date, day.open, numbers.low, numbers.median, numbers.high, day.drivers)
 
 

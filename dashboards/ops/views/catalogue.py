@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dashboards.ops.formatting.csv import Sheet, sheet
+from dashboards.ops.formatting.csv import CsvSheet, sheet
 from dashboards.ops.reading.editions import Edition, Logbook
 from dashboards.ops.views import api_rows
 from dashboards.ops.views.api_schema import FullDepotOut, PublicationOut, TotalOut, publication_out
@@ -27,7 +27,7 @@ class View:
     says: str
     out: type
     make: Callable[[Any], Any]
-    sheet: Callable[[Any], Sheet]
+    sheet: Callable[[Any], CsvSheet]
     page: str | None = None
     of_publication: bool = True
 
@@ -50,7 +50,7 @@ def _publication(edition: Edition) -> PublicationOut:
     return publication_out(edition.head, edition.depots(), edition.front, edition.totals())
 
 
-def _publication_sheet(made: PublicationOut) -> Sheet:
+def _publication_sheet(made: PublicationOut) -> CsvSheet:
     rows = [
         api_rows.DepotDayRow(
             depot.depot_id,
@@ -157,11 +157,11 @@ VIEWS: tuple[View, ...] = (
 )
 
 
-def depot_sheet(made: FullDepotOut) -> Sheet:
+def depot_sheet(made: FullDepotOut) -> CsvSheet:
     """The days ahead, with a column for each quantile."""
     levels = tuple(f"q{level:g}" for level in made.levels)
     rows = [[day.target_date, day.horizon, day.open, *day.quantiles, day.drivers] for day in made.days]
-    return Sheet(("target_date", "horizon", "open", *levels, "drivers"), rows)
+    return CsvSheet(("target_date", "horizon", "open", *levels, "drivers"), rows)
 
 
 def linkable() -> dict[str, tuple[str, ...]]:

@@ -39,7 +39,7 @@ class Champion:
     title: str
     reigning: Reign | None
     since: str
-    shown: str  # who made what the pages show
+    published_model: str  # who made what the pages show
     tier: str
     reigns: tuple[Reign, ...]  # newest first
     verdicts: tuple[VerdictLine, ...]  # newest first
@@ -81,7 +81,7 @@ def _since(promotions: Sequence[Promotion]) -> Promotion:
 
 def _reign(each: Promotion, zone: ZoneInfo) -> Reign:
     name = f"version {each.model_version}" if each.model_version else "no version"
-    return Reign(display.instant(each.at, zone), name, each.bundle_digest[:12], each.by, _said(each.reason))
+    return Reign(display.instant(each.at, zone), name, each.bundle_digest[:12], each.by, _sentence(each.reason))
 
 
 def _verdict(run: Run, zone: ZoneInfo) -> VerdictLine:
@@ -92,5 +92,5 @@ def _verdict(run: Run, zone: ZoneInfo) -> VerdictLine:
     return VerdictLine(display.instant(run.started_at, zone), admitted, sentence)
 
 
-def _said(text: str) -> str:
+def _sentence(text: str) -> str:
     return display.in_one_line(text[:1].upper() + text[1:])

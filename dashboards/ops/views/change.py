@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dashboards.ops.formatting import display
 from forecaster.ledger.store import PublishedDay
 
-SAID = {
+PART_NAMES = {
     "calendar": "what is known of the days ahead",
     "restated": "corrected counts",
     "actuals": "orders that came since",
@@ -46,14 +46,14 @@ def why(days: Sequence[PublishedDay]) -> tuple[Why, ...]:
     changes = [day.change.parts for day in days if day.change]
     less = max((_sum(parts, -1) for parts in changes), default=0)
     more = max((_sum(parts, 1) for parts in changes), default=0)
-    return tuple(_one(day, less, WIDTH / ((less + more) or 1)) for day in days)
+    return tuple(_change(day, less, WIDTH / ((less + more) or 1)) for day in days)
 
 
-def _one(day: PublishedDay, less: int, scale: float) -> Why:
+def _change(day: PublishedDay, less: int, scale: float) -> Why:
     change = day.change
     if change is None:
         return Why(display.day(day.target_date), "", NONE_BEFORE, 0, ())
-    said = [f"{SAID.get(name, name)} {signed(orders)}" for name, orders in change.parts if orders]
+    said = [f"{PART_NAMES.get(name, name)} {signed(orders)}" for name, orders in change.parts if orders]
     before = f"{display.orders(change.before)} on {display.day(change.since)}"
     if said:
         sentence = f"{before}, {display.orders(change.before + change.total)} now: {', '.join(said)}."

@@ -10,9 +10,9 @@ from zoneinfo import ZoneInfo
 
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.charts import Ahead, Chart, chart
-from dashboards.ops.reading.header import Front, three
+from dashboards.ops.reading.header import Front, median_and_range
 from dashboards.ops.views.change import NONE_BEFORE, Why, why
-from dashboards.ops.views.planning import standing
+from dashboards.ops.views.planning import override_sentence
 from dashboards.ops.views.roster_text import sentence
 from forecaster.ledger.store import Head, PublishedDay, PublishedDepot, PublishedMark, RecentDay
 
@@ -23,7 +23,7 @@ COMPARED = 7  # days that are held against what was said of them
 
 
 @dataclass(frozen=True)
-class Line:
+class DayAheadRow:
     """A day ahead, as the table shows it."""
 
     day: str
@@ -39,7 +39,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Before:
+class ActualDay:
     """A day that is over; `orders` is a number, "closed" or "not known"."""
 
     day: str
@@ -48,19 +48,19 @@ class Before:
 
 
 @dataclass(frozen=True)
-class Came:
+class ForecastCheck:
     """A day that is over beside what was said of it last, before it came."""
 
     day: str
-    said: str
+    median: str
     range: str
-    came: str
-    off: str  # what was said minus what came: "+12" is too much
+    actual: str
+    error: str  # what was said minus what came: "+12" is too much
     inside: bool | None  # of the range; None where what came is not known
 
 
 @dataclass(frozen=True)
-class Mark:
+class NumberedMark:
     """A named day, by its number in the pictures."""
 
     number: int
@@ -72,19 +72,19 @@ class Mark:
 class DepotPage:
     depot_id: str
     place: str
-    lines: tuple[Line, ...]
-    meant: Line
-    before: tuple[Before, ...]  # newest first
-    came: tuple[Came, ...]  # newest first
+    lines: tuple[DayAheadRow, ...]
+    meant: DayAheadRow
+    actuals: tuple[ActualDay, ...]  # newest first
+    checks: tuple[ForecastCheck, ...]  # newest first
     published: str  # on the depot's own clocks
     tier: str
-    marks: tuple[Mark, ...]
+    marks: tuple[NumberedMark, ...]
     staffed: bool
     behind: int  # days behind in the wide picture; a young depot has few
     wide: Chart
     narrow: Chart
-    said: str  # the pictures in words
-    said_narrow: str
+    wide_text: str  # the pictures in words
+    narrow_text: str
     why: tuple[Why, ...]
     unheard: str  # said where no day was forecast the day before
     days: tuple[tuple[str, str], ...]  # of the days ahead: ISO date, name
@@ -96,13 +96,13 @@ def depot_page(
     """Everything the depot's page shows; `said_before` is what the publications before said of days that are over."""
     first = head.cutoff - timedelta(days=PAST_DAYS - 1)
     past = [day for day in depot.recent if day.date >= first]
-    named = _named(mark for mark in depot.marks if first <= mark.date <= front.target_dates[-1])
+    named = _mark_names(mark for mark in depot.marks if first <= mark.date <= front.target_dates[-1])
     ahead, lines = [], []
     for i, day in enumerate(depot.days):
-        numbers = three(day, head.levels)
+        numbers = median_and_range(day, head.levels)
         ahead.append(Ahead(day.target_date, numbers.median, numbers.low, numbers.high, day.open))
         lines.append(
-            Line(
+            DayAheadRow(
                 display.day(day.target_date),
                 display.near(day.target_date, front.today),
                 day.open,
@@ -110,7 +110,7 @@ def depot_page(
                 display.span(numbers.low, numbers.high),
                 day.drivers,
                 sentence(day),
-                standing(day.override, head.levels),
+                override_sentence(day.override, head.levels),
                 named.get(day.target_date, ""),
                 i == front.meant,
             )
@@ -123,26 +123,28 @@ def depot_page(
         " · ".join(word for word in depot.attributes.values() if word),
         tuple(lines),
         lines[front.meant],
-        tuple(Before(display.day(day.date), _came(day), named.get(day.date, "")) for day in reversed(past)),
-        tuple(_compared(day, said_before[day.date], head) for day in reversed(past) if day.date in said_before)[
+        tuple(ActualDay(display.day(day.date), _actual(day), named.get(day.date, "")) for day in reversed(past)),
+        tuple(_checked(day, said_before[day.date], head) for day in reversed(past) if day.date in said_before)[
             :COMPARED
         ],
         display.instant(head.published_at, ZoneInfo(depot.timezone or head.timezone)),
         depot.tier or head.tier,
-        tuple(Mark(i, f"{display.day(day)}: {text}", day < narrow_from) for i, (day, text) in enumerate(marked, 1)),
+        tuple(
+            NumberedMark(i, f"{display.day(day)}: {text}", day < narrow_from) for i, (day, text) in enumerate(marked, 1)
+        ),
         any(day.drivers is not None for day in depot.days),
         behind,
         chart(past, ahead, marked, width=760, height=340, past_days=behind, stretch=STRETCH),
         chart(past, ahead, marked, width=360, height=270, past_days=PAST_DAYS_PHONE, stretch=STRETCH),
-        _said(past, lines),
-        _said([day for day in past if day.date >= narrow_from], lines),
+        _in_words(past, lines),
+        _in_words([day for day in past if day.date >= narrow_from], lines),
         why(depot.days),
         "" if any(day.change for day in depot.days) else NONE_BEFORE.replace("this day", "these days"),
         tuple((day.target_date.isoformat(), display.day(day.target_date)) for day in depot.days),
     )
 
 
-def _named(marks: Iterable[PublishedMark]) -> dict[date, str]:
+def _mark_names(marks: Iterable[PublishedMark]) -> dict[date, str]:
     """What each named day is called, oldest first; a kind that its name does not tell follows in brackets."""
     found: dict[date, list[str]] = {}
     for mark in sorted(marks, key=lambda mark: mark.date):
@@ -153,26 +155,26 @@ def _named(marks: Iterable[PublishedMark]) -> dict[date, str]:
     return {day: ", ".join(texts) for day, texts in found.items()}
 
 
-def _compared(day: RecentDay, said: PublishedDay, head: Head) -> Came:
-    numbers = three(said, head.levels)
+def _checked(day: RecentDay, said: PublishedDay, head: Head) -> ForecastCheck:
+    numbers = median_and_range(said, head.levels)
     known = day.demand if day.open and said.open else None
-    return Came(
+    return ForecastCheck(
         display.day(day.date),
         display.orders(numbers.median) if said.open else "closed",
         display.span(numbers.low, numbers.high) if said.open else "",
-        _came(day),
+        _actual(day),
         "–" if known is None else display.signed(numbers.median - known),
         None if known is None else numbers.low <= known <= numbers.high,
     )
 
 
-def _came(day: RecentDay) -> str:
+def _actual(day: RecentDay) -> str:
     if not day.open:
         return "closed"
     return "not known" if day.demand is None else display.orders(day.demand)
 
 
-def _said(past: list[RecentDay], lines: list[Line]) -> str:
+def _in_words(past: list[RecentDay], lines: list[DayAheadRow]) -> str:
     known = [day.demand for day in past if day.open and day.demand is not None]
     before = f"On the open days before, {display.span(min(known), max(known))} orders came. " if known else ""
     ahead = (f"{line.day} {line.orders} ({line.range})" if line.open else f"{line.day} closed" for line in lines)

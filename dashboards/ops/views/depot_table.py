@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.charts import Bars, bars
-from dashboards.ops.reading.header import Front, href, three
+from dashboards.ops.reading.header import Front, href, median_and_range
 from dashboards.ops.views.roster_text import chance
 from forecaster.ledger.store import Head, PublishedDay, PublishedDepot
 
@@ -25,11 +25,11 @@ SORTS: Mapping[str, str] = {
     "drivers": "most drivers first",
     "change": "largest change first",
 }
-Before = Mapping[tuple[str, date], float]
+EarlierMedians = Mapping[tuple[str, date], float]
 
 
 @dataclass(frozen=True)
-class Asked:
+class TableQuery:
     """Which rows a reader wants to see, in which order; anything unknown means the whole in the usual order."""
 
     sort: str = "attention"
@@ -38,7 +38,7 @@ class Asked:
     page: int = 1
 
     @classmethod
-    def of(cls, query: Mapping[str, str]) -> Asked:
+    def of(cls, query: Mapping[str, str]) -> TableQuery:
         sort, page = query.get("sort", ""), query.get("page", "")
         return cls(
             sort if sort in SORTS else "attention",
@@ -65,7 +65,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class DepotRow:
     depot_id: str
     href: str
     city: str
@@ -81,10 +81,10 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Board:
-    rows: tuple[Row, ...]
-    asked: Asked
-    found: int  # depots that are meant by city and search
+class DepotTable:
+    rows: tuple[DepotRow, ...]
+    query: TableQuery
+    matches: int  # depots that are meant by city and search
     attention: int  # of them, those that need it
     pages: int
     cities: tuple[str, ...]
@@ -94,18 +94,20 @@ class Board:
     compared: bool  # with what was published before
 
 
-def board(head: Head, depots: Sequence[PublishedDepot], front: Front, before: Before, asked: Asked) -> Board:
+def depot_table(
+    head: Head, depots: Sequence[PublishedDepot], front: Front, before: EarlierMedians, asked: TableQuery
+) -> DepotTable:
     """The rows that are asked for; `before` is what the publication before this one said."""
-    wanted = [each for each in depots if _meant(each, asked)]
+    wanted = [each for each in depots if _matches(each, asked)]
     told = {each.depot_id: reasons(each, head, front, before) for each in wanted}
     ordered = sorted(wanted, key=_order(asked.sort, head, front, before, told))
     pages = max(-(-len(ordered) // ROWS), 1)
     page = min(asked.page, pages)
     shown = ordered[(page - 1) * ROWS : page * ROWS]
     today = today_of(front)
-    return Board(
+    return DepotTable(
         tuple(_row(each, head, front, today, before, told[each.depot_id]) for each in shown),
-        Asked(asked.sort, asked.city, asked.search, page),
+        TableQuery(asked.sort, asked.city, asked.search, page),
         len(ordered),
         sum(bool(each) for each in told.values()),
         pages,
@@ -117,7 +119,7 @@ def board(head: Head, depots: Sequence[PublishedDepot], front: Front, before: Be
     )
 
 
-def reasons(depot: PublishedDepot, head: Head, front: Front, before: Before) -> tuple[str, ...]:
+def reasons(depot: PublishedDepot, head: Head, front: Front, before: EarlierMedians) -> tuple[str, ...]:
     """Why this depot needs a look, the gravest first."""
     found = []
     missing = [day for day in depot.recent if day.open and day.demand is None]
@@ -137,10 +139,12 @@ def reasons(depot: PublishedDepot, head: Head, front: Front, before: Before) -> 
     return tuple(found)
 
 
-def change_of(depot: PublishedDepot, day: PublishedDay, head: Head, before: Before) -> tuple[float | None, float]:
+def change_of(
+    depot: PublishedDepot, day: PublishedDay, head: Head, before: EarlierMedians
+) -> tuple[float | None, float]:
     """What is expected now minus what was expected before, and the latter; None where nothing was said before."""
     was = before.get((depot.depot_id, day.target_date))
-    return (None, 0.0) if was is None else (three(day, head.levels).median - was, was)
+    return (None, 0.0) if was is None else (median_and_range(day, head.levels).median - was, was)
 
 
 def today_of(front: Front) -> int | None:
@@ -153,7 +157,7 @@ def city_of(depot: PublishedDepot) -> str:
     return depot.attributes.get("city", "")
 
 
-def _meant(depot: PublishedDepot, asked: Asked) -> bool:
+def _matches(depot: PublishedDepot, asked: TableQuery) -> bool:
     if asked.city and city_of(depot) != asked.city:
         return False
     said = " ".join((depot.depot_id, *depot.attributes.values())).casefold()
@@ -161,14 +165,14 @@ def _meant(depot: PublishedDepot, asked: Asked) -> bool:
 
 
 def _order(
-    sort: str, head: Head, front: Front, before: Before, told: Mapping[str, tuple[str, ...]]
+    sort: str, head: Head, front: Front, before: EarlierMedians, told: Mapping[str, tuple[str, ...]]
 ) -> Callable[[PublishedDepot], Any]:
     def key(depot: PublishedDepot) -> tuple[Any, ...]:
         day, place = depot.days[front.meant], (city_of(depot), depot.depot_id)
         if sort == "depot":
             return (depot.depot_id,)
         if sort == "orders":
-            return (-three(day, head.levels).median, *place)
+            return (-median_and_range(day, head.levels).median, *place)
         if sort == "drivers":
             return (-(day.drivers or 0), *place)
         change = abs(change_of(depot, day, head, before)[0] or 0.0)
@@ -178,17 +182,17 @@ def _order(
 
 
 def _row(
-    depot: PublishedDepot, head: Head, front: Front, today: int | None, before: Before, told: tuple[str, ...]
-) -> Row:
+    depot: PublishedDepot, head: Head, front: Front, today: int | None, before: EarlierMedians, told: tuple[str, ...]
+) -> DepotRow:
     day = depot.days[front.meant]
-    medians = [three(each, head.levels).median for each in depot.days]
+    medians = [median_and_range(each, head.levels).median for each in depot.days]
     change, _ = change_of(depot, day, head, before)
     said = (
         f"{at.target_date:%a} {display.orders(value) if at.open else 'closed'}"
         for at, value in zip(depot.days, medians, strict=True)
     )
     vans = day.roster.vans if day.roster is not None else None
-    return Row(
+    return DepotRow(
         depot.depot_id,
         href(depot.depot_id),
         city_of(depot),
@@ -205,5 +209,5 @@ def _row(
 
 
 def _cell(day: PublishedDay, head: Head) -> Cell:
-    numbers = three(day, head.levels)
+    numbers = median_and_range(day, head.levels)
     return Cell(day.open, display.orders(numbers.median), display.span(numbers.low, numbers.high))

@@ -12,11 +12,11 @@ from dashboards.ops.reading.header import href
 from forecaster.ledger.store import Head, PublishedDepot, Run
 
 NIGHTLY = timedelta(hours=26)  # after which the next night is late
-NAMED = 20  # depots without a count
+MOST_SILENT = 20  # depots without a count
 
 
 @dataclass(frozen=True)
-class Fresh:
+class Freshness:
     published: str
     reading: str
     age: str  # of the newest reading
@@ -26,7 +26,9 @@ class Fresh:
     aside: int  # rows that the last night kept aside
 
 
-def freshness(head: Head | None, depots: Sequence[PublishedDepot], runs: Sequence[Run], now: datetime) -> Fresh | None:
+def freshness(
+    head: Head | None, depots: Sequence[PublishedDepot], runs: Sequence[Run], now: datetime
+) -> Freshness | None:
     """None before anything is published; runs are newest first."""
     if head is None:
         return None
@@ -38,13 +40,13 @@ def freshness(head: Head | None, depots: Sequence[PublishedDepot], runs: Sequenc
         if any(day.date == head.cutoff and day.open and day.demand is None for day in each.recent)
     ]
     ended = next((run for run in runs if run.finished_at is not None), None)
-    return Fresh(
+    return Freshness(
         display.instant(head.published_at, zone),
         display.day(head.cutoff),
         display.count(age, "day"),
         _late(head, runs, silent, now, age),
-        tuple((depot, href(depot)) for depot in silent[:NAMED]),
-        max(len(silent) - NAMED, 0),
+        tuple((depot, href(depot)) for depot in silent[:MOST_SILENT]),
+        max(len(silent) - MOST_SILENT, 0),
         sum(found["count"] for found in ended.findings if found["severity"] == "quarantine") if ended else 0,
     )
 

@@ -10,12 +10,12 @@ from datetime import date
 
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.charts import Bars, bars
-from dashboards.ops.reading.header import Front, Range, three
+from dashboards.ops.reading.header import Front, Range, median_and_range
 from forecaster.ledger.store import Head, PublishedDepot, PublishedTotal
 
 
 @dataclass(frozen=True)
-class City:
+class CityTotal:
     name: str  # empty where depots have no city
     open: bool  # any of its depots, on the day in front
     depots: int
@@ -27,7 +27,7 @@ class City:
 
 
 @dataclass(frozen=True)
-class Total:
+class DayTotal:
     """All depots together on one day."""
 
     date: date
@@ -41,16 +41,16 @@ class Total:
 
 
 @dataclass(frozen=True)
-class Network:
+class NetworkView:
     orders: str  # empty where cities are told apart
     range: str | None  # None where only the depots' medians were published
     drivers: int | None
     closed: int  # depots closed on the day in front
     depots: int
-    opens: Total | None  # the next day on which any is open, where all are closed on the day in front
-    week: tuple[Total, ...]
+    opens: DayTotal | None  # the next day on which any is open, where all are closed on the day in front
+    week: tuple[DayTotal, ...]
     week_bars: tuple[Bars, ...]
-    cities: tuple[City, ...]
+    cities: tuple[CityTotal, ...]
 
 
 def network(
@@ -59,10 +59,10 @@ def network(
     front: Front,
     totals: tuple[PublishedTotal, ...] = (),
     some: bool = False,
-) -> Network:
+) -> NetworkView:
     """Totals as published, with a range of their own; sums of medians where none were. `some` says that there may be
     other cities, which the reader does not see. Drivers are None where no depot has any planned."""
-    medians = {depot.depot_id: [three(day, head.levels).median for day in depot.days] for depot in depots}
+    medians = {depot.depot_id: [median_and_range(day, head.levels).median for day in depot.days] for depot in depots}
     told = together(totals, head.levels)
     by_city: dict[str, list[PublishedDepot]] = {}
     for depot in depots:
@@ -80,7 +80,7 @@ def network(
         ]
         total, orders = joint[front.meant] if joint else None, days[front.meant]
         cities.append(
-            City(
+            CityTotal(
                 name or ("" if len(by_city) == 1 else "Without a city"),
                 any(depot.days[front.meant].open for depot in own),
                 len(own),
@@ -93,7 +93,7 @@ def network(
         )
     apart = some and len(by_city) > 1
     week = tuple(
-        Total(
+        DayTotal(
             day,
             f"{day:%a}",
             display.short_day(day),
@@ -107,7 +107,7 @@ def network(
     )
     highest = max(sums)
     later = week[front.meant + 1 :]
-    return Network(
+    return NetworkView(
         orders="" if apart else display.orders(sums[front.meant]),
         range=display.span(whole[front.meant].low, whole[front.meant].high) if whole else None,
         drivers=drivers(depots, front.meant),
@@ -124,7 +124,7 @@ def together(totals: tuple[PublishedTotal, ...], levels: tuple[float, ...]) -> d
     """City (empty: the network) → its median and range on each day."""
     found: dict[str, tuple[Range, ...]] = {}
     for total in totals:
-        found[total.city] = (*found.get(total.city, ()), three(total, levels))
+        found[total.city] = (*found.get(total.city, ()), median_and_range(total, levels))
     return found
 
 

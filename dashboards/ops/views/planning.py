@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import date
 
 from dashboards.ops.formatting import display
-from dashboards.ops.formatting.csv import Sheet
+from dashboards.ops.formatting.csv import CsvSheet
 from dashboards.ops.views.change import signed
 from forecaster.ledger.store import PublishedDay, PublishedDepot, PublishedOverride
 from forecaster.planning.overrides import Override, find_superseded
@@ -17,14 +17,14 @@ KINDS = {ORDERS: "this many orders", CLOSED: "the depot is closed", OPEN: "the d
 
 
 @dataclass(frozen=True)
-class Choice:
+class SelectOption:
     value: str
     text: str
     chosen: bool
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """A number before and after, and by how much it moves."""
 
     name: str
@@ -40,17 +40,17 @@ class PlanPage:
     depot_id: str
     day: str
     iso: str
-    days: tuple[Choice, ...]
-    kinds: tuple[Choice, ...]
+    days: tuple[SelectOption, ...]
+    kinds: tuple[SelectOption, ...]
     value: str
     missing: str | None
     supposed: str
-    answer: tuple[Row, ...]
+    answer: tuple[ComparisonRow, ...]
     remark: str
     open: bool
     suggested: int
-    standing: str
-    standing_id: int | None
+    override: str
+    override_id: int | None
     reasons: tuple[str, ...]
 
 
@@ -71,15 +71,15 @@ def plan_page(
         display.day(day.target_date),
         day.target_date.isoformat(),
         tuple(_day(each.target_date, day.target_date) for each in depot.days),
-        tuple(Choice(each, KINDS.get(each, each.replace("=", ": ")), each == kind) for each in kinds),
+        tuple(SelectOption(each, KINDS.get(each, each.replace("=", ": ")), each == kind) for each in kinds),
         f"{answer.supposed.value:g}" if answer else "1",
         missing,
         supposed(answer) if answer else "",
-        rows(answer) if answer else (),
+        comparison(answer) if answer else (),
         remark(answer, levels, day) if answer else "",
         day.open,
         round(answer.after.orders if answer and answer.after.open else median),
-        standing(day.override, levels),
+        override_sentence(day.override, levels),
         day.override.id if day.override else None,
         reasons,
     )
@@ -93,31 +93,31 @@ def supposed(answer: WhatIfAnswer) -> str:
     return KINDS.get(kind) or f"{kind.replace('=', ': ')} is {value:g}"
 
 
-def answer_sheet(answer: WhatIfAnswer) -> Sheet:
+def answer_sheet(answer: WhatIfAnswer) -> CsvSheet:
     """A row for each number of the day, and one for the orders of each other day."""
     asked, before, after = answer.supposed, asdict(answer.before), asdict(answer.after)
     numbers = [(asked.target_date, name, before[name], after[name]) for name in before]
     others = [(day, ORDERS, one, other) for day, one, other in answer.week if day != asked.target_date]
     supposed = (asked.depot_id, asked.target_date, asked.kind, asked.value)
     columns = ("depot_id", "supposed_for", "kind", "value", "target_date", "number", "before", "after")
-    return Sheet(columns, [(*supposed, *row) for row in (*numbers, *others)])
+    return CsvSheet(columns, [(*supposed, *row) for row in (*numbers, *others)])
 
 
-def worth_sheet(account: Account) -> Sheet:
+def worth_sheet(account: Account) -> CsvSheet:
     """A row for all, for each reason, and for each planner who is told of."""
     names = tuple(each.name for each in fields(Added))
     parts = [("all", account.everyone), *(("reason", each) for each in account.reasons)]
     parts += [("planner", each) for each in account.planners]
     rows = [(part, *(getattr(each, name) for name in names)) for part, each in parts]
-    return Sheet(("part", *names), rows)
+    return CsvSheet(("part", *names), rows)
 
 
-def rows(answer: WhatIfAnswer) -> tuple[Row, ...]:
+def comparison(answer: WhatIfAnswer) -> tuple[ComparisonRow, ...]:
     """Orders, drivers, vans and money, those that the pipeline counts."""
     one, other = answer.before, answer.after
     found = [
-        Row("Orders", _orders(one), _orders(other), _moved(_median(one), _median(other))),
-        Row("80 % range", _range(one), _range(other), ""),
+        ComparisonRow("Orders", _orders(one), _orders(other), _moved(_median(one), _median(other))),
+        ComparisonRow("80 % range", _range(one), _range(other), ""),
     ]
     for name, before, after in (
         ("Drivers", one.drivers, other.drivers),
@@ -126,7 +126,7 @@ def rows(answer: WhatIfAnswer) -> tuple[Row, ...]:
         ("The same, of all depots that day", one.cost_of_all, other.cost_of_all),
     ):
         if before is not None and after is not None:
-            found.append(Row(name, display.orders(before), display.orders(after), _moved(before, after)))
+            found.append(ComparisonRow(name, display.orders(before), display.orders(after), _moved(before, after)))
     return tuple(found)
 
 
@@ -134,7 +134,7 @@ def remark(answer: WhatIfAnswer, levels: tuple[float, ...], day: PublishedDay) -
     """What else is to be known: an override that hides the model, other days that move."""
     told = []
     if answer.overridden is not None and day.override is not None:
-        told.append(f"An override holds on this day: {standing(day.override, levels)}")
+        told.append(f"An override holds on this day: {override_sentence(day.override, levels)}")
     others = [
         f"{display.day(each)} {display.orders(before)} → {display.orders(after)}"
         for each, before, after in answer.week
@@ -145,7 +145,7 @@ def remark(answer: WhatIfAnswer, levels: tuple[float, ...], day: PublishedDay) -
     return " ".join(told)
 
 
-def standing(override: PublishedOverride | None, levels: tuple[float, ...]) -> str:
+def override_sentence(override: PublishedOverride | None, levels: tuple[float, ...]) -> str:
     """ "140 orders by Ana (weather: storm), until Tue 24 Jun; the model says 120."; empty without an override."""
     if override is None:
         return ""
@@ -156,7 +156,7 @@ def standing(override: PublishedOverride | None, levels: tuple[float, ...]) -> s
 
 
 @dataclass(frozen=True)
-class Entry:
+class OverrideRow:
     """A line of the book."""
 
     number: int
@@ -178,22 +178,22 @@ class Worth:
 
 
 @dataclass(frozen=True)
-class Book:
-    entries: tuple[Entry, ...]  # the newest first
+class OverrideBook:
+    entries: tuple[OverrideRow, ...]  # the newest first
     everyone: Worth | None
     reasons: tuple[Worth, ...]
     planners: tuple[Worth, ...]
     unnamed: str
 
 
-def book(written: tuple[Override, ...], account: Account, as_of: date, most: int = 200) -> Book:
+def book(written: tuple[Override, ...], account: Account, as_of: date, most: int = 200) -> OverrideBook:
     """The newest overrides, and what those of past days were worth."""
     unnamed = ""
     if account.unnamed:
         unnamed = f"{display.count(account.unnamed, 'planner')} with fewer than {account.min_days} days not named."
     newer = find_superseded(written)
-    return Book(
-        tuple(_entry(each, as_of, newer.get(each.id)) for each in reversed(written[-most:])),
+    return OverrideBook(
+        tuple(_override_row(each, as_of, newer.get(each.id)) for each in reversed(written[-most:])),
         _worth(account.everyone) if account.everyone.days else None,
         tuple(map(_worth, account.reasons)),
         tuple(map(_worth, account.planners)),
@@ -201,7 +201,7 @@ def book(written: tuple[Override, ...], account: Account, as_of: date, most: int
     )
 
 
-def _entry(each: Override, as_of: date, newer: int | None) -> Entry:
+def _override_row(each: Override, as_of: date, newer: int | None) -> OverrideRow:
     over = each.target_date < as_of
     state = f"until {display.day(each.until)}"
     if each.withdrawn is not None:
@@ -210,7 +210,7 @@ def _entry(each: Override, as_of: date, newer: int | None) -> Entry:
         state = "over"
     elif newer is not None:
         state = f"replaced by {newer}"
-    return Entry(
+    return OverrideRow(
         each.id,
         each.depot_id,
         display.day(each.target_date),
@@ -227,8 +227,8 @@ def _worth(added: Added) -> Worth:
     return Worth(added.of, f"{added.days:,}", f"{added.helped:,}", saved)
 
 
-def _day(day: date, chosen: date) -> Choice:
-    return Choice(day.isoformat(), display.day(day), day == chosen)
+def _day(day: date, chosen: date) -> SelectOption:
+    return SelectOption(day.isoformat(), display.day(day), day == chosen)
 
 
 def _median(side: Side) -> float:

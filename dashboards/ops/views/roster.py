@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dashboards.ops.formatting import display
-from dashboards.ops.reading.header import Front, href, three
+from dashboards.ops.reading.header import Front, href, median_and_range
 from dashboards.ops.views.depot_table import city_of
 from forecaster.ledger.store import Head, PublishedDay, PublishedDepot
 
 
 @dataclass(frozen=True)
-class Place:
+class RosterCell:
     """A depot on one day."""
 
     open: bool
@@ -22,37 +22,37 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Crew:
+class DepotRoster:
     depot_id: str
     href: str
-    days: tuple[Place, ...]
+    days: tuple[RosterCell, ...]
 
 
 @dataclass(frozen=True)
-class Sheet:
+class CityRoster:
     city: str
     anchor: str
-    crews: tuple[Crew, ...]
+    crews: tuple[DepotRoster, ...]
     sums: tuple[str, ...]  # drivers of each day
 
 
 @dataclass(frozen=True)
-class Roster:
+class RosterView:
     days: tuple[tuple[str, str, bool], ...]  # weekday, date, is it the day in front
-    sheets: tuple[Sheet, ...]
+    sheets: tuple[CityRoster, ...]
     cities: tuple[str, ...]
     city: str  # the one that is asked for; empty: all
     staffed: bool
     vans: bool
 
 
-def roster(head: Head, depots: Sequence[PublishedDepot], front: Front, city: str = "") -> Roster:
+def roster(head: Head, depots: Sequence[PublishedDepot], front: Front, city: str = "") -> RosterView:
     """The sheets of all cities, or of the one that is asked for."""
     by_city: dict[str, list[PublishedDepot]] = {}
     for depot in depots:
         by_city.setdefault(city_of(depot), []).append(depot)
     wanted = sorted(name for name in by_city if not city or name == city)
-    return Roster(
+    return RosterView(
         tuple(
             (f"{day:%a}", display.short_day(day), place == front.meant) for place, day in enumerate(front.target_dates)
         ),
@@ -64,20 +64,21 @@ def roster(head: Head, depots: Sequence[PublishedDepot], front: Front, city: str
     )
 
 
-def _sheet(number: int, city: str, depots: Sequence[PublishedDepot], head: Head) -> Sheet:
+def _sheet(number: int, city: str, depots: Sequence[PublishedDepot], head: Head) -> CityRoster:
     crews = tuple(
-        Crew(depot.depot_id, href(depot.depot_id), tuple(_place(day, head) for day in depot.days)) for depot in depots
+        DepotRoster(depot.depot_id, href(depot.depot_id), tuple(_cell(day, head) for day in depot.days))
+        for depot in depots
     )
     days = zip(*(depot.days for depot in depots), strict=True)
     sums = tuple(display.number(sum(each.drivers or 0 for each in column if each.open)) for column in days)
-    return Sheet(city, f"sheet-{number}", crews, sums)
+    return CityRoster(city, f"sheet-{number}", crews, sums)
 
 
-def _place(day: PublishedDay, head: Head) -> Place:
+def _cell(day: PublishedDay, head: Head) -> RosterCell:
     vans = day.roster.vans if day.roster is not None else None
-    return Place(
+    return RosterCell(
         day.open,
         "–" if day.drivers is None else display.number(day.drivers),
         "" if vans is None else display.number(vans),
-        display.orders(three(day, head.levels).median),
+        display.orders(median_and_range(day, head.levels).median),
     )

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import date
 
 from dashboards.ops.formatting import display
-from dashboards.ops.reading.header import Front, three
+from dashboards.ops.reading.header import Front, median_and_range
 from dashboards.ops.views.depot_table import city_of, reasons
-from dashboards.ops.views.network import Network, Total, drivers
+from dashboards.ops.views.network import DayTotal, NetworkView, drivers
 from forecaster.ledger.store import Head, PublishedDepot
 
 REFRESH = 60  # seconds
@@ -33,7 +33,7 @@ class Wall:
     orders: str  # empty where cities are told apart
     range: str | None
     drivers: str
-    week: tuple[Total, ...]
+    week: tuple[DayTotal, ...]
     tiles: tuple[Tile, ...]
     more: int  # tiles that found no place
     look: tuple[tuple[str, str], ...]  # depot and why, those with most reasons first
@@ -45,7 +45,7 @@ def wall(
     head: Head,
     depots: Sequence[PublishedDepot],
     front: Front,
-    network: Network,
+    network: NetworkView,
     before: Mapping[tuple[str, date], float],
     city: str,
 ) -> Wall:
@@ -75,9 +75,9 @@ def wall(
 
 def _depots(depots: Sequence[PublishedDepot], head: Head, front: Front) -> list[Tile]:
     found = []
-    for depot in sorted(depots, key=lambda each: -three(each.days[front.meant], head.levels).median):
+    for depot in sorted(depots, key=lambda each: -median_and_range(each.days[front.meant], head.levels).median):
         day = depot.days[front.meant]
-        numbers = three(day, head.levels)
+        numbers = median_and_range(day, head.levels)
         span = display.span(numbers.low, numbers.high)
         found.append(
             Tile(depot.depot_id, day.open, display.orders(numbers.median), span, _number(drivers([depot], front.meant)))

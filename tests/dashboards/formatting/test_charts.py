@@ -30,7 +30,7 @@ def test_a_picture_breaks_its_lines_where_a_day_is_closed_or_not_known() -> None
     ]
     # 9 days of 10 pixels from 44 on; 0 orders at y = 134, 100 orders at y = 34
     drawn = chart(past, ahead, [(date(2025, 6, 15), "Fair")], width=142, height=176, past_days=5)
-    assert drawn.came == ("49.0,84.0 59.0,34.0",)
+    assert drawn.actuals == ("49.0,84.0 59.0,34.0",)
     assert drawn.dots == ((49.0, 84.0), (59.0, 34.0), (79.0, 54.0))
     assert drawn.closed == ((84.0, 10.0), (104.0, 10.0))
     assert drawn.border == 94.0

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dashboards.ops.formatting.csv import FORMULA, Sheet, cell, harmless
+from dashboards.ops.formatting.csv import FORMULA, CsvSheet, cell, harmless
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+49", "-5", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "\ufeff=1", "＝1+1"])
@@ -44,7 +44,7 @@ def test_numbers_days_and_lists_are_spelt_as_in_json(value: Any, said: str) -> N
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(*[st.text("=+-@\t\r\n\"', ;a1＝🚚", max_size=5)] * 2), max_size=4))
 def test_every_cell_is_read_back_as_it_was_and_none_is_a_formula(rows: list[tuple[str, str]]) -> None:
-    told = Sheet(("a", "b"), rows).csv().decode()
+    told = CsvSheet(("a", "b"), rows).csv().decode()
     assert told.startswith("a,b\r\n")
     found = list(csv.reader(io.StringIO(told, newline="")))[1:]
     assert [[text.removeprefix("'") for text in row] for row in found] == [

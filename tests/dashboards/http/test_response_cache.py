@@ -14,8 +14,8 @@ from fastapi import FastAPI
 
 from dashboards.ops.app import create_app
 from dashboards.ops.http import response_cache
-from dashboards.ops.http.refresh_queue import Anew
-from dashboards.ops.reading.store import Shelf
+from dashboards.ops.http.refresh_queue import RefreshQueue
+from dashboards.ops.reading.store import PublicationStore
 from tests.dashboards.guests import SECRET, declared, house, signed_in
 from tests.dashboards.seed import fill, publication
 from tests.dashboards.visitor import asked
@@ -34,13 +34,13 @@ def app(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FastAPI]:
 def made(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """What was taken from the shelf."""
     found: list[object] = []
-    real = Shelf.edition
+    real = PublicationStore.edition
 
-    def edition(self: Shelf, *cities: Any, **asked: Any) -> Any:
+    def edition(self: PublicationStore, *cities: Any, **asked: Any) -> Any:
         found.append(cities)
         return real(self, *cities, **asked)
 
-    monkeypatch.setattr(Shelf, "edition", edition)
+    monkeypatch.setattr(PublicationStore, "edition", edition)
     return found
 
 
@@ -92,9 +92,9 @@ def test_readers_get_what_was_there_while_one_makes_the_newer_answer(url: str, m
     monkeypatch.setattr(response_cache, "LATEST", 3600.0)
     fill(url, publication())
     app, go, made = create_app(url), threading.Event(), []
-    real = Shelf.answer
+    real = PublicationStore.encoded
 
-    def answer(self: Shelf, *of: Any) -> Any:
+    def encoded(self: PublicationStore, *of: Any) -> Any:
         made.append(of)
         go.wait(30)
         return real(self, *of)
@@ -117,7 +117,7 @@ def test_readers_get_what_was_there_while_one_makes_the_newer_answer(url: str, m
             assert now.headers["etag"] != before[0].headers["etag"]
         assert len(made) == 1
 
-    monkeypatch.setattr(Shelf, "answer", answer)
+    monkeypatch.setattr(PublicationStore, "encoded", encoded)
     asyncio.run(asyncio.wait_for(reading(), 60))
 
 
@@ -138,7 +138,7 @@ def test_first_is_made_what_somebody_waits_for_and_then_what_most_ask_for() -> N
         made.append(question)
 
     async def asking() -> None:
-        line = Anew(make)
+        line = RefreshQueue(make)
         scope = {"path": "/", "headers": []}
         once, *_, waited = [line.due(question, scope) for question in ("once", *["thrice"] * 3, "waited")]
         await waited.wait()
@@ -157,7 +157,7 @@ def test_an_answer_that_cannot_be_made_holds_up_no_other(caplog: pytest.LogCaptu
         made.append(question)
 
     async def asking() -> None:
-        line = Anew(make)
+        line = RefreshQueue(make)
         jobs = [line.due(question, {"path": "/x", "headers": []}) for question in ("broken", "whole")]
         for job in jobs:
             await job.wait()

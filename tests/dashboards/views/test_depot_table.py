@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from dashboards.ops.views.depot_table import Asked
+from dashboards.ops.views.depot_table import TableQuery
 from forecaster.ledger import overview
 from forecaster.ledger.store import Ledger, PublishedDepot, PublishedRoster, RecentDay
 from tests.dashboards.seed import CUTOFF, NOON, depot, earlier, fill, publication
@@ -103,9 +103,9 @@ def test_a_depot_that_closes_where_orders_were_expected_needs_a_look(url: str) -
 
 
 def test_addresses_of_rows_keep_what_was_asked() -> None:
-    asked = Asked.of({"city": "São Paulo", "q": " a&b ", "page": "3", "sort": "change"})
+    asked = TableQuery.of({"city": "São Paulo", "q": " a&b ", "page": "3", "sort": "change"})
     assert asked.to(page=4) == "/?sort=change&city=S%C3%A3o+Paulo&q=a%26b&page=4#depots"
-    assert Asked().to() == "/#depots"
+    assert TableQuery().to() == "/#depots"
 
 
 @pytest.mark.parametrize("at_once", [1, 2, overview.AT_ONCE])
