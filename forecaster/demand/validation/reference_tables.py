@@ -1,4 +1,4 @@
-"""What the depots, aliases and events sources say, as snapshots; what is odd about them becomes a finding."""
+"""Validation of reference data: snapshots of depots, aliases and events; what is odd about them becomes a finding."""
 
 from __future__ import annotations
 

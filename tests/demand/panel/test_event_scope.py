@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from forecaster.core.marks import Mark
 from forecaster.demand.panel.build import build
 from forecaster.demand.panel.event_scope import ADDRESS
-from tests.demand.knowing import EVENTS, days, knowledge, spec_of
+from tests.demand.literal_knowledge import EVENTS, days, knowledge, spec_of
 
 WHERE = {
     "A": ("Ulm", "BW", "DE"),
