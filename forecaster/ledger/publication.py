@@ -199,7 +199,7 @@ def _objections(publication: Publication) -> Iterator[str]:
     levels, horizon = publication.levels, publication.horizon
     if publication.tier not in TIERS:
         yield f"tier is {publication.tier!r}, wanted one of {', '.join(TIERS)}"
-    if not timezones.known(publication.timezone):
+    if not timezones.exists(publication.timezone):
         yield f"timezone is {publication.timezone!r}, wanted a zone such as Europe/Berlin"
     if list(levels) != sorted(set(levels)) or not set(PAGE_LEVELS) <= set(levels):
         yield f"levels are {list(levels)}, wanted rising quantile levels with 0.1, 0.5 and 0.9 among them"
@@ -212,7 +212,7 @@ def _objections(publication: Publication) -> Iterator[str]:
         yield f"depot {twice!r} stands in it twice"
     wanted = [(step, publication.cutoff + timedelta(days=step)) for step in range(1, horizon + 1)]
     for depot in publication.depots:
-        if depot.timezone is not None and not timezones.known(depot.timezone):
+        if depot.timezone is not None and not timezones.exists(depot.timezone):
             yield f"depot {depot.depot_id!r} has timezone {depot.timezone!r}, wanted a zone such as Europe/Berlin"
         if [(day.horizon, day.target_date) for day in depot.days] != wanted:
             days = ", ".join(str(day.target_date) for day in depot.days) or "no day"

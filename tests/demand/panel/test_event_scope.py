@@ -87,6 +87,6 @@ def test_a_mark_is_kept_once_for_all_whom_it_concerns(tmp_path: Path) -> None:
     events = [{"date": "2024-03-05", "kind": "promo", "name": "sale", "city": "Ulm"} for _ in range(2)]
     events += [{"date": "2024-03-06", "kind": "promo", "name": "fair"}]
     panel = panel_of(tmp_path, events)
-    assert len(panel.marks.named) == 3
+    assert len(panel.marks.entries) == 3
     assert [mark.name for mark in panel.marks.of(1)] == ["sale", "sale", "fair"]
     assert [mark.name for mark in panel.marks.of(3)] == ["fair"]
