@@ -63,8 +63,8 @@ def track_accuracy(spec: Spec, panel: Panel, rival: external_forecasts.ExternalF
     last = monday(panel.cutoff)
     with Ledger.open(spec.ledger_url) as ledger:
         with ledger.transaction() as connection:
-            newest = accuracy.newest(connection, spec.name)
-            met = rival is None or accuracy.tells_of(connection, spec.name, LEGACY)
+            newest = accuracy.newest_week(connection, spec.name)
+            met = rival is None or accuracy.has_model(connection, spec.name, LEGACY)
         if newest is not None and newest > last:
             return
         weeks = _weeks_to_tally(
@@ -72,7 +72,7 @@ def track_accuracy(spec: Spec, panel: Panel, rival: external_forecasts.ExternalF
         )  # a rival that was just declared is compared from the start
         tallies = list(tally_weeks(panel, Lake(spec.lake_url), weeks, rival))
         with ledger.transaction() as connection:
-            accuracy.keep(connection, spec.name, weeks, tallies)
+            accuracy.replace_weeks(connection, spec.name, weeks, tallies)
 
 
 def tally_weeks(

@@ -94,7 +94,7 @@ def test_a_night_compares_another_system_and_goes_out_without_it(tmp_path: Path)
     assert one_day_later(spec).trouble is None
     with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
         [whole] = [
-            entry for entry in accuracy.kept(connection, spec.name) if (entry.model, entry.part) == (LEGACY, ALL)
+            entry for entry in accuracy.all_tallies(connection, spec.name) if (entry.model, entry.part) == (LEGACY, ALL)
         ]
         [finding] = [entry for entry in ledger.run("second").findings if entry["rule"] == "legacy_form"]
     assert (whole.days, whole.actual, whole.error) == (1, 44.0, 6.0)
