@@ -72,7 +72,7 @@ def test_a_fleet_too_large_for_the_pages_memory_is_a_note_and_no_trouble(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = published(tmp_path)
-    monkeypatch.setattr(saved_inputs, "LARGEST", 1000)
+    monkeypatch.setattr(saved_inputs, "MAX_BYTES", 1000)
     outcome = one_day_later(spec)
     assert (outcome.publication_id, outcome.trouble) == (2, None)
     assert outcome.note is not None
