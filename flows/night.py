@@ -126,8 +126,8 @@ class Night:
         with ExitStack() as closing:
             closing.callback(_joinable.pop, self.run_id, None)
             closing.callback(self._ledger.close)
-            closing.enter_context(self.progress.shown())
-            closing.enter_context(run_start.held(self._ledger, self.run_id))
+            closing.enter_context(self.progress.live_bar())
+            closing.enter_context(run_start.lease_renewed(self._ledger, self.run_id))
             try:
                 yield
             except ForecasterError as error:

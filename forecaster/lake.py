@@ -1,4 +1,4 @@
-"""The Delta tables: names, schemas, append, read as of.
+"""Data lake of append-only Delta tables: their names and schemas, append, and read as of an instant or a version.
 
 A table is only ever appended to, and one append is one commit: a process killed before it leaves nothing. What was
 known at an instant is read by `recorded_at`; what the tables held at a commit, by version. Demand is partitioned by the
@@ -220,20 +220,20 @@ class Lake:
         dictionaries. A table that does not exist yet has no rows.
         Raises LakeError when the table is damaged or has another schema than ours.
         """
-        schema, wanted = _schema(table), list(columns) if columns is not None else None
+        schema, names = _schema(table), list(columns) if columns is not None else None
         if version == NOT_THERE:
-            return _coded(schema, wanted, codes).empty_table()
+            return _coded(schema, names, codes).empty_table()
         condition = pq.filters_to_expression(where) if isinstance(where, list) else where
         try:
-            found = self._dataset(table, version, codes)
-            further = [field for field in found.schema if field.name not in (*schema.names, YEAR)]
-            target = _coded(pa.schema([*schema, *further]), wanted, codes)
-            data = found.to_table(
-                columns=[name for name in target.names if name in found.schema.names], filter=condition
+            dataset = self._dataset(table, version, codes)
+            further = [field for field in dataset.schema if field.name not in (*schema.names, YEAR)]
+            target = _coded(pa.schema([*schema, *further]), names, codes)
+            data = dataset.to_table(
+                columns=[name for name in target.names if name in dataset.schema.names], filter=condition
             )
             return _completed(data, target)
         except TableNotFoundError:
-            return _coded(schema, wanted, codes).empty_table()
+            return _coded(schema, names, codes).empty_table()
         except Exception as error:  # delta-rs raises bare ones, too
             raise LakeError(
                 f"lake table '{table}' at {self.url} cannot be read: {_short(error)}; restore the folder from a "
@@ -259,10 +259,10 @@ class Lake:
         same, leaves the work to the next time.
         """
         try:
-            found = DeltaTable(self._place(table))
-            found.optimize.compact(writer_properties=_PACKED)
-            found.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False)
-            found.create_checkpoint()
+            delta = DeltaTable(self._place(table))
+            delta.optimize.compact(writer_properties=_PACKED)
+            delta.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False)
+            delta.create_checkpoint()
         except TableNotFoundError:
             return
         except _FAULTS:
@@ -288,21 +288,21 @@ class Lake:
     def _dataset(self, table: str, version: int | None, codes: bool) -> ds.Dataset:
         if version is None:
             return self._opened(table, None, codes)
-        if (found := self._read.get((table, version, codes))) is None:
-            found = self._read[table, version, codes] = self._opened(table, version, codes)
-        return found
+        if (dataset := self._read.get((table, version, codes))) is None:
+            dataset = self._read[table, version, codes] = self._opened(table, version, codes)
+        return dataset
 
     def _opened(self, table: str, version: int | None, codes: bool) -> ds.Dataset:
         options = ds.ParquetReadOptions(dictionary_columns=set(REPEATING) if codes else set())
-        found = self._table(table, version)
-        return found.to_pyarrow_dataset(filesystem=_local(self._place(table)), parquet_read_options=options)
+        delta = self._table(table, version)
+        return delta.to_pyarrow_dataset(filesystem=_local(self._place(table)), parquet_read_options=options)
 
     def _table(self, table: str, version: int | None) -> DeltaTable:
         """The table as of a commit, which is looked up once; without one the newest, which is looked up each time."""
-        if version is not None and (found := self._tables.get((table, version))) is not None:
-            return found
-        found = DeltaTable(self._place(table), version=version)
-        return self._tables.setdefault((table, found.version()), found)
+        if version is not None and (delta := self._tables.get((table, version))) is not None:
+            return delta
+        delta = DeltaTable(self._place(table), version=version)
+        return self._tables.setdefault((table, delta.version()), delta)
 
     def _place(self, table: str) -> str:
         return f"{self.url}/{table}"
@@ -321,9 +321,9 @@ def _batches(table: str, first: pa.Table, parts: Iterator[pa.Table | pd.DataFram
         yield from _conform(table, part).select(first.schema.names).cast(first.schema).to_batches(WAITING)
 
 
-def _coded(schema: pa.Schema, wanted: list[str] | None, codes: bool) -> pa.Schema:
+def _coded(schema: pa.Schema, names: list[str] | None, codes: bool) -> pa.Schema:
     """The schema of the wanted columns, repeating ones as dictionaries."""
-    fields = [field for field in schema if wanted is None or field.name in wanted]
+    fields = [field for field in schema if names is None or field.name in names]
     coded = pa.dictionary(pa.int32(), _TEXT)
     return pa.schema([pa.field(f.name, coded) if codes and f.name in REPEATING else f for f in fields])
 
@@ -355,9 +355,9 @@ def _conform(table: str, rows: pa.Table | pd.DataFrame) -> pa.Table:
     try:
         data = _table(rows) if isinstance(rows, pd.DataFrame) else rows
         further = [_widest(field) for field in data.schema if field.name not in schema.names]
-        coded = [_kept(field, data.schema.field(field.name)) for field in schema]
-        wanted = pa.schema([*coded, *further])
-        data = data.select(wanted.names).cast(wanted)
+        coded = [_coded_field(field, data.schema.field(field.name)) for field in schema]
+        target = pa.schema([*coded, *further])
+        data = data.select(target.names).cast(target)
         return data.append_column(YEAR, pc.year(data["date"]).cast(pa.int32())) if table == "demand" else data
     except _FAULTS as error:
         raise LakeError(f"lake table '{table}': rows do not fit its schema: {_short(error)}") from error
@@ -379,9 +379,9 @@ def _names(rows: pa.Table | pd.DataFrame) -> list[str]:
     return [str(name) for name in (rows.columns if isinstance(rows, pd.DataFrame) else rows.column_names)]
 
 
-def _kept(field: pa.Field, given: pa.Field) -> pa.Field:
+def _coded_field(field: pa.Field, source: pa.Field) -> pa.Field:
     """The field of a schema, as a dictionary where such words are given: they are written as they are."""
-    coded = pa.types.is_dictionary(given.type) and field.type == _TEXT and given.type.value_type == _TEXT
+    coded = pa.types.is_dictionary(source.type) and field.type == _TEXT and source.type.value_type == _TEXT
     return field.with_type(pa.dictionary(pa.int32(), _TEXT)) if coded else field
 
 

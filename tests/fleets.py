@@ -63,7 +63,9 @@ def untrained(panel: Panel) -> Candidate:
     labels = tuple(len(words) for words in panel.encoding.statics.values())
     sizes = (panel.horizon, len(panel.encoding.covariates), len(panel.calendar_names), labels)
     shape = encoder_decoder.Architecture(1, 4, LEVELS, *sizes)
-    members = jax.tree.map(lambda leaf: np.asarray(leaf)[None], encoder_decoder.initial(shape, jax.random.key(0)))
+    members = jax.tree.map(
+        lambda leaf: np.asarray(leaf)[None], encoder_decoder.initial_parameters(shape, jax.random.key(0))
+    )
     constants = {"mean": np.float32(4), "spread": np.float32(1), "yearly": np.float32(0)}
     constants["calendar"] = np.ones(shape.calendar, np.float32)
     parameters = {

@@ -87,8 +87,8 @@ def _notify(spec: Spec, sentence: str) -> None:
 
 def _print_change(change: Change, spec: Spec) -> None:
     typer.echo(_promotion_line(change.promotion, spec))
-    if change.untold:
-        typer.echo(f"The registry's aliases are as they were: {change.untold}", err=True)
+    if change.registry_problem:
+        typer.echo(f"The registry's aliases are as they were: {change.registry_problem}", err=True)
     typer.echo("It forecasts from the next `forecaster predict` or night on.")
 
 

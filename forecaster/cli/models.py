@@ -50,7 +50,7 @@ def backtest(
     if staffing or days:
         spec = cost_backtest.holdout_spec(spec, days, staffing=staffing)
     progress = NightProgress(stages=("panel", "train", "backtest"))
-    with progress.shown():
+    with progress.live_bar():
         leaderboard = board(spec, as_of=instant(as_of, spec) or datetime.now(UTC), progress=progress, staffing=staffing)
     if as_json:
         typer.echo(json.dumps(leaderboard.to_json(), indent=2))

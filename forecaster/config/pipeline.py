@@ -86,7 +86,7 @@ class Spec(Section):
     @field_validator("timezone")
     @classmethod
     def _zone(cls, value: str) -> str:
-        if not timezones.known(value):
+        if not timezones.exists(value):
             hint = messages.nearest(value, available_timezones())
             raise ValueError(f"found {value!r}, wanted a time zone such as Europe/Berlin{hint}")
         return value

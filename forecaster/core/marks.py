@@ -1,4 +1,4 @@
-"""Days worth naming: holidays, events and closures, each kept once for all the depots that it concerns."""
+"""Holidays, events and closures: days worth naming, each kept once for all the depots that it concerns."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Marks:
 
     depot_ids: tuple[str, ...] = ()
     audiences: tuple[Ints, ...] = ()  # positions of depots; each serves many marks
-    named: tuple[tuple[Mark, int], ...] = ()  # a mark and its audience's place, or EVERYONE
+    entries: tuple[tuple[Mark, int], ...] = ()  # a mark and its audience's place, or EVERYONE
 
     def of(self, depot: int) -> tuple[Mark, ...]:
         """What concerns the depot at a position, by date, kind and name."""
@@ -42,7 +42,7 @@ class Marks:
 
     def __iter__(self) -> Iterator[Mark]:
         """Each mark of everyone once, and every other once for each depot that it concerns, which it then names."""
-        for mark, audience in sorted(self.named, key=lambda pair: _when(pair[0])):
+        for mark, audience in sorted(self.entries, key=lambda pair: _when(pair[0])):
             if audience == EVERYONE:
                 yield mark
             else:
@@ -50,10 +50,10 @@ class Marks:
 
     @cached_property
     def _by_audience(self) -> Mapping[int, list[Mark]]:
-        found: dict[int, list[Mark]] = {}
-        for mark, audience in self.named:
-            found.setdefault(audience, []).append(mark)
-        return found
+        by_audience: dict[int, list[Mark]] = {}
+        for mark, audience in self.entries:
+            by_audience.setdefault(audience, []).append(mark)
+        return by_audience
 
     @cached_property
     def _memberships(self) -> Ints:

@@ -1,4 +1,4 @@
-"""What is measured, by name: the stages of a night and the metrics of a model, each with unit and meaning."""
+"""Metric names with unit and meaning: the stages of a night and the metrics of a model."""
 
 from __future__ import annotations
 

@@ -128,12 +128,12 @@ class Panel:
         """
         place = {depot: row for row, depot in enumerate(self.depot_ids)}
         rows = np.array([place.get(depot, -1) for depot in depot_ids], np.intp)
-        gone = rows < 0
+        absent = rows < 0
 
         def of(values: NDArray[Any], missing: float) -> NDArray[Any]:
-            taken = values[rows] if len(values) else np.zeros((len(rows), *values.shape[1:]), values.dtype)
-            taken[gone] = missing
-            return taken
+            selection = values[rows] if len(values) else np.zeros((len(rows), *values.shape[1:]), values.dtype)
+            selection[absent] = missing
+            return selection
 
         return replace(
             self,
@@ -151,38 +151,38 @@ class Panel:
 
     @cached_property
     def cold(self) -> Bools:
-        """Depots with so few known days that their forecast rests on their peers (`coldstart`), (depots,)."""
-        return cold_start.cold(self.demand, self.open)
+        """Depots with so few known days that their forecast rests on their peers (`cold_start`), (depots,)."""
+        return cold_start.cold_depots(self.demand, self.open)
 
     def past(self, lookback: int, rows: slice = slice(None)) -> tuple[Floats, Bools]:
         """Counts of the last `lookback` days of history, and open on these and the horizon, as a model sees them.
 
         Days before the history are unknown, and open. The unknown days of a young depot before its first known one
-        hold what its peers' profile says (`coldstart`), and are open; every other value is the panel's own.
+        hold what its peers' profile says (`cold_start`), and are open; every other value is the panel's own.
         """
         start, missing = max(self.history - lookback, 0), max(lookback - self.history, 0)
         demand, open_ = (
             _padded(self.demand[rows, start:], missing, np.nan),
             _padded(self.open[rows, start:], missing, True),
         )
-        chosen = self._guess.rows[rows]
-        if chosen.any():
+        is_guessed = self._guess.rows[rows]
+        if is_guessed.any():
             guess = self._guess.past[self._place_among_guessed(rows), start:]
             guess = np.pad(guess, [(0, 0), (missing, 0)], constant_values=np.nan)
-            guessed = np.isnan(demand[chosen]) & np.isfinite(guess)
-            demand[chosen] = np.where(guessed, guess, demand[chosen])
-            open_[chosen, :lookback] |= guessed
+            guessed = np.isnan(demand[is_guessed]) & np.isfinite(guess)
+            demand[is_guessed] = np.where(guessed, guess, demand[is_guessed])
+            open_[is_guessed, :lookback] |= guessed
         return demand, open_
 
     def doubted(self, quantiles: Floats, levels: Sequence[float], rows: slice = slice(None)) -> Floats:
         """Quantiles of the depots `rows`, (depots, horizon, levels); those of a young one are wider by what is not
         known of its level."""
-        chosen = self._guess.rows[rows]
-        if not chosen.any():
+        is_guessed = self._guess.rows[rows]
+        if not is_guessed.any():
             return quantiles
-        said, doubt = quantiles.copy(), self._guess.doubt[self._place_among_guessed(rows)]
-        said[chosen] = cold_start.widened(quantiles[chosen], levels, doubt)
-        return said
+        wider, doubt = quantiles.copy(), self._guess.doubt[self._place_among_guessed(rows)]
+        wider[is_guessed] = cold_start.widened_quantiles(quantiles[is_guessed], levels, doubt)
+        return wider
 
     def _place_among_guessed(self, rows: slice) -> NDArray[np.intp]:
         """Where those of the depots `rows` whose past is guessed stand in the guess."""
@@ -213,10 +213,10 @@ class Panel:
     def actuals(self, cutoff: date) -> Floats:
         """What came on the horizon after an earlier cutoff, (depots, horizon); NaN where it is not known (yet)."""
         start = self.at(cutoff).history
-        found = np.full((len(self.depot_ids), self.horizon), np.nan, np.float32)
-        known = self.demand[:, start : start + self.horizon]
-        found[:, : known.shape[1]] = known
-        return found
+        actuals = np.full((len(self.depot_ids), self.horizon), np.nan, np.float32)
+        counts = self.demand[:, start : start + self.horizon]
+        actuals[:, : counts.shape[1]] = counts
+        return actuals
 
 
 def _padded(x: NDArray[Any], missing: int, value: float) -> NDArray[Any]:

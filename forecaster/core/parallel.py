@@ -1,4 +1,4 @@
-"""How work that falls into parts is done: in turn here, or by whoever gives another `Fan`.
+"""Parallel map over independent calls (fan-out): in turn here, or by whoever gives another `Fan`.
 
 The package knows no scheduler. A stage hands over calls that need nothing of one another, and gets back what they made;
 `flows.runners` does them in threads or on a cluster. The same comes out, whoever does them.

@@ -1,4 +1,4 @@
-"""What level a depot may have of which nothing is counted yet: told by its attributes, as its peers' levels are.
+"""Ridge regression of levels on attributes: what level a depot may have of which nothing is counted yet.
 
 Log levels are a mean and one random effect for each label of each attribute (best linear unbiased prediction; Robinson
 1991, "That BLUP is a good thing"): a ridge regression on indicators, so that a label of few peers counts less than one
@@ -23,22 +23,22 @@ _Doubles = NDArray[np.float64]
 _Rows = NDArray[np.intp]
 
 
-class Typical(NamedTuple):
+class TypicalLevels(NamedTuple):
     """What is expected of each depot, and how far depots are from it."""
 
     level: _Doubles  # (depots,) log counts
     variance: float  # of a depot about its own, in log counts
 
 
-def typical(log_level: _Doubles, peers: _Rows, attributes: Sequence[Sequence[str]]) -> Typical:
+def typical_levels(log_level: _Doubles, peers: _Rows, attributes: Sequence[Sequence[str]]) -> TypicalLevels:
     """What the levels (depots,) of the depots `peers`, one at least, let expect of all depots.
 
     `attributes` are words a depot, "" where one is not known, which tells nothing.
     """
-    known = log_level[peers]
-    mean = float(known.mean())
+    peer_levels = log_level[peers]
+    mean = float(peer_levels.mean())
     if len(peers) == 1:
-        return Typical(np.full(len(log_level), mean), ALONE)
+        return TypicalLevels(np.full(len(log_level), mean), ALONE)
     columns, count = _columns(attributes, peers, len(log_level))
     table = np.zeros((len(peers), count + 1))
     table[np.arange(len(peers)), columns[:, peers]] = 1
@@ -46,16 +46,16 @@ def typical(log_level: _Doubles, peers: _Rows, attributes: Sequence[Sequence[str
     table = table[:, :count] - center
     size, basis = np.linalg.eigh(table.T @ table)
     turned = table @ basis
-    along = turned.T @ (known - mean)
+    along = turned.T @ (peer_levels - mean)
     least, effects = np.inf, np.zeros(count)
     for penalty in PENALTIES:
         shrunk = 1 / (np.maximum(size, 0) + penalty)
         leverage = 1 / len(peers) + turned**2 @ shrunk
-        missed = (known - mean - turned @ (shrunk * along)) / np.maximum(1 - leverage, 1 / len(peers))
-        if (variance := float(np.mean(missed**2))) < least:
+        errors = (peer_levels - mean - turned @ (shrunk * along)) / np.maximum(1 - leverage, 1 / len(peers))
+        if (variance := float(np.mean(errors**2))) < least:
             least, effects = variance, basis @ (shrunk * along)
     of_label = np.append(effects, 0.0)[columns].sum(axis=0)
-    return Typical(mean - float(center @ effects) + of_label, least)
+    return TypicalLevels(mean - float(center @ effects) + of_label, least)
 
 
 def _columns(attributes: Sequence[Sequence[str]], peers: _Rows, depots: int) -> tuple[_Rows, int]:

@@ -1,4 +1,4 @@
-"""Show a night as it happens: stage, elapsed and remaining time; plain lines where nobody watches a terminal."""
+"""Progress bar of a night: stage, elapsed and remaining time; plain or JSON lines where nobody watches a terminal."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ LOG = "FORECASTER_LOG"
 class NightProgress:
     """Times stages and tells of them on standard error.
 
-    `expected` maps stages to the seconds they took on earlier nights; without one, `telemetry.STAGES` guesses. `stages`
-    are those that come, all where nothing is said.
+    `expected` maps stages to the seconds they took on earlier nights; without one, `metric_names.STAGES` guesses.
+    `stages` are those that come, all where nothing is said.
     """
 
     def __init__(
@@ -33,9 +33,9 @@ class NightProgress:
         run_id: str | None = None,
         stages: Collection[str] | None = None,
     ) -> None:
-        known = expected or {}
+        earlier = expected or {}
         self.expected = {
-            stage: known.get(stage, about.seconds)
+            stage: earlier.get(stage, about.seconds)
             for stage, about in STAGES.items()
             if stages is None or stage in stages
         }
@@ -50,26 +50,26 @@ class NightProgress:
         self._share = 0.0
         self._bar: Progress | None = None
         self._task: TaskID | None = None
-        self._told = 0.0
+        self._last_report = 0.0
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """One stage; its seconds are in `timings` afterwards, also when it fails."""
         self._stage, self._stage_begun, self._share, self._first = name, time.monotonic(), 0.0, None
-        self._tell(STAGES[name].meaning)
+        self._report(STAGES[name].meaning)
         try:
             yield
         finally:
             self.timings[name] = self.timings.get(name, 0.0) + time.monotonic() - self._stage_begun
             self._stage = None
-            self._tell(f"{self.timings[name]:.1f} s", done=name)
+            self._report(f"{self.timings[name]:.1f} s", ended_stage=name)
 
     def advance(self, share: float, text: str) -> None:
         """How far the current stage is, 0 to 1."""
         self._share = share
         self._first = self._first or (share, time.monotonic())
-        if self._bar is not None or time.monotonic() - self._told > 5:
-            self._tell(text)
+        if self._bar is not None or time.monotonic() - self._last_report > 5:
+            self._report(text)
 
     def say(self, text: str) -> None:
         """A line that stays."""
@@ -99,7 +99,7 @@ class NightProgress:
         return rest + max(self.expected.get(self._stage, 0.0) - (now - self._stage_begun), 0.0)
 
     @contextmanager
-    def shown(self) -> Iterator[None]:
+    def live_bar(self) -> Iterator[None]:
         """Draw a bar while open, when the console is a terminal."""
         if not self.console.is_terminal or self._as_json:
             yield
@@ -112,16 +112,16 @@ class NightProgress:
             finally:
                 self._bar = None
 
-    def _tell(self, text: str, done: str | None = None) -> None:
-        self._told = time.monotonic()
+    def _report(self, text: str, ended_stage: str | None = None) -> None:
+        self._last_report = time.monotonic()
         clock = f"{_clock(self.elapsed)} elapsed, about {_clock(self.remaining)} left"
         if self._bar is not None and self._task is not None:
             total = self.elapsed + self.remaining
-            label = done or self._stage or ""
+            label = ended_stage or self._stage or ""
             self._bar.update(
                 self._task, completed=self.elapsed / max(total, 0.1), description=f"{label}: {text}", clock=clock
             )
-        elif done is None:
+        elif ended_stage is None:
             self.say(text if self._as_json else f"{clock}  {self._stage or '':9} {text}")
 
 

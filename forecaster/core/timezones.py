@@ -1,11 +1,11 @@
-"""Which words name a time zone."""
+"""Time zone names: which words name a zone of the IANA database on this machine."""
 
 from __future__ import annotations
 
 from zoneinfo import ZoneInfo
 
 
-def known(name: str) -> bool:
+def exists(name: str) -> bool:
     """Whether this machine has the zone; to list all that it has, it would open hundreds of files."""
     try:
         ZoneInfo(name)

@@ -1,1 +1,1 @@
-"""From a source to a panel: readings, their contract, the calendar, the dense arrays."""
+"""Data pipeline from a source to a panel: ingestion, validation, point-in-time history, feature engineering."""

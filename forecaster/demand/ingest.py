@@ -1,4 +1,4 @@
-"""Bring the declared sources into the lake.
+"""Idempotent ingestion: bring the declared sources into the lake.
 
 Depots, events and aliases are snapshots: what is new, changed or gone since the last one is appended. Readings pass the
 contract block by block, then stand beside one another, beside what the lake holds and beside the days before them.
@@ -70,7 +70,7 @@ class Decisions:
 
 
 def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> IngestResult:
-    """Read the sources and append what is new to the lake; `now` is the instant of arrival.
+    """Ingest one batch: read the sources and append what is new to the lake; `now` is the instant of arrival.
 
     `on_rows` is told how many rows were read so far. Raises SourceError when a source cannot be read, SpecError when it
     does not fit the pipeline file, LakeError when the lake cannot take the rows.

@@ -1,4 +1,4 @@
-"""What the values of a column mean: words, numbers, yes or no, calendar days, instants.
+"""Type coercion: parse the values of a column as words, numbers, yes or no, calendar days, instants.
 
 A source gives text, or a type of its own. Nothing given becomes "", NaN or NaT; what cannot be read becomes infinite
 (a number) or NaT (a day, an instant), for the caller to refuse. Every distinct value is parsed once.

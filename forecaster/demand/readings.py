@@ -1,4 +1,4 @@
-"""Typed readings in few bytes, so that 55 million of them fit: one row a reading.
+"""Columnar schema of typed readings in few bytes, so that 55 million of them fit: one row a reading.
 
 Columns: `depot_id` (categorical), `day` (int32, days since 1970), `demand` (float64, NaN = not known), `open` (int8:
 1, 0, or -1 where the source does not say), `recorded_at` (int64, µs since 1970 UTC), `row` (int64), `source`

@@ -1,4 +1,4 @@
-"""Keep what the ledger knows of the page's visitors: links that wall screens open, and who wrote what.
+"""Share links and audit log of the page in the ledger: links that wall screens open, and who wrote what.
 
 Each function works on a connection whose transaction the caller holds, so that what was written and who wrote it are
 kept together or not at all.
@@ -73,8 +73,8 @@ def link(connection: sa.Connection, link_id: str) -> Link | None:
 
 def revoke(connection: sa.Connection, pipeline: str, link_id: str, *, by: str, at: datetime) -> Link:
     """Close a link for good; one that is revoked already stays as it is. LedgerError when there is none."""
-    found = link(connection, link_id)
-    if found is None or found.pipeline != pipeline:
+    existing = link(connection, link_id)
+    if existing is None or existing.pipeline != pipeline:
         raise LedgerError(f"there is no link {link_id!r}; `forecaster links FILE` lists them")
     row = tables.links.c
     change = tables.links.update().where(row.link_id == link_id, row.revoked_at.is_(None))
@@ -90,6 +90,8 @@ def note(connection: sa.Connection, entry: AuditEntry) -> None:
 
 def entries(connection: sa.Connection, pipeline: str, limit: int | None = None) -> tuple[AuditEntry, ...]:
     """The audit of a pipeline, the newest first."""
-    own = [column for column in tables.audit.c if column.name != "id"]
-    query = sa.select(*own).where(tables.audit.c.pipeline == pipeline).order_by(tables.audit.c.id.desc()).limit(limit)
+    columns = [column for column in tables.audit.c if column.name != "id"]
+    query = (
+        sa.select(*columns).where(tables.audit.c.pipeline == pipeline).order_by(tables.audit.c.id.desc()).limit(limit)
+    )
     return tuple(AuditEntry(**row) for row in connection.execute(query).mappings())

@@ -1,4 +1,4 @@
-"""What came of earlier forecasts: sums by week and part that the ledger keeps, and the rates made from them.
+"""Forecast accuracy in hindsight: sums by week and segment that the ledger keeps, and WAPE, bias and coverage of them.
 
 A tally is of one model (ours, the seasonal naive, or the system that the section `legacy` declares), one week of target
 days and one part of the depot-days: all of them, those of a horizon (days ahead), of a city, of a weekday, of a depot.
@@ -48,7 +48,7 @@ class Tally:
         return None if self.covered is None or not self.days else self.covered / self.days
 
 
-def together(tallies: Sequence[Tally]) -> Tally | None:
+def combined(tallies: Sequence[Tally]) -> Tally | None:
     """Several as one, named as the first; None of nothing."""
     if not tallies:
         return None
@@ -71,37 +71,37 @@ def monday(day: date) -> date:
     return day - timedelta(days=day.weekday())
 
 
-def newest(connection: sa.Connection, pipeline: str) -> date | None:
+def newest_week(connection: sa.Connection, pipeline: str) -> date | None:
     """The last week that is told of."""
     table = tables.hindsight.c
-    found: date | None = connection.execute(
+    week: date | None = connection.execute(
         sa.select(sa.func.max(table.week, type_=sa.Date)).where(table.pipeline == pipeline)
     ).scalar()
-    return found
+    return week
 
 
-def tells_of(connection: sa.Connection, pipeline: str, model: str) -> bool:
+def has_model(connection: sa.Connection, pipeline: str, model: str) -> bool:
     """Whether anything is told of a model."""
     table = tables.hindsight.c
     query = sa.select(table.week).where(table.pipeline == pipeline, table.model == model).limit(1)
     return connection.execute(query).first() is not None
 
 
-def keep(connection: sa.Connection, pipeline: str, weeks: Iterable[date], tallies: Sequence[Tally]) -> None:
+def replace_weeks(connection: sa.Connection, pipeline: str, weeks: Iterable[date], tallies: Sequence[Tally]) -> None:
     """Write these weeks anew. Depots are told of the newest time only, and weeks long past are forgotten."""
-    table, again = tables.hindsight, sorted(weeks)
-    if not again:
+    table, days = tables.hindsight, sorted(weeks)
+    if not days:
         return
-    old = sa.or_(table.c.week.in_(again), table.c.week <= again[-1] - timedelta(weeks=WEEKS), table.c.part == DEPOT)
+    old = sa.or_(table.c.week.in_(days), table.c.week <= days[-1] - timedelta(weeks=WEEKS), table.c.part == DEPOT)
     connection.execute(table.delete().where(table.c.pipeline == pipeline, old))
     if tallies:
         connection.execute(table.insert(), [{"pipeline": pipeline, **asdict(each)} for each in tallies])
 
 
-def kept(connection: sa.Connection, pipeline: str) -> tuple[Tally, ...]:
+def all_tallies(connection: sa.Connection, pipeline: str) -> tuple[Tally, ...]:
     """Everything that is told of a pipeline, the oldest week first."""
     table = tables.hindsight
-    wanted = [column for column in table.c if column.name != "pipeline"]
-    query = sa.select(*wanted).where(table.c.pipeline == pipeline)
+    columns = [column for column in table.c if column.name != "pipeline"]
+    query = sa.select(*columns).where(table.c.pipeline == pipeline)
     rows = connection.execute(query.order_by(table.c.week, table.c.label)).mappings()
     return tuple(Tally(**row) for row in rows)

@@ -1,4 +1,4 @@
-"""Open the ledger's database: writers bring it to the newest revision, readers only look.
+"""Database connection of the ledger: writers migrate it to the newest revision, readers are read-only.
 
 SQLite runs in WAL mode, where readers and the one writer do not wait for each other. A writer's transaction takes the
 write lock at its first statement, so that what it read cannot change before it writes.
@@ -35,7 +35,7 @@ def writer(url: str) -> sa.Engine:
 
     Raises LedgerError when the place cannot be written or the ledger is of an unknown revision.
     """
-    with ours(url):
+    with translated_errors(url):
         path = _sqlite_file(url)
         if path is not None:
             try:
@@ -45,7 +45,7 @@ def writer(url: str) -> sa.Engine:
             if not path.exists():
                 import_module("alembic.command")  # before the lock: on a busy machine it outlasts what others wait
         engine = _engine(url, path, read_only=False)
-        with _given_up_on_error(engine), engine.begin() as connection:
+        with _disposed_on_error(engine), engine.begin() as connection:
             if connection.dialect.name == "postgresql":  # two starting writers migrate one after the other
                 connection.exec_driver_sql("select pg_advisory_xact_lock(7261130)")
             if (revision := _revision(connection)) != REVISION:
@@ -55,16 +55,16 @@ def writer(url: str) -> sa.Engine:
 
 def reader(url: str) -> sa.Engine:
     """An engine that cannot write. Raises NoLedger where there is none yet, LedgerError for one of another revision."""
-    with ours(url):
+    with translated_errors(url):
         path = _sqlite_file(url)
         if path is not None and not path.exists():
             raise NoLedger(_none_at(path))
         engine = _engine(url, path, read_only=True)
-        with _given_up_on_error(engine), engine.begin() as connection:
+        with _disposed_on_error(engine), engine.begin() as connection:
             if (revision := _revision(connection)) != REVISION:
                 if not sa.inspect(connection).get_table_names():
-                    raise NoLedger(_none_at(_shown(url)))
-                raise LedgerError(_other(url, revision))
+                    raise NoLedger(_none_at(_without_password(url)))
+                raise LedgerError(_other_revision_message(url, revision))
         return engine
 
 
@@ -75,24 +75,24 @@ def _upgrade(connection: sa.Connection, url: str, revision: str | None) -> None:
     try:
         command.upgrade(config(connection), "head")
     except CommandError as error:
-        raise LedgerError(_other(url, revision)) from error
+        raise LedgerError(_other_revision_message(url, revision)) from error
 
 
 def stamp(url: str) -> object | None:
     """What differs as soon as an SQLite ledger's files do; None for a database that cannot be told this cheaply."""
-    with ours(url):
+    with translated_errors(url):
         path = _sqlite_file(url)
     if path is None:
         return None
-    found: list[tuple[int, int, int] | None] = []
+    states: list[tuple[int, int, int] | None] = []
     for file in (path, path.with_name(f"{path.name}-wal")):
         try:
             state = file.stat()
         except OSError:
-            found.append(None)
+            states.append(None)
         else:
-            found.append((state.st_ino, state.st_size, state.st_mtime_ns))
-    return tuple(found)
+            states.append((state.st_ino, state.st_size, state.st_mtime_ns))
+    return tuple(states)
 
 
 def config(connection: sa.Connection) -> Config:
@@ -106,14 +106,16 @@ def config(connection: sa.Connection) -> Config:
 
 
 @contextmanager
-def ours(url: str) -> Iterator[None]:
+def translated_errors(url: str) -> Iterator[None]:
     """A database's error stops here and goes on as a LedgerError; passwords in the URL are not shown."""
     try:
         yield
     except (ArgumentError, NoSuchModuleError) as error:
         raise LedgerError("the ledger's URL is not one; wanted one such as sqlite:///var/ledger.db") from error
     except ModuleNotFoundError as error:
-        raise LedgerError(f"the ledger at {_shown(url)} needs the package {error.name}; install it") from error
+        raise LedgerError(
+            f"the ledger at {_without_password(url)} needs the package {error.name}; install it"
+        ) from error
     except SQLAlchemyError as error:
         cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
         if "locked" in cause:
@@ -122,11 +124,11 @@ def ours(url: str) -> Iterator[None]:
             cause = "it is read-only here; SQLite's readers too need the right to write in its folder"
         elif "no such table" in cause:
             cause = "it is not a ledger of this version; wanted one that `forecaster run` made"
-        raise LedgerError(f"the ledger at {_shown(url)}: {cause}") from error
+        raise LedgerError(f"the ledger at {_without_password(url)}: {cause}") from error
 
 
 @contextmanager
-def _given_up_on_error(engine: sa.Engine) -> Iterator[None]:
+def _disposed_on_error(engine: sa.Engine) -> Iterator[None]:
     try:
         yield
     except BaseException:
@@ -178,20 +180,20 @@ def _begin(read_only: bool, connection: sa.Connection) -> None:
 def _revision(connection: sa.Connection) -> str | None:
     if not sa.inspect(connection).has_table(REVISION_TABLE):
         return None
-    found: str | None = connection.execute(sa.text(f"select version_num from {REVISION_TABLE}")).scalar()
-    return found
+    revision: str | None = connection.execute(sa.text(f"select version_num from {REVISION_TABLE}")).scalar()
+    return revision
 
 
 def _none_at(place: object) -> str:
     return f"there is no ledger at {place} yet; the first `forecaster run` makes it"
 
 
-def _other(url: str, found: str | None) -> str:
-    place = _shown(url)
-    if found is None:
+def _other_revision_message(url: str, revision: str | None) -> str:
+    place = _without_password(url)
+    if revision is None:
         return f"{place} is not a ledger; wanted one that `forecaster run` made"
-    return f"the ledger at {place} has revision {found}, this program knows {REVISION}; update the older of the two"
+    return f"the ledger at {place} has revision {revision}, this program knows {REVISION}; update the older of the two"
 
 
-def _shown(url: str) -> str:
+def _without_password(url: str) -> str:
     return sa.make_url(url).render_as_string(hide_password=True)

@@ -1,4 +1,4 @@
-"""Who works on a pipeline now: one run at a time, with an expiry, so that a dead one keeps nobody out for long.
+"""Lease (mutex with expiry) on a pipeline: one run at a time works on it, and a dead one keeps nobody out for long.
 
 A holder renews its lease while it lives. Killed on the machine that asks, it is found at once, by its process; killed
 elsewhere, when the lease has expired. On one machine the process decides and not the clock, which may be moved.
@@ -57,7 +57,7 @@ def is_gone(holder: str) -> bool | None:
     return boot != _boot() or _started(int(pid)) != started
 
 
-def held(connection: sa.Connection, pipeline: str, *, to_read: bool = False) -> Lease | None:
+def read_lease(connection: sa.Connection, pipeline: str, *, to_read: bool = False) -> Lease | None:
     """The lease as last written, whether or not its holder lives; locked, unless it is wanted `to_read` alone."""
     query = sa.select(tables.lease).where(tables.lease.c.pipeline == pipeline)
     row = connection.execute(query if to_read else query.with_for_update()).mappings().one_or_none()
@@ -66,9 +66,9 @@ def held(connection: sa.Connection, pipeline: str, *, to_read: bool = False) -> 
 
 def take(connection: sa.Connection, pipeline: str, run_id: str, now: datetime) -> Lease | None:
     """Take the lease; where another run that lives has it, nothing is changed, and its lease is returned."""
-    standing = held(connection, pipeline)
-    if standing is not None and standing.run_id != run_id and not _over(standing, now):
-        return standing
+    current = read_lease(connection, pipeline)
+    if current is not None and current.run_id != run_id and not _over(current, now):
+        return current
     connection.execute(tables.lease.delete().where(tables.lease.c.pipeline == pipeline))
     row = {"pipeline": pipeline, "run_id": run_id, "holder": this_process()}
     connection.execute(tables.lease.insert().values(**row, taken_at=now, expires_at=now + LASTS))
@@ -77,8 +77,8 @@ def take(connection: sa.Connection, pipeline: str, run_id: str, now: datetime) -
 
 def lives(connection: sa.Connection, pipeline: str, run_id: str, now: datetime) -> bool:
     """Whether a run holds the lease and, as far as anyone can tell, is at work."""
-    standing = held(connection, pipeline, to_read=True)
-    return standing is not None and standing.run_id == run_id and not _over(standing, now)
+    current = read_lease(connection, pipeline, to_read=True)
+    return current is not None and current.run_id == run_id and not _over(current, now)
 
 
 def renew(connection: sa.Connection, run_id: str, now: datetime) -> bool:
@@ -89,9 +89,9 @@ def renew(connection: sa.Connection, run_id: str, now: datetime) -> bool:
 
 def admit(connection: sa.Connection, pipeline: str, run_id: str) -> None:
     """Raises LedgerError where another run has the lease, as after a pause so long that this one was taken for dead."""
-    standing = held(connection, pipeline)
-    if standing is not None and standing.run_id != run_id:
-        raise LedgerError(f"not for run {run_id} any more: {standing.sentence()}")
+    current = read_lease(connection, pipeline)
+    if current is not None and current.run_id != run_id:
+        raise LedgerError(f"not for run {run_id} any more: {current.sentence()}")
 
 
 def give_back(connection: sa.Connection, run_id: str) -> None:
@@ -119,7 +119,7 @@ def close_dead(connection: sa.Connection, pipeline: str, now: datetime, found_by
 
 
 @contextmanager
-def kept(renewal: Callable[[], bool], every: float = RENEWED) -> Iterator[None]:
+def renewed_while_open(renewal: Callable[[], bool], every: float = RENEWED) -> Iterator[None]:
     """Renew a lease from a thread while open. What fails is tried again next time: the lease outlasts many renewals."""
     over = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Read of a publication what a page of all depots shows, fast, and what the publications before it said.
+"""Bulk reads of a publication for a page of all depots, and of what the publications before it said.
 
 Columns of JSON are read as text and parsed many at once: one by one, the days of 5,000 depots take a second and a half.
 Not all at once either: that takes half as much memory again, and other threads wait until it is done.
@@ -27,27 +27,27 @@ def outline(connection: sa.Connection, publication_id: int) -> tuple[PublishedDe
     """The depots of a publication in their order, with the last two days before it and without marks."""
     days = _days(connection, publication_id)
     table = tables.published_depots.c
-    wanted = [table.depot_id, _text(table.attributes), _text(table.recent), table.timezone, table.tier]
-    query = sa.select(*wanted).where(table.publication_id == publication_id).order_by(table.position)
-    found: list[PublishedDepot] = []
+    columns = [table.depot_id, _text(table.attributes), _text(table.recent), table.timezone, table.tier]
+    query = sa.select(*columns).where(table.publication_id == publication_id).order_by(table.position)
+    depots: list[PublishedDepot] = []
     for rows in connection.execute(query).partitions(AT_ONCE):
         attributes = _parsed([row[1] for row in rows])
         newest = _parsed([_tail(row[2]) for row in rows])
-        found += (
-            PublishedDepot(row[0], tuple(days.pop(row[0])), _recent(last), said, (), row[3], row[4])
-            for row, said, last in zip(rows, attributes, newest, strict=True)
+        depots += (
+            PublishedDepot(row[0], tuple(days.pop(row[0])), _recent(last), words, (), row[3], row[4])
+            for row, words, last in zip(rows, attributes, newest, strict=True)
         )
-    return tuple(found)
+    return tuple(depots)
 
 
-def before(connection: sa.Connection, head: Head) -> int | None:
+def previous_publication_id(connection: sa.Connection, head: Head) -> int | None:
     """The newest kept publication that ended on an earlier day; None where there is none."""
     table = tables.publications.c
     query = sa.select(table.publication_id).where(table.pipeline == head.pipeline, table.cutoff < head.cutoff)
-    found: int | None = connection.execute(
+    publication_id: int | None = connection.execute(
         query.order_by(table.cutoff.desc(), table.publication_id.desc()).limit(1)
     ).scalar()
-    return found
+    return publication_id
 
 
 def medians(connection: sa.Connection, publication_id: int) -> Mapping[tuple[str, date], float]:
@@ -59,14 +59,14 @@ def medians(connection: sa.Connection, publication_id: int) -> Mapping[tuple[str
         return {}
     table, middle = tables.published.c, levels.index(0.5)
     query = sa.select(table.depot_id, table.target_date, _text(table.quantiles))
-    found: dict[tuple[str, date], float] = {}
+    by_day: dict[tuple[str, date], float] = {}
     for rows in connection.execute(query.where(table.publication_id == publication_id)).partitions(AT_ONCE):
-        said = _parsed([row[2] for row in rows])
-        found |= {(row[0], row[1]): values[middle] for row, values in zip(rows, said, strict=True)}
-    return found
+        quantiles = _parsed([row[2] for row in rows])
+        by_day |= {(row[0], row[1]): values[middle] for row, values in zip(rows, quantiles, strict=True)}
+    return by_day
 
 
-def said_before(connection: sa.Connection, head: Head, depot_id: str) -> Mapping[date, PublishedDay]:
+def earlier_forecasts(connection: sa.Connection, head: Head, depot_id: str) -> Mapping[date, PublishedDay]:
     """Day up to the cutoff → what the last kept publication before it said of a depot; only of the same levels."""
     table, about = tables.published, tables.publications.c
     query = (
@@ -85,17 +85,17 @@ def said_before(connection: sa.Connection, head: Head, depot_id: str) -> Mapping
 def _days(connection: sa.Connection, publication_id: int) -> defaultdict[str, list[PublishedDay]]:
     """Depot → its days, each list in their order."""
     table = tables.published.c
-    wanted = [table.depot_id, table.target_date, table.horizon, table.open, table.drivers]
-    query = sa.select(*wanted, _text(table.quantiles), _text(table.roster))
+    columns = [table.depot_id, table.target_date, table.horizon, table.open, table.drivers]
+    query = sa.select(*columns, _text(table.quantiles), _text(table.roster))
     query = query.where(table.publication_id == publication_id).order_by(table.target_date)
-    found: defaultdict[str, list[PublishedDay]] = defaultdict(list)
+    by_depot: defaultdict[str, list[PublishedDay]] = defaultdict(list)
     for rows in connection.execute(query).partitions(AT_ONCE):
         quantiles = _parsed([row[5] for row in rows])
         rosters = _parsed([row[6] or "null" for row in rows])
         for row, values, roster in zip(rows, quantiles, rosters, strict=True):
-            made = None if roster is None else PublishedRoster(**roster)
-            found[row[0]].append(PublishedDay(row[1], row[2], row[3], tuple(values), row[4], made))
-    return found
+            published_roster = None if roster is None else PublishedRoster(**roster)
+            by_depot[row[0]].append(PublishedDay(row[1], row[2], row[3], tuple(values), row[4], published_roster))
+    return by_depot
 
 
 def _text(column: sa.Column[Any]) -> sa.ColumnElement[str]:
@@ -103,8 +103,8 @@ def _text(column: sa.Column[Any]) -> sa.ColumnElement[str]:
 
 
 def _parsed(texts: Sequence[str]) -> list[Any]:
-    found: list[Any] = json.loads(f"[{','.join(texts)}]")
-    return found
+    values: list[Any] = json.loads(f"[{','.join(texts)}]")
+    return values
 
 
 def _tail(text: str) -> str:

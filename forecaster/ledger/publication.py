@@ -1,4 +1,4 @@
-"""What one night publishes, and what makes it whole.
+"""Publication: the forecasts that one night publishes, and the integrity checks that they must pass.
 
 A `Publication` is the page's whole world: one forecast of every depot, with the days before it and the names of the
 days to know. `objections` says in sentences why one must not go out.
@@ -54,8 +54,9 @@ class PublishedOverride:
         _keep(self, quantiles=tuple(map(float, self.quantiles)))
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> Self:
-        return cls(**{**said, "at": datetime.fromisoformat(said["at"]), "until": date.fromisoformat(said["until"])})
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        at, until = datetime.fromisoformat(content["at"]), date.fromisoformat(content["until"])
+        return cls(**{**content, "at": at, "until": until})
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self) | {"at": self.at.isoformat(), "until": self.until.isoformat()}
@@ -73,8 +74,8 @@ class PublishedChange:
         _keep(self, parts=tuple((name, int(orders)) for name, orders in self.parts))
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> Self:
-        return cls(date.fromisoformat(said["since"]), said["before"], tuple(map(tuple, said["parts"])))
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        return cls(date.fromisoformat(content["since"]), content["before"], tuple(map(tuple, content["parts"])))
 
     @property
     def total(self) -> int:
@@ -112,8 +113,8 @@ class RecentDay:
     open: bool = True
 
     def __post_init__(self) -> None:
-        known = self.demand is not None and not math.isnan(self.demand)
-        _keep(self, demand=float(self.demand) if known and self.demand is not None else None, open=bool(self.open))
+        is_known = self.demand is not None and not math.isnan(self.demand)
+        _keep(self, demand=float(self.demand) if is_known and self.demand is not None else None, open=bool(self.open))
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ class Publication:
     title: str | None = None
     note: str | None = None  # a sentence for the page, as in why tonight's model was not admitted
     totals: tuple[PublishedTotal, ...] = ()  # of the network and of each city, by city and day
-    desk: str | None = None  # names the file of what it was made from (`desk`)
+    desk: str | None = None  # names the file of what it was made from (`saved_inputs`)
 
     def __post_init__(self) -> None:
         in_order = sorted(self.totals, key=lambda total: (total.city, total.target_date))
@@ -181,60 +182,82 @@ class Publication:
 
 def _keep(value: object, **fields: object) -> None:
     """Settle fields of a frozen value while it is being made."""
-    for name, settled in fields.items():
-        object.__setattr__(value, name, settled)
+    for name, content in fields.items():
+        object.__setattr__(value, name, content)
 
 
 def objections(publication: Publication, most: int = 5) -> tuple[str, ...]:
     """Why this publication must not go out, at most `most` sentences; empty when it is whole."""
-    found = []
+    sentences = []
     for sentence in _objections(publication):
-        found.append(sentence)
-        if len(found) == most:
+        sentences.append(sentence)
+        if len(sentences) == most:
             break
-    return tuple(found)
+    return tuple(sentences)
 
 
 def _objections(publication: Publication) -> Iterator[str]:
-    levels, horizon = publication.levels, publication.horizon
+    yield from _wrong_head(publication)
+    yield from _wrong_ids(publication)
+    days = [(step, publication.cutoff + timedelta(days=step)) for step in range(1, publication.horizon + 1)]
+    for depot in publication.depots:
+        yield from _wrong_depot(depot, publication, days)
+    for total in publication.totals:
+        yield from _wrong_total(total, publication, {day for _, day in days})
+
+
+def _wrong_head(publication: Publication) -> Iterator[str]:
+    """What cannot be true of the publication as a whole."""
+    levels = publication.levels
     if publication.tier not in TIERS:
         yield f"tier is {publication.tier!r}, wanted one of {', '.join(TIERS)}"
-    if not timezones.known(publication.timezone):
+    if not timezones.exists(publication.timezone):
         yield f"timezone is {publication.timezone!r}, wanted a zone such as Europe/Berlin"
     if list(levels) != sorted(set(levels)) or not set(PAGE_LEVELS) <= set(levels):
         yield f"levels are {list(levels)}, wanted rising quantile levels with 0.1, 0.5 and 0.9 among them"
+
+
+def _wrong_ids(publication: Publication) -> Iterator[str]:
     if not publication.depots:
         yield "there is no depot in it"
     ids = [depot.depot_id for depot in publication.depots]
     if "" in ids:
         yield "a depot has an empty id"
+    # Counting is quadratic: only where the ids are known to repeat.
     for twice in sorted({name for name in ids if ids.count(name) > 1} if len(set(ids)) < len(ids) else ()):
         yield f"depot {twice!r} stands in it twice"
-    wanted = [(step, publication.cutoff + timedelta(days=step)) for step in range(1, horizon + 1)]
-    for depot in publication.depots:
-        if depot.timezone is not None and not timezones.known(depot.timezone):
-            yield f"depot {depot.depot_id!r} has timezone {depot.timezone!r}, wanted a zone such as Europe/Berlin"
-        if [(day.horizon, day.target_date) for day in depot.days] != wanted:
-            days = ", ".join(str(day.target_date) for day in depot.days) or "no day"
-            yield f"depot {depot.depot_id!r} has {days}, wanted the {horizon} days after {publication.cutoff}"
-        for day in depot.days:
-            if wrong := _wrong(day, levels):
-                yield f"depot {depot.depot_id!r}, {day.target_date}: {wrong}"
-        for past in depot.recent:
-            if past.date > publication.cutoff or (past.demand is not None and not 0 <= past.demand < math.inf):
-                yield (
-                    f"depot {depot.depot_id!r}, {past.date}: recent demand {past.demand}, "
-                    f"wanted a finite number of orders, 0 or more, not after {publication.cutoff}"
-                )
-    for total in publication.totals:
-        whose = f"the total of {total.city or 'the network'}, {total.target_date}"
-        if total.target_date not in {day for _, day in wanted}:
-            yield f"{whose}: wanted one of the {horizon} days after {publication.cutoff}"
-        if wrong := _wrong_quantiles(total.quantiles, len(levels)):
-            yield f"{whose}: {wrong}"
 
 
-def _wrong(day: PublishedDay, levels: tuple[float, ...]) -> str | None:
+def _wrong_depot(depot: PublishedDepot, publication: Publication, days: list[tuple[int, date]]) -> Iterator[str]:
+    """What cannot be true of one depot; `days` are the horizon's, each with its number of days after the cutoff."""
+    if depot.timezone is not None and not timezones.exists(depot.timezone):
+        yield f"depot {depot.depot_id!r} has timezone {depot.timezone!r}, wanted a zone such as Europe/Berlin"
+    if [(day.horizon, day.target_date) for day in depot.days] != days:
+        published = ", ".join(str(day.target_date) for day in depot.days) or "no day"
+        yield (
+            f"depot {depot.depot_id!r} has {published}, "
+            f"wanted the {publication.horizon} days after {publication.cutoff}"
+        )
+    for day in depot.days:
+        if wrong := _wrong_day(day, publication.levels):
+            yield f"depot {depot.depot_id!r}, {day.target_date}: {wrong}"
+    for past in depot.recent:
+        if past.date > publication.cutoff or (past.demand is not None and not 0 <= past.demand < math.inf):
+            yield (
+                f"depot {depot.depot_id!r}, {past.date}: recent demand {past.demand}, "
+                f"wanted a finite number of orders, 0 or more, not after {publication.cutoff}"
+            )
+
+
+def _wrong_total(total: PublishedTotal, publication: Publication, days: set[date]) -> Iterator[str]:
+    whose = f"the total of {total.city or 'the network'}, {total.target_date}"
+    if total.target_date not in days:
+        yield f"{whose}: wanted one of the {publication.horizon} days after {publication.cutoff}"
+    if wrong := _wrong_quantiles(total.quantiles, len(publication.levels)):
+        yield f"{whose}: {wrong}"
+
+
+def _wrong_day(day: PublishedDay, levels: tuple[float, ...]) -> str | None:
     """What cannot be true of one day's forecast."""
     if wrong := _wrong_quantiles(day.quantiles, len(levels)):
         return wrong
@@ -263,8 +286,8 @@ def _wrong_planning(day: PublishedDay, median: float) -> str | None:
 def _wrong_roster(roster: PublishedRoster) -> str | None:
     if not 0 <= roster.chance_short <= 1:
         return f"a chance of {roster.chance_short} to be short, wanted one from 0 to 1"
-    money = [each for each in (roster.cost, roster.one_more, roster.one_fewer) if each is not None]
-    if not all(0 <= each < math.inf for each in money):
+    money = [amount for amount in (roster.cost, roster.one_more, roster.one_fewer) if amount is not None]
+    if not all(0 <= amount < math.inf for amount in money):
         return f"expected costs {money}, wanted finite amounts of 0 or more"
     counts = [count for _, count in (*roster.borrowed, *roster.lent)] + [roster.vans or 0]
     return f"vans {counts}, wanted 0 or more" if min(counts) < 0 else None

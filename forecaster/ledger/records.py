@@ -1,4 +1,4 @@
-"""Turn what the ledger keeps into rows, and rows into values again.
+"""Mapping of the ledger's rows to values and back: runs, publications, promotions (data mapper).
 
 Each function works on a connection whose transaction the caller holds.
 """
@@ -32,7 +32,7 @@ Outcome = Literal["running", "published", "degraded", "failed", "no_data", "busy
 """`busy`: another run was at work; `done`: maintenance, which publishes nothing."""
 Kind = Literal["night", "refresh", "predict", "backfill", "maintain"]
 KEPT = 8  # publications of a pipeline
-OWN = tuple(field.name for field in fields(Publication) if field.name not in ("depots", "totals"))
+PUBLICATION_FIELDS = tuple(field.name for field in fields(Publication) if field.name not in ("depots", "totals"))
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Promotion:
     reason: str
 
 
-def one(connection: sa.Connection, query: sa.Select[Any]) -> sa.RowMapping | None:
+def single_row(connection: sa.Connection, query: sa.Select[Any]) -> sa.RowMapping | None:
     """The only row of a query that can have one at most."""
     return connection.execute(query).mappings().one_or_none()
 
@@ -114,64 +114,64 @@ def head(connection: sa.Connection, pipeline: str) -> Head | None:
         .join(tables.slot, slot.publication_id == tables.publications.c.publication_id)
         .where(slot.pipeline == pipeline)
     )
-    row = one(connection, query)
+    row = single_row(connection, query)
     return None if row is None else Head(**{**row, "levels": tuple(row["levels"])})
 
 
-def kept(connection: sa.Connection, pipeline: str) -> tuple[Head, ...]:
+def list_heads(connection: sa.Connection, pipeline: str) -> tuple[Head, ...]:
     """Every publication that is still kept, the newest first; of those that are not shown, `previous_id` is None and
     `flipped_at` the instant at which they were published."""
-    shown = head(connection, pipeline)
+    current = head(connection, pipeline)
     query = sa.select(tables.publications).where(tables.publications.c.pipeline == pipeline)
     rows = connection.execute(query.order_by(tables.publications.c.publication_id.desc())).mappings()
     heads = (
         Head(**{**row, "levels": tuple(row["levels"])}, previous_id=None, flipped_at=row["published_at"])
         for row in rows
     )
-    return tuple(shown if shown and each.publication_id == shown.publication_id else each for each in heads)
+    return tuple(current if current and head_.publication_id == current.publication_id else head_ for head_ in heads)
 
 
 def shown_at(connection: sa.Connection, pipeline: str, at: datetime) -> int | None:
     """The id of the publication that was up at an instant; it may be kept no longer. None before the first."""
-    row = tables.shown.c
+    row = tables.display_log.c
     query = sa.select(row.publication_id).where(row.pipeline == pipeline, row.at <= at)
-    found: int | None = connection.execute(query.order_by(row.id.desc()).limit(1)).scalar()
-    return found
+    publication_id: int | None = connection.execute(query.order_by(row.id.desc()).limit(1)).scalar()
+    return publication_id
 
 
-def whole(connection: sa.Connection, shown: Head) -> Publication:
+def whole(connection: sa.Connection, published_head: Head) -> Publication:
     """A publication with its depots, as it was given to `stage`."""
-    own = {name: getattr(shown, name) for name in OWN}
-    number = shown.publication_id
-    return Publication(**own, depots=depots(connection, number), totals=totals(connection, number))
+    values = {name: getattr(published_head, name) for name in PUBLICATION_FIELDS}
+    number = published_head.publication_id
+    return Publication(**values, depots=depots(connection, number), totals=totals(connection, number))
 
 
 def of_run(connection: sa.Connection, run_id: str) -> Publication | None:
     """The last kept publication of a run, as it was given to `stage`."""
-    return _kept(connection, tables.publications.c.run_id == run_id)
+    return _last_publication(connection, tables.publications.c.run_id == run_id)
 
 
-def before(connection: sa.Connection, pipeline: str, instant: datetime) -> Publication | None:
+def publication_before(connection: sa.Connection, pipeline: str, instant: datetime) -> Publication | None:
     """The last kept publication of a pipeline made as of an instant before this one."""
     columns = tables.publications.c
-    return _kept(connection, columns.pipeline == pipeline, columns.as_of < instant)
+    return _last_publication(connection, columns.pipeline == pipeline, columns.as_of < instant)
 
 
-def _kept(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> Publication | None:
-    own = [tables.publications.c[name] for name in OWN]
+def _last_publication(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> Publication | None:
+    columns = [tables.publications.c[name] for name in PUBLICATION_FIELDS]
     number = tables.publications.c.publication_id
-    row = one(connection, sa.select(number, *own).where(*where).order_by(number.desc()).limit(1))
+    row = single_row(connection, sa.select(number, *columns).where(*where).order_by(number.desc()).limit(1))
     if row is None:
         return None
-    said = {**row, "levels": tuple(row["levels"])}
-    shown = said.pop("publication_id")
-    return Publication(**said, depots=depots(connection, shown), totals=totals(connection, shown))
+    values = {**row, "levels": tuple(row["levels"])}
+    publication_id = values.pop("publication_id")
+    return Publication(**values, depots=depots(connection, publication_id), totals=totals(connection, publication_id))
 
 
 def stage(connection: sa.Connection, publication: Publication) -> int:
     """Write a publication's rows, which no slot shows yet; returns its new id."""
-    own = {name: getattr(publication, name) for name in OWN}
-    key = connection.execute(tables.publications.insert().values(**own | {"levels": list(publication.levels)}))
+    values = {name: getattr(publication, name) for name in PUBLICATION_FIELDS}
+    key = connection.execute(tables.publications.insert().values(**values | {"levels": list(publication.levels)}))
     assert key.inserted_primary_key is not None
     number: int = key.inserted_primary_key[0]
     connection.execute(
@@ -199,7 +199,7 @@ def stage(connection: sa.Connection, publication: Publication) -> int:
         ],
     )
     rows = [
-        {"publication_id": number, **asdict(each), "quantiles": list(each.quantiles)} for each in publication.totals
+        {"publication_id": number, **asdict(total), "quantiles": list(total.quantiles)} for total in publication.totals
     ]
     if rows:
         connection.execute(tables.published_totals.insert(), rows)
@@ -223,8 +223,8 @@ def totals(connection: sa.Connection, publication_id: int) -> tuple[PublishedTot
     query = sa.select(table).where(table.c.publication_id == publication_id).order_by(table.c.target_date)
     rows = connection.execute(query).mappings()
     # by code point, as Python sorts: databases have orders of their own
-    found = (PublishedTotal(row["city"], row["target_date"], tuple(row["quantiles"])) for row in rows)
-    return tuple(sorted(found, key=lambda total: total.city))
+    unsorted = (PublishedTotal(row["city"], row["target_date"], tuple(row["quantiles"])) for row in rows)
+    return tuple(sorted(unsorted, key=lambda total: total.city))
 
 
 def depots(connection: sa.Connection, publication_id: int, depot_id: str | None = None) -> tuple[PublishedDepot, ...]:
@@ -270,17 +270,19 @@ def flip(
     if changed.rowcount == 0:
         connection.execute(tables.slot.insert().values(pipeline=pipeline, **values))
     row = {"pipeline": pipeline, "publication_id": publication_id, "at": at or values["flipped_at"]}
-    connection.execute(tables.shown.insert().values(**row))
+    connection.execute(tables.display_log.insert().values(**row))
 
 
 def prune(connection: sa.Connection, pipeline: str, keep: int = KEPT) -> None:
     """Drop all but the last `keep` publications, and never one that the slot names."""
     numbers, slot = tables.publications.c.publication_id, tables.slot.c
-    own = tables.publications.c.pipeline == pipeline
-    kept = set(connection.execute(sa.select(numbers).where(own).order_by(numbers.desc()).limit(keep)).scalars())
-    for named in connection.execute(sa.select(slot.publication_id, slot.previous_id).where(slot.pipeline == pipeline)):
-        kept |= {number for number in named if number is not None}
-    connection.execute(tables.publications.delete().where(own, numbers.not_in(kept)))
+    of_pipeline = tables.publications.c.pipeline == pipeline
+    newest = sa.select(numbers).where(of_pipeline).order_by(numbers.desc()).limit(keep)
+    remaining = set(connection.execute(newest).scalars())
+    in_slot = sa.select(slot.publication_id, slot.previous_id).where(slot.pipeline == pipeline)
+    for slot_ids in connection.execute(in_slot):
+        remaining |= {number for number in slot_ids if number is not None}
+    connection.execute(tables.publications.delete().where(of_pipeline, numbers.not_in(remaining)))
 
 
 def champion(connection: sa.Connection, pipeline: str, at: datetime | None = None) -> Promotion | None:
@@ -288,20 +290,20 @@ def champion(connection: sa.Connection, pipeline: str, at: datetime | None = Non
     query = sa.select(tables.promotions).where(tables.promotions.c.pipeline == pipeline)
     if at is not None:
         query = query.where(tables.promotions.c.at <= at)
-    row = one(connection, query.order_by(tables.promotions.c.id.desc()).limit(1))
+    row = single_row(connection, query.order_by(tables.promotions.c.id.desc()).limit(1))
     return None if row is None else Promotion(**row)
 
 
-def before_champion(promotions: Sequence[Promotion]) -> Promotion | None:
+def previous_champion(promotions: Sequence[Promotion]) -> Promotion | None:
     """The promotion to go back to: of whom reigned before the champion, though not of whom a step back deposed.
 
     `promotions` are all of a pipeline, the oldest first. A promotion of the bundle before the reigning one is a step
     back, one of the reigning bundle confirms it; so two steps back lead two champions back, not to and fro.
     """
     reigned: list[Promotion] = []
-    for each in promotions:
-        if len(reigned) > 1 and each.bundle_digest == reigned[-2].bundle_digest:
+    for promotion in promotions:
+        if len(reigned) > 1 and promotion.bundle_digest == reigned[-2].bundle_digest:
             reigned.pop()
-        elif not reigned or each.bundle_digest != reigned[-1].bundle_digest:
-            reigned.append(each)
+        elif not reigned or promotion.bundle_digest != reigned[-1].bundle_digest:
+            reigned.append(promotion)
     return reigned[-2] if len(reigned) > 1 else None

@@ -1,4 +1,4 @@
-"""Begin to work on a pipeline: the run row and the lease together, and the end of whoever died before."""
+"""Start of a run: its row and the lease are written together, and runs that died before are closed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from forecaster.ledger.store import Kind, Ledger
 
 
 @dataclass(frozen=True)
-class Begun:
+class RunStart:
     """A run whose row is written. With a `rival` it is over already: the rival is at work."""
 
     run_id: str
@@ -25,7 +25,7 @@ class Begun:
 
 def begin(
     ledger: Ledger, spec: Spec, *, run_id: str, kind: Kind, as_of: datetime, now: datetime | None = None
-) -> Begun:
+) -> RunStart:
     """Write the run row and take the lease; the run row of one who comes second ends as `busy`.
 
     Raises LedgerError when the ledger cannot be written or the run id is taken.
@@ -38,19 +38,19 @@ def begin(
         rival = lease.take(connection, spec.name, run_id, at)
         dead = () if rival else tuple(lease.close_dead(connection, spec.name, at, run_id))
         if rival is None:
-            return Begun(run_id, dead)
+            return RunStart(run_id, dead)
         ended = {"outcome": "busy", "exit_code": BUSY, "finished_at": at, "message": rival.sentence(spec.zone)}
         connection.execute(tables.runs.update().where(tables.runs.c.run_id == run_id).values(**ended))
-    return Begun(run_id, rival=rival)
+    return RunStart(run_id, rival=rival)
 
 
 @contextmanager
-def held(ledger: Ledger, run_id: str) -> Iterator[None]:
+def lease_renewed(ledger: Ledger, run_id: str) -> Iterator[None]:
     """Renew the run's lease while open."""
 
     def renewal() -> bool:
         with ledger.transaction() as connection:
             return lease.renew(connection, run_id, datetime.now(UTC))
 
-    with lease.kept(renewal):
+    with lease.renewed_while_open(renewal):
         yield

@@ -101,13 +101,13 @@ class Ledger:
     ) -> str:
         """Write down that a night has begun; `at` is now by default. LedgerError when the run id is taken.
 
-        Whoever is going to write takes the lease with it: `work.begin`.
+        Whoever is going to write takes the lease with it: `run_start.begin`.
         """
         row = {"run_id": run_id, "pipeline": pipeline, "as_of": as_of, "spec_digest": spec_digest, "outcome": "running"}
         row |= {"kind": kind}
         row |= {"started_at": at or datetime.now(UTC), "lake_versions": dict(lake_versions or {})}
         with self._transaction() as connection:
-            if records.one(connection, sa.select(tables.runs.c.run_id).where(tables.runs.c.run_id == run_id)):
+            if records.single_row(connection, sa.select(tables.runs.c.run_id).where(tables.runs.c.run_id == run_id)):
                 raise LedgerError(f"run {run_id!r} is in the ledger already; wanted a new run id")
             connection.execute(tables.runs.insert().values(**row, findings=[], timings={}))
         return run_id
@@ -127,8 +127,8 @@ class Ledger:
         """Add what a stage learned: timings (seconds) and lake versions are merged, findings appended once, the rest
         replaced. Findings and the verdict are dataclasses or mappings.
         """
-        given = {"bundle_digest": bundle_digest, "tier": tier, "verdict": records.plain(verdict), "message": message}
-        values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        changes = {"bundle_digest": bundle_digest, "tier": tier, "verdict": records.plain(verdict), "message": message}
+        values: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
         with self._transaction() as connection:
             row = self._run_row(connection, run_id)
             values["timings"] = row["timings"] | {stage: float(s) for stage, s in (timings or {}).items()}
@@ -187,13 +187,13 @@ class Ledger:
 
         Returns how many there were.
         """
-        runs, named = (
+        runs, referenced = (
             tables.runs.c,
             sa.select(tables.promotions.c.run_id).union(sa.select(tables.publications.c.run_id)),
         )
         old = tables.runs.delete().where(runs.pipeline == pipeline, runs.finished_at < before, runs.run_id != keep)
         with self._transaction() as connection:
-            return connection.execute(old.where(runs.run_id.not_in(named))).rowcount
+            return connection.execute(old.where(runs.run_id.not_in(referenced))).rowcount
 
     def published_as_of(self, pipeline: str, *, since: datetime) -> list[datetime]:
         """The instants, from one on, as of which a night or a past date ended with forecasts."""
@@ -210,8 +210,8 @@ class Ledger:
             runs.pipeline == pipeline, runs.kind == "night", runs.outcome.in_(("published", "degraded"))
         )
         with self._transaction() as connection:
-            found: datetime | None = connection.execute(query).scalar()
-        return found
+            earliest: datetime | None = connection.execute(query).scalar()
+        return earliest
 
     def seems_killed(self, run: Run, now: datetime) -> bool:
         """Whether a run has not ended, and nobody is at work on it any more; the next run will close it."""
@@ -226,9 +226,9 @@ class Ledger:
         query = sa.select(tables.runs.c.timings).where(tables.runs.c.pipeline == pipeline, finished.is_not(None))
         query = query.where(kind == "night", tables.runs.c.outcome != "busy")
         with self._transaction() as connection:
-            found = connection.execute(query.order_by(finished.desc()).limit(TIMED_RUNS)).scalars().all()
+            nights = connection.execute(query.order_by(finished.desc()).limit(TIMED_RUNS)).scalars().all()
         seconds: defaultdict[str, list[float]] = defaultdict(list)
-        for timings in found:
+        for timings in nights:
             for stage, value in timings.items():
                 seconds[stage].append(value)
         return {stage: median(values) for stage, values in seconds.items()}
@@ -241,15 +241,15 @@ class Ledger:
         Publishing what is shown already, of the same run, changes nothing and returns the shown id. Raises LedgerError
         when the publication is not whole, or the run was never started or was closed as dead; then nothing has changed.
         """
-        if found := objections(publication):
-            raise LedgerError("not published: " + "; ".join(found))
+        if sentences := objections(publication):
+            raise LedgerError("not published: " + "; ".join(sentences))
         with self._transaction() as connection:
             lease.admit(connection, publication.pipeline, publication.run_id)
             self._run_row(connection, publication.run_id)
             head = records.head(connection, publication.pipeline)
             if head and head.run_id == publication.run_id:
-                shown = records.whole(connection, head)
-                if replace(shown, published_at=publication.published_at) == publication:
+                published = records.whole(connection, head)
+                if replace(published, published_at=publication.published_at) == publication:
                     return head.publication_id
             number = records.stage(connection, publication)
             previous = head.publication_id if head else None
@@ -283,7 +283,7 @@ class Ledger:
     def published_before(self, pipeline: str, instant: datetime) -> Publication | None:
         """The last kept publication that was made as of an instant before this one."""
         with self._transaction() as connection:
-            return records.before(connection, pipeline, instant)
+            return records.publication_before(connection, pipeline, instant)
 
     def whole(self, head: Head) -> Publication:
         """What is shown, with all its depots."""
@@ -314,7 +314,7 @@ class Ledger:
     def publications(self, pipeline: str) -> tuple[Head, ...]:
         """The heads of all publications that are still kept, the newest first."""
         with self._transaction() as connection:
-            return records.kept(connection, pipeline)
+            return records.list_heads(connection, pipeline)
 
     def shown_at(self, pipeline: str, at: datetime) -> int | None:
         """The id of what was up at an instant, whether or not it is still kept; None before the first publication."""
@@ -328,9 +328,9 @@ class Ledger:
             if head is None or head.previous_id is None:
                 raise LedgerError(f"nothing to roll back to: {pipeline} has no earlier publication")
             records.flip(connection, pipeline, head.previous_id, head.publication_id)
-            found = records.head(connection, pipeline)
-        assert found is not None
-        return found
+            restored = records.head(connection, pipeline)
+        assert restored is not None
+        return restored
 
     # champions
 
@@ -383,11 +383,11 @@ class Ledger:
 
     @contextmanager
     def _transaction(self) -> Iterator[sa.Connection]:
-        with connect.ours(self._url), self._engine.begin() as connection:
+        with connect.translated_errors(self._url), self._engine.begin() as connection:
             yield connection
 
     def _run_row(self, connection: sa.Connection, run_id: str) -> sa.RowMapping:
         query = sa.select(tables.runs).where(tables.runs.c.run_id == run_id).with_for_update()
-        if (row := records.one(connection, query)) is None:
+        if (row := records.single_row(connection, query)) is None:
             raise LedgerError(f"run {run_id!r} is not in the ledger; wanted one that `forecaster status` names")
         return row

@@ -1,6 +1,6 @@
-"""The ledger's tables as they stand after the newest revision.
+"""Database schema of the ledger (SQLAlchemy tables) as it stands after the newest revision.
 
-The revisions in `versions` make them; a test holds both to the same shape.
+The revisions in `migrations/versions` make them; a test holds both to the same shape.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ published_totals = sa.Table(
     sa.Column("quantiles", Json, nullable=False),  # orders, aligned with the publication's levels
 )
 
-# Sums, so that weeks can be put together; what is a row is told in `forecaster.hindsight`.
+# Sums, so that weeks can be put together; what a row is stands in `forecaster.ledger.accuracy`.
 hindsight = sa.Table(
     "hindsight",
     metadata,
@@ -182,7 +182,7 @@ promotions = sa.Table(
     sqlite_autoincrement=True,
 )
 
-shown = sa.Table(
+display_log = sa.Table(
     "shown",
     metadata,
     sa.Column("id", sa.Integer, primary_key=True),

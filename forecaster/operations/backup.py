@@ -99,7 +99,7 @@ def _copy_ledger(url: str, to: Path) -> int:
     """Copy every row but the lease into a ledger in SQLite; how many runs there are."""
     source, target = connect.reader(url), connect.writer(f"sqlite:///{to}")
     try:
-        with connect.ours(url), source.begin() as reader, target.begin() as writer:
+        with connect.translated_errors(url), source.begin() as reader, target.begin() as writer:
             copy_rows(reader, writer)
             count: int = reader.execute(sa.select(sa.func.count()).select_from(tables.runs)).scalar_one()
         return count

@@ -111,7 +111,7 @@ def _rosters(
     progress.advance(0, "rosters")
     first = panel_at(cutoffs(panel, spec.backtest.days, spec.backtest.every)[0])
     earlier = backtest.folds(predict, first, cutoffs(first, VALIDATION), panel_at)
-    return cost_backtest.replay(scores[judging.CANDIDATE].folds, earlier, panel, panel_at, spec)
+    return cost_backtest.backtest_costs(scores[judging.CANDIDATE].folds, earlier, panel, panel_at, spec)
 
 
 def _train_model(panel: Panel, spec: Spec, panel_at: Past, cutoff: date | None, progress: Progress) -> Candidate:

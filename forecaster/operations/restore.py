@@ -38,7 +38,7 @@ def restore(spec: Spec, folder: Path, *, replace: bool = False) -> Manifest:
         raise BackupError(f"{folder}: found a backup of {manifest.pipeline}, wanted one of {spec.name}")
     target = connect.writer(spec.ledger_url)
     try:
-        with connect.ours(spec.ledger_url), target.begin() as writer:
+        with connect.translated_errors(spec.ledger_url), target.begin() as writer:
             _refuse_while_busy(writer, spec)
             if not replace and (obstacles := [*_obstacles(writer, spec)]):
                 raise BackupError(
@@ -48,7 +48,7 @@ def restore(spec: Spec, folder: Path, *, replace: bool = False) -> Manifest:
         with tempfile.TemporaryDirectory() as beside:
             copy = shutil.copy(folder / LEDGER, Path(beside) / LEDGER)
             source = connect.writer(f"sqlite:///{copy}")  # which brings one of an older version to ours
-            with connect.ours(spec.ledger_url), source.begin() as reader, target.begin() as writer:
+            with connect.translated_errors(spec.ledger_url), source.begin() as reader, target.begin() as writer:
                 _refuse_while_busy(writer, spec)
                 _replace_rows(reader, writer)
             source.dispose()
@@ -61,7 +61,7 @@ def restore(spec: Spec, folder: Path, *, replace: bool = False) -> Manifest:
 
 def _refuse_while_busy(writer: sa.Connection, spec: Spec) -> None:
     """Raises Busy where a run is at work."""
-    current = lease.held(writer, spec.name)
+    current = lease.read_lease(writer, spec.name)
     if current is not None and not lease.is_gone(current.holder) and current.expires_at > datetime.now(UTC):
         raise Busy(current.sentence(spec.zone))
 

@@ -38,9 +38,9 @@ def locate_overrides(forecast: Forecast, active: Mapping[Cell, Override]) -> dic
     return {(row, step): o for (row, step), o in cells.items() if min(row, step) >= 0 and forecast.open[row, step]}
 
 
-def apply_overrides(forecast: Forecast, at: Mapping[tuple[int, int], Override]) -> Forecast:
+def apply_overrides(forecast: Forecast, overrides: Mapping[tuple[int, int], Override]) -> Forecast:
     """The forecast with the planners' numbers in it."""
     quantiles = forecast.quantiles.copy()
-    for (row, step), override in at.items():
+    for (row, step), override in overrides.items():
         quantiles[row, step] = move_quantiles(quantiles[row, step], forecast.levels, override.orders)
     return replace(forecast, quantiles=quantiles)

@@ -18,10 +18,16 @@ from forecaster.planning.overrides import Override, ProposedOverride
 from forecaster.planning.value_added import Result
 
 
-def write(connection: sa.Connection, pipeline: str, wish: ProposedOverride, at: datetime) -> Override:
+def write(connection: sa.Connection, pipeline: str, proposed: ProposedOverride, at: datetime) -> Override:
     """Write an override down; it takes the place of an earlier one of the same depot and day."""
-    row = {"pipeline": pipeline, "at": at, "depot_id": wish.depot_id, "target_date": wish.target_date}
-    row |= {"orders": wish.orders, "reason": wish.reason, "note": wish.note, "by": wish.by, "until": wish.last}
+    row = {"pipeline": pipeline, "at": at, "depot_id": proposed.depot_id, "target_date": proposed.target_date}
+    row |= {
+        "orders": proposed.orders,
+        "reason": proposed.reason,
+        "note": proposed.note,
+        "by": proposed.by,
+        "until": proposed.last,
+    }
     key = connection.execute(tables.overrides.insert().values(**row)).inserted_primary_key
     assert key is not None
     return _read_one(connection, pipeline, key[0])

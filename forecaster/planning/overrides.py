@@ -11,8 +11,8 @@ from forecaster.errors import OverrideError
 from forecaster.ledger.publication import Publication, PublishedOverride
 from forecaster.ledger.records import Head
 
-MOST_ORDERS = 10_000_000  # which float32 still tells apart
-LONGEST = 500  # letters of a note
+MAX_ORDERS = 10_000_000  # which float32 still tells apart
+MAX_LETTERS = 500  # letters of a note
 
 Cell = tuple[str, date]  # a depot and a day
 
@@ -57,12 +57,12 @@ class ProposedOverride:
     until: date | None = None  # None: up to the day itself
 
     def __post_init__(self) -> None:
-        if not 0 <= self.orders <= MOST_ORDERS:
-            raise OverrideError(f"orders: found {self.orders}, wanted a whole number from 0 to {MOST_ORDERS:,}")
+        if not 0 <= self.orders <= MAX_ORDERS:
+            raise OverrideError(f"orders: found {self.orders}, wanted a whole number from 0 to {MAX_ORDERS:,}")
         if not self.by.strip():
             raise OverrideError("by: found nothing, wanted the name of who decides")
-        if len(self.note) > LONGEST or len(self.by) > LONGEST:
-            raise OverrideError(f"note: found more than {LONGEST} letters, wanted a sentence or two")
+        if len(self.note) > MAX_LETTERS or len(self.by) > MAX_LETTERS:
+            raise OverrideError(f"note: found more than {MAX_LETTERS} letters, wanted a sentence or two")
 
     @property
     def last(self) -> date:

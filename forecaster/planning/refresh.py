@@ -67,10 +67,11 @@ def refresh(ledger: Ledger, pipeline: str, folder: Path) -> RefreshOutcome:
 def with_overrides(publication: Publication, active: Mapping[Cell, Override], inputs: SavedInputs) -> Publication:
     """The publication as it would have gone out with these overrides and no others."""
     model = model_forecast(publication, inputs.panel)
-    at = apply.locate_overrides(model, active)
-    forecast = apply.apply_overrides(model, at)
-    planned = rosters.roster_for(forecast, inputs.panel, inputs.staffing)
-    roster_at = rosters.published_rosters(planned, forecast) if planned else {}
+    overrides_at = apply.locate_overrides(model, active)
+    forecast = apply.apply_overrides(model, overrides_at)
+    roster = rosters.roster_for(forecast, inputs.panel, inputs.staffing)
+    roster_at = rosters.published_rosters(roster, forecast) if roster else {}
+    # Vans are shared, so a day is written anew for all depots once one of its overrides is another.
     expected, current = _expected_overrides(publication, active), _published_overrides(publication)
     moved = {cell[1] for cell in expected.keys() | current.keys() if expected.get(cell) != current.get(cell)}
     rows = {depot: row for row, depot in enumerate(model.depot_ids)}
@@ -82,13 +83,13 @@ def with_overrides(publication: Publication, active: Mapping[Cell, Override], in
             if day.target_date not in moved:
                 days.append(day)
                 continue
-            override = at.get((row, step))
+            override = overrides_at.get((row, step))
             quantiles = tuple(forecast.quantiles[row, step].tolist())
             changed = replace(
                 day,
                 quantiles=quantiles,
                 override=override.to_published(model.quantiles[row, step].tolist()) if override else None,
-                drivers=int(planned.drivers[row, step]) if planned else None,
+                drivers=int(roster.drivers[row, step]) if roster else None,
                 roster=roster_at.get((row, step)),
             )
             days.append(replace(changed, change=_updated_change(day, changed, publication.levels)))

@@ -28,7 +28,7 @@ from forecaster.core.panel import Encoding, Panel
 from forecaster.errors import DeskError
 
 LOOKBACK = 406  # days kept where no bundle says how far it looks back
-LARGEST = 1 << 29  # bytes of arrays
+MAX_BYTES = 1 << 29  # bytes of arrays
 _ARRAYS = ("demand", "open", "covariates", "calendar", "calendar_group", "statics", "days")
 
 
@@ -74,10 +74,10 @@ def trim_panel(panel: Panel, lookback: int = LOOKBACK) -> SavedPanel:
 def too_large(inputs: SavedInputs) -> str | None:
     """What a page cannot do with as many depots, or None where it can hold the inputs."""
     size = sum(np.asarray(getattr(inputs.panel, name)).nbytes for name in _ARRAYS)
-    if size <= LARGEST:
+    if size <= MAX_BYTES:
         return None
     return (
-        f"The night's inputs have {size:,} bytes, more than a page may hold ({LARGEST:,}): what-if and overrides "
+        f"The night's inputs have {size:,} bytes, more than a page may hold ({MAX_BYTES:,}): what-if and overrides "
         "at once are left out"
     )
 

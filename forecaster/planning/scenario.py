@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 
 ORDERS, CLOSED, OPEN = "orders", "closed", "open"
-OWN = (ORDERS, CLOSED, OPEN)  # every other kind is a covariate of the model: a promotion, an event
+BUILT_IN = (ORDERS, CLOSED, OPEN)  # every other kind is a covariate of the model: a promotion, an event
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class OverrideChange:
         return f"{message}; from the next publication on, since {self.revised.trouble}"
 
 
-def save(spec: Spec, wish: ProposedOverride, *, now: datetime | None = None) -> OverrideChange:
+def save(spec: Spec, proposed: ProposedOverride, *, now: datetime | None = None) -> OverrideChange:
     """Write an override down and show it.
 
     Raises OverrideError for a day that is not published, is closed or over, or an undeclared reason; LedgerError.
@@ -55,10 +55,10 @@ def save(spec: Spec, wish: ProposedOverride, *, now: datetime | None = None) -> 
         head = ledger.current(spec.name)
         if head is None:
             raise OverrideError("nothing has been published yet; wanted a published day to override")
-        wish.check(spec.overrides.reasons, as_of_day(head))
-        _check_published(ledger, head, wish)
+        proposed.check(spec.overrides.reasons, as_of_day(head))
+        _check_published(ledger, head, proposed)
         with ledger.transaction() as connection:
-            override = override_table.write(connection, spec.name, wish, now or datetime.now(UTC))
+            override = override_table.write(connection, spec.name, proposed, now or datetime.now(UTC))
         return OverrideChange(override, _refresh_published(spec, ledger))
 
 
@@ -87,19 +87,18 @@ def value_added(ledger: Ledger, pipeline: str, min_days: int) -> Account:
         return account(override_table.read_results(connection, pipeline), min_days)
 
 
-def _check_published(ledger: Ledger, head: Head, wish: ProposedOverride) -> None:
+def _check_published(ledger: Ledger, head: Head, proposed: ProposedOverride) -> None:
     """Raises OverrideError for a depot or day that is not published, or is closed."""
-    depot = ledger.depot(head.publication_id, wish.depot_id)
+    depot = ledger.depot(head.publication_id, proposed.depot_id)
     if depot is None:
-        raise OverrideError(f"depot: found {wish.depot_id!r}, wanted a depot of the published forecasts")
-    day = next((candidate for candidate in depot.days if candidate.target_date == wish.target_date), None)
+        raise OverrideError(f"depot: found {proposed.depot_id!r}, wanted a depot of the published forecasts")
+    day = next((candidate for candidate in depot.days if candidate.target_date == proposed.target_date), None)
     if day is None:
         first, last = depot.days[0].target_date, depot.days[-1].target_date
-        raise OverrideError(f"date: found {wish.target_date}, wanted a published day, from {first} to {last}")
+        raise OverrideError(f"date: found {proposed.target_date}, wanted a published day, from {first} to {last}")
     if not day.open:
-        raise OverrideError(
-            f"{wish.depot_id} is closed on {wish.target_date}; wanted an open day, or another word from its source"
-        )
+        closed = f"{proposed.depot_id} is closed on {proposed.target_date}"
+        raise OverrideError(f"{closed}; wanted an open day, or another word from its source")
 
 
 def _refresh_published(spec: Spec, ledger: Ledger) -> RefreshOutcome:

@@ -21,7 +21,7 @@ from forecaster.ledger.publication import Publication
 from forecaster.planning import apply, refresh, saved_inputs
 from forecaster.planning.overrides import ProposedOverride
 from forecaster.planning.saved_inputs import SavedInputs
-from forecaster.planning.scenario import CLOSED, OPEN, ORDERS, OWN, Side, Supposition, WhatIfAnswer
+from forecaster.planning.scenario import BUILT_IN, CLOSED, OPEN, ORDERS, Side, Supposition, WhatIfAnswer
 from forecaster.staffing import rosters
 from forecaster.staffing.newsvendor import Roster
 
@@ -71,7 +71,7 @@ class Questions:
     @property
     def kinds(self) -> tuple[str, ...]:
         """What may be supposed."""
-        return (*self._inputs.panel.encoding.covariates, *OWN) if self._predictor else (ORDERS, CLOSED)
+        return (*self._inputs.panel.encoding.covariates, *BUILT_IN) if self._predictor else (ORDERS, CLOSED)
 
     @property
     def missing(self) -> str | None:
@@ -94,6 +94,7 @@ class Questions:
             model = _close_day(model, row, step)
         else:
             model = self._ask_model(supposed, row, step)
+        # Overrides that hold stay on both sides, but for those of days that are closed by the question.
         after = _with_orders(model, {cell: n for cell, n in supposing.items() if model.open[cell]})
         days = zip(before.target_dates, before.median[row].tolist(), after.median[row].tolist(), strict=True)
         unchanged_override = self._at.get((row, step)) if supposed.kind != ORDERS else None
@@ -128,7 +129,7 @@ class Questions:
             raise BundleError(f"the model has no forecast of {supposed.depot_id}, which it was not trained on")
         names = panel.encoding.covariates
         if supposed.kind not in (*names, CLOSED, OPEN):
-            raise OverrideError(f"kind: found {supposed.kind!r}, wanted one of {', '.join((*names, *OWN))}")
+            raise OverrideError(f"kind: found {supposed.kind!r}, wanted one of {', '.join((*names, *BUILT_IN))}")
         if not np.isfinite(supposed.value):
             raise OverrideError(f"value: found {supposed.value}, wanted a number")
         lookback = self._predictor.bundle.lookback
@@ -158,14 +159,14 @@ class Questions:
         return rosters.roster_for(day_forecast, self._inputs.panel, self._inputs.staffing)
 
 
-def _side(forecast: Forecast, planned: Roster | None, row: int, step: int) -> Side:
-    """A depot's day; `planned` is the roster of this day alone."""
+def _side(forecast: Forecast, roster: Roster | None, row: int, step: int) -> Side:
+    """A depot's day; `roster` is the roster of this day alone."""
     low, orders, high = (float(forecast.quantiles[row, step, forecast.levels.index(q)]) for q in (0.1, 0.5, 0.9))
     opened = bool(forecast.open[row, step])
-    if planned is None:
+    if roster is None:
         return Side(opened, low, orders, high, None, None, None, None)
-    vans = None if planned.vans is None else int(planned.vans[row, 0])
-    drivers, costs = int(planned.drivers[row, 0]), planned.expected_cost
+    vans = None if roster.vans is None else int(roster.vans[row, 0])
+    drivers, costs = int(roster.drivers[row, 0]), roster.expected_cost
     return Side(opened, low, orders, high, drivers, vans, float(costs[row, 0]), float(costs.sum()))
 
 

@@ -13,7 +13,7 @@ from forecaster.planning.overrides import Override
 from forecaster.publishing.forecast import ForecastResult
 
 
-def rows(result: ForecastResult, planned: Mapping[tuple[int, int], Override], run_id: str, now: datetime) -> pa.Table:
+def rows(result: ForecastResult, overrides: Mapping[tuple[int, int], Override], run_id: str, now: datetime) -> pa.Table:
     """The model's forecast, and beside it the numbers of planners."""
     forecast = result.forecast
     depots, horizon, levels = forecast.quantiles.shape
@@ -31,13 +31,13 @@ def rows(result: ForecastResult, planned: Mapping[tuple[int, int], Override], ru
         "horizon": pa.array(np.tile(np.arange(1, horizon + 1, dtype=np.int32), depots)),
         "levels": pa.ListArray.from_arrays(offsets, pa.array(np.tile(np.asarray(forecast.levels, np.float64), count))),
         "quantiles": pa.ListArray.from_arrays(offsets, pa.array(forecast.quantiles.ravel())),
-        "override": pa.array(_override_orders(planned, depots, horizon), pa.int64()),
+        "override": pa.array(_override_orders(overrides, depots, horizon), pa.int64()),
     }
     return pa.table(columns).select(schema.names).cast(schema)
 
 
-def _override_orders(planned: Mapping[tuple[int, int], Override], depots: int, horizon: int) -> list[int | None]:
+def _override_orders(overrides: Mapping[tuple[int, int], Override], depots: int, horizon: int) -> list[int | None]:
     orders: list[int | None] = [None] * (depots * horizon)
-    for (row, step), override in planned.items():
+    for (row, step), override in overrides.items():
         orders[row * horizon + step] = override.orders
     return orders

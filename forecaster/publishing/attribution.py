@@ -39,7 +39,7 @@ class Swaps:
 
     published: Doubles  # the earlier publication, planners' numbers included
     model: Doubles  # what its model had said
-    again: Doubles  # the same, made again now
+    reproduced: Doubles  # the same, made again now
     calendar: Doubles
     restated: Doubles
     actuals: Doubles
@@ -52,10 +52,10 @@ def attribute_change(swaps: Swaps) -> dict[str, Whole]:
     """The change split by cause: whole orders of each part, in `ORDER`; 0 where there is no earlier forecast."""
     of = {name: _whole(getattr(swaps, name)) for name in Swaps.__annotations__}
     return {
-        CALENDAR: of["calendar"] - of["again"],
+        CALENDAR: of["calendar"] - of["reproduced"],
         RESTATED: of["restated"] - of["calendar"],
         ACTUALS: of["actuals"] - of["restated"],
-        MODEL: (of["weights"] - of["actuals"]) + (of["again"] - of["model"]),
+        MODEL: (of["weights"] - of["actuals"]) + (of["reproduced"] - of["model"]),
         CALIBRATION: of["tonight"] - of["weights"],
         OVERRIDE: (of["now"] - of["tonight"]) + (of["model"] - of["published"]),
     }

@@ -26,7 +26,7 @@ from forecaster.serving import totals
 from forecaster.staffing import rosters
 
 Cell = tuple[int, int]  # positions of a depot and a day
-RECENT = 60  # days of actuals that a publication carries
+RECENT_DAYS = 60  # days of actuals that a publication carries
 
 
 def published_totals(forecast: Forecast, panel: Panel) -> tuple[PublishedTotal, ...]:
@@ -52,31 +52,31 @@ def published_depots(
     result: ForecastResult,
     spec: Spec,
     knowledge: Knowledge,
-    overridden: Mapping[Cell, Override] = MappingProxyType({}),
+    overrides: Mapping[Cell, Override] = MappingProxyType({}),
     changes: Mapping[Cell, PublishedChange] = MappingProxyType({}),
 ) -> tuple[PublishedDepot, ...]:
     """Each depot's days, of a forecast with the planners' numbers in it and of what the model `result` without them.
 
     A depot that closed before its recent days began is left out.
     """
-    panel, zone = result.panel, depot_timezones(knowledge)
-    planned = rosters.plan(forecast, panel, spec)
-    roster_at = rosters.published_rosters(planned, forecast) if planned else {}
-    first = max(panel.history - RECENT, 0)
+    panel, timezones = result.panel, depot_timezones(knowledge)
+    roster = rosters.plan(forecast, panel, spec)
+    roster_at = rosters.published_rosters(roster, forecast) if roster else {}
+    first = max(panel.history - RECENT_DAYS, 0)
     recent_days = panel.days[first : panel.history].astype(object)
     published = []
     for row, depot_id in enumerate(panel.depot_ids):
         if not panel.open[row, first:].any():
-            continue
+            continue  # closed for good
         days = tuple(
             PublishedDay(
                 target_date=day,
                 horizon=step + 1,
                 open=bool(forecast.open[row, step]),
                 quantiles=tuple(float(q) for q in forecast.quantiles[row, step]),
-                drivers=int(planned.drivers[row, step]) if planned else None,
+                drivers=int(roster.drivers[row, step]) if roster else None,
                 roster=roster_at.get((row, step)),
-                override=_published_override(overridden.get((row, step)), result.forecast.quantiles[row, step]),
+                override=_published_override(overrides.get((row, step)), result.forecast.quantiles[row, step]),
                 change=changes.get((row, step)),
             )
             for step, day in enumerate(forecast.target_dates)
@@ -88,7 +88,7 @@ def published_depots(
         marks = tuple(PublishedMark(mark.date, mark.kind, mark.name) for mark in panel.marks.of(row))
         attributes = {name: panel.attributes[name][row] for name in spec.depots.static} if spec.depots else {}
         tier: Tier | None = "fallback" if depot_id in result.strangers else None
-        published.append(PublishedDepot(depot_id, days, recent, attributes, marks, zone.get(depot_id), tier))
+        published.append(PublishedDepot(depot_id, days, recent, attributes, marks, timezones.get(depot_id), tier))
     return tuple(published)
 
 

@@ -101,26 +101,31 @@ def _swap_inputs(
     old, tonight = earlier.inputs.panel, result.forecast.median.astype(float)
     same = old.encoding.to_json() == result.panel.encoding.to_json()
     today = result.panel if same else panels.build(knowledge, spec, old.encoding)
-    here = set(result.panel.depot_ids)
-    common = [depot for depot in old.depot_ids if depot in here]
+    depots_tonight = set(result.panel.depot_ids)
+    common = [depot for depot in old.depot_ids if depot in depots_tonight]
     then, today = old.among(common), today.among(common)
     if (then.horizon, then.calendar_names) != (today.horizon, today.calendar_names):
         raise BundleError("the earlier model knew other features of a day, or other days ahead")
+    # From then to now in steps: the days ahead as known now, then restated counts, then the days since, then the model.
     before = today.at(then.cutoff)
     informed = _with_known_future(then, before)
-    again, calendar, restated = (
+    reproduced, calendar, restated = (
         _align_medians(earlier.forecast(panel), result.forecast) for panel in (then, informed, before)
     )
     if earlier.publication.bundle_digest == result.digest:
-        actuals = weights = _nan_where_missing(tonight, again)
+        actuals = weights = _nan_where_missing(tonight, reproduced)
     else:
         actuals = _align_medians(earlier.forecast(today), result.forecast)
-        weights = _nan_where_missing(_with_earlier_calibration(earlier, spec, result), again)
-    strange = np.array([depot in earlier.inputs.strangers for depot in result.panel.depot_ids], bool)
-    gaps = np.isnan(again) | strange[:, None]  # of depots that the model then did not know, the naive was published
-    again, calendar, restated, actuals = (np.where(gaps, model, m) for m in (again, calendar, restated, actuals))
+        weights = _nan_where_missing(_with_earlier_calibration(earlier, spec, result), reproduced)
+    strangers = np.array([depot in earlier.inputs.strangers for depot in result.panel.depot_ids], bool)
+    gaps = (
+        np.isnan(reproduced) | strangers[:, None]
+    )  # of depots that the model then did not know, the naive was published
+    reproduced, calendar, restated, actuals = (
+        np.where(gaps, model, m) for m in (reproduced, calendar, restated, actuals)
+    )
     weights = np.where(gaps, tonight, weights)
-    return Swaps(published, model, again, calendar, restated, actuals, weights, tonight, now)
+    return Swaps(published, model, reproduced, calendar, restated, actuals, weights, tonight, now)
 
 
 def _with_earlier_calibration(earlier: EarlierPublication, spec: Spec, result: ForecastResult) -> Doubles:
@@ -131,8 +136,8 @@ def _with_earlier_calibration(earlier: EarlierPublication, spec: Spec, result: F
     assert result.choice.bundle is not None  # since it has a digest
     bundle = bundles.load(result.choice.bundle, spec.paths.folder)
     medians = recalibrate.medians(tonight, result.panel, bundle, earlier.bundle)
-    strange = np.array([depot in result.strangers for depot in result.panel.depot_ids], bool)
-    return np.where(strange[:, None], tonight.astype(float), medians)
+    strangers = np.array([depot in result.strangers for depot in result.panel.depot_ids], bool)
+    return np.where(strangers[:, None], tonight.astype(float), medians)
 
 
 def _with_known_future(then: Panel, now: Panel) -> Panel:

@@ -79,6 +79,7 @@ def forecast(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> ForecastR
     Raises NoUsableData when there is nothing to start from, StaleHistory when that is too old.
     """
     lookback, strangers = None, frozenset[str]()
+    # Whatever is wrong with a bundle raises BundleError, and the seasonal naive goes out in its place.
     try:
         if choice.bundle is None:
             raise BundleError("no model was ever admitted")
@@ -87,7 +88,7 @@ def forecast(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> ForecastR
         new = caveats.newcomers(panel, predictor.bundle)
         predicted, digest, notes = predictor(panel), predictor.bundle.name, new.sentences()
         lookback, strangers = predictor.bundle.lookback, frozenset(new.strangers)
-        if new.strangers:
+        if new.strangers:  # not trained on, and without attributes to go by
             naive = seasonal_naive(panel, predicted.levels).quantiles
             predicted = replace(predicted, quantiles=np.where(new.rows[:, None, None], naive, predicted.quantiles))
     except BundleError as error:

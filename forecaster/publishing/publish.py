@@ -39,7 +39,7 @@ class Troubles:
         return "; ".join(self._messages) or None
 
     @contextmanager
-    def instead_of(self, errors: type[Exception] | tuple[type[Exception], ...], lacking: str = "") -> Iterator[None]:
+    def collect(self, errors: type[Exception] | tuple[type[Exception], ...], lacking: str = "") -> Iterator[None]:
         """Keep an error of the block as a trouble, after the words that say what is lacking by it."""
         try:
             yield
@@ -85,15 +85,17 @@ def publish(
     knowledge = read_as_of(spec, as_of=as_of)
     result = forecast(spec, choice, knowledge)
     now = datetime.now(UTC)
-    planned = overrides_in_force(result.forecast, spec, as_of) if show else {}
+    overrides = overrides_in_force(result.forecast, spec, as_of) if show else {}
     troubles = Troubles()
-    with troubles.instead_of(LakeError, "the archive does not have these forecasts") if show else nullcontext():
-        Lake(spec.lake_url).append("forecasts", archive_rows.rows(result, planned, run_id, now))
+    # The archive comes first, so that what is shown can be scored; a forecast for the archive alone fails without it.
+    with troubles.collect(LakeError, "the archive does not have these forecasts") if show else nullcontext():
+        Lake(spec.lake_url).append("forecasts", archive_rows.rows(result, overrides, run_id, now))
     number, notes = None, [note, *result.notes]
     if show:
+        # Nothing up to the transaction may hold the publication up: saved inputs and explanations fail into `troubles`.
         inputs_name, too_large = _save_inputs(result, spec, troubles)
         notes.append(too_large)
-        overridden = apply.apply_overrides(result.forecast, planned)
+        overridden = apply.apply_overrides(result.forecast, overrides)
         changes = _explain_changes(spec, knowledge, result, overridden, as_of, troubles)
         publication = Publication(
             pipeline=spec.name,
@@ -106,10 +108,10 @@ def publish(
             model=result.choice.model,
             timezone=spec.timezone,
             levels=result.forecast.levels,
-            depots=content.published_depots(overridden, result, spec, knowledge, planned, changes),
+            depots=content.published_depots(overridden, result, spec, knowledge, overrides, changes),
             totals=content.published_totals(overridden, result.panel),
             bundle_digest=result.digest,
-            note=_joined(notes),
+            note=_join(notes),
             desk=inputs_name,
         )
         with Ledger.open(spec.ledger_url) as ledger:
@@ -119,7 +121,7 @@ def publish(
     cutoff, depots = result.panel.cutoff.isoformat(), len(result.panel.depot_ids)
     tier, model, digest = result.choice.tier, result.choice.model, result.digest
     return PublishedForecast(
-        number, tier, model, digest, cutoff, depots, _joined(notes), result.forecast, troubles.summary
+        number, tier, model, digest, cutoff, depots, _join(notes), result.forecast, troubles.summary
     )
 
 
@@ -130,7 +132,7 @@ def _save_inputs(result: ForecastResult, spec: Spec, troubles: Troubles) -> tupl
     if too_large := saved_inputs.too_large(saved):
         return None, f"{too_large}."
     name = None
-    with troubles.instead_of(DeskError):
+    with troubles.collect(DeskError):
         name = saved_inputs.write(spec.paths.saved_inputs, saved)
     return name, None
 
@@ -140,7 +142,7 @@ def _explain_changes(
 ) -> dict[tuple[int, int], PublishedChange]:
     """Why each day's number moved since the day before; a publication goes out without it where it cannot be told."""
     changes: dict[tuple[int, int], PublishedChange] = {}
-    with troubles.instead_of(Exception, "why the numbers moved is not told"), Ledger.open(spec.ledger_url) as ledger:
+    with troubles.collect(Exception, "why the numbers moved is not told"), Ledger.open(spec.ledger_url) as ledger:
         changes.update(explain.explain_changes(ledger, spec, knowledge, result, overridden, as_of))
     return changes
 
@@ -149,19 +151,19 @@ def _follow_up(spec: Spec, panel: Panel, run_id: str, troubles: Troubles) -> Non
     """What follows a publication: the overrides saved while it was made, files that nothing names, looking back."""
     folder = spec.paths.saved_inputs
     with Ledger.open(spec.ledger_url) as ledger:
-        with troubles.instead_of(ForecasterError, "overrides saved meanwhile are not shown"):
+        with troubles.collect(ForecasterError, "overrides saved meanwhile are not shown"):
             refresh.refresh(ledger, spec.name, folder)
-        with troubles.instead_of((ForecasterError, OSError), "inputs of earlier nights were not removed"):
+        with troubles.collect((ForecasterError, OSError), "inputs of earlier nights were not removed"):
             saved_inputs.prune(folder, ledger.desks())
     rival, findings = None, list[Finding]()
     if spec.legacy is not None:
         from forecaster.demand.validation import external_forecasts  # which brings all that reads sources
 
-        with troubles.instead_of(ForecasterError, "the legacy system is not compared"):
+        with troubles.collect(ForecasterError, "the legacy system is not compared"):
             rival = external_forecasts.external_forecasts(spec, panel, former_ids(spec), findings)
         with Ledger.open(spec.ledger_url) as ledger:
             ledger.note(run_id, findings=findings)
-    with troubles.instead_of(ForecasterError, "what came of earlier forecasts is not told"):
+    with troubles.collect(ForecasterError, "what came of earlier forecasts is not told"):
         track_accuracy(spec, panel, rival)
 
 
@@ -172,5 +174,5 @@ def overrides_in_force(forecast: Forecast, spec: Spec, as_of: datetime) -> dict[
     return apply.locate_overrides(forecast, active)
 
 
-def _joined(notes: Sequence[str | None]) -> str | None:
+def _join(notes: Sequence[str | None]) -> str | None:
     return " ".join(note for note in notes if note) or None

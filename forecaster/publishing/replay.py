@@ -18,7 +18,7 @@ from forecaster.ledger.publication import Publication
 from forecaster.ledger.store import Ledger, Run
 from forecaster.publishing.forecast import NAIVE, ForecastResult, ModelChoice, forecast
 
-SAME = 1e-6  # relative: what another processor's rounding may differ by; counts below one are compared absolutely
+TOLERANCE = 1e-6  # relative: what another processor's rounding may differ by; counts below one are compared absolutely
 MAX_LISTED = 5  # differences
 PUBLICATION = "the publication"  # as opposed to the archive
 
@@ -63,6 +63,7 @@ def replay(spec: Spec, run_id: str) -> ReplayReport:
         raise LedgerError(
             f"run {run_id!r} ended {run.outcome} and has no forecast in the archive; wanted a published one"
         )
+    # What is not as it was then is a remark, not an error: the forecast may come out the same nevertheless.
     remarks = []
     if run.spec_digest != spec.digest:
         remarks.append("the pipeline file has changed since")
@@ -76,10 +77,10 @@ def replay(spec: Spec, run_id: str) -> ReplayReport:
     result = forecast(spec, ModelChoice(bundle, run.bundle_digest or NAIVE, tier if bundle else "fallback"), knowledge)
     if bundle is not None and result.digest is None:
         remarks += result.notes
-    again = _forecast_values(result.forecast)
-    comparisons = [_compare("the archive", archived, again)]
+    reproduced = _forecast_values(result.forecast)
+    comparisons = [_compare("the archive", archived, reproduced)]
     if publication:
-        comparisons.append(_compare(PUBLICATION, _published_values(publication), again))
+        comparisons.append(_compare(PUBLICATION, _published_values(publication), reproduced))
     return ReplayReport(
         run,
         result,
@@ -99,12 +100,12 @@ class _Comparison:
     differences: tuple[str, ...]
 
 
-def _compare(where: str, before: Values, again: Values) -> _Comparison:
+def _compare(where: str, before: Values, reproduced: Values) -> _Comparison:
     """What is written in one place beside the forecast made again, cell by cell in the order of depots and days."""
     count, largest, differences = 0, 0.0, []
-    for key in sorted(before.keys() | again.keys()):
+    for key in sorted(before.keys() | reproduced.keys()):
         depot, day = key
-        then, now = before.get(key), again.get(key)
+        then, now = before.get(key), reproduced.get(key)
         if then is None or now is None or len(then) != len(now):
             if where == PUBLICATION and then is None:
                 continue  # a depot that closed before its recent days is not shown
@@ -112,9 +113,9 @@ def _compare(where: str, before: Values, again: Values) -> _Comparison:
             continue
         count += len(then)
         for old, new in zip(then, now, strict=True):
-            apart = abs(old - new) / max(abs(old), 1.0)
-            largest = max(largest, apart)
-            if not apart <= SAME:  # NaN differs too
+            difference = abs(old - new) / max(abs(old), 1.0)
+            largest = max(largest, difference)
+            if not difference <= TOLERANCE:  # NaN differs too
                 differences.append(f"depot {depot!r}, {day}: {old:.7g} in {where}, {new:.7g} when made again")
     return _Comparison(count, largest, tuple(differences))
 

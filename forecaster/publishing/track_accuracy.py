@@ -63,8 +63,8 @@ def track_accuracy(spec: Spec, panel: Panel, rival: external_forecasts.ExternalF
     last = monday(panel.cutoff)
     with Ledger.open(spec.ledger_url) as ledger:
         with ledger.transaction() as connection:
-            newest = accuracy.newest(connection, spec.name)
-            met = rival is None or accuracy.tells_of(connection, spec.name, LEGACY)
+            newest = accuracy.newest_week(connection, spec.name)
+            met = rival is None or accuracy.has_model(connection, spec.name, LEGACY)
         if newest is not None and newest > last:
             return
         weeks = _weeks_to_tally(
@@ -72,7 +72,7 @@ def track_accuracy(spec: Spec, panel: Panel, rival: external_forecasts.ExternalF
         )  # a rival that was just declared is compared from the start
         tallies = list(tally_weeks(panel, Lake(spec.lake_url), weeks, rival))
         with ledger.transaction() as connection:
-            accuracy.keep(connection, spec.name, weeks, tallies)
+            accuracy.replace_weeks(connection, spec.name, weeks, tallies)
 
 
 def tally_weeks(
@@ -115,13 +115,16 @@ def _read_scored(
     day = (table["target_date"].to_numpy().astype("datetime64[D]") - panel.days[0]).astype(np.intp)
     ahead = table["horizon"].to_numpy().astype(np.intp)
     quantiles = _range_and_median(table)
+    # Of a run that was taken up again its last rows count; depots that are gone and days before the panel do not.
     usable = _latest_rows(row, day, ahead, table["recorded_at"].to_numpy()) & (row >= 0) & (day >= 0)
     row, day, ahead, quantiles = row[usable], day[usable], ahead[usable], quantiles[usable]
     counts = np.where(panel.open[:, : panel.history], panel.demand, np.nan).astype(float)
     actual, naive = counts[row, day], _naive_forecast(counts, row, day, ahead)
+    # All models are scored on the same days: those whose count, naive forecast and range are known.
     usable_rows = np.isfinite(actual) & np.isfinite(naive) & np.isfinite(quantiles).all(axis=1)
     low, median, high = quantiles[usable_rows].T
     row, day, ahead = row[usable_rows], day[usable_rows], ahead[usable_rows]
+    # Of the other system counts what it had said by the morning of our forecast.
     morning = panel.days[0].astype("datetime64[D]").astype(np.int64) + day - ahead + 1
     other = np.full(len(row), np.nan) if rival is None else rival.by(row, day, morning)
     return ScoredForecasts(row, day, ahead, actual[usable_rows], median, low, high, naive[usable_rows], other)

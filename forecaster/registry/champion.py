@@ -7,7 +7,7 @@ from datetime import datetime
 
 from forecaster.config import Spec
 from forecaster.errors import BundleError, LedgerError, SpecError
-from forecaster.ledger.records import before_champion
+from forecaster.ledger.records import previous_champion
 from forecaster.ledger.store import Ledger, Promotion
 from forecaster.registry import outbox
 from forecaster.serving import bundle as bundles
@@ -18,7 +18,7 @@ class Change:
     """A change of champion, and why the registry could not be told of it (None when it was)."""
 
     promotion: Promotion
-    untold: str | None
+    registry_problem: str | None
 
 
 def promote(spec: Spec, digest: str, *, by: str, reason: str, now: datetime) -> Change:
@@ -47,7 +47,7 @@ def rollback(spec: Spec, *, by: str, reason: str, now: datetime) -> Change:
     Raises LedgerError where nobody reigned before, BundleError where that one's bundle is not what it was.
     """
     with Ledger.open(spec.ledger_url) as ledger:
-        target = before_champion(ledger.promotions(spec.name))
+        target = previous_champion(ledger.promotions(spec.name))
         if target is None:
             raise LedgerError(f"nothing to go back to: {spec.name} has had no other champion before this one")
         digest, version = target.bundle_digest, target.model_version

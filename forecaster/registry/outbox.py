@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from forecaster.config import Spec
-from forecaster.ledger.records import before_champion
+from forecaster.ledger.records import previous_champion
 from forecaster.ledger.store import Ledger
 from forecaster.registry.run_record import Record
 
@@ -70,7 +70,7 @@ def align(spec: Spec, ledger: Ledger) -> str | None:
     promotions = ledger.promotions(spec.name)
     if not promotions:
         return None
-    previous = before_champion(promotions)
+    previous = previous_champion(promotions)
     try:
         from forecaster.registry.mlflow_registry import Registry
 

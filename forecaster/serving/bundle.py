@@ -38,9 +38,9 @@ from forecaster.serving.keys import Signer, Trusted
 
 MODEL, WEIGHTS, MANIFEST, SEAL = "model.onnx", "weights.npz", "manifest.json", "manifest.sig"
 FILES = frozenset({MODEL, WEIGHTS, MANIFEST, SEAL})
-SECRET = (MODEL, WEIGHTS)  # what may be encrypted
+ENCRYPTABLE = (MODEL, WEIGHTS)  # what may be encrypted
 FORMAT = 4
-LARGEST = 1 << 30  # bytes of a file
+MAX_BYTES = 1 << 30  # bytes of a file
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,9 @@ def write(
     files[SEAL] = signer.seal(files[MANIFEST])
     target = parent / hashlib.sha256(files[MANIFEST]).hexdigest()[:16]
     if cipher is not None:
-        files |= {name: cipher.encrypt(files[name], target.name, name) for name in SECRET}
+        files |= {name: cipher.encrypt(files[name], target.name, name) for name in ENCRYPTABLE}
     parent.mkdir(parents=True, exist_ok=True)
+    # Beside its place and then renamed: a bundle is there whole or not at all.
     beside = Path(tempfile.mkdtemp(prefix=".bundle-", dir=parent))
     try:
         for name, content in files.items():
@@ -145,6 +146,7 @@ def read(path: Path, trusted: Trusted, cipher: Cipher | Callable[[], Cipher] | N
         keys.verify(content[MANIFEST], content[SEAL], trusted)
     except BundleError as error:
         raise BundleError(f"bundle {path}: {SEAL}: {error}") from error
+    # Only now is anything parsed: its bytes are those that a trusted key has signed.
     manifest = _parse_manifest(path, content[MANIFEST])
     content |= _decrypt_files(path, name, content, cipher)
     for file_name in (MODEL, WEIGHTS):
@@ -162,7 +164,7 @@ def _decrypt_files(
     path: Path, name: str, content: Mapping[str, bytes], cipher: Cipher | Callable[[], Cipher] | None
 ) -> dict[str, bytes]:
     decrypted: dict[str, bytes] = {}
-    for file_name in SECRET:
+    for file_name in ENCRYPTABLE:
         if not encryption.is_encrypted(content[file_name]):
             continue
         try:
@@ -178,7 +180,7 @@ def _decrypt_files(
 def _files_to_rewrite(folder: Path, cipher: Cipher | None) -> Iterator[str]:
     """The files that lie open and shall not, or are locked and shall not be so."""
     prefix = encryption.MAGIC + cipher.name if cipher is not None else None
-    for name in SECRET:
+    for name in ENCRYPTABLE:
         content = _read_plain_file(folder / name)
         if not content.startswith(prefix) if prefix else encryption.is_encrypted(content):
             yield name
@@ -204,8 +206,8 @@ def _read_plain_file(file: Path) -> bytes:
     handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # a pipe would let us wait for ever
     with os.fdopen(handle, "rb") as source:
         status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
-            raise BundleError(f"bundle {file.parent}: {file.name} is no plain file of at most {LARGEST:,} bytes")
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
+            raise BundleError(f"bundle {file.parent}: {file.name} is no plain file of at most {MAX_BYTES:,} bytes")
         return source.read()
 
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 from forecaster.errors import BundleError
 
 SUFFIX = ".tar.zst"
-LARGEST = 1 << 30  # bytes, unpacked: far above any bundle, far below what fills a machine
-MOST = 16  # members
+MAX_BYTES = 1 << 30  # bytes, unpacked: far above any bundle, far below what fills a machine
+MAX_MEMBERS = 16  # members
 
 
 def pack(folder: Path) -> Path:
@@ -54,9 +54,9 @@ def unpack(file: Path) -> tuple[str, dict[str, bytes]]:
     folders = set()
     try:
         with pa.CompressedInputStream(pa.OSFile(str(file)), "zstd") as stream:
-            plain = stream.read(LARGEST + 1)
-        if len(plain) > LARGEST:
-            raise BundleError(f"bundle {file}: found more than {LARGEST:,} bytes when unpacked, wanted a bundle")
+            plain = stream.read(MAX_BYTES + 1)
+        if len(plain) > MAX_BYTES:
+            raise BundleError(f"bundle {file}: found more than {MAX_BYTES:,} bytes when unpacked, wanted a bundle")
         with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as tar:
             for member in tar:
                 folder, _, name = member.name.rpartition("/")
@@ -65,8 +65,8 @@ def unpack(file: Path) -> tuple[str, dict[str, bytes]]:
                     raise BundleError(
                         f"bundle {file}: member {member.name!r} leaves the bundle's folder or is no plain file"
                     )
-                if name in content or len(content) == MOST:
-                    raise BundleError(f"bundle {file}: found {name!r} twice, or more than {MOST} members")
+                if name in content or len(content) == MAX_MEMBERS:
+                    raise BundleError(f"bundle {file}: found {name!r} twice, or more than {MAX_MEMBERS} members")
                 member_file = tar.extractfile(member)
                 assert member_file is not None  # as it is a plain file
                 content[name] = member_file.read()

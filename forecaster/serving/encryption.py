@@ -31,8 +31,8 @@ from forecaster.serving import keys
 
 VARIABLE, FILE = "FORECASTER_ENCRYPTION_KEY", "encryption.key"
 MAGIC = b"forecaster-aes1\0"
-BYTES, KEY_NAME, NONCE = 32, 8, 12
-WANTED = f"wanted {BYTES} bytes as base64"
+KEY_BYTES, KEY_NAME_BYTES, NONCE_BYTES = 32, 8, 12
+EXPECTED_KEY = f"wanted {KEY_BYTES} bytes as base64"
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ class Cipher:
     @property
     def name(self) -> bytes:
         """Tells one key from another and nothing about it."""
-        return hashlib.sha256(b"forecaster encryption key\0" + self.key).digest()[:KEY_NAME]
+        return hashlib.sha256(b"forecaster encryption key\0" + self.key).digest()[:KEY_NAME_BYTES]
 
     def encrypt(self, content: bytes, bundle: str, file: str) -> bytes:
-        nonce = secrets.token_bytes(NONCE)
+        nonce = secrets.token_bytes(NONCE_BYTES)
         return MAGIC + self.name + nonce + AESGCM(self.key).encrypt(nonce, content, _associated_data(bundle, file))
 
     def decrypt(self, content: bytes, bundle: str, file: str) -> bytes:
@@ -61,7 +61,11 @@ class Cipher:
             raise BundleError("what was encrypted has been changed since, or belongs to another bundle") from None
 
 
-_PARTS = (slice(KEY_NAME), slice(KEY_NAME, KEY_NAME + NONCE), slice(KEY_NAME + NONCE, None))
+_PARTS = (
+    slice(KEY_NAME_BYTES),
+    slice(KEY_NAME_BYTES, KEY_NAME_BYTES + NONCE_BYTES),
+    slice(KEY_NAME_BYTES + NONCE_BYTES, None),
+)
 
 
 def is_encrypted(content: bytes) -> bool:
@@ -75,7 +79,7 @@ def cipher_to_write(state: Path) -> Cipher:
         file = StatePaths(state).keys / FILE
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not file.exists():
-            keys.write_owner_only(file, base64.b64encode(secrets.token_bytes(BYTES)) + b"\n")
+            keys.write_owner_only(file, base64.b64encode(secrets.token_bytes(KEY_BYTES)) + b"\n")
     return cipher_to_read(state)
 
 
@@ -89,12 +93,14 @@ def cipher_to_read(state: Path) -> Cipher:
         mode, content = stat.S_IMODE(file.stat().st_mode), file.read_bytes()
     except (OSError, ValueError) as error:
         if declared:  # which may be half a key: so it is not repeated
-            raise BundleError(f"{VARIABLE}: found neither a key nor the path of one, {WANTED}, or a path") from error
+            raise BundleError(
+                f"{VARIABLE}: found neither a key nor the path of one, {EXPECTED_KEY}, or a path"
+            ) from error
         raise BundleError(f"no key to decrypt with: found none in {file}, wanted it there or in {VARIABLE}") from error
     if mode & 0o077:
         raise BundleError(f"encryption key {file} has mode {mode:04o}, wanted 0600: others may read it")
     if (key := _parse_key(content)) is None:
-        raise BundleError(f"encryption key {file}: found something else, {WANTED}")
+        raise BundleError(f"encryption key {file}: found something else, {EXPECTED_KEY}")
     return Cipher(key)
 
 
@@ -103,7 +109,7 @@ def _parse_key(text: bytes) -> bytes | None:
         key = base64.b64decode(text.strip(), validate=True)
     except (binascii.Error, ValueError):
         return None
-    return key if len(key) == BYTES else None
+    return key if len(key) == KEY_BYTES else None
 
 
 def _associated_data(bundle: str, file: str) -> bytes:

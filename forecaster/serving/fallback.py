@@ -15,8 +15,8 @@ from forecaster.core.panel import Panel
 
 SEASON = 7
 WEEKS = 8  # weeks that the last known same weekday may lie back
-RECENT = 91  # days whose weekly changes make the quantiles
-ENOUGH = 21  # weekly changes; with fewer the changes of all depots are used
+RECENT_DAYS = 91  # days whose weekly changes make the quantiles
+MIN_CHANGES = 21  # weekly changes; with fewer the changes of all depots are used
 
 
 def seasonal_naive(panel: Panel, levels: tuple[float, ...]) -> Forecast:
@@ -26,7 +26,7 @@ def seasonal_naive(panel: Panel, levels: tuple[float, ...]) -> Forecast:
     """
     point = _same_weekday(panel)
     point = np.where(np.isnan(point), _mean(panel)[:, None], point)
-    recent = slice(max(panel.history - RECENT, 0), panel.history)
+    recent = slice(max(panel.history - RECENT_DAYS, 0), panel.history)
     counts = np.where(panel.open[:, recent], panel.demand[:, recent], np.nan).astype(float)
     log = np.log1p(point)[:, :, None] + _spread(np.log1p(counts), levels)[:, None, :]
     open_ = panel.open[:, panel.history :]
@@ -59,8 +59,8 @@ def _spread(log: Doubles, levels: tuple[float, ...]) -> Doubles:
     change = log[:, SEASON:] - log[:, :-SEASON]
     change_counts = np.isfinite(change).sum(axis=1)
     pooled = change[np.isfinite(change)]
-    everyone = np.quantile(pooled, levels) if len(pooled) >= ENOUGH else np.zeros(len(levels))
-    quantiles = np.where((change_counts >= ENOUGH)[:, None], _quantiles(change, change_counts, levels), everyone)
+    everyone = np.quantile(pooled, levels) if len(pooled) >= MIN_CHANGES else np.zeros(len(levels))
+    quantiles = np.where((change_counts >= MIN_CHANGES)[:, None], _quantiles(change, change_counts, levels), everyone)
     centred: Doubles = quantiles - quantiles[:, [levels.index(0.5)]]
     return centred
 

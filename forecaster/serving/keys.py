@@ -25,7 +25,7 @@ from forecaster.errors import BundleError
 
 SIGNING, TRUSTED = "FORECASTER_SIGNING_KEY", "FORECASTER_TRUSTED_KEYS"
 PRIVATE, PUBLIC = "signing.pem", ".pub.pem"
-KEY, SEAL = 32, 96  # bytes of a public key, and of a seal
+KEY_BYTES, SEAL_BYTES = 32, 96  # bytes of a public key, and of a seal
 
 Trusted = Sequence[Ed25519PublicKey]
 
@@ -83,17 +83,21 @@ def trusted_keys(state: Path) -> tuple[Ed25519PublicKey, ...]:
 
 def verify(content: bytes, seal: bytes, keys: Trusted) -> None:
     """Raises BundleError, without the name of any file, unless one of `keys` made the seal for just this content."""
-    if len(seal) != SEAL:
-        raise BundleError(f"found {len(seal)} bytes, wanted a seal of {SEAL}")
+    if len(seal) != SEAL_BYTES:
+        raise BundleError(f"found {len(seal)} bytes, wanted a seal of {SEAL_BYTES}")
     keys_by_bytes = {public.public_bytes_raw(): public for public in keys}
-    key = keys_by_bytes.get(seal[:KEY])
+    key = keys_by_bytes.get(seal[:KEY_BYTES])
     if key is None:
         believed = ", ".join(map(fingerprint, keys_by_bytes)) or "none"
-        raise BundleError(f"signed by the key {fingerprint(seal[:KEY])}, which is not trusted; trusted are {believed}")
+        raise BundleError(
+            f"signed by the key {fingerprint(seal[:KEY_BYTES])}, which is not trusted; trusted are {believed}"
+        )
     try:
-        key.verify(seal[KEY:], content)
+        key.verify(seal[KEY_BYTES:], content)
     except InvalidSignature:
-        raise BundleError(f"the signature of the key {fingerprint(seal[:KEY])} does not fit what was signed") from None
+        raise BundleError(
+            f"the signature of the key {fingerprint(seal[:KEY_BYTES])} does not fit what was signed"
+        ) from None
 
 
 def fingerprint(public: bytes) -> str:

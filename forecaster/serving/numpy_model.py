@@ -17,7 +17,7 @@ import numpy as np
 from forecaster.core.arrays import Doubles, Floats
 
 FAR = 4.0  # log counts: how far anything may lie from what it is compared with
-LARGEST = 20.0  # log counts
+MAX_LOG_COUNT = 20.0  # log counts
 
 
 class ReferenceModel:
@@ -42,7 +42,7 @@ class ReferenceModel:
         log[..., median:] = np.maximum.accumulate(log[..., median:], axis=-1)
         log[..., median::-1] = np.minimum.accumulate(log[..., median::-1], axis=-1)
         open_ = inputs["open"][:, -self.sizes["horizon"] :, None] > 0
-        quantiles: Floats = np.where(open_, np.expm1(np.clip(log, 0, LARGEST)), 0.0).astype(np.float32)
+        quantiles: Floats = np.where(open_, np.expm1(np.clip(log, 0, MAX_LOG_COUNT)), 0.0).astype(np.float32)
         return quantiles
 
     def features(self, inputs: Mapping[str, Any]) -> tuple[Doubles, Doubles, Doubles]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from forecaster.errors import BundleError
 
 DOMAINS = frozenset({"", "ai.onnx"})  # what the exporter writes is all in onnx's own, which has these two names
-DEEP = 32  # messages inside one another
+MAX_DEPTH = 32  # messages inside one another
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 
 # onnx.proto: of each message, the fields that hold messages that matter.
@@ -41,8 +41,8 @@ def inspect(model: bytes) -> None:
 
 
 def _walk(message: memoryview, kind: str, depth: int) -> Iterator[tuple[int, int]]:
-    if depth > DEEP:
-        raise BundleError(f"no ONNX model: messages lie more than {DEEP} deep in one another")
+    if depth > MAX_DEPTH:
+        raise BundleError(f"no ONNX model: messages lie more than {MAX_DEPTH} deep in one another")
     nested = _NESTED[kind]
     for number, wire, value in _fields(message):
         yield number, wire

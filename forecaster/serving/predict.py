@@ -21,8 +21,8 @@ from forecaster.serving.bundle import Bundle
 from forecaster.serving.input_checks import InputSpec
 
 CHUNK = 4096  # depots whose windows are made at once, which bounds memory
-PIECE = 64  # depots a run of the graph at most: what lies between its nodes then stays in a core's cache
-ALONE = 32  # depots that are not worth a second thread
+MAX_PIECE = 64  # depots a run of the graph at most: what lies between its nodes then stays in a core's cache
+MIN_PIECE = 32  # depots that are not worth a second thread
 
 
 class Predictor:
@@ -45,8 +45,8 @@ class Predictor:
         when the panel holds what cannot be.
         """
         manifest = self.bundle.manifest
-        expected = (*_meaning(self.bundle.encoding), tuple(manifest["calendar"]), manifest["horizon"])
-        actual = (*_meaning(panel.encoding), panel.calendar_names, panel.horizon)
+        expected = (*_column_meaning(self.bundle.encoding), tuple(manifest["calendar"]), manifest["horizon"])
+        actual = (*_column_meaning(panel.encoding), panel.calendar_names, panel.horizon)
         if actual != expected:
             raise BundleError(f"bundle {self.bundle.digest[:16]} wants {expected}, the panel has {actual}")
         try:
@@ -79,7 +79,7 @@ class Predictor:
     def run(self, window: Mapping[str, Any]) -> Floats:
         """What the graph says of any number of depots, as it says it."""
         depots = len(window["demand"])
-        size = min(max(-(-depots // self._threads), ALONE), PIECE)
+        size = min(max(-(-depots // self._threads), MIN_PIECE), MAX_PIECE)
         if depots <= size:
             return run(self._session, window)
         pieces = [{name: x[at : at + size] for name, x in window.items()} for at in range(0, depots, size)]
@@ -92,7 +92,7 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _meaning(encoding: Encoding) -> tuple[Any, ...]:
+def _column_meaning(encoding: Encoding) -> tuple[Any, ...]:
     """What the columns of a panel mean, in their order, which an encoding's own equality leaves out."""
     return encoding.covariates, tuple(encoding.statics.items())
 

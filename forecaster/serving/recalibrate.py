@@ -14,7 +14,7 @@ from forecaster.core.arrays import Doubles, Floats
 from forecaster.core.panel import Panel
 from forecaster.errors import BundleError
 from forecaster.serving.bundle import Bundle
-from forecaster.serving.numpy_model import LARGEST, ReferenceModel
+from forecaster.serving.numpy_model import MAX_LOG_COUNT, ReferenceModel
 
 CHUNK = 4096  # depots at a time, which bounds memory
 
@@ -39,6 +39,6 @@ def medians(predicted: Floats, panel: Panel, bundle: Bundle, other: Bundle) -> D
         anchor = model.features(panel.window(bundle.lookback, rows))[2]
         log = np.log1p(predicted[rows].astype(float))
         middle = (log - share * anchor) / (1 - share)
-        drawn = np.clip(middle + other_share * (anchor - middle), 0, LARGEST)
+        drawn = np.clip(middle + other_share * (anchor - middle), 0, MAX_LOG_COUNT)
         parts.append(np.where(panel.open[rows, panel.history :], np.expm1(drawn), 0.0))
     return np.concatenate(parts)

@@ -64,7 +64,7 @@ def group_totals(forecast: Forecast, panel: Panel, scored: NDArray[np.bool_] | N
     return {name: np.quantile(total, forecast.levels, axis=0).T for name, total in sums.items()}
 
 
-def measure(folds: Sequence[Fold], panel: Panel) -> dict[str, float]:
+def score_totals(folds: Sequence[Fold], panel: Panel) -> dict[str, float]:
     """Coverage, bias and width of the totals of some folds: of the network, and of all cities together where depots
     have one.
 

@@ -26,7 +26,7 @@ from forecaster.staffing import newsvendor, vans
 from forecaster.staffing.newsvendor import DIGITS
 from forecaster.staffing.rosters import van_pool
 
-DAYS = 56  # replayed where nothing else is said
+DEFAULT_DAYS = 56  # replayed where nothing else is said
 WEEKS = 8  # of the past in which the same weekday is looked for
 BUFFERS = (*((share / 100, 0.0) for share in range(-30, 101)), *((0.0, step / 20) for step in range(-20, 41)))
 OURS, BUFFER, LAST_WEEK, FORESIGHT = "ours", "median plus buffer", "same as last week", "perfect foresight"
@@ -79,11 +79,11 @@ def holdout_spec(spec: Spec, days: int | None, *, staffing: bool) -> Spec:
             "backtest --staffing: found no section staffing in the pipeline file, wanted costs, as in "
             "staffing: {orders_per_driver: 90, cost_short: 38, cost_idle: 22}"
         )
-    holdout = {"days": days or DAYS} | ({"every": None} if staffing else {})
+    holdout = {"days": days or DEFAULT_DAYS} | ({"every": None} if staffing else {})
     return spec.model_copy(update={"backtest": spec.backtest.model_copy(update=holdout)})
 
 
-def replay(folds: Sequence[Fold], earlier: Sequence[Fold], panel: Panel, panel_at: Seen, spec: Spec) -> Bills:
+def backtest_costs(folds: Sequence[Fold], earlier: Sequence[Fold], panel: Panel, panel_at: Seen, spec: Spec) -> Bills:
     """The bills of all rosters over the folds, a model's forecasts; `earlier` are its forecasts of days before them,
     which only the first buffers are chosen on. `panel` is tonight's, for what its depots are."""
     assert spec.staffing is not None
@@ -147,12 +147,12 @@ def _within_limits(desired: Doubles, fold: Fold, costs: Staffing, fleet: vans.Va
     sharing = fleet.drivers_per_van
 
     def share(depot: NDArray[np.intp], day: int, van: Ints) -> NDArray[np.float64]:
-        first = (van * sharing < costs.crew.min) * vans.FIRST
+        first = (van * sharing < costs.crew.min) * vans.FIRST_VAN_BONUS
         priority: NDArray[np.float64] = first - van * sharing / crew[depot, day]
         return priority
 
     fewest: Callable[..., Ints] = np.minimum
-    return fewest(crew, fleet.place(-(-crew // sharing), share) * sharing)
+    return fewest(crew, fleet.allocate(-(-crew // sharing), share) * sharing)
 
 
 def _missing(crew: Ints, fold: Fold, costs: Staffing) -> Doubles:

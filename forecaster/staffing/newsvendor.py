@@ -160,11 +160,11 @@ def limit_to_vans(
         needs, full = need.at(cells[depot, day]), desired[depot, day]
         before = np.minimum(van * fleet.drivers_per_van, full)
         after = np.minimum(before + fleet.drivers_per_van, full)
-        first = (before < staffing.crew.min) * vans.FIRST
+        first = (before < staffing.crew.min) * vans.FIRST_VAN_BONUS
         gained: Doubles = needs.cost(before, staffing) - needs.cost(after, staffing) + first
         return gained
 
-    placed = fleet.place(-(-desired // fleet.drivers_per_van), saving)
+    placed = fleet.allocate(-(-desired // fleet.drivers_per_van), saving)
     return np.minimum(desired, placed * fleet.drivers_per_van), placed, fleet.loans(placed)
 
 

@@ -39,12 +39,12 @@ def published_rosters(roster: Roster, forecast: Forecast) -> dict[tuple[int, int
     for loan in roster.loans:
         borrowed[loan.borrower, loan.day].append((forecast.depot_ids[loan.lender], loan.vans))
         lent[loan.lender, loan.day].append((forecast.depot_ids[loan.borrower], loan.vans))
-    chance, cost = roster.chance_short.tolist(), roster.expected_cost.tolist()  # plain numbers: they end as JSON
+    chances, cost = roster.chance_short.tolist(), roster.expected_cost.tolist()  # plain numbers: they end as JSON
     more, fewer = _nan_to_none(roster.one_more), _nan_to_none(roster.one_fewer)
     return {
         (row, step): PublishedRoster(
             vans=None if roster.vans is None else int(roster.vans[row, step]),
-            chance_short=chance[row][step],
+            chance_short=chances[row][step],
             cost=cost[row][step],
             one_more=more[row][step],
             one_fewer=fewer[row][step],

@@ -20,7 +20,7 @@ from forecaster.config import Vans
 from forecaster.core.arrays import Ints
 from forecaster.errors import SpecError
 
-FIRST = 1e12  # more than any van saves: those that the smallest crews need come first
+FIRST_VAN_BONUS = 1e12  # more than any van saves: those that the smallest crews need come first
 
 Saving = Callable[[NDArray[np.intp], int, Ints], NDArray[np.float64]]
 """What a depot's van, counted from 0, saves on a day given those before it: (depots, day, vans) → savings."""
@@ -58,9 +58,9 @@ class VanPool:
             home = np.array([_whole_number(word, declared.home) for word in words], np.int32)
         return cls(declared.total, cities.astype(np.intp), home, declared.drivers_per_van)
 
-    def place(self, desired: Ints, saving: Saving) -> Ints:
+    def allocate(self, desired: Ints, saving: Saving) -> Ints:
         """How many vans stand at each depot on each day, (depots, days), at most those wanted."""
-        return np.stack([self._place_day(desired[:, day], day, saving) for day in range(desired.shape[1])], axis=1)
+        return np.stack([self._allocate_day(desired[:, day], day, saving) for day in range(desired.shape[1])], axis=1)
 
     def loans(self, placed: Ints) -> tuple[Loan, ...]:
         """Within each city and day, vans of depots that need fewer than they own, at those that have more than they
@@ -75,17 +75,17 @@ class VanPool:
             loans += [Loan(day, int(a), int(b), int(n)) for (a, b), n in zip(pairs, count, strict=True)]
         return tuple(loans)
 
-    def _place_day(self, desired: Ints, day: int, saving: Saving) -> Ints:
+    def _allocate_day(self, desired: Ints, day: int, saving: Saving) -> Ints:
         depot = np.repeat(np.arange(len(desired)), desired)
         van = (np.arange(len(depot)) - np.repeat(np.cumsum(desired) - desired, desired)).astype(np.int32)
         # The first of equals is the depot's earlier van, then the earlier depot: the same answer every time.
         best = np.lexsort((depot, van, -saving(depot, day, van)))
-        city_vans = self._cities_vans()
+        city_vans = self._vans_by_city()
         in_city = _ranks(self.city[depot[best]]) < city_vans[self.city[depot[best]]]
         first, rest = best[in_city][: self.total], best[~in_city][: max(self.total - int(city_vans.sum()), 0)]
         return np.bincount(depot[np.concatenate([first, rest])], minlength=len(desired)).astype(np.int32)
 
-    def _cities_vans(self) -> NDArray[np.intp]:
+    def _vans_by_city(self) -> NDArray[np.intp]:
         """Vans at home in each city."""
         home = np.zeros(len(self.city), np.int32) if self.home is None else self.home
         return np.bincount(self.city, weights=home, minlength=1).astype(np.intp)

@@ -108,11 +108,11 @@ def _train_among_hosts(
     declared = spec.training.hosts
     jax_setup.configure(spec.paths.jax_cache)
     if declared is None:
-        devices.spread()
-    distributed.join(distributed.Hosts(declared.coordinator, declared.count, number) if declared else None)
+        devices.one_device_per_core()
+    distributed.join(distributed.HostGroup(declared.coordinator, declared.count, number) if declared else None)
     try:
         candidate = train.fit(
-            distributed.agreed(panel, spec),
+            distributed.broadcast_panel(panel, spec),
             spec,
             on_epoch=on_epoch,
             on_trouble=on_trouble,
@@ -120,9 +120,9 @@ def _train_among_hosts(
             profile=profile,
         )
     except ForecasterError:  # which the others raise too; where one of them died, there is no parting
-        distributed.part()
+        distributed.leave()
         raise
-    distributed.part()
+    distributed.leave()
     return candidate
 
 

@@ -40,7 +40,7 @@ def record(
 ) -> None:
     """Write down what the registry is to be told of the night (`outbox.send`), and the page of the latest night."""
     candidate_scores, summary = scores[CANDIDATE], candidate.summary
-    parts, summed = segments.parts(candidate_scores, panel), totals.measure(candidate_scores.folds, panel)
+    parts, summed = segments.parts(candidate_scores, panel), totals.score_totals(candidate_scores.folds, panel)
     metrics = {f"{name}/{metric}": v for name, of_model in scores.items() for metric, v in of_model.metrics.items()}
     metrics |= {f"train_{key}": summary[key] for key in ("seconds", "compile_seconds", "compile_misses")}
     metrics |= {f"{CANDIDATE}/{name}": v for name, v in summed.items()}

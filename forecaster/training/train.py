@@ -52,12 +52,12 @@ def fit_in_child_process(
     """
     from forecaster.model.export import serialization
     from forecaster.model.fitting import jax_setup
-    from forecaster.model.fitting.distributed import packed
+    from forecaster.model.fitting.distributed import panel_to_bytes
     from forecaster.training import fit_candidate
 
     jax_setup.configure(spec.paths.jax_cache)
     before = (panel_at or panel.at)(fit_candidate.first_cutoff(panel, spec))
-    content = packed(before)
+    content = panel_to_bytes(before)
     cache = cached_model_path(content, spec)
     if profile is None and (candidate := _cached_model(cache)) is not None:
         return fit_candidate.calibrated_before_backtest(candidate, before, panel_at)
@@ -67,15 +67,17 @@ def fit_in_child_process(
     with suppress(OSError):
         cache.with_suffix(".new").write_bytes(model)
         cache.with_suffix(".new").rename(cache)
-    return fit_candidate.calibrated_before_backtest(serialization.unpacked(model), before, panel_at)
+    return fit_candidate.calibrated_before_backtest(serialization.from_bytes(model), before, panel_at)
 
 
 def is_cached(panel: Panel, spec: Spec, panel_at: Callable[[date], Panel] | None = None) -> bool:
     """Whether the last training was of this panel, by this pipeline file and version, and came to its end."""
-    from forecaster.model.fitting.distributed import packed
+    from forecaster.model.fitting.distributed import panel_to_bytes
     from forecaster.training import fit_candidate
 
-    return cached_model_path(packed((panel_at or panel.at)(fit_candidate.first_cutoff(panel, spec))), spec).exists()
+    return cached_model_path(
+        panel_to_bytes((panel_at or panel.at)(fit_candidate.first_cutoff(panel, spec))), spec
+    ).exists()
 
 
 def _cached_model(cache: Path) -> Candidate | None:
@@ -83,7 +85,7 @@ def _cached_model(cache: Path) -> Candidate | None:
     from forecaster.model.export import serialization
 
     try:
-        return serialization.unpacked(cache.read_bytes())
+        return serialization.from_bytes(cache.read_bytes())
     except (OSError, ValueError, KeyError, zipfile.BadZipFile):
         return None
 
@@ -200,7 +202,7 @@ def main() -> None:
     Writes a line of JSON, [kind, value], for each thing to tell.
     """
     from forecaster.model.export import serialization
-    from forecaster.model.fitting.distributed import unpacked
+    from forecaster.model.fitting.distributed import panel_from_bytes
     from forecaster.training import fit_candidate
 
     _end_with_parent()
@@ -213,7 +215,7 @@ def main() -> None:
 
     try:
         candidate = fit_candidate.train_uncalibrated(
-            unpacked(sys.stdin.buffer.read()),
+            panel_from_bytes(sys.stdin.buffer.read()),
             spec,
             profile=Path(sys.argv[2]) if len(sys.argv) > 2 else None,
             on_epoch=lambda epoch: tell("epoch", _epoch_json(epoch)),
@@ -227,7 +229,7 @@ def main() -> None:
             raise
         traceback.print_exc()
         os._exit(1)  # JAX would first wait for the host that is gone
-    tell("model", base64.b64encode(serialization.packed(candidate)).decode())
+    tell("model", base64.b64encode(serialization.to_bytes(candidate)).decode())
 
 
 def _end_with_parent() -> None:

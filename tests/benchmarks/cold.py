@@ -67,7 +67,7 @@ def _fitted(model: str, before: Panel, spec: Spec) -> Predictor:
         from forecaster.model.export import to_onnx
         from forecaster.model.fitting import devices, train
 
-        devices.spread()
+        devices.one_device_per_core()
         return to_onnx.forecaster(train.fit(before, spec))
     return baselines.fit(model, before, tuple(spec.model.quantiles))
 

@@ -58,12 +58,12 @@ def _in_its_own_process(depots: int) -> dict[str, float]:
 def _trained(depots: int) -> dict[str, float]:
     from forecaster.config import Spec
     from forecaster.model.fitting import devices, train
-    from forecaster.model.fitting.training_plan import Recipe, recipe
+    from forecaster.model.fitting.training_plan import Recipe, choose_recipe
 
     def fixed(*arguments: Any) -> Recipe:
-        return replace(recipe(*arguments), epochs=EPOCHS, steps=STEPS)
+        return replace(choose_recipe(*arguments), epochs=EPOCHS, steps=STEPS)
 
-    devices.spread()
+    devices.one_device_per_core()
     given = panel_of(depots)
     spec = Spec.model_validate(
         {
@@ -72,7 +72,7 @@ def _trained(depots: int) -> dict[str, float]:
             "training": {"members": MEMBERS},
         }
     )
-    with mock.patch.object(train, "recipe", fixed):
+    with mock.patch.object(train, "choose_recipe", fixed):
         summary = train.fit(given, spec).summary
     arrays = (given.demand, given.open, given.covariates, given.calendar, given.statics)
     return {

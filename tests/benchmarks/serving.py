@@ -259,7 +259,7 @@ def _untrained(panel: Any) -> Any:
     shape = encoder_decoder.Architecture(
         2, HIDDEN, levels, panel.horizon, len(panel.encoding.covariates), calendar, labels
     )
-    each = [encoder_decoder.initial(shape, jax.random.key(seed)) for seed in range(MEMBERS)]
+    each = [encoder_decoder.initial_parameters(shape, jax.random.key(seed)) for seed in range(MEMBERS)]
     constants = {"mean": np.float32(4), "spread": np.float32(1), "yearly": np.float32(1)}
     parameters = {
         "members": jax.tree.map(lambda *leaves: np.stack(leaves), *each),

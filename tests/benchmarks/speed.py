@@ -35,7 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=float, default=1.0, help="times the usual number of repetitions")
     pairs = parser.parse_args().pairs
-    devices.spread()
+    devices.one_device_per_core()
     print("the recurrence is", "compiled for this processor" if gru_cpu.ready() else "a scan: no C++ compiler")
     tell("speed", [*_torch(pairs), *_cells(pairs), *_floor(pairs), *_ladder(pairs)])
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from forecaster.model.fitting import devices
-from forecaster.model.fitting.jax_setup import effort
+from forecaster.model.fitting.jax_setup import compiler_effort
 from forecaster.model.network import gru
 from tests.benchmarks.speed_steps import (
     Size,
@@ -33,8 +33,8 @@ def products(side: int, times: int) -> Step:
     def run(a: Array) -> Array:
         return lax.fori_loop(0, times, lambda _, x: x @ a, a)
 
-    whole = devices.whole()
-    compiled = jax.jit(devices.on_each(run, 1, (whole,), whole), compiler_options=effort(1))
+    whole = devices.replicated()
+    compiled = jax.jit(devices.on_each_device(run, 1, (whole,), whole), compiler_options=compiler_effort(1))
     a = devices.replicate(jnp.ones((side, side)) / side)
     return lambda: compiled(a).block_until_ready()  # type: ignore[no-any-return]
 

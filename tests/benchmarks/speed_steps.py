@@ -17,7 +17,7 @@ from flax import nnx
 from jax import Array, lax
 
 from forecaster.model.fitting import devices
-from forecaster.model.fitting.jax_setup import effort
+from forecaster.model.fitting.jax_setup import compiler_effort
 from forecaster.model.network import gru
 
 FEATURES, HIDDEN, LAYERS = 16, 64, 2
@@ -147,9 +147,9 @@ def as_trained(size: Size) -> Step:
 
         return lax.scan(step, state, jnp.arange(STEPS))
 
-    whole = devices.whole()
-    program = devices.on_each(run, 1, (whole,) * 3, (whole,) * 2)
-    compiled = jax.jit(program, donate_argnums=0, compiler_options=effort(1))
+    whole = devices.replicated()
+    program = devices.on_each_device(run, 1, (whole,) * 3, (whole,) * 2)
+    compiled = jax.jit(program, donate_argnums=0, compiler_options=compiler_effort(1))
     state, x, y = devices.replicate((fresh(), *batch(size)))
 
     def steps() -> None:

@@ -54,7 +54,7 @@ def replayed(name: str, folder: str) -> Bills:
     spec = cost_backtest.holdout_spec(spec.model_copy(update=own), None, staffing=True)
     ingest(spec, now=now)
     progress = NightProgress()
-    with progress.shown():
+    with progress.live_bar():
         found = board(spec, as_of=now, progress=progress, staffing=True).rosters
     assert found is not None
     return found

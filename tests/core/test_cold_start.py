@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from forecaster.core import cold_start
-from forecaster.core.peer_levels import typical
+from forecaster.core.peer_levels import typical_levels
 
 NAN = float("nan")
 WEEK = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])  # mean 4
@@ -25,9 +25,9 @@ def weeks(factor: float, number: int = 6) -> np.ndarray:
 
 def test_fewer_than_28_known_open_days_are_a_cold_start() -> None:
     demand, open_ = counts(*(np.where(np.arange(40) < known, 1.0, NAN) for known in (27, 28, 29)))
-    assert cold_start.cold(demand, open_).tolist() == [True, False, False]
+    assert cold_start.cold_depots(demand, open_).tolist() == [True, False, False]
     open_[2, :2] = False
-    assert cold_start.cold(demand, open_).tolist() == [True, False, True]
+    assert cold_start.cold_depots(demand, open_).tolist() == [True, False, True]
 
 
 def test_a_depot_without_any_count_gets_the_median_of_its_peers_at_their_mean_level() -> None:
@@ -100,7 +100,7 @@ def test_own_weekdays_count_where_peers_have_weekdays_of_their_own() -> None:
 
 def test_quantiles_are_wider_by_what_is_doubted_of_a_level() -> None:
     said = np.expm1(np.array([[[3.7, 4.0, 4.4]], [[3.7, 4.0, 4.4]], [[0, 0, 0]]], np.float32))
-    wide = cold_start.widened(said, (0.1, 0.5, 0.9), np.array([0.0, 0.5, 0.5]))
+    wide = cold_start.widened_quantiles(said, (0.1, 0.5, 0.9), np.array([0.0, 0.5, 0.5]))
     np.testing.assert_array_equal(wide[[0, 2]], said[[0, 2]])
     reach = 1.2815516 * 0.5
     wanted = [4 - np.hypot(0.3, reach), 4, 4 + np.hypot(0.4, reach)]
@@ -113,7 +113,7 @@ def test_the_second_and_third_month_of_a_depot_still_have_a_guessed_past() -> No
     demand, open_ = counts(weeks(1, 14), weeks(1, 14), weeks(1, 14), old, young)
     found = cold_start.guess(demand, open_)
     assert found.rows.tolist() == [False, False, False, False, True]
-    assert not cold_start.cold(demand, open_).any()
+    assert not cold_start.cold_depots(demand, open_).any()
     np.testing.assert_allclose(found.past[0, :50], weeks(3, 14)[:50], rtol=1e-2)
     assert np.isnan(found.past[0, 50:]).all()
 
@@ -200,7 +200,7 @@ def test_it_is_what_a_slow_loop_says(seed: int) -> None:
             for d in range(32, 60)
             if known[p, d] and np.isfinite(shape[d])
         ]
-        expected = typical(np.log1p(level), np.array(peers), (cities,))  # tests/core/test_peer_levels.py
+        expected = typical_levels(np.log1p(level), np.array(peers), (cities,))  # tests/core/test_peer_levels.py
         spread = expected.variance
         trust = len(own) / (len(own) + min(np.mean(np.square(noise)) / spread, 1)) if own else 0
         assert next(doubt) == pytest.approx(np.sqrt(spread * (1 - trust)), rel=1e-4)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from forecaster.core.peer_levels import PENALTIES, typical
+from forecaster.core.peer_levels import PENALTIES, typical_levels
 
 
 def test_without_attributes_it_is_the_mean_and_the_variance_of_who_is_left_out() -> None:
-    found = typical(np.array([1.0, 2.0, 6.0, np.nan]), np.arange(3), ())
+    found = typical_levels(np.array([1.0, 2.0, 6.0, np.nan]), np.arange(3), ())
     np.testing.assert_allclose(found.level, 3)
     assert found.variance == pytest.approx((3**2 + 1.5**2 + 4.5**2) / 3)
 
 
 def test_a_single_peer_leaves_much_to_doubt() -> None:
-    found = typical(np.array([np.nan, 2.0]), np.array([1]), (("a", "b"),))
+    found = typical_levels(np.array([np.nan, 2.0]), np.array([1]), (("a", "b"),))
     assert found.level.tolist() == [2, 2]
     assert found.variance == 1
 
@@ -23,14 +23,14 @@ def test_a_single_peer_leaves_much_to_doubt() -> None:
 def test_a_label_of_one_peer_an_unknown_one_and_none_tell_nothing() -> None:
     log = np.array([1.0, 1.2, 3.0, 3.2, 9.0, np.nan, np.nan, np.nan])
     words = ("a", "a", "b", "b", "alone", "alone", "never seen", "")
-    found = typical(log, np.arange(5), (words,))
+    found = typical_levels(log, np.arange(5), (words,))
     assert len(set(found.level[5:].round(12))) == 1
 
 
 def test_attributes_that_tell_nothing_are_not_believed() -> None:
     random = np.random.default_rng(0)
     log = random.normal(5, 1, 200)
-    found = typical(log, np.arange(200), (tuple(random.choice(["a", "b", "c"], 200)),))
+    found = typical_levels(log, np.arange(200), (tuple(random.choice(["a", "b", "c"], 200)),))
     np.testing.assert_allclose(found.level, log.mean(), atol=0.1)
 
 
@@ -57,6 +57,6 @@ def test_it_is_what_a_slow_ridge_regression_says(seed: int) -> None:
         missed = [log[p] - said([q for q in peers if q != p], center, penalty)[p] for p in peers]
         errors[penalty] = np.mean(np.square(missed))
     best = min(errors, key=lambda penalty: errors[penalty])
-    found = typical(log, peers, words)
+    found = typical_levels(log, peers, words)
     assert found.variance == pytest.approx(errors[best], rel=1e-6)
     np.testing.assert_allclose(found.level, said(list(peers), center, best), rtol=1e-6)

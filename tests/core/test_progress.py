@@ -40,7 +40,7 @@ def night(*, terminal: bool = False) -> tuple[NightProgress, io.StringIO]:
 
 def test_without_a_terminal_there_are_plain_lines(clock: Clock) -> None:
     found, out = night()
-    with found.shown():
+    with found.live_bar():
         with found.stage("train"):
             clock.now += 65
             found.advance(0.5, "epoch 15 of 30 [loss 0.01]")
@@ -134,7 +134,7 @@ def redraw(found: NightProgress) -> None:
 
 def test_on_a_terminal_there_is_a_bar_that_goes_away() -> None:
     found, out = night(terminal=True)
-    with found.shown():
+    with found.live_bar():
         with found.stage("train"):
             found.advance(0.5, "epoch 15 of 30")
             redraw(found)
@@ -150,7 +150,7 @@ def test_on_a_terminal_there_is_a_bar_that_goes_away() -> None:
 
 def test_brackets_in_a_text_are_no_markup() -> None:
     found, out = night(terminal=True)
-    with found.shown(), found.stage("train"):
+    with found.live_bar(), found.stage("train"):
         found.advance(0.5, "epoch [/1]")
         redraw(found)
     assert "epoch [/1]" in out.getvalue()

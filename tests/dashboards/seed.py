@@ -117,7 +117,7 @@ def remember(url: str) -> None:
     }
     with Ledger.open(url) as ledger:
         with ledger.transaction() as connection:
-            accuracy.keep(connection, "harbor-fleet", weeks, tallies)
+            accuracy.replace_weeks(connection, "harbor-fleet", weeks, tallies)
         ledger.note("night-1", verdict=verdict, timings={"ingest": 2.0, "train": 64.0, "night": 70.0})
         ledger.finish_run("night-1", "published", 0, tier="fresh")
         for digest, version in (("aa11", "1"), ("bb22", "2")):

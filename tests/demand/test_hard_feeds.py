@@ -126,7 +126,7 @@ def test_depots_may_have_odd_names_in_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [("random", "8"), ("boundaries",)], ids=lambda kind: kind[0])
 def test_a_lake_is_whole_after_any_kill_and_the_next_run_completes_it(tmp_path: Path, kind: tuple[str, ...]) -> None:
-    command = [sys.executable, "-m", "tests.demand.killed", str(tmp_path), *kind]
+    command = [sys.executable, "-m", "tests.demand.killed_ingests", str(tmp_path), *kind]
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert process.returncode == 0, process.stderr[-3000:]
     killed = int(process.stdout.split()[0])

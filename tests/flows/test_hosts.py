@@ -21,8 +21,8 @@ from tests.flows.tiny import pipeline
 ROOT = Path(__file__).resolve().parents[2]
 OTHER = """
 import os, signal, sys
-from forecaster.model.fitting.distributed import Hosts, join
-join(Hosts(sys.argv[1], 2, 1))
+from forecaster.model.fitting.distributed import HostGroup, join
+join(HostGroup(sys.argv[1], 2, 1))
 print("joined", flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """

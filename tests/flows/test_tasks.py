@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from forecaster.config import Spec
-from forecaster.model.fitting.distributed import packed
+from forecaster.model.fitting.distributed import panel_to_bytes
 from forecaster.training import train
 from tests.panels import panel
 
@@ -19,7 +19,9 @@ GIVEN: dict[str, Any] = {"name": "t", "demand": {"source": {"kind": "csv", "path
 def place(more: dict[str, Any], demand: float = 40.0) -> Path:
     counts = panel(2, 40).demand.copy()
     counts[0, 0] = demand
-    return train.cached_model_path(packed(replace(panel(2, 40), demand=counts)), Spec.model_validate({**GIVEN, **more}))
+    return train.cached_model_path(
+        panel_to_bytes(replace(panel(2, 40), demand=counts)), Spec.model_validate({**GIVEN, **more})
+    )
 
 
 def test_a_training_is_known_by_its_data_and_by_what_the_file_and_the_version_say_of_it(

@@ -31,7 +31,7 @@ def ledger(url: str) -> Iterator[Ledger]:
         yield opened
 
 
-def begin(ledger: Ledger, run_id: str, at: datetime = NOW) -> run_start.Begun:
+def begin(ledger: Ledger, run_id: str, at: datetime = NOW) -> run_start.RunStart:
     return run_start.begin(ledger, SPEC, run_id=run_id, kind="night", as_of=at, now=at)
 
 
@@ -131,7 +131,7 @@ def test_a_run_that_lost_its_lease_neither_publishes_nor_promotes(ledger: Ledger
 
 
 def test_of_many_that_begin_at_once_one_is_at_work(ledger: Ledger) -> None:
-    barrier, begun = threading.Barrier(6), list[run_start.Begun]()
+    barrier, begun = threading.Barrier(6), list[run_start.RunStart]()
 
     def start(number: int) -> None:
         barrier.wait()
@@ -155,7 +155,7 @@ def test_a_lease_is_renewed_by_a_thread_while_the_run_lives() -> None:
         renewed.release()
         return True
 
-    with lease.kept(renewal, every=0.001):
+    with lease.renewed_while_open(renewal, every=0.001):
         assert renewed.acquire(timeout=30)
         assert renewed.acquire(timeout=30)
 

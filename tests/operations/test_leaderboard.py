@@ -116,7 +116,7 @@ def test_what_the_night_has_trained_is_not_trained_again(tmp_path: Path, monkeyp
     seen, before = Past(knowledge, panel, spec), date(2024, 3, 2)
 
     def here(*_: object) -> bytes:  # instead of in a process of its own, which would compile for half a minute
-        return serialization.packed(fit_candidate.train_uncalibrated(seen(before), spec))
+        return serialization.to_bytes(fit_candidate.train_uncalibrated(seen(before), spec))
 
     monkeypatch.setattr(trainer, "_run_child", here)
     said = []

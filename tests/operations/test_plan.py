@@ -14,7 +14,7 @@ from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.ingest import ingest
 from forecaster.demand.panel import build as panels
 from forecaster.errors import SpecError
-from forecaster.model.fitting.distributed import packed
+from forecaster.model.fitting.distributed import panel_to_bytes
 from forecaster.operations import plan as plans
 from forecaster.publishing.predict import predict
 from forecaster.training import fit_candidate, train
@@ -80,7 +80,7 @@ def test_a_training_is_remembered_though_a_day_that_it_knew_was_restated_since(t
     seen = Past(knowledge, panel, spec)
     told = seen(fit_candidate.first_cutoff(panel, spec))
     assert not np.array_equal(told.demand, panel.at(told.cutoff).demand)  # the restated day
-    kept = train.cached_model_path(packed(told), spec)
+    kept = train.cached_model_path(panel_to_bytes(told), spec)
     kept.parent.mkdir(parents=True)
     kept.touch()
     assert "training: remembered from an earlier run" in planned(file)

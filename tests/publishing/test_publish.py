@@ -72,7 +72,7 @@ def test_a_fleet_too_large_for_the_pages_memory_is_a_note_and_no_trouble(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = published(tmp_path)
-    monkeypatch.setattr(saved_inputs, "LARGEST", 1000)
+    monkeypatch.setattr(saved_inputs, "MAX_BYTES", 1000)
     outcome = one_day_later(spec)
     assert (outcome.publication_id, outcome.trouble) == (2, None)
     assert outcome.note is not None
@@ -94,7 +94,7 @@ def test_a_night_compares_another_system_and_goes_out_without_it(tmp_path: Path)
     assert one_day_later(spec).trouble is None
     with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
         [whole] = [
-            entry for entry in accuracy.kept(connection, spec.name) if (entry.model, entry.part) == (LEGACY, ALL)
+            entry for entry in accuracy.all_tallies(connection, spec.name) if (entry.model, entry.part) == (LEGACY, ALL)
         ]
         [finding] = [entry for entry in ledger.run("second").findings if entry["rule"] == "legacy_form"]
     assert (whole.days, whole.actual, whole.error) == (1, 44.0, 6.0)

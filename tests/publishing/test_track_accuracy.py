@@ -19,7 +19,7 @@ from forecaster.core.panel import Panel
 from forecaster.demand.validation import external_forecasts
 from forecaster.lake import TABLES, Lake
 from forecaster.ledger import accuracy
-from forecaster.ledger.accuracy import ALL, DEPOT, FORECAST, HORIZON, LEGACY, NAIVE, WEEKDAY, Tally, together
+from forecaster.ledger.accuracy import ALL, DEPOT, FORECAST, HORIZON, LEGACY, NAIVE, WEEKDAY, Tally, combined
 from forecaster.ledger.store import Ledger
 from forecaster.publishing.track_accuracy import tally_weeks, track_accuracy
 from tests.panels import bare
@@ -112,7 +112,7 @@ def test_a_publication_writes_what_came_of_earlier_ones_and_a_past_date_leaves_l
 
     def errors_by_week() -> list[tuple[date, float]]:
         with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
-            tallies = accuracy.kept(connection, "p")
+            tallies = accuracy.all_tallies(connection, "p")
         return [(tally.week, tally.absolute) for tally in tallies if (tally.model, tally.part) == (FORECAST, ALL)]
 
     for _ in range(2):
@@ -189,7 +189,7 @@ def test_a_system_that_was_just_declared_is_compared_from_the_start(panel: Panel
     track_accuracy(spec, panel)
     track_accuracy(spec, panel, other_system(tmp_path, panel, "depot_id,date,forecast\nA,2024-01-15,100\n")[0])
     with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
-        models = {tally.model for tally in accuracy.kept(connection, "p")}
+        models = {tally.model for tally in accuracy.all_tallies(connection, "p")}
     assert models == {FORECAST, NAIVE, LEGACY}
 
 
@@ -199,10 +199,10 @@ def test_nothing_in_the_archive_is_nothing_to_tell(panel: Panel, lake: Lake) -> 
 
 def test_sums_of_weeks_are_put_together_and_make_rates() -> None:
     first = Tally(MONDAY, FORECAST, ALL, "", 2, 100.0, -10.0, 20.0, 1)
-    both = together([first, replace(first, actual=300.0, error=30.0, covered=2)])
+    both = combined([first, replace(first, actual=300.0, error=30.0, covered=2)])
     assert both is not None
     assert (both.wape, both.bias, both.coverage) == (0.1, 0.05, 0.75)
-    assert together([]) is None
+    assert combined([]) is None
     assert replace(first, actual=0.0).wape is None
 
 
@@ -214,9 +214,9 @@ def test_the_ledger_writes_weeks_anew_and_keeps_half_a_year(tmp_path: Path) -> N
         return Tally(week, FORECAST, part, "", 1, 10.0, error, abs(error), None)
 
     with Ledger.open(url) as ledger, ledger.transaction() as connection:
-        accuracy.keep(connection, "p", [old, new], [tally(old), tally(new), tally(new, DEPOT, 1.0)])
-        accuracy.keep(connection, "other", [old], [tally(old)])
-        accuracy.keep(connection, "p", [new], [tally(new, error=2.0)])
-        assert accuracy.kept(connection, "p") == (tally(new, error=2.0),)
-        assert accuracy.newest(connection, "p") == new
-        assert accuracy.kept(connection, "other") == (tally(old),)
+        accuracy.replace_weeks(connection, "p", [old, new], [tally(old), tally(new), tally(new, DEPOT, 1.0)])
+        accuracy.replace_weeks(connection, "other", [old], [tally(old)])
+        accuracy.replace_weeks(connection, "p", [new], [tally(new, error=2.0)])
+        assert accuracy.all_tallies(connection, "p") == (tally(new, error=2.0),)
+        assert accuracy.newest_week(connection, "p") == new
+        assert accuracy.all_tallies(connection, "other") == (tally(old),)

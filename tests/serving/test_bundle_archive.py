@@ -115,7 +115,7 @@ def test_members_twice_and_members_of_two_folders_are_refused(tmp_path: Path) ->
 
 
 def test_a_small_file_that_unpacks_to_a_large_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bundle_archive, "LARGEST", 1 << 20)
+    monkeypatch.setattr(bundle_archive, "MAX_BYTES", 1 << 20)
     file = packed(tmp_path / "bomb.tar.zst", member("b/a"), content=b"\0" * (1 << 22))
     assert file.stat().st_size < 10_000
     with pytest.raises(BundleError, match="more than 1,048,576 bytes when unpacked"):

@@ -59,7 +59,7 @@ def test_each_file_says_what_is_wrong_with_the_key_or_with_itself(tmp_path: Path
         bundle.read(folder, trusted, OTHER)
     weights = folder / bundle.WEIGHTS
     content = bytearray(weights.read_bytes())
-    for place in (len(encryption.MAGIC) + encryption.KEY_NAME, len(content) - 1):  # of the nonce, and of the tag
+    for place in (len(encryption.MAGIC) + encryption.KEY_NAME_BYTES, len(content) - 1):  # of the nonce, and of the tag
         changed = bytearray(content)
         changed[place] ^= 1
         weights.write_bytes(changed)

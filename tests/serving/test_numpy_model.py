@@ -76,7 +76,7 @@ def test_a_closed_day_is_zero_and_quantiles_do_not_cross() -> None:
 def test_a_model_of_several_layers_that_calibration_reversed_agrees_as_well() -> None:
     """Without covariates and statics; each part of the network with random parameters, so that none of them is idle."""
     shape = encoder_decoder.Architecture(3, 4, (0.1, 0.4, 0.5, 0.6, 0.9), 3, 0, len(panels.CALENDAR), ())
-    leaves, tree = jax.tree.flatten(encoder_decoder.initial(shape, jax.random.key(0)))
+    leaves, tree = jax.tree.flatten(encoder_decoder.initial_parameters(shape, jax.random.key(0)))
     rng = np.random.default_rng(1)
     members = tree.unflatten([rng.normal(0, 0.5, (2, *leaf.shape)).astype(np.float32) for leaf in leaves])
     calendar = np.array([1, 0.5, 0, 1, 1, 1], np.float32)

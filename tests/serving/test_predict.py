@@ -80,8 +80,8 @@ def test_pieces_that_run_beside_one_another_come_back_in_their_order(
 ) -> None:
     panel = panels.panel(7)
     at_once = predictor(panel).quantiles
-    monkeypatch.setattr(predict, "ALONE", 1)
-    monkeypatch.setattr(predict, "PIECE", 2)
+    monkeypatch.setattr(predict, "MIN_PIECE", 1)
+    monkeypatch.setattr(predict, "MAX_PIECE", 2)
     for threads in (1, 2, 5):
         predicted = Predictor(predictor.bundle, threads=threads)(panel).quantiles
         np.testing.assert_allclose(predicted, at_once, rtol=1e-6)

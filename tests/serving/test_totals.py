@@ -43,7 +43,7 @@ def folds(panel: Panel, weeks: int = 40) -> list[Fold]:
 @pytest.mark.parametrize("common", [0.0, 0.5, 1.0])
 def test_intervals_of_the_total_hold_what_they_promise_however_much_is_shared(common: float) -> None:
     panel = shocked(common)
-    scores = totals.measure(folds(panel), panel)
+    scores = totals.score_totals(folds(panel), panel)
     assert scores["network_coverage"] == pytest.approx(0.8, abs=0.072)  # three standard errors of 280 days
     assert abs(scores["network_bias"]) < 0.02
     # Quantiles that are added hold far more than they promise where little is shared.
@@ -103,9 +103,9 @@ def test_a_short_history_has_fewer_paths(history: int, count: int) -> None:
 
 def test_cities_are_measured_where_there_are_several_and_nothing_is_unknown_without_folds() -> None:
     panel = replace(shocked(0.5), attributes={"city": ("Ulm",) * 3 + ("Bonn",) * 5})
-    scores = totals.measure(folds(panel, 10), panel)
+    scores = totals.score_totals(folds(panel, 10), panel)
     assert set(scores) == {f"{level}_{name}" for level in ("network", "city") for name in ("coverage", "bias", "width")}
-    assert np.isnan(totals.measure([], panel)["network_coverage"])
+    assert np.isnan(totals.score_totals([], panel)["network_coverage"])
 
 
 def test_totals_by_hand_are_those_of_the_paths_whatever_the_number_of_depots_at_a_time(

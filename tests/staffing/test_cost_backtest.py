@@ -40,7 +40,7 @@ def week_fold(orders: list[float], actual: Any, after: int) -> Fold:
 
 
 def charged(folds: list[Fold], earlier: list[Fold], panel: Panel, how: Spec | None = None) -> dict[str, Bill]:
-    result = cost_backtest.replay(folds, earlier, panel, panel.at, how or staffed())
+    result = cost_backtest.backtest_costs(folds, earlier, panel, panel.at, how or staffed())
     assert [bill.cost for bill in result.bills] == sorted(bill.cost for bill in result.bills)
     return {bill.roster: bill for bill in result.bills}
 
@@ -64,11 +64,13 @@ def test_the_buffer_is_chosen_on_the_days_before_and_never_on_its_own() -> None:
     quantiles = [20, 30, 40, 55, 75]
     panel = weeks([40] * 8)
     early, late = week_fold(quantiles, [40] * 7, 4), week_fold(quantiles, [80] * 7, 5)
-    first = cost_backtest.replay([late], [early], panel, panel.at, staffed())
+    first = cost_backtest.backtest_costs([late], [early], panel, panel.at, staffed())
     # the day before needed the four of the median; of all buffers that leave them four the lowest is taken
     assert first.buffers == ("-24%",)
     assert {bill.roster: bill for bill in first.bills}[BUFFER].short == 4 * 7
-    second = cost_backtest.replay([late, week_fold(quantiles, [80] * 7, 6)], [early], panel, panel.at, staffed())
+    second = cost_backtest.backtest_costs(
+        [late, week_fold(quantiles, [80] * 7, 6)], [early], panel, panel.at, staffed()
+    )
     assert second.buffers == ("-24%", "+76%")  # eight drivers, from the first week on that asked for them
     assert {bill.roster: bill for bill in second.bills}[BUFFER].short == 4 * 7
 
@@ -99,7 +101,7 @@ def test_all_rosters_have_the_same_vans() -> None:
 
 def test_the_table_tells_what_was_paid() -> None:
     week = week_fold([20, 30, 40, 55, 75], [60] * 7, 3)
-    result = cost_backtest.replay([week], [week], weeks([60] * 4), weeks([60] * 4).at, staffed())
+    result = cost_backtest.backtest_costs([week], [week], weeks([60] * 4), weeks([60] * 4).at, staffed())
     lines = result.lines()
     assert lines[0].split() == ["cost", "a", "day", "hours", "missing", "idle", "days", "short"]
     assert all(line.split()[-6:] == ["0", "0.00", "336", "0", "0", "0.0%"] for line in lines[1:5])
@@ -113,4 +115,4 @@ def test_without_declared_costs_the_command_says_what_to_write() -> None:
     assert cost_backtest.holdout_spec(staffed(), None, staffing=True).backtest.days == 56
     assert cost_backtest.holdout_spec(staffed(), 21, staffing=True).backtest.days == 21
     assert cost_backtest.holdout_spec(spec(), 21, staffing=False).backtest.days == 21
-    assert timedelta(days=cost_backtest.DAYS) == timedelta(weeks=8)
+    assert timedelta(days=cost_backtest.DEFAULT_DAYS) == timedelta(weeks=8)

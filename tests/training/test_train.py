@@ -13,10 +13,10 @@ from tests.panels import candidate, panel, quickly, spec
 
 
 def test_a_candidate_travels_whole() -> None:
-    came, given = serialization.unpacked(serialization.packed(candidate())), candidate()
+    came, given = serialization.from_bytes(serialization.to_bytes(candidate())), candidate()
     assert came.summary == given.summary
     assert (came.encoding, came.levels, came.calendar_names) == (given.encoding, given.levels, given.calendar_names)
-    assert serialization.packed(came) == serialization.packed(given)
+    assert serialization.to_bytes(came) == serialization.to_bytes(given)
 
 
 def test_what_was_trained_is_kept_and_a_damaged_copy_is_not_believed(
@@ -26,7 +26,7 @@ def test_what_was_trained_is_kept_and_a_damaged_copy_is_not_believed(
 
     def here(*_: object) -> bytes:
         trainings.append(1)
-        return serialization.packed(candidate())
+        return serialization.to_bytes(candidate())
 
     monkeypatch.setattr(train, "_run_child", here)
     (tmp_path / "checkpoints").mkdir()

@@ -54,7 +54,7 @@ class Outlines:
 def _outline(head: Head, ledger: Ledger) -> Outline:
     with ledger.transaction() as connection:
         depots = overview.outline(connection, head.publication_id)
-        earlier = overview.before(connection, head)
+        earlier = overview.previous_publication_id(connection, head)
         medians = {} if earlier is None else overview.medians(connection, earlier)
     if not depots:
         raise NothingPublished("this publication has just been replaced by a newer one; load the page again")
@@ -89,7 +89,7 @@ class Edition:
         """What the publications before this one said of a depot's days that are over. Raises NoSuchDepot."""
         self.depot(depot_id)
         with self.ledger.transaction() as connection:
-            return overview.said_before(connection, self.head, depot_id)
+            return overview.earlier_forecasts(connection, self.head, depot_id)
 
     def depots(self) -> tuple[PublishedDepot, ...]:
         if not (found := self.ledger.depots(self.head.publication_id)):
@@ -145,7 +145,7 @@ class Logbook:
     def tallies(self) -> tuple[Tally, ...]:
         """What came of earlier forecasts. Who does not see every city is told of theirs and of the depots in them."""
         with self.ledger.transaction() as connection:
-            found = accuracy.kept(connection, self.pipeline) if self.pipeline else ()
+            found = accuracy.all_tallies(connection, self.pipeline) if self.pipeline else ()
         if self.cities is None:
             return found
         seen = {(CITY, city) for city in self.cities} | {(DEPOT, depot.depot_id) for depot in self.depots()}

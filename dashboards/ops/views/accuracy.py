@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.charts import Trend, trend
 from dashboards.ops.reading.header import href
-from forecaster.ledger.accuracy import ALL, CITY, DEPOT, FORECAST, HORIZON, LEGACY, NAIVE, WEEKDAY, Tally, together
+from forecaster.ledger.accuracy import ALL, CITY, DEPOT, FORECAST, HORIZON, LEGACY, NAIVE, WEEKDAY, Tally, combined
 from forecaster.ledger.store import Run
 
 SPANS = (4, 13, 26)  # weeks
@@ -180,7 +180,7 @@ def _title(asked: AccuracyQuery) -> str:
 
 
 def _part_rates(name: str, tallies: Sequence[Tally], address: str | None = None) -> PartRates:
-    ours, naive, legacy = (together([t for t in tallies if t.model == model]) for model in (FORECAST, NAIVE, LEGACY))
+    ours, naive, legacy = (combined([t for t in tallies if t.model == model]) for model in (FORECAST, NAIVE, LEGACY))
     wape, rival = (None if each is None else each.wape for each in (ours, naive))
     return PartRates(
         name,
@@ -205,7 +205,7 @@ def _week_in_words(week: PartRates) -> str:
 
 
 def _rate(tallies: Sequence[Tally], model: str, week: object) -> float | None:
-    found = together([each for each in tallies if each.model == model and each.week == week])
+    found = combined([each for each in tallies if each.model == model and each.week == week])
     return None if found is None else found.wape
 
 

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from dashboards.ops.formatting import display
 from dashboards.ops.views.accuracy import worth
 from forecaster.ledger.accuracy import Tally
-from forecaster.ledger.records import before_champion
+from forecaster.ledger.records import previous_champion
 from forecaster.ledger.store import Head, Promotion, Run
 
 SHOWN = 20  # promotions
@@ -54,7 +54,7 @@ def champion(
     """Promotions are oldest first, runs newest first. Instants are in the publication's zone, else in UTC."""
     zone = ZoneInfo(head.timezone if head else "UTC")
     last = promotions[-1] if promotions else None
-    previous = before_champion(promotions)
+    previous = previous_champion(promotions)
     return Champion(
         (head.title or head.pipeline) if head else "Depot forecasts",
         _reign(last, zone) if last else None,

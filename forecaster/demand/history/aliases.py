@@ -1,4 +1,4 @@
-"""Let the readings of former depot ids count for the depot that they belong to now.
+"""Alias resolution: readings of former depot ids count for the depot that they belong to now.
 
 A renamed depot has one former id, a merged one several.
 """

@@ -1,4 +1,4 @@
-"""The past as it looked then: the panel that a night would have had at an earlier cutoff.
+"""Point-in-time panels for backtests without look-ahead: what a night would have had at an earlier cutoff.
 
 A night of that day knew the readings recorded by its own hour, the events and depots announced by then, and of the
 days ahead what the source had said in advance; nothing else is seen. Two kinds of reading have an instant that says

@@ -1,4 +1,4 @@
-"""What the lake knew at an instant: the input of the panel."""
+"""Point-in-time (bitemporal) read of the lake: the latest version of each row known as of an instant."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ READ = ("demand", *KEYS)
 
 
 def read_as_of(spec: Spec, *, as_of: datetime, versions: Mapping[str, int] | None = None) -> Knowledge:
-    """What the lake knew at an instant: of each depot and day, of each depot and each event the latest version.
+    """Point-in-time read: of each depot and day, each depot and each event the latest version known as of an instant.
 
     In an archive (`demand.recorded: next_day`) the known-future covariates of the days right after as_of are known too.
     Former ids of depots count for the depots that they belong to now. `versions` reads the tables as they were at those

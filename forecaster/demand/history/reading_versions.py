@@ -1,4 +1,4 @@
-"""Which readings of a batch the history does not hold yet, and from when on they are known.
+"""Change detection and deduplication: which readings of a batch the history does not hold yet, known since when.
 
 Each (depot, day) has a slot, a whole number; whoever is in a slot is found by position. Nothing loops over rows, depots
 or days, and only where a slot has several rows are those sorted or grouped.

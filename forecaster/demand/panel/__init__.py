@@ -1,1 +1,1 @@
-"""From what was known at one instant to dense arrays: grid, calendar, events, covariates, opening days."""
+"""Feature engineering: from what was known at one instant to dense arrays of depots and days."""

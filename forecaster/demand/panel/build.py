@@ -1,4 +1,4 @@
-"""The dense arrays: what was known at one instant, as a Panel.
+"""Feature engineering: what was known at one instant, as the dense arrays of a Panel.
 
 Every value finds its place by integer position (depot, day); nothing loops over depots.
 """

@@ -1,4 +1,4 @@
-"""What is known of a day in advance: its weekday, its place in year and month, the holidays around it."""
+"""Calendar features: weekday, Fourier terms of year and month, public holidays and what surrounds them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class _Occasion:
 
 
 def features(days: Days, country: str | None, subdivision: str | None) -> Floats:
-    """What is known of each day, (days, features) in the order of `NAMES`; without a country there are no holidays.
+    """Calendar features of each day, (days, features) in the order of `NAMES`; without a country there are no holidays.
 
     The yearly cycle starts on 1 January and takes as many days as that year has, the monthly one on the 1st and takes
     as many days as that month has. `day_off` marks a holiday, or the other day where another one is free instead.

@@ -1,4 +1,4 @@
-"""What is known ahead, as numbers: columns of the demand source, kinds of events, and which of them are not there."""
+"""Known-future covariates as numbers: numeric columns, one-hot words, kinds of events; and which are missing ahead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom an event concerns: the depots that fit everything its address gives."""
+"""Scope of events: the depots that fit everything an event's address gives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ADDRESS = ("depot_id", "city", "subdivision", "country")
 
 @dataclass(frozen=True)
 class EventScope:
-    """Where the depots are."""
+    """Where the depots are, to match the addresses of events."""
 
     homes: pd.DataFrame  # depot_id, city, subdivision, country as words, "" where not known
 
@@ -51,7 +51,7 @@ _NOBODY: Ints = np.zeros(0, np.int32)
 
 
 def event_scope(depots: pd.DataFrame, spec: Spec) -> EventScope:
-    """Places of depots with the columns depot_id and, where known, city, subdivision and country.
+    """The scope over depots with the columns depot_id and, where known, city, subdivision and country.
 
     A depot without a country is in the pipeline's, and one in the pipeline's country without a subdivision in the
     pipeline's subdivision.

@@ -1,4 +1,4 @@
-"""What the events do on the grid: on which days which depots see which kind, and what a page calls those days.
+"""Event features and marks on the grid: on which days which depots see which kind, and what a page calls those days.
 
 Events with the same address share one list of depots, so that neither an event nor a mark is ever kept once a depot.
 """

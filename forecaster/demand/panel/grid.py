@@ -1,4 +1,4 @@
-"""Where each depot, each day and each row of what was known stands in the dense arrays.
+"""Indexing of the dense arrays (depots, days): where each depot, each day and each row of what was known stands.
 
 A row finds its cell by integer position; nothing loops over depots, and no id is looked at more than once.
 """

@@ -1,4 +1,4 @@
-"""When a depot is in business and open, and when a day without a row was a day without demand.
+"""Missing-value semantics: when a depot is open, and when a day without a row was a day without demand.
 
 The four states of a depot's day are told apart by two arrays: counted (a count, open), zero (0, open), closed (not
 open, whatever the count) and missing (NaN, open).

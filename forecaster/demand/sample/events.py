@@ -1,4 +1,4 @@
-"""Decide what happens when in the simulated cities: holidays, shopping season, promotions, events, closures.
+"""Simulated events: holidays, shopping season, promotions, local events and closures of the cities.
 
 Effects are logs of a factor on orders, (cities, days); rows are what events.csv announces. `days` is the number of days
 with demand; the dates after them are planned ahead.

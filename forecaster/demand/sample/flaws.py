@@ -1,4 +1,4 @@
-"""Plant the mistakes of a real feed into simulated rows.
+"""Fault injection: plant the mistakes of a real feed into simulated rows.
 
 Duplicates, restated days, a negative count, a word for a count, a slip in a year, an unknown depot and a gap: what the
 contract has to catch or to bear. Where a mistake replaces the true row, that depot and day are lost.

@@ -1,4 +1,4 @@
-"""Make the Harbor Fleet sample: daily orders of a delivery fleet in three cities, simulated from a seed.
+"""Simulation of the Harbor Fleet sample: daily orders of a delivery fleet in three cities, from a seed.
 
 A day's expected orders are a product: depot level × weekday profile × yearly cycle × growth × holidays × shopping
 season × promotions × local events. City-wide weather and negative-binomial noise come on top; nobody can know those.

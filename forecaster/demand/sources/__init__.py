@@ -1,4 +1,4 @@
-"""Read what a declared source holds, block by block.
+"""Source connectors: read what a declared source holds, block by block.
 
 Text stays as it was given: what it means, and whether it is accepted, the contract decides. Every row keeps its place,
 so that a message can point at it: `:file` names the file, and `row` the line in a CSV file (the header is line 1), the

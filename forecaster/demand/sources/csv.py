@@ -1,4 +1,4 @@
-"""Read CSV: exact lines, every value as text, a row of another form than the header's told as a fault.
+"""CSV reader: exact lines, every value as text, a row of another form than the header's told as a fault.
 
 Most files are plain: the same number of fields in every line, quotes around whole fields or none. What is plain Arrow's
 parser reads, several times faster; from any block of text that is not, the csv module reads every record. Both give the

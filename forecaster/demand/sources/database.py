@@ -1,4 +1,4 @@
-"""Open a database for reading only, and tell why it cannot be read, without a credential."""
+"""Database connection, read-only; says why it cannot be read, without showing a credential."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read a Delta table, as of its latest version."""
+"""Delta Lake reader: a table as of its latest version."""
 
 from __future__ import annotations
 

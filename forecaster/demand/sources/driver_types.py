@@ -1,4 +1,4 @@
-"""Turn what a database driver gives into Arrow columns, watermarks and a digest."""
+"""Type conversion from database drivers: Arrow columns, watermarks (high-water marks) and a content digest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a source gives, whatever its kind: blocks of rows that know their place, then a digest and a watermark.
+"""Streaming feed of any source: blocks of rows that know their place, then a content digest and a watermark.
 
 A kind is a generator of pieces, which are Arrow tables of any size, that returns its ending. Here pieces become frames
 of a good size, with the types that the rest of the package reads.

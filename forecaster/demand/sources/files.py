@@ -1,4 +1,4 @@
-"""Find the files that a path, glob, folder or URL of the pipeline file means, here or in an object store."""
+"""File discovery: the files that a path, glob, folder or URL means, here or in an object store."""
 
 from __future__ import annotations
 

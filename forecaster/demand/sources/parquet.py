@@ -1,4 +1,4 @@
-"""Read Parquet: files, globs, folders and partitioned folders, whose partitions are columns of text."""
+"""Parquet reader: files, globs, folders and partitioned folders, whose partitions are columns of text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read from a database, by one statement whose rows are streamed."""
+"""SQL reader: one statement whose rows are streamed, from the watermark of the last batch on (incremental load)."""
 
 from __future__ import annotations
 

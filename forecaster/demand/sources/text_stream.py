@@ -1,4 +1,4 @@
-"""Turn the bytes of a CSV file into text, some megabytes of whole lines at a time: decompressed, decoded, counted."""
+"""Streaming decompression and decoding of a CSV file: some megabytes of whole lines at a time, counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a batch: every row is taken, unchanged, or quarantined with its rule.
+"""Deduplication and reconciliation of a batch: every row is accepted, unchanged, or quarantined with its rule.
 
 The contract has asked each row alone. Here they are asked beside one another, beside what is known already, and beside
 the days before them.
@@ -33,10 +33,10 @@ class Batch:
     accepted: pd.DataFrame  # as `readings` describes
     refused: pd.DataFrame  # as `quarantine` describes
     unchanged: int = 0  # rows
-    single: bool = False  # is no depot's day told of twice among those taken?
+    single: bool = False  # is no depot's day told of twice among those accepted?
 
     def refuse(self, where: Bools, rule: str, message: Column, spec: Spec, now: datetime) -> Batch:
-        """The batch with some of the readings taken so far in quarantine; `message` has one for each of them."""
+        """The batch with some of the readings accepted so far in quarantine; `message` has one for each of them."""
         if not where.any():
             return self
         content = quarantine.source_json(self.accepted[where], spec)
@@ -111,7 +111,7 @@ def since_release(batch: Batch, released: pd.DataFrame, spec: Spec) -> Batch:
 
 
 def new(batch: Batch, known_days: KnownDays, spec: Spec, now: datetime) -> Batch:
-    """The batch with those readings taken that the known ones do not hold; the others are counted as unchanged."""
+    """The batch with those readings accepted that the known ones do not hold; the others are counted as unchanged."""
     instant = int(pd.Timestamp(now).as_unit("us").asm8.astype(np.int64))
     days, fresh = Days(batch.accepted["day"].to_numpy()), np.ones(len(batch.accepted), np.bool_)
     recorded = batch.accepted["recorded_at"].to_numpy(copy=True)

@@ -1,9 +1,9 @@
-"""Which readings are taken, asked of each row alone.
+"""Data contract (schema validation): which readings are accepted, asked of each row alone.
 
 A reading is typed first: an unknown value becomes NaN or NaT, a value that cannot be read becomes infinite or NaT. Then
 the rules that the pipeline file makes are asked of all rows at once. Of those that do not keep them all, a pandera
-schema names every rule that is broken; the first one in the order of `rules.OF_ROWS` is the reason that the reading
-goes to quarantine, whole.
+schema names every rule that is broken; the first one in the order of `data_rules.OF_ROWS` is the reason that the
+reading goes to quarantine, whole.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ Check = Callable[[Any], Any]  # which values keep a rule
 
 @dataclass(frozen=True)
 class SortedBlock:
-    """Every row of a block, once: taken, or refused with the rule it broke."""
+    """Every row of a block, once: accepted, or refused with the rule it broke."""
 
     accepted: pd.DataFrame  # as `readings` describes
     refused: pd.DataFrame  # as `quarantine` describes
 
 
 class Contract:
-    """The rules of one pipeline file as they stand for one batch; sorts its blocks."""
+    """The data contract of one pipeline file as it stands for one batch; sorts its blocks."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Contract:
         self._ids, self._checked = Ids(), dict[str, tuple[Any, Any]]()  # rule → distinct depots, and which of them pass
 
     def sort(self, block: pd.DataFrame) -> SortedBlock:
-        """Sort the rows of a block, as a source's feed gives them, into taken and refused ones.
+        """Sort the rows of a block, as a source's feed gives them, into accepted and refused ones.
 
         Raises SpecError when a known-future covariate has a name that the demand table itself uses.
         """

@@ -1,6 +1,6 @@
-"""Read what another system forecast; rows that cannot be read become findings.
+"""External forecasts of another system, to compare with; rows that cannot be read become findings.
 
-The source is read whole each night and nothing of it is kept, but for what came of its forecasts (`stages.hindsight`).
+The source is read whole each night and nothing of it is kept, but for what came of its forecasts (`track_accuracy`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decide what a feed fails to say: counts that stand still, depots that fell silent, a day that came for few depots."""
+"""Completeness and staleness checks of a feed: flat lines, silent depots, a day that came for few depots."""
 
 from __future__ import annotations
 

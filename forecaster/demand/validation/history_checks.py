@@ -1,4 +1,4 @@
-"""Judge what is new in a batch beside the days before it: which counts are not believable, and what the feed lacks."""
+"""Anomaly checks of a batch beside the days before it: outliers, stray days, late counts, and what the feed lacks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class CountGrid:
     counts: Floats  # (depots, days), NaN = not known
     fresh: Bools  # (depots, days)
     closed: Bools  # (depots, days), as the source says it
-    row: Ints  # (depots, days), position of the new reading among those taken, -1 where there is none
+    row: Ints  # (depots, days), position of the new reading among those accepted, -1 where there is none
 
     def day(self, column: int) -> str:
         return str(np.datetime64(self.first + int(column), "D"))
@@ -72,8 +72,8 @@ def stray(batch: Batch, known_days: KnownDays, released: Collection[str], spec: 
 def unbelievable(
     batch: Batch, grid: CountGrid, released: Collection[str], spec: Spec, now: datetime
 ) -> tuple[Batch, CountGrid, list[Finding]]:
-    """The batch, and the grid, with counts in quarantine that break a rule of `rules.OF_HISTORY`; where the pipeline
-    file says `warn`, they are taken, and told of.
+    """The batch, and the grid, with outliers in quarantine: counts that break a rule of `data_rules.OF_HISTORY`. Where
+    the pipeline file says `warn`, they are accepted, and become a finding.
 
     `released` are the ids of quarantined rows that a person let in.
     """

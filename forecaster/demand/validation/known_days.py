@@ -1,5 +1,6 @@
-"""What is known of the days of a batch, and of those before them: a stretch of days at a time, so that 50 million known
-readings need not be there at once, beside as many new ones.
+"""Chunked read of the known history beside a batch: a stretch of days at a time.
+
+So 50 million known readings need not be there at once, beside as many new ones.
 """
 
 from __future__ import annotations

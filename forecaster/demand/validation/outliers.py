@@ -1,4 +1,4 @@
-"""Decide which counts are not believable beside the days before them: spikes, and counts in another unit.
+"""Outlier detection: counts not believable beside the days before them, as spikes or in another unit.
 
 What a depot usually has on a day is the median of its last eight same weekdays, of which four must be known. Every
 count is judged by the days before it alone; a level that lasts becomes the usual after four weeks. The bounds were

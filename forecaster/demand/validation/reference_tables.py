@@ -1,4 +1,4 @@
-"""What the depots, aliases and events sources say, as snapshots; what is odd about them becomes a finding."""
+"""Validation of reference data: snapshots of depots, aliases and events; what is odd about them becomes a finding."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
     table["timezone"] = pd.Series(None, rows.index, "str")
     if columns.timezone:
         zone = parsing.words(rows[columns.timezone]).replace("", None)
-        is_zone = zone.isin([each for each in zone.dropna().unique() if timezones.known(each)])
+        is_zone = zone.isin([each for each in zone.dropna().unique() if timezones.exists(each)])
         wrong = rows[zone.notna() & ~is_zone]
         tell("zone_form", wrong, columns.timezone, "a time zone such as Europe/Berlin, or nothing; taken as nothing")
         table["timezone"] = zone.where(is_zone, None)

@@ -9,7 +9,7 @@ import onnx
 import onnxruntime
 
 
-def folded(graph: onnx.ModelProto) -> onnx.ModelProto:
+def fold_constants(graph: onnx.ModelProto) -> onnx.ModelProto:
     """The same function in fewer operators, all of them onnx's own: onnxruntime's `basic` optimisations, which say the
     same to the bit as those that it makes of the graph when it loads it. Raises what onnxruntime raises."""
     options = onnxruntime.SessionOptions()

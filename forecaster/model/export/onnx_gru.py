@@ -35,13 +35,13 @@ def layer(
     """
     if always is not None:
         x = jnp.concatenate([x, jnp.broadcast_to(always[None], (*x.shape[:2], always.shape[-1]))], axis=-1)
-    w, r = (_in_their_order(np.asarray(each).T) for each in (kernel_i, kernel_h))
-    b = np.concatenate([_in_their_order(np.asarray(bias_i)), np.zeros_like(bias_i)])
+    w, r = (_onnx_gate_order(np.asarray(each).T) for each in (kernel_i, kernel_h))
+    b = np.concatenate([_onnx_gate_order(np.asarray(bias_i)), np.zeros_like(bias_i)])
     states: Array = _GRU.bind(x, *map(jnp.asarray, (w[None], r[None], b[None])))  # type: ignore[no-untyped-call]
     return jnp.squeeze(states, 1)
 
 
-def _in_their_order(gates: Floats) -> Floats:
+def _onnx_gate_order(gates: Floats) -> Floats:
     """The gates along the first axis as ONNX has them: z, r, n instead of r, z, n."""
     r, z, n = np.split(gates, 3)
     return np.concatenate([z, r, n])

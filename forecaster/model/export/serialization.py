@@ -13,7 +13,7 @@ from forecaster.core.forecast import Candidate
 from forecaster.core.panel import Encoding
 
 
-def packed(candidate: Candidate) -> bytes:
+def to_bytes(candidate: Candidate) -> bytes:
     """The parameters by their paths, and all else as JSON."""
     leaves, _ = jax.tree.flatten_with_path(dict(candidate.parameters))
     about = {
@@ -31,7 +31,7 @@ def packed(candidate: Candidate) -> bytes:
     return file.getvalue()
 
 
-def unpacked(content: bytes) -> Candidate:
+def from_bytes(content: bytes) -> Candidate:
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
         about = json.loads(file["about"].tobytes())
         parameters: dict[str, Any] = {}

@@ -93,7 +93,7 @@ def to_graph(candidate: Candidate) -> bytes:
     ]
 
     def quantiles(*arrays: Any) -> Any:
-        return forward(parameters, Window(*arrays), shape, layer=onnx_gru.layer, each_member=_one_by_one)
+        return forward(parameters, Window(*arrays), shape, layer=onnx_gru.layer, each_member=_unrolled)
 
     # Says of every inner shape that it is not known; the checker below and the parity check know better.
     logging.getLogger("onnx_ir.serde").setLevel(logging.ERROR)
@@ -102,7 +102,7 @@ def to_graph(candidate: Candidate) -> bytes:
         proto = to_onnx(
             quantiles, inputs, model_name="forecaster", opset=OPSET, input_names=list(INPUTS), output_names=[OUTPUT]
         )
-        proto = constant_folding.folded(proto)
+        proto = constant_folding.fold_constants(proto)
         onnx.checker.check_model(proto, full_check=True)
     except Exception as error:  # exporter and runtime raise whatever their parts raise
         raise ExportError(f"the model cannot be exported: {type(error).__name__}: {error}") from error
@@ -120,7 +120,7 @@ def _load_plugins() -> None:
     plugin_system._already_imported_plugins = True
 
 
-def _one_by_one(member: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _unrolled(member: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """`jax.vmap` written out: the operator knows no batch of parameters."""
 
     def each(members: Any) -> Any:

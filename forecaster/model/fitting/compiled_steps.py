@@ -1,4 +1,8 @@
-"""What is compiled once and runs all night: an epoch of gradient steps, and what the members say of the days after.
+"""The jitted training epoch and validation step: compiled once, run all night.
+
+From the top down: `initial_state` makes the members, `training_epoch` scans over gradient steps (draw crops, make
+features, take each member's gradient, AdamW), `validation_step` measures the loss on the validation days and remembers
+each member's best parameters.
 
 Sizes are part of a program; days, depots, learning rates and what training measured of the counts are its input, so
 that tomorrow's panel needs no other program.
@@ -18,14 +22,14 @@ from jax import Array, lax
 from jaxtyping import Bool, Float, Int
 
 from forecaster.model.fitting import devices, windows
-from forecaster.model.fitting.jax_setup import effort
-from forecaster.model.fitting.windows import Cut, Data, Places
+from forecaster.model.fitting.jax_setup import compiler_effort
+from forecaster.model.fitting.windows import CropPlaces, CropSizes, DevicePanel
 from forecaster.model.network import encoder_decoder, features
-from forecaster.model.network.encoder_decoder import Architecture, Said
+from forecaster.model.network.encoder_decoder import Architecture, NetworkOutput
 from forecaster.model.network.features import LOOKBACK, Features, Window, ahead_of
 from forecaster.model.network.losses import huber_quantile
 
-AT_ONCE = 8  # crops of which a CPU holds the numbers: those of more are not in its caches any longer
+CROPS_AT_ONCE = 8  # crops of which a CPU holds the numbers: those of more are not in its caches any longer
 
 
 class State(NamedTuple):
@@ -40,69 +44,69 @@ class State(NamedTuple):
 
 
 class Restraints(NamedTuple):
-    """What keeps each member from learning the dates by heart, (members,)."""
+    """Regularization of each member, (members,): what keeps it from learning the dates by heart."""
 
     dropout: Array
     weight_decay: Array
 
 
-class Known(NamedTuple):
-    """What a program is told of the panel when it runs."""
+class PanelFacts(NamedTuple):
+    """What a program needs to know of the panel when it runs: traced values, not part of the compiled program."""
 
     days: Int[Array, ""]  # that may be learned from
-    validated: Int[Array, ""]  # day on which validation begins
+    validation_start: Int[Array, ""]  # day on which validation begins
     depots: Int[Array, ""]
-    checked: Int[Array, " checked"]  # depots that validation looks at
+    validation_depots: Int[Array, " validated"]  # depots that validation looks at
     constants: dict[str, Array]  # of `features.make`
-    blur: Float[Array, " calendar"]  # of `crops.draw`
+    blur: Float[Array, " calendar"]  # of `windows.draw`
 
 
 class Report(NamedTuple):
-    """Of one epoch, by member and, where it says so, by step."""
+    """Training loss and gradient norms of one epoch, by member and step."""
 
     loss: Float[Array, "members steps"]
     gradient_norm: Float[Array, "members steps"]
     depots: Int[Array, "steps batch"]  # whose crops each step took
 
 
-class Look(NamedTuple):
-    """What the members say of the validation days, from every day whose whole horizon lies in them, the day before them
-    first."""
+class Validation(NamedTuple):
+    """Validation loss, and the members' forecasts of the validation days, from every day whose whole horizon lies in
+    them, the day before them first."""
 
     loss: Float[Array, " members"]
-    said: Said  # members first
-    came: Float[Array, "checked origins horizon"]  # log counts
-    scored: Bool[Array, "checked origins horizon"]
+    output: NetworkOutput  # members first
+    actual: Float[Array, "validated origins horizon"]  # log counts
+    scored: Bool[Array, "validated origins horizon"]
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """All that shapes a program."""
+class ProgramSizes:
+    """All that shapes a program: static arguments, by which it is compiled and cached."""
 
     architecture: Architecture
-    crop: Cut
+    crop: CropSizes
     batch: int
     validation: int  # days
     precision: str = "float32"  # of the products in training; parameters and sums are float32
 
     @property
-    def checks(self) -> int:
+    def validation_origins(self) -> int:
         """Origins whose whole horizon lies within the validation days; the first is the day before them."""
         return self.validation - self.architecture.horizon + 1
 
 
-def initial(sizes: Sizes, members: int, key: Array) -> State:
-    """Fresh members, each from a key of its own."""
-    program = jax.jit(_initial, static_argnums=(0, 1), compiler_options=effort(0))
-    fresh: State = program(sizes.architecture, members, key)
-    return fresh
+def initial_state(sizes: ProgramSizes, members: int, key: Array) -> State:
+    """Fresh members and optimizer states, each member from a key of its own."""
+    program = jax.jit(_initial, static_argnums=(0, 1), compiler_options=compiler_effort(0))
+    state: State = program(sizes.architecture, members, key)
+    return state
 
 
 def _initial(shape: Architecture, members: int, key: Array) -> State:
     init_key, run_key = jax.random.split(key)
     # One after the other: jaxlib deals a batch of QR factorisations, of which orthogonal kernels are made, over the
     # threads that wait for it. Two such batches at once on two cores wait for each other, for ever.
-    parameters = lax.map(partial(encoder_decoder.initial, shape), jax.random.split(init_key, members))
+    parameters = lax.map(partial(encoder_decoder.initial_parameters, shape), jax.random.split(init_key, members))
     state = State(
         parameters,
         jax.vmap(_optimizer(0.0).init)(parameters),
@@ -121,17 +125,19 @@ def _optimizer(weight_decay: Array | float) -> optax.GradientTransformation:
     return optax.chain(optax.clip_by_global_norm(1.0), optax.scale_by_adam(), optax.add_decayed_weights(weight_decay))
 
 
-def dealt(state: State) -> State:
-    """The state on the devices, each member on its own, as an epoch returns it: or the second one compiles anew."""
+def on_devices(state: State) -> State:
+    """Shard the state as an epoch returns it, each member on its own device: or the second one compiles anew."""
     members = len(state.best_loss)
     # From the host: taken apart on a device, each shape would be a program of its own.
-    each = {name: jax.device_get(value) for name, value in state._asdict().items() if name != "key"}
-    laid: State = State(**devices.deal(each, members), key=devices.replicate(state.key, members))
-    return laid
+    by_field = {name: jax.device_get(value) for name, value in state._asdict().items() if name != "key"}
+    placed: State = State(**devices.deal(by_field, members), key=devices.replicate(state.key, members))
+    return placed
 
 
 @cache
-def epoch(sizes: Sizes, members: int) -> Callable[[State, Data, Known, Restraints, Array], tuple[State, Report]]:
+def training_epoch(
+    sizes: ProgramSizes, members: int
+) -> Callable[[State, DevicePanel, PanelFacts, Restraints, Array], tuple[State, Report]]:
     """One epoch of all members: as many steps as there are learning rates.
 
     All members learn from the same crops, which a device cuts, and whose features it makes, once for all its members.
@@ -139,38 +145,52 @@ def epoch(sizes: Sizes, members: int) -> Callable[[State, Data, Known, Restraint
     """
 
     def run(
-        state: State, data: Data, known: Known, restraints: Restraints, rates: Float[Array, " steps"]
+        state: State, panel: DevicePanel, facts: PanelFacts, restraints: Restraints, rates: Float[Array, " steps"]
     ) -> tuple[State, Report]:
-        key, now = jax.random.split(state.key)
-        step = partial(_step, sizes=sizes, data=data, known=known, restraints=restraints)
-        (parameters, memory), (loss, norm, depots) = lax.scan(
-            step, (state.parameters, state.optimizer), (jax.random.split(now, rates.shape[0]), rates)
+        key, epoch_key = jax.random.split(state.key)
+        step = partial(_gradient_step, sizes=sizes, panel=panel, facts=facts, restraints=restraints)
+        (parameters, optimizer), (loss, norm, depots) = lax.scan(
+            step, (state.parameters, state.optimizer), (jax.random.split(epoch_key, rates.shape[0]), rates)
         )
-        return state._replace(parameters=parameters, optimizer=memory, key=key), Report(loss.T, norm.T, depots)
+        return state._replace(parameters=parameters, optimizer=optimizer, key=key), Report(loss.T, norm.T, depots)
 
-    each, whole = devices.by_member(), devices.whole()
-    report: Any = (each, each, whole)
-    program = devices.on_each(run, members, (_lies(), whole, whole, each, whole), (_lies(), Report(*report)))
-    compiled: Callable[..., tuple[State, Report]] = jax.jit(program, donate_argnums=0, compiler_options=effort(1))
+    by_member, replicated = devices.by_member(), devices.replicated()
+    report: Any = (by_member, by_member, replicated)
+    program = devices.on_each_device(
+        run,
+        members,
+        (_state_layout(), replicated, replicated, by_member, replicated),
+        (_state_layout(), Report(*report)),
+    )
+    compiled: Callable[..., tuple[State, Report]] = jax.jit(
+        program, donate_argnums=0, compiler_options=compiler_effort(1)
+    )
     return compiled
 
 
-def _step(
+def _gradient_step(
     carry: tuple[Any, Any],
-    now: tuple[Array, Array],
+    inputs: tuple[Array, Array],
     *,
-    sizes: Sizes,
-    data: Data,
-    known: Known,
+    sizes: ProgramSizes,
+    panel: DevicePanel,
+    facts: PanelFacts,
     restraints: Restraints,
 ) -> tuple[tuple[Any, Any], tuple[Array, Array, Array]]:
-    parameters, memory = carry
-    key, rate = now
-    pick, drop = jax.random.split(key)
-    places = windows.draw(pick, sizes.crop, batch=sizes.batch, depots=known.depots, days=known.days, blur=known.blur)
-    keys = jax.vmap(partial(jax.random.fold_in, drop))(devices.mine(len(restraints.dropout)))
-    masks = jax.vmap(partial(encoder_decoder.masks, sizes.architecture, depots=sizes.batch))(restraints.dropout, keys)
-    parts = _gradients(parameters, data, known, devices.share(places), devices.share(masks, axis=1), sizes)
+    parameters, optimizer = carry
+    key, rate = inputs
+    # One draw of crops for all members: their features, the costlier half of a short step, are made once.
+    crop_key, dropout_key = jax.random.split(key)
+    places = windows.draw(
+        crop_key, sizes.crop, batch=sizes.batch, depots=facts.depots, days=facts.days, blur=facts.blur
+    )
+    # Folded with the member's number, so that dropout is the same however the members are dealt over devices.
+    keys = jax.vmap(partial(jax.random.fold_in, dropout_key))(devices.member_numbers(len(restraints.dropout)))
+    masks = jax.vmap(partial(encoder_decoder.dropout_masks, sizes.architecture, depots=sizes.batch))(
+        restraints.dropout, keys
+    )
+    parts = _gradients(parameters, panel, facts, devices.share(places), devices.share(masks, axis=1), sizes)
+    # Devices that share a member have other crops: sums and their count travel, and are divided at the end.
     loss, gradient, scored = devices.total(parts)
     loss, gradient = jax.tree.map(lambda x: x / jnp.maximum(scored, 1.0), (loss, gradient))
 
@@ -179,124 +199,137 @@ def _step(
         return jax.tree.map(lambda p, s: p - rate * s, parameters, step), memory
 
     with jax.numpy_dtype_promotion("standard"):  # which optax needs
-        parameters, memory = jax.vmap(descend)(parameters, memory, gradient, restraints.weight_decay)
-    return (parameters, memory), (loss, jax.vmap(optax.tree.norm)(gradient), places.depots)
+        parameters, optimizer = jax.vmap(descend)(parameters, optimizer, gradient, restraints.weight_decay)
+    return (parameters, optimizer), (loss, jax.vmap(optax.tree.norm)(gradient), places.depots)
 
 
 def _gradients(
-    parameters: Any, data: Data, known: Known, places: Places, masks: Array, sizes: Sizes
+    parameters: Any, panel: DevicePanel, facts: PanelFacts, places: CropPlaces, masks: Array, sizes: ProgramSizes
 ) -> tuple[Array, Any, Array]:
     """Each member's summed loss and its gradient, and how many days were scored, from a device's share of a batch: on a
     CPU from `AT_ONCE` crops after the other, where they come out even."""
-    parts, left = divmod(len(places.depots), AT_ONCE)
+    parts, left = divmod(len(places.depots), CROPS_AT_ONCE)
     if jax.default_backend() != "cpu" or left or parts == 1:
-        return _gradients_at_once(parameters, data, known, places, masks, sizes)
+        return _gradients_at_once(parameters, panel, facts, places, masks, sizes)
 
-    def of(part: tuple[Places, Array]) -> tuple[Array, Any, Array]:
-        return _gradients_at_once(parameters, data, known, *part, sizes)
+    def gradients_of(part: tuple[CropPlaces, Array]) -> tuple[Array, Any, Array]:
+        return _gradients_at_once(parameters, panel, facts, *part, sizes)
 
-    def add(total: Any, part: tuple[Places, Array]) -> tuple[Any, None]:
-        return jax.tree.map(jnp.add, total, of(part)), None
+    def add(total: Any, part: tuple[CropPlaces, Array]) -> tuple[Any, None]:
+        return jax.tree.map(jnp.add, total, gradients_of(part)), None
 
-    def dealt(leaf: Array) -> Array:
-        return leaf.reshape(parts, AT_ONCE, *leaf.shape[1:])
+    def in_parts(leaf: Array) -> Array:
+        return leaf.reshape(parts, CROPS_AT_ONCE, *leaf.shape[1:])
 
-    theirs = dealt(jnp.moveaxis(masks, 1, 0))  # crops first, as places have them
-    every = jax.tree.map(dealt, places), jnp.moveaxis(theirs, 2, 1)
-    like = jax.eval_shape(of, jax.tree.map(lambda leaf: leaf[0], every))
-    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
-    total: tuple[Array, Any, Array] = lax.scan(add, nothing, every)[0]
+    mask_parts = in_parts(jnp.moveaxis(masks, 1, 0))  # crops first, as places have them
+    all_parts = jax.tree.map(in_parts, places), jnp.moveaxis(mask_parts, 2, 1)
+    shapes = jax.eval_shape(gradients_of, jax.tree.map(lambda leaf: leaf[0], all_parts))
+    zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    total: tuple[Array, Any, Array] = lax.scan(add, zeros, all_parts)[0]
     return total
 
 
 def _gradients_at_once(
-    parameters: Any, data: Data, known: Known, places: Places, masks: Array, sizes: Sizes
+    parameters: Any, panel: DevicePanel, facts: PanelFacts, places: CropPlaces, masks: Array, sizes: ProgramSizes
 ) -> tuple[Array, Any, Array]:
-    window, demand = windows.crop(data, places, sizes.crop)
-    seen = _features(window, sizes, sizes.crop, known)
-    came, scored = _came(window, demand, sizes.crop)
+    window, demand = windows.crop(panel, places, sizes.crop)
+    inputs = _features(window, sizes, sizes.crop, facts)
+    actual, scored = _log_actuals(window, demand, sizes.crop)
 
-    def of_one(one: tuple[Any, Array]) -> tuple[Array, Any]:
+    def of_member(member: tuple[Any, Array]) -> tuple[Array, Any]:
         def loss(parameters: Any) -> Array:
             shape, stride = sizes.architecture, sizes.crop.stride
-            said = encoder_decoder.answer(parameters, seen, window.statics, shape, stride=stride, masks=one[1])
-            return _loss(said, came, scored, sizes)
+            output = encoder_decoder.member_forward(
+                parameters, inputs, window.statics, shape, stride=stride, masks=member[1]
+            )
+            return _loss(output, actual, scored, sizes)
 
-        return jax.value_and_grad(loss)(one[0])
+        return jax.value_and_grad(loss)(member[0])
 
-    return (*_each_member(of_one, (parameters, masks)), scored.sum().astype(jnp.float32))
+    return (*_each_member(of_member, (parameters, masks)), scored.sum().astype(jnp.float32))
 
 
-def _each_member(what: Callable[[Any], Any], members: Any) -> Any:
-    """`what` of all members: at once, but one after the other on a CPU, whose caches hold the numbers of one."""
-    return lax.map(what, members) if jax.default_backend() == "cpu" else jax.vmap(what)(members)
+def _each_member(function: Callable[[Any], Any], members: Any) -> Any:
+    """`function` of all members: at once, but one after the other on a CPU, whose caches hold the numbers of one."""
+    return lax.map(function, members) if jax.default_backend() == "cpu" else jax.vmap(function)(members)
 
 
 @cache
-def look(sizes: Sizes, members: int) -> Callable[[State, Data, Known], tuple[State, Look]]:
-    """A look at the validation days, at each device's share of the depots; the state, which is used up, remembers the
-    best one of each member."""
+def validation_step(
+    sizes: ProgramSizes, members: int
+) -> Callable[[State, DevicePanel, PanelFacts], tuple[State, Validation]]:
+    """The members' loss on the validation days, over each device's share of the depots; the state, whose buffers are
+    used up, remembers the best parameters of each member."""
 
-    def run(state: State, data: Data, known: Known) -> tuple[State, Look]:
-        found = _look(state.parameters, sizes, data, known)
-        better = found.loss < state.best_loss
+    def run(state: State, panel: DevicePanel, facts: PanelFacts) -> tuple[State, Validation]:
+        validation = _validate(state.parameters, sizes, panel, facts)
+        better = validation.loss < state.best_loss
 
-        def kept(new: Array, old: Array) -> Array:
+        def select_better(new: Array, old: Array) -> Array:
             return jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old)
 
-        best = jax.tree.map(kept, state.parameters, state.best)
-        least = jnp.minimum(found.loss, state.best_loss)
-        return state._replace(best=best, best_loss=least, last_loss=found.loss), found
+        best = jax.tree.map(select_better, state.parameters, state.best)
+        best_loss = jnp.minimum(validation.loss, state.best_loss)
+        return state._replace(best=best, best_loss=best_loss, last_loss=validation.loss), validation
 
-    each, whole, depots = devices.by_member(), devices.whole(), devices.by_depot()
-    found: Any = (each, devices.by_member_and_depot(), depots, depots)
-    program = devices.on_each(run, members, (_lies(), whole, whole), (_lies(), Look(*found)))
-    compiled: Callable[..., tuple[State, Look]] = jax.jit(program, donate_argnums=0, compiler_options=effort(1))
+    by_member, replicated, by_depot = devices.by_member(), devices.replicated(), devices.by_depot()
+    layout: Any = (by_member, devices.by_member_and_depot(), by_depot, by_depot)
+    program = devices.on_each_device(
+        run, members, (_state_layout(), replicated, replicated), (_state_layout(), Validation(*layout))
+    )
+    compiled: Callable[..., tuple[State, Validation]] = jax.jit(
+        program, donate_argnums=0, compiler_options=compiler_effort(1)
+    )
     return compiled
 
 
-def _lies() -> State:
-    """How a state lies on the devices."""
-    each: Any = devices.by_member()
-    return State(each, each, key=devices.whole(), best=each, best_loss=each, last_loss=each)  # type: ignore[arg-type]
+def _state_layout() -> State:
+    """Sharding of a state: members over the rows of devices, the key on each."""
+    member, whole = devices.by_member(), devices.replicated()
+    return State(member, member, key=whole, best=member, best_loss=member, last_loss=member)  # type: ignore[arg-type]
 
 
-def _look(parameters: Any, sizes: Sizes, data: Data, known: Known) -> Look:
-    shape, count, checked = sizes.architecture, sizes.checks, devices.share(known.checked)
-    last = jnp.broadcast_to(known.validated + count - 2, checked.shape)
-    window, demand = windows.cut(data, checked, last, LOOKBACK + count - 1, shape.horizon)
-    cut = Cut(shape.horizon, count, 1, shape.scan + count - 1)
-    seen = _features(window, sizes, cut, known)
-    said = _each_member(lambda one: encoder_decoder.answer(one, seen, window.statics, shape), parameters)
-    came, scored = _came(window, demand, cut)
-    parts = jax.vmap(lambda one: _loss(one, came, scored, sizes))(said), scored.sum().astype(jnp.float32)
-    loss, total = devices.total(parts)
-    return Look(loss / jnp.maximum(total, 1.0), said, came, scored)
-
-
-def _features(window: Window, sizes: Sizes, cut: Cut, known: Known) -> Features:
-    seen = features.make(
-        window,
-        known.constants,
-        scan=cut.scan,
-        origins=cut.origins,
-        horizon=cut.horizon,
-        stride=cut.stride,
+def _validate(parameters: Any, sizes: ProgramSizes, panel: DevicePanel, facts: PanelFacts) -> Validation:
+    shape, count, depots = sizes.architecture, sizes.validation_origins, devices.share(facts.validation_depots)
+    last = jnp.broadcast_to(facts.validation_start + count - 2, depots.shape)
+    window, demand = windows.cut(panel, depots, last, LOOKBACK + count - 1, shape.horizon)
+    crop = CropSizes(shape.horizon, count, 1, shape.scan + count - 1)
+    inputs = _features(window, sizes, crop, facts)
+    output = _each_member(
+        lambda member: encoder_decoder.member_forward(member, inputs, window.statics, shape), parameters
     )
-    kind = jnp.dtype(sizes.precision)
-    return seen._replace(encoder=seen.encoder.astype(kind), decoder=seen.decoder.astype(kind))
+    actual, scored = _log_actuals(window, demand, crop)
+    parts = (
+        jax.vmap(lambda member_output: _loss(member_output, actual, scored, sizes))(output),
+        scored.sum().astype(jnp.float32),
+    )
+    loss, total = devices.total(parts)
+    return Validation(loss / jnp.maximum(total, 1.0), output, actual, scored)
 
 
-def _loss(said: Said, came: Array, scored: Array, sizes: Sizes) -> Array:
+def _features(window: Window, sizes: ProgramSizes, crop: CropSizes, facts: PanelFacts) -> Features:
+    inputs = features.make(
+        window,
+        facts.constants,
+        scan=crop.scan,
+        origins=crop.origins,
+        horizon=crop.horizon,
+        stride=crop.stride,
+    )
+    dtype = jnp.dtype(sizes.precision)
+    return inputs._replace(encoder=inputs.encoder.astype(dtype), decoder=inputs.decoder.astype(dtype))
+
+
+def _loss(output: NetworkOutput, actual: Array, scored: Array, sizes: ProgramSizes) -> Array:
     """The sum over what can be scored: means of parts do not add up."""
-    mean = huber_quantile(said.quantiles, came, scored, jnp.asarray(sizes.architecture.levels, jnp.float32))
+    mean = huber_quantile(output.quantiles, actual, scored, jnp.asarray(sizes.architecture.levels, jnp.float32))
     return mean * scored.sum().astype(jnp.float32)
 
 
-def _came(window: Window, demand: Array, cut: Cut) -> tuple[Array, Array]:
+def _log_actuals(window: Window, demand: Array, crop: CropSizes) -> tuple[Array, Array]:
     """Log counts on the days that are forecast, and which of them can be scored."""
-    first = window.demand.shape[1] - 1 - cut.span
-    came = ahead_of(demand, first, cut.origins, cut.horizon, cut.stride)
-    was_open = ahead_of(window.open, first, cut.origins, cut.horizon, cut.stride)
-    scored = jnp.isfinite(came) & (was_open > 0)
-    return jnp.log1p(jnp.where(scored, came, 0.0)), scored
+    first = window.demand.shape[1] - 1 - crop.span
+    actual = ahead_of(demand, first, crop.origins, crop.horizon, crop.stride)
+    was_open = ahead_of(window.open, first, crop.origins, crop.horizon, crop.stride)
+    scored = jnp.isfinite(actual) & (was_open > 0)
+    return jnp.log1p(jnp.where(scored, actual, 0.0)), scored

@@ -1,4 +1,4 @@
-"""Decide which devices train, and how depots lie on them.
+"""Device mesh and sharding: which devices train, and how members and depots lie on them.
 
 Members are dealt over the devices first: they learn apart, so nothing travels between their devices. Where there are
 more devices than members, the crops of each batch are dealt over those that share a member, and their gradients summed.
@@ -25,19 +25,19 @@ STEP = 64  # sizes are multiples of this,
 GROWTH = 1.25  # each about this many times the one before
 
 CORES = 8  # that train, at most: of a batch, each of more would have too few crops to be worth its while
-_TOLD_OF_CORES = "xla_force_host_platform_device_count"
-_WORDS_OF_FULL_MEMORY = ("RESOURCE_EXHAUSTED", "OUT_OF_MEMORY", "out of memory")
+_DEVICE_COUNT_FLAG = "xla_force_host_platform_device_count"
+_OUT_OF_MEMORY_MESSAGES = ("RESOURCE_EXHAUSTED", "OUT_OF_MEMORY", "out of memory")
 
 
-def spread() -> None:
+def one_device_per_core() -> None:
     """Make each core of the processor a device of its own, `CORES` at most; call it before anything else of JAX.
 
     Whoever has told JAX how many devices a processor is, by JAX_NUM_CPU_DEVICES or XLA_FLAGS, is heard; once JAX has
     started, its devices stay what they are.
     """
-    told = jax.config.values["jax_num_cpu_devices"] > 0 or _TOLD_OF_CORES in os.environ.get("XLA_FLAGS", "")
+    configured = jax.config.values["jax_num_cpu_devices"] > 0 or _DEVICE_COUNT_FLAG in os.environ.get("XLA_FLAGS", "")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not told:
+    if not configured:
         update: Any = jax.config.update
         with suppress(RuntimeError):  # JAX has started
             update("jax_num_cpu_devices", min(cores, CORES))
@@ -65,21 +65,24 @@ def by_member_and_depot() -> PartitionSpec:
     return PartitionSpec(MEMBERS, DEPOTS)  # type: ignore[no-untyped-call]
 
 
-def whole() -> PartitionSpec:
-    """Each device has all of it."""
+def replicated() -> PartitionSpec:
+    """Replicated: each device has all of it."""
     return PartitionSpec()  # type: ignore[no-untyped-call]
 
 
-def on_each(run: Callable[..., Any], members: int, given: Any, returned: Any) -> Callable[..., Any]:
-    """`run` on every device at once, on its own members; `given` and `returned` (`by_member` and its like, or trees of
-    these) say how arguments and results lie. In it, `mine`, `share` and `total` tell the devices apart."""
-    found: Callable[..., Any] = jax.shard_map(
-        run, mesh=mesh(members), in_specs=given, out_specs=returned, check_vma=False
+def on_each_device(
+    run: Callable[..., Any], members: int, argument_layout: Any, result_layout: Any
+) -> Callable[..., Any]:
+    """`run` on every device at once, on its own members; `argument_layout` and `result_layout` (`by_member`
+    and its like, or trees of these) say how arguments and results lie. In it, `member_numbers`, `share` and `total`
+    tell the devices apart."""
+    mapped: Callable[..., Any] = jax.shard_map(
+        run, mesh=mesh(members), in_specs=argument_layout, out_specs=result_layout, check_vma=False
     )
-    return found
+    return mapped
 
 
-def mine(count: int) -> Array:
+def member_numbers(count: int) -> Array:
     """The numbers of this device's `count` members."""
     return lax.axis_index(MEMBERS) * count + jnp.arange(count)
 
@@ -88,45 +91,45 @@ def share(tree: Any, axis: int = 0) -> Any:
     """This device's share of a batch, which lies along `axis`."""
     parts = lax.axis_size(DEPOTS)
 
-    def of(leaf: Array) -> Array:
+    def share_of(leaf: Array) -> Array:
         size = leaf.shape[axis] // parts
         return lax.dynamic_slice_in_dim(leaf, lax.axis_index(DEPOTS) * size, size, axis)
 
-    return tree if parts == 1 else jax.tree.map(of, tree)
+    return tree if parts == 1 else jax.tree.map(share_of, tree)
 
 
 def total(tree: Any) -> Any:
-    """The sum over the devices that share a member."""
+    """All-reduce: the sum over the devices that share a member."""
     return lax.psum(tree, DEPOTS)  # type: ignore[no-untyped-call]
 
 
 def replicate(tree: Any, members: int = 1) -> Any:
     """`tree` whole on every device of the grid for so many members."""
-    return _put(tree, whole(), members)
+    return _place(tree, replicated(), members)
 
 
 def deal(tree: Any, members: int) -> Any:
     """`tree`, whose arrays have `members` members as their first axis, dealt over the devices."""
-    return _put(tree, by_member(), members)
+    return _place(tree, by_member(), members)
 
 
-def _put(tree: Any, spec: PartitionSpec, members: int) -> Any:
+def _place(tree: Any, spec: PartitionSpec, members: int) -> Any:
     sharding = NamedSharding(mesh(members), spec)
-    return jax.tree.map(lambda leaf: _laid(leaf, sharding), tree)
+    return jax.tree.map(lambda leaf: _place_leaf(leaf, sharding), tree)
 
 
-def _laid(leaf: Any, sharding: NamedSharding) -> Any:
+def _place_leaf(leaf: Any, sharding: NamedSharding) -> Any:
     if sharding.is_fully_addressable:
         return jax.device_put(leaf, sharding)
     # Not device_put: over several hosts it compares what each of them has, and NaN is not equal to NaN.
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        numbers = _laid(jax.random.key_data(leaf), sharding)
+        numbers = _place_leaf(jax.random.key_data(leaf), sharding)
         return jax.random.wrap_key_data(numbers, impl=jax.random.key_impl(leaf))
-    whole = np.asarray(leaf)
-    return jax.make_array_from_callback(whole.shape, sharding, whole.__getitem__)
+    array = np.asarray(leaf)
+    return jax.make_array_from_callback(array.shape, sharding, array.__getitem__)
 
 
-def padded(count: int, devices: int | None = None) -> int:
+def padded_count(count: int, devices: int | None = None) -> int:
     """The number of rows that `count` depots take: the next of a ladder of sizes that `devices` (all) divide."""
     step = math.lcm(STEP, devices or jax.device_count())
     rung, size = 0, step
@@ -140,5 +143,7 @@ def out_of_memory(error: BaseException | None) -> bool:
     """Tell whether `error`, or what caused it, says that a device or the host has no memory left."""
     if error is None:
         return False
-    full = isinstance(error, jax.errors.JaxRuntimeError) and any(each in str(error) for each in _WORDS_OF_FULL_MEMORY)
-    return full or isinstance(error, MemoryError) or out_of_memory(error.__cause__)
+    exhausted = isinstance(error, jax.errors.JaxRuntimeError) and any(
+        message in str(error) for message in _OUT_OF_MEMORY_MESSAGES
+    )
+    return exhausted or isinstance(error, MemoryError) or out_of_memory(error.__cause__)

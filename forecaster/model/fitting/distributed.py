@@ -1,4 +1,4 @@
-"""Several hosts train as one: they join, agree on what they train on, and part again.
+"""Multi-host training: several hosts join, agree on what they train on, and leave again.
 
 The first host (0) is the one that runs the night; the others (`forecaster assist`) hold neither lake nor ledger. The
 panel travels to them from the first host, so all train on the same numbers.
@@ -27,7 +27,7 @@ _ARRAYS = ("days", "demand", "open", "covariates", "calendar", "calendar_group",
 
 
 @dataclass(frozen=True)
-class Hosts:
+class HostGroup:
     """The processes that train together: where the first one listens, how many they are, and which one this is."""
 
     coordinator: str  # host:port
@@ -39,7 +39,7 @@ class Hosts:
             raise SpecError(f"this is host {self.index} of {self.count}, wanted 0 to {self.count - 1}")
 
 
-def join(hosts: Hosts | None, *, patience: int = 300) -> None:
+def join(hosts: HostGroup | None, *, patience: int = 300) -> None:
     """Make the devices of all hosts one mesh; call it before anything else of JAX. Alone, there is nothing to join.
 
     Raises TrainingError when JAX has already started or the coordinator's port is taken. When another host does not
@@ -64,53 +64,53 @@ def join(hosts: Hosts | None, *, patience: int = 300) -> None:
         ) from error
 
 
-def part() -> None:
+def leave() -> None:
     """Leave the other hosts, once all have come this far; what follows is computed alone."""
     if jax.distributed.is_initialized():
         jax.distributed.shutdown()  # type: ignore[no-untyped-call]
 
 
-def agreed(panel: Panel | None, spec: Spec) -> Panel:
-    """The first host's panel, on every host; the others bring None.
+def broadcast_panel(panel: Panel | None, spec: Spec) -> Panel:
+    """Broadcast the first host's panel to every host; the others bring None.
 
     Raises SpecError, on every host, where their pipeline files want another training or their versions differ.
     """
     if panel is not None and jax.process_count() == 1:
         return panel
-    told = repr((__version__, jax.__version__, spec.model, spec.training, spec.horizon)).encode()
-    every = multihost_utils.process_allgather(np.frombuffer(hashlib.sha256(told).digest(), np.uint8))
-    if other := [index for index, digest in enumerate(every) if (digest != every[0]).any()]:
+    configuration = repr((__version__, jax.__version__, spec.model, spec.training, spec.horizon)).encode()
+    digests = multihost_utils.process_allgather(np.frombuffer(hashlib.sha256(configuration).digest(), np.uint8))
+    if differing := [index for index, digest in enumerate(digests) if (digest != digests[0]).any()]:
         raise SpecError(
-            f"on hosts {other} `model`, `training`, `horizon` or the installed versions differ from those on host 0: "
-            "give all the same pipeline file and the same lock"
+            f"on hosts {differing} `model`, `training`, `horizon` or the installed versions differ from those on "
+            "host 0: give all the same pipeline file and the same lock"
         )
-    content = np.frombuffer(packed(panel), np.uint8) if panel is not None else np.zeros(0, np.uint8)
+    content = np.frombuffer(panel_to_bytes(panel), np.uint8) if panel is not None else np.zeros(0, np.uint8)
     size = int(_from_first(np.int32(content.size)))
-    return unpacked(_from_first(content if content.size else np.zeros(size, np.uint8)).tobytes())
+    return panel_from_bytes(_from_first(content if content.size else np.zeros(size, np.uint8)).tobytes())
 
 
-def agree(yes: bool) -> bool:
-    """What the first host says, on every host: clocks differ, and what one does all must do."""
-    return yes if jax.process_count() == 1 else bool(_from_first(np.int32(yes)))
+def broadcast_flag(flag: bool) -> bool:
+    """Broadcast the first host's answer to every host: clocks differ, and what one does all must do."""
+    return flag if jax.process_count() == 1 else bool(_from_first(np.int32(flag)))
 
 
 def _from_first(value: Any) -> NDArray[Any]:
     return np.asarray(multihost_utils.broadcast_one_to_all(value))
 
 
-def fetched(tree: Any) -> Any:
-    """`tree` as NumPy arrays, each whole, wherever its parts lie; every host must ask."""
-    return jax.tree.map(_fetched, tree)
+def to_numpy(tree: Any) -> Any:
+    """Gather `tree` as whole NumPy arrays, wherever their parts lie; every host must call it."""
+    return jax.tree.map(_leaf_to_numpy, tree)
 
 
-def _fetched(leaf: Any) -> NDArray[Any]:
+def _leaf_to_numpy(leaf: Any) -> NDArray[Any]:
     if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
         return np.asarray(multihost_utils.process_allgather(leaf, tiled=True))
     return np.asarray(leaf)
 
 
-def packed(panel: Panel) -> bytes:
-    """A panel as bytes that travel to another process."""
+def panel_to_bytes(panel: Panel) -> bytes:
+    """Serialize a panel for another process, as npz; nothing is pickled."""
     about = {
         "depot_ids": panel.depot_ids,
         "horizon": panel.horizon,
@@ -124,8 +124,8 @@ def packed(panel: Panel) -> bytes:
     return file.getvalue()
 
 
-def unpacked(content: bytes) -> Panel:
-    """What training reads of a panel: all but the marks, which a page names."""
+def panel_from_bytes(content: bytes) -> Panel:
+    """Deserialize what training reads of a panel: all but the marks, which a page names."""
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
         about = json.loads(file["about"].tobytes())
         return Panel(

@@ -1,4 +1,4 @@
-"""How far each member is trusted, and how far the seasonal anchor: weights fitted on days that training did not see.
+"""Ensemble weights of the members, and of the seasonal anchor, fitted on days that training did not see.
 
 Greedy selection with replacement (Caruana et al. 2004, "Ensemble selection from libraries of models"), begun from all
 members alike, so that validation days move the weights a little.
@@ -20,40 +20,46 @@ ANCHORS = np.arange(0.0, 0.65, 0.05)  # shares of the seasonal anchor that are t
 
 @dataclass(frozen=True)
 class Blend:
-    """Weights that add up to one, and the share by which the median is drawn to the anchor."""
+    """Ensemble weights that add up to one, and the share by which the median is drawn to the anchor."""
 
     members: Floats  # (members,)
     anchor: float
 
 
-def blend(said: Floats, anchor: Floats, actual: Floats, known: NDArray[np.bool_], levels: tuple[float, ...]) -> Blend:
+def blend(
+    quantiles: Floats, anchor: Floats, actual: Floats, observed: NDArray[np.bool_], levels: tuple[float, ...]
+) -> Blend:
     """The blend with the least mean pinball loss on log counts.
 
-    `said` are the members' quantiles (members, …, levels), `anchor`, `actual` and `known` are (…). Without any known
-    day all members count alike.
+    `quantiles` are the members' quantiles (members, …, levels), `anchor`, `actual` and `observed` are (…).
+    Without any observed day all members count alike.
     """
-    count = len(said)
-    chosen = np.full(count, float(START))
-    if not known.any():
-        return Blend((chosen / chosen.sum()).astype(np.float32), 0.0)
-    quantiles, seasonal, came = said[:, known].astype(np.float64), anchor[known], actual[known]
+    count = len(quantiles)
+    votes = np.full(count, float(START))
+    if not observed.any():
+        return Blend((votes / votes.sum()).astype(np.float32), 0.0)
+    observed_quantiles, observed_anchor, observed_actual = (
+        quantiles[:, observed].astype(np.float64),
+        anchor[observed],
+        actual[observed],
+    )
 
     def loss(total: Doubles, parts: float, share: float = 0.0) -> float:
         mean = total / parts
         center = mean[:, [levels.index(0.5)]]
-        return pinball(mean + share * (seasonal[:, None] - center), came, levels)
+        return pinball(mean + share * (observed_anchor[:, None] - center), observed_actual, levels)
 
-    total = START * quantiles.sum(axis=0)
-    best = loss(total, float(chosen.sum()))
+    total = START * observed_quantiles.sum(axis=0)
+    best = loss(total, float(votes.sum()))
     for _ in range(ROUNDS):
-        tried = [loss(total + quantiles[member], float(chosen.sum()) + 1) for member in range(count)]
-        member = int(np.argmin(tried))
-        if not tried[member] < best:
+        losses = [loss(total + observed_quantiles[member], float(votes.sum()) + 1) for member in range(count)]
+        member = int(np.argmin(losses))
+        if not losses[member] < best:
             break
-        chosen[member] += 1
-        total, best = total + quantiles[member], tried[member]
-    shares = [loss(total, float(chosen.sum()), share) for share in ANCHORS]
-    return Blend((chosen / chosen.sum()).astype(np.float32), float(ANCHORS[int(np.argmin(shares))]))
+        votes[member] += 1
+        total, best = total + observed_quantiles[member], losses[member]
+    shares = [loss(total, float(votes.sum()), share) for share in ANCHORS]
+    return Blend((votes / votes.sum()).astype(np.float32), float(ANCHORS[int(np.argmin(shares))]))
 
 
 def pinball(quantiles: Doubles, actual: Doubles | Floats, levels: tuple[float, ...]) -> float:

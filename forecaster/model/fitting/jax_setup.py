@@ -1,4 +1,4 @@
-"""How JAX is set up in our processes, and how often it had to compile."""
+"""JAX setup: the persistent compilation cache, compiler options, and a count of compilations."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ _ZLIB = b"\x78"
 
 
 def configure(cache: Path) -> None:
-    """Keep compiled programs in a folder, so that the second night compiles nothing.
+    """Persistent compilation cache: keep compiled programs in a folder, so that the second night compiles nothing.
 
     Pipelines may share one folder, which JAX's own variable `JAX_COMPILATION_CACHE_DIR` names. JAX's own default keeps
     only what took over a second to compile, which is almost nothing here.
     """
     cache = Path(os.environ.get("JAX_COMPILATION_CACHE_DIR") or cache)
     cache.mkdir(parents=True, exist_ok=True)
-    _sift(cache)
+    _drop_damaged(cache)
     update: Any = jax.config.update  # which has no types
     update("jax_compilation_cache_dir", str(cache))
     update("jax_persistent_cache_min_compile_time_secs", 0.0)
     update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
-def _sift(cache: Path) -> None:
+def _drop_damaged(cache: Path) -> None:
     """Drop programs that a killed process left half written: JAX warns of each whenever it is wanted, compiles it, and
     never writes it anew. What was whole the last time is not looked at again."""
-    checked = cache / _CHECKED
-    since = checked.stat().st_mtime_ns if checked.exists() else 0
-    checked.touch()  # before looking: what is written meanwhile is for the next time
+    marker = cache / _CHECKED
+    since = marker.stat().st_mtime_ns if marker.exists() else 0
+    marker.touch()  # before looking: what is written meanwhile is for the next time
     for program in cache.glob("*-cache"):
         with suppress(OSError):  # another process may tidy too
             if program.stat().st_mtime_ns >= since and not _whole(program.read_bytes()):
@@ -59,7 +59,7 @@ def _whole(content: bytes) -> bool:
     return stream.eof
 
 
-def effort(level: int) -> dict[str, bool | int | str] | None:
+def compiler_effort(level: int) -> dict[str, bool | int | str] | None:
     """`compiler_options` of `jax.jit`: how hard LLVM tries on a CPU, 0 to 3.
 
     Measured on 2 cores: at 1 an epoch of training compiles in two thirds of the time that 3, the default, takes, and
@@ -75,7 +75,7 @@ def effort(level: int) -> dict[str, bool | int | str] | None:
 
 @dataclass
 class Compilations:
-    """What was compiled while `counted` was open: cache hits also pass through the compiler's door, briefly."""
+    """What was compiled while `count_compilations` was open: cache hits pass through the compiler's door too."""
 
     hits: int = 0
     misses: int = 0
@@ -84,23 +84,23 @@ class Compilations:
 
 
 @contextmanager
-def counted() -> Iterator[Compilations]:
+def count_compilations() -> Iterator[Compilations]:
     """Count compile events of this process."""
-    found = Compilations()
+    compilations = Compilations()
 
     # JAX calls listeners by these names.
     def on_event(event: str, **_: str | int) -> None:
-        found.hits += event == _HIT
-        found.misses += event == _MISS
+        compilations.hits += event == _HIT
+        compilations.misses += event == _MISS
 
     def on_duration(event: str, duration_secs: float, **_: str | int) -> None:
         if event == _COMPILE:
-            found.seconds += duration_secs
+            compilations.seconds += duration_secs
 
     jax.monitoring.register_event_listener(on_event)
     jax.monitoring.register_event_duration_secs_listener(on_duration)
     try:
-        yield found
+        yield compilations
     finally:
         jax.monitoring.unregister_event_listener(on_event)
         jax.monitoring.unregister_event_duration_listener(on_duration)

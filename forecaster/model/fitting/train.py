@@ -1,10 +1,10 @@
-"""Train the network: the whole epoch compiled, members side by side, every choice of chance from an explicit key.
+"""Train the network end to end: the whole epoch compiled, members side by side, every chance from an explicit key.
 
 The days before the cutoff fall into two parts. Crops (windows of random depots that end on random days) of the first
-part train; the last `VALIDATION` days say how far each member is trusted (`blend`), and later calibrate the intervals.
-A member keeps its last parameters, or those of an earlier epoch that was better on these days by more than `EARLY`: a
-smaller difference on so few days was mostly chance. The kept parameters go out as they are: there is no refit, so the
-model that was judged is the model that forecasts.
+part train; the last `VALIDATION` days say how far each member is trusted (`ensemble`), and later calibrate the
+intervals. Early stopping chooses among the epochs: a member keeps its last parameters, or those of an earlier epoch
+that was better on these days by more than `EARLY_MARGIN`: a smaller difference on so few days was mostly chance. The
+kept parameters go out as they are: there is no refit, so the model that was judged is the model that forecasts.
 """
 
 from __future__ import annotations
@@ -26,24 +26,25 @@ from forecaster.core.forecast import Candidate
 from forecaster.core.panel import Panel
 from forecaster.errors import NoUsableData, TrainingError
 from forecaster.model.fitting import compiled_steps, devices, distributed, training_loop, windows
-from forecaster.model.fitting.compiled_steps import Known, Restraints, Sizes, State
+from forecaster.model.fitting.compiled_steps import PanelFacts, ProgramSizes, Restraints, State
 from forecaster.model.fitting.ensemble import Blend, blend
-from forecaster.model.fitting.jax_setup import counted
-from forecaster.model.fitting.training_loop import Epoch, Material, Watch
-from forecaster.model.fitting.training_plan import Recipe, recipe
-from forecaster.model.fitting.windows import Cut
+from forecaster.model.fitting.jax_setup import count_compilations
+from forecaster.model.fitting.training_loop import Epoch, Monitoring, TrainingInputs
+from forecaster.model.fitting.training_plan import Recipe, choose_recipe
+from forecaster.model.fitting.windows import CropSizes
 from forecaster.model.network.encoder_decoder import Architecture
 
 VALIDATION = 28  # days
-LEAST = 28  # days of history that training needs before the validation days
+LEAST_HISTORY = 28  # days of history that training needs before the validation days
 BLUR = 0.5  # how far the waves of year and month are off in a crop; exact ones name the date, which is learned by heart
-EARLY = 0.05  # share by which an earlier epoch must have been better
-CHECKED = 256  # depots that validation looks at, at most; with more devices one each
-SMALLEST = 8  # crops a batch, below which less memory is no help
-WAVES = 730  # days of history from which the waves of the year are told apart from a trend
-LAST_YEAR = 540  # days of history from which enough crops know their last year
-TOLD = ("number", "loss", "validation", "learning_rate", "gradient_norm")  # of an epoch: the same on each training
-MEASURED = ("depot_days_a_second", "compile_seconds", "compile_hits", "compile_misses")  # of it: of this one alone
+EARLY_MARGIN = 0.05  # share by which an earlier epoch must have been better
+VALIDATION_DEPOTS = 256  # depots that validation looks at, at most; with more devices one each
+SMALLEST_BATCH = 8  # crops a batch, below which less memory is no help
+YEARLY_WAVES_HISTORY = 730  # days of history from which the waves of the year are told apart from a trend
+LAST_YEAR_HISTORY = 540  # days of history from which enough crops know their last year
+# Of an epoch, what is the same whenever the training is repeated, and what is of this run alone:
+HISTORY_FIELDS = ("number", "loss", "validation", "learning_rate", "gradient_norm")
+MEASURED_FIELDS = ("depot_days_a_second", "compile_seconds", "compile_hits", "compile_misses")
 
 
 def fit(
@@ -64,37 +65,43 @@ def fit(
     short, TrainingError when the loss stops being a number, or the smallest batch is too large for the memory.
     """
     started, days = time.monotonic(), panel.history - VALIDATION
-    if days < LEAST + panel.horizon:
+    if days < LEAST_HISTORY + panel.horizon:
         raise NoUsableData(
             f"{panel.history} days of history before the backtest, wanted at least "
-            f"{VALIDATION + LEAST + panel.horizon}: shorten backtest.days or bring a longer history"
+            f"{VALIDATION + LEAST_HISTORY + panel.horizon}: shorten backtest.days or bring a longer history"
         )
-    chosen = recipe(spec, len(panel.depot_ids), days, jax.device_count())
-    watch = Watch(on_epoch, on_trouble, checkpoints, profile)
-    material = _material(panel, days, chosen)
-    with counted() as compiled:
+    recipe = choose_recipe(spec, len(panel.depot_ids), days, jax.device_count())
+    monitoring = Monitoring(on_epoch, on_trouble, checkpoints, profile)
+    inputs = _training_inputs(panel, days, recipe)
+    with count_compilations() as compilations:
         while True:
             try:
-                sizes = _sizes(panel, spec, chosen)
-                state, history = training_loop.run(panel, spec, chosen, sizes, material, watch, compiled)
-                kept = _kept(state)
-                validation = np.where(_early(state), *distributed.fetched((state.best_loss, state.last_loss))).tolist()
-                trust = _blend(state, kept, sizes, material)
+                # The compiled programs know the batch by its size, so a smaller batch starts here again.
+                sizes = _sizes(panel, spec, recipe)
+                state, history = training_loop.run(panel, spec, recipe, sizes, inputs, monitoring, compilations)
+                parameters = _best_parameters(state)
+                validation = np.where(
+                    _use_best_epoch(state), *distributed.to_numpy((state.best_loss, state.last_loss))
+                ).tolist()
+                weights = _fit_blend(state, parameters, sizes, inputs)
                 break
             except Exception as error:
                 if not devices.out_of_memory(error):
                     raise
-                half = chosen.batch // 2 // jax.device_count() * jax.device_count()
-                if half < SMALLEST:
-                    raise TrainingError(f"no memory left for a batch of {chosen.batch} crops: {error}") from error
-                watch.say(f"no memory left for a batch of {chosen.batch} crops: starting over with {half}")
-                chosen = replace(chosen, batch=half, steps=2 * chosen.steps)
+                # Half the crops a step and twice the steps: as many crops in all, a smaller peak of memory.
+                half_batch = recipe.batch // 2 // jax.device_count() * jax.device_count()
+                if half_batch < SMALLEST_BATCH:
+                    raise TrainingError(f"no memory left for a batch of {recipe.batch} crops: {error}") from error
+                monitoring.report(
+                    f"no memory left for a batch of {recipe.batch} crops: starting over with {half_batch}"
+                )
+                recipe = replace(recipe, batch=half_batch, steps=2 * recipe.steps)
     shape = sizes.architecture
     return Candidate(
         parameters={
-            "members": kept,
-            "constants": jax.tree.map(np.asarray, material.known.constants),
-            "blend": {"members": trust.members, "anchor": np.float32(trust.anchor)},
+            "members": parameters,
+            "constants": jax.tree.map(np.asarray, inputs.facts.constants),
+            "blend": {"members": weights.members, "anchor": np.float32(weights.anchor)},
             "calibration": np.ones((shape.horizon, len(shape.levels)), np.float32),
         },
         architecture=shape.to_json(),
@@ -103,25 +110,25 @@ def fit(
         levels=shape.levels,
         horizon=panel.horizon,
         summary={
-            "epochs": chosen.epochs,
-            "steps_an_epoch": chosen.steps,
-            "batch": chosen.batch,
-            "members": len(chosen.restraints),
+            "epochs": recipe.epochs,
+            "steps_an_epoch": recipe.steps,
+            "batch": recipe.batch,
+            "members": len(recipe.restraints),
             "depots": len(panel.depot_ids),
             "trained_until": str(panel.days[days - 1]),
             "validated_until": str(panel.cutoff),
             "loss": history[-1].loss,
             "validation": validation,
-            "trust": [float(x) for x in trust.members],
-            "anchor": trust.anchor,
-            "history": [{name: getattr(e, name) for name in TOLD} for e in history],
-            "measured": [{name: getattr(e, name) for name in MEASURED} for e in history],
+            "trust": [float(x) for x in weights.members],
+            "anchor": weights.anchor,
+            "history": [{name: getattr(e, name) for name in HISTORY_FIELDS} for e in history],
+            "measured": [{name: getattr(e, name) for name in MEASURED_FIELDS} for e in history],
             "seconds": time.monotonic() - started,
             "first_epoch_seconds": history[0].seconds,
             "steps_seconds": sum(e.seconds for e in history[1:]),
-            "compile_seconds": compiled.seconds,
-            "compile_hits": compiled.hits,
-            "compile_misses": compiled.misses,
+            "compile_seconds": compilations.seconds,
+            "compile_hits": compilations.hits,
+            "compile_misses": compilations.misses,
             "depot_days_a_second": history[-1].depot_days_a_second,
             "device": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
             "recurrence": training_loop.recurrence(spec),
@@ -129,50 +136,52 @@ def fit(
     )
 
 
-def _sizes(panel: Panel, spec: Spec, chosen: Recipe) -> Sizes:
+def _sizes(panel: Panel, spec: Spec, recipe: Recipe) -> ProgramSizes:
+    """The static sizes of the compiled programs: the network's, the crops' and the batch's."""
     shape = Architecture(
         layers=spec.model.layers,
-        hidden=chosen.hidden,
+        hidden=recipe.hidden,
         levels=spec.model.quantiles,
         horizon=panel.horizon,
         covariates=len(panel.encoding.covariates),
         calendar=len(panel.calendar_names),
         labels=tuple(len(labels) for labels in panel.encoding.statics.values()),
     )
-    span = chosen.stride * (chosen.origins - 1)
+    span = recipe.stride * (recipe.origins - 1)
     # The state of a crop's first origin has read a quarter of `shape.scan`.
-    crop = Cut(panel.horizon, chosen.origins, chosen.stride, span + 1 + shape.scan // 4, chosen.whole)
-    return Sizes(shape, crop, chosen.batch, VALIDATION, spec.training.precision)
+    crop = CropSizes(panel.horizon, recipe.origins, recipe.stride, span + 1 + shape.scan // 4, recipe.whole)
+    return ProgramSizes(shape, crop, recipe.batch, VALIDATION, spec.training.precision)
 
 
-def _material(panel: Panel, days: int, chosen: Recipe) -> Material:
+def _training_inputs(panel: Panel, days: int, recipe: Recipe) -> TrainingInputs:
+    """The panel with its first `days` days to learn from, facts and restraints, replicated on all devices."""
     depots = len(panel.depot_ids)
-    padded = devices.padded(depots)
-    share = max(1, CHECKED // jax.device_count())  # of a device
-    checked = np.linspace(0, depots - 1, min(share * jax.device_count(), padded)).astype(np.int32)
-    known = Known(
+    padded = devices.padded_count(depots)
+    share = max(1, VALIDATION_DEPOTS // jax.device_count())  # of a device
+    validation_depots = np.linspace(0, depots - 1, min(share * jax.device_count(), padded)).astype(np.int32)
+    facts = PanelFacts(
         days=jnp.int32(days),
-        validated=jnp.int32(days),
+        validation_start=jnp.int32(days),
         depots=jnp.int32(depots),
-        checked=jnp.asarray(checked),
+        validation_depots=jnp.asarray(validation_depots),
         constants=_constants(panel, days),
         blur=jnp.asarray([BLUR * name.startswith(("year_", "month_")) for name in panel.calendar_names], jnp.float32),
     )
     restraints = Restraints(
-        jnp.asarray([each.dropout for each in chosen.restraints], jnp.float32),
-        jnp.asarray([each.weight_decay for each in chosen.restraints], jnp.float32),
+        jnp.asarray([restraint.dropout for restraint in recipe.restraints], jnp.float32),
+        jnp.asarray([restraint.weight_decay for restraint in recipe.restraints], jnp.float32),
     )
-    everything = Material(windows.on_device(panel, padded), known, restraints)
-    everywhere: Material = devices.replicate(everything, len(chosen.restraints))
-    return everywhere
+    inputs = TrainingInputs(windows.on_device(panel, padded), facts, restraints)
+    on_all_devices: TrainingInputs = devices.replicate(inputs, len(recipe.restraints))
+    return on_all_devices
 
 
 def _constants(panel: Panel, days: int) -> dict[str, Array]:
-    """What `features.make` wants to know of the training days.
+    """The constants of `features.make`, measured on the training days.
 
     A year that was seen once tells a season from a trend no better than chance, and an input that was never there in
-    training is noise when it comes: with less than `WAVES` days the waves of the year are left out, with less than
-    `LAST_YEAR` what was a year ago.
+    training is noise when it comes: with less than `YEARLY_WAVES_HISTORY` days the waves of the year are left
+    out, with less than `LAST_YEAR_HISTORY` what was a year ago.
     """
     counts = panel.demand[:, :days][panel.open[:, :days]]
     log = np.log1p(counts[np.isfinite(counts)].astype(np.float64))
@@ -182,31 +191,34 @@ def _constants(panel: Panel, days: int) -> dict[str, Array]:
     return {
         "mean": jnp.float32(log.mean()),
         "spread": jnp.float32(max(log.std(), 0.1)),
-        "calendar": jnp.asarray(np.where(waves & (days < WAVES), 0, 1), jnp.float32),
-        "yearly": jnp.float32(days >= LAST_YEAR),
+        "calendar": jnp.asarray(np.where(waves & (days < YEARLY_WAVES_HISTORY), 0, 1), jnp.float32),
+        "yearly": jnp.float32(days >= LAST_YEAR_HISTORY),
     }
 
 
-def _early(state: State) -> NDArray[np.bool_]:
-    early: NDArray[np.bool_] = distributed.fetched(state.best_loss) < (1 - EARLY) * distributed.fetched(state.last_loss)
+def _use_best_epoch(state: State) -> NDArray[np.bool_]:
+    """Early stopping, (members,): was an earlier epoch clearly better than the last one?"""
+    best, last = distributed.to_numpy(state.best_loss), distributed.to_numpy(state.last_loss)
+    early: NDArray[np.bool_] = best < (1 - EARLY_MARGIN) * last
     return early
 
 
-def _kept(state: State) -> Any:
+def _best_parameters(state: State) -> Any:
     """Each member's last parameters, or those of a clearly better epoch; on the host."""
-    early = _early(state)
+    early = _use_best_epoch(state)
 
-    def chosen(best: NDArray[np.float32], last: NDArray[np.float32]) -> NDArray[np.float32]:
+    def select(best: NDArray[np.float32], last: NDArray[np.float32]) -> NDArray[np.float32]:
         return np.where(early.reshape(-1, *[1] * (last.ndim - 1)), best, last)
 
-    return jax.tree.map(chosen, *distributed.fetched((state.best, state.parameters)))
+    return jax.tree.map(select, *distributed.to_numpy((state.best, state.parameters)))
 
 
-def _blend(state: State, kept: Any, sizes: Sizes, material: Material) -> Blend:
+def _fit_blend(state: State, parameters: Any, sizes: ProgramSizes, inputs: TrainingInputs) -> Blend:
+    """Ensemble weights of the members as they go out, fitted on the validation days."""
     members = len(state.best_loss)
-    look = compiled_steps.look(sizes, members)
-    _, found = look(state._replace(parameters=devices.deal(kept, members)), material.data, material.known)
-    said, anchor, came, scored = distributed.fetched(
-        (found.said.quantiles, found.said.anchor, found.came, found.scored)
+    validate = compiled_steps.validation_step(sizes, members)
+    _, validation = validate(state._replace(parameters=devices.deal(parameters, members)), inputs.panel, inputs.facts)
+    quantiles, anchor, actual, scored = distributed.to_numpy(
+        (validation.output.quantiles, validation.output.anchor, validation.actual, validation.scored)
     )
-    return blend(said, anchor[0], came, scored, sizes.architecture.levels)
+    return blend(quantiles, anchor[0], actual, scored, sizes.architecture.levels)

@@ -1,4 +1,8 @@
-"""Run a training's epochs: from its last checkpoint on, each one reported, stopped where the loss is no number."""
+"""The training loop: epochs from the last checkpoint on, each validated and reported, stopped by a loss that is NaN.
+
+One turn of `run`: train an epoch, validate it (`_epochs`), save a checkpoint now and then, report it. `_resume` finds
+where a killed training was.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +25,19 @@ from forecaster.core.panel import Panel
 from forecaster.errors import CheckpointError, TrainingError
 from forecaster.model.fitting import compiled_steps, distributed
 from forecaster.model.fitting.checkpoints import Checkpoints
-from forecaster.model.fitting.compiled_steps import Known, Report, Restraints, Sizes, State
+from forecaster.model.fitting.compiled_steps import PanelFacts, ProgramSizes, Report, Restraints, State
 from forecaster.model.fitting.jax_setup import Compilations
 from forecaster.model.fitting.training_plan import Recipe
-from forecaster.model.fitting.windows import Data
+from forecaster.model.fitting.windows import DevicePanel
 from forecaster.model.network import gru_cpu
 
-BETWEEN = 20.0  # seconds of training that are lost at most when the process is killed; a save takes half a second
+SAVE_INTERVAL = 20.0  # seconds between checkpoints, lost at most when the process is killed; a save takes half a second
 PROFILED = (2, 3)  # epochs that a trace shows, the first of them once everything is compiled
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one epoch reports; `loss` is the Huber quantile loss, `validation` the same on the validation days."""
+    """Progress report of one epoch; `loss` is the Huber quantile loss, `validation` the same on the validation days."""
 
     number: int  # from 1
     of: int
@@ -52,121 +56,142 @@ class Epoch:
         return self.depot_days / max(self.seconds, 1e-9)
 
 
-class Material(NamedTuple):
-    """What programs read: the panel on the devices, what they are told of it, and the members' restraints."""
+class TrainingInputs(NamedTuple):
+    """Inputs of the compiled programs: the panel on the devices, facts about it, and the members' restraints."""
 
-    data: Data
-    known: Known
+    panel: DevicePanel
+    facts: PanelFacts
     restraints: Restraints
 
 
 @dataclass(frozen=True)
-class Watch:
-    """Who hears of a training, and where it leaves its traces."""
+class Monitoring:
+    """Callbacks of a training, and the folders of its checkpoints and of its profile."""
 
     on_epoch: Callable[[Epoch], None] | None = None
     on_trouble: Callable[[str], None] | None = None
     checkpoints: Path | None = None
     profile: Path | None = None
 
-    def say(self, sentence: str) -> None:
+    def report(self, sentence: str) -> None:
         if self.on_trouble is not None:
             self.on_trouble(sentence)
 
 
 def run(
-    panel: Panel, spec: Spec, chosen: Recipe, sizes: Sizes, material: Material, watch: Watch, compiled: Compilations
+    panel: Panel,
+    spec: Spec,
+    recipe: Recipe,
+    sizes: ProgramSizes,
+    inputs: TrainingInputs,
+    monitoring: Monitoring,
+    compilations: Compilations,
 ) -> tuple[State, list[Epoch]]:
-    """All epochs, from the last checkpoint on where there is one. Raises TrainingError where the loss is no number."""
-    fresh = compiled_steps.initial(sizes, len(chosen.restraints), jax.random.key(spec.training.seed))
-    state, history = compiled_steps.dealt(fresh), list[Epoch]()
-    kept = Checkpoints(watch.checkpoints, _purpose(panel, spec, chosen)) if watch.checkpoints is not None else None
-    if kept is not None:
-        state, history = _resumed(kept, state, watch)
-    saved = time.monotonic()
-    for epoch, after in _epochs(state, history, chosen, sizes, material, panel, watch.profile, compiled):
-        state = after
+    """All epochs, from the last checkpoint on where there is one; the last state, and a report of each epoch.
+
+    Raises TrainingError where the loss is no number.
+    """
+    fresh = compiled_steps.initial_state(sizes, len(recipe.restraints), jax.random.key(spec.training.seed))
+    state, history = compiled_steps.on_devices(fresh), list[Epoch]()
+    checkpoints = (
+        Checkpoints(monitoring.checkpoints, _purpose(panel, spec, recipe))
+        if monitoring.checkpoints is not None
+        else None
+    )
+    if checkpoints is not None:
+        state, history = _resume(checkpoints, state, monitoring)
+    last_save = time.monotonic()
+    for epoch, new_state in _epochs(state, history, recipe, sizes, inputs, panel, monitoring.profile, compilations):
+        state = new_state
         history.append(epoch)
-        if kept is not None and distributed.agree(epoch.number == epoch.of or time.monotonic() - saved > BETWEEN):
-            kept.save(epoch.number, state, [asdict(each) for each in history])
-            saved = time.monotonic()
-        if watch.on_epoch is not None:
-            watch.on_epoch(epoch)
+        # Clocks differ, and a save is made by all hosts together: the first one says when.
+        if checkpoints is not None and distributed.broadcast_flag(
+            epoch.number == epoch.of or time.monotonic() - last_save > SAVE_INTERVAL
+        ):
+            checkpoints.save(epoch.number, state, [asdict(past) for past in history])
+            last_save = time.monotonic()
+        if monitoring.on_epoch is not None:
+            monitoring.on_epoch(epoch)
     return state, history
 
 
 def _epochs(
     state: State,
     history: list[Epoch],
-    chosen: Recipe,
-    sizes: Sizes,
-    material: Material,
+    recipe: Recipe,
+    sizes: ProgramSizes,
+    inputs: TrainingInputs,
     panel: Panel,
     profile: Path | None,
-    compiled: Compilations,
+    compilations: Compilations,
 ) -> Iterator[tuple[Epoch, State]]:
-    members, rates = len(chosen.restraints), chosen.rates()
-    train, look = compiled_steps.epoch(sizes, members), compiled_steps.look(sizes, members)
+    members, rates = len(recipe.restraints), recipe.rates()
+    train, validate = compiled_steps.training_epoch(sizes, members), compiled_steps.validation_step(sizes, members)
     first = len(history) + 1
     with ExitStack() as tracing:
-        for number in range(first, chosen.epochs + 1):
+        for number in range(first, recipe.epochs + 1):
             if profile is not None and number - first + 1 == PROFILED[0]:
                 tracing.enter_context(jax.profiler.trace(str(profile)))
-            begun, before = time.monotonic(), (compiled.seconds, compiled.hits, compiled.misses)
-            state, report = train(state, *material, jnp.asarray(rates[number - 1]))
-            state, found = look(state, material.data, material.known)
-            report, checked = distributed.fetched(report), distributed.fetched(found.loss)
-            seconds = time.monotonic() - begun
+            # One epoch: its gradient steps, then its loss on the validation days.
+            start, before = time.monotonic(), (compilations.seconds, compilations.hits, compilations.misses)
+            state, report = train(state, *inputs, jnp.asarray(rates[number - 1]))
+            state, validation = validate(state, inputs.panel, inputs.facts)
+            # Bringing the numbers here waits for the devices, so the time below is that of the whole epoch.
+            report, validation_loss = distributed.to_numpy(report), distributed.to_numpy(validation.loss)
+            seconds = time.monotonic() - start
             if number - first + 1 == PROFILED[1]:
                 tracing.close()
-            if not np.isfinite(report.loss).all() or not np.isfinite(checked).all():
-                raise TrainingError(_not_a_number(number, chosen.epochs, report, checked, panel))
+            if not np.isfinite(report.loss).all() or not np.isfinite(validation_loss).all():
+                raise TrainingError(_divergence_message(number, recipe.epochs, report, validation_loss, panel))
             yield (
                 Epoch(
                     number=number,
-                    of=chosen.epochs,
+                    of=recipe.epochs,
                     loss=float(report.loss.mean()),
-                    validation=float(checked.mean()),
+                    validation=float(validation_loss.mean()),
                     learning_rate=float(rates[number - 1, -1]),
                     gradient_norm=float(report.gradient_norm.max()),
                     seconds=seconds,
                     depot_days=report.loss.size * sizes.batch * sizes.crop.scan,
-                    compile_seconds=compiled.seconds - before[0],
-                    compile_hits=compiled.hits - before[1],
-                    compile_misses=compiled.misses - before[2],
+                    compile_seconds=compilations.seconds - before[0],
+                    compile_hits=compilations.hits - before[1],
+                    compile_misses=compilations.misses - before[2],
                 ),
                 state,
             )
 
 
-def _not_a_number(number: int, of: int, report: Report, checked: NDArray[np.float32], panel: Panel) -> str:
-    """Where it happened: the first step whose loss is no number, and the depots whose crops it took."""
-    wrong = np.argwhere(~np.isfinite(report.loss))
-    if not len(wrong):
-        return f"epoch {number} of {of}: the loss on the validation days is {checked.mean()}"
-    member, step = min(wrong.tolist(), key=lambda place: place[1])
-    whose = sorted({panel.depot_ids[i] for i in report.depots[step].tolist()})
-    named = ", ".join(whose[:5]) + (f" and {len(whose) - 5} more" if len(whose) > 5 else "")
-    return f"epoch {number} of {of}: the loss is {report.loss[member, step]} at step {step + 1}, on crops of {named}"
+def _divergence_message(
+    number: int, of: int, report: Report, validation_loss: NDArray[np.float32], panel: Panel
+) -> str:
+    """Where training diverged: the first step whose loss is no number, and the depots whose crops it took."""
+    places = np.argwhere(~np.isfinite(report.loss))
+    if not len(places):
+        return f"epoch {number} of {of}: the loss on the validation days is {validation_loss.mean()}"
+    member, step = min(places.tolist(), key=lambda place: place[1])
+    depot_ids = sorted({panel.depot_ids[i] for i in report.depots[step].tolist()})
+    names = ", ".join(depot_ids[:5]) + (f" and {len(depot_ids) - 5} more" if len(depot_ids) > 5 else "")
+    return f"epoch {number} of {of}: the loss is {report.loss[member, step]} at step {step + 1}, on crops of {names}"
 
 
-def _resumed(kept: Checkpoints, state: State, watch: Watch) -> tuple[State, list[Epoch]]:
+def _resume(checkpoints: Checkpoints, state: State, monitoring: Monitoring) -> tuple[State, list[Epoch]]:
+    """The state and reports of the last checkpoint; the fresh state where there is none, or none that can be used."""
     try:
-        found = kept.latest(state)
+        checkpoint = checkpoints.latest(state)
     except CheckpointError as error:
-        watch.say(f"training starts over: {error}")
-        kept.clear()
+        monitoring.report(f"training starts over: {error}")
+        checkpoints.clear()
         return state, []
-    if found is None:
+    if checkpoint is None:
         return state, []
-    watch.say(f"training goes on after epoch {found.number}")
-    return found.state, [Epoch(**each) for each in found.history]
+    monitoring.report(f"training goes on after epoch {checkpoint.number}")
+    return checkpoint.state, [Epoch(**row) for row in checkpoint.history]
 
 
-def _purpose(panel: Panel, spec: Spec, chosen: Recipe) -> str:
+def _purpose(panel: Panel, spec: Spec, recipe: Recipe) -> str:
     """A digest of all that the parameters depend on: a checkpoint made for anything else is as good as none."""
     digest = hashlib.sha256(
-        repr((__version__, jax.__version__, spec.model, spec.training, chosen, panel.depot_ids)).encode()
+        repr((__version__, jax.__version__, spec.model, spec.training, recipe, panel.depot_ids)).encode()
     )
     for array in (
         panel.days,
@@ -184,5 +209,5 @@ def _purpose(panel: Panel, spec: Spec, chosen: Recipe) -> str:
 def recurrence(spec: Spec) -> str:
     """What runs the GRU over the days, on the first host: "compiled" for the processor, or "scan"; their sums differ in
     the last bits. Every host must ask, or one of them would go on from a checkpoint that another one refuses."""
-    compiled = distributed.agree(gru_cpu.serves(spec.model.hidden, jnp.dtype(spec.training.precision)))
+    compiled = distributed.broadcast_flag(gru_cpu.serves(spec.model.hidden, jnp.dtype(spec.training.precision)))
     return "compiled" if compiled else "scan"

@@ -1,4 +1,4 @@
-"""Windows of random depots that end on random days: what one gradient step learns from.
+"""Windowing: random crops of the panel (a depot, an end day), with augmentation, from which one gradient step learns.
 
 The panel lies on the device once, as raw counts and covariates, the calendar once a group of depots; windows are cut
 from it inside the compiled step.
@@ -19,16 +19,18 @@ from numpy.typing import NDArray
 from forecaster.core.panel import Panel
 from forecaster.model.network.features import LEAST_BACK, LOOKBACK, Window
 
-DAYS = 56  # of which the days on the device are a multiple, so that two months of nights share a program
+DAYS_MULTIPLE = 56  # of which the days on the device are a multiple, so that two months of nights share a program
 MOST_GAPS = 0.4  # share of a crop's days that are hidden at random, at most: whole ones are learned by heart
-HIDE = 0.15  # share of crops that begin as if the depot had opened within them, so that new depots are no surprise
-SHIFT = 0.03  # share of crops in which demand moves to another level for good, as when a large customer leaves
-FAR = 1.0  # how far, as a standard deviation in log counts; small shifts happen by themselves
-LATELY = 60  # days up to the first origin, on one of which it moves
+# Share of crops that begin as if the depot had opened within them, so that new depots are no surprise.
+HIDDEN_START_SHARE = 0.15
+# Share of crops in which demand moves to another level for good, as when a large customer leaves,
+LEVEL_SHIFT_SHARE = 0.03
+LEVEL_SHIFT_SPREAD = 1.0  # and how far, as a standard deviation in log counts; small shifts happen by themselves
+LEVEL_SHIFT_WITHIN = 60  # days up to the first origin, on one of which it moves
 
 
-class Data(NamedTuple):
-    """The panel on the device, with `LOOKBACK` unknown days before its first, and some after its last."""
+class DevicePanel(NamedTuple):
+    """The panel as arrays on the device, with `LOOKBACK` unknown days before its first, and some after its last."""
 
     demand: Array  # (depots, days), NaN = not known
     open: Array  # (depots, days + horizon), bool
@@ -39,8 +41,8 @@ class Data(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Cut:
-    """The sizes of a crop."""
+class CropSizes:
+    """Static sizes of a crop."""
 
     horizon: int
     origins: int  # days from which a crop forecasts
@@ -59,18 +61,18 @@ class Cut:
         return LOOKBACK + self.span
 
 
-def on_device(panel: Panel, depots: int, place: Callable[[NDArray[Any]], Array] = jnp.asarray) -> Data:
-    """The panel as `depots` depots, those beyond its own unknown, over a round number of days; `place` puts an array
-    with the depots as its first axis on the devices."""
-    ahead = -panel.history % DAYS
+def on_device(panel: Panel, depots: int, place: Callable[[NDArray[Any]], Array] = jnp.asarray) -> DevicePanel:
+    """Put the panel on the device as `depots` depots, those beyond its own unknown, over a round number of
+    days; `place` puts an array with the depots as its first axis on the devices."""
+    days_after = -panel.history % DAYS_MULTIPLE
 
     def days(x: NDArray[Any], value: Any) -> NDArray[Any]:
-        return np.pad(x, [(0, 0), (LOOKBACK, ahead)] + [(0, 0)] * (x.ndim - 2), constant_values=value)
+        return np.pad(x, [(0, 0), (LOOKBACK, days_after)] + [(0, 0)] * (x.ndim - 2), constant_values=value)
 
     def padded(x: NDArray[Any], value: Any) -> Array:
         return place(np.pad(x, [(0, depots - len(x))] + [(0, 0)] * (x.ndim - 1), constant_values=value))
 
-    return Data(
+    return DevicePanel(
         padded(days(panel.demand, np.nan), np.nan),
         padded(days(panel.open, True), True),
         padded(days(panel.covariates, 0), 0),
@@ -80,28 +82,28 @@ def on_device(panel: Panel, depots: int, place: Callable[[NDArray[Any]], Array] 
     )
 
 
-def cut(data: Data, depots: Array, last: Array, days_back: int, horizon: int) -> tuple[Window, Array]:
+def cut(panel: DevicePanel, depots: Array, last: Array, days_back: int, horizon: int) -> tuple[Window, Array]:
     """Windows of `days_back` days that end on day `last` (an index into the panel's days), and the demand of these
     and the horizon's days."""
 
-    def one(depot: Array, end: Array) -> tuple[Array, Array, Array, Array]:
+    def window_of(depot: Array, end: Array) -> tuple[Array, Array, Array, Array]:
         start = end + 1 + LOOKBACK - days_back
 
         def take(x: Array, row: Array) -> Array:
             return lax.dynamic_slice_in_dim(x[row], start, days_back + horizon, axis=0)
 
         return (
-            take(data.demand, depot),
-            take(data.open, depot),
-            take(data.covariates, depot),
-            take(data.calendar, data.group[depot]),
+            take(panel.demand, depot),
+            take(panel.open, depot),
+            take(panel.covariates, depot),
+            take(panel.calendar, panel.group[depot]),
         )
 
-    demand, open_, covariates, calendar = jax.vmap(one)(depots, last)
-    return Window(demand[:, :days_back], open_.astype(jnp.float32), covariates, calendar, data.statics[depots]), demand
+    demand, open_, covariates, calendar = jax.vmap(window_of)(depots, last)
+    return Window(demand[:, :days_back], open_.astype(jnp.float32), covariates, calendar, panel.statics[depots]), demand
 
 
-class Places(NamedTuple):
+class CropPlaces(NamedTuple):
     """Where a batch's crops lie in the panel; each array is (batch,)."""
 
     depots: Array
@@ -114,36 +116,54 @@ class Places(NamedTuple):
     key: Array  # which days are hidden
 
 
-def draw(key: Array, sizes: Cut, *, batch: int, depots: Array, days: Array, blur: Array) -> Places:
-    """Places of crops of the first `depots` depots within the first `days` days, some with their beginning hidden,
-    a few with demand that moves to another level before the first origin.
+def draw(key: Array, sizes: CropSizes, *, batch: int, depots: Array, days: Array, blur: Array) -> CropPlaces:
+    """Draw a batch: places of crops of the first `depots` depots within the first `days` days, some with
+    their beginning hidden, a few with demand that moves to another level before the first origin.
 
     `blur` (features,) is how far each feature of the calendar is off, as a standard deviation.
     """
-    pick, when, hide, where, off, gap, which, move, since, far = jax.random.split(key, 10)
+    (
+        depot_key,
+        last_key,
+        hidden_key,
+        opened_key,
+        blur_key,
+        gaps_key,
+        hidden_days_key,
+        shifted_key,
+        moved_key,
+        shift_key,
+    ) = jax.random.split(key, 10)
     if sizes.whole:
-        whose = (jax.random.randint(pick, (), 0, depots) + jnp.arange(batch)) % depots
-        nothing = jnp.zeros(batch, jnp.int32)
+        depot = (jax.random.randint(depot_key, (), 0, depots) + jnp.arange(batch)) % depots
+        zero_days = jnp.zeros(batch, jnp.int32)
         last = jnp.broadcast_to(days - sizes.horizon - 1, (batch,))
-        none = jnp.zeros(batch)
-        return Places(
-            whose, last, nothing, jnp.zeros((batch, len(blur))), none, nothing, none, jax.random.split(which, batch)
+        zeros = jnp.zeros(batch)
+        return CropPlaces(
+            depot,
+            last,
+            zero_days,
+            jnp.zeros((batch, len(blur))),
+            zeros,
+            zero_days,
+            zeros,
+            jax.random.split(hidden_days_key, batch),
         )
-    whose = jax.random.randint(pick, (batch,), 0, depots)
-    last = jax.random.randint(when, (batch,), sizes.span, days - sizes.horizon)
-    opened = jax.random.randint(where, (batch,), sizes.length - sizes.scan, sizes.length - 1)
-    opened = jnp.where(jax.random.bernoulli(hide, HIDE, (batch,)), opened, 0)
-    blurred = blur[None] * jax.random.normal(off, (batch, len(blur)))
-    gaps = MOST_GAPS * jax.random.uniform(gap, (batch,))
-    moved = sizes.length - sizes.span - jax.random.randint(since, (batch,), 1, LATELY + 1)
-    moves = jax.random.bernoulli(move, SHIFT, (batch,))
-    shift = jnp.where(moves, FAR * jax.random.normal(far, (batch,)), 0.0)
-    return Places(whose, last, opened, blurred, gaps, moved, shift, jax.random.split(which, batch))
+    depot = jax.random.randint(depot_key, (batch,), 0, depots)
+    last = jax.random.randint(last_key, (batch,), sizes.span, days - sizes.horizon)
+    opened = jax.random.randint(opened_key, (batch,), sizes.length - sizes.scan, sizes.length - 1)
+    opened = jnp.where(jax.random.bernoulli(hidden_key, HIDDEN_START_SHARE, (batch,)), opened, 0)
+    blurred = blur[None] * jax.random.normal(blur_key, (batch, len(blur)))
+    gaps = MOST_GAPS * jax.random.uniform(gaps_key, (batch,))
+    moved = sizes.length - sizes.span - jax.random.randint(moved_key, (batch,), 1, LEVEL_SHIFT_WITHIN + 1)
+    moves = jax.random.bernoulli(shifted_key, LEVEL_SHIFT_SHARE, (batch,))
+    shift = jnp.where(moves, LEVEL_SHIFT_SPREAD * jax.random.normal(shift_key, (batch,)), 0.0)
+    return CropPlaces(depot, last, opened, blurred, gaps, moved, shift, jax.random.split(hidden_days_key, batch))
 
 
-def crop(data: Data, places: Places, sizes: Cut) -> tuple[Window, Array]:
+def crop(panel: DevicePanel, places: CropPlaces, sizes: CropSizes) -> tuple[Window, Array]:
     """The windows of a batch, and the demand of their days and of the horizon's."""
-    window, demand = cut(data, places.depots, places.last, sizes.length, sizes.horizon)
+    window, demand = cut(panel, places.depots, places.last, sizes.length, sizes.horizon)
     since = jnp.arange(demand.shape[1])[None] >= places.moved[:, None]
     demand = demand * jnp.where(since, jnp.exp(places.shift)[:, None], 1.0)
     hidden = jnp.arange(sizes.length)[None] < places.opened[:, None]
@@ -151,5 +171,5 @@ def crop(data: Data, places: Places, sizes: Cut) -> tuple[Window, Array]:
     # Not of the counterparts: a holiday that is unknown half of the time teaches that those of last year tell little.
     hidden |= gaps & (jnp.arange(sizes.length)[None] >= sizes.length - LEAST_BACK + sizes.horizon)
     calendar = window.calendar + places.blur[:, None]
-    seen = jnp.where(hidden, jnp.nan, demand[:, : sizes.length])
-    return window._replace(demand=seen, calendar=calendar), demand
+    visible = jnp.where(hidden, jnp.nan, demand[:, : sizes.length])
+    return window._replace(demand=visible, calendar=calendar), demand

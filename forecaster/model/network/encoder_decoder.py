@@ -52,7 +52,7 @@ class Architecture:
         return asdict(self)
 
 
-class Said(NamedTuple):
+class NetworkOutput(NamedTuple):
     """Quantiles of log(1 + demand), and the seasonal anchor that they started from."""
 
     quantiles: Float[Array, "depots origins horizon levels"]
@@ -81,15 +81,15 @@ def _width(labels: int) -> int:
     return min(8, 1 + labels // 2)
 
 
-def initial(shape: Architecture, key: Array) -> dict[str, Any]:
+def initial_parameters(shape: Architecture, key: Array) -> dict[str, Any]:
     """Fresh parameters as a tree of arrays; lists of nnx become dictionaries with keys "0", "1", …"""
-    tree: dict[str, Any] = _named(nnx.to_pure_dict(nnx.state(Network(shape, nnx.Rngs(params=key)), nnx.Param)))
+    tree: dict[str, Any] = _string_keys(nnx.to_pure_dict(nnx.state(Network(shape, nnx.Rngs(params=key)), nnx.Param)))
     bias = jnp.full((len(shape.levels),), FIRST_STEP).at[shape.median].set(0.0)
     tree["out"]["bias"] = bias
     return tree
 
 
-def answer(
+def member_forward(
     parameters: Parameters,
     seen: Features,
     statics: Int[Array, "depots attributes"],
@@ -98,7 +98,7 @@ def answer(
     stride: int = 1,
     masks: Float[Array, "depots units"] | None = None,
     layer: Layer = gru.layer,
-) -> Said:
+) -> NetworkOutput:
     """What one member says from each origin, `stride` days apart, of each day of its horizon.
 
     `masks` (`masks`) leaves units out; None keeps everything. The arithmetic is done in the precision of the features.
@@ -136,10 +136,10 @@ def answer(
     out = _linear(parameters["out"], hidden).astype(jnp.float32)
 
     center = seen.anchor[..., None] + out[..., shape.median : shape.median + 1]
-    return Said(center + _reached(out, shape.median), seen.anchor)
+    return NetworkOutput(center + _distance_from_median(out, shape.median), seen.anchor)
 
 
-def _reached(out: Float[Array, "*shape levels"], median: int) -> Float[Array, "*shape levels"]:
+def _distance_from_median(out: Float[Array, "*shape levels"], median: int) -> Float[Array, "*shape levels"]:
     """How far above the median each level lies, never as far as `FARTHEST_DOWN` or `FARTHEST_UP`: the sum of the steps
     on the way.
 
@@ -158,7 +158,7 @@ def _softplus(x: Array) -> Array:
     return jnp.maximum(x, 0.0) + jnp.log(1.0 + jnp.exp(-jnp.abs(x)))
 
 
-def masks(shape: Architecture, rate: Float[Array, ""], key: Array, depots: int) -> Float[Array, "depots units"]:
+def dropout_masks(shape: Architecture, rate: Float[Array, ""], key: Array, depots: int) -> Float[Array, "depots units"]:
     """Which units each depot keeps, after each layer and in the decoder, scaled so that the mean stays.
 
     The same for all days of a depot (Gal & Ghahramani 2016, arXiv:1512.05287): dropping each day anew tears the memory
@@ -187,8 +187,8 @@ def forward(
     sizes = {"horizon": shape.horizon, "scan": shape.scan, "origins": 1, "stride": 1}
     seen = features.make(window, parameters["constants"], **sizes)
 
-    def member(learned: Parameters) -> Said:
-        return answer(learned, seen, window.statics, shape, layer=layer)
+    def member(learned: Parameters) -> NetworkOutput:
+        return member_forward(learned, seen, window.statics, shape, layer=layer)
 
     each = each_member(member)(parameters["members"])
     trust, share = parameters["blend"]["members"], parameters["blend"]["anchor"]
@@ -219,5 +219,5 @@ def _linear(dense: Mapping[str, Array], x: Array) -> Array:
     return flat.reshape(*x.shape[:-1], flat.shape[-1])
 
 
-def _named(tree: Any) -> Any:
-    return {str(key): _named(value) for key, value in tree.items()} if isinstance(tree, Mapping) else tree
+def _string_keys(tree: Any) -> Any:
+    return {str(key): _string_keys(value) for key, value in tree.items()} if isinstance(tree, Mapping) else tree

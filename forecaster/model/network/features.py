@@ -133,15 +133,15 @@ def make(
     level = jnp.where(count > 0, recent, jnp.where(year_count > 0, year, mean))
     week = jnp.where(week_count > 0, week_sum / jnp.maximum(week_count, 1.0), level)
 
-    weekday = _weekday(plain, known, level, total)
-    settled = surprising * (1.0 - _moved(plain, known))
+    weekday = _weekday_effect(plain, known, level, total)
+    settled = surprising * (1.0 - _level_shifts(plain, known))
     free = off[:, :days] * settled
     told = jnp.clip(surprise, -MOST_SPECIAL, MOST_SPECIAL) * settled
     told, free, weekday_then = (_counterparts(x, back, start) for x in (told, free, weekday[:, :days] * free))
     usual = _between(usual, start - 7, total - 7)  # of a week before each day, which every origin knows
     days_off = _days_off(surprise + weekday[:, :days], off[:, :days] * surprising, start, total)
     special_day = _special_days(told, free, weekday_then, off[:, start:], weekday[:, start:], *days_off)
-    special_day = _beyond(special_day, usual)
+    special_day = _excess(special_day, usual)
 
     relative = jnp.clip(log - level, -4.0, 4.0) * known
     lag7 = (log - shift(log, 7)) * known * shift(known, 7)
@@ -269,13 +269,13 @@ def _surprises(log: Array, known: Array, near: Array) -> tuple[Array, Array, Arr
     of_others = jnp.maximum(shift(trailing_sum(ordinary, 7), 1), 1.0)
     plain = log
     for _ in range(2):
-        lately = _beyond(shift(trailing_sum(surprise * ordinary, 7), 1) / of_others, usually(surprise))
+        lately = _excess(shift(trailing_sum(surprise * ordinary, 7), 1) / of_others, usually(surprise))
         plain = jnp.where(held, log - (surprise - jnp.clip(surprise, lately - bound, lately + bound)), log)
         surprise = missed(plain)
     return plain, surprise, here, usually(surprise)
 
 
-def _moved(plain: Array, known: Array) -> Array:
+def _level_shifts(plain: Array, known: Array) -> Array:
     """1 on days between four weeks and four that are not alike: there demand moved to another level, as where a depot
     opened again, and no holiday did it. What came after a day is known of one that lies a year back.
     """
@@ -286,7 +286,7 @@ def _moved(plain: Array, known: Array) -> Array:
     return (moved & (_between(told, ahead, days + ahead) > 0)).astype(jnp.float32)
 
 
-def _weekday(plain: Array, known: Array, level: Array, total: int) -> Array:
+def _weekday_effect(plain: Array, known: Array, level: Array, total: int) -> Array:
     """How far above the level the same weekdays were, both as they were known a week before, (depots, total)."""
     told = trailing_sum(known, WEEKS, every=7)
     above = trailing_sum(plain, WEEKS, every=7) / jnp.maximum(told, 1.0) - level
@@ -332,11 +332,11 @@ def _so_far(surprise: Array, usual: Array, here: Array) -> Array:
     ones that a depot sees. Of a holiday itself nothing follows for the days after it.
     """
     usual = shift(usual, 7)  # of a week before
-    beyond = _beyond(jnp.clip(surprise, -MOST_SPECIAL, MOST_SPECIAL), usual) * here
+    beyond = _excess(jnp.clip(surprise, -MOST_SPECIAL, MOST_SPECIAL), usual) * here
     return trailing_sum(beyond, 7) / (trailing_sum(here, 7) + DOUBT)
 
 
-def _beyond(surprise: Array, usual: Array) -> Array:
+def _excess(surprise: Array, usual: Array) -> Array:
     """What of a surprise is more than usual."""
     beyond = jnp.maximum(jnp.abs(surprise) - usual, 0.0)
     return jnp.where(surprise > 0, beyond, -beyond)

@@ -29,7 +29,7 @@ from jaxtyping import Float
 SOURCE = Path(__file__).with_suffix(".cc")
 WIDE = 16  # units are a multiple of this: the longest vector of a processor, in float32
 _NAMES = ("forecaster_gru_states", "forecaster_gru_forward", "forecaster_gru_backward")
-_PATIENCE = 120.0  # seconds for the compiler, which takes four
+_COMPILE_TIMEOUT = 120.0  # seconds for the compiler, which takes four
 
 
 def serves(hidden: int, dtype: jnp.dtype) -> bool:
@@ -46,7 +46,7 @@ def ready() -> bool:
         return False
     command = _command(found)
     try:
-        library = _loaded(command)
+        library = _load_library(command)
     except (OSError, subprocess.SubprocessError) as error:
         told = getattr(error, "stderr", None) or str(error)
         warnings.warn(
@@ -75,20 +75,20 @@ def _command(named: str) -> list[str]:
     return [*shlex.split(named), *told]
 
 
-def _loaded(command: list[str]) -> ctypes.CDLL:
+def _load_library(command: list[str]) -> ctypes.CDLL:
     """The library, compiled anew where a disk has damaged it."""
-    library = _built(command)
+    library = _compiled_library(command)
     try:
         return ctypes.CDLL(str(library))
     except OSError:
         library.unlink(missing_ok=True)
-        return ctypes.CDLL(str(_built(command)))
+        return ctypes.CDLL(str(_compiled_library(command)))
 
 
-def _built(command: list[str]) -> Path:
+def _compiled_library(command: list[str]) -> Path:
     """The library for this processor, among JAX's compiled programs, or in a folder that goes with the process."""
     kept: str | None = jax.config.values["jax_compilation_cache_dir"]
-    folder = Path(kept) if kept else _passing()
+    folder = Path(kept) if kept else _temporary_folder()
     named = hashlib.sha256(repr((command, version("jaxlib"), _processor())).encode() + SOURCE.read_bytes())
     library = folder / f"gru_cpu-{named.hexdigest()[:16]}.so"
     if not library.exists():
@@ -96,7 +96,7 @@ def _built(command: list[str]) -> Path:
         with tempfile.TemporaryDirectory(dir=folder, prefix="gru_cpu-") as beside:
             made = Path(beside) / library.name
             call = [*command, str(SOURCE), "-o", str(made)]
-            subprocess.run(call, check=True, capture_output=True, text=True, timeout=_PATIENCE)
+            subprocess.run(call, check=True, capture_output=True, text=True, timeout=_COMPILE_TIMEOUT)
             made.replace(library)  # whole or not at all, whoever else compiles it just now
     return library
 
@@ -104,7 +104,7 @@ def _built(command: list[str]) -> Path:
 _folders: list[tempfile.TemporaryDirectory[str]] = []  # that are removed when Python ends
 
 
-def _passing() -> Path:
+def _temporary_folder() -> Path:
     _folders.append(tempfile.TemporaryDirectory(prefix="gru_cpu-"))
     return Path(_folders[-1].name)
 

@@ -36,8 +36,8 @@ def test_another_system_stands_beside_ours_on_the_days_of_which_it_spoke(url: st
     parts = ((ALL, ""), (CITY, "Boston"))
     legacy = [Tally(week, LEGACY, part, label, 30, 3000.0, 0.0, 360.0, None) for part, label in parts]
     with Ledger.open(url) as ledger, ledger.transaction() as connection:
-        own = [each for each in accuracy.kept(connection, "harbor-fleet") if each.week == week]
-        accuracy.keep(connection, "harbor-fleet", [week], [*own, *legacy])
+        own = [each for each in accuracy.all_tallies(connection, "harbor-fleet") if each.week == week]
+        accuracy.replace_weeks(connection, "harbor-fleet", [week], [*own, *legacy])
     get = visitor(url)
     page = text(get("/accuracy"))
     said = "the legacy system 12.0 % (on the 30 of 120 depot-days of which it said something)."
@@ -69,7 +69,7 @@ def test_a_city_a_weekday_or_a_number_of_days_ahead_is_told_week_by_week(url: st
         for part, label in parts
     ]
     with Ledger.open(url) as ledger, ledger.transaction() as connection:
-        accuracy.keep(connection, "harbor-fleet", weeks, own)
+        accuracy.replace_weeks(connection, "harbor-fleet", weeks, own)
     get = visitor(url)
     first = get("/accuracy?weeks=13").text
     for part, label, name, title in (

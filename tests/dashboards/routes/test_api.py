@@ -69,7 +69,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
                 Tally(date(2025, 6, 2), FORECAST, ALL, "", 40, 4000.0, -60.0, 400.0, 32),
                 Tally(date(2025, 6, 2), NAIVE, ALL, "", 40, 0.0, 100.0, 640.0, None),
             ]
-            accuracy.keep(connection, "harbor-fleet", [date(2025, 6, 2)], tallies)
+            accuracy.replace_weeks(connection, "harbor-fleet", [date(2025, 6, 2)], tallies)
     return made
 
 

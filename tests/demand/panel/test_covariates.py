@@ -9,7 +9,7 @@ from forecaster.config import Spec
 from forecaster.core.knowledge import Finding
 from forecaster.demand.panel.build import build
 from forecaster.demand.panel.covariates import missing_ahead
-from tests.demand.knowing import EVENTS, NAN, knowledge, spec_of
+from tests.demand.literal_knowledge import EVENTS, NAN, knowledge, spec_of
 
 PAST = [("A", "2024-03-04", 1.0, 1.0), ("B", "2024-03-04", 1.0, 0.0)]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from forecaster.core.marks import Mark
 from forecaster.demand.panel.build import build
 from forecaster.demand.panel.event_scope import ADDRESS
-from tests.demand.knowing import EVENTS, days, knowledge, spec_of
+from tests.demand.literal_knowledge import EVENTS, days, knowledge, spec_of
 
 WHERE = {
     "A": ("Ulm", "BW", "DE"),
@@ -87,6 +87,6 @@ def test_a_mark_is_kept_once_for_all_whom_it_concerns(tmp_path: Path) -> None:
     events = [{"date": "2024-03-05", "kind": "promo", "name": "sale", "city": "Ulm"} for _ in range(2)]
     events += [{"date": "2024-03-06", "kind": "promo", "name": "fair"}]
     panel = panel_of(tmp_path, events)
-    assert len(panel.marks.named) == 3
+    assert len(panel.marks.entries) == 3
     assert [mark.name for mark in panel.marks.of(1)] == ["sale", "sale", "fair"]
     assert [mark.name for mark in panel.marks.of(3)] == ["fair"]

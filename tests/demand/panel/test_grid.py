@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from forecaster.demand.panel.build import build
 from forecaster.demand.panel.grid import lay_out
-from tests.demand.knowing import DEPOTS, NAN, days, knowledge, spec_of
+from tests.demand.literal_knowledge import DEPOTS, NAN, days, knowledge, spec_of
 
 CELLS = st.tuples(st.sampled_from("ABCD"), st.integers(0, 9))
 

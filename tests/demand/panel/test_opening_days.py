@@ -12,7 +12,7 @@ import pytest
 from forecaster.config import Spec
 from forecaster.demand.panel.build import build
 from forecaster.serving.fallback import seasonal_naive
-from tests.demand.knowing import DEPOTS, EVENTS, NAN, days, knowledge, spec_of
+from tests.demand.literal_knowledge import DEPOTS, EVENTS, NAN, days, knowledge, spec_of
 
 LEVELS = (0.1, 0.5, 0.9)
 

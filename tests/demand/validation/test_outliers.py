@@ -213,41 +213,10 @@ def test_depots_that_usually_have_few_do_not_tell_a_unit() -> None:
 def slowly(counts: Floats, fresh: Bools, closed: Bools, factor: float) -> dict[str, list[tuple[int, int]]]:
     """What `suspects` answers, cell by cell."""
     counts = np.where(closed, np.float32(np.nan), counts)
-    depots, days = counts.shape
     first = max(min(np.nonzero(fresh)[1]) - 28, 0)
-    usual, ratio = (np.full(counts.shape, np.nan, np.float32) for _ in range(2))
-    for d in range(depots):
-        for t in range(first, days):
-            before = counts[d, [t - 7 * k for k in range(1, 9) if t >= 7 * k]]
-            if np.isfinite(before).sum() >= 4:
-                usual[d, t] = np.nanmedian(before)
-            if usual[d, t] > 0:
-                ratio[d, t] = counts[d, t] / usual[d, t]
-    level, unit = np.ones(days, np.float32), [0] * days
-    middles = {}
-    for t in range(first, days):
-        judged = [d for d in range(depots) if fresh[d].any() and ratio[d, t] > 0]
-        if len(judged) >= 5:
-            level[t] = np.median(ratio[judged, t])
-        sure = [d for d in judged if usual[d, t] >= 20]
-        if len(sure) >= 5:
-            middles[t] = np.median(ratio[sure, t])
-            for power in (-3, -2, -1, 1, 2, 3):
-                share = np.mean([near(ratio[d, t]) and nearest(ratio[d, t]) == power for d in sure])
-                if share >= (0.5 if power > 0 else 0.8):
-                    unit[t] = power
-    for run in runs([(t, nearest(m), near(m)) for t, m in middles.items()]):
-        for t in run:
-            unit[t] = nearest(middles[t])
-    changed = set()
-    for d in range(depots):
-        judged = [t for t in range(first, days) if usual[d, t] >= 20 and ratio[d, t] >= 0]
-        relative = [(t, ratio[d, t] / level[t]) for t in judged]
-        for run in runs([(t, min(nearest(r), 2), near(r) or nearest(r) >= 2) for t, r in relative]):
-            changed |= {(d, t) for t in run}
-        for t in range(first, days):
-            if unit[t] and ratio[d, t] > 0 and np.log10(ratio[d, t]) / unit[t] > 0.5:
-                changed.add((d, t))
+    usual, ratio = slow_usual(counts, first)
+    level, unit = slow_feed(fresh, usual, ratio, first)
+    changed = slow_changes(usual, ratio, level, unit, first)
     by_rule: dict[str, list[tuple[int, int]]] = {"unit_change": [], "spike": []}
     for d, t in np.argwhere(fresh).tolist():
         before = counts[d, max(t - 56, 0) : t]
@@ -258,6 +227,60 @@ def slowly(counts: Floats, fresh: Bools, closed: Bools, factor: float) -> dict[s
         elif second > 0 and usual[d, t] >= 0 and counts[d, t] > high:
             by_rule["spike"].append((d, t))
     return by_rule
+
+
+def slow_usual(counts: Floats, first: int) -> tuple[Floats, Floats]:
+    """The median of eight same weekdays, and each count over it; NaN before `first` and where too few are known."""
+    usual, ratio = (np.full(counts.shape, np.nan, np.float32) for _ in range(2))
+    for d in range(len(counts)):
+        for t in range(first, counts.shape[1]):
+            before = counts[d, [t - 7 * k for k in range(1, 9) if t >= 7 * k]]
+            if np.isfinite(before).sum() >= 4:
+                usual[d, t] = np.nanmedian(before)
+            if usual[d, t] > 0:
+                ratio[d, t] = counts[d, t] / usual[d, t]
+    return usual, ratio
+
+
+def slow_feed(fresh: Bools, usual: Floats, ratio: Floats, first: int) -> tuple[Floats, list[int]]:
+    """What each day was like for all depots with something fresh: the median ratio, and the unit that most are in."""
+    depots, days = ratio.shape
+    level, unit = np.ones(days, np.float32), [0] * days
+    middles = {}
+    for t in range(first, days):
+        judged = [d for d in range(depots) if fresh[d].any() and ratio[d, t] > 0]
+        if len(judged) >= 5:
+            level[t] = np.median(ratio[judged, t])
+        sure = [d for d in judged if usual[d, t] >= 20]
+        if len(sure) >= 5:
+            middles[t] = np.median(ratio[sure, t])
+            unit[t] = unit_of_most([ratio[d, t] for d in sure])
+    for run in runs([(t, nearest(m), near(m)) for t, m in middles.items()]):
+        for t in run:
+            unit[t] = nearest(middles[t])
+    return level, unit
+
+
+def unit_of_most(ratios: list[float]) -> int:
+    unit = 0
+    for power in (-3, -2, -1, 1, 2, 3):
+        share = np.mean([near(ratio) and nearest(ratio) == power for ratio in ratios])
+        if share >= (0.5 if power > 0 else 0.8):
+            unit = power
+    return unit
+
+
+def slow_changes(usual: Floats, ratio: Floats, level: Floats, unit: list[int], first: int) -> set[tuple[int, int]]:
+    """Depot and day of the counts in another unit, of their depot or of the whole feed."""
+    changed = set()
+    for d in range(len(ratio)):
+        days = range(first, ratio.shape[1])
+        judged = [t for t in days if usual[d, t] >= 20 and ratio[d, t] >= 0]
+        relative = [(t, ratio[d, t] / level[t]) for t in judged]
+        for run in runs([(t, min(nearest(r), 2), near(r) or nearest(r) >= 2) for t, r in relative]):
+            changed |= {(d, t) for t in run}
+        changed |= {(d, t) for t in days if unit[t] and ratio[d, t] > 0 and np.log10(ratio[d, t]) / unit[t] > 0.5}
+    return changed
 
 
 def nearest(ratio: float) -> int:

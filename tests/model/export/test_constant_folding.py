@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
-from forecaster.model.export.constant_folding import folded
+from forecaster.model.export.constant_folding import fold_constants
 from forecaster.serving import onnx_checks
 from forecaster.serving.predict import session
 
@@ -23,7 +23,7 @@ small (float[depots, 3] demand) => (float[depots, 3] quantiles)
 
 
 def test_constants_are_computed_and_what_stands_twice_stands_once() -> None:
-    found = folded(onnx.parser.parse_model(TWICE))
+    found = fold_constants(onnx.parser.parse_model(TWICE))
     onnx.checker.check_model(found, full_check=True)
     assert [node.op_type for node in found.graph.node] == ["Mul", "Add"]
     for depots in (1, 5):
@@ -33,6 +33,6 @@ def test_constants_are_computed_and_what_stands_twice_stands_once() -> None:
 
 
 def test_a_folded_graph_asks_for_no_operators_but_onnx_s_own() -> None:
-    found = folded(onnx.parser.parse_model(TWICE))
+    found = fold_constants(onnx.parser.parse_model(TWICE))
     assert [(each.domain, each.version) for each in found.opset_import] == [("", 21)]
     onnx_checks.inspect(found.SerializeToString())

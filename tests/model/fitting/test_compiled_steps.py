@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from forecaster.model.fitting import compiled_steps, train, windows
-from forecaster.model.fitting.training_plan import recipe
+from forecaster.model.fitting.training_plan import choose_recipe
 from forecaster.model.network import encoder_decoder
 from tests.panels import panel, spec
 
@@ -22,20 +22,20 @@ def test_crops_taken_a_few_at_a_time_have_the_gradients_of_all_at_once(
 ) -> None:
     before, batch, members = panel(), 16, 2
     days = before.history - train.VALIDATION
-    chosen = recipe(spec(batch_depots=batch), len(before.depot_ids), days)
-    sizes, material = train._sizes(before, spec(), chosen), train._material(before, days, chosen)
-    known = material.known
-    parameters = compiled_steps.initial(sizes, members, jax.random.key(0)).parameters
+    chosen = choose_recipe(spec(batch_depots=batch), len(before.depot_ids), days)
+    sizes, material = train._sizes(before, spec(), chosen), train._training_inputs(before, days, chosen)
+    known = material.facts
+    parameters = compiled_steps.initial_state(sizes, members, jax.random.key(0)).parameters
     places = windows.draw(
         jax.random.key(1), sizes.crop, batch=batch, depots=known.depots, days=known.days, blur=known.blur
     )
     keys = jax.random.split(jax.random.key(2), members)
-    masks = jax.vmap(partial(encoder_decoder.masks, sizes.architecture, jnp.float32(0.5), depots=batch))(keys)
+    masks = jax.vmap(partial(encoder_decoder.dropout_masks, sizes.architecture, jnp.float32(0.5), depots=batch))(keys)
 
     def found(at_once: int) -> Any:
-        monkeypatch.setattr(compiled_steps, "AT_ONCE", at_once)
+        monkeypatch.setattr(compiled_steps, "CROPS_AT_ONCE", at_once)
         gradients = jax.jit(lambda *given: compiled_steps._gradients(*given, sizes))
-        return gradients(parameters, material.data, known, places, masks)
+        return gradients(parameters, material.panel, known, places, masks)
 
     whole, parts = found(batch), found(crops_at_once)
     assert float(whole[2]) > 0

@@ -39,20 +39,21 @@ assert dict(devices.mesh().shape) == {"members": 1, "depots": 4}
 assert [tuple(devices.mesh(members).shape.values()) for members in (2, 3, 6, 8)] == [(2, 2), (1, 4), (2, 2), (4, 1)]
 demand = np.arange(24.0, dtype=np.float32).reshape(3, 8); demand[0, 0] = np.nan
 whole = devices.replicate({"w": jnp.ones(3), "key": jax.random.key(0)})
-assert [each.data.shape for each in whole["w"].addressable_shards] == 4 * [(3,)]
+assert [shard.data.shape for shard in whole["w"].addressable_shards] == 4 * [(3,)]
 assert whole["key"].sharding.is_fully_replicated
 
 members = devices.deal(np.arange(6.0, dtype=np.float32), 6)
-assert [each.data.tolist() for each in members.addressable_shards] == [[0, 1, 2]] * 2 + [[3, 4, 5]] * 2
+assert [shard.data.tolist() for shard in members.addressable_shards] == [[0, 1, 2]] * 2 + [[3, 4, 5]] * 2
 
-def told(members, batch):
+def on_device(members, batch):
     part = devices.share(batch, axis=1)
-    return members, devices.mine(len(members)), devices.total(part.sum()), devices.total(1.0)
+    return members, devices.member_numbers(len(members)), devices.total(part.sum()), devices.total(1.0)
 
-each, all_ = devices.by_member(), devices.whole()
-run = jax.jit(devices.on_each(told, 6, (each, all_), (each, each, all_, all_)))
-own, numbers, added, sharing = run(members, jnp.asarray(demand))
-assert own.tolist() == [0, 1, 2, 3, 4, 5] == numbers.tolist() and np.isnan(added) and sharing == 2
+by_member, replicated = devices.by_member(), devices.replicated()
+layouts = (by_member, by_member, replicated, replicated)
+run = jax.jit(devices.on_each_device(on_device, 6, (by_member, replicated), layouts))
+dealt, numbers, added, sharing = run(members, jnp.asarray(demand))
+assert dealt.tolist() == [0, 1, 2, 3, 4, 5] == numbers.tolist() and np.isnan(added) and sharing == 2
 assert run(members, jnp.nan_to_num(jnp.asarray(demand)))[2] == 276
 
 print("dealt")
@@ -70,9 +71,9 @@ SPREAD = """
 import jax
 from forecaster.model.fitting import devices
 
-devices.spread()
+devices.one_device_per_core()
 count = jax.device_count()
-devices.spread()
+devices.one_device_per_core()
 assert jax.device_count() == count
 print(count)
 """
@@ -94,7 +95,7 @@ def test_on_one_device_a_tree_stays_what_it_is() -> None:
 
 
 def test_depots_are_padded_to_the_next_of_a_ladder_of_sizes() -> None:
-    assert [devices.padded(count, 1) for count in (1, 64, 65, 128, 129, 320, 321, 10_000)] == [
+    assert [devices.padded_count(count, 1) for count in (1, 64, 65, 128, 129, 320, 321, 10_000)] == [
         64, 64, 128, 128, 192, 320, 384, 10_880,
     ]  # fmt: skip
 
@@ -102,13 +103,13 @@ def test_depots_are_padded_to_the_next_of_a_ladder_of_sizes() -> None:
 @pytest.mark.parametrize("count_of_devices", [1, 2, 3, 8, 12])
 def test_every_size_holds_its_depots_and_is_dealt_evenly(count_of_devices: int) -> None:
     counts = range(1, 20_000, 7)
-    sizes = [devices.padded(count, count_of_devices) for count in counts]
+    sizes = [devices.padded_count(count, count_of_devices) for count in counts]
     pairs = list(zip(counts, sizes, strict=True))
     assert all(size >= count and size % count_of_devices == 0 == size % 64 for count, size in pairs)
     assert sizes == sorted(sizes)
     assert len(set(sizes)) <= 25
     assert max(size / count for count, size in pairs if count > 1_000) < 1.4
-    assert all(devices.padded(size, count_of_devices) == size for size in sizes)
+    assert all(devices.padded_count(size, count_of_devices) == size for size in sizes)
 
 
 def test_a_program_for_padded_depots_is_compiled_once_for_many_counts() -> None:
@@ -117,7 +118,7 @@ def test_a_program_for_padded_depots_is_compiled_once_for_many_counts() -> None:
         return rows.sum()
 
     for count in (129, 150, 192):
-        total(jnp.zeros(devices.padded(count)))
+        total(jnp.zeros(devices.padded_count(count)))
     assert total._cache_size() == 1  # type: ignore[attr-defined]
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from forecaster.errors import SpecError, TrainingError
 from forecaster.model.fitting import distributed
-from forecaster.model.fitting.distributed import Hosts
+from forecaster.model.fitting.distributed import HostGroup
 from forecaster.training import fit_candidate
 from tests.panels import panel, quickly, spec
 
@@ -31,27 +31,27 @@ def free_address() -> str:
 @pytest.mark.parametrize("index", [2, -1])
 def test_a_host_that_cannot_be_is_refused(index: int) -> None:
     with pytest.raises(SpecError, match=f"this is host {index} of 2, wanted 0 to 1"):
-        Hosts("head:8476", 2, index)
+        HostGroup("head:8476", 2, index)
 
 
 def test_alone_there_is_nothing_to_join() -> None:
     distributed.join(None)
-    distributed.join(Hosts("head:8476", 1, 0))
+    distributed.join(HostGroup("head:8476", 1, 0))
     assert not jax.distributed.is_initialized()
     given = panel()
-    assert distributed.agreed(given, spec()) is given
+    assert distributed.broadcast_panel(given, spec()) is given
 
 
 def test_joining_after_jax_has_started_is_our_error() -> None:
     jax.devices()
     with pytest.raises(TrainingError, match=r"host 0 of 2 could not join at 127\.0\.0\.1:1: "):
-        distributed.join(Hosts("127.0.0.1:1", 2, 0))
+        distributed.join(HostGroup("127.0.0.1:1", 2, 0))
 
 
 def test_a_panel_travels_whole() -> None:
     given = panel()
     given.demand[0, 3] = np.nan
-    came = distributed.unpacked(distributed.packed(given))
+    came = distributed.panel_from_bytes(distributed.panel_to_bytes(given))
     for name in ("days", "demand", "open", "covariates", "calendar", "calendar_group", "statics"):
         np.testing.assert_array_equal(getattr(came, name), getattr(given, name))
         assert getattr(came, name).dtype == getattr(given, name).dtype
@@ -62,8 +62,8 @@ def test_a_panel_travels_whole() -> None:
 TRAINED = """
 import json, os, sys
 from pathlib import Path
-from forecaster.model.export import serialization as travel
-from forecaster.training import fit_candidate as learn
+from forecaster.model.export import serialization
+from forecaster.training import fit_candidate
 from tests import cpus, forked
 from tests.panels import panel, quickly, spec
 
@@ -73,38 +73,39 @@ def train(index):
     os.environ.update(cpus.environment(os.environ, 1))
     os.dup2(os.open(Path(folder) / f"complaint-{index}", os.O_CREAT | os.O_WRONLY), 2)
     hosts = {"coordinator": address, "count": 2}
-    told = spec(epochs=3, members=2, batch_depots=16, seed=int(seeds[index]), hosts=hosts)
-    told = told.model_copy(update={"state": str(Path(folder) / "two")})
+    declared = spec(epochs=3, members=2, batch_depots=16, seed=int(seeds[index]), hosts=hosts)
+    declared = declared.model_copy(update={"state": str(Path(folder) / "two")})
     with quickly():
         if index:
-            learn.assist(told, index)
+            fit_candidate.assist(declared, index)
         else:
-            before = panel(20).at(learn.first_cutoff(panel(20), told))
-            came = travel.unpacked(travel.packed(learn.train_uncalibrated(before, told)))
-            summary = learn.calibrated_before_backtest(came, before).summary
+            before = panel(20).at(fit_candidate.first_cutoff(panel(20), declared))
+            trained = fit_candidate.train_uncalibrated(before, declared)
+            candidate = serialization.from_bytes(serialization.to_bytes(trained))
+            summary = fit_candidate.calibrated_before_backtest(candidate, before).summary
             history = [value for row in summary["history"] for value in row.values()]
-            said = [history, summary["trust"], summary["calibration"]]
-            (Path(folder) / "said.json").write_text(json.dumps(said))
+            results = [history, summary["trust"], summary["calibration"]]
+            (Path(folder) / "results.json").write_text(json.dumps(results))
 
-both = [forked.start(lambda: train(index)) for index in range(2)]
-print(json.dumps([forked.end(each) for each in both]))
+processes = [forked.start(lambda: train(index)) for index in range(2)]
+print(json.dumps([forked.end(process) for process in processes]))
 """
 
 
 def trained(folder: Path, *seeds: int) -> list[int]:
     """Let two hosts train who are told these seeds; how they ended."""
     command = [sys.executable, "-c", TRAINED, free_address(), str(folder), *map(str, seeds)]
-    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True, timeout=500)
-    codes: list[int] = json.loads(done.stdout.splitlines()[-1])
+    process = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True, timeout=500)
+    codes: list[int] = json.loads(process.stdout.splitlines()[-1])
     return codes
 
 
 def test_two_hosts_train_what_one_trains_alone_and_leave_its_checkpoint(tmp_path: Path) -> None:
     assert trained(tmp_path, 0, 0) == [0, 0]
-    history, trust, calibration = json.loads((tmp_path / "said.json").read_text())
-    told = spec(epochs=3, members=2, batch_depots=16).model_copy(update={"state": str(tmp_path / "one")})
+    history, trust, calibration = json.loads((tmp_path / "results.json").read_text())
+    declared = spec(epochs=3, members=2, batch_depots=16).model_copy(update={"state": str(tmp_path / "one")})
     with quickly():
-        alone = fit_candidate.train_and_calibrate(panel(20), told).summary
+        alone = fit_candidate.train_and_calibrate(panel(20), declared).summary
     np.testing.assert_allclose(history, [value for row in alone["history"] for value in row.values()], rtol=1e-4)
     np.testing.assert_allclose(trust, alone["trust"], atol=0.06)
     np.testing.assert_allclose(calibration, alone["calibration"], rtol=0.05)
@@ -114,7 +115,7 @@ def test_two_hosts_train_what_one_trains_alone_and_leave_its_checkpoint(tmp_path
 def test_hosts_that_were_told_different_things_do_not_train(tmp_path: Path) -> None:
     assert trained(tmp_path, 0, 1) == [1, 1]
     complaints = [(tmp_path / f"complaint-{index}").read_text() for index in range(2)]
-    assert all("on hosts [1] `model`, `training`, `horizon`" in each for each in complaints)
+    assert all("on hosts [1] `model`, `training`, `horizon`" in complaint for complaint in complaints)
 
 
 def test_a_pipeline_file_without_hosts_needs_no_assistance() -> None:

@@ -20,8 +20,8 @@ from forecaster.core.forecast import Candidate
 from forecaster.errors import NoUsableData, TrainingError
 from forecaster.model.export import to_onnx
 from forecaster.model.fitting import compiled_steps, train, training_loop
-from forecaster.model.fitting.compiled_steps import Sizes, State
-from forecaster.model.fitting.jax_setup import counted
+from forecaster.model.fitting.compiled_steps import ProgramSizes, State
+from forecaster.model.fitting.jax_setup import count_compilations
 from forecaster.model.fitting.training_loop import Epoch
 from forecaster.model.network.encoder_decoder import Architecture
 from tests import panels
@@ -55,7 +55,7 @@ def test_the_loss_falls_and_the_second_epoch_compiles_nothing() -> None:
     given, said = spec(), list[Epoch]()
     other = given.model_copy(update={"model": given.model.model_copy(update={"hidden": 9})})  # not compiled before
     compiled: list[float] = []
-    with counted() as found:
+    with count_compilations() as found:
 
         def on_epoch(epoch: Epoch) -> None:
             said.append(epoch)
@@ -81,7 +81,7 @@ def test_the_loss_falls_and_the_second_epoch_compiles_nothing() -> None:
 def test_an_earlier_epoch_is_kept_only_where_it_was_clearly_better() -> None:
     last, best = {"w": jnp.ones((3, 2))}, {"w": jnp.zeros((3, 2))}
     losses = jnp.asarray([0.94, 0.96, 1.0]), jnp.ones(3)
-    kept: Any = train._kept(State(last, None, jax.random.key(0), best, *losses))
+    kept: Any = train._best_parameters(State(last, None, jax.random.key(0), best, *losses))
     np.testing.assert_array_equal(kept["w"], [[0, 0], [1, 1], [1, 1]])
 
 
@@ -106,7 +106,7 @@ def test_a_training_that_was_killed_goes_on_and_ends_with_the_same_parameters(tm
 
     said: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training_loop, "BETWEEN", 0.0)  # a checkpoint every epoch
+        patch.setattr(training_loop, "SAVE_INTERVAL", 0.0)  # a checkpoint every epoch
         with pytest.raises(Killed):
             fit(on_epoch=kill)
         assert said == []
@@ -147,26 +147,26 @@ def test_a_damaged_checkpoint_is_named_and_training_starts_over(tmp_path: Path) 
 
 def test_without_memory_the_batch_is_halved_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """The device here has too much memory to fill in a test, so its word for it is planted."""
-    program, said = train.compiled_steps.epoch, []
+    program, said = train.compiled_steps.training_epoch, []
 
-    def full(sizes: Sizes, members: int) -> Any:
+    def full(sizes: ProgramSizes, members: int) -> Any:
         if sizes.batch > 8:
             raise MemoryError("RESOURCE_EXHAUSTED: Out of memory allocating 1 bytes")
         return program(sizes, members)
 
-    monkeypatch.setattr(train.compiled_steps, "epoch", full)
+    monkeypatch.setattr(train.compiled_steps, "training_epoch", full)
     many = panel(20)
     candidate = train.fit(many, spec(epochs=1, members=1, batch_depots=16), on_trouble=said.append)
     assert said == ["no memory left for a batch of 16 crops: starting over with 8"]
     assert candidate.summary["batch"] == 8
-    monkeypatch.setattr(train, "SMALLEST", 16)
+    monkeypatch.setattr(train, "SMALLEST_BATCH", 16)
     with pytest.raises(TrainingError, match="no memory left for a batch of 16 crops"):
         train.fit(many, spec(epochs=1, members=1, batch_depots=16))
 
 
 def test_a_new_depot_and_a_new_day_compile_nothing_anew() -> None:
     train.fit(panel(3, 120), spec(epochs=1))
-    with counted() as found:
+    with count_compilations() as found:
         train.fit(panel(4, 121), spec(epochs=1))
     assert found.misses == 0
 

@@ -8,36 +8,41 @@ import numpy as np
 import pytest
 
 from forecaster.model.fitting.training_plan import (
-    FEW,
-    LARGE,
+    LARGE_BATCH,
+    LARGE_BATCH_FROM,
+    LEAST_BATCH,
     LEAST_STEPS,
-    MOST,
-    MUCH,
+    MOST_FACTOR,
     PRESETS,
-    SEEN,
-    SMALL,
+    REFERENCE_DEPOT_DAYS,
+    SMALL_BATCH,
     Recipe,
-    recipe,
+    choose_recipe,
 )
 from tests.panels import spec
 
 
 def left_out(depots: int = 64, days: int = 490, devices: int = 1, **training: Any) -> Recipe:
     given = {"epochs": None, "members": None, "batch_depots": None, **training}
-    return recipe(spec(**given), depots, days, devices)
+    return choose_recipe(spec(**given), depots, days, devices)
 
 
 def test_steps_grow_with_the_data_within_bounds() -> None:
     total = {depots: (found := left_out(depots)).steps * found.epochs for depots in (1, 64, 128, 256, 100_000)}
     assert total[256] == pytest.approx(2 * total[128], rel=0.05)
     assert total[1] == total[64] == pytest.approx(PRESETS["nightly"].steps, rel=0.1)
-    assert total[100_000] == pytest.approx(MOST * PRESETS["nightly"].steps, rel=0.01)
+    assert total[100_000] == pytest.approx(MOST_FACTOR * PRESETS["nightly"].steps, rel=0.01)
 
 
 def test_a_batch_of_much_data_is_larger_unless_the_file_says_how_large() -> None:
-    limit = int(MUCH * SEEN / 490)
-    assert [left_out(depots).batch for depots in (3, 12, limit, limit + 1)] == [FEW, 12, SMALL, LARGE]
-    assert left_out(20, 5_000).batch == LARGE
+    limit = int(LARGE_BATCH_FROM * REFERENCE_DEPOT_DAYS / 490)
+    assert [left_out(depots).batch for depots in (3, 12, limit, limit + 1)] == [
+        LEAST_BATCH,
+        12,
+        SMALL_BATCH,
+        LARGE_BATCH,
+    ]
+    assert left_out(20, 5_000).batch == LARGE_BATCH
     assert [left_out(depots, batch_depots=24).batch for depots in (12, limit, limit + 1)] == [24, 24, 24]
 
 

@@ -7,22 +7,29 @@ import jax.numpy as jnp
 import numpy as np
 
 from forecaster.model.fitting import windows
-from forecaster.model.fitting.windows import DAYS, HIDE, LATELY, MOST_GAPS, SHIFT, Cut
+from forecaster.model.fitting.windows import (
+    DAYS_MULTIPLE,
+    HIDDEN_START_SHARE,
+    LEVEL_SHIFT_SHARE,
+    LEVEL_SHIFT_WITHIN,
+    MOST_GAPS,
+    CropSizes,
+)
 from forecaster.model.network.features import LOOKBACK
 from tests import panels
 
 PANEL = panels.panel(5, 120)
-SIZES = Cut(horizon=3, origins=5, stride=3, scan=20)
+SIZES = CropSizes(horizon=3, origins=5, stride=3, scan=20)
 OFF = jnp.asarray([0.0, 0.5, 0.0, 0.0, 0.0, 0.0])
 
 
-def places(batch: int = 400, seed: int = 0) -> windows.Places:
+def places(batch: int = 400, seed: int = 0) -> windows.CropPlaces:
     return windows.draw(jax.random.key(seed), SIZES, batch=batch, depots=jnp.int32(5), days=jnp.int32(100), blur=OFF)
 
 
 def test_the_panel_lies_on_the_device_with_unknown_days_and_depots_around_it() -> None:
     data = windows.on_device(PANEL, 64)
-    days = LOOKBACK + 120 + -120 % DAYS
+    days = LOOKBACK + 120 + -120 % DAYS_MULTIPLE
     assert data.demand.shape == (64, days)
     assert data.open.shape == (64, days + 3)
     assert data.calendar.shape == (2, days + 3, 6)
@@ -53,7 +60,7 @@ def test_places_lie_within_depots_and_days_and_reach_their_ends() -> None:
     assert np.min(drawn.last) == SIZES.span
     assert np.max(drawn.last) == 100 - 3 - 1
     hidden = np.asarray(drawn.opened) > 0
-    assert abs(hidden.mean() - HIDE) < 0.06
+    assert abs(hidden.mean() - HIDDEN_START_SHARE) < 0.06
     assert np.asarray(drawn.opened)[hidden].min() >= SIZES.length - SIZES.scan
     assert np.asarray(drawn.opened).max() < SIZES.length
 
@@ -82,9 +89,9 @@ def test_a_crop_hides_a_beginning_and_blurs_what_may_be_blurred() -> None:
 def test_in_a_few_crops_demand_moves_to_another_level_before_the_first_origin() -> None:
     drawn = places(4000)
     first = SIZES.length - 1 - SIZES.span
-    assert (np.min(drawn.moved), np.max(drawn.moved)) == (first + 1 - LATELY, first)
+    assert (np.min(drawn.moved), np.max(drawn.moved)) == (first + 1 - LEVEL_SHIFT_WITHIN, first)
     moves = np.asarray(drawn.shift) != 0
-    assert abs(moves.mean() - SHIFT) < 0.01
+    assert abs(moves.mean() - LEVEL_SHIFT_SHARE) < 0.01
     assert 0.8 < np.asarray(drawn.shift)[moves].std() < 1.2
 
 
@@ -108,7 +115,7 @@ def test_the_same_key_draws_the_same_places() -> None:
 
 
 def test_whole_histories_are_of_one_depot_after_the_other_and_as_they_are() -> None:
-    sizes = Cut(horizon=3, origins=25, stride=3, scan=80, whole=True)
+    sizes = CropSizes(horizon=3, origins=25, stride=3, scan=80, whole=True)
     drawn = windows.draw(jax.random.key(0), sizes, batch=5, depots=jnp.int32(5), days=jnp.int32(100), blur=OFF)
     assert sorted(np.asarray(drawn.depots)) == [0, 1, 2, 3, 4]
     assert set(np.asarray(drawn.last)) == {96}

@@ -86,9 +86,9 @@ def test_members_are_averaged_as_logs_drawn_to_the_anchor_and_scaled_about_the_m
     shape, parameters = to_onnx.architecture(found), found.parameters
 
     @jax.jit
-    def run(member: Any, constants: Any, window: features.Window) -> encoder_decoder.Said:
+    def run(member: Any, constants: Any, window: features.Window) -> encoder_decoder.NetworkOutput:
         seen = features.make(window, constants, scan=shape.scan, origins=1, horizon=shape.horizon)
-        return encoder_decoder.answer(member, seen, window.statics, shape)
+        return encoder_decoder.member_forward(member, seen, window.statics, shape)
 
     members = [
         run(
@@ -120,7 +120,7 @@ def test_no_demand_after_an_origin_changes_what_is_said_there(back: int) -> None
     @jax.jit
     def compiled(window: features.Window) -> Any:
         seen = features.make(window, constants, **sizes)
-        return encoder_decoder.answer(member, seen, window.statics, shape).quantiles
+        return encoder_decoder.member_forward(member, seen, window.statics, shape).quantiles
 
     wanted = compiled(to_onnx.window(given))
     assert wanted.shape == (3, origins, HORIZON, 3)
@@ -145,15 +145,17 @@ def test_a_forecast_of_one_depot_depends_on_no_other() -> None:
 def test_dropout_drops_by_its_key_and_not_without_one() -> None:
     shape = encoder_decoder.Architecture(1, 8, LEVELS, HORIZON, 1, len(panels.CALENDAR), (2, 2), scan=20)
     # The last layer starts near zero; enlarged, what was dropped shows.
-    parameters = encoder_decoder.initial(shape, jax.random.key(0))
+    parameters = encoder_decoder.initial_parameters(shape, jax.random.key(0))
     parameters["out"]["kernel"] = 100.0 * parameters["out"]["kernel"]
     window = to_onnx.window(panels.panel().window(40))
     constants = jax.tree.map(jnp.asarray, dict(panels.candidate().parameters["constants"]))
     seen = features.make(window, constants, scan=20, origins=1, horizon=HORIZON)
-    run = jax.jit(lambda masks: encoder_decoder.answer(parameters, seen, window.statics, shape, masks=masks).quantiles)
+    run = jax.jit(
+        lambda masks: encoder_decoder.member_forward(parameters, seen, window.statics, shape, masks=masks).quantiles
+    )
 
     def said(rate: float, seed: int) -> Any:
-        return run(encoder_decoder.masks(shape, jnp.float32(rate), jax.random.key(seed), 3))
+        return run(encoder_decoder.dropout_masks(shape, jnp.float32(rate), jax.random.key(seed), 3))
 
     one, again, other, none = said(0.5, 1), said(0.5, 1), said(0.5, 2), said(0.0, 1)
     np.testing.assert_array_equal(one, again)
@@ -164,7 +166,7 @@ def test_dropout_drops_by_its_key_and_not_without_one() -> None:
 
 def test_dropout_keeps_the_mean() -> None:
     shape = encoder_decoder.Architecture(2, 50, LEVELS, HORIZON, 1, 5, ())
-    kept = np.asarray(encoder_decoder.masks(shape, jnp.float32(0.2), jax.random.key(0), 400))
+    kept = np.asarray(encoder_decoder.dropout_masks(shape, jnp.float32(0.2), jax.random.key(0), 400))
     assert kept.shape == (400, (2 + encoder_decoder.WIDER) * 50)
     np.testing.assert_allclose(np.unique(kept), [0, 1.25])
     assert kept.mean() == pytest.approx(1, abs=0.01)
@@ -172,7 +174,7 @@ def test_dropout_keeps_the_mean() -> None:
 
 def test_fresh_parameters_start_at_the_anchor_with_a_band_around_it() -> None:
     shape = encoder_decoder.Architecture(2, 8, (0.1, 0.2, 0.5, 0.9), HORIZON, 1, 5, (3, 2))
-    one, other = (encoder_decoder.initial(shape, jax.random.key(seed)) for seed in (0, 1))
+    one, other = (encoder_decoder.initial_parameters(shape, jax.random.key(seed)) for seed in (0, 1))
     np.testing.assert_array_equal(one["out"]["bias"], np.float32([-2.4, -2.4, 0, -2.4]))
     assert not np.array_equal(one["day"]["kernel"], other["day"]["kernel"])
     assert one["embeddings"]["0"]["embedding"].shape == (4, 2)  # a label more: "not seen in training" is code 0

@@ -204,25 +204,25 @@ hidden = int(sys.argv[1])
 shapes = ((3, 3 * hidden), (3 * hidden,), (hidden, 3 * hidden))
 members = [random.normal(0, 1.2 * hidden**-0.5, (2, *shape)).astype(np.float32) for shape in shapes]
 x = random.normal(size=(2, 9, 16, 3)).astype(np.float32)
-given = np.cos(np.arange(2 * 9 * 16 * hidden, dtype=np.float32)).reshape(2, 9, 16, hidden)
+cotangent = np.cos(np.arange(2 * 9 * 16 * hidden, dtype=np.float32)).reshape(2, 9, 16, hidden)
 
-def gradients(kernel_i, bias, kernel_h, x, given):
-    return jax.vjp(lambda *weights: gru.layer(*weights, x), kernel_i, bias, kernel_h)[1](given)
+def gradients(kernel_i, bias, kernel_h, x, cotangent):
+    return jax.vjp(lambda *weights: gru.layer(*weights, x), kernel_i, bias, kernel_h)[1](cotangent)
 
 of_members = jax.vmap(gradients)
-alone = jax.jit(of_members)(*members, x, given)
-each, whole = devices.by_member(), devices.whole()
+alone = jax.jit(of_members)(*members, x, cotangent)
+by_member, replicated = devices.by_member(), devices.replicated()
 
-def of_shares(*given):
-    return devices.total(of_members(*given[:3], *devices.share(given[3:], axis=2)))
+def of_shares(*arguments):
+    return devices.total(of_members(*arguments[:3], *devices.share(arguments[3:], axis=2)))
 
-dealt = jax.jit(devices.on_each(of_shares, 2, (each,) * 5, (each,) * 3))
+sharded = jax.jit(devices.on_each_device(of_shares, 2, (by_member,) * 5, (by_member,) * 3))
 assert dict(devices.mesh(2).shape) == {"members": 2, "depots": 4}
-for one, other in zip(alone, dealt(*members, x, given), strict=True):
-    np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
-program = dealt.lower(*members, x, given).compile().as_text()
-moved = set(re.findall(r"(all-gather|all-to-all|collective-permute|all-reduce)\\(", program))
-assert moved == {"all-reduce"}, moved  # the weights' gradients are summed, and nothing else travels
+for expected, actual in zip(alone, sharded(*members, x, cotangent), strict=True):
+    np.testing.assert_allclose(expected, actual, rtol=1e-5, atol=1e-5)
+program = sharded.lower(*members, x, cotangent).compile().as_text()
+collectives = set(re.findall(r"(all-gather|all-to-all|collective-permute|all-reduce)\\(", program))
+assert collectives == {"all-reduce"}, collectives  # the weights' gradients are summed, and nothing else travels
 print("the same by", "a loop" if "forecaster_gru_backward" in program else "a scan")
 """
 

@@ -86,7 +86,7 @@ def look(spec: Spec, number: int, now: datetime) -> None:
 
 
 def main() -> None:
-    """Usage: killed.py FOLDER random N | boundaries."""
+    """Usage: killed_ingests.py FOLDER random N | boundaries."""
     folder, kind = Path(sys.argv[1]), sys.argv[2]
     spec, begun = night(folder, 1), time.monotonic()
     assert child(lambda: look(spec, 1, NOW + timedelta(days=1))) == 0
