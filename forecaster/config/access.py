@@ -1,4 +1,4 @@
-"""The section `page` of the pipeline file: who may see the page, who may write, and how they sign in."""
+"""The section `page` of the pipeline file: authentication, roles, row-level access by city, and rate limits."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from forecaster.config.credentials import fill
 SignIn = Literal["none", "header", "oidc"]
 GROUP = "group:"  # before the name of a group, since a person may be called as a group is
 EVERYONE = "*"
-_NAMED = re.compile(r"\$\{(secret:)?[\w-]+\}")
+_REFERENCE = re.compile(r"\$\{(secret:)?[\w-]+\}")
 _HERE = r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?"  # where nobody listens on the way
 _RATE = re.compile(r"[1-9]\d{0,6}/(second|minute|hour|day)")
 
 
-def _only_named(value: str | None) -> str | None:
-    if value is not None and not _NAMED.fullmatch(value):
+def _only_reference(value: str | None) -> str | None:
+    if value is not None and not _REFERENCE.fullmatch(value):
         raise ValueError(
             "found a secret in the file, wanted it named, as in ${PAGE_SECRET} for an environment variable"
         )
@@ -60,7 +60,7 @@ class Oidc(Section):
     groups: str = "groups"
     """The claim with the person's groups."""
 
-    _secret = field_validator("client_secret")(_only_named)
+    _secret = field_validator("client_secret")(_only_reference)
 
     @field_validator("issuer")
     @classmethod
@@ -125,7 +125,7 @@ class Access(Section):
     limits: Limits = Limits()
     """How much one may ask."""
 
-    _secret = field_validator("secret")(_only_named)
+    _secret = field_validator("secret")(_only_reference)
 
     @field_validator("url")
     @classmethod
@@ -149,8 +149,8 @@ class Access(Section):
         if self.sign_in == "header" and not self.proxies:
             raise ValueError("sign_in: header believes nobody without `proxies`; wanted the addresses of your proxies")
         if self.sign_in == "oidc":
-            wanted = {"oidc": self.oidc, "url": self.url, "secret": self.secret}
-            if missing := [name for name, value in wanted.items() if value is None]:
+            required = {"oidc": self.oidc, "url": self.url, "secret": self.secret}
+            if missing := [name for name, value in required.items() if value is None]:
                 raise ValueError(f"sign_in: oidc needs {', '.join(missing)} as well")
         return self
 

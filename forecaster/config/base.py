@@ -1,4 +1,4 @@
-"""What every part of the pipeline file has in common."""
+"""Base model (pydantic) of all sections of the pipeline file."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ class Section(BaseModel):
     """A part of the pipeline file: frozen, and unknown keys are refused."""
 
     # Not `use_attribute_docstrings`: it parses the source of each section whenever one is imported, which takes a tenth
-    # of a second, while only the JSON Schema tells what stands there (`described`).
+    # of a second, while only the JSON Schema tells what stands there (`with_descriptions`).
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

@@ -1,4 +1,4 @@
-"""Fill in what a pipeline file only names, and keep what is secret out of everything that is written.
+"""Environment variables and secrets of a pipeline file: fill them in, and redact them in everything that is written.
 
 `${NAME}` is an environment variable. `${secret:NAME}` is a secret that whoever runs the pipeline provides; a flow takes
 it from a Prefect Secret block.
@@ -18,27 +18,27 @@ from forecaster.errors import SpecError
 DATASETS = "FORECASTER_DATASETS"
 ENVIRONMENT_DEFAULTS = {DATASETS: "../shared/datasets"}  # relative to where the command is run
 
-_NAMED = re.compile(r"\$\{(?P<secret>secret:)?(?P<name>[\w-]+)\}")
+_REFERENCE = re.compile(r"\$\{(?P<secret>secret:)?(?P<name>[\w-]+)\}")
 _SHORTEST = 3  # a shorter secret would be hidden in every other word
 _provided: dict[str, str] = {}
-_seen: set[str] = set()
+_credentials: set[str] = set()
 
 
 def secrets_in(text: str) -> Iterator[str]:
     """The names of the secrets that a text of the pipeline file names."""
-    return (match["name"] for match in _NAMED.finditer(text) if match["secret"])
+    return (match["name"] for match in _REFERENCE.finditer(text) if match["secret"])
 
 
 def provide(secrets: Mapping[str, str]) -> None:
     """Make secrets known by name to this process."""
     _provided.update(secrets)
-    _seen.update(secrets.values())
+    _credentials.update(secrets.values())
 
 
 def conceal(credential: str | None) -> None:
     """Have `hide` hide a credential from now on."""
     if credential:
-        _seen.add(credential)
+        _credentials.add(credential)
 
 
 def fill(text: str, *, credential: bool = False, quoted: bool = False) -> str:
@@ -56,25 +56,25 @@ def fill(text: str, *, credential: bool = False, quoted: bool = False) -> str:
                     f"{text!r} needs the secret {name}, which nobody provided: a flow takes it from the Prefect Secret "
                     f"block of that name; outside of one, name an environment variable instead, as in ${{NAME}}"
                 )
-            found: str | None = _provided[name]
+            content: str | None = _provided[name]
         else:
-            found = os.environ.get(name)
-        if found is None and name in ENVIRONMENT_DEFAULTS:
-            found = str(Path(ENVIRONMENT_DEFAULTS[name]).absolute())
-        if found is None:
+            content = os.environ.get(name)
+        if content is None and name in ENVIRONMENT_DEFAULTS:
+            content = str(Path(ENVIRONMENT_DEFAULTS[name]).absolute())
+        if content is None:
             raise SpecError(f"{text!r} needs the environment variable {name}, which is not set")
         if match["secret"] or credential:
-            _seen.add(found)
+            _credentials.add(content)
         if name == DATASETS:
-            return str(Path(found).absolute())
-        return quote(found, safe="") if quoted else found
+            return str(Path(content).absolute())
+        return quote(content, safe="") if quoted else content
 
-    return _NAMED.sub(value, text)
+    return _REFERENCE.sub(value, text)
 
 
 def hide(text: str) -> str:
     """The text with *** for every credential that was filled in so far, also as a URL, JSON or Python spells it."""
-    for secret in sorted(_seen, key=len, reverse=True):
+    for secret in sorted(_credentials, key=len, reverse=True):
         if len(secret) >= _SHORTEST:
             for spelled in sorted(_spellings(secret), key=len, reverse=True):
                 text = text.replace(spelled, "***")

@@ -1,4 +1,4 @@
-"""Every rule that data are held against: its name, what happens to what breaks it, and what was wanted.
+"""Data validation rules by name: what each wants, and the severity of breaking it (quarantine, warn or stop).
 
 The contract asks some rules of a row alone, others of a row beside its depot's history, others of a whole batch.
 """
@@ -15,6 +15,8 @@ Severity = Literal["quarantine", "warn", "stop"]
 
 @dataclass(frozen=True)
 class Rule:
+    """A data validation rule: what it wants, and what happens to a row or batch that breaks it."""
+
     severity: Severity
     wanted: str  # `{…}` is filled in
     may: tuple[Severity, ...]  # what the pipeline file may declare
@@ -23,7 +25,7 @@ class Rule:
 
 _FORM: tuple[Severity, ...] = ("quarantine", "stop")  # what cannot be read, or would count twice, cannot be taken
 _ANY: tuple[Severity, ...] = ("quarantine", "warn", "stop")
-_TOLD: tuple[Severity, ...] = ("warn", "stop")
+_REPORT: tuple[Severity, ...] = ("warn", "stop")
 
 OF_ROWS: Mapping[str, Rule] = {
     "row_form": Rule("quarantine", "as many fields as the header has", _FORM),
@@ -56,22 +58,22 @@ OF_HISTORY: Mapping[str, Rule] = {
 
 OF_BATCHES: Mapping[str, Rule] = {
     "thin_feed": Rule(
-        "stop", "at least {thin_share:.0%} of the depots of the day before (demand.rules.thin_share)", _TOLD
+        "stop", "at least {thin_share:.0%} of the depots of the day before (demand.rules.thin_share)", _REPORT
     ),
-    "flat_line": Rule("warn", "counts that differ within {flat_days} days (demand.rules.flat_days)", _TOLD),
+    "flat_line": Rule("warn", "counts that differ within {flat_days} days (demand.rules.flat_days)", _REPORT),
     "silent_depot": Rule(
-        "warn", "a reading within {max_gap_days} days (demand.rules.max_gap_days), or a closing day", _TOLD
+        "warn", "a reading within {max_gap_days} days (demand.rules.max_gap_days), or a closing day", _REPORT
     ),
-    "late": Rule("warn", "at most {late_days} days after its day (demand.rules.late_days)", _TOLD),
-    "covariate_missing": Rule("warn", "known-future covariates for the days ahead", _TOLD),
-    "depot_twice": Rule("warn", "one set of attributes a depot; the last row counts", _TOLD),
-    "zone_form": Rule("warn", "a time zone such as Europe/Berlin, or nothing; taken as nothing", _TOLD),
-    "vans_form": Rule("warn", "a whole number of vans, or nothing; taken as nothing", _TOLD),
-    "event_form": Rule("warn", "a date such as 2024-03-05 and a kind; the row is left out", _TOLD),
+    "late": Rule("warn", "at most {late_days} days after its day (demand.rules.late_days)", _REPORT),
+    "covariate_missing": Rule("warn", "known-future covariates for the days ahead", _REPORT),
+    "depot_twice": Rule("warn", "one set of attributes a depot; the last row counts", _REPORT),
+    "zone_form": Rule("warn", "a time zone such as Europe/Berlin, or nothing; taken as nothing", _REPORT),
+    "vans_form": Rule("warn", "a whole number of vans, or nothing; taken as nothing", _REPORT),
+    "event_form": Rule("warn", "a date such as 2024-03-05 and a kind; the row is left out", _REPORT),
     "event_place": Rule(
-        "warn", "a depot, city, country or subdivision of the depots source; it concerns no depot", _TOLD
+        "warn", "a depot, city, country or subdivision of the depots source; it concerns no depot", _REPORT
     ),
-    "alias_form": Rule("warn", "an old and a new depot id; the row is left out", _TOLD),
+    "alias_form": Rule("warn", "an old and a new depot id; the row is left out", _REPORT),
     "legacy_form": Rule("warn", "a date such as 2024-03-05 and a number of 0 or more; the row is left out", ("warn",)),
     "legacy_depot": Rule("warn", "a depot that counts; the row is left out", ("warn",)),
 }

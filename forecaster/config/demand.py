@@ -49,7 +49,7 @@ class DemandRules(Section):
 
     @field_validator("severity")
     @classmethod
-    def _known(cls, declared: Mapping[str, data_rules.Severity]) -> Mapping[str, data_rules.Severity]:
+    def _known_rules(cls, declared: Mapping[str, data_rules.Severity]) -> Mapping[str, data_rules.Severity]:
         for rule, what in declared.items():
             if rule not in data_rules.RULES:
                 raise ValueError(

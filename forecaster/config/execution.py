@@ -1,4 +1,4 @@
-"""The section of the pipeline file that says where work that falls into parts is done."""
+"""The section `execution` of the pipeline file: where parallel work is done, in threads or on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ class Execution(Section):
     def _address_of_a_cluster(self) -> Self:
         schemes = ("tcp://", "tls://") if self.runner == "dask" else ()
         if self.address is not None and not self.address.startswith(schemes):
-            wanted = " or ".join(schemes) or "no address with runner: threads"
-            raise ValueError(f"found address {self.address!r}, wanted {wanted}")
+            expected = " or ".join(schemes) or "no address with runner: threads"
+            raise ValueError(f"found address {self.address!r}, wanted {expected}")
         return self

@@ -1,4 +1,4 @@
-"""The section `legacy` of the pipeline file: what another system forecasts, which ours is compared with."""
+"""The section `legacy` of the pipeline file: external forecasts, of another system, which ours are compared with."""
 
 from __future__ import annotations
 

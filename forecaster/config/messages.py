@@ -1,4 +1,4 @@
-"""Say what is wrong with a pipeline file: the line, what was found, what was wanted and the nearest valid key."""
+"""Validation messages of a pipeline file: the line, what was found, what was wanted and the nearest valid key."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def explain(file: Path, node: yaml.MappingNode, root: type[BaseModel], error: Va
     `node` is the composed file, `root` the model of the whole.
     """
     lines = dict(_lines(node))
-    found = [(line, f"key '{_dotted(place)}' stands twice") for place, line in _repeated(node)]
+    mistakes = [(line, f"key '{_dotted(place)}' stands twice") for place, line in _repeated(node)]
     for problem in error.errors() if error else ():
-        known = place = _without_kinds(tuple(map(str, problem["loc"])))
-        while known not in lines:
-            known = known[:-1]
-        found.append((lines[known], _sentence(place, problem, root)))
-    return [f"{file}:{line}: {sentence}" for line, sentence in sorted(found, key=lambda each: each[0])]
+        nearest_place = place = _without_kinds(tuple(map(str, problem["loc"])))
+        while nearest_place not in lines:
+            nearest_place = nearest_place[:-1]
+        mistakes.append((lines[nearest_place], _sentence(place, problem, root)))
+    return [f"{file}:{line}: {sentence}" for line, sentence in sorted(mistakes, key=lambda mistake: mistake[0])]
 
 
 def broken_yaml(file: Path, error: yaml.YAMLError) -> str:
@@ -51,7 +51,7 @@ def kind_of(source: type[BaseModel]) -> str | None:
 
 
 def _sentence(place: Place, problem: Mapping[str, Any], root: type[BaseModel]) -> str:
-    key, kind, found, context = _dotted(place), problem["type"], problem["input"], problem.get("ctx", {})
+    key, kind, content, context = _dotted(place), problem["type"], problem["input"], problem.get("ctx", {})
     if kind == "extra_forbidden":
         keys = _keys(root, problem["loc"][:-1])
         section = f" in {_dotted(place[:-1])}" if len(place) > 1 else ""
@@ -64,23 +64,23 @@ def _sentence(place: Place, problem: Mapping[str, Any], root: type[BaseModel]) -
     if kind == "missing":
         return f"'{key}' is missing"
     if kind == "union_tag_not_found" or (kind == "model_attributes_type" and place[-1] == "source"):
-        return f"{key}: found {_short(found)}, wanted a source such as {{kind: csv, path: demand.csv}}"
+        return f"{key}: found {_short(content)}, wanted a source such as {{kind: csv, path: demand.csv}}"
     if kind == "union_tag_invalid":
         kinds = [kind for kind in map(kind_of, _models(root, problem["loc"])) if kind]
         hint = nearest(context["tag"], kinds)
         return f"{key}.kind: found '{context['tag']}', wanted one of {', '.join(kinds)}{hint}"
     if kind == "value_error":
         return f"{key}: {problem['msg'].removeprefix('Value error, ')}"
-    if kind == "string_type" and not isinstance(found, Mapping | list | None):
-        return f"{key}: found {_short(found)}, wanted text; put it in quotes"
+    if kind == "string_type" and not isinstance(content, Mapping | list | None):
+        return f"{key}: found {_short(content)}, wanted text; put it in quotes"
     if kind in {"model_type", "model_attributes_type"}:
         keys = _keys(root, problem["loc"])
-        return f"{key}: found {_short(found)}, wanted a section with keys of {', '.join(keys)}"
+        return f"{key}: found {_short(content)}, wanted a section with keys of {', '.join(keys)}"
     if kind == "string_pattern_mismatch":
-        return f"{key}: found {_short(found)}, wanted text that matches {context['pattern']}"
-    wanted = re.sub(r"^\w+ should (be|have) |, unable to .*", "", problem["msg"])
-    hint = nearest(str(found), re.findall(r"'([^']+)'", wanted)) if kind == "literal_error" else ""
-    return f"{key}: found {_short(found)}, wanted {wanted}{hint}"
+        return f"{key}: found {_short(content)}, wanted text that matches {context['pattern']}"
+    expected = re.sub(r"^\w+ should (be|have) |, unable to .*", "", problem["msg"])
+    hint = nearest(str(content), re.findall(r"'([^']+)'", expected)) if kind == "literal_error" else ""
+    return f"{key}: found {_short(content)}, wanted {expected}{hint}"
 
 
 def _without_kinds(place: Place) -> Place:
@@ -98,14 +98,14 @@ def _models(root: type[BaseModel], place: Place) -> list[type[BaseModel]]:
     for part in place:
         of_kind = [model for model in models if kind_of(model) == part]
         fields = [model.model_fields[part] for model in models if part in model.model_fields]
-        models = of_kind or [found for field in fields for found in _models_in(field.annotation)]
+        models = of_kind or [nested for field in fields for nested in _models_in(field.annotation)]
     return models
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [found for part in get_args(annotation) for found in _models_in(part)]
+    return [model for part in get_args(annotation) for model in _models_in(part)]
 
 
 def _lines(node: yaml.Node, place: Place = ()) -> Iterator[tuple[Place, int]]:
@@ -125,11 +125,11 @@ def _lines(node: yaml.Node, place: Place = ()) -> Iterator[tuple[Place, int]]:
 
 def _repeated(node: yaml.Node, place: Place = ()) -> Iterator[tuple[Place, int]]:
     if isinstance(node, yaml.MappingNode):
-        seen: set[str] = set()
+        keys: set[str] = set()
         for key, value in node.value:
-            if key.value in seen:
+            if key.value in keys:
                 yield (*place, key.value), key.start_mark.line + 1
-            seen.add(key.value)
+            keys.add(key.value)
             yield from _repeated(value, (*place, key.value))
 
 

@@ -29,16 +29,16 @@ class Schedule(Section):
     @field_validator("cron", "refresh", "maintain")
     @classmethod
     def _cron(cls, value: str | None) -> str | None:
-        wanted = "wanted 'minute hour day month weekday', as in '15 3 * * *'"
+        expected = "wanted 'minute hour day month weekday', as in '15 3 * * *'"
         if value is not None and not re.fullmatch(r"\d{1,2} \d{1,2}( [\d*/,-]+){3}", value):
-            raise ValueError(f"found {value!r}, {wanted}")
+            raise ValueError(f"found {value!r}, {expected}")
         minute, hour = (int(part) for part in (value or "0 0").split()[:2])
         if minute > 59 or hour > 23:
             raise ValueError(f"found {value!r}, wanted a minute up to 59 and an hour up to 23")
         try:
             CronSim(value or "0 0 * * *", datetime(2024, 1, 1))
         except CronSimError:
-            raise ValueError(f"found {value!r}, {wanted}") from None
+            raise ValueError(f"found {value!r}, {expected}") from None
         return value
 
     @field_validator("deadline")
@@ -84,7 +84,7 @@ class Notify(Section):
 
     @field_validator("blocks")
     @classmethod
-    def _named(cls, blocks: tuple[str, ...]) -> tuple[str, ...]:
+    def _block_names(cls, blocks: tuple[str, ...]) -> tuple[str, ...]:
         for block in blocks:
             if not re.fullmatch(r"[a-z0-9-]+/[a-z0-9-]+", block):
                 raise ValueError(f"found {block!r}, wanted type/name of a block, as in custom-webhook/on-call")

@@ -163,9 +163,9 @@ class Spec(Section):
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of the pipeline file, for editors."""
-    from forecaster.config.schema import described
+    from forecaster.config.schema import with_descriptions
 
-    schema = described(Spec.model_json_schema(), Spec)
+    schema = with_descriptions(Spec.model_json_schema(), Spec)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "forecaster pipeline file"}
 
 
@@ -196,9 +196,9 @@ def _checked(file: Path, text: str) -> Spec:
         spec = Spec.model_validate(content)
     except ValidationError as error:
         wrong = error
-    found = messages.explain(file, node, Spec, wrong)
-    if spec is None or found:
-        raise SpecError("\n".join(found))
+    mistakes = messages.explain(file, node, Spec, wrong)
+    if spec is None or mistakes:
+        raise SpecError("\n".join(mistakes))
     return spec
 
 

@@ -1,4 +1,4 @@
-"""What the pipeline file's keys mean, taken from the strings below them in our own source."""
+"""JSON Schema descriptions of the pipeline file's keys, taken from the strings below them in our own source."""
 
 from __future__ import annotations
 
@@ -11,28 +11,31 @@ from typing import Any
 from forecaster.config.base import Section
 
 
-def described(schema: dict[str, Any], root: type[Section]) -> dict[str, Any]:
+def with_descriptions(schema: dict[str, Any], root: type[Section]) -> dict[str, Any]:
     """The JSON Schema of a section with the meaning of each key, in the sections below it as well."""
-    known = {each.__name__: each for each in (root, *_below(Section))}
+    sections = {section.__name__: section for section in (root, *_below(Section))}
     definitions = schema.get("$defs", {})
-    told = {name: _told(part, known[name]) if name in known else part for name, part in definitions.items()}
-    return {**_told(schema, root), **({"$defs": told} if told else {})}
+    described = {
+        name: _with_key_descriptions(part, sections[name]) if name in sections else part
+        for name, part in definitions.items()
+    }
+    return {**_with_key_descriptions(schema, root), **({"$defs": described} if described else {})}
 
 
 def _below(section: type[Section]) -> Iterator[type[Section]]:
-    for each in section.__subclasses__():
-        yield each
-        yield from _below(each)
+    for child in section.__subclasses__():
+        yield child
+        yield from _below(child)
 
 
-def _told(schema: dict[str, Any], section: type[Section]) -> dict[str, Any]:
-    meant: dict[str, str] = {}
-    for each in reversed(section.__mro__):
-        if issubclass(each, Section):
-            meant |= dict(_strings(each))
+def _with_key_descriptions(schema: dict[str, Any], section: type[Section]) -> dict[str, Any]:
+    meanings: dict[str, str] = {}
+    for base in reversed(section.__mro__):
+        if issubclass(base, Section):
+            meanings |= dict(_strings(base))
     keys = {
-        key: {"description": meant[key], **said} if key in meant else said
-        for key, said in schema.get("properties", {}).items()
+        key: {"description": meanings[key], **property_schema} if key in meanings else property_schema
+        for key, property_schema in schema.get("properties", {}).items()
     }
     return {**schema, "properties": keys} if keys else schema
 

@@ -1,4 +1,4 @@
-"""Where data come from, as the pipeline file says it.
+"""Data sources as the pipeline file declares them: CSV, Parquet, Delta and SQL.
 
 A credential never stands in the file: it is named, `${NAME}` for an environment variable or `${secret:NAME}` for a
 Prefect Secret block.
@@ -25,8 +25,8 @@ def _no_password(url: str) -> str:
     user = re.match(r"[^:/]+://[^:@/]*:(?P<password>[^@]*)@", url)
     query = url.partition("?")[2].split("&") if "://" in url else ()
     secret = [user["password"]] if user else []
-    secret += [value for key, _, value in (each.partition("=") for each in query) if _SECRET_NAME.search(key)]
-    if any("${" not in each for each in secret):
+    secret += [value for key, _, value in (text.partition("=") for text in query) if _SECRET_NAME.search(key)]
+    if any("${" not in text for text in secret):
         raise ValueError(
             "the URL holds a password; wanted it named, as in ://reader:${PASSWORD}@host for an environment variable "
             "or ${secret:NAME} for a Prefect Secret block"

@@ -36,20 +36,20 @@ def access(tmp_path: Path, text: str) -> Path:
         ("roles: {boss: [ada]}", "unknown key 'boss' in page.access.roles; valid keys: admin, planner, viewer"),
     ],
 )
-def test_a_mistake_is_told_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+def test_a_mistake_is_told_with_its_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(SpecError) as caught:
         load(access(tmp_path, text))
     assert "p.yaml:3: " in str(caught.value)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_without_a_word_the_page_is_for_its_own_machine(tmp_path: Path) -> None:
-    found = load(access(tmp_path, "")).page.access
-    assert (found.sign_in, found.key, found.roles.viewer) == ("none", None, ("*",))
+    section = load(access(tmp_path, "")).page.access
+    assert (section.sign_in, section.key, section.roles.viewer) == ("none", None, ("*",))
 
 
 def test_the_secret_is_taken_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = load(access(tmp_path, 'secret: "${OURS}"')).page.access
+    section = load(access(tmp_path, 'secret: "${OURS}"')).page.access
     monkeypatch.setenv("OURS", "not in the file")
-    assert found.key == "not in the file"
-    assert "not in the file" not in repr(found)
+    assert section.key == "not in the file"
+    assert "not in the file" not in repr(section)

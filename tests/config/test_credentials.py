@@ -14,7 +14,7 @@ from forecaster.errors import SpecError
 @pytest.fixture(autouse=True)
 def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """What other tests have filled in is not known here, nor the other way round."""
-    monkeypatch.setattr(credentials, "_seen", set())
+    monkeypatch.setattr(credentials, "_credentials", set())
     monkeypatch.setattr(credentials, "_provided", {})
 
 
@@ -41,8 +41,8 @@ def test_only_credentials_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     credentials.provide({"token": "t0ken"})
     credentials.conceal("from-a-url")
     credentials.conceal(None)
-    told = credentials.hide("db.example refused hunter2, t0ken and from-a-url")
-    assert told == "db.example refused ***, *** and ***"
+    text = credentials.hide("db.example refused hunter2, t0ken and from-a-url")
+    assert text == "db.example refused ***, *** and ***"
 
 
 def test_a_secret_that_is_part_of_another_does_not_uncover_it() -> None:
@@ -62,7 +62,7 @@ def test_a_password_is_hidden_however_it_is_spelled(password: str) -> None:
     in_url = in_url.removeprefix("postgresql://reader:").removesuffix("@host")
     for spelled in (password, repr(password)[1:-1], quote(password), quote(password, safe=""), in_url):
         assert credentials.hide(f"<{spelled}>") == "<***>"
-    credentials._seen.discard(password)
+    credentials._credentials.discard(password)
 
 
 @pytest.mark.parametrize(

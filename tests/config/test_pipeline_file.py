@@ -134,9 +134,9 @@ def test_a_short_file_is_enough(read: Read) -> None:
     ],
 )
 def test_a_mistake_is_answered_with_its_line_what_was_found_and_what_was_wanted(
-    read: Read, line: str, said: str
+    read: Read, line: str, message: str
 ) -> None:
-    assert mistakes(read, GOOD + line + "\n") == [f"p.yaml:3: {said}"]
+    assert mistakes(read, GOOD + line + "\n") == [f"p.yaml:3: {message}"]
 
 
 def test_a_key_named_like_a_kind_of_source_is_named_in_full(read: Read) -> None:
@@ -172,9 +172,9 @@ def test_all_mistakes_are_answered_at_once_in_the_order_of_lines(read: Read) -> 
         ("a: '\x01'\n", "p.yaml: not valid YAML: unacceptable character"),
     ],
 )
-def test_a_file_that_is_no_page_of_keys_is_answered_with_the_line(read: Read, text: str, said: str) -> None:
+def test_a_file_that_is_no_page_of_keys_is_answered_with_the_line(read: Read, text: str, message: str) -> None:
     (line,) = mistakes(read, text)
-    assert line.startswith(said)
+    assert line.startswith(message)
 
 
 def test_a_file_that_is_not_there_tells_how_to_get_one(tmp_path: Path) -> None:
@@ -217,11 +217,11 @@ def test_the_folder_of_datasets_has_a_default(read: Read, monkeypatch: pytest.Mo
 
 
 def test_the_digest_does_not_depend_on_layout_comments_or_place(read: Read, tmp_path: Path) -> None:
-    one = read(GOOD)
+    spec = read(GOOD)
     other = tmp_path / "other" / "q.yaml"
     other.parent.mkdir()
     other.write_text("# a note\ndemand:\n  source:\n    path: demand.csv\n    kind: csv\nname: t\n", "utf-8")
-    assert load(other).digest == one.digest
+    assert load(other).digest == spec.digest
 
 
 def test_the_digest_changes_with_any_value(read: Read) -> None:

@@ -24,7 +24,7 @@ def weeks(factor: float, number: int = 6) -> np.ndarray:
 
 
 def test_fewer_than_28_known_open_days_are_a_cold_start() -> None:
-    demand, open_ = counts(*(np.where(np.arange(40) < known, 1.0, NAN) for known in (27, 28, 29)))
+    demand, open_ = counts(*(np.where(np.arange(40) < number, 1.0, NAN) for number in (27, 28, 29)))
     assert cold_start.cold_depots(demand, open_).tolist() == [True, False, False]
     open_[2, :2] = False
     assert cold_start.cold_depots(demand, open_).tolist() == [True, False, True]
@@ -39,25 +39,25 @@ def test_a_depot_without_any_count_gets_the_median_of_its_peers_at_their_mean_le
 
 
 def test_the_level_of_a_depot_without_any_count_is_told_by_its_attributes() -> None:
-    rows = [weeks(each) for each in (1.0, 1.1, 0.9, 10.0, 11.0, 9.0)]
+    rows = [weeks(factor) for factor in (1.0, 1.1, 0.9, 10.0, 11.0, 9.0)]
     demand, open_ = counts(*rows, [NAN] * 42, [NAN] * 42, [NAN] * 42)
     kinds = (*["shop"] * 3, *["hub"] * 3, "hub", "shop", "")
-    plain, told = cold_start.guess(demand, open_), cold_start.guess(demand, open_, {"kind": kinds})
-    hub, shop, unknown = told.past[:, 0]  # a day of a quarter of the level
+    plain, by_kind = cold_start.guess(demand, open_), cold_start.guess(demand, open_, {"kind": kinds})
+    hub, shop, unknown = by_kind.past[:, 0]  # a day of a quarter of the level
     assert 8 < hub < 10.5
     assert 0.9 < shop < 1.2
     assert shop < unknown < hub
-    assert (told.doubt < 0.3 * plain.doubt).all()
+    assert (by_kind.doubt < 0.3 * plain.doubt).all()
 
 
 def test_the_first_own_day_tells_the_level_where_peers_are_steady() -> None:
     demand, open_ = counts(weeks(1), weeks(1), [NAN] * 42, [NAN] * 42)
     for row, days in ((2, 3), (3, 1)):
         demand[row, 42 - days :] = 10 * WEEK[7 - days :]  # ten times its peers
-    _, found, doubt = cold_start.guess(demand, open_)
+    _, past, doubt = cold_start.guess(demand, open_)
     for row, days in ((0, 3), (1, 1)):
-        np.testing.assert_allclose(found[row, : 42 - days], weeks(10)[: 42 - days], rtol=5e-3)
-        assert np.isnan(found[row, 42 - days :]).all()
+        np.testing.assert_allclose(past[row, : 42 - days], weeks(10)[: 42 - days], rtol=5e-3)
+        assert np.isnan(past[row, 42 - days :]).all()
     assert (doubt < 1e-3).all()
 
 
@@ -67,55 +67,55 @@ def test_an_own_level_counts_by_how_much_days_differ_and_how_much_peers_do() -> 
     low, high = np.expm1(3 + swing), np.expm1(5 - swing)
     demand, open_ = counts(low, high, [NAN] * 42, [NAN] * 42)
     demand[3, 41] = np.expm1(6.0)
-    known = np.isfinite(demand)
-    level = cold_start._level(demand, known)
-    shape = cold_start._profile(demand[:2] / level[:2, None], known[:2], open_[:2])
+    is_known = np.isfinite(demand)
+    level = cold_start._level(demand, is_known)
+    shape = cold_start._profile(demand[:2] / level[:2, None], is_known[:2], open_[:2])
     of_day = np.mean((np.log1p(demand[:2, -28:]) - np.log1p(level[:2, None] * shape[-28:])) ** 2)
     of_level = np.diff(np.log1p(level[:2])).item() ** 2  # each as the other one forecasts it
     trust = 1 / (1 + of_day / of_level)
     assert 0.7 < trust < 0.95
-    _, found, doubt = cold_start.guess(demand, open_)
+    _, past, doubt = cold_start.guess(demand, open_)
     np.testing.assert_allclose(doubt, np.sqrt(of_level * np.array([1, 1 - trust])))
-    own, typical = np.log1p(demand[3, 41] / shape[41]), np.log1p(level[:2]).mean()
-    mixed = np.expm1(trust * own + (1 - trust) * typical)
-    np.testing.assert_allclose(found[1, 35], mixed * shape[35], rtol=1e-5)  # a day that is no own weekday
+    own_level, typical = np.log1p(demand[3, 41] / shape[41]), np.log1p(level[:2]).mean()
+    mixed = np.expm1(trust * own_level + (1 - trust) * typical)
+    np.testing.assert_allclose(past[1, 35], mixed * shape[35], rtol=1e-5)  # a day that is no own weekday
 
 
 def test_alike_peers_do_not_keep_an_own_level_from_counting() -> None:
     noisy = np.tile([2.0, 9.0], 21)
     demand, open_ = counts(noisy, noisy[::-1], [NAN] * 42)
     demand[2, 41] = 500
-    found = cold_start.guess(demand, open_).past
+    past = cold_start.guess(demand, open_).past
     typical, shape = 5.5, 1.0
-    np.testing.assert_allclose(found[0, 0], np.expm1((np.log1p(500) + np.log1p(typical)) / 2) * shape, rtol=1e-5)
+    np.testing.assert_allclose(past[0, 0], np.expm1((np.log1p(500) + np.log1p(typical)) / 2) * shape, rtol=1e-5)
 
 
 def test_own_weekdays_count_where_peers_have_weekdays_of_their_own() -> None:
     early, late = WEEK[::-1] + 3, WEEK + 3  # their profile is flat
     demand, open_ = counts(np.tile(early, 6), np.tile(late, 6), [NAN] * 42)
     demand[2, 28:] = np.tile(5 * late, 2)
-    found = cold_start.guess(demand, open_).past
-    np.testing.assert_allclose(found[0, :28], np.tile(5 * late, 4), rtol=1e-3)
+    past = cold_start.guess(demand, open_).past
+    np.testing.assert_allclose(past[0, :28], np.tile(5 * late, 4), rtol=1e-3)
 
 
 def test_quantiles_are_wider_by_what_is_doubted_of_a_level() -> None:
-    said = np.expm1(np.array([[[3.7, 4.0, 4.4]], [[3.7, 4.0, 4.4]], [[0, 0, 0]]], np.float32))
-    wide = cold_start.widened_quantiles(said, (0.1, 0.5, 0.9), np.array([0.0, 0.5, 0.5]))
-    np.testing.assert_array_equal(wide[[0, 2]], said[[0, 2]])
+    quantiles = np.expm1(np.array([[[3.7, 4.0, 4.4]], [[3.7, 4.0, 4.4]], [[0, 0, 0]]], np.float32))
+    wide = cold_start.widened_quantiles(quantiles, (0.1, 0.5, 0.9), np.array([0.0, 0.5, 0.5]))
+    np.testing.assert_array_equal(wide[[0, 2]], quantiles[[0, 2]])
     reach = 1.2815516 * 0.5
-    wanted = [4 - np.hypot(0.3, reach), 4, 4 + np.hypot(0.4, reach)]
-    np.testing.assert_allclose(np.log1p(wide[1, 0]), wanted, rtol=1e-5)
+    expected = [4 - np.hypot(0.3, reach), 4, 4 + np.hypot(0.4, reach)]
+    np.testing.assert_allclose(np.log1p(wide[1, 0]), expected, rtol=1e-5)
 
 
 def test_the_second_and_third_month_of_a_depot_still_have_a_guessed_past() -> None:
     young, old = weeks(3, 14), weeks(3, 14)
     young[:50] = old[:14] = NAN
     demand, open_ = counts(weeks(1, 14), weeks(1, 14), weeks(1, 14), old, young)
-    found = cold_start.guess(demand, open_)
-    assert found.rows.tolist() == [False, False, False, False, True]
+    guess = cold_start.guess(demand, open_)
+    assert guess.rows.tolist() == [False, False, False, False, True]
     assert not cold_start.cold_depots(demand, open_).any()
-    np.testing.assert_allclose(found.past[0, :50], weeks(3, 14)[:50], rtol=1e-2)
-    assert np.isnan(found.past[0, 50:]).all()
+    np.testing.assert_allclose(guess.past[0, :50], weeks(3, 14)[:50], rtol=1e-2)
+    assert np.isnan(guess.past[0, 50:]).all()
 
 
 def test_where_most_depots_are_young_only_the_cold_ones_are_guessed() -> None:
@@ -129,35 +129,35 @@ def test_depots_that_are_asleep_do_not_make_the_others_young() -> None:
     asleep = [np.concatenate([weeks(1, 14), [NAN] * 60]) for _ in range(3)]
     opened = np.concatenate([[NAN] * 116, weeks(2, 6)])
     demand, open_ = counts(*asleep, opened, opened, [NAN] * 158)
-    found = cold_start.guess(demand, open_)
-    assert found.rows.tolist() == [False] * 5 + [True]
-    np.testing.assert_allclose(found.past[0, 116:], weeks(2, 6), rtol=1e-6)
+    guess = cold_start.guess(demand, open_)
+    assert guess.rows.tolist() == [False] * 5 + [True]
+    np.testing.assert_allclose(guess.past[0, 116:], weeks(2, 6), rtol=1e-6)
 
 
 def test_gaps_after_the_first_known_day_stay_unknown() -> None:
     demand, open_ = counts(weeks(1), [NAN] * 20 + [5.0] + [NAN] * 21)
-    found = cold_start.guess(demand, open_).past
-    assert np.isfinite(found[0, :20]).all()
-    assert np.isnan(found[0, 20:]).all()
+    past = cold_start.guess(demand, open_).past
+    assert np.isfinite(past[0, :20]).all()
+    assert np.isnan(past[0, 20:]).all()
 
 
 def test_a_city_of_two_makes_its_own_profile_and_a_smaller_one_takes_that_of_all() -> None:
     flat = np.full(42, 4.0)
     demand, open_ = counts(flat, flat, weeks(1), weeks(1), weeks(1), [NAN] * 42, [NAN] * 42, [NAN] * 42)
     cities = ("Ulm", "Ulm", "Bonn", "Rome", "", "Ulm", "Bonn", "")
-    found = cold_start.guess(demand, open_, {"city": cities}).past
-    np.testing.assert_allclose(found[0], flat)
-    np.testing.assert_allclose(found[1], weeks(1))  # the median of two flat and three weekly ones
-    np.testing.assert_allclose(found[2], weeks(1))
+    past = cold_start.guess(demand, open_, {"city": cities}).past
+    np.testing.assert_allclose(past[0], flat)
+    np.testing.assert_allclose(past[1], weeks(1))  # the median of two flat and three weekly ones
+    np.testing.assert_allclose(past[2], weeks(1))
 
 
 def test_a_day_on_which_more_peers_were_closed_than_counted_is_left_open_to_question() -> None:
     demand, open_ = counts(weeks(1), weeks(1), weeks(1), [NAN] * 42)
     open_[:2, 6::7] = False
     open_[0, 5::7] = False
-    found = cold_start.guess(demand, open_).past[0]
-    assert np.isnan(found[6::7]).all()
-    assert np.isfinite(np.delete(found, np.arange(6, 42, 7))).all()
+    past = cold_start.guess(demand, open_).past[0]
+    assert np.isnan(past[6::7]).all()
+    assert np.isfinite(np.delete(past, np.arange(6, 42, 7))).all()
 
 
 def test_the_sleeping_the_empty_and_the_young_are_nobodys_peers() -> None:
@@ -182,44 +182,46 @@ def test_it_is_what_a_slow_loop_says(seed: int) -> None:
     open_ = random.random((12, 67)) < 0.9
     cities = tuple(random.choice(["Ulm", "Bonn", ""], 12))
     guess = cold_start.guess(demand, open_, {"city": cities})
-    found, doubt, known = iter(guess.past), iter(guess.doubt), np.isfinite(demand) & open_[:, :60]
-    level = [np.mean(row[-28:][k[-28:]]) if k[-28:].sum() >= 7 else 0 for row, k in zip(demand, known, strict=True)]
-    peers = [d for d in range(12) if known[d].sum() >= 28 and level[d] > 0]
-    for depot in (d for d in range(12) if known[d].sum() < 28):
-        asked = [p for p in peers if cities[p] == cities[depot] != ""]
-        asked = asked if len(asked) >= 2 else peers
+    past, doubt, is_known = iter(guess.past), iter(guess.doubt), np.isfinite(demand) & open_[:, :60]
+    level = [np.mean(row[-28:][k[-28:]]) if k[-28:].sum() >= 7 else 0 for row, k in zip(demand, is_known, strict=True)]
+    peers = [d for d in range(12) if is_known[d].sum() >= 28 and level[d] > 0]
+    for depot in (d for d in range(12) if is_known[d].sum() < 28):
+        city_peers = [p for p in peers if cities[p] == cities[depot] != ""]
+        city_peers = city_peers if len(city_peers) >= 2 else peers
         shape = np.full(60, NAN)
         for day in range(60):
-            said = [demand[p, day] / level[p] for p in asked if known[p, day]]
-            if said and len(said) >= sum(not open_[p, day] for p in asked):
-                shape[day] = np.median(said)
-        own = [d for d in range(60) if known[depot, d] and shape[d] > 0]
+            ratios = [demand[p, day] / level[p] for p in city_peers if is_known[p, day]]
+            if ratios and len(ratios) >= sum(not open_[p, day] for p in city_peers):
+                shape[day] = np.median(ratios)
+        own_days = [d for d in range(60) if is_known[depot, d] and shape[d] > 0]
         noise = [
             np.log1p(demand[p, d]) - np.log1p(level[p] * shape[d])
-            for p in asked
+            for p in city_peers
             for d in range(32, 60)
-            if known[p, d] and np.isfinite(shape[d])
+            if is_known[p, d] and np.isfinite(shape[d])
         ]
         expected = typical_levels(np.log1p(level), np.array(peers), (cities,))  # tests/core/test_peer_levels.py
         spread = expected.variance
-        trust = len(own) / (len(own) + min(np.mean(np.square(noise)) / spread, 1)) if own else 0
+        trust = len(own_days) / (len(own_days) + min(np.mean(np.square(noise)) / spread, 1)) if own_days else 0
         assert next(doubt) == pytest.approx(np.sqrt(spread * (1 - trust)), rel=1e-4)
-        scale = sum(demand[depot, d] for d in own) / sum(shape[d] for d in own) if own else 0
-        wanted = np.expm1(trust * np.log1p(scale) + (1 - trust) * expected.level[depot]) * shape
+        scale = sum(demand[depot, d] for d in own_days) / sum(shape[d] for d in own_days) if own_days else 0
+        expected_past = np.expm1(trust * np.log1p(scale) + (1 - trust) * expected.level[depot]) * shape
         needed = _weeks_needed_in_a_loop(
-            [[_log_miss(demand, known, level[p] * shape, p, d) for d in range(32, 60)] for p in asked]
+            [[_log_miss(demand, is_known, level[p] * shape, p, d) for d in range(32, 60)] for p in city_peers]
         )
         for weekday in range(7):
-            missed = [np.log1p(demand[depot, d]) - np.log1p(wanted[d]) for d in own if d % 7 == weekday]
-            wanted[weekday::7] = np.expm1(np.log1p(wanted[weekday::7]) + sum(missed) / (len(missed) + needed))
-        first = int(np.argmax(known[depot])) if known[depot].any() else 60
-        wanted[(np.arange(60) >= first) | np.isfinite(demand[depot])] = NAN
-        np.testing.assert_allclose(next(found), wanted, rtol=1e-5)
-    assert next(found, None) is None
+            missed = [np.log1p(demand[depot, d]) - np.log1p(expected_past[d]) for d in own_days if d % 7 == weekday]
+            expected_past[weekday::7] = np.expm1(
+                np.log1p(expected_past[weekday::7]) + sum(missed) / (len(missed) + needed)
+            )
+        first = int(np.argmax(is_known[depot])) if is_known[depot].any() else 60
+        expected_past[(np.arange(60) >= first) | np.isfinite(demand[depot])] = NAN
+        np.testing.assert_allclose(next(past), expected_past, rtol=1e-5)
+    assert next(past, None) is None
 
 
-def _log_miss(demand: np.ndarray, known: np.ndarray, expected: np.ndarray, depot: int, day: int) -> float:
-    return float(np.log1p(demand[depot, day]) - np.log1p(expected[day])) if known[depot, day] else NAN
+def _log_miss(demand: np.ndarray, is_known: np.ndarray, expected: np.ndarray, depot: int, day: int) -> float:
+    return float(np.log1p(demand[depot, day]) - np.log1p(expected[day])) if is_known[depot, day] else NAN
 
 
 def _weeks_needed_in_a_loop(missed: list[list[float]]) -> float:

@@ -9,29 +9,29 @@ from forecaster.core.peer_levels import PENALTIES, typical_levels
 
 
 def test_without_attributes_it_is_the_mean_and_the_variance_of_who_is_left_out() -> None:
-    found = typical_levels(np.array([1.0, 2.0, 6.0, np.nan]), np.arange(3), ())
-    np.testing.assert_allclose(found.level, 3)
-    assert found.variance == pytest.approx((3**2 + 1.5**2 + 4.5**2) / 3)
+    levels = typical_levels(np.array([1.0, 2.0, 6.0, np.nan]), np.arange(3), ())
+    np.testing.assert_allclose(levels.level, 3)
+    assert levels.variance == pytest.approx((3**2 + 1.5**2 + 4.5**2) / 3)
 
 
 def test_a_single_peer_leaves_much_to_doubt() -> None:
-    found = typical_levels(np.array([np.nan, 2.0]), np.array([1]), (("a", "b"),))
-    assert found.level.tolist() == [2, 2]
-    assert found.variance == 1
+    levels = typical_levels(np.array([np.nan, 2.0]), np.array([1]), (("a", "b"),))
+    assert levels.level.tolist() == [2, 2]
+    assert levels.variance == 1
 
 
 def test_a_label_of_one_peer_an_unknown_one_and_none_tell_nothing() -> None:
     log = np.array([1.0, 1.2, 3.0, 3.2, 9.0, np.nan, np.nan, np.nan])
     words = ("a", "a", "b", "b", "alone", "alone", "never seen", "")
-    found = typical_levels(log, np.arange(5), (words,))
-    assert len(set(found.level[5:].round(12))) == 1
+    levels = typical_levels(log, np.arange(5), (words,))
+    assert len(set(levels.level[5:].round(12))) == 1
 
 
 def test_attributes_that_tell_nothing_are_not_believed() -> None:
     random = np.random.default_rng(0)
     log = random.normal(5, 1, 200)
-    found = typical_levels(log, np.arange(200), (tuple(random.choice(["a", "b", "c"], 200)),))
-    np.testing.assert_allclose(found.level, log.mean(), atol=0.1)
+    levels = typical_levels(log, np.arange(200), (tuple(random.choice(["a", "b", "c"], 200)),))
+    np.testing.assert_allclose(levels.level, log.mean(), atol=0.1)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -40,11 +40,11 @@ def test_it_is_what_a_slow_ridge_regression_says(seed: int) -> None:
     depots, peers = 40, np.sort(random.choice(40, 30, replace=False))
     words = [tuple(random.choice(["a", "b", "c", ""], depots)), tuple(random.choice(list("defghijklmno"), depots))]
     log = random.normal(3, 0.3, depots) + np.array([{"a": 2, "b": 0}.get(word, 1) for word in words[0]])
-    labels = [(each, word) for each in words for word in sorted({each[p] for p in peers}) if word]
-    labels = [(each, word) for each, word in labels if 2 <= sum(each[p] == word for p in peers) < len(peers)]
-    table = np.array([[each[d] == word for each, word in labels] for d in range(depots)], float)
+    labels = [(column, word) for column in words for word in sorted({column[p] for p in peers}) if word]
+    labels = [(column, word) for column, word in labels if 2 <= sum(column[p] == word for p in peers) < len(peers)]
+    table = np.array([[column[d] == word for column, word in labels] for d in range(depots)], float)
 
-    def said(rows: list[int], center: np.ndarray, penalty: float) -> np.ndarray:
+    def predicted(rows: list[int], center: np.ndarray, penalty: float) -> np.ndarray:
         """Of all depots, by an intercept that is free and effects that are not."""
         design = np.column_stack([np.ones(depots), table - center])
         cost = np.diag([0.0, *[min(penalty, 1e12)] * len(labels)])
@@ -54,9 +54,9 @@ def test_it_is_what_a_slow_ridge_regression_says(seed: int) -> None:
 
     center, errors = table[peers].mean(axis=0), {}
     for penalty in PENALTIES:
-        missed = [log[p] - said([q for q in peers if q != p], center, penalty)[p] for p in peers]
+        missed = [log[p] - predicted([q for q in peers if q != p], center, penalty)[p] for p in peers]
         errors[penalty] = np.mean(np.square(missed))
     best = min(errors, key=lambda penalty: errors[penalty])
-    found = typical_levels(log, peers, words)
-    assert found.variance == pytest.approx(errors[best], rel=1e-6)
-    np.testing.assert_allclose(found.level, said(list(peers), center, best), rtol=1e-6)
+    levels = typical_levels(log, peers, words)
+    assert levels.variance == pytest.approx(errors[best], rel=1e-6)
+    np.testing.assert_allclose(levels.level, predicted(list(peers), center, best), rtol=1e-6)

@@ -28,9 +28,9 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    found = Clock()
-    monkeypatch.setattr(progress, "time", found)
-    return found
+    fake = Clock()
+    monkeypatch.setattr(progress, "time", fake)
+    return fake
 
 
 def night(*, terminal: bool = False) -> tuple[NightProgress, io.StringIO]:
@@ -39,14 +39,14 @@ def night(*, terminal: bool = False) -> tuple[NightProgress, io.StringIO]:
 
 
 def test_without_a_terminal_there_are_plain_lines(clock: Clock) -> None:
-    found, out = night()
-    with found.live_bar():
-        with found.stage("train"):
+    progress, out = night()
+    with progress.live_bar():
+        with progress.stage("train"):
             clock.now += 65
-            found.advance(0.5, "epoch 15 of 30 [loss 0.01]")
-        with found.stage("export"):
+            progress.advance(0.5, "epoch 15 of 30 [loss 0.01]")
+        with progress.stage("export"):
             pass
-        found.say("published [all]")
+        progress.say("published [all]")
     assert out.getvalue().splitlines() == [
         f"00:00 elapsed, about 02:00 left  train     {STAGES['train'].meaning}",
         "01:05 elapsed, about 00:55 left  train     epoch 15 of 30 [loss 0.01]",
@@ -57,112 +57,112 @@ def test_without_a_terminal_there_are_plain_lines(clock: Clock) -> None:
 
 
 def test_lines_about_one_stage_come_seconds_apart(clock: Clock) -> None:
-    found, out = night()
-    with found.stage("train"):
+    progress, out = night()
+    with progress.stage("train"):
         for epoch in range(100):
             clock.now += 1
-            found.advance(epoch / 100, f"epoch {epoch}")
+            progress.advance(epoch / 100, f"epoch {epoch}")
     assert 10 < len(out.getvalue().splitlines()) < 25
 
 
 def test_remaining_time_falls(clock: Clock) -> None:
-    found, _ = night()
-    seen = [found.remaining]
-    with found.stage("train"):
+    progress, _ = night()
+    remaining = [progress.remaining]
+    with progress.stage("train"):
         for second in range(100):
             clock.now += 1
             if second >= 30:
-                found.advance((second - 30) / 70, "")
-            seen.append(found.remaining)
-    seen.append(found.remaining)
-    with found.stage("export"):
+                progress.advance((second - 30) / 70, "")
+            remaining.append(progress.remaining)
+    remaining.append(progress.remaining)
+    with progress.stage("export"):
         clock.now += 30  # longer than expected
-        seen.append(found.remaining)
-    seen.append(found.remaining)
-    assert seen[0] == 120
-    assert seen[-2:] == [0, 0]
-    assert all(later <= earlier + 1e-9 for earlier, later in pairwise(seen[34:]))
-    assert found.elapsed == 130
+        remaining.append(progress.remaining)
+    remaining.append(progress.remaining)
+    assert remaining[0] == 120
+    assert remaining[-2:] == [0, 0]
+    assert all(later <= earlier + 1e-9 for earlier, later in pairwise(remaining[34:]))
+    assert progress.elapsed == 130
 
 
 def test_what_comes_before_the_first_sign_of_progress_is_not_expected_again(clock: Clock) -> None:
-    found, _ = night()
-    with found.stage("train"):
+    progress, _ = night()
+    with progress.stage("train"):
         clock.now += 50  # compiling
-        found.advance(0.1, "")
+        progress.advance(0.1, "")
         clock.now += 2
-        found.advance(0.2, "")
-        assert found.remaining == pytest.approx(2 / 0.1 * 0.8 + 20)
+        progress.advance(0.2, "")
+        assert progress.remaining == pytest.approx(2 / 0.1 * 0.8 + 20)
 
 
 def test_seconds_are_kept_also_when_a_stage_fails(clock: Clock) -> None:
-    found, _ = night()
+    progress, _ = night()
 
     def fails() -> None:
-        with found.stage("train"):
+        with progress.stage("train"):
             clock.now += 3
             raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
         fails()
-    assert found.timings == {"train": 3}
-    with found.stage("train"):  # a second try
+    assert progress.timings == {"train": 3}
+    with progress.stage("train"):  # a second try
         clock.now += 4
-    assert found.timings == {"train": 7}
-    assert found.remaining == 20
+    assert progress.timings == {"train": 7}
+    assert progress.remaining == 20
 
 
 def test_without_earlier_nights_the_table_of_stages_guesses() -> None:
-    found = NightProgress(console=Console(file=io.StringIO()))
-    assert found.expected == {name: about.seconds for name, about in STAGES.items()}
-    assert NightProgress({"train": 9.0}, found.console).expected["train"] == 9.0
-    assert NightProgress({"train": 9.0}, found.console).expected["export"] == STAGES["export"].seconds
+    progress = NightProgress(console=Console(file=io.StringIO()))
+    assert progress.expected == {name: about.seconds for name, about in STAGES.items()}
+    assert NightProgress({"train": 9.0}, progress.console).expected["train"] == 9.0
+    assert NightProgress({"train": 9.0}, progress.console).expected["export"] == STAGES["export"].seconds
 
 
 def test_only_the_stages_that_come_are_waited_for() -> None:
-    found = NightProgress({"train": 9.0, "predict": 4.0}, stages=("ingest", "predict"))
-    assert found.remaining == STAGES["ingest"].seconds + 4.0
-    with found.stage("ingest"), found.stage("tidy"):
-        assert found.remaining <= STAGES["ingest"].seconds + 4.0
+    progress = NightProgress({"train": 9.0, "predict": 4.0}, stages=("ingest", "predict"))
+    assert progress.remaining == STAGES["ingest"].seconds + 4.0
+    with progress.stage("ingest"), progress.stage("tidy"):
+        assert progress.remaining <= STAGES["ingest"].seconds + 4.0
 
 
-def redraw(found: NightProgress) -> None:
+def redraw(progress: NightProgress) -> None:
     """What the bar does ten times a second by itself."""
-    assert found._bar is not None
-    found._bar.refresh()
+    assert progress._bar is not None
+    progress._bar.refresh()
 
 
 def test_on_a_terminal_there_is_a_bar_that_goes_away() -> None:
-    found, out = night(terminal=True)
-    with found.live_bar():
-        with found.stage("train"):
-            found.advance(0.5, "epoch 15 of 30")
-            redraw(found)
-        found.say("the model is ready")
+    progress, out = night(terminal=True)
+    with progress.live_bar():
+        with progress.stage("train"):
+            progress.advance(0.5, "epoch 15 of 30")
+            redraw(progress)
+        progress.say("the model is ready")
     assert "train: epoch 15 of 30" in out.getvalue()
     assert " train: 0.0 s" in out.getvalue()
     assert "the model is ready\n" in out.getvalue()
     assert "\x1b[" in out.getvalue()
-    with found.stage("export"):  # and afterwards lines again
+    with progress.stage("export"):  # and afterwards lines again
         pass
     assert out.getvalue().splitlines()[-1].endswith("ONNX, and its parity with JAX")
 
 
 def test_brackets_in_a_text_are_no_markup() -> None:
-    found, out = night(terminal=True)
-    with found.live_bar(), found.stage("train"):
-        found.advance(0.5, "epoch [/1]")
-        redraw(found)
+    progress, out = night(terminal=True)
+    with progress.live_bar(), progress.stage("train"):
+        progress.advance(0.5, "epoch [/1]")
+        redraw(progress)
     assert "epoch [/1]" in out.getvalue()
 
 
 def test_in_a_structured_log_each_line_is_an_object_with_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(LOG, "json")
     out = io.StringIO()
-    found = NightProgress(console=Console(file=out), run_id="night-1")
-    found.say("a [bold] word")
-    with found.stage("ingest"):
-        found.say("  read")
+    progress = NightProgress(console=Console(file=out), run_id="night-1")
+    progress.say("a [bold] word")
+    with progress.stage("ingest"):
+        progress.say("  read")
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [(line["run_id"], line["stage"]) for line in lines] == [("night-1", None), *[("night-1", "ingest")] * 2]
     assert [line["message"] for line in lines][::2] == ["a [bold] word", "read"]

@@ -20,8 +20,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield f"sqlite:///{tmp_path / 'new' / 'ledger.db'}"
         return
     server: Postgres = request.getfixturevalue("postgres")
-    with new_database(server, "ledger") as made:
-        yield made
+    with new_database(server, "ledger") as address:
+        yield address
 
 
 @pytest.fixture

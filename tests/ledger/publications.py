@@ -51,7 +51,7 @@ def publication(run_id: str = "night-1", orders: float = 100.0, depots: int = 2,
     )
     recent = (RecentDay(CUTOFF - timedelta(days=1), 97), RecentDay(CUTOFF, None), RecentDay(CUTOFF, 0.0, open=False))
     marks = (PublishedMark(date(2025, 6, 19), "holiday", "Juneteenth"),)
-    made = Publication(
+    whole = Publication(
         pipeline="harbor-fleet",
         run_id=run_id,
         published_at=NIGHT,
@@ -65,7 +65,7 @@ def publication(run_id: str = "night-1", orders: float = 100.0, depots: int = 2,
         depots=tuple(PublishedDepot(f"D{i}", days, recent, {"city": "Boston"}, marks) for i in range(depots)),
         bundle_digest="b0",
     )
-    return replace(made, **changes)  # type: ignore[arg-type]
+    return replace(whole, **changes)  # type: ignore[arg-type]
 
 
 def broken(**changes: object) -> Publication:

@@ -144,8 +144,8 @@ def test_of_many_that_begin_at_once_one_is_at_work(ledger: Ledger) -> None:
         thread.join()
     assert len(begun) == 6
     assert sorted(outcomes(ledger).values()) == ["busy"] * 5 + ["running"]
-    [first] = [each.run_id for each in begun if each.rival is None]
-    assert {each.rival.run_id for each in begun if each.rival} == {first}
+    [first] = [run.run_id for run in begun if run.rival is None]
+    assert {run.rival.run_id for run in begun if run.rival} == {first}
 
 
 def test_a_lease_is_renewed_by_a_thread_while_the_run_lives() -> None:

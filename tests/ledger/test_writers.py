@@ -61,15 +61,15 @@ def test_a_writer_killed_while_publishing_leaves_one_whole_publication(url: str)
     """Every depot of a publication expects the same orders: two numbers in one publication would be a torn one."""
     rng = random.Random(0)
     torn: list[object] = []
-    seen: set[int] = set()
-    done = threading.Event()
+    publication_ids: set[int] = set()
+    finished = threading.Event()
     with Ledger.open(url) as ledger:
         start(ledger, "night-1")
         ledger.publish(publication(depots=40))
 
     def read() -> None:
         with Ledger.open_reader(url) as reader:
-            while not done.is_set():
+            while not finished.is_set():
                 try:
                     head = reader.current()
                     assert head is not None
@@ -78,7 +78,7 @@ def test_a_writer_killed_while_publishing_leaves_one_whole_publication(url: str)
                     torn.append(error)
                     return
                 if depots:  # else eight newer ones came between the two reads
-                    seen.add(head.publication_id)
+                    publication_ids.add(head.publication_id)
                     if len(depots) != 40 or len({day.quantiles for depot in depots for day in depot.days}) != 2:
                         torn.append((head, depots))
 
@@ -86,7 +86,7 @@ def test_a_writer_killed_while_publishing_leaves_one_whole_publication(url: str)
     reader.start()
     try:
         for kill in range(100):
-            if kill >= 10 and len(seen) > 1:
+            if kill >= 10 and len(publication_ids) > 1:
                 break
             with subprocess.Popen(
                 [sys.executable, "-c", WRITER, url, f"kill-{kill}"], stdout=subprocess.PIPE, text=True, cwd=ROOT
@@ -98,12 +98,12 @@ def test_a_writer_killed_while_publishing_leaves_one_whole_publication(url: str)
             with Ledger.open(url) as ledger:
                 head = ledger.current()
                 assert head is not None
-                shown = ledger.depots(head.publication_id)
-                assert len(shown) == 40
-                assert len({depot.days for depot in shown}) == 1
+                depots_ = ledger.depots(head.publication_id)
+                assert len(depots_) == 40
+                assert len({depot.days for depot in depots_}) == 1
                 assert ledger.runs(limit=1)[0].outcome == "running"  # the killed night is visible as such
     finally:
-        done.set()
+        finished.set()
         reader.join()
     assert torn == []
-    assert len(seen) > 1
+    assert len(publication_ids) > 1

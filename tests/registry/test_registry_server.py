@@ -39,10 +39,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     command = [sys.executable, "-m", "mlflow", "server", "--app-name", "basic-auth", "--host", "127.0.0.1"]
     command += ["--port", str(port), "--workers", "1", "--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}"]
     command += ["--artifacts-destination", str(folder / "artifacts")]
-    told = {"MLFLOW_AUTH_CONFIG_PATH": str(folder / "auth.ini"), "MLFLOW_FLASK_SERVER_SECRET_KEY": "s3cret" * 8}
+    authentication = {
+        "MLFLOW_AUTH_CONFIG_PATH": str(folder / "auth.ini"),
+        "MLFLOW_FLASK_SERVER_SECRET_KEY": "s3cret" * 8,
+    }
     quiet = {"MLFLOW_DISABLE_TELEMETRY": "true", "GIT_PYTHON_REFRESH": "quiet"}
     with (folder / "server.log").open("wb") as log:
-        process = subprocess.Popen(command, env={**os.environ, **told, **quiet}, stdout=log, stderr=log, cwd=folder)
+        process = subprocess.Popen(
+            command, env={**os.environ, **authentication, **quiet}, stdout=log, stderr=log, cwd=folder
+        )
     url = f"http://127.0.0.1:{port}"
     try:
         _wait(url, process, folder / "server.log")

@@ -20,19 +20,19 @@ def spec(tmp_path: Path) -> Spec:
 
 
 def test_the_same_model_is_exported_once_and_another_one_anew(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[object] = []
+    exports: list[object] = []
 
     def exported(candidate: object) -> bytes:
-        made.append(candidate)
-        return b"graph %d" % len(made)
+        exports.append(candidate)
+        return b"graph %d" % len(exports)
 
     monkeypatch.setattr(to_onnx, "to_graph", exported)
     first = panels.candidate()
     other = replace(first, parameters={**first.parameters, "calibration": np.float32([[1.4, 1.0, 0.8]] * 3)})
-    assert [onnx_cache.graph(each, spec) for each in (first, first, other, first, other)] == [
+    assert [onnx_cache.graph(model, spec) for model in (first, first, other, first, other)] == [
         b"graph 1", b"graph 1", b"graph 2", b"graph 1", b"graph 2",
     ]  # fmt: skip
-    assert len(made) == 2
+    assert len(exports) == 2
     assert sorted(file.suffix for file in spec.paths.graphs.iterdir()) == [".onnx", ".onnx"]
 
 

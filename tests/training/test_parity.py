@@ -31,15 +31,15 @@ def agree(jax: Candidate, numpy: Candidate | None = None) -> parity.Agreement:
 
 def other(weight: float) -> Candidate:
     """A candidate with another bias than the one of the graph."""
-    found = panels.candidate()
-    members = dict(found.parameters["members"])
+    candidate = panels.candidate()
+    members = dict(candidate.parameters["members"])
     members["out"] = {**members["out"], "bias": members["out"]["bias"] + np.float32(weight)}
-    return replace(found, parameters={**found.parameters, "members": members})
+    return replace(candidate, parameters={**candidate.parameters, "members": members})
 
 
 def test_all_three_agree_on_every_case_and_the_largest_difference_is_known() -> None:
-    found = agree(panels.candidate())
-    assert set(found.cases) == {
+    agreement = agree(panels.candidate())
+    assert set(agreement.cases) == {
         "real",
         "all missing",
         "all closed",
@@ -49,8 +49,8 @@ def test_all_three_agree_on_every_case_and_the_largest_difference_is_known() -> 
         "one depot",
         "1,000 depots",
     }
-    assert 0 < found.largest <= parity.TOLERANCE
-    assert found.largest == max(found.cases.values())
+    assert 0 < agreement.largest <= parity.TOLERANCE
+    assert agreement.largest == max(agreement.cases.values())
 
 
 def test_the_cases_are_what_they_are_called() -> None:
@@ -69,8 +69,8 @@ def test_the_cases_are_what_they_are_called() -> None:
 
 @pytest.mark.parametrize("weight", [0.05, np.nan])
 def test_a_weight_that_changed_since_the_export_is_found(weight: float) -> None:
-    said = r"ONNX says .* where JAX says .* for depot 'D\d', \d days ahead \(real\): .* wanted at most 1e-04"
-    with pytest.raises(ExportError, match=said):
+    message = r"ONNX says .* where JAX says .* for depot 'D\d', \d days ahead \(real\): .* wanted at most 1e-04"
+    with pytest.raises(ExportError, match=message):
         agree(other(weight))
 
 
