@@ -20,7 +20,7 @@ def access(tmp_path: Path, text: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("sign_in: basic", "page.access.sign_in: found 'basic', wanted 'none', 'header' or 'oidc'"),
         ("sign_in: header", "sign_in: header believes nobody without `proxies`"),

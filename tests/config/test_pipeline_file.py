@@ -43,7 +43,7 @@ def test_a_short_file_is_enough(read: Read) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         (
             "training: {epoch: 3}",
@@ -159,7 +159,7 @@ def test_all_mistakes_are_answered_at_once_in_the_order_of_lines(read: Read) -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "p.yaml:1: found no keys, wanted a pipeline file with at least `name` and `demand`"),
         ("# later\n", "p.yaml:1: found no keys, wanted a pipeline file with at least `name` and `demand`"),
