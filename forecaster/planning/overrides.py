@@ -66,6 +66,7 @@ class ProposedOverride:
 
     @property
     def last(self) -> date:
+        """The last local day for whose publications it holds."""
         return self.until or self.target_date
 
     def check(self, reasons: Sequence[str], as_of: date) -> None:

@@ -30,6 +30,7 @@ class OverrideChange:
     replaced_by: int | None = None  # the newest override of the same day, where that is another
 
     def sentence(self) -> str:
+        """For people: what was saved or withdrawn, and what the page shows."""
         override = self.override
         day = f"{override.depot_id} on {override.target_date}"
         if self.replaced_by is not None:

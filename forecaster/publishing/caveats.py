@@ -25,6 +25,7 @@ class Newcomers:
     rows: Bools  # (depots,) the strangers' places in the panel
 
     def sentences(self) -> list[str]:
+        """What a reader should know of them; none where every depot was trained on."""
         sentences = []
         if self.cold:
             sentences.append(

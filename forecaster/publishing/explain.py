@@ -45,6 +45,7 @@ class EarlierPublication:
     predictor: Predictor | None
 
     def forecast(self, panel: Panel) -> Forecast:
+        """The earlier model's forecast of a panel; the seasonal naive where no model had forecast."""
         return self.predictor(panel) if self.predictor else seasonal_naive(panel, self.publication.levels)
 
 

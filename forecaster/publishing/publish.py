@@ -36,6 +36,7 @@ class Troubles:
 
     @property
     def summary(self) -> str | None:
+        """All of them in one line; None where there were none."""
         return "; ".join(self._messages) or None
 
     @contextmanager
@@ -67,6 +68,7 @@ class PublishedForecast:
         return json.dumps({field.name: getattr(self, field.name) for field in fields(self) if field.name != "forecast"})
 
     def sentence(self) -> str:
+        """For people: what went out, then note and trouble, a line each."""
         summary = f"{self.depots:,} depots from {self.model}, tier {self.tier}, cutoff {self.cutoff}"
         where = f"as publication {self.publication_id}" if self.publication_id is not None else "in the archive"
         return "\n".join(line for line in (f"{summary}, {where}", self.note, self.trouble) if line)

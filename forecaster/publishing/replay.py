@@ -37,6 +37,7 @@ class ReplayReport:
     remarks: tuple[str, ...]  # what is not as it was then
 
     def lines(self) -> Iterator[str]:
+        """The report for a screen; of many differences the first few."""
         what = (
             f"{self.run.run_id}: {len(self.result.forecast.depot_ids):,} depots from {self.run.bundle_digest or NAIVE}"
         )

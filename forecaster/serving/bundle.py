@@ -67,10 +67,12 @@ class Bundle:
 
     @property
     def levels(self) -> tuple[float, ...]:
+        """Quantile levels of the forecast, rising."""
         return tuple(self.manifest["levels"])
 
     @property
     def lookback(self) -> int:
+        """Days of history that the model reads."""
         return int(self.manifest["lookback"])
 
 

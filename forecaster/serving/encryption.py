@@ -47,6 +47,7 @@ class Cipher:
         return hashlib.sha256(b"forecaster encryption key\0" + self.key).digest()[:KEY_NAME_BYTES]
 
     def encrypt(self, content: bytes, bundle: str, file: str) -> bytes:
+        """The file as it is stored, with a new nonce each time; bundle and file name are authenticated."""
         nonce = secrets.token_bytes(NONCE_BYTES)
         return MAGIC + self.name + nonce + AESGCM(self.key).encrypt(nonce, content, _associated_data(bundle, file))
 

@@ -39,6 +39,7 @@ class InputSpec:
             raise BundleError(f"bundle {bundle.name}: the manifest does not say its inputs: {error}") from error
 
     def shapes(self, depots: int) -> dict[str, tuple[int, ...]]:
+        """The shape of each input array for so many depots."""
         days = self.lookback + self.horizon
         return {
             "demand": (depots, self.lookback),

@@ -38,9 +38,11 @@ class Signer:
 
     @property
     def public(self) -> Ed25519PublicKey:
+        """The public half, which verifies."""
         return self.key.public_key()
 
     def seal(self, content: bytes) -> bytes:
+        """The 96 bytes of public key and signature that vouch for the content."""
         return self.public.public_bytes_raw() + self.key.sign(content)
 
 
@@ -101,6 +103,7 @@ def verify(content: bytes, seal: bytes, keys: Trusted) -> None:
 
 
 def fingerprint(public: bytes) -> str:
+    """What a public key is called in messages: the first 16 hexadecimal digits of its sha256."""
     return hashlib.sha256(public).hexdigest()[:16]
 
 

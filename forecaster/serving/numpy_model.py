@@ -235,6 +235,7 @@ def more_than(usual: Doubles, surprise: Doubles) -> Doubles:
 
 
 def near(x: Doubles) -> Doubles:
+    """Clipped to `FAR` log counts to either side."""
     return np.clip(x, -FAR, FAR)
 
 
@@ -252,6 +253,7 @@ def gru(x: Doubles, kernel_i: Doubles, bias: Doubles, kernel_h: Doubles) -> Doub
 
 
 def sigmoid(x: Doubles) -> Doubles:
+    """The logistic function, without overflow."""
     return 0.5 * np.tanh(0.5 * x) + 0.5
 
 
