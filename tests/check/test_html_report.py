@@ -51,7 +51,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> DryRun:
     return check(spec_of(tmp_path_factory.mktemp("trial"), EVIL), now=NOW)
 
 
-class Seen(HTMLParser):
+class ParsedPage(HTMLParser):
     """Every element with its attributes, and the text between them."""
 
     def __init__(self, text: str) -> None:
@@ -68,36 +68,36 @@ class Seen(HTMLParser):
 
 
 def test_a_page_says_what_the_screen_says_and_shows_it(trial: DryRun) -> None:
-    seen = Seen(page(trial, now=NOW))
-    assert "contract  720 rows read = 714 accepted + 0 unchanged + 6 quarantined" in seen.text
-    assert "usable; nothing else was changed" in seen.text
+    document = ParsedPage(page(trial, now=NOW))
+    assert "contract  720 rows read = 714 accepted + 0 unchanged + 6 quarantined" in document.text
+    assert "usable; nothing else was changed" in document.text
     headings = (
         "The network, day by day",
         "Every depot and day",
         "Rows kept aside, by rule and file",
         "count_negative: ",
     )
-    assert [seen.text.index(heading) for heading in headings] == sorted(
-        seen.text.index(heading) for heading in headings
+    assert [document.text.index(heading) for heading in headings] == sorted(
+        document.text.index(heading) for heading in headings
     )
-    pictures = [attributes for tag, attributes in seen.elements if tag == "svg"]
+    pictures = [attributes for tag, attributes in document.elements if tag == "svg"]
     assert len(pictures) == 3 + 3 + 1  # the overview, three depots with a negative count, lateness
     assert all(picture["role"] == "img" and picture["aria-label"] for picture in pictures)
 
 
 def test_the_words_of_the_data_are_text_and_nothing_else(trial: DryRun) -> None:
-    seen = Seen(page(trial, now=NOW))
-    assert "script" not in {tag for tag, _ in seen.elements}
-    assert "img" not in {tag for tag, _ in seen.elements}
+    document = ParsedPage(page(trial, now=NOW))
+    assert "script" not in {tag for tag, _ in document.elements}
+    assert "img" not in {tag for tag, _ in document.elements}
     for depot in EVIL[:5]:
-        assert depot in seen.text
-    assert "y" * 200 not in seen.text
+        assert depot in document.text
+    assert "y" * 200 not in document.text
 
 
 def test_a_page_asks_nothing_of_anyone(trial: DryRun) -> None:
     text = page(trial, now=NOW)
     assert "default-src 'none'" in text
-    for _, attributes in Seen(text).elements:
+    for _, attributes in ParsedPage(text).elements:
         for name in ("src", "href", "xlink:href", "action"):
             assert (attributes.get(name) or "#").startswith(("#", "data:image/png;base64,"))
     assert not re.search(r"@import|url\((?!#)", text)
@@ -105,7 +105,7 @@ def test_a_page_asks_nothing_of_anyone(trial: DryRun) -> None:
 
 def test_ids_are_given_once_and_what_refers_to_one_finds_it(trial: DryRun) -> None:
     text = page(trial, now=NOW)
-    ids = [attributes["id"] for _, attributes in Seen(text).elements if "id" in attributes]
+    ids = [attributes["id"] for _, attributes in ParsedPage(text).elements if "id" in attributes]
     assert len(ids) == len(set(ids)) > 0
     assert set(re.findall(r'(?:url\(|href=")#([\w-]+)', text)) <= set(ids)
 
@@ -120,19 +120,19 @@ def test_colours_are_the_pages_own(trial: DryRun) -> None:
 
 def test_without_matplotlib_the_page_says_what_brings_pictures(trial: DryRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html_report, "pictures", lambda: False)
-    seen = Seen(page(trial, now=NOW))
-    assert "svg" not in {tag for tag, _ in seen.elements}
-    assert MISSING_PICTURES in seen.text
-    assert "count_negative" in seen.text
+    document = ParsedPage(page(trial, now=NOW))
+    assert "svg" not in {tag for tag, _ in document.elements}
+    assert MISSING_PICTURES in document.text
+    assert "count_negative" in document.text
     assert write_page(trial, None, now=NOW).endswith(MISSING_PICTURES)
 
 
 def test_a_trial_that_came_to_nothing_has_a_page_too(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, ["A"])
     (tmp_path / "demand.csv").unlink()
-    seen = Seen(page(check(spec, now=NOW), now=NOW))
-    assert "not usable: 1 of 1 sources cannot be read" in seen.text
-    assert "svg" not in {tag for tag, _ in seen.elements}
+    document = ParsedPage(page(check(spec, now=NOW), now=NOW))
+    assert "not usable: 1 of 1 sources cannot be read" in document.text
+    assert "svg" not in {tag for tag, _ in document.elements}
 
 
 def test_the_page_is_written_where_it_is_told_and_nowhere_else(trial: DryRun, tmp_path: Path) -> None:
@@ -175,16 +175,16 @@ def test_every_kind_of_finding_can_be_drawn(trial: DryRun, rule: str, pictures: 
     assert trial.ingested is not None
     assert trial.evidence is not None
     place = ("D1", "2024-03-01")  # of a panel with covariates, whose source does not say when a row was recorded
-    found = Finding(rule, "warn", 1, "m", (place,) if pictures else ())
+    finding = Finding(rule, "warn", 1, "m", (place,) if pictures else ())
     evidence = replace(trial.evidence, panel=panel(history=70), ages=None)
-    told = replace(trial, ingested=replace(trial.ingested, findings=(found,)), evidence=evidence)
-    assert page(told, now=NOW).count("<svg") == 2 + pictures
+    with_finding = replace(trial, ingested=replace(trial.ingested, findings=(finding,)), evidence=evidence)
+    assert page(with_finding, now=NOW).count("<svg") == 2 + pictures
 
 
 def test_a_column_of_several_days_shows_what_wants_attention() -> None:
     panel = bare([[1, 0, 1, NAN, 0, 1, 1, 1]], closed=[(0, 5), (0, 6)])
-    found = figures._bin_states(figures.states(panel), 2)
-    assert found.tolist() == [[1, 3, 1, 0]]  # zero, missing, zero, observed and closed in equal parts
+    columns = figures._bin_states(figures.states(panel), 2)
+    assert columns.tolist() == [[1, 3, 1, 0]]  # zero, missing, zero, observed and closed in equal parts
     assert figures._bin_states(np.array([[2, 2, 0]], np.int8), 3).tolist() == [[2]]
 
 
@@ -220,7 +220,7 @@ def test_lateness_is_split_right_after_the_limit() -> None:
 
 
 def test_a_picture_says_in_words_what_it_shows() -> None:
-    said = 'of "A" & <B>'
-    svg = inline(figures.bars(["a", "b"], [1, 2]), said, "name")
-    assert (svg.get("role"), svg.get("aria-label")) == ("img", said)
+    description = 'of "A" & <B>'
+    svg = inline(figures.bars(["a", "b"], [1, 2]), description, "name")
+    assert (svg.get("role"), svg.get("aria-label")) == ("img", description)
     assert svg.get("width") is None

@@ -41,9 +41,9 @@ def screen(trial: DryRun, *, terminal: bool = False, width: int = 100) -> list[s
     return [text[start : start + width] for text in printed for start in range(0, max(len(text), 1), width)]
 
 
-def trial_of(spec: Spec, found: Profile, *findings: Finding) -> DryRun:
-    done = IngestResult("b", "demand.csv", 5, 4, 0, 1, findings, {})
-    return DryRun(spec, (SourceCheck("demand.source", "demand.csv", 5),), done, found)
+def trial_of(spec: Spec, summary: Profile, *findings: Finding) -> DryRun:
+    ingested = IngestResult("b", "demand.csv", 5, 4, 0, 1, findings, {})
+    return DryRun(spec, (SourceCheck("demand.source", "demand.csv", 5),), ingested, summary)
 
 
 def line(trial: DryRun, label: str, *, ascii_only: bool = False) -> str:
@@ -81,9 +81,9 @@ def test_a_terminal_gets_the_findings_as_a_table(spec: Spec) -> None:
 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_the_worst_fits_on_one_screen(spec: Spec, terminal: bool) -> None:
-    found = profile(bare([[4.0] * 40, [NAN] * 40]))
+    summary = profile(bare([[4.0] * 40, [NAN] * 40]))
     wild = replace(
-        found,
+        summary,
         longest=Gap(LONG, date(2024, 1, 1), 40),
         busiest=((LONG, 1e9), (LONG, 1e9), (LONG, 1e9)),
         quietest=((LONG, 1e9), (LONG, 1e9), (LONG, 1e9)),
@@ -124,16 +124,16 @@ def test_a_batch_that_was_stopped_says_so(spec: Spec) -> None:
 
 def test_every_state_that_occurs_has_its_place_in_the_bar(spec: Spec) -> None:
     rare = MappingProxyType({"observed": 9997, "zero": 1, "closed": 1, "missing": 1})
-    found = replace(profile(bare([[4.0] * 14])), depots=100, days=100, states=rare)
-    assert line(trial_of(spec, found), "states").startswith("█████████████████0·!  █ observed 100.0%  0 zero <0.1%")
-    assert line(trial_of(spec, found), "states", ascii_only=True).startswith("#################0.!  # observed")
+    summary = replace(profile(bare([[4.0] * 14])), depots=100, days=100, states=rare)
+    assert line(trial_of(spec, summary), "states").startswith("█████████████████0·!  █ observed 100.0%  0 zero <0.1%")
+    assert line(trial_of(spec, summary), "states", ascii_only=True).startswith("#################0.!  # observed")
 
 
 def test_the_sparkline_goes_from_the_lowest_week_to_the_highest(spec: Spec) -> None:
-    found = replace(profile(bare([[4.0] * 14])), weekly=(10.0, 80.0, 45.0))
-    assert line(trial_of(spec, found), "demand") == "▁█▄  3 weeks of 10 to 80"
-    assert line(trial_of(spec, found), "demand", ascii_only=True) == "_@=  3 weeks of 10 to 80"
-    many = replace(found, weekly=tuple(float(week) for week in range(96)))
+    summary = replace(profile(bare([[4.0] * 14])), weekly=(10.0, 80.0, 45.0))
+    assert line(trial_of(spec, summary), "demand") == "▁█▄  3 weeks of 10 to 80"
+    assert line(trial_of(spec, summary), "demand", ascii_only=True) == "_@=  3 weeks of 10 to 80"
+    many = replace(summary, weekly=tuple(float(week) for week in range(96)))
     assert len(line(trial_of(spec, many), "demand").split("  ")[0]) == 48
 
 

@@ -23,9 +23,9 @@ GOOD = "name: t\ntimezone: America/New_York\ndemand: {source: {kind: csv, path: 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    made = tmp_path / "pipeline.yaml"
-    made.write_text(GOOD, "utf-8")
-    return made
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(GOOD, "utf-8")
+    return path
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def nights(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     """What the night was started with, in place of a night, which ends degraded."""
     begun: list[Any] = []
 
-    def night(file: Path, spec: Any, as_of: datetime | None, **asked: bool) -> int:
+    def night(file: Path, spec: Any, as_of: datetime | None, **options: bool) -> int:
         begun.append(as_of)
         return 3
 
@@ -57,11 +57,11 @@ def test_help_needs_nothing_heavy(arguments: list[str]) -> None:
         "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); "
         "from forecaster.cli.app import main; main()"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, *arguments, "--help"], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert done.stdout.startswith("Usage: ")
-    assert set(done.stderr.split()) & HEAVY == set()
+    assert process.stdout.startswith("Usage: ")
+    assert set(process.stderr.split()) & HEAVY == set()
 
 
 def test_help_lists_every_command_with_a_whole_sentence(call: Call) -> None:
@@ -73,8 +73,8 @@ def test_help_lists_every_command_with_a_whole_sentence(call: Call) -> None:
 
 
 def test_help_tells_the_exit_codes(call: Call) -> None:
-    told = call("--help")[1].partition("Exit codes:")[2]
-    assert [int(line.split()[0]) for line in told.strip().splitlines()] == [0, 1, 2, 3, 4, 5]
+    lines = call("--help")[1].partition("Exit codes:")[2]
+    assert [int(line.split()[0]) for line in lines.strip().splitlines()] == [0, 1, 2, 3, 4, 5]
 
 
 def test_the_version_is_the_installed_one(call: Call) -> None:
@@ -213,8 +213,8 @@ def test_as_of_is_a_day_or_an_instant(call: Call, file: Path, nights: list[Any],
 def test_an_as_of_that_is_neither_is_answered_in_a_sentence(
     call: Call, file: Path, nights: list[Any], text: str
 ) -> None:
-    wanted = "a day such as 2026-11-01 or an instant such as 2026-11-01T03:15"
-    assert call("run", file, "--as-of", text) == (2, "", f"forecaster: --as-of: found {text!r}, wanted {wanted}\n")
+    expected = "a day such as 2026-11-01 or an instant such as 2026-11-01T03:15"
+    assert call("run", file, "--as-of", text) == (2, "", f"forecaster: --as-of: found {text!r}, wanted {expected}\n")
     assert nights == []
 
 
@@ -236,7 +236,7 @@ def test_schema_prints_json(call: Call) -> None:
 
 
 def test_the_commands_are_also_a_module() -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "forecaster", "--help"], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (process.returncode, process.stderr) == (0, "")

@@ -23,11 +23,11 @@ from tests.graphs import small as tiny
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    made = tmp_path / "pipeline.yaml"
-    made.write_text(
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(
         "name: t\ntimezone: America/New_York\ndemand: {source: {kind: csv, path: demand.csv}}\nstate: state\n", "utf-8"
     )
-    return made
+    return path
 
 
 @pytest.fixture
@@ -79,9 +79,9 @@ def reign(spec: Spec, digests: list[str], *, versions: bool = False) -> None:
 
 def reigning(spec: Spec) -> str:
     with Ledger.open_reader(spec.ledger_url) as ledger:
-        found = ledger.champion("t")
-    assert found is not None
-    return found.bundle_digest
+        champion = ledger.champion("t")
+    assert champion is not None
+    return champion.bundle_digest
 
 
 def registry(spec: Spec) -> Registry:
@@ -95,28 +95,28 @@ def alias(registry: Registry, name: str) -> str | None:
 
 
 def test_a_rollback_lets_the_one_before_forecast_and_the_registry_follows(spec: Spec, file: Path, call: Call) -> None:
-    one, two = bundles(spec, 2)
-    reign(spec, [one, two, two], versions=True)  # the third night confirms the second one's
-    told = registry(spec)
-    assert alias(told, CHALLENGER) == told.version_of(two) == "2"
+    first, second = bundles(spec, 2)
+    reign(spec, [first, second, second], versions=True)  # the third night confirms the second one's
+    models = registry(spec)
+    assert alias(models, CHALLENGER) == models.version_of(second) == "2"
     code, out, err = call("rollback", file, "--reason", "too low on Fridays", "--by", "ada")
     assert (code, err) == (0, "")
-    assert f"{one} (v1) in place of {two}, by ada: too low on Fridays" in out
-    assert reigning(spec) == one
-    assert (alias(told, CHAMPION), alias(told, PREVIOUS)) == ("1", None)
-    code, out, _ = call("promote", file, two[:6], "--reason", "it was the holiday", "--by", "ada")
-    assert (code, reigning(spec)) == (0, two)
-    assert (alias(told, CHAMPION), alias(told, PREVIOUS)) == ("2", "1")
+    assert f"{first} (v1) in place of {second}, by ada: too low on Fridays" in out
+    assert reigning(spec) == first
+    assert (alias(models, CHAMPION), alias(models, PREVIOUS)) == ("1", None)
+    code, out, _ = call("promote", file, second[:6], "--reason", "it was the holiday", "--by", "ada")
+    assert (code, reigning(spec)) == (0, second)
+    assert (alias(models, CHAMPION), alias(models, PREVIOUS)) == ("2", "1")
 
 
 def test_two_rollbacks_lead_two_champions_back_and_the_third_says_that_it_cannot(
     spec: Spec, file: Path, call: Call
 ) -> None:
-    one, two, three = bundles(spec, 3)
-    reign(spec, [one, two, three])
-    for wanted in (two, one):
+    first, second, third = bundles(spec, 3)
+    reign(spec, [first, second, third])
+    for expected in (second, first):
         code, _, err = call("rollback", file, "--reason", "x", "--by", "ada")
-        assert (code, reigning(spec)) == (0, wanted)
+        assert (code, reigning(spec)) == (0, expected)
         assert "The registry's aliases are as they were: it has no model of bundle" in err
     code, _, err = call("rollback", file, "--reason", "x", "--by", "ada")
     assert code == 1
@@ -124,37 +124,37 @@ def test_two_rollbacks_lead_two_champions_back_and_the_third_says_that_it_cannot
 
 
 def test_a_damaged_bundle_is_not_promoted(spec: Spec, file: Path, call: Call) -> None:
-    one, two = bundles(spec, 2)
-    reign(spec, [one, two])
-    with (spec.paths.bundle(one) / "model.onnx").open("ab") as graph:
+    first, second = bundles(spec, 2)
+    reign(spec, [first, second])
+    with (spec.paths.bundle(first) / "model.onnx").open("ab") as graph:
         graph.write(b"!")
-    for words in (["rollback", file], ["promote", file, one]):
+    for words in (["rollback", file], ["promote", file, first]):
         code, _, err = call(*words, "--reason", "x", "--by", "ada")
         assert code == 1
         assert "not promoted: " in err
         assert "model.onnx" in err
-    assert reigning(spec) == two
+    assert reigning(spec) == second
 
 
-@pytest.mark.parametrize(("name", "said"), [("zzz", "'zzz' names no bundle"), ("", "'' names no bundle")])
-def test_a_bundle_that_is_not_there_is_named(name: str, said: str, spec: Spec, file: Path, call: Call) -> None:
-    (one,) = bundles(spec, 1)
-    reign(spec, [one])
+@pytest.mark.parametrize(("name", "message"), [("zzz", "'zzz' names no bundle"), ("", "'' names no bundle")])
+def test_a_bundle_that_is_not_there_is_named(name: str, message: str, spec: Spec, file: Path, call: Call) -> None:
+    (only_bundle,) = bundles(spec, 1)
+    reign(spec, [only_bundle])
     code, _, err = call("promote", file, name, "--reason", "x", "--by", "ada")
     assert code == 2
-    assert f"{said}, wanted one of {one}" in err
+    assert f"{message}, wanted one of {only_bundle}" in err
 
 
 def test_who_was_champion_on_a_day_is_one_command(spec: Spec, file: Path, call: Call) -> None:
-    one, two = bundles(spec, 2)
-    reign(spec, [one, two])
+    first, second = bundles(spec, 2)
+    reign(spec, [first, second])
     lines = call("champions", file)[1].splitlines()
-    assert [line.split()[3] for line in lines] == [two, one]
+    assert [line.split()[3] for line in lines] == [second, first]
     assert lines[0].startswith("2026-11-02 08:00:00 EST")
-    assert call("champions", file, "--on", "2026-11-01")[1].split()[3] == one
-    assert json.loads(call("champions", file, "--on", "2026-11-02", "--json")[1])[0]["bundle_digest"] == two
-    told = call("champions", file, "--on", "2026-10-31")[1]
-    assert told == "no model has reigned by the end of 2026-10-31: seasonal naive forecasts\n"
+    assert call("champions", file, "--on", "2026-11-01")[1].split()[3] == first
+    assert json.loads(call("champions", file, "--on", "2026-11-02", "--json")[1])[0]["bundle_digest"] == second
+    answer = call("champions", file, "--on", "2026-10-31")[1]
+    assert answer == "no model has reigned by the end of 2026-10-31: seasonal naive forecasts\n"
     code, _, err = call("champions", file, "--on", "yesterday")
     assert (code, err) == (2, "forecaster: --on: found 'yesterday', wanted a day such as 2026-11-01\n")
 
@@ -163,9 +163,9 @@ def test_who_was_champion_on_a_day_is_one_command(spec: Spec, file: Path, call: 
 
 
 def test_a_run_that_the_registry_missed_is_told_of_later_and_once(spec: Spec, tmp_path: Path) -> None:
-    (one,) = bundles(spec, 1)
+    (digest_of_first,) = bundles(spec, 1)
     down = spec.model_copy(update={"registry": "sqlite:////proc/nowhere/mlflow.db"})
-    for night, digest in (("night-1", one), ("night-2", None)):
+    for night, digest in (("night-1", digest_of_first), ("night-2", None)):
         outbox.enqueue(record(night, digest), {"a.png": b"a picture"}, spec)
         with pytest.raises(Exception, match="proc/nowhere"):
             outbox.send(down)
@@ -175,7 +175,9 @@ def test_a_run_that_the_registry_missed_is_told_of_later_and_once(spec: Spec, tm
     assert sorted(run.info.run_name for run in runs) == ["night-1", "night-2"]
     (first,) = [run for run in runs if run.info.run_name == "night-1"]
     assert first.data.metrics == {"candidate/wape": 0.1, "train_loss": 0.4}
-    assert [(each.dataset.name, each.dataset.digest) for each in first.inputs.dataset_inputs] == [("demand", "3")]
+    assert [(dataset.dataset.name, dataset.dataset.digest) for dataset in first.inputs.dataset_inputs] == [
+        ("demand", "3")
+    ]
 
 
 def test_a_run_that_was_half_told_is_told_whole_and_no_more_than_once(spec: Spec) -> None:
@@ -190,10 +192,10 @@ def test_the_registry_gets_an_encrypted_model_as_it_lies(spec: Spec) -> None:
     locked = bundle.write(spec.paths.bundles, small, {}, about, keys.signer(spec.paths.folder), Cipher(bytes(32)))
     outbox.enqueue(record("night-1", locked.name), {"a.png": b"a picture"}, spec)
     version = outbox.send(spec)["night-1"]
-    told = registry(spec)
-    assert told.version_of(locked.name) == version == "1"
-    told.crown(version)
-    assert alias(told, CHAMPION) == "1"
-    kept = [each for each in spec.paths.folder.rglob("model.onnx") if each.is_file()]
-    assert len(kept) == 2  # the bundle's own and the registry's copy
-    assert all(small not in each.read_bytes() for each in spec.paths.folder.rglob("*") if each.is_file())
+    models = registry(spec)
+    assert models.version_of(locked.name) == version == "1"
+    models.crown(version)
+    assert alias(models, CHAMPION) == "1"
+    artifacts = [path for path in spec.paths.folder.rglob("model.onnx") if path.is_file()]
+    assert len(artifacts) == 2  # the bundle's own and the registry's copy
+    assert all(small not in path.read_bytes() for path in spec.paths.folder.rglob("*") if path.is_file())

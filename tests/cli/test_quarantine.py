@@ -21,14 +21,14 @@ def file(tmp_path: Path) -> Path:
     rows = [f"Depot 1,{FIRST + timedelta(day)},{100 + day % 7}" for day in range(41)]
     rows += [f"Depot 1,{LAST},1540", f"Depot 1,{FIRST - timedelta(days=1)},none"]
     (tmp_path / "demand.csv").write_text("\n".join(["depot_id,date,demand", *rows]) + "\n", "utf-8")
-    made = tmp_path / "pipeline.yaml"
-    made.write_text(
+    pipeline = tmp_path / "pipeline.yaml"
+    pipeline.write_text(
         "name: t\ntimezone: America/New_York\ndemand: {source: {kind: csv, path: demand.csv}}\n"
         "calendar: {holidays: false}\n",
         "utf-8",
     )
-    ingest(load(made), now=NOW)
-    return made
+    ingest(load(pipeline), now=NOW)
+    return pipeline
 
 
 def test_the_list_shows_each_row_with_its_state_its_rule_and_its_message(file: Path, call: Call) -> None:
@@ -57,16 +57,16 @@ def test_a_release_says_what_it_did_and_the_history_shows_both_sides(file: Path,
     assert "refused   on 2024-02-12 07:00:00 EST, open" in call("history", file, "Depot 1", LAST)[1]
     code, out, _ = call("quarantine", "release", file, "--rule", "spike", "--reason", "a festival", "--by", "ada")
     assert (code, out.splitlines()[-1]) == (0, "1 row released; the next run uses them")
-    told = call("history", file, "Depot 1", LAST)[1].splitlines()
-    assert told[0].startswith("counts    known since ")
-    assert told[0].endswith(": 1540   demand.csv:43")
-    assert ", released (" in told[1]
+    lines = call("history", file, "Depot 1", LAST)[1].splitlines()
+    assert lines[0].startswith("counts    known since ")
+    assert lines[0].endswith(": 1540   demand.csv:43")
+    assert ", released (" in lines[1]
     day = json.loads(call("history", file, "Depot 1", LAST, "--json")[1])
     assert [version["demand"] for version in day["versions"]] == [1540.0]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (("quarantine", "release", "{}", "--rule", "spike", "--reason", " "), 2, "--reason: found nothing"),
         (("quarantine", "release", "{}", "--reason", "x"), 2, "nothing says which rows are meant"),
@@ -76,7 +76,7 @@ def test_a_release_says_what_it_did_and_the_history_shows_both_sides(file: Path,
     ],
 )
 def test_what_is_not_there_is_answered_with_a_sentence(
-    file: Path, call: Call, arguments: tuple[str, ...], code: int, said: str
+    file: Path, call: Call, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
-    found, _, error = call(*(file if word == "{}" else word for word in arguments))
-    assert (found, said in error) == (code, True), error
+    exit_code, _, error = call(*(file if word == "{}" else word for word in arguments))
+    assert (exit_code, message in error) == (code, True), error

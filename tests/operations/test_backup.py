@@ -32,7 +32,7 @@ def night(spec: Spec, days: int = 0) -> None:
     predict(spec, as_of=NIGHT + timedelta(days=days), bundle=None, run_id=None, note=None)
 
 
-def shown(spec: Spec) -> tuple[Head, tuple[PublishedDepot, ...]]:
+def published(spec: Spec) -> tuple[Head, tuple[PublishedDepot, ...]]:
     with Ledger.open_reader(spec.ledger_url) as ledger:
         head = ledger.current(spec.name)
         assert head is not None
@@ -55,9 +55,9 @@ def spec(tmp_path: Path) -> Spec:
 def test_after_everything_was_lost_the_page_shows_the_same_and_the_next_night_runs(
     tmp_path: Path, spec: Spec, database: str, request: pytest.FixtureRequest
 ) -> None:
-    before, readings = shown(spec), Lake(spec.lake_url).read("demand").num_rows
-    made = backup(spec, tmp_path / "copy")
-    assert (made.runs, made.private_key) == (1, False)
+    before, readings = published(spec), Lake(spec.lake_url).read("demand").num_rows
+    manifest = backup(spec, tmp_path / "copy")
+    assert (manifest.runs, manifest.private_key) == (1, False)
     shutil.rmtree(spec.paths.folder)
     if database == "postgresql":
         server: Postgres = request.getfixturevalue("postgres")
@@ -66,14 +66,14 @@ def test_after_everything_was_lost_the_page_shows_the_same_and_the_next_night_ru
         file = spec.folder / "pipeline.yaml"
         file.write_text(file.read_text("utf-8") + f"ledger: {url!r}\n", "utf-8")
         spec = load(file)
-    assert restore(spec, tmp_path / "copy") == made
-    assert shown(spec) == before
+    assert restore(spec, tmp_path / "copy") == manifest
+    assert published(spec) == before
     assert Lake(spec.lake_url).read("demand").num_rows == readings
-    assert Lake(spec.lake_url).versions() == made.lake_versions
-    assert [each.name for each in (spec.paths.bundles).iterdir()] == ["abc"]
+    assert Lake(spec.lake_url).versions() == manifest.lake_versions
+    assert [path.name for path in (spec.paths.bundles).iterdir()] == ["abc"]
     pipeline(spec.folder, days=DAYS + 1)  # the source has a further day
     night(spec, 1)
-    head, _ = shown(spec)
+    head, _ = published(spec)
     assert head.publication_id > before[0].publication_id + LEAP
     assert head.cutoff == before[0].cutoff + timedelta(days=1)
 
@@ -86,36 +86,36 @@ def test_a_new_machine_trusts_the_bundles_of_the_old_one_and_signs_with_a_key_of
     shutil.rmtree(spec.paths.folder)
     restore(spec, tmp_path / "copy")
     keys.signer(spec.paths.folder)
-    raw = {each.public_bytes_raw() for each in keys.trusted_keys(spec.paths.folder)}
-    assert {each.public_bytes_raw() for each in old} < raw
+    raw = {key.public_bytes_raw() for key in keys.trusted_keys(spec.paths.folder)}
+    assert {key.public_bytes_raw() for key in old} < raw
 
 
 def test_with_the_private_key_the_new_machine_signs_as_the_old_one_did(tmp_path: Path, spec: Spec) -> None:
-    kept = spec.paths.keys / keys.PRIVATE
-    private = kept.read_bytes()
+    key_file = spec.paths.keys / keys.PRIVATE
+    private = key_file.read_bytes()
     assert backup(spec, tmp_path / "copy", secret_keys=True).private_key
     shutil.rmtree(spec.paths.folder)
     restore(spec, tmp_path / "copy")
-    assert kept.read_bytes() == private
-    assert kept.stat().st_mode & 0o077 == 0
+    assert key_file.read_bytes() == private
+    assert key_file.stat().st_mode & 0o077 == 0
 
 
 def test_what_is_there_is_only_replaced_when_told_to(tmp_path: Path, spec: Spec) -> None:
-    before = shown(spec)
+    before = published(spec)
     backup(spec, tmp_path / "copy")
     with pytest.raises(BackupError, match="found something there, wanted a new or an empty folder"):
         backup(spec, tmp_path / "copy")
     night(spec, 1)
-    later = shown(spec)
+    later = published(spec)
     with pytest.raises(BackupError, match=r"found 2 runs in the ledger, a lake at .*, bundles in .*`--replace`"):
         restore(spec, tmp_path / "copy")
-    assert shown(spec) == later
+    assert published(spec) == later
     restore(spec, tmp_path / "copy", replace=True)
-    assert shown(spec) == before
+    assert published(spec) == before
 
 
 def test_a_backup_that_is_not_whole_or_of_another_pipeline_changes_nothing(tmp_path: Path, spec: Spec) -> None:
-    before, copy = shown(spec), tmp_path / "copy"
+    before, copy = published(spec), tmp_path / "copy"
     backup(spec, copy)
     with pytest.raises(BackupError, match="found a backup of tiny, wanted one of other"):
         restore(spec.model_copy(update={"name": "other"}), copy, replace=True)
@@ -125,7 +125,7 @@ def test_a_backup_that_is_not_whole_or_of_another_pipeline_changes_nothing(tmp_p
     (copy / "backup.json").unlink()
     with pytest.raises(BackupError, match=r"found no whole backup\.json, wanted a folder of `forecaster backup`"):
         restore(spec, copy, replace=True)
-    assert shown(spec) == before
+    assert published(spec) == before
 
 
 def test_while_a_run_is_at_work_nothing_is_restored(tmp_path: Path, spec: Spec) -> None:
@@ -151,12 +151,12 @@ def forecast(fleet: Fleet) -> PublishedForecast:
 
 def test_an_encrypted_champion_forecasts_again_where_the_keys_came_along(tmp_path: Path, locked: Fleet) -> None:
     before = forecast(locked)
-    made = backup(locked.spec, tmp_path / "copy", secret_keys=True)
-    assert made.sentence().endswith(", with signing.pem and encryption.key")
+    manifest = backup(locked.spec, tmp_path / "copy", secret_keys=True)
+    assert manifest.sentence().endswith(", with signing.pem and encryption.key")
     shutil.rmtree(locked.spec.paths.folder)
     restore(locked.spec, tmp_path / "copy")
     folder = locked.spec.paths.keys
-    assert {each.stat().st_mode & 0o077 for each in (folder, folder / encryption.FILE, folder / keys.PRIVATE)} == {0}
+    assert {path.stat().st_mode & 0o077 for path in (folder, folder / encryption.FILE, folder / keys.PRIVATE)} == {0}
     after = forecast(locked)
     assert (after.tier, after.bundle_digest) == ("champion", locked.bundle.name)
     np.testing.assert_array_equal(after.forecast.quantiles, before.forecast.quantiles)
@@ -164,15 +164,17 @@ def test_an_encrypted_champion_forecasts_again_where_the_keys_came_along(tmp_pat
 
 def test_without_its_key_an_encrypted_champion_is_missed_by_name(tmp_path: Path, locked: Fleet) -> None:
     key = (locked.spec.paths.keys / encryption.FILE).read_bytes()
-    made = backup(locked.spec, tmp_path / "copy")
-    assert made.sentence().endswith(", without secret keys")
-    assert not any(key.strip() in each.read_bytes() for each in (tmp_path / "copy").rglob("*") if each.is_file())
+    manifest = backup(locked.spec, tmp_path / "copy")
+    assert manifest.sentence().endswith(", without secret keys")
+    assert not any(key.strip() in path.read_bytes() for path in (tmp_path / "copy").rglob("*") if path.is_file())
     shutil.rmtree(locked.spec.paths.folder)
     restore(locked.spec, tmp_path / "copy")
     missed = forecast(locked)
     assert missed.tier == "fallback"
-    wanted = r"model\.onnx: no key to decrypt with: found none in .*encryption\.key, wanted it there or in FORECASTER_"
-    assert re.search(wanted, missed.note or "")
+    expected = (
+        r"model\.onnx: no key to decrypt with: found none in .*encryption\.key, wanted it there or in FORECASTER_"
+    )
+    assert re.search(expected, missed.note or "")
     keys.write_owner_only(locked.spec.paths.keys / encryption.FILE, key)
     assert forecast(locked).tier == "champion"
 
@@ -180,13 +182,13 @@ def test_without_its_key_an_encrypted_champion_is_missed_by_name(tmp_path: Path,
 def test_a_machine_goes_on_with_its_own_keys_and_trusts_those_of_every_backup_before(
     tmp_path: Path, spec: Spec
 ) -> None:
-    known = [keys.trusted_keys(spec.paths.folder)]
+    trusted = [keys.trusted_keys(spec.paths.folder)]
     for turn in ("once", "twice"):
         backup(spec, tmp_path / turn)
         shutil.rmtree(spec.paths.folder)
         keys.signer(spec.paths.folder)
-        known.append(keys.trusted_keys(spec.paths.folder))
+        trusted.append(keys.trusted_keys(spec.paths.folder))
         restore(spec, tmp_path / turn)
-    raw = {each.public_bytes_raw() for each in keys.trusted_keys(spec.paths.folder)}
-    assert raw == {each.public_bytes_raw() for some in known for each in some}
+    raw = {key.public_bytes_raw() for key in keys.trusted_keys(spec.paths.folder)}
+    assert raw == {key.public_bytes_raw() for keys_of_turn in trusted for key in keys_of_turn}
     assert len(raw) == 3

@@ -58,25 +58,25 @@ def signs(spec: Spec | None, now: datetime = NOW) -> dict[str, doctor.Sign]:
     return {sign.topic: sign for sign in doctor.examine(spec, now=now)}
 
 
-def told(spec: Spec, topic: str, now: datetime = NOW) -> tuple[str, str]:
+def sign_text(spec: Spec, topic: str, now: datetime = NOW) -> tuple[str, str]:
     sign = signs(spec, now)[topic]
     return sign.state, sign.text
 
 
 def test_without_a_file_it_looks_at_the_installation_and_the_machine(spec: Spec) -> None:
-    found = signs(None)
+    sign_of = signs(None)
     extras = {"[train]", "[flows]", "[dashboard]", "[postgres]", "[object-store]"}
-    assert set(found) == {"python", "packages", *extras, "machine", "disk", "port"}
-    assert "broken" not in {sign.state for sign in found.values()}
-    assert found["packages"].text.startswith("forecaster 0.1.0; numpy ")
+    assert set(sign_of) == {"python", "packages", *extras, "machine", "disk", "port"}
+    assert "broken" not in {sign.state for sign in sign_of.values()}
+    assert sign_of["packages"].text.startswith("forecaster 0.1.0; numpy ")
 
 
 def test_a_pipeline_that_never_ran_is_told_what_comes_first(spec: Spec) -> None:
-    assert told(spec, "lake") == (
+    assert sign_text(spec, "lake") == (
         "warn",
         f"nothing at {spec.folder}/var/lake yet: the first `forecaster run FILE` fills it",
     )
-    assert told(spec, "ledger") == (
+    assert sign_text(spec, "ledger") == (
         "warn",
         f"there is no ledger at {spec.folder}/var/ledger.db yet; the first `forecaster run` makes it",
     )
@@ -92,30 +92,33 @@ def test_lake_tables_are_told_with_rows_and_versions(spec: Spec) -> None:
 def test_a_run_is_told_with_its_outcome(spec: Spec, ledger: Ledger) -> None:
     with ledger.transaction() as connection:
         lease.take(connection, "t", "n1", NOW)
-    assert told(spec, "last run", NOW + timedelta(days=2)) == ("ok", "n1, begun 2024-03-06 12:00: running")
+    assert sign_text(spec, "last run", NOW + timedelta(days=2)) == ("ok", "n1, begun 2024-03-06 12:00: running")
     with ledger.transaction() as connection:
         lease.give_back(connection, "n1")
-    state, text = told(spec, "last run")
+    state, text = sign_text(spec, "last run")
     assert (state, "it was killed, or its machine went down" in text) == ("warn", True)
     ledger.finish_run("n1", "failed", 1, "the loss stopped being a number", at=NOW)
-    assert told(spec, "last run") == (
+    assert sign_text(spec, "last run") == (
         "warn",
         "n1, begun 2024-03-06 12:00: failed (exit code 1); the loss stopped being a number",
     )
 
 
 def test_what_is_published_is_told_with_its_tier_and_its_age(spec: Spec, ledger: Ledger) -> None:
-    assert told(spec, "published")[0] == "warn"
+    assert sign_text(spec, "published")[0] == "warn"
     ledger.publish(publication())
-    shown = "2024-03-06 12:00, tier champion, t v1, cutoff 2024-03-05"
-    assert told(spec, "published") == ("ok", shown)
-    assert told(spec, "published", NOW + timedelta(days=2)) == ("warn", f"{shown}; that is old: does the schedule run?")
+    text = "2024-03-06 12:00, tier champion, t v1, cutoff 2024-03-05"
+    assert sign_text(spec, "published") == ("ok", text)
+    assert sign_text(spec, "published", NOW + timedelta(days=2)) == (
+        "warn",
+        f"{text}; that is old: does the schedule run?",
+    )
 
 
 def test_a_champion_whose_bundle_is_gone_is_a_warning(spec: Spec, ledger: Ledger) -> None:
-    assert told(spec, "champion")[0] == "warn"
+    assert sign_text(spec, "champion")[0] == "warn"
     ledger.promote("t", run_id="n1", bundle_digest="abc", by="gate", reason="admitted", at=NOW)
-    state, text = told(spec, "champion")
+    state, text = sign_text(spec, "champion")
     assert state == "warn"
     assert text.startswith("abc, since 2024-03-06 12:00: admitted; seasonal naive forecasts instead")
 
@@ -123,78 +126,83 @@ def test_a_champion_whose_bundle_is_gone_is_a_warning(spec: Spec, ledger: Ledger
 def test_a_ledger_that_is_none_is_broken(spec: Spec) -> None:
     spec.paths.folder.mkdir()
     (spec.paths.ledger).write_bytes(b"something else entirely" * 100)
-    assert told(spec, "ledger")[0] == "broken"
+    assert sign_text(spec, "ledger")[0] == "broken"
 
 
 def test_a_registry_is_asked_whether_it_answers_and_what_it_has_yet_to_hear(spec: Spec) -> None:
     file = spec.paths.mlflow
-    assert told(spec, "registry") == ("warn", f"none at sqlite:///{file} yet: the first `forecaster run FILE` makes it")
+    assert sign_text(spec, "registry") == (
+        "warn",
+        f"none at sqlite:///{file} yet: the first `forecaster run FILE` makes it",
+    )
     outbox.enqueue(Record("n1", {}, {}, (), {}, {}, None), {}, spec)
     file.write_bytes(b"something else entirely" * 100)
-    state, text = told(spec, "registry")
+    state, text = sign_text(spec, "registry")
     assert state == "warn"
     assert text.startswith(f"MLflow at sqlite:///{file} cannot be read: ")
     assert "file is not a database" in text
     assert text.endswith("; the next night tells it of 1 earlier run")
     file.unlink()
     outbox.send(spec)
-    assert told(spec, "registry") == ("ok", f"MLflow at sqlite:///{file} answers")
+    assert sign_text(spec, "registry") == ("ok", f"MLflow at sqlite:///{file} answers")
 
 
 def test_a_state_folder_that_cannot_be_made_is_broken(spec: Spec) -> None:
     spec.paths.folder.write_text("a file", "utf-8")
-    assert told(spec, "disk")[0] == "broken"
+    assert sign_text(spec, "disk")[0] == "broken"
 
 
 def test_a_port_in_use_is_told_with_another(spec: Spec) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        found = {sign.topic: sign for sign in doctor.examine(None, now=NOW, port=port)}["port"]
-    assert found.state == "warn"
-    assert f"--port {port + 1}" in found.text
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        port_sign = {sign.topic: sign for sign in doctor.examine(None, now=NOW, port=port)}["port"]
+    assert port_sign.state == "warn"
+    assert f"--port {port + 1}" in port_sign.text
 
 
 def test_a_missing_package_is_told_with_the_command_that_brings_it(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
-    present = doctor._version
-    monkeypatch.setattr(doctor, "_version", lambda name: None if name in ("prefect", "pyyaml") else present(name))
-    found = signs(None)
-    assert found["[flows]"].text == "missing prefect; for `forecaster run`: pip install 'forecaster[flows]'"
-    assert found["packages"].state == "broken"
-    assert "missing pyyaml" in found["packages"].text
+    version_of = doctor._version
+    monkeypatch.setattr(doctor, "_version", lambda name: None if name in ("prefect", "pyyaml") else version_of(name))
+    sign_of = signs(None)
+    assert sign_of["[flows]"].text == "missing prefect; for `forecaster run`: pip install 'forecaster[flows]'"
+    assert sign_of["packages"].state == "broken"
+    assert "missing pyyaml" in sign_of["packages"].text
 
 
 @pytest.mark.parametrize(
-    ("code", "out", "err", "said"),
+    ("code", "out", "err", "expected"),
     [
         (0, "gpu NVIDIA H200\n\n", "", "JAX trains on gpu NVIDIA H200"),
         (1, "", "Traceback\nRuntimeError: no plugin\n", "JAX finds no device: RuntimeError: no plugin"),
     ],
 )
-def test_devices_are_what_jax_says(monkeypatch: pytest.MonkeyPatch, code: int, out: str, err: str, said: str) -> None:
+def test_devices_are_what_jax_says(
+    monkeypatch: pytest.MonkeyPatch, code: int, out: str, err: str, expected: str
+) -> None:
     monkeypatch.setattr(doctor, "_version", lambda name: "1")
     monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], code, out, err))
     (sign,) = doctor._devices()
-    assert sign.text.startswith(said)
+    assert sign.text.startswith(expected)
     assert sign.state == ("warn" if code else "ok")
 
 
 @pytest.mark.parametrize(
-    ("compiler", "state", "said"),
+    ("compiler", "state", "expected"),
     [
         ("g++-12", "ok", "g++-12 compiles the recurrence for this processor"),
         ("", "warn", "no C++ compiler, without which training takes up to half as long again: install one"),
     ],
 )
 def test_where_a_processor_trains_its_compiler_is_told(
-    monkeypatch: pytest.MonkeyPatch, compiler: str, state: str, said: str
+    monkeypatch: pytest.MonkeyPatch, compiler: str, state: str, expected: str
 ) -> None:
     answer = subprocess.CompletedProcess([], 0, f"cpu cpu\n{compiler}\n", "")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
-    devices, found = doctor._devices()
+    devices, compiler_sign = doctor._devices()
     assert (devices.state, devices.text) == ("ok", "JAX trains on the CPU")
-    assert (found.topic, found.state) == ("compiler", state)
-    assert found.text.startswith(said)
+    assert (compiler_sign.topic, compiler_sign.state) == ("compiler", state)
+    assert compiler_sign.text.startswith(expected)
 
 
 def test_the_compiler_of_this_machine_is_the_one_that_training_would_take(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,7 +99,7 @@ def test_at_the_very_instant_of_the_schedule_the_night_is_due(ledger: Ledger) ->
 
 
 @pytest.mark.parametrize(
-    ("timezone", "schedule", "found"),
+    ("timezone", "schedule", "message"),
     [
         ("Europe/Berlin", {"cron": "30 2 * * *"}, "schedule.cron is '30 2 * * *', and 02:30 does not exist on "),
         ("America/New_York", {"cron": "30 1 * * *"}, "schedule.cron is '30 1 * * *', and 01:30 comes twice on "),
@@ -112,9 +112,9 @@ def test_at_the_very_instant_of_the_schedule_the_night_is_due(ledger: Ledger) ->
     ],
 )
 def test_an_hour_at_which_the_clock_changes_is_refused_by_name(
-    timezone: str, schedule: dict[str, str], found: str
+    timezone: str, schedule: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(SpecError, match=re.escape(found)) as refused:
+    with pytest.raises(SpecError, match=re.escape(message)) as refused:
         due_nights.refuse_changing_hour(spec(timezone, **schedule), "fleet.yaml")
     assert str(refused.value).startswith("fleet.yaml: ")
     assert timezone in str(refused.value)
@@ -126,5 +126,5 @@ def test_a_quarter_past_three_is_an_hour_that_every_day_has_once(timezone: str) 
 
 
 def test_the_following_night_is_told_in_local_time() -> None:
-    wanted = spec()
-    assert due_nights.following(wanted.schedule.cron, wanted.zone, NOW) == night(21)
+    pipeline = spec()
+    assert due_nights.following(pipeline.schedule.cron, pipeline.zone, NOW) == night(21)

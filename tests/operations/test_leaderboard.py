@@ -43,8 +43,8 @@ COSTS = "staffing: {orders_per_driver: 10, cost_short: 30, cost_idle: 10}\n"
 
 def pipeline(folder: Path, more: str) -> Path:
     random = np.random.default_rng(0)
-    told = days(date(2023, 10, 2))[:-1]
-    rows = [f"{depot},{day},{random.poisson(40 + 10 * (day.weekday() == 5))}" for day in told for depot in "AB"]
+    dates = days(date(2023, 10, 2))[:-1]
+    rows = [f"{depot},{day},{random.poisson(40 + 10 * (day.weekday() == 5))}" for day in dates for depot in "AB"]
     write(folder, "demand", "depot_id,date,demand", *rows)
     (folder / "pipeline.yaml").write_text(SMALL + more, "utf-8")
     return folder / "pipeline.yaml"
@@ -53,10 +53,10 @@ def pipeline(folder: Path, more: str) -> Path:
 def test_the_command_tells_what_rosters_would_have_cost(tmp_path: Path) -> None:
     file = pipeline(tmp_path, COSTS)
     ingest(load(file), now=TONIGHT)
-    asked = ["backtest", str(file), "--as-of", "2024-03-11T06:00:00+00:00", "--staffing", "--days", "14"]
+    arguments = ["backtest", str(file), "--as-of", "2024-03-11T06:00:00+00:00", "--staffing", "--days", "14"]
     with quickly():
-        plain = CliRunner().invoke(app.app, asked, catch_exceptions=False)
-        as_json = CliRunner().invoke(app.app, [*asked, "--json"], catch_exceptions=False)
+        plain = CliRunner().invoke(app.app, arguments, catch_exceptions=False)
+        as_json = CliRunner().invoke(app.app, [*arguments, "--json"], catch_exceptions=False)
     assert plain.exit_code == 0
     lines = plain.stdout.splitlines()
     at = lines.index("What rosters would have cost, 2024-02-25 to 2024-03-09")
@@ -67,10 +67,10 @@ def test_the_command_tells_what_rosters_would_have_cost(tmp_path: Path) -> None:
         "perfect foresight",
     }
     assert lines[-1].startswith("Buffers, chosen on the days before: ")
-    told = json.loads(as_json.stdout)["staffing"]
-    assert len(told["buffers"]) == 2  # one for each of two weeks
-    assert {bill["days"] for bill in told["bills"]} == {2 * 14}
-    assert {bill["roster"]: bill["cost"] for bill in told["bills"]}["perfect foresight"] == 0
+    report = json.loads(as_json.stdout)["staffing"]
+    assert len(report["buffers"]) == 2  # one for each of two weeks
+    assert {bill["days"] for bill in report["bills"]} == {2 * 14}
+    assert {bill["roster"]: bill["cost"] for bill in report["bills"]}["perfect foresight"] == 0
 
 
 def test_rosters_without_declared_costs_are_refused_before_anything_is_trained(tmp_path: Path) -> None:
@@ -98,10 +98,10 @@ def test_a_leaderboard_retrains_as_declared_and_leaves_the_nights_own_training_a
 
     monkeypatch.setattr(train, "fit", counted)
     with quickly():
-        found = leaderboard.board(spec.model_copy(update=days_of), as_of=TONIGHT, progress=NightProgress({}))
-    assert {"candidate", "retrained", "seasonal_naive"} <= {each.model for each in found.scores}
+        ranking = leaderboard.board(spec.model_copy(update=days_of), as_of=TONIGHT, progress=NightProgress({}))
+    assert {"candidate", "retrained", "seasonal_naive"} <= {scores.model for scores in ranking.scores}
     assert trained == [date(2024, 2, 24), date(2024, 3, 2)]
-    first, again = ({s.model: s for s in found.scores}[name].folds for name in ("candidate", "retrained"))
+    first, again = ({s.model: s for s in ranking.scores}[name].folds for name in ("candidate", "retrained"))
     assert np.array_equal(first[0].forecast.quantiles, again[0].forecast.quantiles)  # until a week has passed
     assert not np.array_equal(first[1].forecast.quantiles, again[1].forecast.quantiles)
     assert sorted(path.name for path in night.parent.iterdir()) == [night.name]
@@ -113,17 +113,17 @@ def test_what_the_night_has_trained_is_not_trained_again(tmp_path: Path, monkeyp
     ingest(spec, now=TONIGHT)
     knowledge = read_as_of(spec, as_of=TONIGHT)
     panel = panels.build(knowledge, spec)
-    seen, before = Past(knowledge, panel, spec), date(2024, 3, 2)
+    panel_at, before = Past(knowledge, panel, spec), date(2024, 3, 2)
 
     def here(*_: object) -> bytes:  # instead of in a process of its own, which would compile for half a minute
-        return serialization.to_bytes(fit_candidate.train_uncalibrated(seen(before), spec))
+        return serialization.to_bytes(fit_candidate.train_uncalibrated(panel_at(before), spec))
 
     monkeypatch.setattr(trainer, "_run_child", here)
-    said = []
-    monkeypatch.setattr(NightProgress, "advance", lambda _, share, what: said.append(what))
+    messages = []
+    monkeypatch.setattr(NightProgress, "advance", lambda _, share, what: messages.append(what))
     with quickly():
-        trainer.fit_in_child_process(panel, spec, file, panel_at=seen)
-        found = leaderboard.board(spec, as_of=TONIGHT, progress=NightProgress({}))
-    assert "candidate" in {each.model for each in found.scores}
-    assert [what for what in said if what.startswith("epoch")] == []
+        trainer.fit_in_child_process(panel, spec, file, panel_at=panel_at)
+        ranking = leaderboard.board(spec, as_of=TONIGHT, progress=NightProgress({}))
+    assert "candidate" in {scores.model for scores in ranking.scores}
+    assert [what for what in messages if what.startswith("epoch")] == []
     assert not (spec.paths.folder / "backtest").exists()

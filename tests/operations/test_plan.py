@@ -24,7 +24,7 @@ NOW = datetime(2026, 5, 11, 9, 0, tzinfo=UTC)
 EVENTS = "calendar: {holidays: false, events: {source: {kind: csv, path: events.csv}}}"
 
 
-def planned(file: Path) -> list[str]:
+def plan_lines(file: Path) -> list[str]:
     return list(plans.plan(load(file), file, NOW))
 
 
@@ -37,7 +37,7 @@ def publish(file: Path) -> None:
 
 def test_before_the_first_night_everything_is_new_and_nothing_is_made(tmp_path: Path) -> None:
     file = pipeline(tmp_path)
-    lines = planned(file)
+    lines = plan_lines(file)
     assert "last published night: none, so everything is new" in lines
     assert "missing now: 2026-05-11" in lines
     assert "readings: 520 new, 0 to quarantine" in lines
@@ -47,14 +47,14 @@ def test_before_the_first_night_everything_is_new_and_nothing_is_made(tmp_path: 
 def test_what_has_changed_since_the_last_night_is_told_key_by_key(tmp_path: Path) -> None:
     file = pipeline(tmp_path)
     publish(file)
-    assert "pipeline file: unchanged" in planned(file)
+    assert "pipeline file: unchanged" in plan_lines(file)
     text = file.read_text("utf-8").replace("hidden: 4", "hidden: 8").replace("calendar: {holidays: false}", EVENTS)
     file.write_text(text + "horizon: 6\n", "utf-8")
     (tmp_path / "events.csv").write_text("date,kind,name\n2026-05-12,promo,May sale\n", "utf-8")
     more = "".join(f"D9,2026-05-{day:02d},40\n" for day in range(1, 11))
     with (tmp_path / "demand.csv").open("a", encoding="utf-8") as out:
         out.write(more)
-    lines = planned(file)
+    lines = plan_lines(file)
     assert "pipeline file: 3 keys differ" in lines
     assert "  horizon: 7 → 6" in lines
     assert "  model.hidden: 4 → 8" in lines
@@ -74,29 +74,29 @@ def test_a_training_is_remembered_though_a_day_that_it_knew_was_restated_since(t
     (tmp_path / "demand.csv").write_text("\n".join([*rows[:-40], "D0,2026-05-01,47", *rows[-39:]]) + "\n", "utf-8")
     night = NOW - timedelta(minutes=1)
     ingest(spec, now=night)
-    assert "training: anew, as data or file differ" in planned(file)
+    assert "training: anew, as data or file differ" in plan_lines(file)
     knowledge = read_as_of(spec, as_of=night)
     panel = panels.build(knowledge, spec)
-    seen = Past(knowledge, panel, spec)
-    told = seen(fit_candidate.first_cutoff(panel, spec))
-    assert not np.array_equal(told.demand, panel.at(told.cutoff).demand)  # the restated day
-    kept = train.cached_model_path(panel_to_bytes(told), spec)
-    kept.parent.mkdir(parents=True)
-    kept.touch()
-    assert "training: remembered from an earlier run" in planned(file)
+    panel_at = Past(knowledge, panel, spec)
+    training_panel = panel_at(fit_candidate.first_cutoff(panel, spec))
+    assert not np.array_equal(training_panel.demand, panel.at(training_panel.cutoff).demand)  # the restated day
+    cached = train.cached_model_path(panel_to_bytes(training_panel), spec)
+    cached.parent.mkdir(parents=True)
+    cached.touch()
+    assert "training: remembered from an earlier run" in plan_lines(file)
 
 
 def test_a_source_that_cannot_be_read_is_a_line_of_the_plan(tmp_path: Path) -> None:
     file = pipeline(tmp_path)
     (tmp_path / "demand.csv").unlink()
-    assert any(line.startswith("sources: ") and "demand.csv" in line for line in planned(file))
+    assert any(line.startswith("sources: ") and "demand.csv" in line for line in plan_lines(file))
 
 
 def test_only_what_was_planned_can_be_applied(tmp_path: Path) -> None:
     file = pipeline(tmp_path)
     with pytest.raises(SpecError, match="found no plan; wanted one: `forecaster plan"):
         plans.require_plan(load(file), file)
-    planned(file)
+    plan_lines(file)
     plans.require_plan(load(file), file)
     file.write_text(file.read_text("utf-8") + "horizon: 6\n", "utf-8")
     with pytest.raises(SpecError, match="the file has changed since"):

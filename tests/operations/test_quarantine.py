@@ -41,8 +41,8 @@ def spec(tmp_path: Path) -> Spec:
 
 def count(spec: Spec, as_of: datetime, day: date = LAST) -> float | None:
     rows = read_as_of(spec, as_of=as_of).demand
-    found = rows.loc[rows["date"] == str(day), "demand"]
-    return float(found.iloc[0]) if len(found) else None
+    counts = rows.loc[rows["date"] == str(day), "demand"]
+    return float(counts.iloc[0]) if len(counts) else None
 
 
 def only(rows: list[QuarantinedRow]) -> QuarantinedRow:
@@ -50,8 +50,8 @@ def only(rows: list[QuarantinedRow]) -> QuarantinedRow:
     return row
 
 
-def numbers(done: IngestResult) -> tuple[int, int, int, int]:
-    return done.read, done.accepted, done.unchanged, done.quarantined
+def numbers(result: IngestResult) -> tuple[int, int, int, int]:
+    return result.read, result.accepted, result.unchanged, result.quarantined
 
 
 def test_a_spike_is_released_that_its_source_wrote_in_its_own_way(tmp_path: Path) -> None:
@@ -69,16 +69,16 @@ def test_a_spike_is_released_that_its_source_wrote_in_its_own_way(tmp_path: Path
 
 def test_a_spike_waits_whole_with_its_rule_its_message_and_its_batch(spec: Spec, tmp_path: Path) -> None:
     feed(tmp_path)
-    done = ingest(spec, now=NOW)
-    assert numbers(done) == (42, 41, 0, 1)
+    result = ingest(spec, now=NOW)
+    assert numbers(result) == (42, 41, 0, 1)
     row = only(quarantined_rows(spec))
-    assert (row.depot_id, row.date, row.rule, row.row, row.batch) == ("A", LAST, "spike", 43, done.batch)
+    assert (row.depot_id, row.date, row.rule, row.row, row.batch) == ("A", LAST, "spike", 43, result.batch)
     assert row.content == '{"depot_id": "A", "date": "2024-02-11", "demand": 1540.0}'
     assert row.message == (
         "demand.csv:43: depot A on 2024-02-11, column 'demand': found '1540', wanted at most 5 times the usual "
         "(demand.rules.spike_factor): 161 is usual on such a day"
     )
-    assert done.findings[0].places == (("A", "2024-02-11"),)
+    assert result.findings[0].places == (("A", "2024-02-11"),)
     assert row.recorded_at == NOW
     assert count(spec, NOW) is None
     assert numbers(ingest(spec, now=NOW + DAY)) == (42, 0, 41, 1)
@@ -95,9 +95,9 @@ def test_a_released_row_is_known_from_its_release_on_and_the_next_night_changes_
     assert count(spec, NOW + DAY - timedelta(seconds=1)) is None
     assert count(spec, NOW + DAY) == 1540
     before = Lake(spec.lake_url).versions()
-    done = ingest(spec, now=NOW + 2 * DAY)
-    assert numbers(done) == (42, 0, 42, 0)
-    assert done.findings == ()
+    result = ingest(spec, now=NOW + 2 * DAY)
+    assert numbers(result) == (42, 0, 42, 0)
+    assert result.findings == ()
     assert Lake(spec.lake_url).versions() == before
     decided = only(quarantined_rows(spec, states=EVERYTHING))
     assert (decided.state, decided.by, decided.reason, decided.decided_at) == ("released", *WHO.values(), NOW + DAY)
@@ -150,8 +150,8 @@ def test_a_discarded_row_is_kept_and_never_told_of_again(spec: Spec, tmp_path: P
     feed(tmp_path)
     ingest(spec, now=NOW)
     discard(spec, RowSelection(depot_id="A"), now=NOW + DAY, by="ada", reason="typing error")
-    done = ingest(spec, now=NOW + 2 * DAY)
-    assert (numbers(done), done.findings) == ((42, 0, 41, 1), ())
+    result = ingest(spec, now=NOW + 2 * DAY)
+    assert (numbers(result), result.findings) == ((42, 0, 41, 1), ())
     assert quarantined_rows(spec) == []
     assert only(quarantined_rows(spec, states=EVERYTHING)).state == "discarded"
     assert count(spec, NOW + 2 * DAY) is None
@@ -188,8 +188,8 @@ def test_where_nothing_was_refused_nothing_waits_and_the_history_of_a_day_is_tol
 
 def test_rows_alike_are_each_kept_and_an_id_says_what_it_names(spec: Spec, tmp_path: Path) -> None:
     feed(tmp_path, *["B,2024-01-05,many"] * 3)
-    done = ingest(spec, now=NOW)
-    assert (done.quarantined, len(quarantined_rows(spec))) == (4, 4)
+    result = ingest(spec, now=NOW)
+    assert (result.quarantined, len(quarantined_rows(spec))) == (4, 4)
     ids = [row.id for row in quarantined_rows(spec, RowSelection(rule="count_form"))]
     assert len({*ids}) == 3
     with pytest.raises(SpecError, match="found id 'zzzz', but no quarantined row has such an id"):

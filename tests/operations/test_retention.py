@@ -25,7 +25,7 @@ def spec(tmp_path: Path) -> Spec:
     return load(file)
 
 
-def put(path: Path, days_ago: int, content: str = "x") -> Path:
+def write_aged(path: Path, days_ago: int, content: str = "x") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content, "utf-8")
     at = (NOW - timedelta(days=days_ago)).timestamp()
@@ -35,7 +35,7 @@ def put(path: Path, days_ago: int, content: str = "x") -> Path:
 
 
 def bundle(spec: Spec, name: str, days_ago: int, pipeline: str = "fleet") -> Path:
-    return put(spec.paths.bundle(name) / "manifest.json", days_ago, json.dumps({"pipeline": pipeline}))
+    return write_aged(spec.paths.bundle(name) / "manifest.json", days_ago, json.dumps({"pipeline": pipeline}))
 
 
 def run(ledger: Ledger, name: str, days_ago: int) -> None:
@@ -49,29 +49,29 @@ def test_only_what_is_old_and_not_in_use_is_removed(spec: Spec) -> None:
         for name, days_ago in (("ancient", 500), ("promoting", 500), ("last-year", 300), ("now", 0)):
             run(ledger, name, days_ago)
         ledger.promote("fleet", run_id="promoting", bundle_digest="reigned", by="gate", reason="better")
-    gone = [
+    expired = [
         bundle(spec, "never-reigned", 31),
-        put(spec.paths.checkpoints / "7" / "manifest.json", 15),
-        put(spec.paths.backtest_checkpoints / "7" / "manifest.json", 15),
-        put(spec.paths.jax_cache / "program", 31),
-        put(spec.paths.profiles / "night" / "trace", 31),
-        put(spec.paths.registry_outbox / "night.new" / "record.json", 2),
-        put(spec.paths.bundles / ".bundle-half" / "model.onnx", 2),
+        write_aged(spec.paths.checkpoints / "7" / "manifest.json", 15),
+        write_aged(spec.paths.backtest_checkpoints / "7" / "manifest.json", 15),
+        write_aged(spec.paths.jax_cache / "program", 31),
+        write_aged(spec.paths.profiles / "night" / "trace", 31),
+        write_aged(spec.paths.registry_outbox / "night.new" / "record.json", 2),
+        write_aged(spec.paths.bundles / ".bundle-half" / "model.onnx", 2),
     ]
-    kept = [
+    retained = [
         bundle(spec, "reigned", 400),
         bundle(spec, "young", 29),
         bundle(spec, "anothers", 400, "other-fleet"),
-        put(spec.paths.checkpoints / "9" / "manifest.json", 13),
-        put(spec.paths.registry_outbox / "night" / "record.json", 40),
-        put(spec.paths.registry_outbox / "being-written.new" / "record.json", 0),
+        write_aged(spec.paths.checkpoints / "9" / "manifest.json", 13),
+        write_aged(spec.paths.registry_outbox / "night" / "record.json", 40),
+        write_aged(spec.paths.registry_outbox / "being-written.new" / "record.json", 0),
     ]
-    done = retention.tidy(spec, now=NOW, keep="now")
-    assert [path for path in gone if path.exists()] == []
-    assert [path for path in kept if not path.exists()] == []
-    assert (done.bundles, done.checkpoints, done.caches, done.leftovers, done.runs) == (1, 2, 2, 2, 1)
+    counts = retention.tidy(spec, now=NOW, keep="now")
+    assert [path for path in expired if path.exists()] == []
+    assert [path for path in retained if not path.exists()] == []
+    assert (counts.bundles, counts.checkpoints, counts.caches, counts.leftovers, counts.runs) == (1, 2, 2, 2, 1)
     with Ledger.open_reader(spec.ledger_url) as ledger:
-        assert {each.run_id for each in ledger.runs()} == {"promoting", "last-year", "now"}
+        assert {run_row.run_id for run_row in ledger.runs()} == {"promoting", "last-year", "now"}
 
 
 def test_the_lakes_small_files_are_put_together_and_its_rows_stay(spec: Spec) -> None:
@@ -79,14 +79,14 @@ def test_the_lakes_small_files_are_put_together_and_its_rows_stay(spec: Spec) ->
     for number in range(5):
         row = {"alias": f"a{number}", "depot_id": "D1", "retracted": False, "recorded_at": NOW}
         lake.append("aliases", pa.Table.from_pylist([row], schema=TABLES["aliases"]))
-    done = retention.tidy(spec, now=NOW, keep="now")
-    assert done.files == (5, 1)
+    counts = retention.tidy(spec, now=NOW, keep="now")
+    assert counts.files == (5, 1)
     assert len(lake.read("aliases")) == 5
-    assert done.sentence().endswith("the lake has 1 files, had 5")
+    assert counts.sentence().endswith("the lake has 1 files, had 5")
 
 
 def test_what_a_killed_run_left_half_written_is_swept_at_once(spec: Spec) -> None:
-    half = put(spec.paths.bundles / ".bundle-half" / "model.onnx", 0)
+    half = write_aged(spec.paths.bundles / ".bundle-half" / "model.onnx", 0)
     whole = bundle(spec, "whole", 0)
     retention.sweep(spec)
     assert not half.exists()

@@ -18,9 +18,9 @@ END = date(2026, 3, 1)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("a new") / "fleet"
-    starter.create(made, end=END)
-    return made
+    new = tmp_path_factory.mktemp("a new") / "fleet"
+    starter.create(new, end=END)
+    return new
 
 
 def expected_last_day() -> date:
@@ -42,10 +42,10 @@ def test_the_pipeline_file_is_valid_and_its_sources_are_usable(folder: Path) -> 
 
 
 def test_the_pipeline_file_shows_every_section(folder: Path) -> None:
-    written = yaml.safe_load((folder / "pipeline.yaml").read_text("utf-8"))
+    sections = yaml.safe_load((folder / "pipeline.yaml").read_text("utf-8"))
     # Whoever starts needs none of these: places have defaults; page, cluster and another system are in docs/.
     left_out = {"lake", "ledger", "registry", "page", "execution", "legacy", "encrypt_bundles"}
-    assert set(Spec.model_fields) - set(written) == left_out
+    assert set(Spec.model_fields) - set(sections) == left_out
 
 
 def test_without_an_end_the_sample_ends_yesterday(tmp_path: Path) -> None:
@@ -58,15 +58,15 @@ def test_without_an_end_the_sample_ends_yesterday(tmp_path: Path) -> None:
 
 
 def test_what_to_do_next_can_be_pasted_into_a_shell(tmp_path: Path) -> None:
-    said = starter.create(tmp_path / "a new one", end=END)
-    assert f"forecaster check '{tmp_path}/a new one/pipeline.yaml'" in said
+    instructions = starter.create(tmp_path / "a new one", end=END)
+    assert f"forecaster check '{tmp_path}/a new one/pipeline.yaml'" in instructions
 
 
 def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("dear", "utf-8")
-    for taken in (tmp_path, tmp_path / "letter.txt"):
+    for occupied in (tmp_path, tmp_path / "letter.txt"):
         with pytest.raises(SpecError, match="is not an empty folder; wanted a new one"):
-            starter.create(taken)
+            starter.create(occupied)
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
 
 

@@ -29,14 +29,14 @@ def row(
     depot: str, day: str | None, rule: str, content: str = "{}", batch: str = "b", at: pd.Timestamp = NOW
 ) -> dict[str, object]:
     day_of = None if day is None else date.fromisoformat(day)
-    found = {
+    columns = {
         "id": f"{depot}{day}{rule}{batch}",
         "depot_id": depot,
         "date": day_of,
         "source": "demand.csv",
         "batch": batch,
     }
-    return found | {"row": 2, "rule": rule, "message": "m", "content": content, "recorded_at": at}
+    return columns | {"row": 2, "rule": rule, "message": "m", "content": content, "recorded_at": at}
 
 
 def evidence(tmp_path: object, *rows: dict[str, object]) -> Evidence:
@@ -47,60 +47,64 @@ def evidence(tmp_path: object, *rows: dict[str, object]) -> Evidence:
 
 
 def test_a_quarantined_row_is_a_place_with_what_it_gave(tmp_path: object) -> None:
-    found = evidence(
+    collected = evidence(
         tmp_path,
         row("D1", "2024-01-03", "spike", '{"demand": "900"}'),
         row("D1", "2024-01-02", "spike", '{"demand": "many"}'),
         row("D2", "2024-01-02", "count_form", '{"demand": 5}'),
     )
     finding = Finding("spike", "quarantine", 2, "m")
-    assert examples(finding, found) == [FindingExample("D1", {date(2024, 1, 2): None, date(2024, 1, 3): 900.0})]
+    assert examples(finding, collected) == [FindingExample("D1", {date(2024, 1, 2): None, date(2024, 1, 3): 900.0})]
 
 
 @pytest.mark.parametrize("content", ["no json", "[]", "{}", '{"demand": null}', '{"demand": "inf"}', '{"demand": NaN}'])
 def test_what_is_no_number_has_no_value(tmp_path: object, content: str) -> None:
-    found = evidence(tmp_path, row("D1", "2024-01-03", "spike", content))
-    assert examples(Finding("spike", "quarantine", 1, "m"), found) == [FindingExample("D1", {date(2024, 1, 3): None})]
+    collected = evidence(tmp_path, row("D1", "2024-01-03", "spike", content))
+    assert examples(Finding("spike", "quarantine", 1, "m"), collected) == [
+        FindingExample("D1", {date(2024, 1, 3): None})
+    ]
 
 
 def test_a_finding_that_names_its_places_needs_no_row(tmp_path: object) -> None:
-    named = (("D3", "2024-01-09"), ("D3", ""), ("D3", "2025-01-01"), ("unknown", "2024-01-09"))
-    finding = Finding("flat_line", "warn", 1, "m", named)
+    places = (("D3", "2024-01-09"), ("D3", ""), ("D3", "2025-01-01"), ("unknown", "2024-01-09"))
+    finding = Finding("flat_line", "warn", 1, "m", places)
     assert examples(finding, evidence(tmp_path)) == [FindingExample("D3", {date(2024, 1, 9): None})]
 
 
 def test_the_three_depots_with_the_most_days_are_shown(tmp_path: object) -> None:
     days = [(f"D{depot}", f"2024-01-0{day}") for depot in range(5) for day in range(1, 2 + depot)]
-    found = examples(Finding("late", "warn", 15, "m", tuple(days)), evidence(tmp_path))
-    assert [(place.depot_id, len(place.days)) for place in found] == [("D4", 5), ("D3", 4), ("D2", 3)]
+    shown_examples = examples(Finding("late", "warn", 15, "m", tuple(days)), evidence(tmp_path))
+    assert [(example.depot_id, len(example.days)) for example in shown_examples] == [("D4", 5), ("D3", 4), ("D2", 3)]
 
 
 def test_rows_outside_the_panel_have_no_place(tmp_path: object) -> None:
     rows = (row("D1", "2062-01-03", "spike"), row("X", "2024-01-03", "spike"), row("D1", None, "spike"))
-    found = evidence(tmp_path, *rows)
-    assert examples(Finding("spike", "quarantine", 3, "m"), found) == []
-    assert len(rows_of(Finding("spike", "quarantine", 3, "m"), found)) == 3
+    collected = evidence(tmp_path, *rows)
+    assert examples(Finding("spike", "quarantine", 3, "m"), collected) == []
+    assert len(rows_of(Finding("spike", "quarantine", 3, "m"), collected)) == 3
 
 
 def test_the_rows_of_the_batch_come_before_those_of_earlier_nights(tmp_path: object) -> None:
     later = NOW + pd.Timedelta(days=1)
-    found = evidence(tmp_path, row("D1", "2024-01-01", "spike", batch="a", at=later), row("D2", "2024-01-01", "spike"))
-    assert list(rows_of(Finding("spike", "quarantine", 1, "m"), found)["depot_id"]) == ["D2"]
+    collected = evidence(
+        tmp_path, row("D1", "2024-01-01", "spike", batch="a", at=later), row("D2", "2024-01-01", "spike")
+    )
+    assert list(rows_of(Finding("spike", "quarantine", 1, "m"), collected)["depot_id"]) == ["D2"]
 
 
 def test_depots_are_troubled_by_every_row_and_place_that_concerns_them(tmp_path: object) -> None:
-    found = evidence(tmp_path, row("D1", "2024-01-01", "spike"), row("X", "2024-01-01", "spike"))
+    collected = evidence(tmp_path, row("D1", "2024-01-01", "spike"), row("X", "2024-01-01", "spike"))
     findings = [
         Finding("spike", "quarantine", 2, "m"),
         Finding("late", "warn", 1, "m", (("D1", "2024-01-02"), ("D4", ""))),
     ]
-    assert findings_per_depot(findings, found) == {"D1": 2}
+    assert findings_per_depot(findings, collected) == {"D1": 2}
 
 
 def test_lateness_is_counted_in_local_days(tmp_path: object) -> None:
-    told = spec().model_copy(update={"timezone": "America/New_York"})
-    columns = told.demand.columns.model_copy(update={"recorded_at": "at"})
-    told = told.model_copy(update={"demand": told.demand.model_copy(update={"columns": columns})})
+    declared = spec().model_copy(update={"timezone": "America/New_York"})
+    columns = declared.demand.columns.model_copy(update={"recorded_at": "at"})
+    declared = declared.model_copy(update={"demand": declared.demand.model_copy(update={"columns": columns})})
     instants = ["2024-01-02T04:30Z", "2024-01-02T05:30Z"]  # 23:30 of the day itself, and 00:30 of the next
     frame = pd.DataFrame(
         {"depot_id": "A", "date": date(2024, 1, 1), "demand": 1.0, "open": None, "source": "s"}, index=[0, 1]
@@ -108,14 +112,14 @@ def test_lateness_is_counted_in_local_days(tmp_path: object) -> None:
     frame = frame.assign(batch="b", row=[2, 3], recorded_at=pd.to_datetime(instants, utc=True))
     lake = Lake(str(tmp_path))
     lake.append("demand", frame)
-    found = collect(PANEL, "b", told, lake)
-    assert found.ages is not None
-    assert sorted(found.ages) == [0, 1]
+    collected = collect(PANEL, "b", declared, lake)
+    assert collected.ages is not None
+    assert sorted(collected.ages) == [0, 1]
 
 
 def test_the_gravest_findings_come_first() -> None:
-    found = [Finding("a", "warn", 9, ""), Finding("b", "quarantine", 1, ""), Finding("c", "quarantine", 2, "")]
-    assert [finding.rule for finding in by_severity([*found, Finding("d", "stop", 1, "")])] == ["d", "c", "b", "a"]
+    findings = [Finding("a", "warn", 9, ""), Finding("b", "quarantine", 1, ""), Finding("c", "quarantine", 2, "")]
+    assert [finding.rule for finding in by_severity([*findings, Finding("d", "stop", 1, "")])] == ["d", "c", "b", "a"]
 
 
 @pytest.mark.parametrize(

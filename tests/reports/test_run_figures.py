@@ -18,79 +18,79 @@ from forecaster.serving.fallback import seasonal_naive
 from tests.panels import LEVELS, NAN, bare, fold, panel, scale
 
 
-def scored(given: Panel, days: int = 14) -> Scores:
-    return backtest.run({"naive": lambda before: seasonal_naive(before, LEVELS)}, given, days)["naive"]
+def scored(history: Panel, days: int = 14) -> Scores:
+    return backtest.run({"naive": lambda before: seasonal_naive(before, LEVELS)}, history, days)["naive"]
 
 
-def drawn(figure: Figure) -> bytes:
+def png_bytes(figure: Figure) -> bytes:
     out = io.BytesIO()
     figure.savefig(out, format="png")
     return out.getvalue()
 
 
 def line(axes: Any, label: str) -> Any:
-    return next(found for found in axes.lines if found.get_label() == label)
+    return next(artist for artist in axes.lines if artist.get_label() == label)
 
 
 def test_the_best_and_the_worst_depots_are_shown_in_order() -> None:
-    given = panel(9, 60, 7)
-    found = scored(given)
-    figure = run_figures.forecasts(found, given, most=4)
+    history = panel(9, 60, 7)
+    scores = scored(history)
+    figure = run_figures.forecasts(scores, history, most=4)
     assert len(figure.axes) == 4
     errors = [float(axes.get_title(loc="left").split("WAPE ")[1].rstrip(" %")) for axes in figure.axes]
     assert errors == sorted(errors)
-    assert drawn(figure).startswith(b"\x89PNG")
+    assert png_bytes(figure).startswith(b"\x89PNG")
 
 
 def test_what_is_drawn_is_what_was_said_and_what_came() -> None:
-    given = panel(1, 60, 7)
-    found = scored(given)
-    (axes,) = run_figures.forecasts(found, given).axes
-    np.testing.assert_array_equal(line(axes, "actual").get_ydata(), given.demand[0, -14:])
-    np.testing.assert_array_equal(line(axes, "forecast").get_ydata()[:7], found.folds[0].forecast.median[0])
-    assert line(axes, "forecast").get_xdata()[0] == given.days[46]
-    np.testing.assert_array_equal(axes.lines[0].get_ydata(), given.demand[0, 46 - run_figures.BEFORE : 46])
+    history = panel(1, 60, 7)
+    scores = scored(history)
+    (axes,) = run_figures.forecasts(scores, history).axes
+    np.testing.assert_array_equal(line(axes, "actual").get_ydata(), history.demand[0, -14:])
+    np.testing.assert_array_equal(line(axes, "forecast").get_ydata()[:7], scores.folds[0].forecast.median[0])
+    assert line(axes, "forecast").get_xdata()[0] == history.days[46]
+    np.testing.assert_array_equal(axes.lines[0].get_ydata(), history.demand[0, 46 - run_figures.BEFORE : 46])
 
 
 def test_depots_without_a_scored_order_are_left_out() -> None:
-    given = bare([[5.0] * 40, [0.0] * 40, [NAN] * 40])
-    figure = run_figures.forecasts(scored(given, 7), given)
+    history = bare([[5.0] * 40, [0.0] * 40, [NAN] * 40])
+    figure = run_figures.forecasts(scored(history, 7), history)
     assert [axes.get_title(loc="left").split()[0] for axes in figure.axes] == ["D0"]
 
 
 def test_with_nothing_to_show_there_is_an_empty_figure() -> None:
-    given = bare([[NAN] * 40])
-    figure = run_figures.forecasts(scored(given, 7), given)
+    history = bare([[NAN] * 40])
+    figure = run_figures.forecasts(scored(history, 7), history)
     assert figure.axes == []
-    assert drawn(figure).startswith(b"\x89PNG")
+    assert png_bytes(figure).startswith(b"\x89PNG")
 
 
 # --- all models -------------------------------------------------------------------------------------------------------
 
 
 def test_the_calibration_curve_shows_the_share_below_each_level() -> None:
-    said = np.tile(np.float32([10, 20, 30]), (10, 1, 1))
-    folds = (fold(said, np.arange(5, 55, 5)[:, None]),)  # 2, 4 and 6 of ten lie at or below the levels
+    quantiles = np.tile(np.float32([10, 20, 30]), (10, 1, 1))
+    folds = (fold(quantiles, np.arange(5, 55, 5)[:, None]),)  # 2, 4 and 6 of ten lie at or below the levels
     figure = run_figures.calibration({"a": Scores("a", folds, {}, scale(np.ones(10)))})
     np.testing.assert_allclose(line(figure.axes[0], "a").get_ydata(), [0.2, 0.4, 0.6])
-    assert drawn(figure).startswith(b"\x89PNG")
+    assert png_bytes(figure).startswith(b"\x89PNG")
 
 
 def test_errors_stand_by_days_ahead_and_by_weekday() -> None:
-    given = panel(3, 60, 7)
-    found = scored(given)
-    ahead, weekday = run_figures.errors({"naive": found}).axes
+    history = panel(3, 60, 7)
+    scores = scored(history)
+    ahead, weekday = run_figures.errors({"naive": scores}).axes
     assert (len(ahead.patches), len(weekday.patches)) == (7, 7)
-    said, came = found.folds[0].forecast.median[:, 0], found.folds[0].actuals[:, 0]
-    other, later = found.folds[1].forecast.median[:, 0], found.folds[1].actuals[:, 0]
-    wanted = 100 * (np.abs(said - came).sum() + np.abs(other - later).sum()) / (came.sum() + later.sum())
-    assert ahead.patches[0].get_height() == pytest.approx(wanted, rel=1e-4)
+    forecast, actual = scores.folds[0].forecast.median[:, 0], scores.folds[0].actuals[:, 0]
+    other, later = scores.folds[1].forecast.median[:, 0], scores.folds[1].actuals[:, 0]
+    expected = 100 * (np.abs(forecast - actual).sum() + np.abs(other - later).sum()) / (actual.sum() + later.sum())
+    assert ahead.patches[0].get_height() == pytest.approx(expected, rel=1e-4)
 
 
 def test_a_duel_shows_each_depot_once() -> None:
-    given = panel(5, 60, 7)
-    found = scored(given)
-    (axes,) = run_figures.duel(found, replace(found, model="other")).axes
+    history = panel(5, 60, 7)
+    scores = scored(history)
+    (axes,) = run_figures.duel(scores, replace(scores, model="other")).axes
     points = axes.collections[0].get_offsets()
     assert len(points) == 5
     np.testing.assert_allclose(points[:, 0], points[:, 1])
@@ -109,5 +109,5 @@ def test_pictures_of_nothing_are_empty() -> None:
 
 @pytest.mark.parametrize("name", ["a$b^$c", "東京"])
 def test_a_depot_may_be_called_what_is_no_formula_and_not_in_the_font(name: str) -> None:
-    given = replace(panel(2, 60, 7), depot_ids=(name, "b"))
-    assert run_figures.png(run_figures.forecasts(scored(given), given)).startswith(b"\x89PNG")
+    history = replace(panel(2, 60, 7), depot_ids=(name, "b"))
+    assert run_figures.png(run_figures.forecasts(scored(history), history)).startswith(b"\x89PNG")

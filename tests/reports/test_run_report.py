@@ -17,9 +17,9 @@ REFUSED = Verdict(False, ("wape is 0.2000, wanted at most 0.1000 to beat champio
 def test_the_report_shows_verdict_scores_parts_and_pictures_and_loads_nothing_from_elsewhere() -> None:
     panel = given()
     scores = {"candidate": replace(judged(panel), model="candidate"), "seasonal_naive": judged(panel)}
-    drawn = {"calibration.png": run_figures.png(run_figures.calibration(scores))}
-    told = GateReview("night-1", datetime(2024, 5, 1, 7, tzinfo=UTC), scores, REFUSED, {"network_bias": 0.014})
-    html = page(told, panel, drawn, panels.spec())
+    pictures = {"calibration.png": run_figures.png(run_figures.calibration(scores))}
+    review = GateReview("night-1", datetime(2024, 5, 1, 7, tzinfo=UTC), scores, REFUSED, {"network_bias": 0.014})
+    html = page(review, panel, pictures, panels.spec())
     assert "The candidate was not admitted: wape is 0.2000, wanted at most 0.1000 to beat champion." in html
     assert (
         f'<td style="text-align: right; padding: .125rem .625rem">{scores["candidate"].metrics["wape"]:.1%}</td>'
@@ -36,7 +36,7 @@ def test_what_depots_and_cities_are_called_is_never_markup() -> None:
     evil = "<script>alert(1)</script>"
     panel = replace(given(), depot_ids=(evil, "B", "C", "D"), attributes={"city": (evil, "B", "B", "B")})
     scores = {"candidate": judged(panel)}
-    told = GateReview("night-1", datetime(2024, 5, 1, 7, tzinfo=UTC), scores, Verdict(True, (), {}), {})
-    html = page(told, panel, {}, panels.spec())
+    review = GateReview("night-1", datetime(2024, 5, 1, 7, tzinfo=UTC), scores, Verdict(True, (), {}), {})
+    html = page(review, panel, {}, panels.spec())
     assert "<script" not in html
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
