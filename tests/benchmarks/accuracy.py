@@ -62,11 +62,11 @@ def main() -> None:
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--back", type=int, default=0, help="days to cut off first")
     parser.add_argument("--again", action="store_true", help="measure anew what was measured before")
-    given = parser.parse_args()
+    options = parser.parse_args()
     results = [
         result
-        for dataset in given.datasets.split(",")
-        for result in _on(dataset, given.models.split(","), given.back, given.again)
+        for dataset in options.datasets.split(",")
+        for result in _on(dataset, options.models.split(","), options.back, options.again)
     ]
     _table(results)
     tell("accuracy", figures(results))
@@ -75,7 +75,7 @@ def main() -> None:
 def _on(dataset: str, models: Sequence[str], back: int, again: bool) -> list[Result]:
     """The results of the models on one dataset; those measured before are read from their files."""
     files = {model: FOLDER / "accuracy" / f"{dataset}-{back}-{model}.json" for model in models}
-    found, panel = [], None
+    results, panel = [], None
     for model, file in files.items():
         if again or not file.exists():
             try:
@@ -87,9 +87,9 @@ def _on(dataset: str, models: Sequence[str], back: int, again: bool) -> list[Res
             except NoUsableData as error:
                 print(f"{dataset} is skipped: {error}", flush=True)
                 return []
-        found.append(_kept(file))
-        print(_line(found[-1]), flush=True)
-    return found
+        results.append(_saved_result(file))
+        print(_line(results[-1]), flush=True)
+    return results
 
 
 def _panel(dataset: str, back: int) -> Panel:
@@ -111,7 +111,7 @@ def _measured(dataset: str, model: str, panel: Panel) -> Result:
     ready = time.perf_counter()
     folds = backtest.folds(predict, panel, at)
     seconds = time.perf_counter() - ready
-    mase, mape = _each(folds, scale.absolute)
+    mase, mape = _per_depot(folds, scale.absolute)
     ids, metrics = panel.depot_ids, measure(folds, scale)
     return Result(
         dataset,
@@ -124,13 +124,13 @@ def _measured(dataset: str, model: str, panel: Panel) -> Result:
     )
 
 
-def _each(folds: Sequence[Fold], scale: Doubles) -> tuple[list[float | None], list[tuple[float, int]]]:
+def _per_depot(folds: Sequence[Fold], scale: Doubles) -> tuple[list[float | None], list[tuple[float, int]]]:
     """Each depot's MASE, None where there is none, and its relative errors: their sum and how many."""
     actual = np.concatenate([fold.actuals for fold in folds], axis=1).astype(float)
     error = np.abs(np.concatenate([fold.forecast.median for fold in folds], axis=1) - actual)
-    known, positive = np.isfinite(actual), actual > 0
-    mean = np.sum(error, axis=1, where=known) / np.maximum(known.sum(axis=1), 1)
-    scored = known.any(axis=1) & np.isfinite(scale)
+    is_known, positive = np.isfinite(actual), actual > 0
+    mean = np.sum(error, axis=1, where=is_known) / np.maximum(is_known.sum(axis=1), 1)
+    scored = is_known.any(axis=1) & np.isfinite(scale)
     relative = np.sum(error / np.where(positive, actual, 1), axis=1, where=positive)
     mase = [float(m / s) if usable else None for m, s, usable in zip(mean, scale, scored, strict=True)]
     return mase, list(zip(relative.tolist(), positive.sum(axis=1).tolist(), strict=True))
@@ -175,7 +175,7 @@ def figures(results: Sequence[Result]) -> list[Figure]:
     """Our model against each rival over the datasets that both were measured on."""
     of = {(result.dataset, result.model): result for result in results}
     ours = [result for result in results if result.model == OURS]
-    found: list[Figure] = []
+    comparisons: list[Figure] = []
     for rival, name, metric, aim in (
         ("lightgbm", "LightGBM", "MASE", 0.95),
         (USUAL, "LightGBM by mlforecast", "MASE", 0.95),
@@ -187,15 +187,17 @@ def figures(results: Sequence[Result]) -> list[Figure]:
         ratios = [_ratio(mine, of[mine.dataset, rival], metric) for mine in ours if (mine.dataset, rival) in of]
         if ratios:
             mean = float(np.exp(np.mean(np.log(ratios))))
-            found.append(_at_most(f"geometric mean of {metric} relative to {name}", mean, "ratio", aim, len(ratios)))
+            comparisons.append(
+                _at_most(f"geometric mean of {metric} relative to {name}", mean, "ratio", aim, len(ratios))
+            )
         if ratios and rival == "lightgbm":
-            found.append(
+            comparisons.append(
                 _at_most(f"{metric} relative to {name}, worst dataset", max(ratios), "ratio", 1.03, len(ratios))
             )
     if ours:
         bias = 100 * max(abs(result.metrics["bias"]) for result in ours)
-        found.append(replace(below("largest absolute bias", bias, "%", 2), n=len(ours)))
-    return found
+        comparisons.append(replace(below("largest absolute bias", bias, "%", 2), n=len(ours)))
+    return comparisons
 
 
 def _ratio(ours: Result, rival: Result, metric: str) -> float:
@@ -234,7 +236,7 @@ def _keep(result: Result, file: Path) -> None:
     file.write_text(json.dumps(asdict(result)) + "\n", "utf-8")
 
 
-def _kept(file: Path) -> Result:
+def _saved_result(file: Path) -> Result:
     return Result(**json.loads(file.read_text("utf-8")))
 
 

@@ -36,10 +36,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--datasets", default=",".join(DATASETS))
     parser.add_argument("--models", default=",".join(MODELS))
-    given = parser.parse_args()
+    options = parser.parse_args()
     figures: list[Figure] = []
-    for dataset in given.datasets.split(","):
-        for figure in _on(dataset, given.models.split(",")):
+    for dataset in options.datasets.split(","):
+        for figure in _on(dataset, options.models.split(",")):
             print(f"{figure.figure}: {figure.value:.4f} {figure.unit}", flush=True)
             figures.append(figure)
     tell("cold", figures)
@@ -57,9 +57,9 @@ def _on(dataset: str, models: Sequence[str]) -> Iterator[Figure]:
         predict = _fitted(model, opened(before, new, 0), spec)
         for days in KNOWN:
             folds = [_fold(predict, panel.at(cutoff), panel, new, days) for cutoff in at]
-            found = measure(folds, scale)
+            metrics = measure(folds, scale)
             name = f"{dataset}: {model}, {'all' if days is None else days} days known"
-            yield from (Figure(f"{name}: {metric}", found[metric], "") for metric in ("mase", "wape", "coverage"))
+            yield from (Figure(f"{name}: {metric}", metrics[metric], "") for metric in ("mase", "wape", "coverage"))
 
 
 def _fitted(model: str, before: Panel, spec: Spec) -> Predictor:

@@ -14,13 +14,13 @@ from forecaster.evaluation.baselines.statsforecast import filled
 
 def rows(panel: Panel, days: range) -> pd.DataFrame:
     """A row for each of the days and depots from its first known count on; a gap is filled, and weighs nothing."""
-    known = np.where(panel.open[:, : panel.history], panel.demand, np.nan)
-    series: Doubles = np.log1p(filled(known))
-    isknown = np.isfinite(known)
-    begun = np.where(isknown.any(axis=1), isknown.argmax(axis=1), panel.history)
+    counts = np.where(panel.open[:, : panel.history], panel.demand, np.nan)
+    series: Doubles = np.log1p(filled(counts))
+    is_known = np.isfinite(counts)
+    begun = np.where(is_known.any(axis=1), is_known.argmax(axis=1), panel.history)
     frame = known_ahead(panel, days, np.arange(len(panel.depot_ids)))
     frame["y"] = series[:, days.start : days.stop].reshape(-1)
-    frame["weight"] = isknown[:, days.start : days.stop].reshape(-1).astype(float)
+    frame["weight"] = is_known[:, days.start : days.stop].reshape(-1).astype(float)
     frame = frame.assign(**statics(panel, len(days)))
     return frame[(np.asarray(days)[None] >= begun[:, None]).reshape(-1)].reset_index(drop=True)
 

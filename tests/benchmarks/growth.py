@@ -29,9 +29,9 @@ MOST = 6.0  # GB at the largest
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--depots", type=int, help="train this many, and say as JSON what it took")
-    given = parser.parse_args()
-    if given.depots:
-        print(json.dumps(_trained(given.depots)))
+    options = parser.parse_args()
+    if options.depots:
+        print(json.dumps(_trained(options.depots)))
         return
     figures: list[Figure] = []
     for depots in DEPOTS:
@@ -50,9 +50,9 @@ def main() -> None:
 
 def _in_its_own_process(depots: int) -> dict[str, float]:
     command = [sys.executable, "-m", "tests.benchmarks.growth", "--depots", str(depots)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    process = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    report: dict[str, float] = json.loads(process.stdout.splitlines()[-1])
+    return report
 
 
 def _trained(depots: int) -> dict[str, float]:
@@ -64,7 +64,7 @@ def _trained(depots: int) -> dict[str, float]:
         return replace(choose_recipe(*arguments), epochs=EPOCHS, steps=STEPS)
 
     devices.one_device_per_core()
-    given = panel_of(depots)
+    panel = panel_of(depots)
     spec = Spec.model_validate(
         {
             "name": "growth",
@@ -73,8 +73,8 @@ def _trained(depots: int) -> dict[str, float]:
         }
     )
     with mock.patch.object(train, "choose_recipe", fixed):
-        summary = train.fit(given, spec).summary
-    arrays = (given.demand, given.open, given.covariates, given.calendar, given.statics)
+        summary = train.fit(panel, spec).summary
+    arrays = (panel.demand, panel.open, panel.covariates, panel.calendar, panel.statics)
     return {
         "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9,
         "panel": sum(array.nbytes for array in arrays) / 1e9,

@@ -83,8 +83,8 @@ def neuralforecast(panel: Panel, levels: tuple[float, ...]) -> Predictor:
             since = frames.rows(at, range(max(0, at.history - 2 * READ), at.history))
             ids = since["unique_id"].unique()
             ahead = frames.known_ahead(at, range(at.history, at.history + at.horizon), ids)
-            said = model.predict(_masked(since, static), static_df=_of_each(at, since), futr_df=ahead)
-        log = said[[name for name in said if name.startswith("gru")]].to_numpy()
+            predicted = model.predict(_masked(since, static), static_df=_of_each(at, since), futr_df=ahead)
+        log = predicted[[name for name in predicted if name.startswith("gru")]].to_numpy()
         quantiles = np.full((len(at.depot_ids), at.horizon, len(levels)), np.nan)
         quantiles[ids] = np.expm1(log.reshape(-1, at.horizon, len(levels)))
         return completed(at, levels, quantiles)
@@ -105,8 +105,8 @@ def _statics(panel: Panel) -> dict[str, Any]:
 def _of_each(panel: Panel, rows: pd.DataFrame) -> pd.DataFrame | None:
     """The static codes of the depots that have a row."""
     frame = pd.DataFrame({"unique_id": np.arange(len(panel.depot_ids)), **frames.statics(panel, 1)})
-    kept = frame[frame["unique_id"].isin(rows["unique_id"])].reset_index(drop=True)
-    return kept if len(kept.columns) > 1 else None
+    static_rows = frame[frame["unique_id"].isin(rows["unique_id"])].reset_index(drop=True)
+    return static_rows if len(static_rows.columns) > 1 else None
 
 
 @contextmanager

@@ -83,8 +83,8 @@ def _logged(spec: Spec, run: Run) -> dict[str, float]:
     client = MlflowClient(spec.registry_url)
     experiment = client.get_experiment_by_name(spec.name)
     assert experiment is not None
-    [found] = client.search_runs([experiment.experiment_id], f"attributes.run_name = '{run.run_id}'")
-    return dict(found.data.metrics)
+    [logged_run] = client.search_runs([experiment.experiment_id], f"attributes.run_name = '{run.run_id}'")
+    return dict(logged_run.data.metrics)
 
 
 def _times(which: str, night: Measured, limit: float) -> list[Figure]:

@@ -45,15 +45,15 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="bench-orchestration-"))
     try:
         file = pipeline(folder)
-        taken = {how: median(_seconds(file, how) for _ in range(TRIES)) for how in ("plain", "prefect")}
+        seconds = {how: median(_seconds(file, how) for _ in range(TRIES)) for how in ("plain", "prefect")}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     tell(
         "orchestration",
         [
-            Figure("a line of ten stages that do nothing, plain", taken["plain"], "s"),
-            Figure("the same under Prefect, its server started and stopped", taken["prefect"], "s"),
-            Figure("overhead of orchestration", taken["prefect"] - taken["plain"], "s"),
+            Figure("a line of ten stages that do nothing, plain", seconds["plain"], "s"),
+            Figure("the same under Prefect, its server started and stopped", seconds["prefect"], "s"),
+            Figure("overhead of orchestration", seconds["prefect"] - seconds["plain"], "s"),
         ],
     )
 
@@ -61,8 +61,8 @@ def main() -> None:
 def _seconds(file: Path, how: str) -> float:
     begun = time.monotonic()
     command = [sys.executable, "-c", NOTHING, str(file), how]
-    done = subprocess.run(command, cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout.splitlines()[-1])["code"] == 0, done.stderr
+    process = subprocess.run(command, cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, check=True)
+    assert json.loads(process.stdout.splitlines()[-1])["code"] == 0, process.stderr
     return time.monotonic() - begun
 
 

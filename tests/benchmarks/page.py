@@ -70,12 +70,12 @@ async def load(port: int) -> tuple[np.ndarray, np.ndarray]:
     free: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
     for _ in range(CONNECTIONS):
         free.put_nowait(await asyncio.open_connection("127.0.0.1", port))
-    found: list[float] = []
+    latencies: list[float] = []
     late: list[float] = []
     gc.disable()  # who looks through thousands of requests for cycles asks nobody meanwhile
     begun = time.perf_counter() + 1  # by when all of them stand ready
 
-    async def one(number: int) -> None:
+    async def timed_request(number: int) -> None:
         due = begun + number / RATE
         await asyncio.sleep(max(due - time.perf_counter(), 0))
         late.append(1000 * (time.perf_counter() - due))
@@ -88,22 +88,22 @@ async def load(port: int) -> tuple[np.ndarray, np.ndarray]:
         assert length is not None
         await reader.readexactly(int(length[1]))
         free.put_nowait((reader, writer))
-        found.append(1000 * (time.perf_counter() - due))
+        latencies.append(1000 * (time.perf_counter() - due))
 
-    await asyncio.gather(*(one(number) for number in range(RATE * SECONDS)))
+    await asyncio.gather(*(timed_request(number) for number in range(RATE * SECONDS)))
     gc.enable()
-    return np.array(found), np.array(late)
+    return np.array(latencies), np.array(late)
 
 
 def memory(pid: int, kind: str = "Rss") -> float:
     """Megabytes that a process holds now; as `Pss` what it shares with others counts in parts."""
-    said = Path(f"/proc/{pid}/smaps_rollup").read_text("utf-8")
-    found = re.search(rf"^{kind}:\s+(\d+) kB", said, re.M)
-    assert found is not None
-    return int(found[1]) / 1024
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text("utf-8")
+    match = re.search(rf"^{kind}:\s+(\d+) kB", rollup, re.M)
+    assert match is not None
+    return int(match[1]) / 1024
 
 
-def sent(address: str) -> float:
+def first_view_kilobytes(address: str) -> float:
     """Kilobytes of a first view: the page and what it brings, compressed."""
     page = httpx.get(address + "/", headers={"Accept-Encoding": "gzip"})
     beside = set(re.findall(r'"(/static/[^"]+)"', page.text))
@@ -132,34 +132,34 @@ def measure(depots: int, folder: Path) -> list[Figure]:
     """All figures for so many depots."""
     url = f"sqlite:///{folder / f'{depots}.db'}"
     fill(url, publication(depots))
-    named = f"{depots:,} depots"
+    label = f"{depots:,} depots"
     begun = time.perf_counter()
     with child(SERVER, url, NOON.isoformat()) as (server, address):
         httpx.get(address + "/", timeout=60).raise_for_status()
         start = time.perf_counter() - begun
         figures = [
-            Figure(f"{named}: cold start to the first page", start, "s"),
-            below(f"{named}: first view, compressed", sent(address), "kB", 50),
-            below(f"{named}: memory after it", memory(server.pid), "MB", 60),
-            Figure(f"{named}: the same, shared libraries in parts", memory(server.pid, "Pss"), "MB"),
+            Figure(f"{label}: cold start to the first page", start, "s"),
+            below(f"{label}: first view, compressed", first_view_kilobytes(address), "kB", 50),
+            below(f"{label}: memory after it", memory(server.pid), "MB", 60),
+            Figure(f"{label}: the same, shared libraries in parts", memory(server.pid, "Pss"), "MB"),
         ]
         firsts = [first_answer(address, path) for path in sorted(set(PATHS))]
         with child(PUBLISHER, url, str(depots), str(EVERY), str(SECONDS // EVERY - 1)):
             took = time.perf_counter()
             waited, late = asyncio.run(load(int(address.rsplit(":", 1)[1])))
             took = time.perf_counter() - took - 1
-        held = memory(server.pid)
+        megabytes = memory(server.pid)
         p50, p95, p99 = np.percentile(waited, [50, 95, 99])
         return [
             *figures,
-            Figure(f"{named}: the slowest first answer of a page", max(firsts), "ms", n=len(firsts)),
-            Figure(f"{named}: answered", len(waited) / took, "requests/s", n=len(waited)),
-            Figure(f"{named}: p50", p50, "ms", n=len(waited)),
-            Figure(f"{named}: p95", p95, "ms", n=len(waited)),
-            below(f"{named}: p99 at {RATE} requests/s", p99, "ms", 25),
-            Figure(f"{named}: who asked was late by, p99", float(np.percentile(late, 99)), "ms", n=len(late)),
-            below(f"{named}: memory after the load", held, "MB", 60),
-            below(f"{named}: a publication is shown after", shown_after(url, address, depots), "s", SOON),
+            Figure(f"{label}: the slowest first answer of a page", max(firsts), "ms", n=len(firsts)),
+            Figure(f"{label}: answered", len(waited) / took, "requests/s", n=len(waited)),
+            Figure(f"{label}: p50", p50, "ms", n=len(waited)),
+            Figure(f"{label}: p95", p95, "ms", n=len(waited)),
+            below(f"{label}: p99 at {RATE} requests/s", p99, "ms", 25),
+            Figure(f"{label}: who asked was late by, p99", float(np.percentile(late, 99)), "ms", n=len(late)),
+            below(f"{label}: memory after the load", megabytes, "MB", 60),
+            below(f"{label}: a publication is shown after", shown_after(url, address, depots), "s", SOON),
         ]
 
 

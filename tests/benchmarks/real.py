@@ -32,8 +32,8 @@ def spec_of(name: str) -> Spec:
     """The dataset's pipeline; unusual counts are kept, so that every model meets what came."""
     os.environ.setdefault("FORECASTER_DATASETS", str(ROOT.parent / "shared" / "datasets"))
     spec = load(ROOT / "data" / "real" / f"{name}.yaml")
-    kept = {rule: "warn" for rule in data_rules.RULES if {"warn"} <= set(data_rules.RULES[rule].may)}
-    demand = spec.demand.model_copy(update={"rules": spec.demand.rules.model_copy(update={"severity": kept})})
+    severities = {rule: "warn" for rule in data_rules.RULES if {"warn"} <= set(data_rules.RULES[rule].may)}
+    demand = spec.demand.model_copy(update={"rules": spec.demand.rules.model_copy(update={"severity": severities})})
     return spec.model_copy(update={"demand": demand})
 
 
@@ -43,6 +43,6 @@ def panel_of(name: str) -> Panel:
         spec = spec_of(name).model_copy(update={"lake": folder})
         ingest(spec, now=datetime.now(UTC))
         panel = panels.build(read_as_of(spec, as_of=datetime.now(UTC)), spec)
-    known = np.isfinite(panel.demand) | ~panel.open[:, : panel.history]
-    most = np.flatnonzero(known.mean(axis=0) >= 0.5)[-1]
+    is_known = np.isfinite(panel.demand) | ~panel.open[:, : panel.history]
+    most = np.flatnonzero(is_known.mean(axis=0) >= 0.5)[-1]
     return panel.at(panel.cutoff - timedelta(days=int(panel.history - 1 - most)))

@@ -52,27 +52,27 @@ def main() -> None:
     parser.add_argument("--nights", type=int, default=NIGHTS)
     parser.add_argument("--part", choices=sorted(PARTS))
     parser.add_argument("--folder", type=Path)
-    given = parser.parse_args()
-    if given.part:
-        told = PARTS[given.part](given.folder, given.nights if given.part == "nights" else given.depots)
-        print(json.dumps(told | {"memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+    options = parser.parse_args()
+    if options.part:
+        report = PARTS[options.part](options.folder, options.nights if options.part == "nights" else options.depots)
+        print(json.dumps(report | {"memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
         return
     folder = Path(tempfile.mkdtemp(prefix="bench-scale-", dir=ROOT / "var" if (ROOT / "var").is_dir() else None))
     try:
-        figures = _scale(folder, given.depots) + _nights(folder, given.nights)
+        figures = _scale(folder, options.depots) + _nights(folder, options.nights)
         tell("scale", figures)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _scale(folder: Path, depots: int) -> list[Figure]:
-    made = _part("make", folder, depots)
+    sample = _part("make", folder, depots)
     parts = {name: _part(part, folder, depots) for name, part in (
         ("first ingest", "ingest"), ("the same file again", "ingest"), ("read back as a Panel", "panel"),
     )}  # fmt: skip
-    figures = [Figure("rows", made["rows"] / 1e6, "M rows"), Figure("Parquet file", made["bytes"] / 1e6, "MB")]
+    figures = [Figure("rows", sample["rows"] / 1e6, "M rows"), Figure("Parquet file", sample["bytes"] / 1e6, "MB")]
     for name, part in parts.items():
-        rate = made["rows"] / part["seconds"] / 1e6
+        rate = sample["rows"] / part["seconds"] / 1e6
         figures += [
             Figure(f"{name}", part["seconds"], "s"),
             Figure(f"{name}: rate", rate, "M rows/s", "> 1", bool(rate > 1)),
@@ -82,9 +82,9 @@ def _scale(folder: Path, depots: int) -> list[Figure]:
 
 
 def _nights(folder: Path, nights: int) -> list[Figure]:
-    told = _part("nights", folder, nights)
+    report = _part("nights", folder, nights)
     figures = []
-    for night, look in told["looks"].items():
+    for night, look in report["looks"].items():
         for name, seconds in look.items():
             figures.append(Figure(f"after {night} nights: {name}", seconds, "s" if name != "files" else "files"))
     return figures
@@ -94,10 +94,10 @@ def _part(part: str, folder: Path, size: int) -> dict[str, Any]:
     command = [sys.executable, "-m", "tests.benchmarks.scale", "--part", part, "--folder", str(folder)]
     command += ["--nights" if part == "nights" else "--depots", str(size)]
     print(f"{part} …", file=sys.stderr, flush=True)
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    print(f"{part}: {found}", file=sys.stderr, flush=True)
-    return found
+    process = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    report: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
+    print(f"{part}: {report}", file=sys.stderr, flush=True)
+    return report
 
 
 def make(folder: Path, depots: int) -> dict[str, Any]:
@@ -125,9 +125,9 @@ def take(folder: Path, depots: int) -> dict[str, Any]:
     from forecaster.demand.ingest import ingest
 
     spec = load(folder / "pipeline.yaml")
-    seconds, done = _timed(lambda: ingest(spec, now=datetime(2026, 11, 1, 7, tzinfo=UTC)))
-    told = {"read": done.read, "accepted": done.accepted, "quarantined": done.quarantined}
-    return told | {"seconds": seconds, "findings": [(f.rule, f.count) for f in done.findings]}
+    seconds, result = _timed(lambda: ingest(spec, now=datetime(2026, 11, 1, 7, tzinfo=UTC)))
+    counts = {"read": result.read, "accepted": result.accepted, "quarantined": result.quarantined}
+    return counts | {"seconds": seconds, "findings": [(f.rule, f.count) for f in result.findings]}
 
 
 def panel(folder: Path, depots: int) -> dict[str, Any]:
@@ -138,8 +138,8 @@ def panel(folder: Path, depots: int) -> dict[str, Any]:
 
     spec = load(folder / "pipeline.yaml")
     known_in, knowledge = _timed(lambda: read_as_of(spec, as_of=datetime(2026, 11, 1, 7, 15, tzinfo=UTC)))
-    built_in, built = _timed(lambda: panels.build(knowledge, spec))
-    return {"seconds": known_in + built_in, "know": known_in, "build": built_in, "shape": built.demand.shape}
+    built_in, panel = _timed(lambda: panels.build(knowledge, spec))
+    return {"seconds": known_in + built_in, "know": known_in, "build": built_in, "shape": panel.demand.shape}
 
 
 def nights(folder: Path, count: int) -> dict[str, Any]:
@@ -148,10 +148,10 @@ def nights(folder: Path, count: int) -> dict[str, Any]:
     from forecaster.demand.ingest import ingest
     from forecaster.lake import Lake
 
-    own = folder / "nights"
-    own.mkdir()
-    (own / "pipeline.yaml").write_text(NIGHTLY, "utf-8")
-    spec, random = load(own / "pipeline.yaml"), np.random.default_rng(0)
+    nightly = folder / "nights"
+    nightly.mkdir()
+    (nightly / "pipeline.yaml").write_text(NIGHTLY, "utf-8")
+    spec, random = load(nightly / "pipeline.yaml"), np.random.default_rng(0)
     ids, first, looks, lately = np.array([f"D{i:05d}" for i in range(FLEET)]), np.datetime64("2022-01-01"), {}, []
     level = random.uniform(20, 200, FLEET)
     for night in range(1, count + 1):
@@ -159,7 +159,7 @@ def nights(folder: Path, count: int) -> dict[str, Any]:
         depot = np.concatenate([np.arange(FLEET), late])
         day = first + night + np.concatenate([np.zeros(FLEET, int), np.full(len(late), -2)])
         counts = random.poisson(level[depot]).astype(float)
-        pd.DataFrame({"depot_id": ids[depot], "date": day, "demand": counts}).to_parquet(own / "demand.parquet")
+        pd.DataFrame({"depot_id": ids[depot], "date": day, "demand": counts}).to_parquet(nightly / "demand.parquet")
         now = (first + night + 1).astype(datetime)
         now = datetime(now.year, now.month, now.day, 3, tzinfo=UTC)
         lately.append(_timed(lambda: ingest(spec, now=now))[0])  # noqa: B023
@@ -176,8 +176,8 @@ def nights(folder: Path, count: int) -> dict[str, Any]:
 
 def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
     begun = time.perf_counter()
-    done = work()
-    return time.perf_counter() - begun, done
+    result = work()
+    return time.perf_counter() - begun, result
 
 
 PARTS = {"make": make, "ingest": take, "panel": panel, "nights": nights}

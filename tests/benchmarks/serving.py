@@ -61,18 +61,18 @@ def main() -> None:
 
 def _size() -> Iterator[Figure]:
     """What the files of the base install's packages take, these and all that they need."""
-    wanted, seen = ["forecaster"], set[str]()
-    while wanted:
-        name = wanted.pop()
-        if name in seen:
+    queue, packages = ["forecaster"], set[str]()
+    while queue:
+        name = queue.pop()
+        if name in packages:
             continue
-        seen.add(name)
+        packages.add(name)
         for need in map(Requirement, distribution(name).requires or []):
             if need.marker is None or need.marker.evaluate({"extra": ""}):
-                wanted += [re.sub(r"[-_.]+", "-", need.name).lower()]
-    files = [distribution(name).locate_file(file) for name in seen for file in distribution(name).files or []]
+                queue += [re.sub(r"[-_.]+", "-", need.name).lower()]
+    files = [distribution(name).locate_file(file) for name in packages for file in distribution(name).files or []]
     total = sum(os.stat(file).st_size for file in map(str, files) if os.path.isfile(file))
-    yield below(f"base install, {len(seen)} packages", total / 1e6, "MB", 500)
+    yield below(f"base install, {len(packages)} packages", total / 1e6, "MB", 500)
 
 
 def _cold(folder: Path) -> Iterator[Figure]:
@@ -106,10 +106,10 @@ def _cold(folder: Path) -> Iterator[Figure]:
             predict = [sys.executable, "-m", "forecaster", "predict", str(file), "--as-of", now.isoformat()]
             predict += ["--out", "parquet", "--bundle", str(exported.folder)]
             launched = [sys.executable, "-c", LAUNCHER, *predict]
-            done = subprocess.run(launched, cwd=ROOT, env=compiled, stdout=out, stderr=subprocess.PIPE, check=True)
-        cpu_seconds, wall_seconds, kilobytes = map(float, done.stderr.split()[-3:])
+            process = subprocess.run(launched, cwd=ROOT, env=compiled, stdout=out, stderr=subprocess.PIPE, check=True)
+        cpu_seconds, wall_seconds, kilobytes = map(float, process.stderr.split()[-3:])
         took.append((cpu_seconds, wall_seconds, kilobytes * 1024 / 1e6))
-    cpu, wall, memory = (float(np.median(each)) for each in zip(*took[1:], strict=True))
+    cpu, wall, memory = (float(np.median(series)) for series in zip(*took[1:], strict=True))
     yield below("cold start to forecasts on disk, 64 depots: processor time", cpu, "s", 1.0)
     yield Figure("cold start to forecasts on disk, 64 depots: wall", wall, "s", n=COLD)
     yield below("cold start to forecasts on disk, 64 depots: peak memory", memory, "MB", 250)
@@ -122,25 +122,25 @@ def _calls(folder: Path) -> Iterator[Figure]:
     from forecaster.serving.predict import CHUNK, Predictor
 
     candidate, signer = _untrained(panel_of(64)), keys.signer(folder)
-    written = bundle.write(
+    folder_of_bundle = bundle.write(
         folder, export.to_graph(candidate), export.weights(candidate), export.about(candidate), signer
     )
-    read = bundle.read(written, (signer.public,))
+    loaded = bundle.read(folder_of_bundle, (signer.public,))
     predictor, jax, reference = (
-        Predictor(read),
+        Predictor(loaded),
         export.on_arrays(candidate),
-        ReferenceModel(read.weights, read.manifest),
+        ReferenceModel(loaded.weights, loaded.manifest),
     )
-    asked: dict[str, Callable[[Inputs], Any]] = {
+    calls: dict[str, Callable[[Inputs], Any]] = {
         "onnxruntime": predictor.run,
         "jitted JAX": jax,
         "NumPy": reference,
     }
     for depots, times in DEPOTS.items():
         panel = panel_of(min(depots, 10_000))
-        pieces = [panel.window(read.lookback, slice(at, at + CHUNK)) for at in range(0, len(panel.depot_ids), CHUNK)]
+        pieces = [panel.window(loaded.lookback, slice(at, at + CHUNK)) for at in range(0, len(panel.depot_ids), CHUNK)]
         repeats = max(depots // 10_000, 1)  # of the same ten thousand, so that their windows fit into memory
-        for name, call in asked.items():
+        for name, call in calls.items():
             if name == "NumPy" and depots > REFERENCE:
                 continue
             for piece in {len(piece["demand"]): piece for piece in pieces}.values():
@@ -159,17 +159,17 @@ def _calls(folder: Path) -> Iterator[Figure]:
             predictor(panel)
             whole = f"whole prediction from a panel (windows, checks, graph), {depots:,} depots"
             yield Figure(whole, 1e3 * (time.perf_counter() - begun), "ms")
-    one = panel_of(64)
-    predictor(one)
+    fleet = panel_of(64)
+    predictor(fleet)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for _ in range(1_000):
-        predictor(one)
+        predictor(fleet)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / 1e6
     yield below("peak memory that 1,000 more calls with 64 depots add", grown, "MB", 20)
 
 
 def _percentiles(what: str, depots: int, took: list[float]) -> Iterator[Figure]:
-    p50, p95, p99 = (float(np.percentile(took, each)) for each in (50, 95, 99))
+    p50, p95, p99 = (float(np.percentile(took, percent)) for percent in (50, 95, 99))
     yield Figure(f"{what}: p50", p50, "ms", n=len(took))
     ours = what.startswith("onnxruntime")
     limit = {1: 5.0, 10_000: 1000.0}.get(depots) if ours else None
@@ -196,8 +196,8 @@ def _recurrence() -> Iterator[Figure]:
         days, count, features = x.shape
         projected = (x.reshape(days * count, features) @ kernel_i + bias[None]).reshape(days, count, -1)
 
-        def day(h: Any, given: Any) -> Any:
-            xr, xz, xn = jnp.split(given, 3, axis=-1)
+        def day(h: Any, gates: Any) -> Any:
+            xr, xz, xn = jnp.split(gates, 3, axis=-1)
             hr, hz, m = jnp.split(h @ kernel_h, 3, axis=-1)
             n = jnp.tanh(xn + jax.nn.sigmoid(xr + hr) * m)
             new = n + jax.nn.sigmoid(xz + hz) * (h - n)
@@ -220,8 +220,8 @@ def _recurrence() -> Iterator[Figure]:
         [numpy_helper.from_array(x, name) for name, x in (("w", w), ("r", r), ("b", b))],
     )
     native = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    asked = {name: session(m.SerializeToString()) for name, m in (("Loop", loop), ("GRU operator", native))}
-    rivals = {name: lambda x, s=s: s.run(None, {"x": x})[0] for name, s in asked.items()}
+    sessions = {name: session(m.SerializeToString()) for name, m in (("Loop", loop), ("GRU operator", native))}
+    rivals = {name: lambda x, s=s: s.run(None, {"x": x})[0] for name, s in sessions.items()}
     try:
         import torch
 
@@ -236,8 +236,8 @@ def _recurrence() -> Iterator[Figure]:
         print("torch is left out: it is not installed")
     for count in (1, 64, 1_000, 10_000):
         x = rng.normal(0, 1, (DAYS, count, FEATURES)).astype(np.float32)
-        said = [rivals[name](x).reshape(DAYS, count, HIDDEN) for name in ("Loop", "GRU operator")]
-        np.testing.assert_allclose(*said, atol=1e-5)
+        outputs = [rivals[name](x).reshape(DAYS, count, HIDDEN) for name in ("Loop", "GRU operator")]
+        np.testing.assert_allclose(*outputs, atol=1e-5)
         for name, call in rivals.items():
             took = []
             for _ in range(max(3, min(200, 20_000 // count))):
@@ -259,10 +259,10 @@ def _untrained(panel: Any) -> Any:
     shape = encoder_decoder.Architecture(
         2, HIDDEN, levels, panel.horizon, len(panel.encoding.covariates), calendar, labels
     )
-    each = [encoder_decoder.initial_parameters(shape, jax.random.key(seed)) for seed in range(MEMBERS)]
+    members = [encoder_decoder.initial_parameters(shape, jax.random.key(seed)) for seed in range(MEMBERS)]
     constants = {"mean": np.float32(4), "spread": np.float32(1), "yearly": np.float32(1)}
     parameters = {
-        "members": jax.tree.map(lambda *leaves: np.stack(leaves), *each),
+        "members": jax.tree.map(lambda *leaves: np.stack(leaves), *members),
         "constants": {**constants, "calendar": np.ones(calendar, np.float32)},
         "blend": {"members": np.full(MEMBERS, 1 / MEMBERS, np.float32), "anchor": np.float32(0.1)},
         "calibration": np.ones((panel.horizon, len(levels)), np.float32),

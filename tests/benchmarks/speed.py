@@ -85,12 +85,12 @@ def _floor(pairs: float) -> list[Figure]:
     ]
     figures.append(Figure(f"rate of {SIDE}^3 products, one a core", 1e-6 * rate, "GFLOP/s"))
     size = Size(*CROP)
-    named = parts(size)
-    of_part = dict(zip(named, _interleaved(list(named.values()), 15 * pairs), strict=True))
+    part_steps = parts(size)
+    of_part = dict(zip(part_steps, _interleaved(list(part_steps.values()), 15 * pairs), strict=True))
     contained = ("products of the gradient by weights", "product of the gradient by inputs")
     of_part["scan forward"] = _less(of_part.pop("forward"), of_part["projection"])
-    of_part["scan backward"] = _less(of_part.pop("backward"), *(of_part[each] for each in contained))
-    return figures + [_seen(f"{size}: {name}", each, "ms") for name, each in of_part.items()]
+    of_part["scan backward"] = _less(of_part.pop("backward"), *(of_part[name] for name in contained))
+    return figures + [_median_figure(f"{size}: {name}", timings, "ms") for name, timings in of_part.items()]
 
 
 def _ladder(pairs: float) -> list[Figure]:
@@ -101,8 +101,8 @@ def _ladder(pairs: float) -> list[Figure]:
     slowest, *rungs = ladder(size, *LADDER).items()
     took = _interleaved([slowest[1][0]], 2) + _interleaved([step for _, (step, _) in rungs], 7 * pairs)
     return [
-        _seen(f"{size}: {name}", [ms / steps for ms in each], "ms a step")
-        for (name, (_, steps)), each in zip([slowest, *rungs], took, strict=True)
+        _median_figure(f"{size}: {name}", [ms / steps for ms in timings], "ms a step")
+        for (name, (_, steps)), timings in zip([slowest, *rungs], took, strict=True)
     ]
 
 
@@ -115,26 +115,28 @@ def _interleaved(steps: Sequence, count: float) -> list[list[float]]:
             begun = time.perf_counter()
             step()
             into.append(1e3 * (time.perf_counter() - begun))
-    return [each[2:] for each in took]
+    return [timings[2:] for timings in took]
 
 
 def _less(whole: list[float], *contained: list[float]) -> list[float]:
-    return [one - sum(others) for one, *others in zip(whole, *contained, strict=True)]
+    return [whole_ms - sum(others) for whole_ms, *others in zip(whole, *contained, strict=True)]
 
 
 def _compared(theirs: str, ours: str, took: list[list[float]], steps: int, aim: float) -> list[Figure]:
     ratios = [slow / fast for fast, slow in zip(*took, strict=True)]
-    fast, slow = ([ms / steps for ms in each] for each in took)
+    fast, slow = ([ms / steps for ms in timings] for timings in took)
     figure = _above(f"{theirs} over ours", ratios, "times", aim)
-    return [figure, _seen(ours, fast, "ms a step"), _seen(theirs, slow, "ms a step")]
+    return [figure, _median_figure(ours, fast, "ms a step"), _median_figure(theirs, slow, "ms a step")]
 
 
 def _above(figure: str, values: list[float], unit: str, limit: float) -> Figure:
-    seen = _seen(figure, values, unit)
-    return Figure(figure, seen.value, unit, f">= {limit:g}", bool(seen.value >= limit), seen.n, seen.spread)
+    measured = _median_figure(figure, values, unit)
+    return Figure(
+        figure, measured.value, unit, f">= {limit:g}", bool(measured.value >= limit), measured.n, measured.spread
+    )
 
 
-def _seen(figure: str, values: list[float], unit: str) -> Figure:
+def _median_figure(figure: str, values: list[float], unit: str) -> Figure:
     return Figure(figure, median(values), unit, n=len(values), spread=(max(values) - min(values)) / 2)
 
 

@@ -46,17 +46,19 @@ def parts(size: Size) -> dict[str, Step]:
     compiled = jax.jit(gru.layer)
     for cell in learned["cells"]:
         widths.append(compiled(cell["i"], cell["bias"], cell["h"], widths[-1]))
-    layers = [(cell["i"], cell["bias"], cell["h"], seen) for cell, seen in zip(learned["cells"], widths, strict=False)]
+    layers = [
+        (cell["i"], cell["bias"], cell["h"], inputs) for cell, inputs in zip(learned["cells"], widths, strict=False)
+    ]
     gates = jnp.concatenate([widths[1]] * 3, axis=-1)
     gradient = jax.tree.map(jnp.ones_like, learned)
     ahead = jax.jit(lambda layers: [jax.vjp(gru.layer, *layer)[1] for layer in layers])
-    back = jax.jit(lambda backs, state: [each(state) for each in backs])
+    back = jax.jit(lambda backs, state: [back(state) for back in backs])
     return {
-        "projection": _of(lambda: [jnp.tensordot(seen, kernel, 1) for kernel, _, _, seen in layers]),
+        "projection": _of(lambda: [jnp.tensordot(inputs, kernel, 1) for kernel, _, _, inputs in layers]),
         "forward": _of(ahead, layers),
         "backward": _of(back, ahead(layers), widths[1]),
         "products of the gradient by weights": _of(
-            lambda d: [_summed(each, d) for _, _, _, seen in layers for each in (seen, widths[1])], gates
+            lambda d: [_summed(operand, d) for _, _, _, inputs in layers for operand in (inputs, widths[1])], gates
         ),
         "product of the gradient by inputs": _of(lambda d: [d @ layers[-1][0].T, d @ layers[0][0].T], gates),
         "optimiser": _of(update, learned, memory, gradient),
@@ -67,9 +69,9 @@ def _summed(x: Array, d: Array) -> Array:
     return lax.dot_general(x, d, (((0, 1), (0, 1)), ((), ())))
 
 
-def _of(function: Callable[..., Any], *given: Any) -> Step:
+def _of(function: Callable[..., Any], *arguments: Any) -> Step:
     compiled = jax.jit(function)
-    return lambda: jax.block_until_ready(compiled(*given)) and None
+    return lambda: jax.block_until_ready(compiled(*arguments)) and None
 
 
 def ladder(size: Size, steps: int, epochs: int) -> dict[str, tuple[Step, int]]:

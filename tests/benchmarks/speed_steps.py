@@ -99,8 +99,8 @@ def _flax(learned: dict[str, Array]) -> nnx.GRUCell:
 
 
 def loss(forward: Forward, learned: Any, x: Array, y: Array) -> Array:
-    said = (forward(learned, x) * learned["head"][:, 0]).sum(-1) + learned["bias"][0]
-    return optax.huber_loss(said, y).mean()
+    predicted = (forward(learned, x) * learned["head"][:, 0]).sum(-1) + learned["bias"][0]
+    return optax.huber_loss(predicted, y).mean()
 
 
 def update(learned: Any, memory: Any, gradient: Any) -> tuple[Any, Any]:

@@ -39,10 +39,10 @@ def main() -> None:
     datasets = parser.parse_args().datasets.split(",")
     with tempfile.TemporaryDirectory() as folder:
         for name in datasets:
-            found = replayed(name, folder)
+            bills = replayed(name, folder)
             print(f"\n{name}")
-            print("\n".join(found.lines()), flush=True)
-            figures += told(name, found)
+            print("\n".join(bills.lines()), flush=True)
+            figures += cost_figures(name, bills)
     tell("staffing", figures)
 
 
@@ -50,23 +50,23 @@ def replayed(name: str, folder: str) -> Bills:
     """The bills of one dataset's last eight weeks, by the way of `forecaster backtest --staffing`."""
     spec, now = _spec(name)
     quick = spec.training.model_copy(update={"preset": "quick"})
-    own = {"state": folder, "lake": f"{folder}/{name}", "training": quick}
-    spec = cost_backtest.holdout_spec(spec.model_copy(update=own), None, staffing=True)
+    settings = {"state": folder, "lake": f"{folder}/{name}", "training": quick}
+    spec = cost_backtest.holdout_spec(spec.model_copy(update=settings), None, staffing=True)
     ingest(spec, now=now)
     progress = NightProgress()
     with progress.live_bar():
-        found = board(spec, as_of=now, progress=progress, staffing=True).rosters
-    assert found is not None
-    return found
+        bills = board(spec, as_of=now, progress=progress, staffing=True).rosters
+    assert bills is not None
+    return bills
 
 
-def told(name: str, found: Bills) -> list[Figure]:
+def cost_figures(name: str, bills: Bills) -> list[Figure]:
     """The costs, and ours over the cheapest rival's that does not know the future."""
-    costs = {bill.roster: bill.cost for bill in found.bills}
+    costs = {bill.roster: bill.cost for bill in bills.bills}
     rivals = [cost for roster, cost in costs.items() if roster not in (cost_backtest.OURS, cost_backtest.FORESIGHT)]
     ratio = costs[cost_backtest.OURS] / min(rivals)
     return [
-        *(Figure(f"{name}: cost, {bill.roster}", bill.cost, "money", n=bill.days) for bill in found.bills),
+        *(Figure(f"{name}: cost, {bill.roster}", bill.cost, "money", n=bill.days) for bill in bills.bills),
         below(f"{name}: our cost over the cheapest rival's", ratio, "ratio", 1),
     ]
 
@@ -77,15 +77,17 @@ def speed(depots: int) -> list[Figure]:
     levels = tuple(tenth / 10 for tenth in range(1, 10))
     orders = np.sort(random.gamma(4, 100, (depots, 7, len(levels))), axis=-1).astype(np.float32)
     days = tuple(date(2026, 1, day) for day in range(2, 9))
-    said = Forecast(tuple(map(str, range(depots))), date(2026, 1, 1), days, levels, orders, np.ones((depots, 7), bool))
+    forecast = Forecast(
+        tuple(map(str, range(depots))), date(2026, 1, 1), days, levels, orders, np.ones((depots, 7), bool)
+    )
     costs = Staffing(orders_per_driver=45, cost_short=38, cost_idle=22)
     begun = time.perf_counter()
-    wanted = newsvendor.roster(said, costs).drivers
+    drivers = newsvendor.roster(forecast, costs).drivers
     alone = time.perf_counter() - begun
-    total = int(wanted.sum(axis=0).mean() * 2 / 3)
+    total = int(drivers.sum(axis=0).mean() * 2 / 3)
     home = random.multinomial(total, np.full(depots, 1 / depots)).astype(np.int32)
     begun = time.perf_counter()
-    newsvendor.roster(said, costs, VanPool(total, random.integers(0, max(depots // 20, 1), depots), home))
+    newsvendor.roster(forecast, costs, VanPool(total, random.integers(0, max(depots // 20, 1), depots), home))
     placed = time.perf_counter() - begun
     return [
         below(f"rosters of {depots:,} depots for 7 days", alone, "s", 1),

@@ -31,9 +31,9 @@ NO_DATA = 3  # exit code
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--train", nargs=2, metavar=("NAME", "STATE"), help="train this one, and say how long it took")
-    given = parser.parse_args()
-    if given.train:
-        _say(*given.train)
+    options = parser.parse_args()
+    if options.train:
+        _say(*options.train)
         return
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory() as state:
@@ -49,16 +49,16 @@ def main() -> None:
 
 def _in_its_own_process(name: str, state: str) -> float:
     """Seconds of a training. Raises NoUsableData where the dataset is not there."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", __spec__.name, "--train", name, state], stdout=subprocess.PIPE, text=True
     )
-    said = done.stdout.splitlines()[-1] if done.stdout else ""
-    if done.returncode == NO_DATA:
-        raise NoUsableData(said)
-    done.check_returncode()
-    print(f"{name}: {said}", flush=True)
-    found: float = json.loads(said)["seconds"]
-    return found
+    answer = process.stdout.splitlines()[-1] if process.stdout else ""
+    if process.returncode == NO_DATA:
+        raise NoUsableData(answer)
+    process.check_returncode()
+    print(f"{name}: {answer}", flush=True)
+    seconds: float = json.loads(answer)["seconds"]
+    return seconds
 
 
 def _say(name: str, state: str) -> None:
@@ -71,12 +71,12 @@ def _say(name: str, state: str) -> None:
     shutil.rmtree(spec.paths.checkpoints, ignore_errors=True)  # or there is nothing left to train
     begun = time.perf_counter()
     summary = fit_candidate.train_uncalibrated(before, spec).summary
-    told = {
+    report = {
         "seconds": time.perf_counter() - begun,
         "steps": summary["steps_seconds"],
         "recurrence": summary["recurrence"],
     }
-    print(json.dumps(told))
+    print(json.dumps(report))
 
 
 def _sample(state: str) -> tuple[Panel, Spec]:

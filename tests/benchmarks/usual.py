@@ -75,9 +75,9 @@ def mlforecast(panel: Panel, levels: tuple[float, ...]) -> Predictor:
             now.update(since[since["unique_id"].isin(now.ts.uids)])  # it takes no depot that opened since
         ahead = frames.known_ahead(at, range(at.history, at.history + at.horizon), now.ts.uids)
         with quietly():
-            said = now.predict(at.horizon, X_df=ahead)
+            predicted = now.predict(at.horizon, X_df=ahead)
         point = np.full((len(at.depot_ids), at.horizon), np.nan)
-        point[np.asarray(now.ts.uids, int)] = np.expm1(said["point"].to_numpy().reshape(-1, at.horizon))
+        point[np.asarray(now.ts.uids, int)] = np.expm1(predicted["point"].to_numpy().reshape(-1, at.horizon))
         return completed(at, levels, np.repeat(point[:, :, None], len(levels), axis=2))
 
     return predict

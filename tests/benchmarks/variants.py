@@ -36,8 +36,8 @@ def some(depots: int, days: int) -> Change:
 
     def change(panel: Panel) -> Panel:
         often = np.flatnonzero(np.isfinite(panel.demand[:, -(days + DAYS) :]).mean(axis=1) > REPORTED)
-        drawn = np.random.default_rng(0).choice(often, min(depots, len(often)), replace=False)
-        return recent(days)(only(panel, np.sort(drawn)))
+        sample = np.random.default_rng(0).choice(often, min(depots, len(often)), replace=False)
+        return recent(days)(only(panel, np.sort(sample)))
 
     return change
 
@@ -57,11 +57,11 @@ def thinned(mean: float) -> Change:
     """So few orders a day of each depot, each kept by chance."""
 
     def change(panel: Panel) -> Panel:
-        known = np.isfinite(panel.demand)
-        counts = np.where(known, panel.demand, 0).astype(np.int64)
+        is_known = np.isfinite(panel.demand)
+        counts = np.where(is_known, panel.demand, 0).astype(np.int64)
         share = np.minimum(1, mean / np.maximum(np.nanmean(panel.demand, axis=1, keepdims=True), mean))
-        kept = np.random.default_rng(0).binomial(counts, np.broadcast_to(share, counts.shape))
-        return replace(panel, demand=np.where(known, kept, np.nan).astype(np.float32))
+        thinned_counts = np.random.default_rng(0).binomial(counts, np.broadcast_to(share, counts.shape))
+        return replace(panel, demand=np.where(is_known, thinned_counts, np.nan).astype(np.float32))
 
     return change
 
@@ -81,8 +81,8 @@ def holed(share: float) -> Change:
     """Days lost by chance."""
 
     def change(panel: Panel) -> Panel:
-        lost = np.random.default_rng(0).random(panel.demand.shape) < share
-        return replace(panel, demand=np.where(lost, np.float32(np.nan), panel.demand))
+        is_hole = np.random.default_rng(0).random(panel.demand.shape) < share
+        return replace(panel, demand=np.where(is_hole, np.float32(np.nan), panel.demand))
 
     return change
 
@@ -165,30 +165,30 @@ def main() -> None:
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--seed", type=int, help="of our training")
     parser.add_argument("--last", action="store_true", help="the last 56 days, by which nothing may be chosen")
-    given = parser.parse_args()
-    for begun in given.variants:
+    options = parser.parse_args()
+    for begun in options.variants:
         if not any(name.startswith(begun) for name in VARIANTS):
             parser.error(f"no variant begins with {begun!r}, wanted one of: {'; '.join(VARIANTS)}")
     figures: list[Figure] = []
     for name, (dataset, change) in VARIANTS.items():
-        if not name.startswith(tuple(given.variants)):
+        if not name.startswith(tuple(options.variants)):
             continue
         panel, spec = real.panel_of(dataset), real.spec_of(dataset)
-        if given.seed is not None:
-            spec = spec.model_copy(update={"training": spec.training.model_copy(update={"seed": given.seed})})
-        panel = change(panel if given.last else panel.at(panel.cutoff - timedelta(days=DAYS)))
-        for model in given.models.split(","):
+        if options.seed is not None:
+            spec = spec.model_copy(update={"training": spec.training.model_copy(update={"seed": options.seed})})
+        panel = change(panel if options.last else panel.at(panel.cutoff - timedelta(days=DAYS)))
+        for model in options.models.split(","):
             started = time.perf_counter()
-            found = _measured(model, panel, spec)
-            numbers = "  ".join(f"{metric} {found[metric]:.3f}" for metric in ("mase", "wql", "bias", "coverage"))
+            metrics = _measure(model, panel, spec)
+            numbers = "  ".join(f"{metric} {metrics[metric]:.3f}" for metric in ("mase", "wql", "bias", "coverage"))
             print(f"{name:46}{model:24}{numbers}  {time.perf_counter() - started:.0f} s", flush=True)
             figures += [
-                Figure(f"{name}: {model}: {metric}", found[metric], "") for metric in ("mase", "wql", "coverage")
+                Figure(f"{name}: {model}: {metric}", metrics[metric], "") for metric in ("mase", "wql", "coverage")
             ]
     tell("variants", figures)
 
 
-def _measured(model: str, panel: Panel, spec: Spec) -> Mapping[str, float]:
+def _measure(model: str, panel: Panel, spec: Spec) -> Mapping[str, float]:
     spec = spec.model_copy(update={"backtest": spec.backtest.model_copy(update={"days": DAYS})})
     at = backtest.cutoffs(panel, DAYS)
     before = panel.at(at[0])

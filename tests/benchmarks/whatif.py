@@ -30,7 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", nargs="?", default=ROOT / "data" / "harbor_fleet" / "pipeline.yaml", type=Path)
     spec = load(parser.parse_args().file)
-    first, wall, processor = asyncio.run(asked(spec))
+    first, wall, processor = asyncio.run(what_if_latencies(spec))
     tell(
         "what-if",
         [
@@ -42,7 +42,7 @@ def main() -> None:
     )
 
 
-async def asked(spec: Spec) -> tuple[float, list[float], list[float]]:
+async def what_if_latencies(spec: Spec) -> tuple[float, list[float], list[float]]:
     """Milliseconds of the first question, and wall and processor milliseconds of the next ones."""
     wall, processor = [], []
     transport = httpx.ASGITransport(create_app(spec.ledger_url, pipeline=spec.name, spec=spec))

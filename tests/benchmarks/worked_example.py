@@ -31,8 +31,10 @@ def main() -> None:
             spec = spec_of(name, folder)
             panel = panel_of(spec)
             begun = time.perf_counter()
-            said = to_onnx.forecaster(fit_candidate.train_and_calibrate(panel, spec))
-            figures += _judged("the worked example" if name == "worked_example" else "our default", said, panel, begun)
+            predictor = to_onnx.forecaster(fit_candidate.train_and_calibrate(panel, spec))
+            figures += _judged(
+                "the worked example" if name == "worked_example" else "our default", predictor, panel, begun
+            )
         before = panel.at(backtest.cutoffs(panel, spec.backtest.days)[0])
         for name, words in RIVALS.items():
             begun = time.perf_counter()
@@ -52,13 +54,13 @@ def panel_of(spec: Spec) -> Panel:
     return panels.build(read_as_of(spec, as_of=now), spec)
 
 
-def _judged(name: str, said: Predictor, panel: Panel, begun: float) -> list[Figure]:
+def _judged(name: str, predictor: Predictor, panel: Panel, begun: float) -> list[Figure]:
     fitted = time.perf_counter() - begun
-    [found] = backtest.run({name: said}, panel, 30).values()
+    [scores] = backtest.run({name: predictor}, panel, 30).values()
     return [
-        Figure(f"{name}: MAPE", 100 * found.metrics["mape"], "%"),
-        Figure(f"{name}: WAPE", 100 * found.metrics["wape"], "%"),
-        Figure(f"{name}: 80 % interval covers", 100 * found.metrics["coverage"], "%"),
+        Figure(f"{name}: MAPE", 100 * scores.metrics["mape"], "%"),
+        Figure(f"{name}: WAPE", 100 * scores.metrics["wape"], "%"),
+        Figure(f"{name}: 80 % interval covers", 100 * scores.metrics["coverage"], "%"),
         Figure(f"{name}: to fit", fitted, "s"),
     ]
 

@@ -175,8 +175,8 @@ def test_another_systems_rows_are_tried_too(spec: Spec) -> None:
     (spec.folder / "pipeline.yaml").write_text(SPEC + "legacy: {source: {kind: csv, path: old.csv}}\n", "utf-8")
     (spec.folder / "old.csv").write_text("depot_id,date,forecast\nA,2024-03-04,5\nA,04.03.,5\n", "utf-8")
     trial = check(load(spec.folder / "pipeline.yaml"), now=NOW)
-    assert ("legacy.source", 2) in [(item.place, item.rows) for item in trial.sources]
+    assert ("legacy.source", 2) in [(source.place, source.rows) for source in trial.sources]
     assert trial.ingested is not None
-    assert [item.message for item in trial.ingested.findings if item.rule == "legacy_form"] == [
+    assert [finding.message for finding in trial.ingested.findings if finding.rule == "legacy_form"] == [
         "old.csv:3: column 'date': found '04.03.', wanted a date such as 2024-03-05; the row is left out"
     ]

@@ -65,9 +65,9 @@ def running(code: str, *arguments: str) -> Iterator[str]:
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
-            found = re.search(r"http://\S+/", server.stdout.readline())
-            assert found is not None
-            yield found[0]
+            address_line = re.search(r"http://\S+/", server.stdout.readline())
+            assert address_line is not None
+            yield address_line[0]
         finally:
             server.terminate()
 
@@ -79,8 +79,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     first = publication()
     fill(url, earlier(), replace(first, depots=(*first.depots, depot(7, ODD_ID))))
     remember(url)
-    with running(AT_NOON, url, NOON.isoformat()) as found:
-        yield found
+    with running(AT_NOON, url, NOON.isoformat()) as base_url:
+        yield base_url
 
 
 @pytest.fixture(scope="module")
@@ -102,15 +102,15 @@ def page(screen: str, browser: Browser, address: str) -> Iterator[Page]:
     width, height = SCREENS[screen]
     context = browser.new_context(viewport={"width": width, "height": height}, has_touch=screen == "phone")
     opened = context.new_page()
-    said: list[str] = []
-    asked: list[str] = []
-    opened.on("console", lambda message: said.append(message.text))
-    opened.on("pageerror", lambda error: said.append(str(error)))
-    opened.on("request", lambda sent: asked.append(sent.url))
+    messages: list[str] = []
+    addresses: list[str] = []
+    opened.on("console", lambda message: messages.append(message.text))
+    opened.on("pageerror", lambda error: messages.append(str(error)))
+    opened.on("request", lambda request: addresses.append(request.url))
     yield opened
     context.close()
-    assert said == []
-    assert [sent for sent in asked if not sent.startswith(address)] == []
+    assert messages == []
+    assert [requested for requested in addresses if not requested.startswith(address)] == []
 
 
 def shot(page: Page, name: str) -> None:
@@ -126,7 +126,7 @@ def too_wide(page: Page) -> bool:
 
 def overlapping(page: Page) -> list[str]:
     """Texts of the visible picture that lie on one another."""
-    found: list[str] = page.evaluate(
+    texts: list[str] = page.evaluate(
         """() => {
           const shown = [...document.querySelectorAll('svg.chart text')]
             .map(t => [t.textContent, t.getBoundingClientRect()]).filter(([, r]) => r.width > 0);
@@ -135,19 +135,19 @@ def overlapping(page: Page) -> list[str]:
             .filter(([, q]) => on(r, q)).map(([u]) => t + ' / ' + u));
         }"""
     )
-    return found
+    return texts
 
 
 def faults(page: Page, *rules: str) -> list[str]:
     """What axe finds wrong, by these rules or by all."""
     page.evaluate(AXE.read_text("utf-8") + "; 0")
     options = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else {}
-    found: list[str] = page.evaluate(
+    violations: list[str] = page.evaluate(
         """options => axe.run(document, options).then(found => found.violations.flatMap(
           each => each.nodes.map(node => each.id + ': ' + node.html + ' ' + node.failureSummary)))""",
         options,
     )
-    return found
+    return violations
 
 
 def names(page: Page) -> list[str]:
@@ -161,12 +161,12 @@ def test_a_depots_numbers_are_found_from_the_network_page(page: Page, screen: st
     assert not too_wide(page)
     shot(page, f"network-{screen}")
     row = page.get_by_role("row").filter(has_text="NYC-01")
-    shown = " ".join(row.get_by_role("cell").all_inner_texts()).split()
+    cells = " ".join(row.get_by_role("cell").all_inner_texts()).split()
     row.get_by_role("link").click()
     assert page.get_by_role("heading", level=1).inner_text() == "NYC-01"
     tomorrow = page.get_by_role("row").filter(has_text="tomorrow")
-    said = tomorrow.get_by_role("cell").all_inner_texts()  # orders, range, drivers
-    assert said == [cell for cell in shown if cell in said]
+    numbers = tomorrow.get_by_role("cell").all_inner_texts()  # orders, range, drivers
+    assert numbers == [cell for cell in cells if cell in numbers]
     pictures = page.get_by_role("img", name=re.compile("Orders a day"))
     assert pictures.count() == 1  # the one drawn for this screen
     assert not too_wide(page)
@@ -237,18 +237,18 @@ def test_without_a_server_pages_seen_before_are_shown_and_say_so(browser: Browse
     fill(url, publication())
     with browser.new_context() as context:
         page = context.new_page()
-        with running(AT_NOON, url, NOON.isoformat()) as found:
-            page.goto(found)
+        with running(AT_NOON, url, NOON.isoformat()) as base_url:
+            page.goto(base_url)
             page.evaluate("navigator.serviceWorker.ready.then(() => true)")
             page.wait_for_function("navigator.serviceWorker.controller !== null")
-            page.goto(found + "depot/NYC-01")
+            page.goto(base_url + "depot/NYC-01")
             assert page.get_by_text("No connection.").is_hidden()
-            kept = page.locator(".big").inner_text()
+            median = page.locator(".big").inner_text()
         page.reload()
-        assert page.locator(".big").inner_text() == kept
+        assert page.locator(".big").inner_text() == median
         assert page.get_by_text("No connection.").is_visible()
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(244, 246, 248)"
-        page.goto(found)
+        page.goto(base_url)
         assert page.get_by_role("heading", level=1).inner_text().startswith("Orders expected tomorrow")
 
 
@@ -265,13 +265,13 @@ def until(condition: str) -> str:
 
 def kept_pages(page: Page) -> list[str]:
     """The addresses that the worker has answers of, but for files that are everybody's."""
-    found: list[str] = page.evaluate(
+    cached: list[str] = page.evaluate(
         """async () => {
           const all = await Promise.all((await caches.keys()).map(async name => (await caches.open(name)).keys()));
           return all.flat().map(each => new URL(each.url).pathname).filter(path => !path.startsWith('/static/'));
         }"""
     )
-    return sorted(set(found))
+    return sorted(set(cached))
 
 
 def test_what_somebody_saw_is_forgotten_when_they_sign_out_or_nobody_is_signed_in(
@@ -308,10 +308,10 @@ def test_what_somebody_saw_is_forgotten_when_they_sign_out_or_nobody_is_signed_i
 def test_a_wall_screen_takes_up_what_is_new_by_itself(browser: Browser, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     fill(url, publication())
-    with running(AT_NOON, url, NOON.isoformat()) as found, browser.new_context() as context:
+    with running(AT_NOON, url, NOON.isoformat()) as base_url, browser.new_context() as context:
         page = context.new_page()
         page.clock.install()
-        page.goto(found + "wall")
+        page.goto(base_url + "wall")
         assert page.locator(".tier").inner_text() == "fresh"
         fill(url, publication(tier="champion"))
         for _ in range(3):  # the first may come within two seconds, and get what was there
@@ -324,13 +324,13 @@ def test_a_wall_screen_takes_up_what_is_new_by_itself(browser: Browser, tmp_path
 def test_a_wall_screen_shows_all_at_once_and_fills_a_finer_screen_as_well(browser: Browser, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     fill(url, earlier(), publication(64))
-    with running(AT_NOON, url, NOON.isoformat()) as found:
+    with running(AT_NOON, url, NOON.isoformat()) as base_url:
         letters = []
         for width, height in ((1280, 800), (1920, 1080), (3840, 2160)):
             with browser.new_context(viewport={"width": width, "height": height}) as context:
                 page = context.new_page()
                 for city in ("", "?city=Boston"):
-                    page.goto(f"{found}wall{city}")
+                    page.goto(f"{base_url}wall{city}")
                     assert page.evaluate("document.documentElement.scrollHeight") <= height
                     shot(page, f"wall-{height}{'-boston' if city else ''}")
                 letters.append(page.evaluate("parseFloat(getComputedStyle(document.querySelector('.wall')).fontSize)"))
@@ -358,5 +358,5 @@ def test_the_style_is_applied_in_light_and_in_dark(page: Page, address: str) -> 
 def test_serve_prints_where_it_listens_and_answers_there(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     fill(url, publication())
-    with running(SERVED, url) as found, urllib.request.urlopen(found + "readyz", timeout=30) as answer:
+    with running(SERVED, url) as base_url, urllib.request.urlopen(base_url + "readyz", timeout=30) as answer:
         assert answer.read() == b"publication 1 of harbor-fleet\n"

@@ -84,8 +84,8 @@ def days(file: Path, publication: int) -> list[dict[str, Any]]:
 
 
 def hold(before: Any, now: Any) -> None:
-    lost = outside_names.gone(before, now)
-    assert not lost, "gone or renamed, though others hold on to it: " + ", ".join(lost)
+    missing = outside_names.gone(before, now)
+    assert not missing, "gone or renamed, though others hold on to it: " + ", ".join(missing)
 
 
 # --- it opens, and goes on --------------------------------------------------------------------------------------------
@@ -144,47 +144,47 @@ def test_every_run_of_before_is_replayed_to_the_published_values(opened: Path, c
 
 
 def test_the_commands_read_what_people_and_nights_have_left(opened: Path, call: Call) -> None:
-    def said(*arguments: object) -> Any:
+    def output_of(*arguments: object) -> Any:
         code, out, err = call(*arguments)
         assert code == 0, err
         return out
 
-    waiting = json.loads(said("quarantine", "list", opened, "--json"))
+    waiting = json.loads(output_of("quarantine", "list", opened, "--json"))
     assert [(row["rule"], row["depot_id"], row["state"]) for row in waiting] == [("count_negative", "D0", "open")]
-    every = json.loads(said("quarantine", "list", opened, "--all", "--json"))
+    every = json.loads(output_of("quarantine", "list", opened, "--all", "--json"))
     assert {(row["rule"], row["state"], row["by"]) for row in every} == {
         ("count_negative", "open", None),
         ("unknown_depot", "discarded", "Ana"),
     }
-    assert "found '-4', wanted 0 or more" in said("quarantine", "show", opened, waiting[0]["id"])
-    versions = json.loads(said("history", opened, "D0", RESTATED, "--json"))["versions"]
-    assert [(each["demand"], each["covariates"], each["counts"]) for each in versions] == [
+    assert "found '-4', wanted 0 or more" in output_of("quarantine", "show", opened, waiting[0]["id"])
+    versions = json.loads(output_of("history", opened, "D0", RESTATED, "--json"))["versions"]
+    assert [(row["demand"], row["covariates"], row["counts"]) for row in versions] == [
         (32.0, {"rain": 1.0}, False),
         (55.0, {"rain": 1.0}, True),
     ]
-    assert "as Pier 3" in said("history", opened, "D3", "2026-01-05")
-    overrides = json.loads(said("overrides", opened, "--json"))
-    assert [(each["depot_id"], each["orders"], each["reason"], each["by"]) for each in overrides] == [
+    assert "as Pier 3" in output_of("history", opened, "D3", "2026-01-05")
+    overrides = json.loads(output_of("overrides", opened, "--json"))
+    assert [(row["depot_id"], row["orders"], row["reason"], row["by"]) for row in overrides] == [
         ("D2", 110, "other", "Ana"),
         ("D1", 150, "weather", "Ana"),
         ("D0", 70, "weather", "Ana"),
         ("D3", 160, "other", "Bo"),
     ]
-    assert [each["withdrawn"] is not None for each in overrides] == [False, False, True, False]
-    assert json.loads(said("overrides", opened, "--worth", "--json"))["everyone"]["days"] == 1
-    champions = json.loads(said("champions", opened, "--json"))
-    assert [(each["model_version"], each["by"], each["reason"]) for each in champions] == [
+    assert [row["withdrawn"] is not None for row in overrides] == [False, False, True, False]
+    assert json.loads(output_of("overrides", opened, "--worth", "--json"))["everyone"]["days"] == 1
+    champions = json.loads(output_of("champions", opened, "--json"))
+    assert [(row["model_version"], row["by"], row["reason"]) for row in champions] == [
         (None, "gate", "admitted"),
         ("1", "gate", "admitted"),
     ]
     assert champions[0]["previous_digest"] == champions[1]["bundle_digest"]
-    assert [entry["path"] for entry in json.loads(said("audit", opened, "--json"))] == [
+    assert [entry["path"] for entry in json.loads(output_of("audit", opened, "--json"))] == [
         "/api/v1/links",
         "/api/v1/overrides",
     ]
-    assert [link["city"] for link in json.loads(said("links", opened, "--json"))] == ["Boston"]
-    assert "tier champion" in said("status", opened)
-    assert "cutoff 2026-05-10" in said("status", opened)
+    assert [link["city"] for link in json.loads(output_of("links", opened, "--json"))] == ["Boston"]
+    assert "tier champion" in output_of("status", opened)
+    assert "cutoff 2026-05-10" in output_of("status", opened)
 
 
 def test_a_plan_compares_with_the_night_of_before(opened: Path, call: Call) -> None:
@@ -214,30 +214,29 @@ def test_a_backup_of_before_is_restored_and_replays_its_night(file: Path, call: 
 
 
 def test_the_page_serves_what_was_published_before(page: httpx.Client, opened: Path) -> None:
-    def asked(view: str, **parameters: Any) -> Any:
+    def get_json(view: str, **parameters: Any) -> Any:
         answer = page.get(f"/api/v1/{view}", params=parameters)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
     assert page.get("/readyz").text == "publication 3 of small-fleet\n"
-    about = asked("publication")["about"]
+    about = get_json("publication")["about"]
     assert (about["publication_id"], about["tier"], about["cutoff"]) == (3, "champion", str(NIGHT))
-    assert asked("publication", publication=1)["about"]["tier"] == "fresh"
-    assert [each["publication_id"] for each in asked("publications")["rows"]] == [3, 2, 1]
-    [row] = [
-        each for each in asked("depots")["rows"] if (each["depot_id"], each["target_date"]) == ("D1", str(PLANNED))
-    ]
+    assert get_json("publication", publication=1)["about"]["tier"] == "fresh"
+    assert [row["publication_id"] for row in get_json("publications")["rows"]] == [3, 2, 1]
+    [row] = [row for row in get_json("depots")["rows"] if (row["depot_id"], row["target_date"]) == ("D1", str(PLANNED))]
     assert row["median"] == 150
-    own = {row["target_date"]: row["quantiles"] for row in asked("depots/D1")["days"]}
-    assert own == {day: values for (what, day), values in quantiles(opened, 3).items() if what == "D1"}
-    assert [each["orders"] for each in asked("overrides")["overrides"]] == [110, 150, 70, 160]
-    assert asked("overrides/worth")["everyone"]["days"] == 1
-    assert [each["outcome"] for each in asked("runs")["runs"]] == ["published", "degraded", "published"]
-    assert [each["reason"] for each in asked("champions")["rows"]] == ["admitted", "admitted"]
-    assert {each["model"] for each in asked("accuracy")["rows"]} >= {"forecast", "seasonal naive"}
-    assert [each["method"] for each in asked("audit")["rows"]] == ["POST", "POST"]
-    assert [each["view"] for each in asked("links")["rows"]] == ["network"]
-    closed = asked("what-if", depot="D0", date=str(PLANNED), kind="closed", value=1)  # asks the model of what was kept
+    quantiles_of_day = {row["target_date"]: row["quantiles"] for row in get_json("depots/D1")["days"]}
+    assert quantiles_of_day == {day: values for (what, day), values in quantiles(opened, 3).items() if what == "D1"}
+    assert [row["orders"] for row in get_json("overrides")["overrides"]] == [110, 150, 70, 160]
+    assert get_json("overrides/worth")["everyone"]["days"] == 1
+    assert [row["outcome"] for row in get_json("runs")["runs"]] == ["published", "degraded", "published"]
+    assert [row["reason"] for row in get_json("champions")["rows"]] == ["admitted", "admitted"]
+    assert {row["model"] for row in get_json("accuracy")["rows"]} >= {"forecast", "seasonal naive"}
+    assert [row["method"] for row in get_json("audit")["rows"]] == ["POST", "POST"]
+    assert [row["view"] for row in get_json("links")["rows"]] == ["network"]
+    # asks the model of what was kept
+    closed = get_json("what-if", depot="D0", date=str(PLANNED), kind="closed", value=1)
     assert closed["before"]["orders"] == pytest.approx(quantiles(opened, 3)["D0", str(PLANNED)][1], rel=CLOSE)
     assert closed["after"]["orders"] == 0
     for path in ("/", "/depot/D1", "/roster", "/accuracy", "/champion", "/health", "/wall", "/overrides"):
@@ -286,11 +285,11 @@ def test_a_night_of_today_publishes_what_the_night_of_before_published(night: Pa
 
 
 def test_the_registry_is_told_of_the_night_that_waited(night: Path, opened: Path) -> None:
-    [waited] = [each.name for each in (opened.parent / "var" / "registry_waiting").iterdir()]
+    [waited] = [path.name for path in (opened.parent / "var" / "registry_waiting").iterdir()]
     assert list((night.parent / "var" / "registry_waiting").iterdir()) == []
-    told = rows(night, f"select run_uuid from tags where key = 'run_id' and value = '{waited}'", "mlflow.db")
-    assert len(told) == 1
-    query = f"select count(*) as metrics from latest_metrics where run_uuid = '{told[0]['run_uuid']}'"
+    runs = rows(night, f"select run_uuid from tags where key = 'run_id' and value = '{waited}'", "mlflow.db")
+    assert len(runs) == 1
+    query = f"select count(*) as metrics from latest_metrics where run_uuid = '{runs[0]['run_uuid']}'"
     assert rows(night, query, "mlflow.db")[0]["metrics"] > 100
     assert len(rows(night, "select version from model_versions", "mlflow.db")) == 2
 

@@ -34,7 +34,7 @@ SMALL = (
 
 
 @dataclass(frozen=True)
-class Done:
+class FinishedCommand:
     """A finished command."""
 
     code: int
@@ -42,8 +42,8 @@ class Done:
     err: str
 
 
-def forecaster(*arguments: str | Path, **environment: str) -> Done:
-    done = subprocess.run(
+def forecaster(*arguments: str | Path, **environment: str) -> FinishedCommand:
+    process = subprocess.run(
         [sys.executable, "-m", "forecaster", *map(str, arguments)],
         cwd=ROOT,
         env={**os.environ, **environment},
@@ -52,7 +52,7 @@ def forecaster(*arguments: str | Path, **environment: str) -> Done:
         check=False,
         timeout=500,
     )
-    return Done(done.returncode, done.stdout, done.stderr)
+    return FinishedCommand(process.returncode, process.stdout, process.stderr)
 
 
 def shrink(file: Path) -> None:
@@ -69,8 +69,8 @@ class Nights:
 
     file: Path
     spec: Spec
-    first: Done
-    second: Done
+    first: FinishedCommand
+    second: FinishedCommand
     versions: tuple[dict[str, int], dict[str, int]]
 
 
@@ -101,9 +101,9 @@ def published(spec: Spec) -> list[dict[str, tuple[tuple[float, ...], ...]]]:
 def test_a_night_publishes_seven_days_for_every_depot_in_business(nights: Nights) -> None:
     assert nights.first.code == 0, nights.first.err
     assert "published in" in nights.first.err
-    shown = published(nights.spec)[0]
-    assert len(shown) == 63  # one of the 64 closed for good
-    assert {len(days) for days in shown.values()} == {7}
+    depots = published(nights.spec)[0]
+    assert len(depots) == 63  # one of the 64 closed for good
+    assert {len(days) for days in depots.values()} == {7}
     with Ledger.open_reader(nights.spec.ledger_url) as ledger:
         head = ledger.current(nights.spec.name)
         assert head is not None
@@ -113,16 +113,16 @@ def test_a_night_publishes_seven_days_for_every_depot_in_business(nights: Nights
 
 def test_the_leaderboard_compares_all_on_the_same_days_and_publishes_nothing(nights: Nights) -> None:
     before = published(nights.spec)
-    done = forecaster("backtest", nights.file, "--as-of", "2026-11-01", "--json")
-    assert done.code == 0, done.err
-    found = json.loads(done.out)
-    models = [each["model"] for each in found["models"]]
+    process = forecaster("backtest", nights.file, "--as-of", "2026-11-01", "--json")
+    assert process.code == 0, process.err
+    leaderboard = json.loads(process.out)
+    models = [model["model"] for model in leaderboard["models"]]
     assert sorted(models) == ["candidate", "champion", "seasonal_naive", "seasonal_window_average"]
-    assert found["days"] == "2026-10-02 to 2026-10-31"
-    values = [each["wape"] for each in found["models"]]
+    assert leaderboard["days"] == "2026-10-02 to 2026-10-31"
+    values = [model["wape"] for model in leaderboard["models"]]
     assert values == sorted(values)
-    assert found["verdict"].startswith(f"{models[0]} is ")
-    assert len({each["days"] for each in found["models"]}) == 1
+    assert leaderboard["verdict"].startswith(f"{models[0]} is ")
+    assert len({model["days"] for model in leaderboard["models"]}) == 1
     assert published(nights.spec) == before
 
 
@@ -152,8 +152,8 @@ def test_the_run_row_holds_what_the_night_was_told_and_did(nights: Nights) -> No
 
 
 def test_refused_rows_are_kept_with_the_rule_they_broke(nights: Nights) -> None:
-    kept = Lake(nights.spec.lake_url).read("quarantine")
-    counts = {row["values"]: row["counts"] for row in pc.value_counts(kept["rule"]).to_pylist()}
+    quarantined = Lake(nights.spec.lake_url).read("quarantine")
+    counts = {row["values"]: row["counts"] for row in pc.value_counts(quarantined["rule"]).to_pylist()}
     assert counts == {
         "count_form": 1,
         "count_negative": 1,
@@ -161,7 +161,7 @@ def test_refused_rows_are_kept_with_the_rule_they_broke(nights: Nights) -> None:
         "duplicate_row": 12,
         "unknown_depot": 2,
     }
-    [negative] = kept.filter(pc.equal(kept["rule"], "count_negative")).to_pylist()
+    [negative] = quarantined.filter(pc.equal(quarantined["rule"], "count_negative")).to_pylist()
     assert float(json.loads(negative["content"])["orders"]) < 0
 
 
@@ -215,13 +215,13 @@ def test_the_registry_names_the_champion_and_its_metrics(nights: Nights) -> None
 
 
 def test_as_of_the_past_sees_only_what_was_recorded_by_then(nights: Nights) -> None:
-    done = forecaster("predict", nights.file, "--as-of", "2026-09-15", "--json")
-    assert done.code == 0, done.err
-    assert json.loads(done.out)["cutoff"] == "2026-09-14"
-    done = forecaster("predict", nights.file, "--as-of", "2020-01-01")
-    assert done.code == 4
-    assert "2020" in done.err
-    assert "Traceback" not in done.err
+    process = forecaster("predict", nights.file, "--as-of", "2026-09-15", "--json")
+    assert process.code == 0, process.err
+    assert json.loads(process.out)["cutoff"] == "2026-09-14"
+    process = forecaster("predict", nights.file, "--as-of", "2020-01-01")
+    assert process.code == 4
+    assert "2020" in process.err
+    assert "Traceback" not in process.err
 
 
 def test_prediction_imports_nothing_that_trains(nights: Nights) -> None:
@@ -232,14 +232,14 @@ def test_prediction_imports_nothing_that_trains(nights: Nights) -> None:
         "run_id=None, note=None); "
         "print(sorted({'jax', 'flax', 'optax', 'prefect', 'mlflow', 'torch'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "[]", done.stderr
+    process = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert process.stdout.strip() == "[]", process.stderr
 
 
 def test_the_page_shows_what_the_night_published(nights: Nights) -> None:
     app = create_app(nights.spec.ledger_url)
-    shown = published(nights.spec)[-1]["NYC-01"][0]
-    middle = round(shown[len(shown) // 2])
+    quantiles = published(nights.spec)[-1]["NYC-01"][0]
+    middle = round(quantiles[len(quantiles) // 2])
 
     async def get() -> httpx.Response:
         transport = httpx.ASGITransport(app=app)
@@ -254,10 +254,10 @@ def test_the_page_shows_what_the_night_published(nights: Nights) -> None:
 def test_a_night_without_any_source_is_told_in_a_sentence(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.yaml"
     file.write_text("name: empty\ndemand: {source: {kind: csv, path: nothing.csv}}\n")
-    done = forecaster("run", file, "--plain")
-    assert done.code == 4
-    assert "nothing.csv" in done.err
-    assert "Traceback" not in done.err
+    process = forecaster("run", file, "--plain")
+    assert process.code == 4
+    assert "nothing.csv" in process.err
+    assert "Traceback" not in process.err
     with Ledger.open_reader(load(file).ledger_url) as ledger:
         [run] = ledger.runs()
     assert (run.outcome, run.exit_code) == ("no_data", 4)
@@ -269,11 +269,11 @@ def test_favorita_runs_the_whole_line(datasets: Path, tmp_path: Path) -> None:
     content = re.sub(r"(?m)^training: .*$", "", content)
     file = tmp_path / "favorita.yaml"
     file.write_text(content + "\nmodel: {hidden: 8}\ntraining: {epochs: 2, members: 1, learning_rate: 1.0e-2}\n")
-    done = forecaster("run", file, "--plain", FORECASTER_DATASETS=str(datasets))
-    assert done.code == 0, done.err
+    process = forecaster("run", file, "--plain", FORECASTER_DATASETS=str(datasets))
+    assert process.code == 0, process.err
     spec = load(file)
-    [shown] = published(spec)
-    assert len(shown) == 54
+    [depots] = published(spec)
+    assert len(depots) == 54
     with Ledger.open_reader(spec.ledger_url) as ledger:
         [run] = ledger.runs()
         head = ledger.current(spec.name)
@@ -282,14 +282,14 @@ def test_favorita_runs_the_whole_line(datasets: Path, tmp_path: Path) -> None:
     assert metrics["candidate"]["wape"] < metrics["seasonal_naive"]["wape"]
     assert head is not None
     assert str(head.cutoff) == "2017-08-15"
-    assert np.isfinite([q for days in shown.values() for day in days for q in day]).all()
+    assert np.isfinite([q for days in depots.values() for day in days for q in day]).all()
 
 
 def test_without_the_datasets_the_error_says_what_is_wanted(tmp_path: Path) -> None:
     file = tmp_path / "favorita.yaml"
     content = (ROOT / "data/real/favorita_transactions.yaml").read_text("utf-8")
     file.write_text(re.sub(r"(?m)^state: .*$", "state: var", content))
-    done = forecaster("run", file, "--plain", FORECASTER_DATASETS=str(tmp_path / "nowhere"))
-    assert done.code == 4
+    process = forecaster("run", file, "--plain", FORECASTER_DATASETS=str(tmp_path / "nowhere"))
+    assert process.code == 4
     for word in ("FORECASTER_DATASETS", "depot_id", "date", "demand"):
-        assert word in done.err
+        assert word in process.err

@@ -39,10 +39,10 @@ def before(owner: Any, name: str, when: Callable[..., bool] = lambda *_, **__: T
     def patch() -> None:
         real = getattr(owner, name)
 
-        def dying(*given: Any, **named: Any) -> Any:
-            if when(*given, **named):
+        def dying(*arguments: Any, **keywords: Any) -> Any:
+            if when(*arguments, **keywords):
                 die()
-            return real(*given, **named)
+            return real(*arguments, **keywords)
 
         setattr(owner, name, dying)
 
@@ -130,13 +130,13 @@ def night(file: Path, trained: Path) -> int:
     """Run the line as it is; each training process that is started leaves a line in a file."""
     real = train._run_child
 
-    def counted(*given: Any) -> Any:
+    def counted(*arguments: Any) -> Any:
         with trained.open("a") as out:
             out.write("started\n")
-        found = real(*given)
+        output = real(*arguments)
         with trained.open("a") as out:
             out.write("ended\n")
-        return found
+        return output
 
     train._run_child = counted
     begun = Night.begin(str(file), NIGHT)

@@ -12,11 +12,11 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 @contextmanager
 def webhook() -> Iterator[tuple[str, list[str]]]:
     """An address, and the bodies that were posted to it."""
-    got: list[str] = []
+    bodies: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            got.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            bodies.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
             self.send_response(204)
             self.end_headers()
 
@@ -24,13 +24,13 @@ def webhook() -> Iterator[tuple[str, list[str]]]:
             return
 
     with _served(HTTPServer(("127.0.0.1", 0), Handler)) as port:
-        yield f"http://127.0.0.1:{port}/hook", got
+        yield f"http://127.0.0.1:{port}/hook", bodies
 
 
 @contextmanager
 def mailbox() -> Iterator[tuple[int, list[str]]]:
     """A port that speaks as much SMTP as a client needs to leave a message, and the messages."""
-    got: list[str] = []
+    messages: list[str] = []
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
@@ -42,13 +42,13 @@ def mailbox() -> Iterator[tuple[int, list[str]]]:
                     content = []
                     while (part := self.rfile.readline()) != b".\r\n":
                         content.append(part.decode())
-                    got.append("".join(content))
+                    messages.append("".join(content))
                 self.wfile.write(b"221 bye\r\n" if verb == b"QUIT" else b"250 ok\r\n")
                 if verb == b"QUIT":
                     return
 
     with _served(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)) as port:
-        yield port, got
+        yield port, messages
 
 
 @contextmanager

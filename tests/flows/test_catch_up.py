@@ -29,24 +29,26 @@ def file(tmp_path: Path) -> Path:
 
 def cutoffs(file: Path) -> dict[str, set[str]]:
     """Run → the cutoffs of what it put into the archive."""
-    found: dict[str, set[str]] = {}
+    cutoffs_of: dict[str, set[str]] = {}
     for row in Lake(load(file).lake_url).read("forecasts", columns=["run_id", "cutoff"]).to_pylist():
-        found.setdefault(row["run_id"], set()).add(str(row["cutoff"]))
-    return found
+        cutoffs_of.setdefault(row["run_id"], set()).add(str(row["cutoff"]))
+    return cutoffs_of
 
 
 def test_past_dates_are_forecast_oldest_first_as_they_were_known_and_only_once(file: Path) -> None:
     first, last = LAST - timedelta(days=2), LAST
-    done = catch_up.backfill_dates(str(file), str(first), str(last), steps, trains=False, again=False)
-    assert [night.as_of.date() for night in done] == [first, first + timedelta(days=1), last]
-    kept = cutoffs(file)
-    assert [kept[night.run_id] for night in done] == [{str(night.as_of.date() - timedelta(days=1))} for night in done]
+    backfilled = catch_up.backfill_dates(str(file), str(first), str(last), steps, trains=False, again=False)
+    assert [night.as_of.date() for night in backfilled] == [first, first + timedelta(days=1), last]
+    archived = cutoffs(file)
+    assert [archived[night.run_id] for night in backfilled] == [
+        {str(night.as_of.date() - timedelta(days=1))} for night in backfilled
+    ]
     with Ledger.open_reader(load(file).ledger_url) as ledger:
         head = ledger.current("tiny")
         runs = {run.run_id: run for run in ledger.runs()}
     assert head is not None
     assert head.publication_id == 1  # the page shows what it showed
-    assert {(runs[night.run_id].kind, runs[night.run_id].tier) for night in done} == {("backfill", "fallback")}
+    assert {(runs[night.run_id].kind, runs[night.run_id].tier) for night in backfilled} == {("backfill", "fallback")}
     assert catch_up.backfill_dates(str(file), str(first), str(last), steps, trains=False, again=False) == []
     assert len(catch_up.backfill_dates(str(file), str(last), str(last), steps, trains=False, again=True)) == 1
 
@@ -55,8 +57,8 @@ def test_the_command_says_what_it_leaves_out(file: Path, capsys: pytest.CaptureF
     assert start.backfill(file, load(file), LAST - timedelta(days=1), LAST, plain=True) == 3
     assert "nights to forecast: 2\n" in capsys.readouterr().err
     assert start.backfill(file, load(file), LAST - timedelta(days=1), LAST, plain=True) == 0
-    told = "nights to forecast: 0; 2 have forecasts already, which --again makes anew\n"
-    assert capsys.readouterr().err == told
+    message = "nights to forecast: 0; 2 have forecasts already, which --again makes anew\n"
+    assert capsys.readouterr().err == message
 
 
 @pytest.mark.parametrize("admitted", [True, False, None])
@@ -75,28 +77,32 @@ def test_with_training_a_past_date_is_forecast_by_a_model_of_its_own_where_the_g
         night.exit_code = 0
 
     archived: list[tuple[date, Any]] = []
-    made = {"panel": lambda *_: (None, None), "backtest": lambda *_: ("candidate", {}), "export": lambda *_: "a bundle"}
+    stages = {
+        "panel": lambda *_: (None, None),
+        "backtest": lambda *_: ("candidate", {}),
+        "export": lambda *_: "a bundle",
+    }
     gate = {"gate": lambda *_: SimpleNamespace(admitted=admitted)}
-    by = SimpleNamespace(**made, **gate, train=train, archive=archive)
+    by = SimpleNamespace(**stages, **gate, train=train, archive=archive)
     first = LAST - timedelta(days=1)
-    done = catch_up.backfill_dates(str(pipeline(tmp_path)), str(first), str(LAST), by, trains=True, again=False)
+    backfilled = catch_up.backfill_dates(str(pipeline(tmp_path)), str(first), str(LAST), by, trains=True, again=False)
     assert archived == [(day, "a bundle" if admitted else None) for day in (first, LAST)]
-    told = "no model could be made as of that date: it diverged" if admitted is None else None
-    assert [night.message for night in done] == [told, told]
+    message = "no model could be made as of that date: it diverged" if admitted is None else None
+    assert [night.message for night in backfilled] == [message, message]
 
 
 def test_a_past_date_from_before_the_data_is_told_and_the_others_go_on(file: Path) -> None:
-    done = catch_up.backfill_dates(str(file), "2025-12-31", "2026-01-03", steps, trains=False, again=False)
-    assert [night.outcome for night in done][:2] == ["no_data", "no_data"]
-    assert done[-1].outcome == "degraded"
+    backfilled = catch_up.backfill_dates(str(file), "2025-12-31", "2026-01-03", steps, trains=False, again=False)
+    assert [night.outcome for night in backfilled][:2] == ["no_data", "no_data"]
+    assert backfilled[-1].outcome == "degraded"
 
 
 def test_while_another_run_is_at_work_past_dates_wait(file: Path) -> None:
     other = Night.begin(str(file))
-    done = catch_up.backfill_dates(
+    backfilled = catch_up.backfill_dates(
         str(file), str(LAST - timedelta(days=1)), str(LAST), steps, trains=False, again=False
     )
-    assert [night.outcome for night in done] == ["busy"]
+    assert [night.outcome for night in backfilled] == ["busy"]
     assert other.outcome == "running"
 
 
@@ -106,7 +112,7 @@ def test_days_without_a_night_are_refused(file: Path) -> None:
         catch_up.backfill_dates(str(file), str(ahead), str(ahead), steps, trains=False, again=False)
 
 
-def test_after_an_outage_the_missed_nights_are_made_up_for_the_newest_first_and_capped(tmp_path: Path) -> None:
+def test_after_an_outage_the_missed_nights_are_past_night_for_the_newest_first_and_capped(tmp_path: Path) -> None:
     file = pipeline(tmp_path, "schedule: {catch_up: 3}\n")
     spec, now = load(file), datetime.now(UTC)
     night = Night.begin(str(file), NIGHT, kind="refresh")
@@ -117,7 +123,8 @@ def test_after_an_outage_the_missed_nights_are_made_up_for_the_newest_first_and_
         ledger.finish_run("long-ago", "published", 0)
     due = catch_up.missing_nights(str(file))
     assert len(due) == 4
-    done = catch_up.catch_up_missed(str(file), steps)
-    assert [each.as_of for each in done] == due[1:]
-    assert [each.as_of for each in done] == sorted((each.as_of for each in done), reverse=True)
+    caught_up = catch_up.catch_up_missed(str(file), steps)
+    instants = [past_night.as_of for past_night in caught_up]
+    assert instants == due[1:]
+    assert instants == sorted(instants, reverse=True)
     assert catch_up.missing_nights(str(file)) == due[:1]  # tonight's own is not made up for, but run

@@ -32,7 +32,7 @@ def nightly(file: Path, by: Any = CHEAP) -> Night:
     return night.run(lambda: lines.nightly(night, by))
 
 
-def shown(file: Path) -> Head | None:
+def published_head(file: Path) -> Head | None:
     with Ledger.open_reader(load(file).ledger_url) as ledger:
         return ledger.current("tiny")
 
@@ -53,7 +53,7 @@ def test_a_source_that_is_down_leaves_the_forecasts_of_what_is_known(tmp_path: P
     assert str(after.message).count("could not be read") == 1  # the page has it too, in the note of the fallback
     assert str(after.message).endswith("; Seasonal-naive fallback: no model was ever admitted.")
     assert after.progress.expected.keys() == {"ingest", "predict"}
-    head = shown(file)
+    head = published_head(file)
     assert head is not None
     assert (head.run_id, head.tier) == (after.run_id, "fallback")
     assert ended(file) == ("degraded", 3)
@@ -64,7 +64,7 @@ def test_a_source_without_rows_and_nothing_known_leaves_the_page_as_it_was(tmp_p
     night = refresh(file)
     assert ended(file) == ("no_data", 4)
     assert "holds no demand" in str(night.message)
-    assert shown(file) is None
+    assert published_head(file) is None
 
 
 def test_a_batch_that_is_stopped_is_told_and_yesterdays_knowledge_forecasts(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_batch_that_is_stopped_is_told_and_yesterdays_knowledge_forecasts(tmp_
     night = refresh(file)
     assert ended(file) == ("degraded", 3)
     assert "the batch was stopped and is in quarantine: thin_feed" in str(night.message)
-    head = shown(file)
+    head = published_head(file)
     assert head is not None
     assert (head.run_id, str(head.cutoff)) == (night.run_id, "2026-05-09")
 
@@ -90,7 +90,7 @@ def interpreter(folder: Path, script: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("script", "hours", "told"),
+    ("script", "hours", "message"),
     [
         ("kill -9 $$", 4, "the training process was killed (signal 9), as the system does when memory runs out"),
         ("exec sleep 300", 1e-4, "training took longer than schedule.max_training_hours (0.0001) and was ended"),
@@ -103,15 +103,15 @@ def interpreter(folder: Path, script: str) -> str:
     ],
 )
 def test_a_training_that_dies_hangs_or_diverges_costs_the_model_and_not_the_night(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, hours: float, told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, hours: float, message: str
 ) -> None:
     file = pipeline(tmp_path, f"schedule: {{max_training_hours: {hours}}}\n")
     monkeypatch.setattr(sys, "executable", interpreter(tmp_path, script))
     night = nightly(file)
-    assert told in str(night.message)
+    assert message in str(night.message)
     assert str(night.message).startswith("no model could be made tonight: ")
     assert ended(file) == ("degraded", 3)
-    head = shown(file)
+    head = published_head(file)
     assert head is not None
     assert (head.run_id, head.tier) == (night.run_id, "fallback")
 
@@ -130,15 +130,15 @@ def test_whatever_fails_between_panel_and_prediction_the_prediction_comes(
 ) -> None:
     """The line with stages that do nothing, but for one that fails."""
     nothing = dict.fromkeys(("ingest", "train", "record", "register", "promote"), lambda *_: None)
-    made: dict[str, Any] = {"panel": lambda *_: (None, None), "export": lambda *_: "a bundle"}
-    made |= {"gate": lambda *_: SimpleNamespace(admitted=True), "backtest": lambda *_: (None, None)}
+    stages: dict[str, Any] = {"panel": lambda *_: (None, None), "export": lambda *_: "a bundle"}
+    stages |= {"gate": lambda *_: SimpleNamespace(admitted=True), "backtest": lambda *_: (None, None)}
     predicted: list[str] = []
 
     def predict(night: Night) -> None:
         predicted.append(night.run_id)
         night.exit_code = 3
 
-    by = SimpleNamespace(**{**nothing, **made, "predict": predict, stage: raising(error)})
+    by = SimpleNamespace(**{**nothing, **stages, "predict": predict, stage: raising(error)})
     night = nightly(pipeline(tmp_path), by)
     assert predicted == [night.run_id]
     assert night.outcome == "degraded"
@@ -152,11 +152,11 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder.mkdir()
     if os.getuid() != 0:
         pytest.skip("only root may mount a small disk")
-    done = subprocess.run(
+    process = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], capture_output=True, text=True, check=False
     )
-    if done.returncode:
-        pytest.skip(f"no small disk can be mounted here: {done.stderr.strip()}")
+    if process.returncode:
+        pytest.skip(f"no small disk can be mounted here: {process.stderr.strip()}")
     try:
         yield folder
     finally:
@@ -190,7 +190,7 @@ def test_a_lake_that_cannot_be_written_is_told_and_the_forecasts_go_out(small_di
     assert ended(file) == ("degraded", 3)
     assert "the sources could not be read: " in str(night.message)
     assert "the archive does not have these forecasts: lake table 'forecasts'" in str(night.message)
-    head = shown(file)
+    head = published_head(file)
     assert head is not None
     assert (head.run_id, str(head.cutoff)) == (night.run_id, "2026-05-09")
 
@@ -208,11 +208,11 @@ sys.exit(night.run(lambda: t.lines.predict_only(night, t.steps)).exit_code)
 def test_a_ledger_on_a_full_disk_leaves_what_is_shown_and_the_next_run_closes_the_row(small_disk: Path) -> None:
     file = pipeline(small_disk.parent, f"ledger: sqlite:///{small_disk / 'ledger.db'}\n")
     first = refresh(file)
-    done = subprocess.run([sys.executable, "-c", FILLING, str(file)], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "the outcome could not be written down: the ledger at " in done.stderr
+    process = subprocess.run([sys.executable, "-c", FILLING, str(file)], capture_output=True, text=True, check=False)
+    assert process.returncode == 1
+    assert "the outcome could not be written down: the ledger at " in process.stderr
     (small_disk / "filling").unlink()
-    head = shown(file)
+    head = published_head(file)
     assert head is not None
     assert head.run_id == first.run_id
     assert refresh(file).exit_code == 3

@@ -46,16 +46,16 @@ class Running:
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.load(answer)
 
-    def told(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.spec.paths.local_stack.read_text("utf-8"))
-        return found
+    def stack_state(self) -> dict[str, Any]:
+        state: dict[str, Any] = json.loads(self.spec.paths.local_stack.read_text("utf-8"))
+        return state
 
 
 def free_ports(count: int) -> list[int]:
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
+    ports = [reserved.getsockname()[1] for reserved in sockets]
+    for reserved in sockets:
+        reserved.close()
     return ports
 
 
@@ -93,17 +93,17 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def test_the_scheduler_has_scheduled_the_night_in_the_zone_of_the_pipeline(running: Running) -> None:
     """It looks for what to schedule every minute, at the latest."""
     deadline = time.monotonic() + 150
-    wanted = {"nightly", "deadline", "predict-only", "maintain"}
-    found: dict[str, list[str]] = {}
+    expected = {"nightly", "deadline", "predict-only", "maintain"}
+    start_times: dict[str, list[str]] = {}
     flows = {flow["id"]: flow["name"] for flow in running.ask("/flows/filter")}
-    while found.keys() != wanted and time.monotonic() < deadline:
+    while start_times.keys() != expected and time.monotonic() < deadline:
         time.sleep(1)
         runs = running.ask("/flow_runs/filter", flow_runs={"state": {"type": {"any_": ["SCHEDULED"]}}})
-        found = {}
+        start_times = {}
         for run in runs:
-            found.setdefault(flows[run["flow_id"]], []).append(run["expected_start_time"])
-    assert found.keys() == wanted
-    assert {each[11:16] for each in found["nightly"]} <= {"07:15", "08:15"}  # summer and winter, in UTC
+            start_times.setdefault(flows[run["flow_id"]], []).append(run["expected_start_time"])
+    assert start_times.keys() == expected
+    assert {instant[11:16] for instant in start_times["nightly"]} <= {"07:15", "08:15"}  # summer and winter, in UTC
 
 
 def test_deploying_again_changes_nothing(running: Running) -> None:
@@ -113,13 +113,13 @@ def test_deploying_again_changes_nothing(running: Running) -> None:
         rows = running.ask("/deployments/filter", sort="NAME_ASC")
         plain = [{key: row[key] for key in keys} for row in rows]
         for row in plain:
-            row["schedules"] = [each["schedule"] | {"slug": each["slug"]} for each in row["schedules"]]
+            row["schedules"] = [schedule["schedule"] | {"slug": schedule["slug"]} for schedule in row["schedules"]]
         return sorted(plain, key=lambda row: str(row["entrypoint"]))
 
     before = deployments()
-    done = forecaster("deploy", running.file)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
+    process = forecaster("deploy", running.file)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.splitlines() == [
         "nightly/tiny: 15 3 * * * America/New_York",
         "deadline/tiny: 30 5 * * * America/New_York",
         "predict-only/tiny: 0 8 * * 1-5 America/New_York",
@@ -131,28 +131,28 @@ def test_deploying_again_changes_nothing(running: Running) -> None:
 
 
 def test_status_shows_what_is_up_and_what_comes_next(running: Running) -> None:
-    done = forecaster("status", running.file)
-    assert done.returncode == 0, done.stderr
-    lines = {line[:10].strip(): line[10:].strip() for line in done.stdout.splitlines()}
+    process = forecaster("status", running.file)
+    assert process.returncode == 0, process.stderr
+    lines = {line[:10].strip(): line[10:].strip() for line in process.stdout.splitlines()}
     assert all(lines[part].startswith("up, ") for part in PARTS)
     assert lines["next night"].endswith(" 03:15 America/New_York")
     assert lines["last run"].startswith("none")
 
 
 def test_who_starts_it_twice_is_told(running: Running) -> None:
-    done = forecaster("up", running.file)
-    assert done.returncode == 5
-    assert "tiny is up already" in done.stderr
+    process = forecaster("up", running.file)
+    assert process.returncode == 5
+    assert "tiny is up already" in process.stderr
 
 
 def test_stopping_it_leaves_no_process_behind(running: Running) -> None:
     """The last of this file, since it stops what the others look at."""
-    told = running.told()
+    state = running.stack_state()
     running.process.send_signal(signal.SIGINT)
     assert running.process.wait(90) == 0
     assert not running.spec.paths.local_stack.exists()
-    assert not any(local_stack.answers(url) for url in told["health"].values())
-    for pid in told["pids"].values():
+    assert not any(local_stack.answers(url) for url in state["health"].values())
+    for pid in state["pids"].values():
         with pytest.raises(ProcessLookupError):
             os.killpg(pid, 0)
     assert forecaster("status", running.file).stdout.startswith("parts      nothing is up; ")
@@ -162,7 +162,7 @@ def test_the_declaration_names_every_flow_and_every_variable(tmp_path: Path) -> 
     file = pipeline(tmp_path)
     spec = load(file)
     filled = deploy.deployment_file(file, spec)
-    assert [each["entrypoint"].split(":")[1].replace("_", "-") for each in filled["deployments"]] == [
+    assert [deployment["entrypoint"].split(":")[1].replace("_", "-") for deployment in filled["deployments"]] == [
         "nightly",
         "deadline",
         "predict-only",
@@ -170,9 +170,9 @@ def test_the_declaration_names_every_flow_and_every_variable(tmp_path: Path) -> 
         "backfill",
     ]
     assert "FORECASTER_" not in yaml.safe_dump(filled)
-    for each in filled["deployments"]:
-        assert each["parameters"]["file"] == str(file)
-        assert (ROOT / each["entrypoint"].split(":")[0]).exists()
+    for deployment in filled["deployments"]:
+        assert deployment["parameters"]["file"] == str(file)
+        assert (ROOT / deployment["entrypoint"].split(":")[0]).exists()
     assert filled["deployments"][2]["schedules"] == []  # no refresh is declared
 
 
@@ -182,6 +182,6 @@ def test_a_schedule_at_an_hour_that_the_clock_skips_is_refused_before_anything_i
         SpecError, match=r"schedule.cron is '30 2 \* \* \*', and 02:30 does not exist on .* Europe/Berlin"
     ):
         deploy.deployment_file(file, load(file))
-    done = forecaster("deploy", file)
-    assert done.returncode == 2
+    process = forecaster("deploy", file)
+    assert process.returncode == 2
     assert not (tmp_path / "var" / "prefect").exists()

@@ -53,8 +53,10 @@ def test_another_host_that_dies_costs_the_night_its_model_and_nothing_else(
     assert other.communicate()[0] == "joined\n"
     assert other.returncode == -signal.SIGKILL
     assert time.monotonic() - begun < 200
-    told = "no model could be made tonight: another of training.hosts died or did not come: the training process ended"
-    assert str(night.message).startswith(told)
+    message = (
+        "no model could be made tonight: another of training.hosts died or did not come: the training process ended"
+    )
+    assert str(night.message).startswith(message)
     with Ledger.open_reader(load(file).ledger_url) as ledger:
         head, [run] = ledger.current("tiny"), ledger.runs()
     assert head is not None

@@ -43,9 +43,9 @@ def night(tmp_path: Path) -> Callable[[str], tuple[str, str]]:
 
         ingest_only()
         with create_engine(load(file).ledger_url).connect() as ledger:
-            found = ledger.execute(text("select outcome, message from runs order by started_at desc")).first()
-        assert found is not None
-        return found[0], found[1] or ""
+            row = ledger.execute(text("select outcome, message from runs order by started_at desc")).first()
+        assert row is not None
+        return row[0], row[1] or ""
 
     return run
 
@@ -71,27 +71,27 @@ def test_a_secret_comes_from_prefects_block_of_its_name(night: Callable[[str], t
 def test_a_secret_that_nobody_made_is_named_in_the_outcome(
     night: Callable[[str], tuple[str, str]], name: str, message: str
 ) -> None:
-    outcome, told = night("{kind: csv, path: 'memory://a.csv', options: {token: '${secret:" + name + "}'}}")
+    outcome, sentence = night("{kind: csv, path: 'memory://a.csv', options: {token: '${secret:" + name + "}'}}")
     assert outcome == "degraded"
-    assert told.startswith("the sources could not be read: the pipeline file names ${secret:" + name)
-    assert re.search(message, told)
+    assert sentence.startswith("the sources could not be read: the pipeline file names ${secret:" + name)
+    assert re.search(message, sentence)
 
 
 def test_the_outcome_names_the_source_that_could_not_be_reached(night: Callable[[str], tuple[str, str]]) -> None:
-    outcome, told = night("{kind: csv, path: gone.csv}")
+    outcome, sentence = night("{kind: csv, path: gone.csv}")
     assert outcome == "degraded"
-    assert told.startswith("the sources could not be read: ")
-    assert "gone.csv: no such file" in told
+    assert sentence.startswith("the sources could not be read: ")
+    assert "gone.csv: no such file" in sentence
 
 
 def reached_at_try(number: int, error: Exception, tries: list[int]) -> Callable[..., Any]:
     from forecaster.demand.ingest import ingest
 
-    def attempt(*given: Any, **named: Any) -> Any:
+    def attempt(*arguments: Any, **keywords: Any) -> Any:
         tries.append(len(tries) + 1)
         if len(tries) < number:
             raise error
-        return ingest(*given, **named)
+        return ingest(*arguments, **keywords)
 
     return attempt
 
@@ -115,9 +115,9 @@ def test_what_may_be_there_by_then_is_tried_again(
     tries: int,
 ) -> None:
     (tmp_path / "demand.csv").write_text("depot,day,orders\nD1,2024-03-05,7\n")
-    made: list[int] = []
-    monkeypatch.setattr("flows.steps.ingests.ingest", reached_at_try(3, error, made))
-    outcome, told = night("{kind: csv, path: demand.csv}")
-    assert len(made) == tries
+    attempts: list[int] = []
+    monkeypatch.setattr("flows.steps.ingests.ingest", reached_at_try(3, error, attempts))
+    outcome, sentence = night("{kind: csv, path: demand.csv}")
+    assert len(attempts) == tries
     assert outcome == ("published" if tries == 3 else "degraded")
-    assert told == ("" if tries == 3 else f"the sources could not be read: {error}")
+    assert sentence == ("" if tries == 3 else f"the sources could not be read: {error}")

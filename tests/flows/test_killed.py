@@ -25,7 +25,7 @@ pytestmark = [
 
 
 def test_a_night_killed_at_every_boundary_and_within_every_stage_is_finished_by_the_next(tmp_path: Path) -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "tests.flows.killed", str(tmp_path)],
         cwd=ROOT,
         env={**os.environ, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"},
@@ -34,13 +34,13 @@ def test_a_night_killed_at_every_boundary_and_within_every_stage_is_finished_by_
         check=False,
         timeout=850,
     )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert set(found["died"].values()) == {-signal.SIGKILL}, (found["died"], done.stderr)
-    assert len(found["died"]) == 21
-    assert found["last"] == 0, done.stderr
+    assert process.returncode == 0, process.stderr
+    report = json.loads(process.stdout.splitlines()[-1])
+    assert set(report["died"].values()) == {-signal.SIGKILL}, (report["died"], process.stderr)
+    assert len(report["died"]) == 21
+    assert report["last"] == 0, process.stderr
     # One training was killed with its night, the next one ended; the fifteen nights after it trained nothing.
-    assert found["trained"] == ["started", "started", "ended"]
+    assert report["trained"] == ["started", "started", "ended"]
     spec = load(tmp_path / "pipeline.yaml")
     with Ledger.open_reader(spec.ledger_url) as ledger:
         runs = ledger.runs(limit=100)
@@ -55,11 +55,11 @@ def test_a_night_killed_at_every_boundary_and_within_every_stage_is_finished_by_
     assert (head.run_id, head.tier) == (runs[0].run_id, "fresh")
     # Killed after it had published, a night that is run again by hand is published once more, with the same forecasts.
     assert head.publication_id == 2
-    assert {each.bundle_digest for each in promotions} == {head.bundle_digest}
+    assert {promotion.bundle_digest for promotion in promotions} == {head.bundle_digest}
     bundles = spec.paths.bundles
-    assert sorted(each.name for each in bundles.iterdir()) == [head.bundle_digest, f"{head.bundle_digest}.tar.zst"]
-    kept = bundle.read(bundles / str(head.bundle_digest), keys.trusted_keys(spec.paths.folder))
-    assert kept.manifest["pipeline"] == "tiny"
+    assert sorted(path.name for path in bundles.iterdir()) == [head.bundle_digest, f"{head.bundle_digest}.tar.zst"]
+    model = bundle.read(bundles / str(head.bundle_digest), keys.trusted_keys(spec.paths.folder))
+    assert model.manifest["pipeline"] == "tiny"
     assert list((spec.paths.registry_outbox).iterdir()) == []
     readings = Lake(spec.lake_url).read("demand", columns=["depot_id", "date"]).to_pylist()
     assert len({(row["depot_id"], row["date"]) for row in readings}) == len(readings) == 4 * 130

@@ -19,8 +19,8 @@ KNOWN = "1.33"
 
 
 def template(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((POOLS / f"{name}.json").read_text("utf-8"))
-    return found
+    pool: dict[str, Any] = json.loads((POOLS / f"{name}.json").read_text("utf-8"))
+    return pool
 
 
 def prefects_own() -> dict[str, Any]:
@@ -30,8 +30,8 @@ def prefects_own() -> dict[str, Any]:
     package = Path(str(found_at.origin)).parent
     file = package / "server" / "api" / "collections_data" / "views" / "aggregate-worker-metadata.json"
     worker = json.loads(file.read_text("utf-8"))["prefect-kubernetes"]["kubernetes"]
-    found: dict[str, Any] = worker["default_base_job_configuration"]
-    return found
+    default: dict[str, Any] = worker["default_base_job_configuration"]
+    return default
 
 
 def job(name: str) -> dict[str, Any]:
@@ -39,11 +39,13 @@ def job(name: str) -> dict[str, Any]:
     from prefect.utilities.templating import apply_values
 
     pool = template(name)
-    values = {key: each["default"] for key, each in pool["variables"]["properties"].items() if "default" in each}
-    given = {"name": "nightly", "env": [{"name": "PREFECT_API_URL", "value": "http://prefect:4200/api"}]}
-    values |= {**given, "labels": {"app": "forecaster"}, "command": ["prefect", "flow-run", "execute"]}
-    made: dict[str, Any] = apply_values(pool["job_configuration"]["job_manifest"], values)
-    return made
+    values = {
+        key: variable["default"] for key, variable in pool["variables"]["properties"].items() if "default" in variable
+    }
+    run_values = {"name": "nightly", "env": [{"name": "PREFECT_API_URL", "value": "http://prefect:4200/api"}]}
+    values |= {**run_values, "labels": {"app": "forecaster"}, "command": ["prefect", "flow-run", "execute"]}
+    manifest: dict[str, Any] = apply_values(pool["job_configuration"]["job_manifest"], values)
+    return manifest
 
 
 def strictly(manifest: dict[str, Any]) -> None:
@@ -58,25 +60,25 @@ def test_prefect_takes_the_template_and_its_worker_finds_what_it_reads(name: str
     ours, theirs = template(name), prefects_own()
     assert ours["job_configuration"].keys() == theirs["job_configuration"].keys()
     assert ours["variables"]["properties"].keys() >= theirs["variables"]["properties"].keys()
-    for key, each in theirs["variables"]["properties"].items():
-        assert ours["variables"]["properties"][key].get("type") == each.get("type")
+    for key, variable in theirs["variables"]["properties"].items():
+        assert ours["variables"]["properties"][key].get("type") == variable.get("type")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_job_of_a_run_is_one_that_kubernetes_understands(name: str) -> None:
-    made = job(name)
-    strictly(made)
-    [container] = made["spec"]["template"]["spec"]["containers"]
+    manifest = job(name)
+    strictly(manifest)
+    [container] = manifest["spec"]["template"]["spec"]["containers"]
     assert container["resources"]["limits"].get("nvidia.com/gpu") == ("1" if "gpu" in name else None)
-    assert made["spec"]["backoffLimit"] == 0  # the ledger decides whether a night is run again
+    assert manifest["spec"]["backoffLimit"] == 0  # the ledger decides whether a night is run again
 
 
 def test_what_stands_beside_the_pool_is_understood_too() -> None:
-    found = list(yaml.safe_load_all((POOLS / "worker.yaml").read_text("utf-8")))
-    for manifest in found:
+    manifests = list(yaml.safe_load_all((POOLS / "worker.yaml").read_text("utf-8")))
+    for manifest in manifests:
         strictly(manifest)
-    [claim] = [each["metadata"]["name"] for each in found if each["kind"] == "PersistentVolumeClaim"]
-    accounts = {each["metadata"]["name"] for each in found if each["kind"] == "ServiceAccount"}
+    [claim] = [resource["metadata"]["name"] for resource in manifests if resource["kind"] == "PersistentVolumeClaim"]
+    accounts = {resource["metadata"]["name"] for resource in manifests if resource["kind"] == "ServiceAccount"}
     for name in NAMES:
         pod = job(name)["spec"]["template"]["spec"]
         assert pod["volumes"][0]["persistentVolumeClaim"]["claimName"] == claim

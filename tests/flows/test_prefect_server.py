@@ -29,12 +29,12 @@ def test_the_server_keeps_its_runs_in_the_postgresql_of_the_environment(
     monkeypatch.setenv("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
     with prefect_server.running() as ready:
         ready()
-        asked = urllib.request.Request(
+        flow_request = urllib.request.Request(
             f"{os.environ[prefect_server.URL]}/flows/",
             data=json.dumps({"name": "nightly"}).encode(),
             headers={"Content-Type": "application/json"},
         )
-        urllib.request.urlopen(asked, timeout=60).close()
+        urllib.request.urlopen(flow_request, timeout=60).close()
     engine.dispose()
     engine = sa.create_engine(url)
     with engine.connect() as connection:

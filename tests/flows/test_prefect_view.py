@@ -27,7 +27,7 @@ BLOCKS = "notify: {blocks: [custom-webhook/on-call, forecaster-email/on-call]}\n
 
 
 @dataclass(frozen=True)
-class Told:
+class Received:
     """What came to the receivers."""
 
     posted: list[str]
@@ -35,15 +35,15 @@ class Told:
 
     def mail(self) -> tuple[str, str]:
         """Subject and text of the only message."""
-        [found] = self.mailed
-        message = email.message_from_string(found, policy=policy.default)
+        [text] = self.mailed
+        message = email.message_from_string(text, policy=policy.default)
         part = message.get_body(("plain", "html"))
         assert part is not None
         return str(message["Subject"]), str(part.get_content())
 
 
 @pytest.fixture
-def told() -> Iterator[Told]:
+def received() -> Iterator[Received]:
     """Receivers that two blocks named on-call lead to."""
     from prefect.blocks.notifications import CustomWebhookNotificationBlock
 
@@ -58,7 +58,7 @@ def told() -> Iterator[Told]:
         hook.save("on-call", overwrite=True)  # type: ignore[unused-coroutine]
         url = f"mailto://127.0.0.1:{port}?from=night@fleet.example&to=on-call@fleet.example&mode=insecure"
         Email(url=url).save("on-call", overwrite=True)  # type: ignore[unused-coroutine, arg-type]
-        yield Told(posted, mailed)
+        yield Received(posted, mailed)
 
 
 def refreshed(file: Path) -> Any:
@@ -67,7 +67,7 @@ def refreshed(file: Path) -> Any:
     return predict_only(str(file), as_of=NIGHT.isoformat(), return_state=True)
 
 
-def test_a_run_is_named_and_reported_and_a_degraded_one_told_of(tmp_path: Path, told: Told) -> None:
+def test_a_run_is_named_and_reported_and_a_degraded_one_told_of(tmp_path: Path, received: Received) -> None:
     from prefect.client.orchestration import get_client
 
     file = pipeline(tmp_path, BLOCKS)
@@ -78,32 +78,36 @@ def test_a_run_is_named_and_reported_and_a_degraded_one_told_of(tmp_path: Path, 
     with get_client(sync_client=True) as client:
         flow_run = client.read_flow_run(state.state_details.flow_run_id)
         assert flow_run.name == "predict-only 2026-05-11 degraded"
-        artifacts = {each.key: each for each in client.read_artifacts() if each.flow_run_id == flow_run.id}
+        artifacts = {
+            artifact.key: artifact for artifact in client.read_artifacts() if artifact.flow_run_id == flow_run.id
+        }
     assert artifacts.keys() == {"tiny-refresh-report", "tiny-refresh-depots"}
     page = str(artifacts["tiny-refresh-report"].data)
     assert page.startswith("# tiny: degraded")
     for words in (run.run_id, "| ingest |", "| predict |", "tier **fallback**", "Seasonal-naive fallback"):
         assert words in page
     assert '"depot": "D3"' in str(artifacts["tiny-refresh-depots"].data)
-    subject, text = told.mail()
+    subject, text = received.mail()
     assert subject == "tiny: degraded"
     sentence = f"tiny, run {run.run_id}: published at tier fallback."
     assert sentence in text
-    [posted] = told.posted
+    [posted] = received.posted
     assert "tiny: degraded" in posted
     assert sentence in posted
 
 
-def test_a_failed_run_fails_in_prefect_too_and_a_batch_that_was_stopped_is_told_of(tmp_path: Path, told: Told) -> None:
+def test_a_failed_run_fails_in_prefect_too_and_a_batch_that_was_stopped_is_told_of(
+    tmp_path: Path, received: Received
+) -> None:
     file = pipeline(tmp_path, BLOCKS, days=129)
     rows = (tmp_path / "demand.csv").read_text("utf-8")
     (tmp_path / "demand.csv").write_text(rows + "D0,2026-05-10,30\n", "utf-8")  # one depot of four, on the newest day
     state = refreshed(file)
     assert state.type.value == "FAILED"
     assert "holds no demand" in str(state.message)
-    subjects = [str(email.message_from_string(each, policy=policy.default)["Subject"]) for each in told.mailed]
+    subjects = [str(email.message_from_string(text, policy=policy.default)["Subject"]) for text in received.mailed]
     assert subjects == ["tiny: failed", "tiny: stop"]
-    assert "a batch was stopped. thin_feed: " in told.posted[1]
+    assert "a batch was stopped. thin_feed: " in received.posted[1]
 
 
 def test_who_comes_second_completes_as_busy(tmp_path: Path) -> None:
@@ -120,14 +124,14 @@ def test_a_night_that_is_not_due_does_nothing(tmp_path: Path) -> None:
     from flows.nightly import nightly
 
     file = pipeline(tmp_path)
-    done(file, datetime.now(UTC))
+    published_night(file, datetime.now(UTC))
     state = nightly(str(file), due=True, return_state=True)
     assert state.name == "Nothing due"
     with Ledger.open_reader(load(file).ledger_url) as ledger:
         assert len(ledger.runs()) == 1
 
 
-def done(file: Path, as_of: datetime) -> Spec:
+def published_night(file: Path, as_of: datetime) -> Spec:
     """A night that was published, as far as the ledger knows."""
     spec = load(file)
     with Ledger.open(spec.ledger_url) as ledger:
@@ -136,13 +140,13 @@ def done(file: Path, as_of: datetime) -> Spec:
     return spec
 
 
-def test_a_missed_deadline_is_told_of_and_a_kept_one_is_not(tmp_path: Path, told: Told) -> None:
+def test_a_missed_deadline_is_told_of_and_a_kept_one_is_not(tmp_path: Path, received: Received) -> None:
     from flows import notify
     from flows.deadline import deadline
 
     file = pipeline(tmp_path, BLOCKS)
     yesterday = datetime(2026, 6, 19, 3, 20, tzinfo=UTC)
-    done(file, yesterday)
+    published_night(file, yesterday)
     after = datetime(2026, 6, 20, 5, 31, tzinfo=UTC)
     assert notify.late_sentence(str(file), after - timedelta(minutes=2)) is None  # there is time until 05:30
     assert notify.late_sentence(str(file), yesterday + timedelta(hours=3)) is None
@@ -150,10 +154,10 @@ def test_a_missed_deadline_is_told_of_and_a_kept_one_is_not(tmp_path: Path, told
     assert sentence == "tiny: not published by 05:30 on 2026-06-20; the last run, night-19, is published"
     state = deadline(str(file), return_state=True)
     assert (state.type.value, "; the last run, night-19, is published" in str(state.message)) == ("FAILED", True)
-    assert told.mail()[0] == "tiny: late"
+    assert received.mail()[0] == "tiny: late"
     # The next night runs by then, and this one is still missing.
     assert notify.late_sentence(str(file), after + timedelta(hours=23)) == sentence
-    done(file, datetime(2026, 6, 20, 3, 40, tzinfo=UTC))
+    published_night(file, datetime(2026, 6, 20, 3, 40, tzinfo=UTC))
     assert notify.late_sentence(str(file), after) is None
     assert notify.late_sentence(str(file), after + timedelta(hours=23)) is None
 
@@ -162,7 +166,7 @@ def test_a_night_that_begins_in_the_evening_has_until_the_deadline_of_the_next_d
     from flows import notify
 
     file = pipeline(tmp_path, "schedule: {cron: '0 23 * * *'}\n")
-    done(file, datetime(2026, 6, 18, 23, 1, tzinfo=UTC))
+    published_night(file, datetime(2026, 6, 18, 23, 1, tzinfo=UTC))
     assert notify.late_sentence(str(file), datetime(2026, 6, 20, 5, 29, tzinfo=UTC)) is None
     assert notify.late_sentence(str(file), datetime(2026, 6, 20, 5, 31, tzinfo=UTC)) == (
         "tiny: not published by 05:30 on 2026-06-20; the last run, night-18, is published"
@@ -178,27 +182,27 @@ def test_only_declared_occasions_are_told_of_and_a_block_that_is_not_there_is_na
         notify.send(spec, "late", "nothing came")
 
 
-def test_a_new_champion_is_told_of_and_one_that_reigns_already_is_not(tmp_path: Path, told: Told) -> None:
+def test_a_new_champion_is_told_of_and_one_that_reigns_already_is_not(tmp_path: Path, received: Received) -> None:
     from flows import notify
     from flows.night import Night
 
     file = pipeline(tmp_path, BLOCKS)
     night = Night.begin(str(file), NIGHT)
     night.outcome, night.verdict = "published", Verdict(admitted=True, objections=(), compared={})
-    found = []
+    occasions = []
     for bundle in (*NEW, NEW[-1]):
         night.promote(bundle, None)
-        found.append(notify.occasions(night))
+        occasions.append(notify.occasions(night))
     night.outcome = "running"
     night.abandon(KeyboardInterrupt())
     first, sentence = (f"tiny, run {night.run_id}: bundle {name} is champion now. It was admitted." for name in NEW)
-    assert found == [{"promotion": first}, {"promotion": sentence}, {}]
+    assert occasions == [{"promotion": first}, {"promotion": sentence}, {}]
     assert notify.send(load(file), "promotion", sentence) == 2
-    assert told.mail()[0] == "tiny: promotion"
+    assert received.mail()[0] == "tiny: promotion"
 
 
 def test_a_step_back_is_told_of_by_the_command_that_takes_it(
-    tmp_path: Path, told: Told, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, received: Received, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from prefect.settings import PREFECT_API_URL
 
@@ -206,9 +210,9 @@ def test_a_step_back_is_told_of_by_the_command_that_takes_it(
 
     monkeypatch.setenv(prefect_server.URL, PREFECT_API_URL.value())
     start.notify_blocks(load(pipeline(tmp_path, BLOCKS)), "rollback", "tiny: rolled back. bundle first reigns")
-    subject, text = told.mail()
+    subject, text = received.mail()
     assert (subject, "bundle first reigns" in text) == ("tiny: rollback", True)
-    assert len(told.posted) == 1
+    assert len(received.posted) == 1
 
 
 def test_old_flow_runs_are_forgotten_and_younger_ones_stay(tmp_path: Path) -> None:

@@ -36,10 +36,10 @@ def spec(execution: Mapping[str, Any]) -> Spec:
     )
 
 
-def backtested(asked: Spec, fan: Fan) -> dict[str, Scores]:
-    given: Any = panel(2, 100, 7)
+def backtested(declared: Spec, fan: Fan) -> dict[str, Scores]:
+    history: Any = panel(2, 100, 7)
     ours = {backtest.CANDIDATE: partial(seasonal_naive, levels=LEVELS)}
-    scores, troubles = backtest.backtest(ours, None, given, None, asked, fan=fan)  # type: ignore[arg-type]
+    scores, troubles = backtest.backtest(ours, None, history, None, declared, fan=fan)  # type: ignore[arg-type]
     assert troubles == []
     return scores
 
@@ -49,11 +49,11 @@ def alone() -> dict[str, Scores]:
     return backtested(spec({}), in_turn)
 
 
-def same(found: dict[str, Scores], other: dict[str, Scores]) -> None:
+def same(ours: dict[str, Scores], other: dict[str, Scores]) -> None:
     """To the bit, in the same order."""
-    assert list(found) == list(other)
-    assert set(DECLARED) < set(found)
-    for name, scores in found.items():
+    assert list(ours) == list(other)
+    assert set(DECLARED) < set(ours)
+    for name, scores in ours.items():
         assert scores.metrics == other[name].metrics
         for fold, again in zip(scores.folds, other[name].folds, strict=True):
             assert fold.forecast.quantiles.tobytes() == again.forecast.quantiles.tobytes()
@@ -63,9 +63,9 @@ def same(found: dict[str, Scores], other: dict[str, Scores]) -> None:
 def test_two_threads_say_the_same_as_one() -> None:
     from flows import runners
 
-    asked, troubles = spec({"runner": "threads", "workers": 2}), list[str]()
-    with runners.open_fan(asked, troubles.append) as fan:
-        same(backtested(asked, fan), alone())
+    declared, troubles = spec({"runner": "threads", "workers": 2}), list[str]()
+    with runners.open_fan(declared, troubles.append) as fan:
+        same(backtested(declared, fan), alone())
         assert fan(partial(int, number) for number in range(9)) == list(range(9))
     assert troubles == []
 
@@ -73,9 +73,9 @@ def test_two_threads_say_the_same_as_one() -> None:
 def test_two_processes_of_a_dask_cluster_say_the_same() -> None:
     from flows import runners
 
-    asked, troubles = spec({"runner": "dask", "workers": 2}), list[str]()
-    with runners.open_fan(asked, troubles.append) as fan:
-        same(backtested(asked, fan), alone())
+    declared, troubles = spec({"runner": "dask", "workers": 2}), list[str]()
+    with runners.open_fan(declared, troubles.append) as fan:
+        same(backtested(declared, fan), alone())
         assert os.getpid() not in fan([os.getpid, os.getpid])
     assert troubles == []
 
@@ -85,8 +85,11 @@ def test_a_cluster_that_does_not_answer_is_told_of_and_the_work_is_done(monkeypa
 
     from flows import runners
 
-    asked, troubles = spec({"runner": "dask", "address": "tcp://127.0.0.1:9"}), list[str]()
-    with dask.config.set({"distributed.comm.timeouts.connect": "1s"}), runners.open_fan(asked, troubles.append) as fan:
+    declared, troubles = spec({"runner": "dask", "address": "tcp://127.0.0.1:9"}), list[str]()
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
+        runners.open_fan(declared, troubles.append) as fan,
+    ):
         assert fan([os.getpid]) == [os.getpid()]
     [trouble] = troubles
     assert trouble.startswith("dask on tcp://127.0.0.1:9 did not come up, and its work was done in turn: OSError")
@@ -96,8 +99,8 @@ def test_a_runner_that_is_not_installed_is_named_with_what_installs_it(monkeypat
     from flows import runners
 
     monkeypatch.setitem(sys.modules, "prefect_dask.task_runners", None)
-    wanted = r"execution\.runner is dask, which needs prefect_dask.*, .*pip install 'forecaster\[cluster\]'"
-    with pytest.raises(MissingExtra, match=wanted), runners.open_fan(spec({"runner": "dask"}), str):
+    expected = r"execution\.runner is dask, which needs prefect_dask.*, .*pip install 'forecaster\[cluster\]'"
+    with pytest.raises(MissingExtra, match=expected), runners.open_fan(spec({"runner": "dask"}), str):
         pass
 
 

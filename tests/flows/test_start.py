@@ -89,12 +89,14 @@ def test_a_run_started_while_another_is_at_work_says_so_and_ends_with_five(tmp_p
     file = pipeline(tmp_path)
     first = Night.begin(str(file))
     command = [sys.executable, "-m", "forecaster", "predict-only", str(file), "--plain"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 5
-    assert f"not begun: run {first.run_id} is at work since " in done.stderr
-    done = subprocess.run([*command[:3], "predict", str(file)], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 5
-    assert f"run {first.run_id} is at work since " in done.stderr
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert process.returncode == 5
+    assert f"not begun: run {first.run_id} is at work since " in process.stderr
+    process = subprocess.run(
+        [*command[:3], "predict", str(file)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert process.returncode == 5
+    assert f"run {first.run_id} is at work since " in process.stderr
 
 
 def test_past_dates_of_which_none_is_a_night_are_refused_before_prefect_starts(

@@ -45,6 +45,6 @@ def test_no_stage_is_cached_by_prefect_and_none_leaves_its_result_there() -> Non
 
     from flows import runners, tasks
 
-    found = [each for module in (tasks, runners) for each in vars(module).values() if isinstance(each, Task)]
-    assert len(found) >= 12
-    assert all(each.cache_policy == NO_CACHE and each.persist_result is False for each in found)
+    all_tasks = [task for module in (tasks, runners) for task in vars(module).values() if isinstance(task, Task)]
+    assert len(all_tasks) >= 12
+    assert all(task.cache_policy == NO_CACHE and task.persist_result is False for task in all_tasks)
