@@ -1,4 +1,4 @@
-"""The web page for the depots: answers from the ledger's current publication and last nights, or a plain sentence."""
+"""ASGI application factory and server of the page: answers from the ledger's current publication and last nights."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def create_app(
     override days; without one the page is for reading. Raises SpecError when a declared secret is not there.
     """
     access, build = access or Access(), _build()
-    shelf = PublicationStore(ledger_url, pipeline, clock, build)
+    store = PublicationStore(ledger_url, pipeline, clock, build)
     key = signing_key(access)
-    door = Door(access, ledger_url, pipeline, shelf, clock, linkable(), **({"key": key} if key else {}))
+    door = Door(access, ledger_url, pipeline, store, clock, linkable(), **({"key": key} if key else {}))
     page = _pages(build, signs_out=access.sign_in == "oidc")
     refuse = errors.refusing(page)
     app = FastAPI(
@@ -79,7 +79,7 @@ def create_app(
         lifespan=_few_threads,
     )
     app.state.door = door
-    app.add_middleware(ResponseCache, shelf=shelf)
+    app.add_middleware(ResponseCache, store=store)
     app.add_middleware(AccessMiddleware, door=door, refuse=refuse)
     if access.sign_in == "oidc":
         app.add_middleware(
@@ -95,14 +95,14 @@ def create_app(
     app.add_middleware(GZipMiddleware, minimum_size=800)
     app.add_middleware(SecurityHeaders)
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
-    desk = Renderer(shelf)
-    read = pages(desk, page, plans=spec is not None)
-    for routes in (read, _health(shelf), _links(door), api.router(desk), admin.router(door)):
+    renderer = Renderer(store)
+    read = pages(renderer, page, plans=spec is not None)
+    for routes in (read, _health(store), _links(door), api.router(renderer), admin.router(door)):
         app.include_router(routes)
     if spec is not None:
         from dashboards.ops.routes.planning import router  # which loads what forecasts
 
-        app.include_router(router(spec, shelf, page, refuse))
+        app.include_router(router(spec, store, page, refuse))
     errors.handle(app, refuse)
     return app
 
@@ -132,7 +132,7 @@ def _pages(build: str, *, signs_out: bool) -> RenderPage:
     return page
 
 
-def _health(shelf: PublicationStore) -> APIRouter:
+def _health(store: PublicationStore) -> APIRouter:
     """What a machine asks: is it up, has it something to show?"""
     routes = APIRouter(tags=["health"])
 
@@ -144,12 +144,12 @@ def _health(shelf: PublicationStore) -> APIRouter:
     @routes.get("/readyz", response_class=PlainTextResponse, responses={503: {"description": "Not ready, and why"}})
     def readyz(request: Request) -> Response:
         """The ledger can be read and something is published; else 503 and, for who has signed in, why."""
-        known = request.state.person is not None
+        signed_in = request.state.person is not None
         try:
-            head = shelf.edition().head
+            head = store.edition().head
         except LedgerError as error:
-            return PlainTextResponse(f"{error if known else 'not ready'}\n", 503, {"Retry-After": "60"})
-        return PlainTextResponse(f"publication {head.publication_id} of {head.pipeline}\n" if known else "ready\n")
+            return PlainTextResponse(f"{error if signed_in else 'not ready'}\n", 503, {"Retry-After": "60"})
+        return PlainTextResponse(f"publication {head.publication_id} of {head.pipeline}\n" if signed_in else "ready\n")
 
     return routes
 
@@ -182,7 +182,7 @@ def config(app: FastAPI) -> uvicorn.Config:
         app,
         log_level="warning",
         server_header=False,
-        proxy_headers=False,  # whose headers are believed is declared, and looked at by the gate
+        proxy_headers=False,  # whose headers are believed is declared, and looked at by the access middleware
         ws="none",  # nothing here speaks it, and its library takes memory
     )
 
@@ -205,8 +205,8 @@ def serve(spec: Spec, *, host: str = "127.0.0.1", port: int = 8000) -> None:
     except OSError as error:
         raise SpecError(f"cannot listen on {host} port {port}: {error.strerror}; wanted a free port of ours") from error
     with listener:
-        shown = f"[{host}]" if ":" in host else host
-        print(f"{spec.name}: http://{shown}:{listener.getsockname()[1]}/", flush=True)
+        url_host = f"[{host}]" if ":" in host else host
+        print(f"{spec.name}: http://{url_host}:{listener.getsockname()[1]}/", flush=True)
         quick()
         uvicorn.Server(config(app)).run(sockets=[listener])
 

@@ -1,4 +1,4 @@
-"""Who may see what and who may write: everything a route has to know stands here.
+"""Access control, who may see what and who may write: everything a route has to know stands here.
 
 A route that writes takes `person = Depends(require("planner"))`, which refuses others and requests from foreign pages,
 and calls `audit(request, what, connection)` in the transaction of what it writes. What a route shows is narrowed by

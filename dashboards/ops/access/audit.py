@@ -1,4 +1,4 @@
-"""Note who wrote what: one row of the ledger for each write that went through the page."""
+"""Audit log: who wrote what, one row of the ledger for each write that went through the page."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ LONGEST = 2000  # characters of a path or a sentence
 def audit(request: Request, what: str, connection: sa.Connection | None = None) -> None:
     """Keep a row; in the transaction of what was written, where its connection is given.
 
-    A route that never calls this gets a row without a sentence, from the gate.
+    A route that never calls this gets a row without a sentence, from the middleware.
     """
-    own = door(request)
+    context = door(request)
     who = person(request)
     entry = ledger_access.AuditEntry(
-        at=own.clock(),
-        pipeline=own.pipeline_shown(),
+        at=context.clock(),
+        pipeline=context.pipeline_shown(),
         who=who.name,
         role=who.role,
         address=str(request.state.address),
@@ -30,8 +30,8 @@ def audit(request: Request, what: str, connection: sa.Connection | None = None) 
         what=what[:LONGEST],
     )
     if connection is None:
-        with own.writing() as opened:
-            ledger_access.note(opened, entry)
+        with context.writing() as own_connection:
+            ledger_access.note(own_connection, entry)
     else:
         ledger_access.note(connection, entry)
     request.state.audited = True

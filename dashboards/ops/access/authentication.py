@@ -1,4 +1,4 @@
-"""Find out who asks: by this machine, by a proxy's header, by a session, or by a link."""
+"""Authentication: who asks, by this machine, by a trusted proxy's header, by a session cookie, or by a link."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ async def identify(request: Request, door: Door) -> Person | None:
     way = door.access.sign_in
     if way == "none":
         return _local(request)
-    found = _by_header(request, door.access) if way == "header" else _by_session(request, door)
-    if found is None and (token := request.cookies.get(door.cookie(links.COOKIE))):
-        found = await run_in_threadpool(links.visitor, door, token)
-    return found
+    person = _by_header(request, door.access) if way == "header" else _by_session(request, door)
+    if person is None and (token := request.cookies.get(door.cookie(links.COOKIE))):
+        person = await run_in_threadpool(links.visitor, door, token)
+    return person
 
 
 def _local(request: Request) -> Person:
@@ -51,9 +51,9 @@ def _local(request: Request) -> Person:
 def _by_header(request: Request, access: Access) -> Person | None:
     names = [name for name in (access.header.user, access.header.groups) if name]
     if not networks.is_proxy(networks.peer(request), access.proxies):
-        if said := [name for name in names if name in request.headers]:
-            log.warning("refused: %s sends %s, and is no declared proxy", networks.peer(request), ", ".join(said))
-            raise Refused(403, f"only a declared proxy may say {said[0]}; page.access.proxies names them")
+        if spoofed := [name for name in names if name in request.headers]:
+            log.warning("refused: %s sends %s, and is no declared proxy", networks.peer(request), ", ".join(spoofed))
+            raise Refused(403, f"only a declared proxy may say {spoofed[0]}; page.access.proxies names them")
         return None
     if twice := [name for name in names if len(request.headers.getlist(name)) > 1]:
         raise Refused(400, f"found {twice[0]} twice, wanted it once; the proxy must replace what browsers send")
@@ -67,19 +67,19 @@ def _by_header(request: Request, access: Access) -> Person | None:
 
 
 def _by_session(request: Request, door: Door) -> Person | None:
-    told = request.session.get("person")
-    if not told or told["until"] <= door.clock().timestamp():
+    session = request.session.get("person")
+    if not session or session["until"] <= door.clock().timestamp():
         return None
-    return _with_role(door.access, told["name"], tuple(told["groups"]), "oidc")
+    return _with_role(door.access, session["name"], tuple(session["groups"]), "oidc")
 
 
 def _with_role(access: Access, name: str, groups: tuple[str, ...], via: str) -> Person:
-    found = with_role(access, name, groups, "header" if via == "header" else "oidc")
-    if found is None:
+    person = with_role(access, name, groups, "header" if via == "header" else "oidc")
+    if person is None:
         raise Refused(403, f"{name} has signed in, and page.access.roles gives them no role here")
-    if found.cities is not None and not found.cities:
+    if person.cities is not None and not person.cities:
         raise Refused(403, f"{name} has signed in, and page.access.cities names no city that they see")
-    return found
+    return person
 
 
 def _text(header: str) -> str:

@@ -1,4 +1,4 @@
-"""What the access of one app rests on: what is declared, the key that signs, and the ledger."""
+"""Access context of one app: what is declared of access, the key that signs, and the ledger."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class Door:
 
 
 def door(request: Request) -> Door:
-    found = request.app.state.door
-    assert isinstance(found, Door)
-    return found
+    context = request.app.state.door
+    assert isinstance(context, Door)
+    return context
 
 
 def signing_key(access: Access) -> str | None:

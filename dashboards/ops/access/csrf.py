@@ -1,4 +1,4 @@
-"""Tell a write from a page of ours from one that a foreign page made a browser send.
+"""CSRF protection: tells a write from a page of ours from one that a foreign page made a browser send.
 
 Every write carries a token that only our pages can read: in the header `X-CSRF-Token`, or as the field `csrf` of a
 form. A browser that says where a request comes from is believed as well.
@@ -48,13 +48,13 @@ def is_foreign(request: Request, door: Door) -> bool:
         return False
     if origin == "null":  # what a browser says of a form on a page that sends no referrer, as ours do
         return site != "same-origin"
-    own = door.access.url or f"{request.url.scheme}://{request.headers.get('host', '')}"
-    return urlsplit(origin)[:2] != urlsplit(own)[:2]
+    home = door.access.url or f"{request.url.scheme}://{request.headers.get('host', '')}"
+    return urlsplit(origin)[:2] != urlsplit(home)[:2]
 
 
 async def _token(request: Request) -> str:
-    if given := request.headers.get(HEADER):
-        return given
+    if header := request.headers.get(HEADER):
+        return header
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
         return ""
     if int(request.headers.get("content-length") or 0) > LARGEST:

@@ -1,4 +1,4 @@
-"""Read-only links for wall screens: a signature that the page trusts, and a row of the ledger that can be revoked."""
+"""Signed read-only links for wall screens: a signature that the page trusts, and a ledger row that can be revoked."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class DeadLink(LookupError):
 def visitor(door: Door, token: str) -> Person | None:
     """The screen that holds this token, while its link is good."""
     try:
-        found = opened(door, token)
+        link = opened(door, token)
     except DeadLink:
         return None
-    paths = frozenset(door.views.get(found.view, ()))
-    cities = None if found.city is None else frozenset({found.city})
-    return Person(f"link {found.link_id}", "viewer", "link", cities, paths)
+    paths = frozenset(door.views.get(link.view, ()))
+    cities = None if link.city is None else frozenset({link.city})
+    return Person(f"link {link.link_id}", "viewer", "link", cities, paths)
 
 
 def opened(door: Door, token: str) -> ledger_access.Link:
@@ -41,17 +41,17 @@ def opened(door: Door, token: str) -> ledger_access.Link:
     except BadSignature:
         raise DeadLink from None
     with door.store.reader().transaction() as connection:
-        found = ledger_access.link(connection, str(link_id))
-    if found is None or not found.opens(door.clock()) or found.pipeline != (door.pipeline or found.pipeline):
+        link = ledger_access.link(connection, str(link_id))
+    if link is None or not link.opens(door.clock()) or link.pipeline != (door.pipeline or link.pipeline):
         raise DeadLink
-    return found
+    return link
 
 
 def enter(request: Request, door: Door, token: str) -> Response:
     """Give a screen its cookie, and send it to its view. Raises DeadLink."""
-    found = opened(door, token)
-    left = found.expires_at - door.clock()
-    answer = RedirectResponse(door.views[found.view][0], 303)
+    link = opened(door, token)
+    left = link.expires_at - door.clock()
+    answer = RedirectResponse(door.views[link.view][0], 303)
     answer.set_cookie(
         door.cookie(COOKIE), token, max_age=int(left.total_seconds()), secure=door.secure, httponly=True, samesite="lax"
     )
@@ -81,8 +81,8 @@ def make_link(
     if view not in linkable():
         raise SpecError(f"--view: found {view!r}, wanted one of {', '.join(linkable())}")
     with Ledger.open(spec.ledger_url) as ledger:
-        if wrong := city_problem(ledger, spec.name, city):
-            raise SpecError(f"--city: {wrong}")
+        if problem := city_problem(ledger, spec.name, city):
+            raise SpecError(f"--city: {problem}")
         link = new(view, city, days, pipeline=spec.name, by=by, now=now)
         with ledger.transaction() as connection:
             ledger_access.make_link(connection, link)
@@ -93,11 +93,11 @@ def make_link(
 def city_problem(ledger: Ledger, pipeline: str, city: str | None) -> str | None:
     """What is wrong with the city of a link; None where it is one of what is published, or none is named."""
     head = ledger.current(pipeline)
-    there = {each.attributes.get("city") for each in ledger.depots(head.publication_id)} if head else set()
-    if city is None or city in there:
+    cities = {depot.attributes.get("city") for depot in ledger.depots(head.publication_id)} if head else set()
+    if city is None or city in cities:
         return None
-    named = ", ".join(sorted(filter(None, there))) or "none"
-    return f"found {city!r}, wanted a city of what is published: {named}"
+    names = ", ".join(sorted(filter(None, cities))) or "none"
+    return f"found {city!r}, wanted a city of what is published: {names}"
 
 
 def by_command(spec: Spec, by: str, now: datetime, command: str, what: str) -> ledger_access.AuditEntry:

@@ -1,4 +1,4 @@
-"""Let a request in or turn it away, before any route sees it: what is not allowed by name is refused."""
+"""Access-control middleware, before any route: authenticates, rate-limits and audits; denies by default."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Refuse = Callable[[Request, int, str], Response]
 
 
 class AccessMiddleware:
-    """Stands before the routes: finds the person, holds the limits, and sees to it that each write is audited."""
+    """ASGI middleware: finds the person, holds the rate limits, and sees to it that each write is audited."""
 
     def __init__(self, app: ASGIApp, door: Door, refuse: Refuse) -> None:
         self.app, self._door, self._refuse = app, door, refuse
@@ -72,8 +72,8 @@ class AccessMiddleware:
     def _unauthenticated(self, request: Request) -> Response:
         oidc = self._door.access.sign_in == "oidc"
         if oidc and request.method == "GET" and not request.url.path.startswith("/api/"):
-            wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-            return RedirectResponse(f"/sign-in?next={quote(wanted, safe='')}", 303)
+            target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+            return RedirectResponse(f"/sign-in?next={quote(target, safe='')}", 303)
         how = "sign in at /sign-in" if oidc else "the proxy in front of this page says who you are, and said nothing"
         return self._refuse(request, 401, f"nobody has signed in; {how}")
 

@@ -1,4 +1,4 @@
-"""Where a request comes from, and whether a declared proxy brings it."""
+"""Client addresses: where a request comes from, and whether a trusted (declared) proxy brings it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "v
 
 def parsed(text: str) -> IPAddress | None:
     try:
-        found = ipaddress.ip_address(text.strip().strip("[]").partition("%")[0])
+        address = ipaddress.ip_address(text.strip().strip("[]").partition("%")[0])
     except ValueError:
         return None
-    return (found.ipv4_mapped or found) if isinstance(found, ipaddress.IPv6Address) else found
+    return (address.ipv4_mapped or address) if isinstance(address, ipaddress.IPv6Address) else address
 
 
 def peer(request: Request) -> IPAddress | None:
@@ -28,16 +28,16 @@ def peer(request: Request) -> IPAddress | None:
 def is_proxy(address: IPAddress | None, declared: Sequence[str]) -> bool:
     if address is None:
         return False
-    return any(address in ipaddress.ip_network(each) for each in declared)
+    return any(address in ipaddress.ip_network(network) for network in declared)
 
 
 def origin(request: Request, declared: Sequence[str]) -> str:
     """The address that asks: what a declared proxy says last, else the other end of the connection."""
-    own = peer(request)
-    if is_proxy(own, declared):
-        said = ",".join(request.headers.getlist("x-forwarded-for")).split(",")[-1]
-        return str(parsed(said) or own)
-    return str(own)
+    peer_address = peer(request)
+    if is_proxy(peer_address, declared):
+        forwarded = ",".join(request.headers.getlist("x-forwarded-for")).split(",")[-1]
+        return str(parsed(forwarded) or peer_address)
+    return str(peer_address)
 
 
 def names_this_machine(request: Request) -> bool:

@@ -1,4 +1,4 @@
-"""Sign people in at an OpenID provider: authorization code with PKCE; the session is a signed cookie."""
+"""OpenID Connect sign-in: authorization code with PKCE; the session is a signed cookie."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ def router(door: Door, page: Callable[..., bytes]) -> APIRouter:
 
     @routes.get("/sign-in/back")
     async def back(request: Request) -> Response:
-        wanted = request.session.get("next", "/")
+        target = request.session.get("next", "/")
         try:
             await _trusted(provider, declared)
-            told = await _identity(provider, declared, request)
+            identity = await _identity(provider, declared, request)
         except (AuthlibBaseError, JoseError, httpx2.HTTPError, RuntimeError, ValueError) as error:
             request.session.clear()
             raise HTTPException(401, f"the provider {declared.issuer} did not sign you in: {_why(error)}") from error
         request.session.clear()
         until = door.clock().timestamp() + door.access.session_hours * 3600
-        request.session["person"] = {**told, "until": until}
-        return RedirectResponse(wanted, 303)
+        request.session["person"] = {**identity, "until": until}
+        return RedirectResponse(target, 303)
 
     @routes.post("/sign-out")
     async def sign_out(request: Request) -> Response:
@@ -70,8 +70,8 @@ def router(door: Door, page: Callable[..., bytes]) -> APIRouter:
     async def signed_out() -> Response:
         # A page of ours, from which nothing leads to the provider by itself: that would sign people in again at once,
         # and browsers let no form of ours lead to another site.
-        said = {"title": GONE, "heading": GONE, "sentence": "This device has forgotten what the pages showed."}
-        body = page("trouble.html", **said)
+        texts = {"title": GONE, "heading": GONE, "sentence": "This device has forgotten what the pages showed."}
+        body = page("trouble.html", **texts)
         return Response(body, media_type="text/html; charset=utf-8", headers={"Cache-Control": "no-store"})
 
     return routes
@@ -100,15 +100,15 @@ def is_ours(path: str) -> bool:
 
 
 async def _trusted(provider: StarletteOAuth2App, declared: Oidc) -> None:
-    said = (await provider.load_server_metadata()).get("issuer")
-    if said != declared.issuer:
-        raise ValueError(f"it calls itself {said!r}")
+    issuer = (await provider.load_server_metadata()).get("issuer")
+    if issuer != declared.issuer:
+        raise ValueError(f"it calls itself {issuer!r}")
 
 
 async def _identity(provider: StarletteOAuth2App, declared: Oidc, request: Request) -> dict[str, Any]:
     """Name and groups, as the id token has them, else as the provider tells of the same person."""
-    wanted = {name: {"essential": True, "values": [value]} for name, value in _expected(declared).items()}
-    token = await provider.authorize_access_token(request, claims_options=wanted)
+    claims_options = {name: {"essential": True, "values": [value]} for name, value in _expected(declared).items()}
+    token = await provider.authorize_access_token(request, claims_options=claims_options)
     claims: Mapping[str, Any] | None = token.get("userinfo")
     if claims is None:
         raise ValueError("it sent no id token")
@@ -123,7 +123,7 @@ async def _identity(provider: StarletteOAuth2App, declared: Oidc, request: Reque
     if declared.name == "email" and claims.get("email_verified") is False:
         raise ValueError(f"it has not verified that {name} is yours")
     groups = claims.get(declared.groups) or []
-    return {"name": name.strip(), "groups": [groups] if isinstance(groups, str) else [str(each) for each in groups]}
+    return {"name": name.strip(), "groups": [groups] if isinstance(groups, str) else [str(group) for group in groups]}
 
 
 def _expected(declared: Oidc) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The person behind a request: a name, a role, and the cities that they see."""
+"""The authenticated person behind a request: a name, a role, and the cities that they see."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Person:
 
 
 def person(request: Request) -> Person:
-    """Who asks. The gate has let nobody in who is nobody."""
-    found = request.state.person
-    assert isinstance(found, Person)
-    return found
+    """Who asks. The middleware has let nobody in who is nobody."""
+    current = request.state.person
+    assert isinstance(current, Person)
+    return current
 
 
 def with_role(access: Access, name: str, groups: Iterable[str], via: Via) -> Person | None:
@@ -50,5 +50,5 @@ def cities(declared: Mapping[str, tuple[str, ...]], names: set[str], role: Role)
     """The cities that somebody of these names sees; None: all."""
     if not declared or role == "admin":
         return None
-    seen = frozenset(city for name in names for city in declared.get(name, ()))
-    return None if EVERYONE in seen else seen
+    visible = frozenset(city for name in names for city in declared.get(name, ()))
+    return None if EVERYONE in visible else visible

@@ -1,4 +1,4 @@
-"""Say under which name a planner writes, and of which depots."""
+"""Planners: under which name they write overrides, and of which depots they see them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dashboards.ops.reading.editions import Edition
 from forecaster.planning.overrides import Override
 
 
-def name(person: Person, named: str) -> str:
+def name(person: Person, typed_name: str) -> str:
     """The name they signed in with; on a page without sign-in the name that they give."""
-    return named.strip() if person.via == "local" else person.name
+    return typed_name.strip() if person.via == "local" else person.name
 
 
-def visible(edition: Edition, written: Iterable[Override]) -> tuple[Override, ...]:
+def visible(edition: Edition, overrides: Iterable[Override]) -> tuple[Override, ...]:
     """The overrides of depots that whoever asks sees."""
     if edition.cities is None:
-        return tuple(written)
-    seen = {depot.depot_id for depot in edition.outline()}
-    return tuple(each for each in written if each.depot_id in seen)
+        return tuple(overrides)
+    depot_ids = {depot.depot_id for depot in edition.outline()}
+    return tuple(override for override in overrides if override.depot_id in depot_ids)

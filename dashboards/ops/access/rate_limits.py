@@ -1,4 +1,4 @@
-"""How much one person or one address may ask."""
+"""Rate limiting: how much one person or one address may ask (sliding-window counters in memory)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from forecaster.config.access import Limits
 
 
 class RateLimiter:
-    """What was asked lately, counted in memory: a page is one process."""
+    """Counts what was asked lately, in memory: a page is one process."""
 
     def __init__(self, declared: Limits) -> None:
         self._reads, self._writes, self._strangers = map(parse, (declared.reads, declared.writes, declared.strangers))

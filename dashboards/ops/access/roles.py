@@ -1,4 +1,4 @@
-"""What a role may: a route that writes names the least that is wanted."""
+"""Role-based authorization: a route that writes names the least role that it requires."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def require(role: Role) -> Callable[[Request], Awaitable[Person]]:
     """A dependency that gives the person, who has this role at least; a write also has to come from a page of ours."""
 
     async def required(request: Request) -> Person:
-        found = person(request)
-        if not found.may(role):
-            raise HTTPException(403, f"{found.name} is here as {found.role}, and this needs the role {role}")
+        who = person(request)
+        if not who.may(role):
+            raise HTTPException(403, f"{who.name} is here as {who.role}, and this needs the role {role}")
         if request.method not in SAFE:
             await csrf.check(request)
-        return found
+        return who
 
     return required

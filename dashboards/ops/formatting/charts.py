@@ -1,4 +1,4 @@
-"""Where everything of a picture goes: the geometry that the templates write down as SVG. Lengths are pixels."""
+"""Chart geometry: where everything of a picture goes, which the templates write down as SVG. Lengths are pixels."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ def chart(
         return bottom - value / ticks[-1] * (bottom - top)
 
     shut = [day.date for day in past if not day.open] + [day.date for day in ahead if not day.open]
-    shown = [first + timedelta(days=i) for i in range(total)]
-    known = _runs((day.date, (x(day.date), y(day.demand))) for day in past if day.open and day.demand is not None)
+    dates = [first + timedelta(days=i) for i in range(total)]
+    actual_runs = _runs((day.date, (x(day.date), y(day.demand))) for day in past if day.open and day.demand is not None)
     days = _runs((day.date, day) for day in ahead if day.open)
     bands = []
     for run in days:
@@ -115,14 +115,14 @@ def chart(
         border=round(border, 1),
         rows=tuple(Tick(round(y(tick), 1), display.number(tick)) for tick in ticks),
         weekdays=tuple(
-            Tick(round(x(day), 1), f"{day:%a}"[0], day.weekday() >= 5) for day in shown if wide(day) >= LETTER
+            Tick(round(x(day), 1), f"{day:%a}"[0], day.weekday() >= 5) for day in dates if wide(day) >= LETTER
         ),
         weeks=tuple(
-            Tick(round(min(x(day), width - 20), 1), f"{day.day} {day:%b}") for day in shown if day.weekday() == 0
+            Tick(round(min(x(day), width - 20), 1), f"{day.day} {day:%b}") for day in dates if day.weekday() == 0
         ),
         closed=tuple((round(x(day) - wide(day) / 2, 1), round(wide(day), 2)) for day in shut),
-        actuals=tuple(_path(run) for run in known if len(run) > 1),
-        dots=_round(point for run in known for point in run),
+        actuals=tuple(_path(run) for run in actual_runs if len(run) > 1),
+        dots=_round(point for run in actual_runs for point in run),
         bands=tuple(bands),
         medians=tuple(_path(run) for run in medians if len(run) > 1),
         points=_round(point for run in medians for point in run),
@@ -148,12 +148,12 @@ def bars(values: Sequence[float], meant: int | None, *, width: int = 84, height:
     """Bars from 0, as high as the picture where the value is largest; 0 is a thin line. What is filled needs no
     last side."""
     step, highest = width / max(len(values), 1), max([*values, 0]) or 1
-    drawn = []
+    paths = []
     for i, value in enumerate(values):
         tall = max(round(value / highest * height), 1)
-        drawn.append(f"M{i * step + 1:.4g} {height}v-{tall}h{step - 2:.4g}v{tall}")
-    chosen = drawn.pop(meant) if meant is not None else ""
-    return Bars(width, height, "".join(drawn), chosen)
+        paths.append(f"M{i * step + 1:.4g} {height}v-{tall}h{step - 2:.4g}v{tall}")
+    chosen = paths.pop(meant) if meant is not None else ""
+    return Bars(width, height, "".join(paths), chosen)
 
 
 @dataclass(frozen=True)
@@ -183,8 +183,8 @@ def trend(
 ) -> Trend:
     """Shares from 0, with a name below each week; every second one, or fewer, where they would touch."""
     left, right, top, bottom = 44.0, width - 22.0, 10.0, height - 26.0
-    known = [share for share in (*ours, *rival, *other) if share is not None]
-    ticks = nice(100 * max([*known, 0.01]), 4)
+    shares_known = [share for share in (*ours, *rival, *other) if share is not None]
+    ticks = nice(100 * max([*shares_known, 0.01]), 4)
     step = (right - left) / max(len(names) - 1, 1)
     every = -(-len(names) * 46 // int(right - left))
 

@@ -1,4 +1,4 @@
-"""Write rows as CSV (RFC 4180) that a spreadsheet opens without running anything.
+"""CSV serialization (RFC 4180) without formula injection: a spreadsheet opens it without running anything.
 
 A text that begins as a formula does gets a ' before it; numbers stay numbers.
 """
@@ -33,7 +33,7 @@ class CsvSheet:
 def sheet(row: type, rows: Iterable[Any]) -> CsvSheet:
     """Dataclasses of one kind, a column for each field."""
     columns = tuple(field.name for field in fields(row))
-    return CsvSheet(columns, [[getattr(each, name) for name in columns] for each in rows])
+    return CsvSheet(columns, [[getattr(record, name) for name in columns] for record in rows])
 
 
 def cell(value: Any) -> str:

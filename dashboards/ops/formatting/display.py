@@ -1,4 +1,4 @@
-"""Say numbers, days and instants the way the pages do."""
+"""Display formatting of numbers, days and instants, the way the pages write them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def orders(value: float) -> str:
 
 def number(value: float, places: int = 0) -> str:
     """A number with thousands apart, in the way of the reader: "2,431.4" or "2.431,4"."""
-    marks = locale.current()
-    said = f"{value:,.{places}f}" if places else f"{round(value):,}"
-    return said.translate({ord(","): marks.group, ord("."): marks.decimal})
+    style = locale.current()
+    text = f"{value:,.{places}f}" if places else f"{round(value):,}"
+    return text.translate({ord(","): style.group, ord("."): style.decimal})
 
 
 def short(value: float) -> str:
@@ -79,6 +79,6 @@ def instant(value: datetime, zone: ZoneInfo) -> str:
     return f"{day(local.date())}, {local:%H:%M} {name if name.isalpha() else 'UTC' + name}"
 
 
-def count(number: int, one: str) -> str:
+def count(number: int, noun: str) -> str:
     """ "1 depot", "64 depots"."""
-    return f"{orders(number)} {one}" if number == 1 else f"{orders(number)} {one}s"
+    return f"{orders(number)} {noun}" if number == 1 else f"{orders(number)} {noun}s"

@@ -1,4 +1,4 @@
-"""Settle how numbers look to a reader: what stands between thousands and before decimals in their language."""
+"""Locale of numbers: the separators of thousands and decimals in a reader's language (Accept-Language, CLDR)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _current: ContextVar[NumberFormat] = ContextVar("marks", default=ENGLISH)
 
 
 def current() -> NumberFormat:
-    """The marks of the reader for whom a page is being made."""
+    """The number format of the reader for whom a page is being made."""
     return _current.get()
 
 
 @contextmanager
-def active(marks: NumberFormat) -> Iterator[None]:
-    """Inside, numbers are written with these marks."""
-    token = _current.set(marks)
+def active(style: NumberFormat) -> Iterator[None]:
+    """Inside, numbers are written in this format."""
+    token = _current.set(style)
     try:
         yield
     finally:
@@ -36,23 +36,23 @@ def active(marks: NumberFormat) -> Iterator[None]:
 
 
 def number_format(accept_language: str) -> NumberFormat:
-    """Of the first language that is known; English where none is: "de-AT,de;q=0.9" writes 1.234,5."""
+    """The format of the first language that is known; English where none is: "de-AT,de;q=0.9" writes 1.234,5."""
     for tag in _language_tags(accept_language[:200])[:MOST]:
-        if (found := _of(tag)) is not None:
-            return found
+        if (known_format := _of(tag)) is not None:
+            return known_format
     return ENGLISH
 
 
 def _language_tags(header: str) -> list[str]:
     """The language tags, the most wanted first."""
-    found = []
+    weighted = []
     for part in header.split(","):
         tag, _, weight = part.strip().partition(";q=")
         try:
-            found.append((-float(weight or 1), tag.strip()))
+            weighted.append((-float(weight or 1), tag.strip()))
         except ValueError:
             continue
-    return [tag for weight, tag in sorted(found, key=lambda each: each[0]) if tag and weight < 0]
+    return [tag for weight, tag in sorted(weighted, key=lambda pair: pair[0]) if tag and weight < 0]
 
 
 @lru_cache(maxsize=256)

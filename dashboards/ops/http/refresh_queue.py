@@ -1,4 +1,7 @@
-"""Make answers anew beside the readers, one at a time: first those that somebody waits for, then the most asked for."""
+"""Refresh queue of the response cache: makes answers anew in the background, one at a time, by priority.
+
+First come those that somebody waits for, then the most asked for.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ Make = Callable[[object, Scope], Awaitable[None]]
 
 @dataclass(eq=False)
 class Job:
-    """An answer to be made; `requests` counts who asked for it since it fell due."""
+    """A refresh that is due; `requests` counts who asked for the answer since, `waiting` who waits for it."""
 
     scope: Scope
     finished: asyncio.Event = field(default_factory=asyncio.Event)
@@ -29,7 +32,7 @@ class Job:
 
 
 class RefreshQueue:
-    """The answers of one app that are due."""
+    """Priority queue of the answers of one app that are due; the same answer is queued once."""
 
     def __init__(self, make: Make) -> None:
         self._make = make

@@ -1,4 +1,4 @@
-"""Answer a request from what the shelf holds: once made, kept; sent again only when it has changed."""
+"""Rendering of responses with conditional requests (ETag, 304): a body is made once, and sent only when it changed."""
 
 from __future__ import annotations
 
@@ -28,20 +28,25 @@ class RenderPage(Protocol):
 
 @dataclass(frozen=True)
 class Renderer:
-    """Every answer is for the person who asks: it tells of the cities that they see."""
+    """Renders answers of the store, each for the cities that whoever asks may see."""
 
     store: PublicationStore
 
     def of_publication(
-        self, request: Request, media_type: str, make: Callable[[Edition], bytes], of: object = None, **asked: Any
+        self,
+        request: Request,
+        media_type: str,
+        make: Callable[[Edition], bytes],
+        of: object = None,
+        **past: Any,
     ) -> Response:
-        """What a publication says; `of` is whatever the answer depends on besides it and the path; `asked` may name a
-        past one, as `PublicationStore.edition` takes it."""
-        edition, marks = self.store.edition(person(request).cities, **asked), _number_format(request)
-        tag = self.store.tag(edition, request.url.path, media_type, of, marks)
-        with locale.active(marks):  # made first, as it may be that there is no such page
-            found = self.store.encoded(edition, tag, lambda: make(edition))
-        return unchanged(request, tag) or zipped(request, found.body, found.zipped, media_type, tag)
+        """What a publication says; `of` is whatever the answer depends on besides it and the path; `past` may
+        name an earlier one, as `PublicationStore.edition` takes it."""
+        edition, style = self.store.edition(person(request).cities, **past), _number_format(request)
+        tag = self.store.tag(edition, request.url.path, media_type, of, style)
+        with locale.active(style):  # made first, as it may be that there is no such page
+            encoded = self.store.encoded(edition, tag, lambda: make(edition))
+        return unchanged(request, tag) or zipped(request, encoded.body, encoded.zipped, media_type, tag)
 
     def of_nights(self, request: Request, media_type: str, make: Callable[[Logbook], bytes]) -> Response:
         """What the last nights say; made each time: it changes with every stage of a night, and few ask."""
@@ -59,17 +64,17 @@ class Renderer:
         sheet: Callable[[Any], CsvSheet],
         *,
         of_publication: bool = True,
-        **asked: Any,
+        **past: Any,
     ) -> Response:
         """A view of the API in the form that was asked for; a CSV is a file to be kept."""
         media_type = MEDIA_TYPE if form == "csv" else JSON
 
         def write(source: Edition | Logbook) -> bytes:
-            made = make(source)
-            return sheet(made).csv() if form == "csv" else to_json(made)
+            out = make(source)
+            return sheet(out).csv() if form == "csv" else to_json(out)
 
         if of_publication:
-            answer = self.of_publication(request, media_type, write, **asked)
+            answer = self.of_publication(request, media_type, write, **past)
         else:
             answer = self.of_nights(request, media_type, write)
         if form == "csv":

@@ -1,10 +1,10 @@
-"""Send an answer again while the ledger is as it was, and for a moment longer, until a newer one has been made.
+"""HTTP response cache: serves a stale answer for two seconds while a newer one is made (stale-while-revalidate).
 
-Behind the gate, before the routes: routing and a thread for each request cost more than the answer. Only what has a tag
-is kept, so no form and nothing that was made for one person; the cities that somebody sees are part of the question.
-When something is published, readers get what was there until the new answer is made, which one does for all
-(`Anew`). Nobody gets what is older than `SOON`, unless its successor is being made; and who has just written on this
-page sees it.
+An answer is sent again while the ledger is as it was. The cache lies behind the access middleware and before the routes:
+routing and a thread for each request cost more than the answer. Only what has a tag is kept, so no form and nothing that
+was made for one person; the cities that somebody sees are part of the question. When something is published, readers
+get what was there until the new answer is made, which one does for all (`RefreshQueue`). Nobody gets what is older than
+`SOON`, unless its successor is being made; and who has just written on this page sees it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OF_A_BODY = (b"content-length", b"content-type", b"content-encoding", b"content-
 
 @dataclass(frozen=True)
 class CachedResponse:
-    """An answer, and what the ledger's files were like before it was made, when that was (monotonic clock), and after
+    """A response, and what the ledger's files were like before it was made, when that was (monotonic clock), and after
     how many writes."""
 
     stamp: object | None
@@ -43,10 +43,10 @@ class CachedResponse:
 
 
 class ResponseCache:
-    """Keeps the answers of one app."""
+    """ASGI middleware that caches the responses of one app; one request makes each for all who ask meanwhile."""
 
-    def __init__(self, app: ASGIApp, shelf: PublicationStore) -> None:
-        self.app, self._store = app, shelf
+    def __init__(self, app: ASGIApp, store: PublicationStore) -> None:
+        self.app, self._store = app, store
         self._responses: dict[object, CachedResponse] = {}
         self._first_requests: dict[object, asyncio.Event] = {}  # what is being answered for the first time
         self._writes = 0
@@ -60,13 +60,13 @@ class ResponseCache:
         question = _question(scope, headers)
         if question not in self._responses and (first := self._first_requests.get(question)) is not None:
             await first.wait()
-        found = self._responses.get(question)
-        if found is not None and not self._holds(found):
-            found = await self._newer(question, scope, found)
-        if found is None:
+        response = self._responses.get(question)
+        if response is not None and not self._holds(response):
+            response = await self._newer(question, scope, response)
+        if response is None:
             await self._first(question, scope, receive, send)
         else:
-            await _sent(found, headers.get("if-none-match", ""), send)
+            await _sent(response, headers.get("if-none-match", ""), send)
 
     async def _first(self, question: object, scope: Scope, receive: Receive, send: Send) -> None:
         """Ask the app; who asks the same meanwhile waits for that."""
@@ -77,26 +77,26 @@ class ResponseCache:
             answered.set()
             self._first_requests.pop(question, None)
 
-    def _holds(self, kept: CachedResponse) -> bool:
-        new = kept.stamp == self._store.stamp() and kept.writes == self._writes
-        return new and monotonic() - kept.at <= AGAIN
+    def _holds(self, response: CachedResponse) -> bool:
+        new = response.stamp == self._store.stamp() and response.writes == self._writes
+        return new and monotonic() - response.at <= AGAIN
 
-    async def _newer(self, question: object, scope: Scope, kept: CachedResponse) -> CachedResponse | None:
+    async def _newer(self, question: object, scope: Scope, response: CachedResponse) -> CachedResponse | None:
         """The answer that was there, where it may still be sent, else the newer one; None: it can't be kept."""
-        age = monotonic() - kept.at
+        age = monotonic() - response.at
         may = LATEST if self._refreshes.is_due(question) else SOON
         job = self._refreshes.due(question, scope)
-        if kept.writes == self._writes and age <= may:
-            return kept
+        if response.writes == self._writes and age <= may:
+            return response
         while True:
             await job.wait()
-            made = self._responses.get(question)
-            if made is None or made is kept:  # there is no such page any more, or nothing to make it from
+            newer = self._responses.get(question)
+            if newer is None or newer is response:  # there is no such page any more, or nothing to make it from
                 self._responses.pop(question, None)
                 return None
-            if made.writes == self._writes:
-                return made
-            kept, job = made, self._refreshes.due(question, scope)
+            if newer.writes == self._writes:
+                return newer
+            response, job = newer, self._refreshes.due(question, scope)
 
     async def _make(self, question: object, scope: Scope) -> None:
         """Ask the app for nobody, and keep the answer."""
@@ -135,10 +135,10 @@ class ResponseCache:
         return keeping
 
 
-async def _sent(found: CachedResponse, known: str, send: Send) -> None:
+async def _sent(response: CachedResponse, if_none_match: str, send: Send) -> None:
     """Each time with headers of its own: those outside add to them."""
-    headers, start, body = list(found.start["headers"]), found.start, found.body
-    if same(known, found.tag):
+    headers, start, body = list(response.start["headers"]), response.start, response.body
+    if same(if_none_match, response.tag):
         headers = [(name, value) for name, value in headers if name not in OF_A_BODY]
         start, body = {"type": "http.response.start", "status": 304}, b""
     await send({**start, "headers": headers})

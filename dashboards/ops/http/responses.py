@@ -1,4 +1,4 @@
-"""What every answer carries: headers that keep a page to itself, and a tag that saves sending it twice."""
+"""Security headers (CSP and others) of every answer, and conditional responses by ETag (RFC 9110)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FOREVER = "public, max-age=31536000, immutable"
 
 
 class SecurityHeaders:
-    """Add the headers to every answer; a static file asked for by its digest may be kept for ever."""
+    """ASGI middleware that adds the headers to every answer; a static file asked for by its digest is cached for ever."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -65,5 +65,5 @@ def unchanged(request: Request, tag: str) -> Response | None:
 
 def same(if_none_match: str, tag: str) -> bool:
     """Whether the header names the tag."""
-    known = [part.strip().removeprefix("W/") for part in if_none_match.split(",")]
-    return tag.removeprefix("W/") in known or "*" in known
+    tags = [part.strip().removeprefix("W/") for part in if_none_match.split(",")]
+    return tag.removeprefix("W/") in tags or "*" in tags

@@ -1,4 +1,4 @@
-"""A publication as it reads to whoever sees some cities, or all, and the book of the last nights."""
+"""Row-level access to publications: an edition and a logbook of nights, narrowed to the cities that a reader sees."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Outline:
 
 
 class Outlines:
-    """The outlines that were read last. Who comes while one is being read waits for it, and reads none of their own."""
+    """Cache of the two outlines read last. Who comes while one is being read waits for it, and reads none."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -42,13 +42,13 @@ class Outlines:
 
     def of(self, head: Head, ledger: Ledger) -> Outline:
         """Raises NothingPublished when it is kept no longer."""
-        named = head.publication_id, head.revised_at
+        key = head.publication_id, head.revised_at
         with self._lock:
-            if (found := self._by_publication.get(named)) is None:
-                found = _outline(head, ledger)
+            if (outline := self._by_publication.get(key)) is None:
+                outline = _outline(head, ledger)
                 newest = list(self._by_publication.items())[-1:]
-                self._by_publication = {**dict(newest), named: found}
-        return found
+                self._by_publication = {**dict(newest), key: outline}
+        return outline
 
 
 def _outline(head: Head, ledger: Ledger) -> Outline:
@@ -79,11 +79,11 @@ class Edition:
 
     def before(self) -> Mapping[tuple[str, date], float]:
         """What the publication before this one expected of a depot and a day, in orders."""
-        found = self.outlines.of(self.head, self.ledger).before
+        medians = self.outlines.of(self.head, self.ledger).before
         if self.cities is None:
-            return found
-        seen = {depot.depot_id for depot in self.outline()}
-        return {place: median for place, median in found.items() if place[0] in seen}
+            return medians
+        depot_ids = {depot.depot_id for depot in self.outline()}
+        return {place: median for place, median in medians.items() if place[0] in depot_ids}
 
     def said_before(self, depot_id: str) -> Mapping[date, PublishedDay]:
         """What the publications before this one said of a depot's days that are over. Raises NoSuchDepot."""
@@ -92,23 +92,23 @@ class Edition:
             return overview.earlier_forecasts(connection, self.head, depot_id)
 
     def depots(self) -> tuple[PublishedDepot, ...]:
-        if not (found := self.ledger.depots(self.head.publication_id)):
+        if not (depots := self.ledger.depots(self.head.publication_id)):
             raise NothingPublished("this publication has just been replaced by a newer one; load the page again")
-        return tuple(depot for depot in found if self._sees(depot))
+        return tuple(depot for depot in depots if self._sees(depot))
 
     def totals(self) -> tuple[PublishedTotal, ...]:
         """Who does not see every city does not see the network's: it would tell of the others."""
-        found = self.ledger.totals(self.head.publication_id)
+        totals = self.ledger.totals(self.head.publication_id)
         if self.cities is None:
-            return found
-        return tuple(total for total in found if total.city and total.city in self.cities)
+            return totals
+        return tuple(total for total in totals if total.city and total.city in self.cities)
 
     def depot(self, depot_id: str) -> PublishedDepot:
         """Raises NoSuchDepot."""
-        found = self.ledger.depot(self.head.publication_id, depot_id)
-        if found is None or not self._sees(found):
+        depot = self.ledger.depot(self.head.publication_id, depot_id)
+        if depot is None or not self._sees(depot):
             raise NoSuchDepot(depot_id)
-        return found
+        return depot
 
     def _sees(self, depot: PublishedDepot) -> bool:
         return _sees(self.cities, depot)
@@ -135,8 +135,8 @@ class Logbook:
 
     def depots(self) -> tuple[PublishedDepot, ...]:
         """The depots that are published, as the page of all of them shows them."""
-        found = self.outlines.of(self.head, self.ledger).depots if self.head else ()
-        return tuple(depot for depot in found if _sees(self.cities, depot))
+        depots = self.outlines.of(self.head, self.ledger).depots if self.head else ()
+        return tuple(depot for depot in depots if _sees(self.cities, depot))
 
     def promotions(self) -> tuple[Promotion, ...]:
         """Who became champion, the oldest first."""
@@ -145,11 +145,11 @@ class Logbook:
     def tallies(self) -> tuple[Tally, ...]:
         """What came of earlier forecasts. Who does not see every city is told of theirs and of the depots in them."""
         with self.ledger.transaction() as connection:
-            found = accuracy.all_tallies(connection, self.pipeline) if self.pipeline else ()
+            tallies = accuracy.all_tallies(connection, self.pipeline) if self.pipeline else ()
         if self.cities is None:
-            return found
-        seen = {(CITY, city) for city in self.cities} | {(DEPOT, depot.depot_id) for depot in self.depots()}
-        return tuple(tally for tally in found if (tally.part, tally.label) in seen)
+            return tallies
+        visible = {(CITY, city) for city in self.cities} | {(DEPOT, depot.depot_id) for depot in self.depots()}
+        return tuple(tally for tally in tallies if (tally.part, tally.label) in visible)
 
 
 def _sees(cities: frozenset[str] | None, depot: PublishedDepot) -> bool:
@@ -157,5 +157,5 @@ def _sees(cities: frozenset[str] | None, depot: PublishedDepot) -> bool:
 
 
 def _discreet(run: Run) -> Run:
-    found = tuple({**finding, "message": UNTOLD, "places": []} for finding in run.findings)
-    return replace(run, findings=found, message=None, verdict=None)
+    findings = tuple({**finding, "message": UNTOLD, "places": []} for finding in run.findings)
+    return replace(run, findings=findings, message=None, verdict=None)

@@ -1,4 +1,4 @@
-"""What every page says about the publication: how good it is, when and by what it was made, whether it is stale."""
+"""Page header: what every page says of the publication, as its tier, when and by what it was made, and staleness."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def front(head: Head, now: datetime, fruitless: datetime | None = None) -> Front
     zone = ZoneInfo(head.timezone)
     today = now.astimezone(zone).date()
     targets = tuple(head.cutoff + timedelta(days=step) for step in range(1, head.horizon + 1))
-    wanted = [today + timedelta(days=1), today]
-    meant = next((targets.index(day) for day in wanted if day in targets), 0)
+    preferred = [today + timedelta(days=1), today]
+    meant = next((targets.index(day) for day in preferred if day in targets), 0)
     return Front(
         title=head.title or head.pipeline,
         tier=head.tier,

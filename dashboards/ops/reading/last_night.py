@@ -1,4 +1,4 @@
-"""What the last night means for a reader: what it kept aside, and whether it published nothing."""
+"""Notices about the last night: what it quarantined, and whether it published nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find the publication that is meant: what is up now, one by its id, or what was up at an instant."""
+"""Point-in-time read of publications: what is up now, one by its id, or what was up as of an instant."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ def instant(text: str, zone: ZoneInfo) -> datetime:
     """
     spelt = re.sub(r" (\d\d:\d\d)$", r"+\1", text)  # a + that nobody quoted arrives as a space
     try:
-        found = datetime.fromisoformat(spelt)
+        moment = datetime.fromisoformat(spelt)
     except ValueError:
-        found = None
-    if found is None or found.year not in YEARS:
+        moment = None
+    if moment is None or moment.year not in YEARS:
         raise BadAsk(f"as_of: found {text[:80]!r}, wanted a day such as 2026-10-27 or an instant: 2026-10-27T06:00")
     if re.fullmatch(r"\d{4}-?(\d\d-?\d\d|W\d\d(-?\d)?)", spelt):
-        found = datetime.combine(found, time.max)
-    return (found if found.tzinfo else found.replace(tzinfo=zone)).astimezone(UTC)
+        moment = datetime.combine(moment, time.max)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)
 
 
-def meant(ledger: Ledger, shown: Head, as_of: str | None, publication: int | None) -> tuple[Head, datetime]:
+def meant(ledger: Ledger, current: Head, as_of: str | None, publication: int | None) -> tuple[Head, datetime]:
     """The publication, and the instant at which people looked at it. Raises BadAsk and NotKept."""
-    zone = ZoneInfo(shown.timezone)
+    zone = ZoneInfo(current.timezone)
     if as_of is not None and publication is not None:
         raise BadAsk("found as_of and publication, wanted one of them")
     at = None if as_of is None else instant(as_of, zone)
-    number = publication if at is None else ledger.shown_at(shown.pipeline, at)
-    kept = ledger.publications(shown.pipeline)
-    found = next((head for head in kept if head.publication_id == number), None)
-    if found is None:
-        oldest = kept[-1]
+    number = publication if at is None else ledger.shown_at(current.pipeline, at)
+    publications = ledger.publications(current.pipeline)
+    match = next((head for head in publications if head.publication_id == number), None)
+    if match is None:
+        oldest = publications[-1]
         what = f"publication {publication}" if at is None else f"what was up on {display.instant(at, zone)},"
         raise NotKept(
             f"{what} is not kept; the oldest that is kept is publication {oldest.publication_id}, published "
             f"{oldest.published_at.astimezone(zone):%Y-%m-%dT%H:%M%z}; retention.publications says how many are"
         )
-    return found, at or found.published_at
+    return match, at or match.published_at

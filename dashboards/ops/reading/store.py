@@ -1,4 +1,4 @@
-"""What is shown now: the ledger's reader, opened when there is one, and the answers made from what it holds."""
+"""Publication store: reads the ledger for the page (now, or as of an instant), and caches what is rendered from it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AGAIN = 1.0  # seconds after which the ledger is read in any case
 
 @dataclass(frozen=True)
 class EncodedBody:
-    """What is sent, plain and compressed."""
+    """A response body, plain and gzip-compressed."""
 
     body: bytes
     zipped: bytes
@@ -41,7 +41,7 @@ class EncodedBody:
 
 @dataclass(frozen=True)
 class LedgerSnapshot:
-    """What the ledger said when its files were as `stamp` tells; `at` is of the monotonic clock."""
+    """What the ledger said when its files were as `stamp` tells; `at` is seconds of the monotonic clock."""
 
     stamp: object | None
     at: float
@@ -49,9 +49,13 @@ class LedgerSnapshot:
     head: Head | None
     last: Run | None
 
+    def holds(self, stamp: object | None) -> bool:
+        """Whether the ledger still says this: its files are as they were, and that is no longer ago than `AGAIN`."""
+        return stamp is not None and self.stamp == stamp and monotonic() - self.at < AGAIN
+
 
 class PublicationStore:
-    """Hands out editions, and keeps the answers made from the newest one. Threads may share it."""
+    """Hands out editions, and caches the bodies rendered from the newest one. Thread-safe."""
 
     def __init__(self, url: str, pipeline: str | None, clock: Callable[[], datetime], build: str) -> None:
         self._url, self._pipeline, self._clock, self._build = url, pipeline, clock, build
@@ -77,11 +81,11 @@ class PublicationStore:
             whose = f" for {self._pipeline}" if self._pipeline else ""
             raise NothingPublished(f"nothing has been published{whose} yet; the first `forecaster run` does it")
         if as_of is not None or publication is not None:
-            found, seen = point_in_time.meant(ledger, head, as_of, publication)
-            found = found if cities is None else replace(found, note=None)
-            return Edition(found, front(found, seen), None, ledger, self._outlines, cities, past=True)
-        shown = front(head, self._clock(), fruitless(last, head))
-        return Edition(head, shown, notice(last), ledger, self._outlines, cities)
+            past_head, looked_at = point_in_time.meant(ledger, head, as_of, publication)
+            past_head = past_head if cities is None else replace(past_head, note=None)
+            return Edition(past_head, front(past_head, looked_at), None, ledger, self._outlines, cities, past=True)
+        header = front(head, self._clock(), fruitless(last, head))
+        return Edition(head, header, notice(last), ledger, self._outlines, cities)
 
     def logbook(self, cities: frozenset[str] | None = None) -> Logbook:
         """The last nights, whether or not they published. Raises LedgerError when there is no ledger to read.
@@ -92,23 +96,23 @@ class PublicationStore:
         newest = ledger.runs(head.pipeline if head else self._pipeline, limit=1, nights=True)
         runs = ledger.runs(newest[0].pipeline, limit=NIGHTS, nights=True) if newest else ()
         pipeline = head.pipeline if head else runs[0].pipeline if runs else None
-        told = runs if cities is None else tuple(map(_discreet, runs))
-        return Logbook(head, told, self._clock(), pipeline, ledger, self._outlines, cities)
+        visible_runs = runs if cities is None else tuple(map(_discreet, runs))
+        return Logbook(head, visible_runs, self._clock(), pipeline, ledger, self._outlines, cities)
 
     def reader(self) -> Ledger:
         """The ledger, for what is no publication. Raises LedgerError when there is none to read."""
         return self._head()[0]
 
-    def tag(self, edition: Edition, *asked: object) -> str:
-        """Names one answer: another publication, day, notice or template, other cities, and whatever else is asked,
-        have another tag."""
-        head, said = edition.head, edition.front
-        when = (head.published_at, head.revised_at, said.today, said.fruitless)
-        seen = None if edition.cities is None else sorted(edition.cities)
-        return self.entity_tag(head.publication_id, head.pipeline, *when, edition.notice, seen, *asked)
+    def tag(self, edition: Edition, *parts: object) -> str:
+        """The ETag of an answer: another publication, day, notice or template, other cities, and other parts, have
+        another tag."""
+        head, header = edition.head, edition.front
+        when = (head.published_at, head.revised_at, header.today, header.fruitless)
+        cities = None if edition.cities is None else sorted(edition.cities)
+        return self.entity_tag(head.publication_id, head.pipeline, *when, edition.notice, cities, *parts)
 
     def entity_tag(self, *parts: object) -> str:
-        """The tag of an answer that depends on these parts and on what the pages are made with."""
+        """A weak ETag (RFC 9110) of an answer that depends on these parts and on what the pages are made with."""
         return f'W/"{sha256("|".join(map(str, (*parts, self._build))).encode()).hexdigest()[:32]}"'
 
     def stamp(self) -> object | None:
@@ -119,9 +123,9 @@ class PublicationStore:
         """What is published and the last night, read again when the ledger's files have changed, or after a second."""
         with self._reading:  # one reads for all who come meanwhile
             stamp = self.stamp()
-            seen = self._snapshot
-            if seen is not None and stamp is not None and seen.stamp == stamp and monotonic() - seen.at < AGAIN:
-                return seen.ledger, seen.head, seen.last
+            snapshot = self._snapshot
+            if snapshot is not None and snapshot.holds(stamp):
+                return snapshot.ledger, snapshot.head, snapshot.last
             ledger, head = self._head()
             last = next(iter(ledger.runs(head.pipeline, limit=1, ended=True, nights=True)), None) if head else None
             self._snapshot = LedgerSnapshot(stamp, monotonic(), ledger, head, last)
@@ -141,15 +145,22 @@ class PublicationStore:
         """The answer of this tag, made and compressed once for an edition."""
         if edition.past:
             return EncodedBody.of(make())
-        head, said = edition.head, edition.front
-        shown = (head.publication_id, head.published_at, head.revised_at, said.today, said.fruitless, edition.notice)
+        head, header = edition.head, edition.front
+        content = (
+            head.publication_id,
+            head.published_at,
+            head.revised_at,
+            header.today,
+            header.fruitless,
+            edition.notice,
+        )
         with self._lock:
-            if self._bodies_of != shown or len(self._bodies) >= MOST_BODIES:
-                self._bodies, self._bodies_of = {}, shown
-            kept = self._bodies.get(tag)
-        if kept is None:
-            kept = EncodedBody.of(make())
+            if self._bodies_of != content or len(self._bodies) >= MOST_BODIES:
+                self._bodies, self._bodies_of = {}, content
+            body = self._bodies.get(tag)
+        if body is None:
+            body = EncodedBody.of(make())
             with self._lock:
-                if self._bodies_of == shown:
-                    self._bodies[tag] = kept
-        return kept
+                if self._bodies_of == content:
+                    self._bodies[tag] = body
+        return body

@@ -1,4 +1,4 @@
-"""Keep the shown publication ready to be asked: its desk and bundle are read once, when the first question comes."""
+"""What-if cache: the saved inputs and the bundle of what is published are read once, when the first question comes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class WhatIfCache:
-    """The questions of the newest publication; threads may share it."""
+    """The what-if questions that the newest publication can answer, loaded on first use. Thread-safe."""
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
@@ -28,7 +28,7 @@ class WhatIfCache:
     ) -> tuple[tuple[str, ...], str | None, WhatIfAnswer | None]:
         """What may be supposed, why no model answers (if so), and the answer where something was supposed.
 
-        Raises what `Questions.of` and `Questions.ask` raise; without a question, a desk that is missing is told.
+        Raises what `Questions.of` and `Questions.ask` raise; without a question, missing saved inputs are told.
         """
         try:
             questions = self._ready(edition)
@@ -44,9 +44,9 @@ class WhatIfCache:
         )
 
         head = edition.head
-        wanted = (head.publication_id, head.revised_at)
+        key = (head.publication_id, head.revised_at)
         with self._lock:
-            if self._questions is None or self._of != wanted:
+            if self._questions is None or self._of != key:
                 self._questions = Questions.of(self._spec.paths.folder, edition.ledger.whole(head))
-                self._of = wanted
+                self._of = key
             return self._questions

@@ -1,4 +1,4 @@
-"""The routes for admins: links of wall screens, and the audit."""
+"""HTTP routes for admins: links of wall screens, and the audit log."""
 
 from __future__ import annotations
 
@@ -81,15 +81,15 @@ def router(door: Door) -> APIRouter:
             return LinksOut([_out(link) for link in ledger_access.links(connection, door.pipeline_shown())])
 
     @routes.post("/links", status_code=201)
-    def make(request: Request, wanted: LinkRequest, admin: Admin) -> NewLinkOut:
+    def make(request: Request, body: LinkRequest, admin: Admin) -> NewLinkOut:
         """Make a link that opens one view, and one city where it names one."""
-        if wanted.view not in door.views:
-            raise HTTPException(422, f"view: found {wanted.view!r}, wanted one of {', '.join(door.views)}")
-        if wrong := links.city_problem(door.store.reader(), door.pipeline_shown(), wanted.city):
-            raise HTTPException(422, f"city: {wrong}")
+        if body.view not in door.views:
+            raise HTTPException(422, f"view: found {body.view!r}, wanted one of {', '.join(door.views)}")
+        if problem := links.city_problem(door.store.reader(), door.pipeline_shown(), body.city):
+            raise HTTPException(422, f"city: {problem}")
         base = door.access.url or str(request.base_url).rstrip("/")
         link = links.new(
-            wanted.view, wanted.city, wanted.days, pipeline=door.pipeline_shown(), by=admin.name, now=door.clock()
+            body.view, body.city, body.days, pipeline=door.pipeline_shown(), by=admin.name, now=door.clock()
         )
         with door.writing() as connection:
             ledger_access.make_link(connection, link)
@@ -102,17 +102,17 @@ def router(door: Door) -> APIRouter:
         with door.writing() as connection:
             if ledger_access.link(connection, link_id) is None:
                 raise HTTPException(404, f"there is no link {link_id!r}")
-            closed = ledger_access.revoke(connection, door.pipeline_shown(), link_id, by=admin.name, at=door.clock())
-            audit(request, f"revoked {links.described(closed)}", connection)
-        return _out(closed)
+            revoked = ledger_access.revoke(connection, door.pipeline_shown(), link_id, by=admin.name, at=door.clock())
+            audit(request, f"revoked {links.described(revoked)}", connection)
+        return _out(revoked)
 
     @routes.get("/audit")
     def audited(admin: Admin, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> AuditOut:
         """Who wrote what, newest first."""
         with door.store.reader().transaction() as connection:
-            found = ledger_access.entries(connection, door.pipeline_shown(), limit)
+            entries = ledger_access.entries(connection, door.pipeline_shown(), limit)
         names = EntryOut.__dataclass_fields__
-        return AuditOut([EntryOut(**{name: getattr(entry, name) for name in names}) for entry in found])
+        return AuditOut([EntryOut(**{name: getattr(entry, name) for name in names}) for entry in entries])
 
     return routes
 

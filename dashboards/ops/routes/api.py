@@ -1,4 +1,4 @@
-"""The routes of the JSON API: one for each view that is declared, one for a depot, and who asks."""
+"""HTTP routes of the JSON and CSV API: one for each view that is declared, one for a depot, and who asks."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ AS_CSV: dict[int | str, dict[str, Any]] = {
 }
 
 
-def router(desk: Renderer) -> APIRouter:
+def router(renderer: Renderer) -> APIRouter:
     """All routes under /api/v1."""
     routes = APIRouter(prefix=PREFIX, responses=TROUBLE)
     for view in VIEWS:
-        endpoint = (_of_publication if view.of_publication else _of_nights)(desk, view)
+        endpoint = (_of_publication if view.of_publication else _of_nights)(renderer, view)
         gone = GONE if view.of_publication else {}
         routes.add_api_route(
             f"/{view.name}",
@@ -87,26 +87,28 @@ def router(desk: Renderer) -> APIRouter:
         def make(edition: Edition) -> FullDepotOut:
             return depot_out(edition.head, edition.depot(depot_id), edition.front)
 
-        return desk.api_answer(request, "depot", format, make, depot_sheet, as_of=as_of, publication=publication)
+        return renderer.api_answer(request, "depot", format, make, depot_sheet, as_of=as_of, publication=publication)
 
     @routes.get("/me", tags=["access"])
     def me(request: Request) -> MeOut:
         """Whoever asks, what they may, and the token that their writes carry."""
-        own = person(request)
-        return MeOut(own.name, own.role, None if own.cities is None else sorted(own.cities), csrf_token(request))
+        who = person(request)
+        return MeOut(who.name, who.role, None if who.cities is None else sorted(who.cities), csrf_token(request))
 
     return routes
 
 
-def _of_publication(desk: Renderer, view: View) -> Callable[..., Response]:
+def _of_publication(renderer: Renderer, view: View) -> Callable[..., Response]:
     def endpoint(request: Request, as_of: AsOf = None, publication: Number = None, format: Format = "json") -> Response:
-        return desk.api_answer(request, view.name, format, view.make, view.sheet, as_of=as_of, publication=publication)
+        return renderer.api_answer(
+            request, view.name, format, view.make, view.sheet, as_of=as_of, publication=publication
+        )
 
     return endpoint
 
 
-def _of_nights(desk: Renderer, view: View) -> Callable[..., Response]:
+def _of_nights(renderer: Renderer, view: View) -> Callable[..., Response]:
     def endpoint(request: Request, format: Format = "json") -> Response:
-        return desk.api_answer(request, view.name, format, view.make, view.sheet, of_publication=False)
+        return renderer.api_answer(request, view.name, format, view.make, view.sheet, of_publication=False)
 
     return endpoint

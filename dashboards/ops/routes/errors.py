@@ -1,4 +1,4 @@
-"""Say what is wrong: a page with a plain sentence, or for the API the same sentence as JSON."""
+"""Error handlers: a page with a plain sentence, or for the API the same sentence as JSON."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def handle(app: FastAPI, refuse: Refuse) -> None:
 
     @app.exception_handler(RequestValidationError)
     def wrong_parameter(request: Request, error: RequestValidationError) -> Response:
-        return refuse(request, 422, "; ".join(_parameter_problem(each) for each in error.errors()[:5]))
+        return refuse(request, 422, "; ".join(_parameter_problem(problem) for problem in error.errors()[:5]))
 
     @app.exception_handler(HTTPException)
     def no_page(request: Request, error: HTTPException) -> Response:

@@ -1,4 +1,4 @@
-"""The pages that people read, and the worker that shows them again where there is no connection."""
+"""HTTP routes of the HTML pages, and the service worker that shows them again where there is no connection."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ WORKER = Path(__file__).parents[1] / "static" / "worker.js"
 GET = ["GET", "HEAD"]
 
 
-def pages(desk: Renderer, page: RenderPage, *, plans: bool = False) -> APIRouter:
+def pages(renderer: Renderer, page: RenderPage, *, plans: bool = False) -> APIRouter:
     """The routes of all pages that are for reading; `plans` says whether there are those for planners too. Each has its
     view in `views.catalogue`."""
     router = APIRouter(include_in_schema=False)
-    _of_the_publication(router, desk, page, plans)
-    _of_the_past(router, desk, page)
+    _of_the_publication(router, renderer, page, plans)
+    _of_the_past(router, renderer, page)
 
     @router.get("/worker.js")
     def worker() -> Response:
@@ -39,19 +39,19 @@ def pages(desk: Renderer, page: RenderPage, *, plans: bool = False) -> APIRouter
     return router
 
 
-def _of_the_publication(router: APIRouter, desk: Renderer, page: RenderPage, plans: bool) -> None:
+def _of_the_publication(router: APIRouter, renderer: Renderer, page: RenderPage, plans: bool) -> None:
     @router.api_route("/", methods=GET)
     def network_page(request: Request) -> Response:
-        asked = TableQuery.of(request.query_params)
+        query = TableQuery.of(request.query_params)
 
         def make(edition: Edition) -> bytes:
             depots = edition.outline()
             view = network(edition.head, depots, edition.front, edition.totals(), edition.cities is not None)
-            rows = depot_table(edition.head, depots, edition.front, edition.before(), asked)
-            said = {"network": view, "table": rows, "sorts": SORTS, "notice": edition.notice}
-            return page("network.html", front=edition.front, **said)
+            table = depot_table(edition.head, depots, edition.front, edition.before(), query)
+            content = {"network": view, "table": table, "sorts": SORTS, "notice": edition.notice}
+            return page("network.html", front=edition.front, **content)
 
-        return desk.of_publication(request, HTML, make, asked)
+        return renderer.of_publication(request, HTML, make, query)
 
     @router.api_route("/depot/{depot_id:path}", methods=GET)
     def one_depot(request: Request, depot_id: str) -> Response:
@@ -59,7 +59,7 @@ def _of_the_publication(router: APIRouter, desk: Renderer, page: RenderPage, pla
             view = depot_page(edition.head, edition.depot(depot_id), edition.front, edition.said_before(depot_id))
             return page("depot.html", front=edition.front, depot=view, plans=plans)
 
-        return desk.of_publication(request, HTML, make)
+        return renderer.of_publication(request, HTML, make)
 
     @router.api_route("/roster", methods=GET)
     def rosters(request: Request) -> Response:
@@ -69,7 +69,7 @@ def _of_the_publication(router: APIRouter, desk: Renderer, page: RenderPage, pla
             view = roster(edition.head, edition.outline(), edition.front, city)
             return page("roster.html", front=edition.front, roster=view)
 
-        return desk.of_publication(request, HTML, make, city)
+        return renderer.of_publication(request, HTML, make, city)
 
     @router.api_route("/wall", methods=GET)
     def wall_screen(request: Request) -> Response:
@@ -81,19 +81,19 @@ def _of_the_publication(router: APIRouter, desk: Renderer, page: RenderPage, pla
             view = wall(edition.head, depots, edition.front, whole, edition.before(), city)
             return page("wall.html", front=edition.front, wall=view)
 
-        return desk.of_publication(request, HTML, make, city)
+        return renderer.of_publication(request, HTML, make, city)
 
 
-def _of_the_past(router: APIRouter, desk: Renderer, page: RenderPage) -> None:
+def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage) -> None:
     @router.api_route("/accuracy", methods=GET)
     def accuracy_page(request: Request) -> Response:
-        asked = Weeks.of(request.query_params)
+        query = Weeks.of(request.query_params)
 
         def make(book: Logbook) -> bytes:
             title = (book.head.title or book.head.pipeline) if book.head else "Depot forecasts"
-            return page("accuracy.html", title=title, accuracy=accuracy(book.tallies(), book.runs, asked))
+            return page("accuracy.html", title=title, accuracy=accuracy(book.tallies(), book.runs, query))
 
-        return desk.of_nights(request, HTML, make)
+        return renderer.of_nights(request, HTML, make)
 
     @router.api_route("/champion", methods=GET)
     def champion_page(request: Request) -> Response:
@@ -101,7 +101,7 @@ def _of_the_past(router: APIRouter, desk: Renderer, page: RenderPage) -> None:
             view = champion(book.head, book.promotions(), book.runs, book.tallies())
             return page("champion.html", front=book.front(), champion=view)
 
-        return desk.of_nights(request, HTML, make)
+        return renderer.of_nights(request, HTML, make)
 
     @router.api_route("/health", methods=GET)
     def health_page(request: Request) -> Response:
@@ -109,4 +109,4 @@ def _of_the_past(router: APIRouter, desk: Renderer, page: RenderPage) -> None:
             fresh = freshness(book.head, book.depots(), book.runs, book.now)
             return page("health.html", health=health(book.runs, book.head, book.now), fresh=fresh)
 
-        return desk.of_nights(request, HTML, make)
+        return renderer.of_nights(request, HTML, make)

@@ -1,4 +1,5 @@
-"""How far earlier forecasts were from what came, over the last weeks and part by part, beside their rivals."""
+"""Forecast accuracy page: WAPE, bias and coverage of the last weeks, part by part, beside the seasonal naive and the
+legacy system."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ COMPARED = {"candidate": "that night’s model", "champion": "the champion", "se
 
 @dataclass(frozen=True)
 class AccuracyQuery:
-    """What the page is asked for: how many weeks, and the part of which they are told one by one."""
+    """Query of the accuracy page: how many weeks, and the part of which they are told one by one."""
 
     span: int = SPANS[0]
     part: str = ALL
@@ -32,7 +33,7 @@ class AccuracyQuery:
     @classmethod
     def of(cls, parameters: Mapping[str, str]) -> AccuracyQuery:
         """What an address says; the usual for what it does not, or says wrongly."""
-        span = next((each for each in SPANS if str(each) == parameters.get("weeks")), SPANS[0])
+        span = next((weeks for weeks in SPANS if str(weeks) == parameters.get("weeks")), SPANS[0])
         part = parameters.get("part", ALL)
         return cls(span, part, parameters.get("label", "")) if part in dict(PARTS) else cls(span)
 
@@ -65,7 +66,7 @@ class Breakdown:
 
 @dataclass(frozen=True)
 class HeldOutRates:
-    """A model on the held-out days of the last judged night."""
+    """Rates of a model on the held-out days of the last judged night."""
 
     name: str
     wape: str
@@ -90,44 +91,46 @@ class Accuracy:
     judged: str  # the night of `held`
 
 
-def accuracy(tallies: Sequence[Tally], runs: Sequence[Run], asked: AccuracyQuery) -> Accuracy:
+def accuracy(tallies: Sequence[Tally], runs: Sequence[Run], query: AccuracyQuery) -> Accuracy:
     """The last weeks that something is known of, `asked.span` at most; depots over four weeks.
 
     The weeks one by one are those of the part that was asked for, and of everything where there is no such part. Where
     nothing is told of all depots together, their cities together are: those that the reader sees.
     """
-    if not any(each.part == ALL for each in tallies):
-        tallies = [*tallies, *(replace(each, part=ALL, label="") for each in tallies if each.part == CITY)]
-    mondays = sorted({each.week for each in tallies if each.part == ALL})[-asked.span :]
-    recent = [each for each in tallies if each.part != DEPOT and each.week in set(mondays)]
-    if not any((each.part, each.label) == (asked.part, asked.label) for each in recent):
-        asked = AccuracyQuery(asked.span)
-    own = [each for each in recent if (each.part, each.label) == (asked.part, asked.label)]
-    weeks = [_part_rates(display.short_day(week), [each for each in own if each.week == week]) for week in mondays]
-    worst = [each.label for each in sorted(_of_part(tallies, DEPOT, FORECAST), key=lambda each: -(each.wape or 0.0))][
-        :WORST
+    if not any(tally.part == ALL for tally in tallies):
+        tallies = [*tallies, *(replace(tally, part=ALL, label="") for tally in tallies if tally.part == CITY)]
+    mondays = sorted({tally.week for tally in tallies if tally.part == ALL})[-query.span :]
+    recent = [tally for tally in tallies if tally.part != DEPOT and tally.week in set(mondays)]
+    if not any((tally.part, tally.label) == (query.part, query.label) for tally in recent):
+        query = AccuracyQuery(query.span)
+    part_tallies = [tally for tally in recent if (tally.part, tally.label) == (query.part, query.label)]
+    weeks = [
+        _part_rates(display.short_day(week), [tally for tally in part_tallies if tally.week == week])
+        for week in mondays
     ]
-    depots = [
-        _part_rates(depot, [t for t in tallies if t.part == DEPOT and t.label == depot], href(depot)) for depot in worst
+    missing_most = sorted(_of_part(tallies, DEPOT, FORECAST), key=lambda tally: -(tally.wape or 0.0))[:WORST]
+    worst = [
+        _part_rates(depot, [tally for tally in tallies if (tally.part, tally.label) == (DEPOT, depot)], href(depot))
+        for depot in (tally.label for tally in missing_most)
     ]
     judged = next((run for run in runs if run.verdict and run.verdict.get("compared")), None)
-    rates = [[_rate(own, model, week) for week in mondays] for model in (FORECAST, NAIVE, LEGACY)]
+    rates = [[_rate(part_tallies, model, week) for week in mondays] for model in (FORECAST, NAIVE, LEGACY)]
     return Accuracy(
-        asked.span,
-        tuple((each, replace(asked, span=each).address) for each in SPANS),
-        _part_rates("All", [each for each in recent if each.part == ALL]) if mondays else None,
-        _title(asked),
+        query.span,
+        tuple((span, replace(query, span=span).address) for span in SPANS),
+        _part_rates("All", [tally for tally in recent if tally.part == ALL]) if mondays else None,
+        _title(query),
         tuple(reversed(weeks)),
         trend([display.short_day(week) for week in mondays], *rates) if len(mondays) > 1 else None,
-        ", ".join(_week_in_words(each) for each in weeks),
+        ", ".join(_week_in_words(week) for week in weeks),
         tuple(
-            part
-            for part in (Breakdown(heading, _parts(recent, name, asked.span)) for name, heading in PARTS)
-            if len(part.rows) > 1
+            breakdown
+            for breakdown in (Breakdown(heading, _parts(recent, name, query.span)) for name, heading in PARTS)
+            if len(breakdown.rows) > 1
         ),
-        tuple(depots),
-        any(each.model == LEGACY for each in tallies),
-        _days_of_legacy([each for each in recent if each.part == ALL]),
+        tuple(worst),
+        any(tally.model == LEGACY for tally in tallies),
+        _days_of_legacy([tally for tally in recent if tally.part == ALL]),
         tuple(_held_out(name, judged.verdict["compared"]) for name in COMPARED if name in judged.verdict["compared"])
         if judged is not None and judged.verdict is not None
         else (),
@@ -138,30 +141,30 @@ def accuracy(tallies: Sequence[Tally], runs: Sequence[Run], asked: AccuracyQuery
 def worth(tallies: Sequence[Tally], weeks: int = SPANS[0]) -> str:
     """What forecasts missed of the orders of the last weeks beside their rivals, as one sentence; empty before any came
     true."""
-    told = accuracy(tallies, (), AccuracyQuery(weeks))
-    if told.whole is None:
+    summary = accuracy(tallies, (), AccuracyQuery(weeks))
+    if summary.whole is None:
         return ""
-    rivals = f"the seasonal naive {told.whole.naive}"
-    rivals += f", the legacy system {told.whole.legacy}{told.legacy_days}" if told.legacy else ""
-    span = display.count(len(told.weeks), "week")
-    return f"In the last {span} forecasts missed {told.whole.wape} of the orders; {rivals}."
+    rivals = f"the seasonal naive {summary.whole.naive}"
+    rivals += f", the legacy system {summary.whole.legacy}{summary.legacy_days}" if summary.legacy else ""
+    span = display.count(len(summary.weeks), "week")
+    return f"In the last {span} forecasts missed {summary.whole.wape} of the orders; {rivals}."
 
 
 def _days_of_legacy(whole: Sequence[Tally]) -> str:
-    ours, legacy = (sum(each.days for each in whole if each.model == model) for model in (FORECAST, LEGACY))
+    ours, legacy = (sum(tally.days for tally in whole if tally.model == model) for model in (FORECAST, LEGACY))
     if not 0 < legacy < ours:
         return ""
     return f" (on the {display.number(legacy)} of {display.number(ours)} depot-days of which it said something)"
 
 
 def _parts(tallies: Sequence[Tally], part: str, span: int) -> tuple[PartRates, ...]:
-    labels = sorted({each.label for each in tallies if each.part == part})
+    labels = sorted({tally.label for tally in tallies if tally.part == part})
     if part == WEEKDAY:
         labels = [day for day in WEEKDAYS if day in labels]
     return tuple(
         _part_rates(
             _name(part, label),
-            [each for each in tallies if each.part == part and each.label == label],
+            [tally for tally in tallies if tally.part == part and tally.label == label],
             AccuracyQuery(span, part, label).address,
         )
         for label in labels
@@ -174,14 +177,16 @@ def _name(part: str, label: str) -> str:
     return label or "Without a city"
 
 
-def _title(asked: AccuracyQuery) -> str:
-    name = "" if asked.part == ALL else _name(asked.part, asked.label)
-    return f"{name} ahead" if asked.part == HORIZON else name
+def _title(query: AccuracyQuery) -> str:
+    name = "" if query.part == ALL else _name(query.part, query.label)
+    return f"{name} ahead" if query.part == HORIZON else name
 
 
 def _part_rates(name: str, tallies: Sequence[Tally], address: str | None = None) -> PartRates:
-    ours, naive, legacy = (combined([t for t in tallies if t.model == model]) for model in (FORECAST, NAIVE, LEGACY))
-    wape, rival = (None if each is None else each.wape for each in (ours, naive))
+    ours, naive, legacy = (
+        combined([tally for tally in tallies if tally.model == model]) for model in (FORECAST, NAIVE, LEGACY)
+    )
+    wape, rival = (None if total is None else total.wape for total in (ours, naive))
     return PartRates(
         name,
         address,
@@ -196,7 +201,7 @@ def _part_rates(name: str, tallies: Sequence[Tally], address: str | None = None)
 
 
 def _of_part(tallies: Sequence[Tally], part: str, model: str) -> list[Tally]:
-    return [each for each in tallies if each.part == part and each.model == model]
+    return [tally for tally in tallies if tally.part == part and tally.model == model]
 
 
 def _week_in_words(week: PartRates) -> str:
@@ -205,8 +210,8 @@ def _week_in_words(week: PartRates) -> str:
 
 
 def _rate(tallies: Sequence[Tally], model: str, week: object) -> float | None:
-    found = combined([each for each in tallies if each.model == model and each.week == week])
-    return None if found is None else found.wape
+    total = combined([tally for tally in tallies if tally.model == model and tally.week == week])
+    return None if total is None else total.wape
 
 
 def _percent(share: float | None, places: int = 1) -> str:

@@ -1,4 +1,4 @@
-"""The views of the API that are one list: a row is the same in JSON and in CSV."""
+"""API schema of the views that are one list: a row is the same in JSON and in CSV."""
 
 from __future__ import annotations
 
@@ -174,11 +174,11 @@ def rosters(edition: Edition) -> RostersOut:
 def publications(book: Logbook) -> PublicationsOut:
     if book.head is None:
         return PublicationsOut([])
-    shown = book.head.publication_id
+    current_id = book.head.publication_id
     names = [name for name in PublicationRow.__dataclass_fields__ if name != "shown"]
     return PublicationsOut(
         [
-            PublicationRow(**{name: getattr(head, name) for name in names}, shown=head.publication_id == shown)
+            PublicationRow(**{name: getattr(head, name) for name in names}, shown=head.publication_id == current_id)
             for head in book.ledger.publications(book.head.pipeline)
         ]
     )
@@ -186,24 +186,31 @@ def publications(book: Logbook) -> PublicationsOut:
 
 def champions(book: Logbook) -> ChampionsOut:
     names = tuple(ChampionRow.__dataclass_fields__)
-    found = book.ledger.promotions(book.head.pipeline)[::-1] if book.head else ()
-    return ChampionsOut([ChampionRow(**{name: getattr(each, name) for name in names}) for each in found])
+    promotions = book.ledger.promotions(book.head.pipeline)[::-1] if book.head else ()
+    return ChampionsOut([ChampionRow(**{name: getattr(promotion, name) for name in names}) for promotion in promotions])
 
 
 def accuracy(book: Logbook) -> AccuracyOut:
     names = tuple(AccuracyRow.__dataclass_fields__)
-    return AccuracyOut([AccuracyRow(**{name: getattr(each, name) for name in names}) for each in book.tallies()])
+    return AccuracyOut([AccuracyRow(**{name: getattr(tally, name) for name in names}) for tally in book.tallies()])
 
 
 def _days(edition: Edition) -> list[DepotDayRow]:
     rows = []
     for depot in edition.depots():
         for day in depot.days:
-            told = median_and_range(day, edition.head.levels)
+            forecast = median_and_range(day, edition.head.levels)
             city = depot.attributes.get("city")
             rows.append(
                 DepotDayRow(
-                    depot.depot_id, city, day.target_date, day.open, told.low, told.median, told.high, day.drivers
+                    depot.depot_id,
+                    city,
+                    day.target_date,
+                    day.open,
+                    forecast.low,
+                    forecast.median,
+                    forecast.high,
+                    day.drivers,
                 )
             )
     return rows

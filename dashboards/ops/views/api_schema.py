@@ -1,4 +1,4 @@
-"""The publication as JSON: the values behind the pages, with their units in the field names or the descriptions."""
+"""API schema of a publication (JSON): the values behind the pages, units in the field names or the descriptions."""
 
 from __future__ import annotations
 
@@ -124,22 +124,22 @@ def publication_out(
     head: Head, depots: tuple[PublishedDepot, ...], front: Front, totals: tuple[PublishedTotal, ...]
 ) -> PublicationOut:
     """Every depot with its median and range, and what they have together, where that was published."""
-    made = [
+    depot_rows = [
         DepotOut(depot.depot_id, depot.attributes, [_day(day, head.levels) for day in depot.days]) for depot in depots
     ]
-    return PublicationOut(about(head, front), totals_out(head, depots, front, totals), made)
+    return PublicationOut(about(head, front), totals_out(head, depots, front, totals), depot_rows)
 
 
 def totals_out(
     head: Head, depots: tuple[PublishedDepot, ...], front: Front, totals: tuple[PublishedTotal, ...]
 ) -> list[TotalOut]:
     """The network first, then by city; by day."""
-    summed = []
+    rows = []
     for city, days in together(totals, head.levels).items():
-        own = [depot for depot in depots if not city or depot.attributes.get("city") == city]
-        for i, (day, each) in enumerate(zip(front.target_dates, days, strict=True)):
-            summed.append(TotalOut(city or None, day, each.low, each.median, each.high, drivers(own, i)))
-    return summed
+        members = [depot for depot in depots if not city or depot.attributes.get("city") == city]
+        for i, (day, numbers) in enumerate(zip(front.target_dates, days, strict=True)):
+            rows.append(TotalOut(city or None, day, numbers.low, numbers.median, numbers.high, drivers(members, i)))
+    return rows
 
 
 def depot_out(head: Head, depot: PublishedDepot, front: Front) -> FullDepotOut:
@@ -165,8 +165,8 @@ def _day(day: PublishedDay, levels: tuple[float, ...]) -> DayOut:
 
 
 def _full(day: PublishedDay) -> FullDayOut:
-    shown = (day.target_date, day.horizon, day.open, list(day.quantiles), day.drivers)
-    return FullDayOut(*shown, day.roster, day.override, day.change)
+    forecast = (day.target_date, day.horizon, day.open, list(day.quantiles), day.drivers)
+    return FullDayOut(*forecast, day.roster, day.override, day.change)
 
 
 def about(head: Head, front: Front) -> AboutOut:

@@ -1,4 +1,4 @@
-"""Every view of the API, one declaration each: its name, what it answers, its rows, and the page it belongs to.
+"""Catalogue of the API's views, one declaration each: its name, what it answers, its rows, and the page it belongs to.
 
 A view answers at /api/v1/NAME as JSON, and as CSV with `format=csv`; one of a publication takes `as_of` and
 `publication` too. Whoever adds a page adds its view here; a test looks for it.
@@ -43,14 +43,14 @@ def listed(
     of_publication: bool = True,
 ) -> View:
     """A view whose answer has its rows in `rows`."""
-    return View(name, says, out, make, lambda made: sheet(row, made.rows), page, of_publication)
+    return View(name, says, out, make, lambda answer: sheet(row, answer.rows), page, of_publication)
 
 
 def _publication(edition: Edition) -> PublicationOut:
     return publication_out(edition.head, edition.depots(), edition.front, edition.totals())
 
 
-def _publication_sheet(made: PublicationOut) -> CsvSheet:
+def _publication_sheet(publication: PublicationOut) -> CsvSheet:
     rows = [
         api_rows.DepotDayRow(
             depot.depot_id,
@@ -62,7 +62,7 @@ def _publication_sheet(made: PublicationOut) -> CsvSheet:
             day.high,
             day.drivers,
         )
-        for depot in made.depots
+        for depot in publication.depots
         for day in depot.days
     ]
     return sheet(api_rows.DepotDayRow, rows)
@@ -132,7 +132,7 @@ VIEWS: tuple[View, ...] = (
         "The last nights: outcome, findings, seconds by stage.",
         RunsOut,
         _runs,
-        lambda made: sheet(RunOut, made.runs),
+        lambda answer: sheet(RunOut, answer.runs),
         page="/health",
         of_publication=False,
     ),
@@ -157,18 +157,18 @@ VIEWS: tuple[View, ...] = (
 )
 
 
-def depot_sheet(made: FullDepotOut) -> CsvSheet:
+def depot_sheet(depot: FullDepotOut) -> CsvSheet:
     """The days ahead, with a column for each quantile."""
-    levels = tuple(f"q{level:g}" for level in made.levels)
-    rows = [[day.target_date, day.horizon, day.open, *day.quantiles, day.drivers] for day in made.days]
+    levels = tuple(f"q{level:g}" for level in depot.levels)
+    rows = [[day.target_date, day.horizon, day.open, *day.quantiles, day.drivers] for day in depot.days]
     return CsvSheet(("target_date", "horizon", "open", *levels, "drivers"), rows)
 
 
 def linkable() -> dict[str, tuple[str, ...]]:
     """What a link for a wall screen may open: the name of a page's view → the page and the paths of its API."""
-    found: dict[str, tuple[str, ...]] = {}
+    views: dict[str, tuple[str, ...]] = {}
     for view in VIEWS:
         if view.page:
-            own = tuple(f"/api/v1/{each.name}" for each in VIEWS if each.page == view.page)
-            found[view.name] = (view.page, *own)
-    return found
+            api_paths = tuple(f"/api/v1/{other.name}" for other in VIEWS if other.page == view.page)
+            views[view.name] = (view.page, *api_paths)
+    return views

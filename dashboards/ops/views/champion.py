@@ -1,4 +1,4 @@
-"""Who forecasts, since when and why, who did before, and what the last nights' verdicts were."""
+"""Champion page: which model forecasts, since when and why, earlier champions, and the gate's last verdicts."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def champion(
         display.instant(_since(promotions).at, zone) if last else "",
         head.model if head else "",
         head.tier if head else "",
-        tuple(_reign(each, zone) for each in reversed(promotions[-SHOWN:])),
+        tuple(_reign(promotion, zone) for promotion in reversed(promotions[-SHOWN:])),
         tuple(_verdict(run, zone) for run in runs if run.verdict is not None),
         COMMAND if previous else None,
         _reign(previous, zone) if previous else None,
@@ -72,21 +72,27 @@ def champion(
 def _since(promotions: Sequence[Promotion]) -> Promotion:
     """The promotion with which the reigning bundle came; later ones confirmed it."""
     first = promotions[-1]
-    for each in reversed(promotions):
-        if each.bundle_digest != first.bundle_digest:
+    for promotion in reversed(promotions):
+        if promotion.bundle_digest != first.bundle_digest:
             break
-        first = each
+        first = promotion
     return first
 
 
-def _reign(each: Promotion, zone: ZoneInfo) -> Reign:
-    name = f"version {each.model_version}" if each.model_version else "no version"
-    return Reign(display.instant(each.at, zone), name, each.bundle_digest[:12], each.by, _sentence(each.reason))
+def _reign(promotion: Promotion, zone: ZoneInfo) -> Reign:
+    name = f"version {promotion.model_version}" if promotion.model_version else "no version"
+    return Reign(
+        display.instant(promotion.at, zone),
+        name,
+        promotion.bundle_digest[:12],
+        promotion.by,
+        _sentence(promotion.reason),
+    )
 
 
 def _verdict(run: Run, zone: ZoneInfo) -> VerdictLine:
     verdict = run.verdict or {}
-    objections = [str(each) for each in verdict.get("objections", ())]
+    objections = [str(objection) for objection in verdict.get("objections", ())]
     admitted = bool(verdict.get("admitted"))
     sentence = display.in_one_line("; ".join(objections)) or ("No objection." if admitted else "–")
     return VerdictLine(display.instant(run.started_at, zone), admitted, sentence)

@@ -1,4 +1,4 @@
-"""Why a day's forecast is another one than the day before: one sentence and one small bar."""
+"""Attribution of a forecast's change since the day before, as one sentence and one small stacked bar."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def _change(day: PublishedDay, less: int, scale: float) -> Why:
     change = day.change
     if change is None:
         return Why(display.day(day.target_date), "", NONE_BEFORE, 0, ())
-    said = [f"{PART_NAMES.get(name, name)} {signed(orders)}" for name, orders in change.parts if orders]
+    moves = [f"{PART_NAMES.get(name, name)} {signed(orders)}" for name, orders in change.parts if orders]
     before = f"{display.orders(change.before)} on {display.day(change.since)}"
-    if said:
-        sentence = f"{before}, {display.orders(change.before + change.total)} now: {', '.join(said)}."
+    if moves:
+        sentence = f"{before}, {display.orders(change.before + change.total)} now: {', '.join(moves)}."
     else:
         sentence = f"{before}, and the same now."
     middle = round(less * scale, 2)

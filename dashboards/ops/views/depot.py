@@ -1,4 +1,4 @@
-"""One depot: sixty days behind, the days ahead, what the last forecasts were worth, and the numbers as tables."""
+"""Depot page: sixty days of actuals, the days ahead, how the last forecasts fared, and the numbers as tables."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class DayAheadRow:
 
 @dataclass(frozen=True)
 class ActualDay:
-    """A day that is over; `orders` is a number, "closed" or "not known"."""
+    """The actual of a day that is over; `orders` is a number, "closed" or "not known"."""
 
     day: str
     orders: str
@@ -49,7 +49,7 @@ class ActualDay:
 
 @dataclass(frozen=True)
 class ForecastCheck:
-    """A day that is over beside what was said of it last, before it came."""
+    """The actual of a day that is over beside its last forecast before it came."""
 
     day: str
     median: str
@@ -96,7 +96,7 @@ def depot_page(
     """Everything the depot's page shows; `said_before` is what the publications before said of days that are over."""
     first = head.cutoff - timedelta(days=PAST_DAYS - 1)
     past = [day for day in depot.recent if day.date >= first]
-    named = _mark_names(mark for mark in depot.marks if first <= mark.date <= front.target_dates[-1])
+    mark_names = _mark_names(mark for mark in depot.marks if first <= mark.date <= front.target_dates[-1])
     ahead, lines = [], []
     for i, day in enumerate(depot.days):
         numbers = median_and_range(day, head.levels)
@@ -111,11 +111,11 @@ def depot_page(
                 day.drivers,
                 sentence(day),
                 override_sentence(day.override, head.levels),
-                named.get(day.target_date, ""),
+                mark_names.get(day.target_date, ""),
                 i == front.meant,
             )
         )
-    marked = list(named.items())
+    marked = list(mark_names.items())
     behind = max((head.cutoff - past[0].date).days + 1, PAST_DAYS_PHONE) if past else PAST_DAYS_PHONE
     narrow_from = front.target_dates[0] - timedelta(days=PAST_DAYS_PHONE)
     return DepotPage(
@@ -123,7 +123,7 @@ def depot_page(
         " · ".join(word for word in depot.attributes.values() if word),
         tuple(lines),
         lines[front.meant],
-        tuple(ActualDay(display.day(day.date), _actual(day), named.get(day.date, "")) for day in reversed(past)),
+        tuple(ActualDay(display.day(day.date), _actual(day), mark_names.get(day.date, "")) for day in reversed(past)),
         tuple(_checked(day, said_before[day.date], head) for day in reversed(past) if day.date in said_before)[
             :COMPARED
         ],
@@ -146,25 +146,25 @@ def depot_page(
 
 def _mark_names(marks: Iterable[PublishedMark]) -> dict[date, str]:
     """What each named day is called, oldest first; a kind that its name does not tell follows in brackets."""
-    found: dict[date, list[str]] = {}
+    names: dict[date, list[str]] = {}
     for mark in sorted(marks, key=lambda mark: mark.date):
         text = mark.name if mark.kind.lower() in mark.name.lower() else f"{mark.name} ({mark.kind})"
-        own = found.setdefault(mark.date, [])
-        if text not in own:
-            own.append(text)
-    return {day: ", ".join(texts) for day, texts in found.items()}
+        names_of_day = names.setdefault(mark.date, [])
+        if text not in names_of_day:
+            names_of_day.append(text)
+    return {day: ", ".join(texts) for day, texts in names.items()}
 
 
-def _checked(day: RecentDay, said: PublishedDay, head: Head) -> ForecastCheck:
-    numbers = median_and_range(said, head.levels)
-    known = day.demand if day.open and said.open else None
+def _checked(day: RecentDay, forecast: PublishedDay, head: Head) -> ForecastCheck:
+    numbers = median_and_range(forecast, head.levels)
+    actual = day.demand if day.open and forecast.open else None
     return ForecastCheck(
         display.day(day.date),
-        display.orders(numbers.median) if said.open else "closed",
-        display.span(numbers.low, numbers.high) if said.open else "",
+        display.orders(numbers.median) if forecast.open else "closed",
+        display.span(numbers.low, numbers.high) if forecast.open else "",
         _actual(day),
-        "–" if known is None else display.signed(numbers.median - known),
-        None if known is None else numbers.low <= known <= numbers.high,
+        "–" if actual is None else display.signed(numbers.median - actual),
+        None if actual is None else numbers.low <= actual <= numbers.high,
     )
 
 
@@ -175,7 +175,7 @@ def _actual(day: RecentDay) -> str:
 
 
 def _in_words(past: list[RecentDay], lines: list[DayAheadRow]) -> str:
-    known = [day.demand for day in past if day.open and day.demand is not None]
-    before = f"On the open days before, {display.span(min(known), max(known))} orders came. " if known else ""
+    counts = [day.demand for day in past if day.open and day.demand is not None]
+    before = f"On the open days before, {display.span(min(counts), max(counts))} orders came. " if counts else ""
     ahead = (f"{line.day} {line.orders} ({line.range})" if line.open else f"{line.day} closed" for line in lines)
     return f"{before}Expected, with the 80 % range: {', '.join(ahead)}."

@@ -1,4 +1,4 @@
-"""Every depot as one row: what is expected today and tomorrow, who is rostered, what changed, what to look at first."""
+"""Depot table, sortable and searchable: what each depot expects, who is rostered, what changed, what needs a look."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EarlierMedians = Mapping[tuple[str, date], float]
 
 @dataclass(frozen=True)
 class TableQuery:
-    """Which rows a reader wants to see, in which order; anything unknown means the whole in the usual order."""
+    """Query of the depot table: filter, order and page; anything unknown means the whole in the usual order."""
 
     sort: str = "attention"
     city: str = ""
@@ -49,9 +49,9 @@ class TableQuery:
 
     def to(self, **changes: Any) -> str:
         """The address of the same with changes; a change of what is shown leads to its first page."""
-        said = {"sort": self.sort, "city": self.city, "q": self.search, "page": 1, **changes}
+        parameters = {"sort": self.sort, "city": self.city, "q": self.search, "page": 1, **changes}
         usual = {"sort": "attention", "city": "", "q": "", "page": 1}
-        query = urlencode({name: value for name, value in said.items() if value != usual[name]})
+        query = urlencode({name: value for name, value in parameters.items() if value != usual[name]})
         return f"/?{query}#depots" if query else "/#depots"
 
 
@@ -95,25 +95,25 @@ class DepotTable:
 
 
 def depot_table(
-    head: Head, depots: Sequence[PublishedDepot], front: Front, before: EarlierMedians, asked: TableQuery
+    head: Head, depots: Sequence[PublishedDepot], front: Front, before: EarlierMedians, query: TableQuery
 ) -> DepotTable:
     """The rows that are asked for; `before` is what the publication before this one said."""
-    wanted = [each for each in depots if _matches(each, asked)]
-    told = {each.depot_id: reasons(each, head, front, before) for each in wanted}
-    ordered = sorted(wanted, key=_order(asked.sort, head, front, before, told))
+    matching = [depot for depot in depots if _matches(depot, query)]
+    attention = {depot.depot_id: reasons(depot, head, front, before) for depot in matching}
+    ordered = sorted(matching, key=_order(query.sort, head, front, before, attention))
     pages = max(-(-len(ordered) // ROWS), 1)
-    page = min(asked.page, pages)
-    shown = ordered[(page - 1) * ROWS : page * ROWS]
+    page = min(query.page, pages)
+    visible = ordered[(page - 1) * ROWS : page * ROWS]
     today = today_of(front)
     return DepotTable(
-        tuple(_row(each, head, front, today, before, told[each.depot_id]) for each in shown),
-        TableQuery(asked.sort, asked.city, asked.search, page),
+        tuple(_row(depot, head, front, today, before, attention[depot.depot_id]) for depot in visible),
+        TableQuery(query.sort, query.city, query.search, page),
         len(ordered),
-        sum(bool(each) for each in told.values()),
+        sum(bool(sentences) for sentences in attention.values()),
         pages,
-        tuple(sorted({city_of(each) for each in depots} - {""})),
-        any(day.drivers is not None for each in depots for day in each.days),
-        any(day.roster is not None and day.roster.vans is not None for each in depots for day in each.days),
+        tuple(sorted({city_of(depot) for depot in depots} - {""})),
+        any(day.drivers is not None for depot in depots for day in depot.days),
+        any(day.roster is not None and day.roster.vans is not None for depot in depots for day in depot.days),
         today is not None,
         bool(before),
     )
@@ -121,22 +121,24 @@ def depot_table(
 
 def reasons(depot: PublishedDepot, head: Head, front: Front, before: EarlierMedians) -> tuple[str, ...]:
     """Why this depot needs a look, the gravest first."""
-    found = []
+    sentences = []
     missing = [day for day in depot.recent if day.open and day.demand is None]
     if missing:
-        found.append(f"no count for {display.day(missing[-1].date)}")
+        sentences.append(f"no count for {display.day(missing[-1].date)}")
     day = depot.days[front.meant]
     if day.roster is not None and day.open and day.roster.chance_short >= SHORT:
-        found.append(f"{chance(day.roster.chance_short)} of being short")
+        sentences.append(f"{chance(day.roster.chance_short)} of being short")
     change, was = change_of(depot, day, head, before)
     if not day.open and was >= MOVED_LEAST:
-        found.append(f"closed; {display.orders(was)} orders were said before")
+        sentences.append(f"closed; {display.orders(was)} orders were said before")
     elif change is not None and abs(change) >= max(MOVED_LEAST, MOVED * was):
         share = f" ({display.percent(abs(change) / was, 0)})" if was > 0 else ""
-        found.append(f"{display.orders(abs(change))}{share} {'more' if change > 0 else 'fewer'} than was said before")
+        sentences.append(
+            f"{display.orders(abs(change))}{share} {'more' if change > 0 else 'fewer'} than was said before"
+        )
     if depot.tier is not None and depot.tier != head.tier:
-        found.append("the same weekdays before are repeated: the model does not know this depot")
-    return tuple(found)
+        sentences.append("the same weekdays before are repeated: the model does not know this depot")
+    return tuple(sentences)
 
 
 def change_of(
@@ -149,23 +151,23 @@ def change_of(
 
 def today_of(front: Front) -> int | None:
     """Where today stands among the target days, unless it is the day in front."""
-    found = front.target_dates.index(front.today) if front.today in front.target_dates else None
-    return None if found == front.meant else found
+    place = front.target_dates.index(front.today) if front.today in front.target_dates else None
+    return None if place == front.meant else place
 
 
 def city_of(depot: PublishedDepot) -> str:
     return depot.attributes.get("city", "")
 
 
-def _matches(depot: PublishedDepot, asked: TableQuery) -> bool:
-    if asked.city and city_of(depot) != asked.city:
+def _matches(depot: PublishedDepot, query: TableQuery) -> bool:
+    if query.city and city_of(depot) != query.city:
         return False
-    said = " ".join((depot.depot_id, *depot.attributes.values())).casefold()
-    return all(word in said for word in asked.search.casefold().split())
+    text = " ".join((depot.depot_id, *depot.attributes.values())).casefold()
+    return all(word in text for word in query.search.casefold().split())
 
 
 def _order(
-    sort: str, head: Head, front: Front, before: EarlierMedians, told: Mapping[str, tuple[str, ...]]
+    sort: str, head: Head, front: Front, before: EarlierMedians, attention: Mapping[str, tuple[str, ...]]
 ) -> Callable[[PublishedDepot], Any]:
     def key(depot: PublishedDepot) -> tuple[Any, ...]:
         day, place = depot.days[front.meant], (city_of(depot), depot.depot_id)
@@ -176,18 +178,23 @@ def _order(
         if sort == "drivers":
             return (-(day.drivers or 0), *place)
         change = abs(change_of(depot, day, head, before)[0] or 0.0)
-        return (-change, *place) if sort == "change" else (-len(told[depot.depot_id]), *place)
+        return (-change, *place) if sort == "change" else (-len(attention[depot.depot_id]), *place)
 
     return key
 
 
 def _row(
-    depot: PublishedDepot, head: Head, front: Front, today: int | None, before: EarlierMedians, told: tuple[str, ...]
+    depot: PublishedDepot,
+    head: Head,
+    front: Front,
+    today: int | None,
+    before: EarlierMedians,
+    attention: tuple[str, ...],
 ) -> DepotRow:
     day = depot.days[front.meant]
-    medians = [median_and_range(each, head.levels).median for each in depot.days]
+    medians = [median_and_range(ahead, head.levels).median for ahead in depot.days]
     change, _ = change_of(depot, day, head, before)
-    said = (
+    week = (
         f"{at.target_date:%a} {display.orders(value) if at.open else 'closed'}"
         for at, value in zip(depot.days, medians, strict=True)
     )
@@ -202,9 +209,9 @@ def _row(
         display.number(day.drivers) if day.drivers is not None and day.open else "–",
         display.number(vans) if vans is not None and day.open else "–",
         "" if change is None else display.signed(change),
-        told,
+        attention,
         bars(medians, front.meant),
-        ", ".join(said),
+        ", ".join(week),
     )
 
 

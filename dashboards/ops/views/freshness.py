@@ -1,4 +1,4 @@
-"""How new everything is, and what is late: the night, the publication, the depots' last counts."""
+"""Data freshness: how new the night, the publication and the depots' last counts are, and what is late."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def freshness(
     zone = ZoneInfo(head.timezone)
     age = (now.astimezone(zone).date() - head.cutoff).days
     silent = [
-        each.depot_id
-        for each in depots
-        if any(day.date == head.cutoff and day.open and day.demand is None for day in each.recent)
+        depot.depot_id
+        for depot in depots
+        if any(day.date == head.cutoff and day.open and day.demand is None for day in depot.recent)
     ]
     ended = next((run for run in runs if run.finished_at is not None), None)
     return Freshness(
@@ -45,21 +45,21 @@ def freshness(
         display.day(head.cutoff),
         display.count(age, "day"),
         _late(head, runs, silent, now, age),
-        tuple((depot, href(depot)) for depot in silent[:MOST_SILENT]),
+        tuple((depot_id, href(depot_id)) for depot_id in silent[:MOST_SILENT]),
         max(len(silent) - MOST_SILENT, 0),
-        sum(found["count"] for found in ended.findings if found["severity"] == "quarantine") if ended else 0,
+        sum(finding["count"] for finding in ended.findings if finding["severity"] == "quarantine") if ended else 0,
     )
 
 
 def _late(head: Head, runs: Sequence[Run], silent: Sequence[str], now: datetime, age: int) -> tuple[str, ...]:
-    found = []
+    sentences = []
     begun = max((run.started_at for run in runs), default=head.published_at)
     if now - begun > NIGHTLY:
         hours = int((now - begun).total_seconds() // 3600)
-        found.append(f"No night has begun for {display.count(hours, 'hour')}: see whether its scheduler runs.")
+        sentences.append(f"No night has begun for {display.count(hours, 'hour')}: see whether its scheduler runs.")
     if age > 1:
-        found.append(f"The newest reading is {display.count(age, 'day')} old: the source is late.")
+        sentences.append(f"The newest reading is {display.count(age, 'day')} old: the source is late.")
     if silent:
         whose = "has" if len(silent) == 1 else "have"
-        found.append(f"{display.count(len(silent), 'depot')} {whose} no count for {display.day(head.cutoff)}.")
-    return tuple(found)
+        sentences.append(f"{display.count(len(silent), 'depot')} {whose} no count for {display.day(head.cutoff)}.")
+    return tuple(sentences)

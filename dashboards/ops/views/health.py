@@ -1,4 +1,4 @@
-"""The last nights: how they ended, what the last one found in its input, and how long its stages took."""
+"""Health page, run history: how the last nights ended, their data-quality findings, and how long stages took."""
 
 from __future__ import annotations
 
@@ -90,14 +90,14 @@ def health(runs: Sequence[Run], head: Head | None, now: datetime) -> Health:
     """Everything the page shows; runs are newest first. Instants are in the publication's zone, else in UTC."""
     zone = ZoneInfo(head.timezone if head else "UTC")
     last = next((run for run in runs if run.finished_at is not None), next(iter(runs), None))
-    found = by_severity(last.findings) if last else []
-    severities = {finding["severity"] for finding in found}
+    findings = by_severity(last.findings) if last else []
+    severities = {finding["severity"] for finding in findings}
     aside = bool(severities & {"stop", "quarantine"})
     return Health(
         title=(head.title or head.pipeline) if head else "Depot forecasts",
         last=_night(last, zone, now) if last else None,
         nights=tuple(_night(run, zone, now) for run in runs),
-        findings=tuple(_finding(finding) for finding in found),
+        findings=tuple(_finding(finding) for finding in findings),
         steps=tuple(step for severity, (_, step) in SEVERITIES.items() if severity in severities),
         command=COMMAND if aside else None,
         stages=_stages(last, runs) if last else (),
@@ -146,13 +146,13 @@ def _finding(finding: Mapping[str, Any]) -> FindingLine:
 
 def _stages(last: Run, runs: Sequence[Run]) -> tuple[StageLine, ...]:
     """The stages in the order in which they ended."""
-    taken = {name: seconds for name, seconds in last.timings.items() if name != TOTAL}
+    timings = {name: seconds for name, seconds in last.timings.items() if name != TOTAL}
     return tuple(
         StageLine(
             name,
             duration(seconds),
             duration(median(run.timings[name] for run in runs if name in run.timings)),
-            round(100 * seconds / (max(taken.values()) or 1), 1),
+            round(100 * seconds / (max(timings.values()) or 1), 1),
         )
-        for name, seconds in taken.items()
+        for name, seconds in timings.items()
     )

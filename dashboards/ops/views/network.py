@@ -1,4 +1,4 @@
-"""What the network and each city expect in all, on the day in front and over the days ahead.
+"""Network page, hierarchical totals: what the network and each city expect on the day in front and the days ahead.
 
 Who sees some cities and not all is told of each: what those have together was not published, and is no sum of medians.
 """
@@ -63,31 +63,31 @@ def network(
     """Totals as published, with a range of their own; sums of medians where none were. `some` says that there may be
     other cities, which the reader does not see. Drivers are None where no depot has any planned."""
     medians = {depot.depot_id: [median_and_range(day, head.levels).median for day in depot.days] for depot in depots}
-    told = together(totals, head.levels)
+    ranges = together(totals, head.levels)
     by_city: dict[str, list[PublishedDepot]] = {}
     for depot in depots:
         by_city.setdefault(depot.attributes.get("city", ""), []).append(depot)
-    whole = told.get("", ())
+    whole = ranges.get("", ())
     if not whole and len(by_city) == 1:  # all that somebody sees is one city, whose total is theirs
-        whole = told.get(next(iter(by_city)), ())
-    sums = [each.median for each in whole] or [sum(m[i] for m in medians.values()) for i in range(head.horizon)]
+        whole = ranges.get(next(iter(by_city)), ())
+    sums = [numbers.median for numbers in whole] or [sum(m[i] for m in medians.values()) for i in range(head.horizon)]
     cities = []
-    for name, own in sorted(by_city.items()):
+    for name, members in sorted(by_city.items()):
         # Under an empty name stands the network: depots without a city have no total beside those that have one.
-        joint = whole if len(by_city) == 1 else told.get(name, ()) if name else ()
-        days = [each.median for each in joint] or [
-            sum(medians[d.depot_id][i] for d in own) for i in range(head.horizon)
+        joint = whole if len(by_city) == 1 else ranges.get(name, ()) if name else ()
+        days = [numbers.median for numbers in joint] or [
+            sum(medians[d.depot_id][i] for d in members) for i in range(head.horizon)
         ]
         total, orders = joint[front.meant] if joint else None, days[front.meant]
         cities.append(
             CityTotal(
                 name or ("" if len(by_city) == 1 else "Without a city"),
-                any(depot.days[front.meant].open for depot in own),
-                len(own),
+                any(depot.days[front.meant].open for depot in members),
+                len(members),
                 display.orders(orders),
                 display.span(total.low, total.high) if total else None,
                 bars([orders, sums[front.meant]], 0),
-                drivers(own, front.meant),
+                drivers(members, front.meant),
                 tuple(map(display.orders, days)),
             )
         )
@@ -122,17 +122,17 @@ def network(
 
 def together(totals: tuple[PublishedTotal, ...], levels: tuple[float, ...]) -> dict[str, tuple[Range, ...]]:
     """City (empty: the network) → its median and range on each day."""
-    found: dict[str, tuple[Range, ...]] = {}
+    ranges: dict[str, tuple[Range, ...]] = {}
     for total in totals:
-        found[total.city] = (*found.get(total.city, ()), median_and_range(total, levels))
-    return found
+        ranges[total.city] = (*ranges.get(total.city, ()), median_and_range(total, levels))
+    return ranges
 
 
 def drivers(depots: tuple[PublishedDepot, ...] | list[PublishedDepot], day: int) -> int | None:
     """Drivers of all these depots on one day."""
     planned = [depot.days[day].drivers for depot in depots]
-    known = [number for number in planned if number is not None]
-    return sum(known) if known else None
+    counts = [number for number in planned if number is not None]
+    return sum(counts) if counts else None
 
 
 def _against(value: float, highest: float) -> Bars:

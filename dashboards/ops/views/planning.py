@@ -1,4 +1,5 @@
-"""What the planners' pages show: the answer to a what-if, a day's override, the book, and what overrides were worth."""
+"""Planning pages: the answer to a what-if (scenario), a day's override, the list of overrides, and their forecast value
+added."""
 
 from __future__ import annotations
 
@@ -70,8 +71,8 @@ def plan_page(
         depot.depot_id,
         display.day(day.target_date),
         day.target_date.isoformat(),
-        tuple(_day(each.target_date, day.target_date) for each in depot.days),
-        tuple(SelectOption(each, KINDS.get(each, each.replace("=", ": ")), each == kind) for each in kinds),
+        tuple(_day_option(ahead.target_date, day.target_date) for ahead in depot.days),
+        tuple(SelectOption(name, KINDS.get(name, name.replace("=", ": ")), name == kind) for name in kinds),
         f"{answer.supposed.value:g}" if answer else "1",
         missing,
         supposed(answer) if answer else "",
@@ -95,54 +96,54 @@ def supposed(answer: WhatIfAnswer) -> str:
 
 def answer_sheet(answer: WhatIfAnswer) -> CsvSheet:
     """A row for each number of the day, and one for the orders of each other day."""
-    asked, before, after = answer.supposed, asdict(answer.before), asdict(answer.after)
-    numbers = [(asked.target_date, name, before[name], after[name]) for name in before]
-    others = [(day, ORDERS, one, other) for day, one, other in answer.week if day != asked.target_date]
-    supposed = (asked.depot_id, asked.target_date, asked.kind, asked.value)
+    question, before, after = answer.supposed, asdict(answer.before), asdict(answer.after)
+    numbers = [(question.target_date, name, before[name], after[name]) for name in before]
+    others = [(day, ORDERS, now, then) for day, now, then in answer.week if day != question.target_date]
+    supposed = (question.depot_id, question.target_date, question.kind, question.value)
     columns = ("depot_id", "supposed_for", "kind", "value", "target_date", "number", "before", "after")
     return CsvSheet(columns, [(*supposed, *row) for row in (*numbers, *others)])
 
 
 def worth_sheet(account: Account) -> CsvSheet:
     """A row for all, for each reason, and for each planner who is told of."""
-    names = tuple(each.name for each in fields(Added))
-    parts = [("all", account.everyone), *(("reason", each) for each in account.reasons)]
-    parts += [("planner", each) for each in account.planners]
-    rows = [(part, *(getattr(each, name) for name in names)) for part, each in parts]
+    names = tuple(field.name for field in fields(Added))
+    parts = [("all", account.everyone), *(("reason", reason) for reason in account.reasons)]
+    parts += [("planner", planner) for planner in account.planners]
+    rows = [(part, *(getattr(added, name) for name in names)) for part, added in parts]
     return CsvSheet(("part", *names), rows)
 
 
 def comparison(answer: WhatIfAnswer) -> tuple[ComparisonRow, ...]:
     """Orders, drivers, vans and money, those that the pipeline counts."""
-    one, other = answer.before, answer.after
-    found = [
-        ComparisonRow("Orders", _orders(one), _orders(other), _moved(_median(one), _median(other))),
-        ComparisonRow("80 % range", _range(one), _range(other), ""),
+    published, changed = answer.before, answer.after
+    rows = [
+        ComparisonRow("Orders", _orders(published), _orders(changed), _moved(_median(published), _median(changed))),
+        ComparisonRow("80 % range", _range(published), _range(changed), ""),
     ]
     for name, before, after in (
-        ("Drivers", one.drivers, other.drivers),
-        ("Vans", one.vans, other.vans),
-        ("Expected cost of too few and too many", one.cost, other.cost),
-        ("The same, of all depots that day", one.cost_of_all, other.cost_of_all),
+        ("Drivers", published.drivers, changed.drivers),
+        ("Vans", published.vans, changed.vans),
+        ("Expected cost of too few and too many", published.cost, changed.cost),
+        ("The same, of all depots that day", published.cost_of_all, changed.cost_of_all),
     ):
         if before is not None and after is not None:
-            found.append(ComparisonRow(name, display.orders(before), display.orders(after), _moved(before, after)))
-    return tuple(found)
+            rows.append(ComparisonRow(name, display.orders(before), display.orders(after), _moved(before, after)))
+    return tuple(rows)
 
 
 def remark(answer: WhatIfAnswer, levels: tuple[float, ...], day: PublishedDay) -> str:
     """What else is to be known: an override that hides the model, other days that move."""
-    told = []
+    sentences = []
     if answer.overridden is not None and day.override is not None:
-        told.append(f"An override holds on this day: {override_sentence(day.override, levels)}")
+        sentences.append(f"An override holds on this day: {override_sentence(day.override, levels)}")
     others = [
-        f"{display.day(each)} {display.orders(before)} → {display.orders(after)}"
-        for each, before, after in answer.week
-        if each != answer.supposed.target_date and round(before) != round(after)
+        f"{display.day(other_day)} {display.orders(before)} → {display.orders(after)}"
+        for other_day, before, after in answer.week
+        if other_day != answer.supposed.target_date and round(before) != round(after)
     ]
     if others:
-        told.append(f"Other days move with it: {', '.join(others)}.")
-    return " ".join(told)
+        sentences.append(f"Other days move with it: {', '.join(others)}.")
+    return " ".join(sentences)
 
 
 def override_sentence(override: PublishedOverride | None, levels: tuple[float, ...]) -> str:
@@ -157,7 +158,7 @@ def override_sentence(override: PublishedOverride | None, levels: tuple[float, .
 
 @dataclass(frozen=True)
 class OverrideRow:
-    """A line of the book."""
+    """An override, as the list of all shows it."""
 
     number: int
     depot_id: str
@@ -186,14 +187,14 @@ class OverrideBook:
     unnamed: str
 
 
-def book(written: tuple[Override, ...], account: Account, as_of: date, most: int = 200) -> OverrideBook:
+def book(overrides: tuple[Override, ...], account: Account, as_of: date, most: int = 200) -> OverrideBook:
     """The newest overrides, and what those of past days were worth."""
     unnamed = ""
     if account.unnamed:
         unnamed = f"{display.count(account.unnamed, 'planner')} with fewer than {account.min_days} days not named."
-    newer = find_superseded(written)
+    newer = find_superseded(overrides)
     return OverrideBook(
-        tuple(_override_row(each, as_of, newer.get(each.id)) for each in reversed(written[-most:])),
+        tuple(_override_row(override, as_of, newer.get(override.id)) for override in reversed(overrides[-most:])),
         _worth(account.everyone) if account.everyone.days else None,
         tuple(map(_worth, account.reasons)),
         tuple(map(_worth, account.planners)),
@@ -201,24 +202,24 @@ def book(written: tuple[Override, ...], account: Account, as_of: date, most: int
     )
 
 
-def _override_row(each: Override, as_of: date, newer: int | None) -> OverrideRow:
-    over = each.target_date < as_of
-    state = f"until {display.day(each.until)}"
-    if each.withdrawn is not None:
-        state = f"withdrawn on {display.day(each.withdrawn.date())}"
-    elif over or not each.holds(as_of):
+def _override_row(override: Override, as_of: date, newer: int | None) -> OverrideRow:
+    over = override.target_date < as_of
+    state = f"until {display.day(override.until)}"
+    if override.withdrawn is not None:
+        state = f"withdrawn on {display.day(override.withdrawn.date())}"
+    elif over or not override.holds(as_of):
         state = "over"
     elif newer is not None:
         state = f"replaced by {newer}"
     return OverrideRow(
-        each.id,
-        each.depot_id,
-        display.day(each.target_date),
-        f"{each.orders:,}",
-        f"{each.reason}: {each.note}" if each.note else each.reason,
-        each.by,
+        override.id,
+        override.depot_id,
+        display.day(override.target_date),
+        f"{override.orders:,}",
+        f"{override.reason}: {override.note}" if override.note else override.reason,
+        override.by,
         state,
-        each.withdrawn is None and newer is None and not over,
+        override.withdrawn is None and newer is None and not over,
     )
 
 
@@ -227,7 +228,7 @@ def _worth(added: Added) -> Worth:
     return Worth(added.of, f"{added.days:,}", f"{added.helped:,}", saved)
 
 
-def _day(day: date, chosen: date) -> SelectOption:
+def _day_option(day: date, chosen: date) -> SelectOption:
     return SelectOption(day.isoformat(), display.day(day), day == chosen)
 
 

@@ -1,4 +1,4 @@
-"""Whom to roster in each city over the days ahead: a sheet of paper for each."""
+"""Roster page, for printing: whom to roster in each city over the days ahead, a sheet of paper for each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from forecaster.ledger.store import Head, PublishedDay, PublishedDepot
 
 @dataclass(frozen=True)
 class RosterCell:
-    """A depot on one day."""
+    """One depot's roster of one day."""
 
     open: bool
     drivers: str
@@ -51,16 +51,16 @@ def roster(head: Head, depots: Sequence[PublishedDepot], front: Front, city: str
     by_city: dict[str, list[PublishedDepot]] = {}
     for depot in depots:
         by_city.setdefault(city_of(depot), []).append(depot)
-    wanted = sorted(name for name in by_city if not city or name == city)
+    names = sorted(name for name in by_city if not city or name == city)
     return RosterView(
         tuple(
             (f"{day:%a}", display.short_day(day), place == front.meant) for place, day in enumerate(front.target_dates)
         ),
-        tuple(_sheet(number, name, by_city[name], head) for number, name in enumerate(wanted, 1)),
+        tuple(_sheet(number, name, by_city[name], head) for number, name in enumerate(names, 1)),
         tuple(sorted(set(by_city) - {""})),
         city,
-        any(day.drivers is not None for each in depots for day in each.days),
-        any(day.roster is not None and day.roster.vans is not None for each in depots for day in each.days),
+        any(day.drivers is not None for depot in depots for day in depot.days),
+        any(day.roster is not None and day.roster.vans is not None for depot in depots for day in depot.days),
     )
 
 
@@ -70,7 +70,7 @@ def _sheet(number: int, city: str, depots: Sequence[PublishedDepot], head: Head)
         for depot in depots
     )
     days = zip(*(depot.days for depot in depots), strict=True)
-    sums = tuple(display.number(sum(each.drivers or 0 for each in column if each.open)) for column in days)
+    sums = tuple(display.number(sum(day.drivers or 0 for day in column if day.open)) for column in days)
     return CityRoster(city, f"sheet-{number}", crews, sums)
 
 

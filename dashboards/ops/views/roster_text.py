@@ -1,4 +1,4 @@
-"""A day's roster in one short sentence."""
+"""Roster sentences: a day's drivers and vans, the chance of a shortage, and the cost of one more or fewer."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def chance(share: float) -> str:
 
 
 def _loans(roster: PublishedRoster) -> str:
-    told = [f"{display.number(count)} lent by {depot}" for depot, count in roster.borrowed]
-    told += [f"{display.number(count)} lent to {depot}" for depot, count in roster.lent]
-    return f" ({', '.join(told)})" if told else ""
+    loans = [f"{display.number(count)} lent by {depot}" for depot, count in roster.borrowed]
+    loans += [f"{display.number(count)} lent to {depot}" for depot, count in roster.lent]
+    return f" ({', '.join(loans)})" if loans else ""
 
 
 def _beside(day: PublishedDay) -> str:
     """What another crew would do: that which would be cheaper, where limits keep it away, else one fewer."""
     roster = day.roster
     assert roster is not None
-    more, fewer = (None if each is None else round(each - roster.cost) for each in (roster.one_more, roster.one_fewer))
+    more, fewer = (None if cost is None else round(cost - roster.cost) for cost in (roster.one_more, roster.one_fewer))
     if more is not None and more < 0:
         return f"one more would {_costs(more)}"
     if fewer is not None:

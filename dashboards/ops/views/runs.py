@@ -1,4 +1,4 @@
-"""The last nights as JSON: what the ledger keeps of each run."""
+"""Run history as JSON: what the ledger keeps of each of the last nights."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def runs_out(runs: Sequence[Run]) -> RunsOut:
 
 
 def _run(run: Run) -> RunOut:
-    findings = [FindingOut(*(found[name] for name in _FINDING)) for found in by_severity(run.findings)]
-    own = {name: getattr(run, name) for name in RunOut.__dataclass_fields__ if name != "findings"}
-    return RunOut(**own, findings=findings)
+    findings = [FindingOut(*(finding[name] for name in _FINDING)) for finding in by_severity(run.findings)]
+    columns = {name: getattr(run, name) for name in RunOut.__dataclass_fields__ if name != "findings"}
+    return RunOut(**columns, findings=findings)
 
 
 _FINDING = tuple(FindingOut.__dataclass_fields__)

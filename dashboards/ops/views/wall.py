@@ -1,4 +1,4 @@
-"""What a large screen in the control room shows: the next day in all, each city, and whom to look at."""
+"""Wall screen of a control room: the next day in all, each city, and which depots need attention."""
 
 from __future__ import annotations
 
@@ -50,39 +50,43 @@ def wall(
     city: str,
 ) -> Wall:
     """The network with a tile a city, or one city with a tile a depot, the busiest first."""
-    chosen = next((each for each in network.cities if each.name == city), None) if city else None
-    own = [each for each in depots if city_of(each) == city] if chosen else list(depots)
-    tiles = _depots(own, head, front) if chosen else [
-        Tile(each.name, each.open, each.orders, each.range or "", _number(each.drivers)) for each in network.cities
-    ]  # fmt: skip
-    shown = len(tiles) if len(tiles) <= MOST else MOST - 1
-    told = [(each.depot_id, reasons(each, head, front, before)) for each in own]
-    look = sorted(((depot, why) for depot, why in told if why), key=lambda each: -len(each[1]))
+    chosen = next((total for total in network.cities if total.name == city), None) if city else None
+    members = [depot for depot in depots if city_of(depot) == city] if chosen else list(depots)
+    tiles = _depot_tiles(members, head, front) if chosen else _city_tiles(network)
+    visible = len(tiles) if len(tiles) <= MOST else MOST - 1
+    attention = [(depot.depot_id, reasons(depot, head, front, before)) for depot in members]
+    look = sorted(((depot, why) for depot, why in attention if why), key=lambda depot_and_why: -len(depot_and_why[1]))
     return Wall(
         chosen.name if chosen else front.title,
-        any(each.days[front.meant].open for each in own),
+        any(depot.days[front.meant].open for depot in members),
         chosen.orders if chosen else network.orders,
         chosen.range if chosen else network.range,
         _number(chosen.drivers if chosen else network.drivers),
         network.week if network.orders and not chosen else (),
-        tuple(tiles[:shown]),
-        len(tiles) - shown,
+        tuple(tiles[:visible]),
+        len(tiles) - visible,
         tuple((depot, "; ".join(why)) for depot, why in look[:LOOK]),
         max(len(look) - LOOK, 0),
         REFRESH,
     )
 
 
-def _depots(depots: Sequence[PublishedDepot], head: Head, front: Front) -> list[Tile]:
-    found = []
-    for depot in sorted(depots, key=lambda each: -median_and_range(each.days[front.meant], head.levels).median):
-        day = depot.days[front.meant]
-        numbers = median_and_range(day, head.levels)
-        span = display.span(numbers.low, numbers.high)
-        found.append(
-            Tile(depot.depot_id, day.open, display.orders(numbers.median), span, _number(drivers([depot], front.meant)))
+def _city_tiles(network: NetworkView) -> list[Tile]:
+    return [Tile(city.name, city.open, city.orders, city.range or "", _number(city.drivers)) for city in network.cities]
+
+
+def _depot_tiles(depots: Sequence[PublishedDepot], head: Head, front: Front) -> list[Tile]:
+    forecasts = [(depot, median_and_range(depot.days[front.meant], head.levels)) for depot in depots]
+    return [
+        Tile(
+            depot.depot_id,
+            depot.days[front.meant].open,
+            display.orders(forecast.median),
+            display.span(forecast.low, forecast.high),
+            _number(drivers([depot], front.meant)),
         )
-    return found
+        for depot, forecast in sorted(forecasts, key=lambda depot_and_forecast: -depot_and_forecast[1].median)
+    ]
 
 
 def _number(value: int | None) -> str:
