@@ -25,7 +25,7 @@ HOME = "https://depots.example"
 
 def declared(**changes: Any) -> Access:
     """Behind a proxy: Ada is admin, planners plan, bos-team sees Boston alone, everyone else looks at everything."""
-    said: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "sign_in": "header",
         "url": HOME,
         "proxies": [f"{PROXY}/32"],
@@ -33,7 +33,7 @@ def declared(**changes: Any) -> Access:
         "roles": {"admin": ["ada"], "planner": ["group:planners"]},
         "cities": {"*": [], "vic": ["*"], "group:planners": ["*"], "bob": ["Boston"]},
     }
-    return Access.model_validate(said | changes)
+    return Access.model_validate(settings | changes)
 
 
 @dataclass
@@ -46,22 +46,22 @@ class Guest:
     base: str = HOME
     cookies: httpx.Cookies = field(default_factory=httpx.Cookies)
 
-    def __call__(self, path: str, method: str = "GET", **asked: Any) -> httpx.Response:
-        headers = {**self.headers, **asked.pop("headers", {})}
+    def __call__(self, path: str, method: str = "GET", **options: Any) -> httpx.Response:
+        headers = {**self.headers, **options.pop("headers", {})}
 
         async def ask() -> httpx.Response:
             transport = httpx.ASGITransport(self.app, raise_app_exceptions=False, client=(self.address, 4711))
             async with httpx.AsyncClient(transport=transport, base_url=self.base, cookies=self.cookies) as client:
-                answer = await client.request(method, path, headers=headers, **asked)
+                answer = await client.request(method, path, headers=headers, **options)
                 self.cookies = client.cookies
                 return answer
 
         return asyncio.run(ask())
 
-    def writes(self, path: str, method: str = "POST", **asked: Any) -> httpx.Response:
+    def writes(self, path: str, method: str = "POST", **options: Any) -> httpx.Response:
         """With the token that a page of ours would send."""
         token = self("/api/v1/me").json().get("csrf", "")
-        return self(path, method, headers={"X-CSRF-Token": token, **asked.pop("headers", {})}, **asked)
+        return self(path, method, headers={"X-CSRF-Token": token, **options.pop("headers", {})}, **options)
 
 
 def signed_in(app: FastAPI, name: str, groups: str = "") -> Guest:

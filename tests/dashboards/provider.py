@@ -108,12 +108,12 @@ def _app(provider: Provider) -> Flask:
 
     @app.get("/.well-known/openid-configuration")
     def configuration() -> Any:
-        own = provider.issuer
+        issuer = provider.issuer
         return jsonify(
-            issuer=provider.called or own,
-            authorization_endpoint=f"{own}/authorize",
-            token_endpoint=f"{own}/token",
-            jwks_uri=f"{own}/keys",
+            issuer=provider.called or issuer,
+            authorization_endpoint=f"{issuer}/authorize",
+            token_endpoint=f"{issuer}/token",
+            jwks_uri=f"{issuer}/keys",
             id_token_signing_alg_values_supported=["RS256"],
         )
 
@@ -137,14 +137,14 @@ def _app(provider: Provider) -> Flask:
 def _grant(provider: Provider) -> type:
     class Grant(grants.AuthorizationCodeGrant):  # type: ignore[misc]
         def save_authorization_code(self, code: str, request: Any) -> None:
-            asked = request.payload.data
+            parameters = request.payload.data
             provider.codes[code] = Code(
                 CLIENT,
-                asked["redirect_uri"],
-                asked["scope"],
-                asked.get("nonce"),
-                asked["code_challenge"],
-                asked["code_challenge_method"],
+                parameters["redirect_uri"],
+                parameters["scope"],
+                parameters.get("nonce"),
+                parameters["code_challenge"],
+                parameters["code_challenge_method"],
             )
 
         def query_authorization_code(self, code: str, client: Any) -> Code | None:

@@ -32,8 +32,8 @@ def depot(number: int, depot_id: str | None = None, staffed: bool = True) -> Pub
     recent = []
     for back in range(34, -1, -1):
         day = CUTOFF - timedelta(days=back)
-        came: float | None = round(base * WEEK[day.weekday()] * rng.uniform(0.85, 1.15))
-        recent.append(RecentDay(day, None if back == 11 else came if opens(day) else 0.0, opens(day)))
+        actual: float | None = round(base * WEEK[day.weekday()] * rng.uniform(0.85, 1.15))
+        recent.append(RecentDay(day, None if back == 11 else actual if opens(day) else 0.0, opens(day)))
     days = []
     for step in range(1, 8):
         day = CUTOFF + timedelta(days=step)
@@ -52,7 +52,7 @@ def depot(number: int, depot_id: str | None = None, staffed: bool = True) -> Pub
 
 
 def publication(depots: int = 6, **changes: Any) -> Publication:
-    made = Publication(
+    plain = Publication(
         pipeline="harbor-fleet",
         run_id="night-1",
         published_at=PUBLISHED,
@@ -67,31 +67,31 @@ def publication(depots: int = 6, **changes: Any) -> Publication:
         bundle_digest="5f0c",
         title="Harbor Fleet",
     )
-    return replace(made, **changes)
+    return replace(plain, **changes)
 
 
 def fill(url: str, *publications: Publication) -> None:
     """Publish one after the other, each in the run that it names."""
     with Ledger.open(url) as ledger:
         begun = {run.run_id for run in ledger.runs()}
-        for each in publications:
-            if each.run_id not in begun:
-                ledger.start_run(each.run_id, pipeline=each.pipeline, as_of=each.as_of, spec_digest="5pec")
-                begun.add(each.run_id)
-            ledger.publish(each)
+        for edition in publications:
+            if edition.run_id not in begun:
+                ledger.start_run(edition.run_id, pipeline=edition.pipeline, as_of=edition.as_of, spec_digest="5pec")
+                begun.add(edition.run_id)
+            ledger.publish(edition)
 
 
 def earlier(factor: float = 0.8, days: int = 1) -> Publication:
     """What was published some days before, when `factor` of it was expected."""
     now = publication(run_id="night-0", published_at=PUBLISHED - timedelta(days=days))
     then = []
-    for each in now.depots:
-        said = [
+    for member in now.depots:
+        days_before = [
             replace(day, target_date=day.target_date - timedelta(days=days), quantiles=tuple(factor * q for q in qs))
-            for day, qs in zip(each.days, (day.quantiles for day in each.days), strict=True)
+            for day, qs in zip(member.days, (day.quantiles for day in member.days), strict=True)
         ]
-        recent = tuple(day for day in each.recent if day.date <= CUTOFF - timedelta(days=days))
-        then.append(replace(each, days=tuple(said), recent=recent))
+        recent = tuple(day for day in member.recent if day.date <= CUTOFF - timedelta(days=days))
+        then.append(replace(member, days=tuple(days_before), recent=recent))
     return replace(now, as_of=now.published_at, cutoff=CUTOFF - timedelta(days=days), depots=tuple(then))
 
 

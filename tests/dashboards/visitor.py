@@ -33,7 +33,7 @@ def visitor(url: str, now: datetime = NOON, pipeline: str | None = None, **optio
     return get
 
 
-def asked(app: Any, method: str, path: str, **what: Any) -> httpx.Response:
+def ask_locally(app: Any, method: str, path: str, **what: Any) -> httpx.Response:
     """Asks a page on this machine, as a browser on it would; `what` are options of httpx, such as `data`. A write has
     the token of a page of ours."""
 

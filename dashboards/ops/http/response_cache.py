@@ -1,7 +1,7 @@
 """HTTP response cache: serves a stale answer for two seconds while a newer one is made (stale-while-revalidate).
 
-An answer is sent again while the ledger is as it was. The cache lies behind the access middleware and before the routes:
-routing and a thread for each request cost more than the answer. Only what has a tag is kept, so no form and nothing that
+An answer is sent again while the ledger is as it was. The cache lies behind the access middleware, before the routes:
+routing and a thread for each request cost more than the answer. Only what has an ETag is kept: no form, nothing that
 was made for one person; the cities that somebody sees are part of the question. When something is published, readers
 get what was there until the new answer is made, which one does for all (`RefreshQueue`). Nobody gets what is older than
 `SOON`, unless its successor is being made; and who has just written on this page sees it.

@@ -23,7 +23,7 @@ FOREVER = "public, max-age=31536000, immutable"
 
 
 class SecurityHeaders:
-    """ASGI middleware that adds the headers to every answer; a static file asked for by its digest is cached for ever."""
+    """ASGI middleware that adds the headers to every answer; a static file named by its digest is cached for ever."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

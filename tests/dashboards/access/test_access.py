@@ -97,11 +97,11 @@ def secret() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Six depots in three cities, which have totals, and a night that found something in one of them."""
-    made = f"sqlite:///{tmp_path_factory.mktemp('access') / 'ledger.db'}"
-    fill(made, publication(totals=totals(*CITIES), note="NYC-01 is new"))
-    night(made, "night-0", Finding("late", "warn", 40, "demand.csv:9: depot NYC-01: 9 days late"), message="PHL-01")
-    remember(made)
-    return made
+    address = f"sqlite:///{tmp_path_factory.mktemp('access') / 'ledger.db'}"
+    fill(address, publication(totals=totals(*CITIES), note="NYC-01 is new"))
+    night(address, "night-0", Finding("late", "warn", 40, "demand.csv:9: depot NYC-01: 9 days late"), message="PHL-01")
+    remember(address)
+    return address
 
 
 @pytest.fixture(scope="module")
@@ -144,13 +144,13 @@ def test_the_table_names_every_route_and_no_other(app: FastAPI) -> None:
 
 @pytest.mark.parametrize("route", TABLE, ids=" ".join)
 def test_each_route_lets_in_whom_it_should(guests: dict[str, Guest], route: tuple[str, str]) -> None:
-    path, wanted = TABLE[route]
+    path, expected = TABLE[route]
     method, body = route[0], BODIES.get(route)
-    found = []
+    statuses = []
     for who in WHO:
         ask = guests[who] if method == "GET" or who in ("nobody", "link") else guests[who].writes
-        found.append(ask(path, method, json=body).status_code)
-    assert dict(zip(WHO, found, strict=True)) == dict(zip(WHO, wanted, strict=True))
+        statuses.append(ask(path, method, json=body).status_code)
+    assert dict(zip(WHO, statuses, strict=True)) == dict(zip(WHO, expected, strict=True))
 
 
 @pytest.mark.parametrize("route", [route for route in TABLE if route[0] != "GET"], ids=" ".join)
@@ -158,35 +158,35 @@ def test_a_write_without_a_token_or_from_another_site_is_refused(
     guests: dict[str, Guest], route: tuple[str, str]
 ) -> None:
     (method, _), (path, _), admin = route, TABLE[route], guests["admin"]
-    asked = {"method": method, "json": BODIES.get(route)}
-    assert "load it again" in admin(path, **asked).text
+    write = {"method": method, "json": BODIES.get(route)}
+    assert "load it again" in admin(path, **write).text
     token = {"X-CSRF-Token": admin("/api/v1/me").json()["csrf"]}
     for foreign in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "null"}):
-        answer = admin(path, headers=token | foreign, **asked)
+        answer = admin(path, headers=token | foreign, **write)
         assert (answer.status_code, "another site" in answer.text) == (403, True)
     borrowed = {"X-CSRF-Token": guests["viewer"]("/api/v1/me").json()["csrf"]}
-    assert "somebody else" in admin(path, headers=borrowed, **asked).text
+    assert "somebody else" in admin(path, headers=borrowed, **write).text
 
 
 def test_each_write_leaves_one_row_that_says_who_did_what_from_where(app: FastAPI, url: str) -> None:
     admin = signed_in(app, "ada")
     before = len(admin("/api/v1/audit").json()["rows"])
-    made = admin.writes(
+    link = admin.writes(
         "/api/v1/links", json={"view": "network", "city": "Boston"}, headers={"X-Forwarded-For": "1.1.1.1, 192.0.2.7"}
     ).json()["link"]
-    admin.writes(f"/api/v1/links/{made['link_id']}", "DELETE")
+    admin.writes(f"/api/v1/links/{link['link_id']}", "DELETE")
     rows = admin("/api/v1/audit").json()["rows"]
     assert len(rows) == before + 2
-    told = {name: rows[1][name] for name in ("who", "role", "address", "method", "path", "what")}
-    assert told == {
+    row = {name: rows[1][name] for name in ("who", "role", "address", "method", "path", "what")}
+    assert row == {
         "who": "ada",
         "role": "admin",
         "address": "192.0.2.7",
         "method": "POST",
         "path": "/api/v1/links",
-        "what": f"link {made['link_id']} to network, Boston alone, until 2025-09-15 16:00 UTC",
+        "what": f"link {link['link_id']} to network, Boston alone, until 2025-09-15 16:00 UTC",
     }
-    assert rows[0]["what"].startswith(f"revoked link {made['link_id']}")
+    assert rows[0]["what"].startswith(f"revoked link {link['link_id']}")
 
 
 def test_a_write_that_its_route_forgot_to_note_is_noted_by_the_gate(url: str) -> None:
@@ -208,13 +208,13 @@ def test_a_write_that_its_route_forgot_to_note_is_noted_by_the_gate(url: str) ->
 def test_whoever_sees_one_city_finds_no_other_in_any_view(guests: dict[str, Guest], app: FastAPI) -> None:
     foreign, admin = guests["foreign"], guests["admin"]
     paths = {TABLE[route][0] for route in routes(app) if route[0] == "GET"}
-    asked = [path for path in sorted(paths) if foreign(path).status_code == 200]
-    csvs = [f"{path}?format=csv" for path in asked if path.startswith("/api/v1/") and "openapi" not in path]
+    readable = [path for path in sorted(paths) if foreign(path).status_code == 200]
+    csvs = [f"{path}?format=csv" for path in readable if path.startswith("/api/v1/") and "openapi" not in path]
     hidden = ("NYC-", "PHL-", "New York", "Philadelphia")
-    assert len(asked) > 10
-    for path in [*asked, *csvs]:
-        told = foreign(path).text.replace("America/New_York", "")
-        assert [word for word in hidden if word in told] == [], path
+    assert len(readable) > 10
+    for path in [*readable, *csvs]:
+        body = foreign(path).text.replace("America/New_York", "")
+        assert [word for word in hidden if word in body] == [], path
     for path in ("/", "/roster", "/api/v1/publication", "/api/v1/runs"):
         assert "NYC-01" in admin(path).text
     assert "BOS-01" in foreign("/").text
@@ -230,20 +230,20 @@ def test_whoever_sees_one_city_is_told_how_its_forecasts_fared_and_no_others(gue
 def test_a_planner_of_one_city_writes_there_and_nowhere_else_under_their_own_name(url: str, planned: Spec) -> None:
     access = declared(roles={"planner": ["paula"]}, cities={"paula": ["Boston"]})
     paula = signed_in(house(url, access, spec=planned), "paula")
-    made = paula.writes("/api/v1/overrides", json={**WISH, "depot_id": "BOS-01", "by": "somebody else"})
-    assert (made.status_code, made.json()["override"]["by"]) == (201, "paula")
+    answer = paula.writes("/api/v1/overrides", json={**WISH, "depot_id": "BOS-01", "by": "somebody else"})
+    assert (answer.status_code, answer.json()["override"]["by"]) == (201, "paula")
     assert paula.writes("/api/v1/overrides", json=WISH).status_code == 404  # as if there were no such depot
     admin = signed_in(house(url, declared(), spec=planned), "ada")
     other = admin.writes("/api/v1/overrides", json=WISH).json()["override"]["id"]
     assert paula.writes(f"/api/v1/overrides/{other}/withdrawal", json={}).status_code == 422
-    assert {each["depot_id"] for each in paula("/api/v1/overrides").json()["overrides"]} == {"BOS-01"}
+    assert {row["depot_id"] for row in paula("/api/v1/overrides").json()["overrides"]} == {"BOS-01"}
     assert admin("/api/v1/audit").json()["rows"][0]["what"].startswith(f"override {other}: NYC-01 on 2025-06-18 is 200")
 
 
 def test_a_link_for_a_city_that_is_not_there_is_refused(url: str) -> None:
     answer = signed_in(house(url, declared()), "ada").writes("/api/v1/links", json={"view": "wall", "city": "Bostn"})
-    said = "city: found 'Bostn', wanted a city of what is published: Boston, New York, Philadelphia"
-    assert (answer.status_code, answer.json()["detail"]) == (422, said)
+    sentence = "city: found 'Bostn', wanted a city of what is published: Boston, New York, Philadelphia"
+    assert (answer.status_code, answer.json()["detail"]) == (422, sentence)
 
 
 def test_whoever_sees_one_city_is_told_its_total_and_not_the_networks(guests: dict[str, Guest]) -> None:
@@ -284,9 +284,9 @@ def test_a_page_that_one_saw_is_not_kept_for_another(guests: dict[str, Guest]) -
 
 
 def test_a_depot_without_a_city_is_seen_by_those_who_see_all(tmp_path_factory: pytest.TempPathFactory) -> None:
-    made = f"sqlite:///{tmp_path_factory.mktemp('homeless') / 'ledger.db'}"
-    fill(made, replace(publication(), depots=(replace(depot(0), attributes={}), depot(3))))
-    app = house(made, declared())
+    url = f"sqlite:///{tmp_path_factory.mktemp('homeless') / 'ledger.db'}"
+    fill(url, replace(publication(), depots=(replace(depot(0), attributes={}), depot(3))))
+    app = house(url, declared())
     assert signed_in(app, "bob")("/api/v1/depots/BOS-01").status_code == 404
     assert signed_in(app, "bob")("/api/v1/depots/BOS-02").status_code == 200
     assert signed_in(app, "ada")("/api/v1/depots/BOS-01").status_code == 200
@@ -334,7 +334,7 @@ def test_a_name_is_taken_as_it_is_and_does_no_harm(url: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "sentence"),
     [
         ({"base": "http://evil.example"}, "this page is not called"),
         ({"headers": {"Host": "evil_host.example"}}, "this page is not called"),
@@ -343,13 +343,13 @@ def test_a_name_is_taken_as_it_is_and_does_no_harm(url: str, name: str) -> None:
         ({"headers": {"X-Forwarded-For": "192.0.2.9"}}, "a proxy brings this request"),
     ],
 )
-def test_without_sign_in_only_this_machine_is_heard(url: str, changes: dict[str, object], said: str) -> None:
+def test_without_sign_in_only_this_machine_is_heard(url: str, changes: dict[str, object], sentence: str) -> None:
     app = house(url, declared(sign_in="none"))
-    own = {"address": "127.0.0.1", "base": "http://localhost:8000"}
-    assert Guest(app, **own)("/api/v1/me").json()["role"] == "admin"  # type: ignore[arg-type]
-    answer = Guest(app, **(own | changes))("/api/v1/me")  # type: ignore[arg-type]
+    this_machine = {"address": "127.0.0.1", "base": "http://localhost:8000"}
+    assert Guest(app, **this_machine)("/api/v1/me").json()["role"] == "admin"  # type: ignore[arg-type]
+    answer = Guest(app, **(this_machine | changes))("/api/v1/me")  # type: ignore[arg-type]
     assert answer.status_code == 403
-    assert said in answer.json()["detail"]
+    assert sentence in answer.json()["detail"]
 
 
 def test_a_page_without_sign_in_does_not_listen_where_others_can_hear_it(url: str) -> None:
@@ -403,9 +403,9 @@ def test_after_signing_in_nobody_lands_elsewhere(path: str, ours: bool) -> None:
 def test_a_depots_name_does_no_harm_in_any_view(
     url: str, tmp_path_factory: pytest.TempPathFactory, depot_id: str
 ) -> None:
-    made = f"sqlite:///{tmp_path_factory.mktemp('odd') / 'ledger.db'}"
-    fill(made, replace(publication(), depots=(depot(0, depot_id), depot(1))))
-    get = visitor(made)
+    odd_url = f"sqlite:///{tmp_path_factory.mktemp('odd') / 'ledger.db'}"
+    fill(odd_url, replace(publication(), depots=(depot(0, depot_id), depot(1))))
+    get = visitor(odd_url)
     for path in ("/", f"/depot/{quote(depot_id, safe='')}"):
         page = get(path)
         assert page.status_code == 200

@@ -35,10 +35,10 @@ def secret() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("links") / "pipeline.yaml"
-    made.write_text(PIPELINE, "utf-8")
-    fill(f"sqlite:///{made.parent / 'ledger.db'}", publication())
-    return made
+    pipeline = tmp_path_factory.mktemp("links") / "pipeline.yaml"
+    pipeline.write_text(PIPELINE, "utf-8")
+    fill(f"sqlite:///{pipeline.parent / 'ledger.db'}", publication())
+    return pipeline
 
 
 @pytest.fixture(scope="module")
@@ -117,17 +117,17 @@ def test_the_command_makes_lists_and_revokes_links(call: Call, file: Path, app: 
         1,
         "forecaster: there is no link 'none'; `forecaster links FILE` lists them\n",
     )
-    told = call("audit", file)[1].splitlines()
-    assert [line.split("  ")[-1] for line in told[:2]] == [
+    lines = call("audit", file)[1].splitlines()
+    assert [line.split("  ")[-1] for line in lines[:2]] == [
         f"revoked link {link_id}",
-        next(line for line in told if f"link {link_id} to network" in line).split("  ")[-1],
+        next(line for line in lines if f"link {link_id} to network" in line).split("  ")[-1],
     ]
-    assert "(command, " in told[0]
+    assert "(command, " in lines[0]
     assert '"role": "command"' in call("audit", file, "--json")[1]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--days", "401"], "--days: found 401, wanted 400 at most"),
         (
@@ -140,8 +140,8 @@ def test_the_command_makes_lists_and_revokes_links(call: Call, file: Path, app: 
         ),
     ],
 )
-def test_a_link_that_would_open_nothing_is_not_made(call: Call, file: Path, arguments: list[str], said: str) -> None:
-    assert call("link", file, *arguments)[::2] == (2, f"forecaster: {said}\n")
+def test_a_link_that_would_open_nothing_is_not_made(call: Call, file: Path, arguments: list[str], message: str) -> None:
+    assert call("link", file, *arguments)[::2] == (2, f"forecaster: {message}\n")
 
 
 def test_a_link_to_a_page_that_nobody_else_reaches_is_not_made(call: Call, tmp_path: Path) -> None:

@@ -23,15 +23,15 @@ from tests.dashboards.seed import NOON, fill, publication
 
 @pytest.fixture(scope="module")
 def provider() -> Iterator[Provider]:
-    with providing(f"{HOME}/sign-in/back") as found:
-        yield found
+    with providing(f"{HOME}/sign-in/back") as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    made = f"sqlite:///{tmp_path_factory.mktemp('oidc') / 'ledger.db'}"
-    fill(made, publication())
-    return made
+    address = f"sqlite:///{tmp_path_factory.mktemp('oidc') / 'ledger.db'}"
+    fill(address, publication())
+    return address
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +58,9 @@ def sent(guest: Guest, path: str = "/depot/BOS-01?x=1") -> httpx.Response:
     """From the page to the provider and back to the page; what the page says then."""
     begun = guest(path)
     assert begun.status_code == 303
-    asked = guest(begun.headers["location"])
-    assert asked.status_code == 302, asked.text
-    back = httpx.get(asked.headers["location"])
+    at_provider = guest(begun.headers["location"])
+    assert at_provider.status_code == 302, at_provider.text
+    back = httpx.get(at_provider.headers["location"])
     return guest(back.headers["location"].removeprefix(HOME))
 
 
@@ -68,8 +68,8 @@ def test_somebody_signs_in_and_lands_where_they_wanted(guest: Guest) -> None:
     landed = sent(guest)
     assert (landed.status_code, landed.headers["location"]) == (303, "/depot/BOS-01?x=1")
     assert guest("/depot/BOS-01").status_code == 200
-    told = guest("/api/v1/me").json()
-    assert (told["name"], told["role"]) == ("ada@example.com", "admin")
+    me = guest("/api/v1/me").json()
+    assert (me["name"], me["role"]) == ("ada@example.com", "admin")
     assert guest.writes("/api/v1/links", json={"view": "network"}).status_code == 201
 
 
@@ -80,10 +80,10 @@ def test_the_session_is_a_cookie_that_no_script_and_no_other_site_gets(guest: Gu
 
 
 def test_the_page_asks_with_pkce_a_state_and_a_nonce(guest: Guest) -> None:
-    asked = parse_qs(urlsplit(guest("/sign-in").headers["location"]).query)
-    assert asked["code_challenge_method"] == ["S256"]
-    assert asked["redirect_uri"] == [f"{HOME}/sign-in/back"]
-    assert all(asked[name] for name in ("state", "nonce", "code_challenge"))
+    query = parse_qs(urlsplit(guest("/sign-in").headers["location"]).query)
+    assert query["code_challenge_method"] == ["S256"]
+    assert query["redirect_uri"] == [f"{HOME}/sign-in/back"]
+    assert all(query[name] for name in ("state", "nonce", "code_challenge"))
 
 
 def test_signing_in_adds_three_routes_to_those_of_the_page(guest: Guest, url: str) -> None:
@@ -100,7 +100,7 @@ def test_groups_give_roles(guest: Guest, provider: Provider) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "sentence"),
     [
         ({"audience": "another page"}, "aud"),
         ({"signs_in": {"name": "Ada"}}, "it did not tell your email"),
@@ -110,7 +110,7 @@ def test_groups_give_roles(guest: Guest, provider: Provider) -> None:
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_who_is_not_surely_told_is_not_let_in(
-    guest: Guest, provider: Provider, wrong: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
+    guest: Guest, provider: Provider, wrong: dict[str, Any], sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent(guest)  # so that the page knows the provider's key
     guest.cookies.clear()
@@ -118,7 +118,7 @@ def test_who_is_not_surely_told_is_not_let_in(
         monkeypatch.setattr(provider, name, value)
     answer = sent(guest)
     assert answer.status_code == 401
-    assert said in answer.text
+    assert sentence in answer.text
     assert "Traceback" not in answer.text
     assert guest("/api/v1/me").status_code == 401
 

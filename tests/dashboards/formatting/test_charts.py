@@ -29,39 +29,39 @@ def test_a_picture_breaks_its_lines_where_a_day_is_closed_or_not_known() -> None
         Ahead(date(2025, 6, 17), 50, 40, 60, True),
     ]
     # 9 days of 10 pixels from 44 on; 0 orders at y = 134, 100 orders at y = 34
-    drawn = chart(past, ahead, [(date(2025, 6, 15), "Fair")], width=142, height=176, past_days=5)
-    assert drawn.actuals == ("49.0,84.0 59.0,34.0",)
-    assert drawn.dots == ((49.0, 84.0), (59.0, 34.0), (79.0, 54.0))
-    assert drawn.closed == ((84.0, 10.0), (104.0, 10.0))
-    assert drawn.border == 94.0
-    assert drawn.medians == ("119.0,84.0 129.0,84.0",)
-    assert drawn.points == ((99.0, 44.0), (119.0, 84.0), (129.0, 84.0))
-    assert drawn.bands == (
+    picture = chart(past, ahead, [(date(2025, 6, 15), "Fair")], width=142, height=176, past_days=5)
+    assert picture.actuals == ("49.0,84.0 59.0,34.0",)
+    assert picture.dots == ((49.0, 84.0), (59.0, 34.0), (79.0, 54.0))
+    assert picture.closed == ((84.0, 10.0), (104.0, 10.0))
+    assert picture.border == 94.0
+    assert picture.medians == ("119.0,84.0 129.0,84.0",)
+    assert picture.points == ((99.0, 44.0), (119.0, 84.0), (129.0, 84.0))
+    assert picture.bands == (
         "96.0,34.0 102.0,34.0 102.0,74.0 96.0,74.0",
         "119.0,74.0 129.0,74.0 129.0,94.0 119.0,94.0",
     )
-    assert drawn.marks == ((109.0, 1, "Fair"),)
-    assert [tick.text for tick in drawn.weekdays] == ["M", "T", "W", "T", "F", "S", "S", "M", "T"]
-    assert [tick.text for tick in drawn.weeks] == ["9 Jun", "16 Jun"]
+    assert picture.marks == ((109.0, 1, "Fair"),)
+    assert [tick.text for tick in picture.weekdays] == ["M", "T", "W", "T", "F", "S", "S", "M", "T"]
+    assert [tick.text for tick in picture.weeks] == ["9 Jun", "16 Jun"]
 
 
 def test_days_ahead_may_be_wider_and_narrow_days_have_no_letter() -> None:
     ahead = [Ahead(date(2025, 6, 14) + timedelta(days=i), 10, 5, 15, True) for i in range(2)]
-    drawn = chart([], ahead, [], width=142, height=176, past_days=14, stretch=2.0)  # 5 pixels behind, 10 ahead
-    assert drawn.border == 114.0
-    assert [point[0] for point in drawn.points] == [119.0, 129.0]
-    assert [(tick.at, tick.text) for tick in drawn.weekdays] == [(119.0, "S"), (129.0, "S")]
+    picture = chart([], ahead, [], width=142, height=176, past_days=14, stretch=2.0)  # 5 pixels behind, 10 ahead
+    assert picture.border == 114.0
+    assert [point[0] for point in picture.points] == [119.0, 129.0]
+    assert [(tick.at, tick.text) for tick in picture.weekdays] == [(119.0, "S"), (129.0, "S")]
 
 
 def test_rates_over_weeks_start_at_zero_and_leave_out_what_is_not_known() -> None:
-    drawn = trend(["1 Jun", "8 Jun", "15 Jun"], [0.1, None, 0.2], [0.2, 0.2, 0.2], width=166, height=136)
-    assert drawn.ours == "44.0,60.0 144.0,10.0"
-    assert drawn.rival == "44.0,10.0 94.0,10.0 144.0,10.0"
-    assert [row.text for row in drawn.rows] == ["0 %", "5 %", "10 %", "15 %", "20 %"]
-    assert [week.text for week in drawn.weeks] == ["1 Jun", "15 Jun"]
+    picture = trend(["1 Jun", "8 Jun", "15 Jun"], [0.1, None, 0.2], [0.2, 0.2, 0.2], width=166, height=136)
+    assert picture.ours == "44.0,60.0 144.0,10.0"
+    assert picture.rival == "44.0,10.0 94.0,10.0 144.0,10.0"
+    assert [row.text for row in picture.rows] == ["0 %", "5 %", "10 %", "15 %", "20 %"]
+    assert [week.text for week in picture.weeks] == ["1 Jun", "15 Jun"]
 
 
 def test_small_bars_start_at_zero() -> None:
-    drawn = bars([50, 100, 0], 1, width=30, height=20)
-    assert drawn.others == "M1 20v-10h8v10M21 20v-1h8v1"
-    assert drawn.meant == "M11 20v-20h8v20"
+    picture = bars([50, 100, 0], 1, width=30, height=20)
+    assert picture.others == "M1 20v-10h8v10M21 20v-1h8v1"
+    assert picture.meant == "M11 20v-20h8v20"

@@ -25,7 +25,7 @@ def test_other_texts_stay_as_they_are(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "text"),
     [
         (-5, "-5"),
         (-0.25, "-0.25"),
@@ -37,17 +37,17 @@ def test_other_texts_stay_as_they_are(text: str) -> None:
         ([["NYC-03", 2]], '[["NYC-03", 2]]'),
     ],
 )
-def test_numbers_days_and_lists_are_spelt_as_in_json(value: Any, said: str) -> None:
-    assert cell(value) == said
+def test_numbers_days_and_lists_are_spelt_as_in_json(value: Any, text: str) -> None:
+    assert cell(value) == text
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(*[st.text("=+-@\t\r\n\"', ;a1＝🚚", max_size=5)] * 2), max_size=4))
 def test_every_cell_is_read_back_as_it_was_and_none_is_a_formula(rows: list[tuple[str, str]]) -> None:
-    told = CsvSheet(("a", "b"), rows).csv().decode()
-    assert told.startswith("a,b\r\n")
-    found = list(csv.reader(io.StringIO(told, newline="")))[1:]
-    assert [[text.removeprefix("'") for text in row] for row in found] == [
+    written = CsvSheet(("a", "b"), rows).csv().decode()
+    assert written.startswith("a,b\r\n")
+    read_back = list(csv.reader(io.StringIO(written, newline="")))[1:]
+    assert [[text.removeprefix("'") for text in row] for row in read_back] == [
         [text.removeprefix("'") for text in row] for row in rows
     ]
-    assert not any(text[:1] in FORMULA for row in found for text in row if text)
+    assert not any(text[:1] in FORMULA for row in read_back for text in row if text)

@@ -18,7 +18,7 @@ from dashboards.ops.http.refresh_queue import RefreshQueue
 from dashboards.ops.reading.store import PublicationStore
 from tests.dashboards.guests import SECRET, declared, house, signed_in
 from tests.dashboards.seed import fill, publication
-from tests.dashboards.visitor import asked
+from tests.dashboards.visitor import ask_locally
 
 
 @pytest.fixture
@@ -31,31 +31,31 @@ def app(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FastAPI]:
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What was taken from the shelf."""
-    found: list[object] = []
+def editions(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What was asked of the store."""
+    calls: list[object] = []
     real = PublicationStore.edition
 
-    def edition(self: PublicationStore, *cities: Any, **asked: Any) -> Any:
-        found.append(cities)
-        return real(self, *cities, **asked)
+    def edition(self: PublicationStore, *cities: Any, **options: Any) -> Any:
+        calls.append(cities)
+        return real(self, *cities, **options)
 
     monkeypatch.setattr(PublicationStore, "edition", edition)
-    return found
+    return calls
 
 
-def test_who_asks_the_same_gets_the_same_without_its_being_made_again(app: FastAPI, made: list[object]) -> None:
+def test_who_asks_the_same_gets_the_same_without_its_being_made_again(app: FastAPI, editions: list[object]) -> None:
     ada = signed_in(app, "ada")
     ada("/")  # which opens the ledger
-    made.clear()
+    editions.clear()
     first, again_ = ada("/"), ada("/")
-    assert len(made) == 1
+    assert len(editions) == 1
     assert (again_.text, dict(again_.headers)) == (first.text, dict(first.headers))
-    known = ada("/", headers={"If-None-Match": first.headers["etag"]})
-    assert (known.status_code, known.content, known.headers["etag"]) == (304, b"", first.headers["etag"])
-    assert "content-length" not in known.headers
-    assert known.headers["content-security-policy"] == first.headers["content-security-policy"]
-    assert len(made) == 1
+    unchanged = ada("/", headers={"If-None-Match": first.headers["etag"]})
+    assert (unchanged.status_code, unchanged.content, unchanged.headers["etag"]) == (304, b"", first.headers["etag"])
+    assert "content-length" not in unchanged.headers
+    assert unchanged.headers["content-security-policy"] == first.headers["content-security-policy"]
+    assert len(editions) == 1
 
 
 def test_another_question_another_language_and_other_cities_have_answers_of_their_own(app: FastAPI) -> None:
@@ -84,18 +84,18 @@ def test_what_was_made_for_one_person_is_never_kept(app: FastAPI) -> None:
 
 def test_without_a_ledger_there_is_nothing_to_send_again(tmp_path: Any) -> None:
     app = create_app(f"sqlite:///{tmp_path / 'none.db'}")
-    assert [asked(app, "GET", "/").status_code for _ in range(2)] == [503, 503]
+    assert [ask_locally(app, "GET", "/").status_code for _ in range(2)] == [503, 503]
 
 
 def test_readers_get_what_was_there_while_one_makes_the_newer_answer(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response_cache, "SOON", 3600.0)
     monkeypatch.setattr(response_cache, "LATEST", 3600.0)
     fill(url, publication())
-    app, go, made = create_app(url), threading.Event(), []
+    app, go, rendered = create_app(url), threading.Event(), []
     real = PublicationStore.encoded
 
     def encoded(self: PublicationStore, *of: Any) -> Any:
-        made.append(of)
+        rendered.append(of)
         go.wait(30)
         return real(self, *of)
 
@@ -107,15 +107,15 @@ def test_readers_get_what_was_there_while_one_makes_the_newer_answer(url: str, m
             [await client.get("/") for _ in range(2)]  # the first opens the ledger
             await asyncio.to_thread(fill, url, replace(publication(run_id="night-2"), model="harbor-fleet v9"))
             go.clear()
-            made.clear()
+            rendered.clear()
             before = await asyncio.gather(*(client.get("/") for _ in range(8)))
-            assert not any("v9" in each.text for each in before)
-            assert len({(each.text, each.headers["etag"]) for each in before}) == 1
+            assert not any("v9" in answer.text for answer in before)
+            assert len({(answer.text, answer.headers["etag"]) for answer in before}) == 1
             go.set()
             while "v9" not in (now := await client.get("/")).text:
                 await asyncio.sleep(0.01)
             assert now.headers["etag"] != before[0].headers["etag"]
-        assert len(made) == 1
+        assert len(rendered) == 1
 
     monkeypatch.setattr(PublicationStore, "encoded", encoded)
     asyncio.run(asyncio.wait_for(reading(), 60))
@@ -132,10 +132,10 @@ def test_who_has_written_finds_it_on_the_next_page(app: FastAPI, url: str, monke
 
 
 def test_first_is_made_what_somebody_waits_for_and_then_what_most_ask_for() -> None:
-    made: list[object] = []
+    refreshed: list[object] = []
 
     async def make(question: object, _: object) -> None:
-        made.append(question)
+        refreshed.append(question)
 
     async def asking() -> None:
         line = RefreshQueue(make)
@@ -145,16 +145,16 @@ def test_first_is_made_what_somebody_waits_for_and_then_what_most_ask_for() -> N
         await once.wait()
 
     asyncio.run(asking())
-    assert made == ["waited", "thrice", "once"]
+    assert refreshed == ["waited", "thrice", "once"]
 
 
 def test_an_answer_that_cannot_be_made_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:
-    made: list[object] = []
+    refreshed: list[object] = []
 
     async def make(question: object, _: object) -> None:
         if question == "broken":
             raise ValueError("no ink")
-        made.append(question)
+        refreshed.append(question)
 
     async def asking() -> None:
         line = RefreshQueue(make)
@@ -163,7 +163,7 @@ def test_an_answer_that_cannot_be_made_holds_up_no_other(caplog: pytest.LogCaptu
             await job.wait()
 
     asyncio.run(asking())
-    assert made == ["whole"]
+    assert refreshed == ["whole"]
     assert "an answer could not be made anew: /x" in caplog.text
 
 

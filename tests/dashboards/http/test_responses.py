@@ -174,17 +174,17 @@ def test_the_page_runs_without_jax_prefect_mlflow_or_pandas() -> None:
         "import sys, dashboards.ops.app as s; s.create_app('sqlite:////nowhere/ledger.db');"
         "print(sorted({'jax', 'flax', 'prefect', 'mlflow', 'pandas', 'onnxruntime', 'deltalake'} & set(sys.modules)))"
     )
-    told = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert told.stdout == "[]\n"
+    process = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert process.stdout == "[]\n"
 
 
 def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
     spec = SimpleNamespace(name="harbor-fleet", ledger_url=f"sqlite:///{tmp_path / 'ledger.db'}", page=Page())
     with (
-        socket.create_server(("127.0.0.1", 0)) as taken,
+        socket.create_server(("127.0.0.1", 0)) as listener,
         pytest.raises(SpecError, match=r"cannot listen on 127\.0\.0\.1"),
     ):
-        serve(spec, port=taken.getsockname()[1])  # type: ignore[arg-type]
+        serve(spec, port=listener.getsockname()[1])  # type: ignore[arg-type]
 
 
 def _sql(url: str, statement: str) -> None:

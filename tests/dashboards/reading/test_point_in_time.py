@@ -36,14 +36,14 @@ def test_another_system_stands_beside_ours_on_the_days_of_which_it_spoke(url: st
     parts = ((ALL, ""), (CITY, "Boston"))
     legacy = [Tally(week, LEGACY, part, label, 30, 3000.0, 0.0, 360.0, None) for part, label in parts]
     with Ledger.open(url) as ledger, ledger.transaction() as connection:
-        own = [each for each in accuracy.all_tallies(connection, "harbor-fleet") if each.week == week]
-        accuracy.replace_weeks(connection, "harbor-fleet", [week], [*own, *legacy])
+        ours = [tally for tally in accuracy.all_tallies(connection, "harbor-fleet") if tally.week == week]
+        accuracy.replace_weeks(connection, "harbor-fleet", [week], [*ours, *legacy])
     get = visitor(url)
     page = text(get("/accuracy"))
-    said = "the legacy system 12.0 % (on the 30 of 120 depot-days of which it said something)."
-    assert said in page
+    sentence = "the legacy system 12.0 % (on the 30 of 120 depot-days of which it said something)."
+    assert sentence in page
     assert "Boston 10.0 % 16.0 % 12.0 %" in page
-    assert said in text(get("/champion"))
+    assert sentence in text(get("/champion"))
     assert "legacy system" not in get("/accuracy?part=city&label=New+York").text.split('id="weeks"')[1]
     boston = get("/accuracy?part=city&label=Boston").text.replace("\N{NO-BREAK SPACE}", " ")
     assert "week of 9 Jun: 10.0 %, seasonal naive 16.0 %, legacy system 12.0 %" in boston
@@ -62,14 +62,14 @@ def test_a_city_a_weekday_or_a_number_of_days_ahead_is_told_week_by_week(url: st
     remember(url)
     weeks = [date(2025, 6, 2), date(2025, 6, 9)]
     parts = (("city", "New York"), ("weekday", "Tue"), ("horizon", "02"), (ALL, ""))
-    own = [
+    tallies = [
         Tally(week, model, part, label, 10, 1000.0, -20.0, absolute, None)
         for week, absolute in zip(weeks, (300.0, 50.0), strict=True)
         for model in (FORECAST, NAIVE)
         for part, label in parts
     ]
     with Ledger.open(url) as ledger, ledger.transaction() as connection:
-        accuracy.replace_weeks(connection, "harbor-fleet", weeks, own)
+        accuracy.replace_weeks(connection, "harbor-fleet", weeks, tallies)
     get = visitor(url)
     first = get("/accuracy?weeks=13").text
     for part, label, name, title in (
@@ -112,13 +112,16 @@ def test_without_a_champion_the_page_says_who_forecasts(url: str) -> None:
 def test_a_depots_last_forecasts_are_told_beside_what_came(url: str) -> None:
     fill(url, earlier(0.8, days=2), publication())
     first = depot(0)
-    said, came = 0.8 * first.days[1].quantiles[2], first.recent[-1].demand  # of Wednesday, which is moved to Monday
-    assert came is not None
-    off = round(said - came)
+    forecast, actual = (
+        0.8 * first.days[1].quantiles[2],
+        first.recent[-1].demand,
+    )  # of Wednesday, which is moved to Monday
+    assert actual is not None
+    off = round(forecast - actual)
     page = text(visitor(url)("/depot/BOS-01"))
-    told = page[page.index("What the last forecasts were worth") :]
-    assert f"Mon 16 Jun {round(said)} " in told
-    assert f"{round(came)} {'+' if off > 0 else '−'}{abs(off)} " in told
+    section = page[page.index("What the last forecasts were worth") :]
+    assert f"Mon 16 Jun {round(forecast)} " in section
+    assert f"{round(actual)} {'+' if off > 0 else '−'}{abs(off)} " in section
     assert "What the last forecasts were worth" not in text(visitor(url)("/depot/none"))
 
 
@@ -128,7 +131,7 @@ def test_a_roster_has_a_sheet_a_city_with_its_sums(url: str) -> None:
     page = text(get("/roster"))
     assert [page.count(f"{city} Tue 17 Jun – Mon 23 Jun · published") for city in ("Boston", "New York")] == [1, 1]
     boston = [depot(0), depot(3)]
-    sums = " ".join(str(sum(each.days[step].drivers or 0 for each in boston)) for step in range(7))
+    sums = " ".join(str(sum(member.days[step].drivers or 0 for member in boston)) for step in range(7))
     assert f"Drivers {sums}" in text(get("/roster?city=Boston"))
     assert "New York Tue" not in text(get("/roster?city=Boston"))
     assert "There is no city “Nowhere” in the current forecasts." in text(get("/roster?city=Nowhere"))

@@ -48,21 +48,21 @@ DAYS = [PUBLISHED + timedelta(days=back) for back in (-2, -1, 0)]
 
 def rostered(number: int, depot_id: str | None = None) -> Any:
     """A depot that borrows two vans on its first day."""
-    made = depot(number, depot_id)
+    plain = depot(number, depot_id)
     plan = PublishedRoster(vans=5, chance_short=0.125, cost=61.5, one_more=70.0, one_fewer=92.0, borrowed=(("X", 2),))
-    return replace(made, days=(replace(made.days[0], roster=plan), *made.days[1:]))
+    return replace(plain, days=(replace(plain.days[0], roster=plan), *plain.days[1:]))
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Three nights, each with a publication of its own; then a night that published nothing."""
-    made = f"sqlite:///{tmp_path_factory.mktemp('api') / 'ledger.db'}"
+    address = f"sqlite:///{tmp_path_factory.mktemp('api') / 'ledger.db'}"
     depots = (rostered(0), *(depot(i) for i in range(1, 6)), depot(7, ODD_ID))
     for number, day in enumerate(DAYS, 1):
-        night(made, f"night-{number}", THIN, began=day - timedelta(minutes=9))
+        night(address, f"night-{number}", THIN, began=day - timedelta(minutes=9))
         first = publication(run_id=f"night-{number}", published_at=day, as_of=day, totals=totals(*CITIES))
-        fill(made, replace(first, depots=depots, model=f"v{number}"))
-    with Ledger.open(made) as ledger:
+        fill(address, replace(first, depots=depots, model=f"v{number}"))
+    with Ledger.open(address) as ledger:
         ledger.promote("harbor-fleet", run_id="night-3", bundle_digest="b1", by="gate", reason="better", at=PUBLISHED)
         with ledger.transaction() as connection:
             tallies = [
@@ -70,7 +70,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
                 Tally(date(2025, 6, 2), NAIVE, ALL, "", 40, 0.0, 100.0, 640.0, None),
             ]
             accuracy.replace_weeks(connection, "harbor-fleet", [date(2025, 6, 2)], tallies)
-    return made
+    return address
 
 
 @pytest.fixture(scope="module")
@@ -105,15 +105,15 @@ def test_every_page_has_its_view(app: FastAPI) -> None:
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "publication"])
 def test_a_views_csv_has_the_rows_of_its_json(get: Get, name: str) -> None:
-    told = get(f"/api/v1/{name}").json()
-    wanted = told.get("rows", told.get("runs"))
+    body = get(f"/api/v1/{name}").json()
+    expected = body.get("rows", body.get("runs"))
     answer = get(f"/api/v1/{name}?format=csv")
     assert answer.headers["content-type"] == "text/csv; charset=utf-8; header=present"
     assert answer.headers["content-disposition"] == f'attachment; filename="{name}.csv"'
     assert answer.content.endswith(b"\r\n")
-    found = rows(answer)
-    assert len(found) == len(wanted) > 0
-    for row, line in zip(wanted, found, strict=True):
+    lines = rows(answer)
+    assert len(lines) == len(expected) > 0
+    for row, line in zip(expected, lines, strict=True):
         assert list(row) == list(line)
         for column, value in row.items():
             assert read(line[column], value) == value, column
@@ -127,24 +127,24 @@ def read(cell: str, like: Any) -> Any:
 
 
 def test_the_whole_publication_as_csv_has_a_row_for_each_depot_and_day(get: Get) -> None:
-    found = rows(get("/api/v1/publication?format=csv"))
-    assert len(found) == 7 * 7
-    assert found[0]["depot_id"] == "BOS-01"
-    assert found == rows(get("/api/v1/depots?format=csv"))
+    lines = rows(get("/api/v1/publication?format=csv"))
+    assert len(lines) == 7 * 7
+    assert lines[0]["depot_id"] == "BOS-01"
+    assert lines == rows(get("/api/v1/depots?format=csv"))
 
 
 def test_a_depots_csv_has_a_column_for_each_quantile(get: Get) -> None:
-    told = get("/api/v1/depots/BOS-01").json()["days"]
-    found = rows(get("/api/v1/depots/BOS-01?format=csv"))
-    assert list(found[0]) == ["target_date", "horizon", "open", "q0.1", "q0.3", "q0.5", "q0.7", "q0.9", "drivers"]
-    assert [float(row["q0.5"]) for row in found] == [day["quantiles"][2] for day in told]
+    days = get("/api/v1/depots/BOS-01").json()["days"]
+    lines = rows(get("/api/v1/depots/BOS-01?format=csv"))
+    assert list(lines[0]) == ["target_date", "horizon", "open", "q0.1", "q0.3", "q0.5", "q0.7", "q0.9", "drivers"]
+    assert [float(row["q0.5"]) for row in lines] == [day["quantiles"][2] for day in days]
 
 
 def test_the_network_is_told_for_tomorrow(get: Get) -> None:
-    told = get("/api/v1/network").json()
-    assert told["target_date"] == "2025-06-18"
-    assert {row["target_date"] for row in told["rows"]} == {"2025-06-18"}
-    assert len(told["rows"]) == 7
+    network = get("/api/v1/network").json()
+    assert network["target_date"] == "2025-06-18"
+    assert {row["target_date"] for row in network["rows"]} == {"2025-06-18"}
+    assert len(network["rows"]) == 7
 
 
 def test_rosters_tell_what_a_crew_costs_and_who_lends_vans(get: Get) -> None:
@@ -163,15 +163,15 @@ def test_csv_is_packed_tagged_and_not_sent_twice(get: Get) -> None:
 
 
 def test_me_tells_who_asks(get: Get) -> None:
-    told = get("/api/v1/me").json()
-    assert (told["name"], told["role"], told["cities"]) == ("local", "admin", None)
+    me = get("/api/v1/me").json()
+    assert (me["name"], me["role"], me["cities"]) == ("local", "admin", None)
 
 
 # --- what was up then -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("asked", "model"),
+    ("query", "model"),
     [
         ("", "v3"),
         ("as_of=2025-06-16T12:00", "v2"),
@@ -185,22 +185,22 @@ def test_me_tells_who_asks(get: Get) -> None:
         ("publication=3", "v3"),
     ],
 )
-def test_what_was_said_then_is_told_again(get: Get, asked: str, model: str) -> None:
-    assert get(f"/api/v1/publication?{asked}").json()["about"]["model"] == model
-    assert get(f"/api/v1/depots/BOS-01?{asked}").json()["about"]["model"] == model
+def test_what_was_said_then_is_told_again(get: Get, query: str, model: str) -> None:
+    assert get(f"/api/v1/publication?{query}").json()["about"]["model"] == model
+    assert get(f"/api/v1/depots/BOS-01?{query}").json()["about"]["model"] == model
 
 
 def test_a_past_publication_is_told_as_it_was_seen_then(get: Get) -> None:
-    told = get("/api/v1/network?as_of=2025-06-16T12:00").json()
-    assert told["target_date"] == "2025-06-17"  # what was tomorrow on that day
-    assert told["about"]["stale"] is None
+    network = get("/api/v1/network?as_of=2025-06-16T12:00").json()
+    assert network["target_date"] == "2025-06-17"  # what was tomorrow on that day
+    assert network["about"]["stale"] is None
     tags = {get(f"/api/v1/network?publication={number}").headers["etag"] for number in (1, 2, 3)}
     assert len(tags) == 3
 
 
-@pytest.mark.parametrize("asked", ["publication=9", "as_of=2025-06-14T12:00", "as_of=1999-01-01"])
-def test_what_is_not_kept_is_told_with_the_oldest_that_is(get: Get, asked: str) -> None:
-    answer = get(f"/api/v1/depots?{asked}")
+@pytest.mark.parametrize("query", ["publication=9", "as_of=2025-06-14T12:00", "as_of=1999-01-01"])
+def test_what_is_not_kept_is_told_with_the_oldest_that_is(get: Get, query: str) -> None:
+    answer = get(f"/api/v1/depots?{query}")
     assert answer.status_code == 404
     assert (
         "the oldest that is kept is publication 1, published 2025-06-15T03:24-0400; retention.publications"
@@ -209,7 +209,7 @@ def test_what_is_not_kept_is_told_with_the_oldest_that_is(get: Get, asked: str) 
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("query", "message"),
     [
         ("as_of=tuesday", "as_of: found 'tuesday', wanted a day such as 2026-10-27 or an instant: 2026-10-27T06:00"),
         ("as_of=0001-01-01T00:00:00", "as_of: found '0001-01-01T00:00:00', wanted a day"),
@@ -219,18 +219,18 @@ def test_what_is_not_kept_is_told_with_the_oldest_that_is(get: Get, asked: str) 
         ("format=xml", "format: found 'xml', wanted 'json' or 'csv'"),
     ],
 )
-def test_a_parameter_that_says_nothing_is_told(get: Get, asked: str, said: str) -> None:
-    answer = get(f"/api/v1/depots?{asked}")
+def test_a_parameter_that_says_nothing_is_told(get: Get, query: str, message: str) -> None:
+    answer = get(f"/api/v1/depots?{query}")
     assert answer.status_code == 422
-    assert answer.json()["detail"].startswith(said)
+    assert answer.json()["detail"].startswith(message)
 
 
 def test_after_a_step_back_what_was_up_then_is_still_told(tmp_path_factory: pytest.TempPathFactory) -> None:
-    made = f"sqlite:///{tmp_path_factory.mktemp('back') / 'ledger.db'}"
-    fill(made, *(publication(run_id=f"n{i}", published_at=day, model=f"v{i}") for i, day in enumerate(DAYS, 1)))
-    with Ledger.open(made) as ledger:
+    ledger_url = f"sqlite:///{tmp_path_factory.mktemp('back') / 'ledger.db'}"
+    fill(ledger_url, *(publication(run_id=f"n{i}", published_at=day, model=f"v{i}") for i, day in enumerate(DAYS, 1)))
+    with Ledger.open(ledger_url) as ledger:
         ledger.rollback("harbor-fleet")
-    get = visitor(made)
+    get = visitor(ledger_url)
     assert get("/api/v1/publication").json()["about"]["model"] == "v2"
     assert get("/api/v1/publication?as_of=2025-06-18").json()["about"]["model"] == "v3"
     listed = get("/api/v1/publications").json()["rows"]
@@ -238,13 +238,13 @@ def test_after_a_step_back_what_was_up_then_is_still_told(tmp_path_factory: pyte
 
 
 def test_what_was_up_and_is_gone_is_never_told_as_another(tmp_path_factory: pytest.TempPathFactory) -> None:
-    made = f"sqlite:///{tmp_path_factory.mktemp('gone') / 'ledger.db'}"
-    with Ledger.open(made) as ledger:
+    ledger_url = f"sqlite:///{tmp_path_factory.mktemp('gone') / 'ledger.db'}"
+    with Ledger.open(ledger_url) as ledger:
         for i, day in enumerate(DAYS, 1):
             ledger.start_run(f"n{i}", pipeline="harbor-fleet", as_of=day, spec_digest="5pec")
             ledger.publish(publication(run_id=f"n{i}", published_at=day), keep=2)
         assert [head.publication_id for head in ledger.publications("harbor-fleet")] == [3, 2]
-    answer = visitor(made)("/api/v1/depots?as_of=2025-06-15T12:00")
+    answer = visitor(ledger_url)("/api/v1/depots?as_of=2025-06-15T12:00")
     assert "what was up on Sun 15 Jun, 12:00 EDT, is not kept; the oldest that is kept is publication 2" in answer.text
 
 
@@ -252,32 +252,32 @@ def test_what_was_up_and_is_gone_is_never_told_as_another(tmp_path_factory: pyte
 
 
 def test_when_a_night_failed_the_last_forecasts_stay_up_and_say_so(tmp_path_factory: pytest.TempPathFactory) -> None:
-    made = f"sqlite:///{tmp_path_factory.mktemp('failed') / 'ledger.db'}"
-    fill(made, publication())
-    night(made, "night-2", began=NOON - timedelta(hours=1), outcome="failed", message="the source was not there")
-    get = visitor(made)
-    said = "What began Tue 17 Jun, 11:00 EDT published nothing."
+    ledger_url = f"sqlite:///{tmp_path_factory.mktemp('failed') / 'ledger.db'}"
+    fill(ledger_url, publication())
+    night(ledger_url, "night-2", began=NOON - timedelta(hours=1), outcome="failed", message="the source was not there")
+    get = visitor(ledger_url)
+    sentence = "What began Tue 17 Jun, 11:00 EDT published nothing."
     whose = " These forecasts are of Tue 17 Jun, 03:24 EDT."
     for path in ("/", "/depot/BOS-01", "/roster", "/wall", "/champion"):
-        assert f"The last run failed. {said}{whose} What happened" in text(get(path))
+        assert f"The last run failed. {sentence}{whose} What happened" in text(get(path))
     tag = get("/").headers["etag"]
-    assert get("/api/v1/network").json()["about"]["fruitless"] == said
-    night(made, "night-3", began=NOON, outcome="published")
+    assert get("/api/v1/network").json()["about"]["fruitless"] == sentence
+    night(ledger_url, "night-3", began=NOON, outcome="published")
     assert "The last run failed" not in text(get("/", if_none_match=tag))
 
 
 def test_days_after_a_night_that_failed_one_line_says_all_and_nothing_is_of_this_night(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    made = f"sqlite:///{tmp_path_factory.mktemp('stale') / 'ledger.db'}"
-    fill(made, publication())
+    ledger_url = f"sqlite:///{tmp_path_factory.mktemp('stale') / 'ledger.db'}"
+    fill(ledger_url, publication())
     later = NOON + timedelta(days=3)
-    night(made, "night-2", THIN, began=later - timedelta(hours=9), outcome="failed")
-    answer = visitor(made, later)("/")
+    night(ledger_url, "night-2", THIN, began=later - timedelta(hours=9), outcome="failed")
+    answer = visitor(ledger_url, later)("/")
     assert answer.text.count('<p class="stale" role="status"><') == 1
     page = text(answer)
-    said = "What began Fri 20 Jun, 03:00 EDT published nothing. The newest reading is of Mon 16 Jun."
-    assert f"Stale, and the last run failed. {said} The last night kept its whole batch aside" in page
+    sentence = "What began Fri 20 Jun, 03:00 EDT published nothing. The newest reading is of Mon 16 Jun."
+    assert f"Stale, and the last run failed. {sentence} The last night kept its whole batch aside" in page
     assert "it was trained in the night to Tue 17 Jun and passed every check." in page
     assert "this night" not in page
 
@@ -309,7 +309,7 @@ def api(app: FastAPI) -> Any:
     async def at_home(scope: Any, receive: Any, send: Any) -> None:
         """As if this machine asked: the client of the tests gives itself no address."""
         if scope["type"] == "http":
-            others = [each for each in scope["headers"] if each[0] != b"host"]
+            others = [header for header in scope["headers"] if header[0] != b"host"]
             scope = {**scope, "client": ("127.0.0.1", 1), "headers": [*others, (b"host", b"127.0.0.1:8000")]}
         await app(scope, receive, send)
 
@@ -317,9 +317,9 @@ def api(app: FastAPI) -> Any:
 
 
 def test_whatever_is_asked_the_api_answers_as_its_schema_says(api: Any) -> None:
-    asked = []
-    for found in api.get_all_operations():
-        operation = found.ok()
+    paths = []
+    for result in api.get_all_operations():
+        operation = result.ok()
 
         @settings(max_examples=8, deadline=None, derandomize=True, database=None, suppress_health_check=EVERY)
         @given(case=operation.as_strategy())
@@ -327,5 +327,5 @@ def test_whatever_is_asked_the_api_answers_as_its_schema_says(api: Any) -> None:
             case.call_and_validate(checks=CHECKS)
 
         hold()
-        asked.append(operation.path)
-    assert {f"/api/v1/{name}" for name in (*NAMES, "what-if", "overrides", "overrides/worth")} < set(asked)
+        paths.append(operation.path)
+    assert {f"/api/v1/{name}" for name in (*NAMES, "what-if", "overrides", "overrides/worth")} < set(paths)

@@ -53,8 +53,8 @@ def test_totals_have_a_range_of_their_own_where_they_were_published(url: str) ->
     assert "Orders expected tomorrow, Wed 18 Jun 1,345 80 % range 1,245–1,445 · 31 drivers" in page
     assert "their good and bad days partly cancel out" in page
     assert "Boston 500 orders 450–550 · 2 depots · 30 drivers" in page
-    told = get("/api/v1/publication").json()["totals"]
-    assert len(told) == 21
+    rows = get("/api/v1/publication").json()["totals"]
+    assert len(rows) == 21
     expected = {
         "city": None,
         "target_date": "2025-06-18",
@@ -63,8 +63,8 @@ def test_totals_have_a_range_of_their_own_where_they_were_published(url: str) ->
         "high": 1445.0,
         "drivers": 31,
     }
-    assert told[1] == expected
-    assert [(each["city"], each["drivers"]) for each in told[7::7]] == [("Boston", 30), ("York", 1)]
+    assert rows[1] == expected
+    assert [(row["city"], row["drivers"]) for row in rows[7::7]] == [("Boston", 30), ("York", 1)]
 
 
 def test_depots_without_a_city_are_told_their_own_medians_and_not_the_networks_total(url: str) -> None:
@@ -165,9 +165,9 @@ def test_a_depot_is_found_and_shown_harmless_whatever_its_id(url: str, depot_id:
     get = visitor(url)
     links = re.findall(r'<th scope="row"><a href="([^"]+)">', get("/").text)
     assert f"/depot/{quote(depot_id, safe='')}" in links
-    found = get(next(link for link in links if link != "/depot/NYC-01"))
-    assert found.status_code == 200
-    assert f'<h1 id="headline">{html.escape(depot_id)}</h1>' in found.text.replace("&#34;", "&quot;").replace(
+    page = get(next(link for link in links if link != "/depot/NYC-01"))
+    assert page.status_code == 200
+    assert f'<h1 id="headline">{html.escape(depot_id)}</h1>' in page.text.replace("&#34;", "&quot;").replace(
         "&#39;", "&#x27;"
     )
     assert get(f"/api/v1/depots/{quote(depot_id, safe='')}").json()["depot_id"] == depot_id
@@ -187,10 +187,10 @@ def test_words_of_the_data_are_never_markup(url: str) -> None:
 def test_the_api_tells_the_same_as_the_page(url: str) -> None:
     fill(url, replace(publication(), depots=(simple("A1", 1200, drivers=27), simple("A2", 100))))
     get = visitor(url)
-    told = get("/api/v1/publication").json()
-    assert told["about"]["tier"] == "fresh"
-    assert told["about"]["published_at"] == "2025-06-17T07:24:00Z"
-    assert told["totals"] == []
+    body = get("/api/v1/publication").json()
+    assert body["about"]["tier"] == "fresh"
+    assert body["about"]["published_at"] == "2025-06-17T07:24:00Z"
+    assert body["totals"] == []
     expected = {
         "target_date": "2025-06-18",
         "open": True,
@@ -199,10 +199,10 @@ def test_the_api_tells_the_same_as_the_page(url: str) -> None:
         "high": 1220.0,
         "drivers": 27,
     }
-    assert told["depots"][0]["days"][1] == expected
-    one = get("/api/v1/depots/A1").json()
-    assert one["days"][1]["quantiles"] == [1180.0, 1190.0, 1200.0, 1210.0, 1220.0]
-    assert one["recent"] == [{"date": "2025-06-16", "orders": 97.0, "open": True}]
+    assert body["depots"][0]["days"][1] == expected
+    first = get("/api/v1/depots/A1").json()
+    assert first["days"][1]["quantiles"] == [1180.0, 1190.0, 1200.0, 1210.0, 1220.0]
+    assert first["recent"] == [{"date": "2025-06-16", "orders": 97.0, "open": True}]
     assert "PublicationOut" in get("/api/v1/openapi.json").text
 
 

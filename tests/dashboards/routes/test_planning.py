@@ -21,7 +21,7 @@ from forecaster.planning.overrides import Override
 from forecaster.planning.service import list_overrides
 from forecaster.planning.value_added import Result, account
 from tests.dashboards.seed import NOON, depot, fill, publication
-from tests.dashboards.visitor import Get, asked, text
+from tests.dashboards.visitor import Get, ask_locally, text
 
 DAY = depot(0).days[1]  # Wednesday 18 June
 CHANGE = PublishedChange(
@@ -56,12 +56,12 @@ def app(url: str, spec: Spec) -> FastAPI:
 
 
 def test_a_change_is_one_sentence_and_a_bar_about_nought() -> None:
-    [said] = why([replace(DAY, change=CHANGE)])
-    assert (said.moved, said.day) == ("+12", "Wed 18 Jun")
+    [change] = why([replace(DAY, change=CHANGE)])
+    assert (change.moved, change.day) == ("+12", "Wed 18 Jun")
     moved = "corrected counts −3, orders that came since +9, another model +6."
-    assert said.sentence == f"{WHOLE - 12:,} on Mon 16 Jun, {WHOLE:,} now: {moved}"
-    assert said.middle == 14
-    assert [(piece.name, piece.x, piece.width) for piece in said.pieces] == [
+    assert change.sentence == f"{WHOLE - 12:,} on Mon 16 Jun, {WHOLE:,} now: {moved}"
+    assert change.middle == 14
+    assert [(piece.name, piece.x, piece.width) for piece in change.pieces] == [
         ("restated", 0, 14),
         ("actuals", 14, 42),
         ("model", 56, 28),
@@ -78,9 +78,9 @@ def test_a_day_that_did_not_change_and_one_without_a_day_before_say_so() -> None
 
 def test_the_bars_of_a_depot_share_one_scale() -> None:
     half = PublishedChange(date(2025, 6, 16), WHOLE, (("actuals", -3), ("model", 15)))
-    one, other = why([replace(DAY, change=CHANGE), replace(DAY, change=half)])
-    assert one.middle == other.middle == 14
-    assert [piece.width for piece in other.pieces] == [14, 70]
+    first, second = why([replace(DAY, change=CHANGE), replace(DAY, change=half)])
+    assert first.middle == second.middle == 14
+    assert [piece.width for piece in second.pieces] == [14, 70]
 
 
 def test_the_depots_page_tells_why_and_the_api_the_parts(url: str, get: Get) -> None:
@@ -89,8 +89,8 @@ def test_the_depots_page_tells_why_and_the_api_the_parts(url: str, get: Get) -> 
     page = get("/depot/BOS-01")
     assert "corrected counts −3, orders that came since +9, another model +6." in text(page)
     assert page.text.count('<svg class="parts"') == 1
-    told = get("/api/v1/depots/BOS-01").json()["days"][1]["change"]
-    assert told["before"] + sum(orders for _, orders in told["parts"]) == WHOLE
+    change = get("/api/v1/depots/BOS-01").json()["days"][1]["change"]
+    assert change["before"] + sum(orders for _, orders in change["parts"]) == WHOLE
 
 
 def test_a_page_without_a_pipeline_file_is_for_reading(get: Get) -> None:
@@ -101,19 +101,19 @@ def test_a_page_without_a_pipeline_file_is_for_reading(get: Get) -> None:
 
 def test_a_browsers_form_on_a_page_of_ours_is_let_through(app: FastAPI) -> None:
     headers = {"origin": "null", "sec-fetch-site": "same-origin"}
-    answer = asked(app, "POST", "/overrides", data=WISH, headers=headers)
+    answer = ask_locally(app, "POST", "/overrides", data=WISH, headers=headers)
     assert (answer.status_code, answer.headers.get("location")) == (303, "/depot/BOS-01")
 
 
 def test_an_override_is_written_down_though_the_page_cannot_show_it_yet(app: FastAPI, url: str) -> None:
-    answer = asked(app, "POST", "/api/v1/overrides", json=WISH)
+    answer = ask_locally(app, "POST", "/api/v1/overrides", json=WISH)
     assert answer.status_code == 201
     assert (
         "from the next publication on, since this publication did not keep what it was made from"
         in (answer.json()["said"])
     )
-    assert "What if, or override" in asked(app, "GET", "/depot/BOS-01").text
-    assert asked(app, "GET", "/api/v1/overrides").json()["overrides"][0]["by"] == "Ana"
+    assert "What if, or override" in ask_locally(app, "GET", "/depot/BOS-01").text
+    assert ask_locally(app, "GET", "/api/v1/overrides").json()["overrides"][0]["by"] == "Ana"
     with Ledger.open_reader(url) as ledger:
         [row] = list_overrides(ledger, "harbor-fleet")
     assert (row.orders, row.until) == (200, date(2025, 6, 18))
@@ -122,12 +122,12 @@ def test_an_override_is_written_down_though_the_page_cannot_show_it_yet(app: Fas
 @pytest.mark.parametrize("body", [b'{"note": "\\ud800"}', b"[" * 5000])
 def test_what_no_text_or_object_can_hold_is_refused_in_a_sentence(app: FastAPI, body: bytes) -> None:
     headers = {"content-type": "application/json"}
-    answer = asked(app, "POST", "/api/v1/overrides", content=body, headers=headers)
+    answer = ask_locally(app, "POST", "/api/v1/overrides", content=body, headers=headers)
     assert (answer.status_code, answer.json()["detail"][:20]) == (422, "found something else")
 
 
 @pytest.mark.parametrize(
-    ("headers", "said"),
+    ("headers", "sentence"),
     [
         ({"origin": "http://evil.example"}, "this came from another site"),
         ({"host": "evil.example:8000"}, "this page is not called"),
@@ -137,17 +137,17 @@ def test_what_no_text_or_object_can_hold_is_refused_in_a_sentence(app: FastAPI, 
     ],
 )
 def test_nobody_elsewhere_and_no_page_of_others_may_write(
-    app: FastAPI, url: str, headers: Mapping[str, str], said: str
+    app: FastAPI, url: str, headers: Mapping[str, str], sentence: str
 ) -> None:
-    answer = asked(app, "POST", "/api/v1/overrides", json=WISH, headers=headers)
+    answer = ask_locally(app, "POST", "/api/v1/overrides", json=WISH, headers=headers)
     assert answer.status_code == 403
-    assert said in answer.json()["detail"]
+    assert sentence in answer.json()["detail"]
     with Ledger.open_reader(url) as ledger:
         assert list_overrides(ledger, "harbor-fleet") == ()
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "sentence"),
     [
         ({"orders": "many"}, "orders: found 'many', input should be a valid integer"),
         ({"orders": -3}, "orders: found -3, wanted a whole number"),
@@ -157,55 +157,55 @@ def test_nobody_elsewhere_and_no_page_of_others_may_write(
         ({"extra": 1}, "extra: found 1, extra inputs are not permitted"),
     ],
 )
-def test_a_wrong_wish_is_answered_in_a_sentence(app: FastAPI, wrong: Mapping[str, object], said: str) -> None:
-    answer = asked(app, "POST", "/api/v1/overrides", json={**WISH, **wrong})
-    assert (answer.status_code, said in answer.json()["detail"]) == (422, True), answer.text
+def test_a_wrong_wish_is_answered_in_a_sentence(app: FastAPI, wrong: Mapping[str, object], sentence: str) -> None:
+    answer = ask_locally(app, "POST", "/api/v1/overrides", json={**WISH, **wrong})
+    assert (answer.status_code, sentence in answer.json()["detail"]) == (422, True), answer.text
 
 
 def test_a_what_if_without_the_nights_inputs_says_so(app: FastAPI) -> None:
-    answer = asked(app, "GET", "/api/v1/what-if?depot=BOS-01&date=2025-06-18&kind=promo")
+    answer = ask_locally(app, "GET", "/api/v1/what-if?depot=BOS-01&date=2025-06-18&kind=promo")
     assert answer.status_code == 409
     assert "did not keep what it was made from" in answer.json()["detail"]
-    page = asked(app, "GET", "/plan?depot=BOS-01&day=2025-06-18")
+    page = ask_locally(app, "GET", "/plan?depot=BOS-01&day=2025-06-18")
     assert (page.status_code, "This publication did not keep" in page.text) == (200, True)
-    assert asked(app, "GET", "/plan?depot=Nowhere").status_code == 404
+    assert ask_locally(app, "GET", "/plan?depot=Nowhere").status_code == 404
 
 
 def test_overrides_and_their_worth_are_files_in_which_nothing_runs(app: FastAPI, url: str) -> None:
-    saved = asked(app, "POST", "/api/v1/overrides", json=WISH | {"by": "=1+1", "note": "@storm"})
+    saved = ask_locally(app, "POST", "/api/v1/overrides", json=WISH | {"by": "=1+1", "note": "@storm"})
     assert saved.status_code == 201
-    [row] = csv.DictReader(io.StringIO(asked(app, "GET", "/api/v1/overrides?format=csv").text))
+    [row] = csv.DictReader(io.StringIO(ask_locally(app, "GET", "/api/v1/overrides?format=csv").text))
     assert (row["depot_id"], row["orders"], row["by"], row["note"]) == ("BOS-01", "200", "'=1+1", "'@storm")
     assert row["withdrawn"] == ""
-    worth = asked(app, "GET", "/api/v1/overrides/worth?format=csv")
+    worth = ask_locally(app, "GET", "/api/v1/overrides/worth?format=csv")
     assert worth.headers["content-disposition"] == 'attachment; filename="overrides-worth.csv"'
     assert worth.text.splitlines()[0] == "part,of,days,helped,actual,model_error,override_error"
     assert worth.text.splitlines()[1].startswith("all,")
 
 
 def test_a_form_that_is_no_form_is_refused(app: FastAPI) -> None:
-    assert asked(app, "POST", "/overrides", content=b"x" * 20_000).status_code == 422
-    assert asked(app, "POST", "/overrides", content=b"\xff").status_code == 422
-    assert asked(app, "POST", "/api/v1/overrides", json=[]).status_code == 422
+    assert ask_locally(app, "POST", "/overrides", content=b"x" * 20_000).status_code == 422
+    assert ask_locally(app, "POST", "/overrides", content=b"\xff").status_code == 422
+    assert ask_locally(app, "POST", "/api/v1/overrides", json=[]).status_code == 422
 
 
 def test_the_book_tells_of_all_first_and_of_planners_only_with_enough_days() -> None:
     row = Override(
         3, datetime(2025, 6, 17, tzinfo=UTC), "p", "BOS-01", DAY.target_date, 200, "weather", "", "Ana", DAY.target_date
     )
-    told = book((row,), account([Result("Ana", "weather", 100, 130, 140)], 5), date(2025, 6, 17))
-    assert told.everyone is not None
-    assert (told.everyone.days, told.everyone.saved) == ("1", "+21.4")
-    assert [each.of for each in told.reasons] == ["weather"]
-    assert (told.planners, told.unnamed) == ((), "1 planner with fewer than 5 days not named.")
-    assert (told.entries[0].state, told.entries[0].withdrawable) == ("until Wed 18 Jun", True)
+    overview = book((row,), account([Result("Ana", "weather", 100, 130, 140)], 5), date(2025, 6, 17))
+    assert overview.everyone is not None
+    assert (overview.everyone.days, overview.everyone.saved) == ("1", "+21.4")
+    assert [reason.of for reason in overview.reasons] == ["weather"]
+    assert (overview.planners, overview.unnamed) == ((), "1 planner with fewer than 5 days not named.")
+    assert (overview.entries[0].state, overview.entries[0].withdrawable) == ("until Wed 18 Jun", True)
 
 
 def test_the_book_tells_what_a_newer_override_has_replaced() -> None:
-    made = datetime(2025, 6, 17, tzinfo=UTC)
-    row = Override(3, made, "p", "BOS-01", DAY.target_date, 200, "weather", "", "Ana", DAY.target_date)
-    told = book((row, replace(row, id=4, orders=70)), account([], 5), date(2025, 6, 17))
-    assert [(each.state, each.withdrawable) for each in told.entries] == [
+    instant = datetime(2025, 6, 17, tzinfo=UTC)
+    row = Override(3, instant, "p", "BOS-01", DAY.target_date, 200, "weather", "", "Ana", DAY.target_date)
+    overview = book((row, replace(row, id=4, orders=70)), account([], 5), date(2025, 6, 17))
+    assert [(entry.state, entry.withdrawable) for entry in overview.entries] == [
         ("until Wed 18 Jun", True),
         ("replaced by 4", False),
     ]

@@ -35,8 +35,8 @@ def test_rows_can_be_chosen_by_city_and_by_words_of_the_depot(network: Get) -> N
 
 def test_rows_are_sorted_as_asked_and_an_unknown_wish_is_the_usual_order(network: Get) -> None:
     assert rows(network, "/?sort=depot") == sorted(rows(network, "/"))
-    said = [int(each) for each in re.findall(r'<b class="o">([\d,]+)</b>', network("/?sort=orders").text)]
-    assert said == sorted(said, reverse=True)
+    orders = [int(number) for number in re.findall(r'<b class="o">([\d,]+)</b>', network("/?sort=orders").text)]
+    assert orders == sorted(orders, reverse=True)
     assert rows(network, "/?sort=nonsense&page=x") == rows(network, "/")
     assert rows(network, "/?page=99999999999999999999") == rows(network, "/")
 
@@ -103,8 +103,8 @@ def test_a_depot_that_closes_where_orders_were_expected_needs_a_look(url: str) -
 
 
 def test_addresses_of_rows_keep_what_was_asked() -> None:
-    asked = TableQuery.of({"city": "São Paulo", "q": " a&b ", "page": "3", "sort": "change"})
-    assert asked.to(page=4) == "/?sort=change&city=S%C3%A3o+Paulo&q=a%26b&page=4#depots"
+    query = TableQuery.of({"city": "São Paulo", "q": " a&b ", "page": "3", "sort": "change"})
+    assert query.to(page=4) == "/?sort=change&city=S%C3%A3o+Paulo&q=a%26b&page=4#depots"
     assert TableQuery().to() == "/#depots"
 
 

@@ -41,7 +41,7 @@ def night(
             ledger.finish_run(run_id, outcome, 0, message, "fresh", at=at)  # type: ignore[arg-type]
 
 
-def told(url: str, now: datetime = NOON) -> str:
+def health_text(url: str, now: datetime = NOON) -> str:
     return text(visitor(url, now)("/health"))
 
 
@@ -55,7 +55,7 @@ def test_a_ledger_without_a_run_says_what_to_do_first(url: str) -> None:
 
 def test_the_last_night_is_told_with_its_outcome_and_length(url: str) -> None:
     night(url, "n1", message="the gate said no")
-    page = told(url)
+    page = health_text(url)
     assert "The last night began Tue 17 Jun, 07:15 UTC It took 12 min 5 s." in page
     assert "published New forecasts are out. The gate said no As of Tue 17 Jun" in page
     assert "Nothing: every reading was as it should be." in page
@@ -65,12 +65,12 @@ def test_the_last_night_is_told_with_its_outcome_and_length(url: str) -> None:
 def test_instants_are_on_the_clocks_of_the_publication(url: str) -> None:
     night(url, "night-1")
     fill(url, publication())
-    assert "began Tue 17 Jun, 03:15 EDT" in told(url)
+    assert "began Tue 17 Jun, 03:15 EDT" in health_text(url)
 
 
 def test_findings_are_told_the_gravest_first_with_what_to_do(url: str) -> None:
     night(url, "n1", LATE, NEGATIVE, THIN, DOUBLE)
-    page = told(url)
+    page = health_text(url)
     expected = (
         f"thin_feed the whole batch is kept aside 1 {THIN.message} "
         f"duplicate_row the rows are kept aside 12 {DOUBLE.message} "
@@ -84,7 +84,7 @@ def test_findings_are_told_the_gravest_first_with_what_to_do(url: str) -> None:
 
 def test_where_no_row_is_kept_aside_there_is_no_command_to_list_them(url: str) -> None:
     night(url, "n1", LATE)
-    page = told(url)
+    page = health_text(url)
     assert "nothing has to be done" in page
     assert "quarantine" not in page
 
@@ -93,7 +93,7 @@ def test_the_nights_are_told_newest_first(url: str) -> None:
     night(url, "n1", began=BEGAN - timedelta(days=2), outcome="failed", message="no space left")
     night(url, "n2", began=BEGAN - timedelta(days=1), outcome="degraded")
     night(url, "n3", outcome="no_data")
-    page = told(url)
+    page = health_text(url)
     where = [
         page.index(part) for part in ("Tue 17 Jun, 07:15 UTC no data", "Mon 16 Jun", "Sun 15 Jun, 07:15 UTC failed")
     ]
@@ -105,16 +105,16 @@ def test_the_nights_are_told_newest_first(url: str) -> None:
 def test_a_night_that_runs_or_was_killed_leaves_the_one_before_as_the_last(url: str) -> None:
     night(url, "n1", DOUBLE, began=BEGAN - timedelta(days=1))
     night(url, "n2", outcome=None)
-    assert "duplicate_row" in told(url)
-    assert "UTC running fresh" not in told(url)
-    assert "UTC running –" in told(url)
-    assert "UTC broken off –" in told(url, BEGAN + timedelta(hours=37))
+    assert "duplicate_row" in health_text(url)
+    assert "UTC running fresh" not in health_text(url)
+    assert "UTC running –" in health_text(url)
+    assert "UTC broken off –" in health_text(url, BEGAN + timedelta(hours=37))
 
 
 def test_stages_are_told_with_what_they_usually_take(url: str) -> None:
     night(url, "n1", began=BEGAN - timedelta(days=1), timings={"ingest": 4.0, "train": 60.0})
     night(url, "n2", timings={"ingest": 2.0, "train": 90.0, "predict": 30.0, "night": 125.0})
-    page = told(url)
+    page = health_text(url)
     assert "ingest 2.0 s 3.0 s train 1 min 30 s 1 min 15 s predict 30 s 30 s" in page
     assert "The whole night: 2 min 5 s." in page
     assert 'd="M0 0h33.3v10h-33.3z"' in visitor(url)("/health").text
@@ -126,7 +126,7 @@ def test_the_api_tells_each_night_with_its_findings(url: str) -> None:
     assert (run["run_id"], run["outcome"], run["tier"], run["exit_code"]) == ("n1", "published", "fresh", 0)
     assert run["started_at"] == "2025-06-17T07:15:00Z"
     assert run["timings"]["train"] == 64.6
-    assert [found["rule"] for found in run["findings"]] == ["thin_feed", "late"]
+    assert [finding["rule"] for finding in run["findings"]] == ["thin_feed", "late"]
     assert "RunsOut" in visitor(url)("/api/v1/openapi.json").text
 
 
@@ -180,7 +180,7 @@ def test_words_of_the_data_are_never_markup(url: str) -> None:
 def test_nights_of_another_pipeline_are_not_told(url: str) -> None:
     night(url, "n1", pipeline="other", message="of another")
     fill(url, publication())
-    assert "Of another" not in told(url)
+    assert "Of another" not in health_text(url)
     assert "Of another" in text(visitor(url, pipeline="other")("/health"))
 
 

@@ -21,7 +21,7 @@ def day(drivers: int | None = 12, roster: PublishedRoster | None = CREW, **chang
 
 
 @pytest.mark.parametrize(
-    ("said", "wanted"),
+    ("planned", "expected"),
     [
         (
             day(),
@@ -45,12 +45,12 @@ def day(drivers: int | None = 12, roster: PublishedRoster | None = CREW, **chang
         (replace(day(0), open=False), ""),
     ],
 )
-def test_a_roster_is_one_short_sentence(said: PublishedDay, wanted: str) -> None:
-    assert sentence(said) == wanted
+def test_a_roster_is_one_short_sentence(planned: PublishedDay, expected: str) -> None:
+    assert sentence(planned) == expected
 
 
 @pytest.mark.parametrize(
-    ("share", "wanted"),
+    ("share", "expected"),
     [
         (0, "less than 1 chance in 100"),
         (0.01, "1 chance in 100"),
@@ -61,8 +61,8 @@ def test_a_roster_is_one_short_sentence(said: PublishedDay, wanted: str) -> None
         (1, "more than 99 chances in 100"),
     ],
 )
-def test_chances_are_told_in_whole_numbers(share: float, wanted: str) -> None:
-    assert chance(share) == wanted
+def test_chances_are_told_in_whole_numbers(share: float, expected: str) -> None:
+    assert chance(share) == expected
 
 
 def test_the_depots_page_and_the_api_tell_the_roster(url: str) -> None:
@@ -72,10 +72,10 @@ def test_the_depots_page_and_the_api_tell_the_roster(url: str) -> None:
     get = visitor(url)
     assert sentence(day()) in text(get("/depot/BOS-01"))
     assert "of being short" not in text(get("/depot/NYC-01"))
-    told = get("/api/v1/depots/BOS-01").json()["days"]
-    assert told[0]["roster"] is None
-    assert told[1]["roster"]["borrowed"] == [["NYC-03", 2]]
-    assert told[1]["roster"]["one_fewer"] == 91.2
+    days_out = get("/api/v1/depots/BOS-01").json()["days"]
+    assert days_out[0]["roster"] is None
+    assert days_out[1]["roster"]["borrowed"] == [["NYC-03", 2]]
+    assert days_out[1]["roster"]["one_fewer"] == 91.2
 
 
 def test_a_lender_with_markup_in_its_name_does_no_harm(url: str) -> None:
