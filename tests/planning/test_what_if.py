@@ -19,7 +19,7 @@ from forecaster.planning.what_if import Questions
 from forecaster.serving import bundle, keys
 from forecaster.serving.predict import Predictor
 from tests.dashboards.signing_in import signing_in
-from tests.dashboards.visitor import asked
+from tests.dashboards.visitor import ask_locally
 from tests.e2e.test_browser import CHROMIUM, FLAGS, faults, shot, too_wide
 from tests.fleets import AS_OF, Fleet
 from tests.planning.nights import PROPOSED, THURSDAY, current, day
@@ -81,7 +81,7 @@ def test_the_page_answers_shows_and_saves(fleet: Fleet) -> None:
     app = create_app(fleet.spec.ledger_url, pipeline="small", clock=lambda: AS_OF, spec=fleet.spec)
 
     def get(path: str) -> httpx.Response:
-        return asked(app, "GET", path)
+        return ask_locally(app, "GET", path)
 
     answer = get("/api/v1/what-if?depot=A&date=2024-04-11&kind=promo&value=1")
     assert answer.status_code == 200
@@ -93,7 +93,7 @@ def test_the_page_answers_shows_and_saves(fleet: Fleet) -> None:
     assert "If the depot is closed" in plan
     fields = {"depot_id": "A", "target_date": "2024-04-11", "orders": "90", "reason": "weather", "by": "Ana"}
     tag = get("/api/v1/depots/A").headers["etag"]
-    saved = asked(app, "POST", "/overrides", data=fields)
+    saved = ask_locally(app, "POST", "/overrides", data=fields)
     assert (saved.status_code, saved.headers["location"]) == (303, "/depot/A")
     depot = get("/api/v1/depots/A")
     assert depot.headers["etag"] != tag
@@ -102,7 +102,7 @@ def test_the_page_answers_shows_and_saves(fleet: Fleet) -> None:
     assert "planners +" in get("/depot/A").text
     assert "Override this day" in get("/plan?depot=A&day=2024-04-11").text
     assert "1: Ana, weather" in get("/overrides").text
-    withdrawal = asked(app, "POST", "/api/v1/overrides/1/withdrawal", json={"by": "Ben"})
+    withdrawal = ask_locally(app, "POST", "/api/v1/overrides/1/withdrawal", json={"by": "Ben"})
     assert withdrawal.json()["said"] == "override 1 withdrawn: A on 2024-04-11 shows the model's number again"
 
 
