@@ -85,8 +85,8 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     )
     batch, read = _sort_blocks(feed, contract, on_rows)
     known_days = _known_days(lake, batch.accepted, spec)
-    batch = batches.since_release(batches.settle(batch, spec, now), decided.released, spec)
-    batch = batches.new(batch, known_days, spec, now)
+    batch = batches.known_since_release(batches.without_repeats(batch, spec, now), decided.released, spec)
+    batch = batches.without_known(batch, known_days, spec, now)
     batch, batch_findings = _checked_beside_history(
         batch, known_days, snapshots.get("depots"), decided.waived, spec, now
     )
@@ -94,7 +94,7 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     findings += [*_refusals(refused, decided, spec), *batch_findings]
     stopped = next((f"{f.rule}: {f.message}" for f in findings if f.severity == "stop"), None)
     if stopped:
-        batch = batches.stop(batch, stopped, spec, now)
+        batch = batches.quarantine_all(batch, stopped, spec, now)
         refused = _with_distinct_ids(batch.refused)
     outcome = IngestResult(
         batch=feed.digest,
@@ -211,8 +211,8 @@ def _changes(snapshot: pd.DataFrame, before: pd.DataFrame, key: list[str], now: 
     if before.empty:
         return snapshot.assign(recorded_at=pd.Timestamp(EPOCH))
     current = latest(before, key).reindex(columns=snapshot.columns)
-    both = pd.concat([current, snapshot], ignore_index=True)
-    changed = snapshot[~both.duplicated().to_numpy()[len(current) :]]
+    old_and_new = pd.concat([current, snapshot], ignore_index=True)
+    changed = snapshot[~old_and_new.duplicated().to_numpy()[len(current) :]]
     still_listed = pd.concat([snapshot, current], ignore_index=True).duplicated(key).to_numpy()[len(snapshot) :]
     removed = current[~still_listed & ~current["retracted"].astype(bool).to_numpy()]
     rows = pd.concat([changed, removed.assign(retracted=pd.array([True] * len(removed), "boolean"))], ignore_index=True)
@@ -246,15 +246,15 @@ def _known_days(lake: Lake, accepted: pd.DataFrame, spec: Spec) -> KnownDays:
     columns = ["depot_id", "date", "demand", "open", "recorded_at", "row", *lake.covariates()]
     since = ds.field("date") >= _date(int(accepted["day"].min()) - history_checks.reach(spec) if len(accepted) else 0)
     rows_per_day = lake.read("demand", where=since, version=version, columns=["date"])["date"].value_counts()
-    day, count = rows_per_day.field("values").cast(pa.int32()).to_numpy(), rows_per_day.field("counts").to_numpy()
-    order, depots = np.argsort(day), accepted["depot_id"].cat.categories  # `read` keeps no rows alive
+    days, counts = rows_per_day.field("values").cast(pa.int32()).to_numpy(), rows_per_day.field("counts").to_numpy()
+    order, depots = np.argsort(days), accepted["depot_id"].cat.categories  # `read` keeps no rows alive
 
     def read(first: int, last: int) -> pd.DataFrame:
         where = (ds.field("date") >= _date(first)) & (ds.field("date") <= _date(last))
         table = lake.read("demand", where=where, version=version, columns=columns, codes=True)
         return readings.from_table(table, depots)
 
-    return KnownDays(day[order], count[order], read)
+    return KnownDays(days[order], counts[order], read)
 
 
 def _date(day: int) -> pa.Scalar:
@@ -270,16 +270,16 @@ def _checked_beside_history(
     now: datetime,
 ) -> tuple[batches.Batch, list[Finding]]:
     """The batch beside the days before it; and what is to be told of it."""
-    batch = history_checks.stray(batch, known_days, released, spec, now)
+    batch = history_checks.quarantine_stray_days(batch, known_days, released, spec, now)
     if not len(batch.accepted):
-        return batch, history_checks.silent(batch.accepted, known_days.last_readings, depots, spec)
-    batch, grid, findings = history_checks.unbelievable(
+        return batch, history_checks.silent_depots(batch.accepted, known_days.last_readings, depots, spec)
+    batch, grid, findings = history_checks.quarantine_outliers(
         batch, history_checks.count_grid(batch, known_days), released, spec, now
     )
-    findings += history_checks.late(batch.accepted, known_days.last_readings, spec) + history_checks.lacking(
-        grid, _countries(depots, spec), spec
-    )
-    return batch, findings + history_checks.silent(batch.accepted, known_days.last_readings, depots, spec)
+    findings += history_checks.late_counts(batch.accepted, known_days.last_readings, spec)
+    findings += history_checks.feed_findings(grid, _countries(depots, spec), spec)
+    findings += history_checks.silent_depots(batch.accepted, known_days.last_readings, depots, spec)
+    return batch, findings
 
 
 def _countries(depots: pd.DataFrame | None, spec: Spec) -> set[str]:
@@ -297,8 +297,8 @@ def _ids(lake: Lake) -> pd.Series[str]:
 
 def _with_distinct_ids(refused: pd.DataFrame) -> pd.DataFrame:
     """The refused rows, of which those that are alike get different ids."""
-    again = refused.groupby("id").cumcount()
-    return refused.assign(id=refused["id"].where(again == 0, refused["id"] + "-" + again.astype("str")))
+    repetition = refused.groupby("id").cumcount()
+    return refused.assign(id=refused["id"].where(repetition == 0, refused["id"] + "-" + repetition.astype("str")))
 
 
 def _refusals(refused: pd.DataFrame, decided: Decisions, spec: Spec) -> list[Finding]:

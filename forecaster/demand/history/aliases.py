@@ -49,14 +49,16 @@ def apply(demand: Frame, depots: Frame, aliases: Frame) -> tuple[Frame, Frame]:
     if not former.any() and not depots["depot_id"].isin(aliases["alias"]).any():
         return demand, depots
     target = np.append(ids.isin(aliases["depot_id"]), False)
-    moved, own_rows = (
+    former_rows, own_rows = (
         demand[rows[depot]].assign(depot_id=lambda t: t["depot_id"].astype("str")) for rows in (former, target)
     )
-    moved = moved.assign(former=moved["depot_id"], depot_id=moved["depot_id"].map(_current_ids(aliases)))
-    moved = _closed_add_nothing(moved).sort_values("former", kind="stable")
-    inherited = _combine_former(moved[_inherited_days(moved, own_rows)], moved)
+    former_rows = former_rows.assign(
+        former=former_rows["depot_id"], depot_id=former_rows["depot_id"].map(_current_ids(aliases))
+    )
+    former_rows = _closed_add_nothing(former_rows).sort_values("former", kind="stable")
+    inherited = _combine_former(former_rows[_inherited_days(former_rows, own_rows)], former_rows)
     rest = demand[~(former | target)[depot]]
-    first = moved[moved["demand"].notna()].groupby("depot_id")["date"].min()
+    first = former_rows[former_rows["demand"].notna()].groupby("depot_id")["date"].min()
     return _joined(rest, _coalesce(own_rows, inherited), demand), _depots_by_current_id(depots, first, aliases)
 
 
@@ -65,30 +67,30 @@ def _current_ids(aliases: Frame) -> pd.Series[str]:
     return current_id
 
 
-def _closed_add_nothing(moved: Frame) -> Frame:
-    if "open" not in moved:
-        return moved
-    closed = (moved["open"].astype("boolean") == False).fillna(False).astype(bool)  # noqa: E712
-    return moved.assign(demand=moved["demand"].mask(moved["demand"].isna() & closed, 0.0))
+def _closed_add_nothing(former_rows: Frame) -> Frame:
+    if "open" not in former_rows:
+        return former_rows
+    closed = (former_rows["open"].astype("boolean") == False).fillna(False).astype(bool)  # noqa: E712
+    return former_rows.assign(demand=former_rows["demand"].mask(former_rows["demand"].isna() & closed, 0.0))
 
 
-def _inherited_days(moved: Frame, own_rows: Frame) -> Bools:
+def _inherited_days(former_rows: Frame, own_rows: Frame) -> Bools:
     """The rows of former ids on days on which the own counts leave room for them."""
-    counted = own_rows[own_rows["demand"].notna()]
-    has_own_count = pd.MultiIndex.from_frame(moved[_DAY]).isin(pd.MultiIndex.from_frame(counted[_DAY]))
-    several = moved.groupby("depot_id")["former"].transform("nunique") > 1
-    own_first = counted.groupby("depot_id")["date"].min().reindex(moved["depot_id"]).to_numpy()
-    inherits: Bools = (~(several & (moved["date"] >= own_first)) & ~has_own_count).to_numpy(np.bool_)
+    own_counts = own_rows[own_rows["demand"].notna()]
+    has_own_count = pd.MultiIndex.from_frame(former_rows[_DAY]).isin(pd.MultiIndex.from_frame(own_counts[_DAY]))
+    several = former_rows.groupby("depot_id")["former"].transform("nunique") > 1
+    own_first = own_counts.groupby("depot_id")["date"].min().reindex(former_rows["depot_id"]).to_numpy()
+    inherits: Bools = (~(several & (former_rows["date"] >= own_first)) & ~has_own_count).to_numpy(np.bool_)
     return inherits
 
 
-def _combine_former(rows: Frame, moved: Frame) -> Frame:
+def _combine_former(rows: Frame, former_rows: Frame) -> Frame:
     """One row a current depot and day, of the rows of its former ids."""
     groups = rows.groupby(_DAY)
     columns = {name: rows[name] for name in rows.columns.drop([*_DAY, "former", "demand", "open"], errors="ignore")}
     how = {name: "max" if pd.api.types.is_numeric_dtype(column) else "first" for name, column in columns.items()}
     combined = groups.agg(how) if how else groups[[]].first()
-    combined["demand"] = _sum(combined.index.to_frame(index=False), moved).to_numpy()
+    combined["demand"] = _sum(combined.index.to_frame(index=False), former_rows).to_numpy()
     if "open" in rows:  # 1 if any was open, 0 if all were closed, else not known
         open_score = rows["open"].astype("boolean").astype("Float64").fillna(0.5).astype("float64")
         open_score = open_score.groupby([rows[name] for name in _DAY]).max()
@@ -96,14 +98,14 @@ def _combine_former(rows: Frame, moved: Frame) -> Frame:
     return combined.reset_index()
 
 
-def _sum(days: Frame, moved: Frame) -> Any:
+def _sum(days: Frame, former_rows: Frame) -> Any:
     """The sum on each day of the counts of the former ids that were in business; NaN where one is missing, or none
     was in business."""
-    counted = moved[moved["demand"].notna()]
-    business = counted.groupby(["depot_id", "former"])["date"].agg(["min", "max"]).reset_index()
+    counted_rows = former_rows[former_rows["demand"].notna()]
+    business = counted_rows.groupby(["depot_id", "former"])["date"].agg(["min", "max"]).reset_index()
     due = days.merge(business, on="depot_id")
     due = due[(due["min"] <= due["date"]) & (due["date"] <= due["max"])]
-    due = due.merge(moved[["former", "date", "demand"]], how="left", on=["former", "date"])
+    due = due.merge(former_rows[["former", "date", "demand"]], how="left", on=["former", "date"])
     groups = due.groupby(_DAY)["demand"]
     total = groups.sum().where(groups.count() == groups.size())
     return total.reindex(pd.MultiIndex.from_frame(days))
@@ -111,11 +113,13 @@ def _sum(days: Frame, moved: Frame) -> Any:
 
 def _coalesce(own_rows: Frame, inherited: Frame) -> Frame:
     """Where an own row without a count meets what was taken over, the first known value of each column."""
-    both = pd.concat([own_rows, inherited], ignore_index=True) if len(own_rows) else inherited
-    twice = both.duplicated(_DAY, keep=False)
-    if not twice.any():
-        return both
-    return pd.concat([both[~twice], both[twice].groupby(_DAY, as_index=False).first()], ignore_index=True)
+    all_rows = pd.concat([own_rows, inherited], ignore_index=True) if len(own_rows) else inherited
+    is_repeated = all_rows.duplicated(_DAY, keep=False)
+    if not is_repeated.any():
+        return all_rows
+    return pd.concat(
+        [all_rows[~is_repeated], all_rows[is_repeated].groupby(_DAY, as_index=False).first()], ignore_index=True
+    )
 
 
 def _joined(rest: Frame, merged_rows: Frame, like: Frame) -> Frame:

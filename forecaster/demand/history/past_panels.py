@@ -44,7 +44,7 @@ class Past:
             table: point_in_time.frame(lake, table, version=knowledge.versions[table], until=tonight)
             for table in point_in_time.KEYS
         }
-        self._refused = point_in_time.refused(lake, tonight)
+        self._refused = point_in_time.refused_readings(lake, tonight)
 
     def under(self, encoding: Encoding) -> Self:
         """The same past as another model numbers it, read once for both."""
@@ -105,8 +105,8 @@ def _loaded_later(rows: pd.DataFrame, spec: Spec) -> NDArray[np.bool_]:
         has_value = rows[name].notna().to_numpy()
         if has_value.any():
             first_batch |= recorded == recorded[has_value].min()
-    late = recorded - rows["day"].to_numpy().astype(np.int64) * _DAY > LOADED_LATER / timedelta(microseconds=1)
-    loaded: NDArray[np.bool_] = first_batch | (first_version & late)
+    is_late = recorded - rows["day"].to_numpy().astype(np.int64) * _DAY > LOADED_LATER / timedelta(microseconds=1)
+    loaded: NDArray[np.bool_] = first_batch | (first_version & is_late)
     return loaded
 
 

@@ -35,7 +35,7 @@ def read_as_of(spec: Spec, *, as_of: datetime, versions: Mapping[str, int] | Non
     versions = {table: (versions or newest).get(table, newest[table]) for table in READ}
     demand = reading_versions.latest(every_version(lake, spec, as_of, versions["demand"]))
     small = {table: frame(lake, table, version=versions[table], until=as_of) for table in KEYS}
-    return assemble(demand, small, refused(lake, as_of), spec, as_of, versions)
+    return assemble(demand, small, refused_readings(lake, as_of), spec, as_of, versions)
 
 
 def assemble(
@@ -106,7 +106,7 @@ def every_version(lake: Lake, spec: Spec, as_of: datetime, version: int) -> pd.D
     return readings.concatenate([by_then, ahead])
 
 
-def refused(lake: Lake, as_of: datetime) -> pd.DataFrame:
+def refused_readings(lake: Lake, as_of: datetime) -> pd.DataFrame:
     """Depot, date and instant of the readings that were in quarantine at an instant: a row came, and its count is not
     known."""
     rows = frame(lake, "quarantine", until=as_of)

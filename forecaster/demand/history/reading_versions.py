@@ -50,9 +50,9 @@ class NewReadings:
 
 def slots(batch: pd.DataFrame, history: pd.DataFrame) -> Slots:
     """A number for each (depot, day) of the two frames; the same pair has the same one in both."""
-    names, others = (part["depot_id"].cat.categories for part in (batch, history))
-    alike = names is others or names.equals(others)
-    names = names if alike else names.append(others.difference(names, sort=False))
+    names, history_names = (part["depot_id"].cat.categories for part in (batch, history))
+    same_names = names is history_names or names.equals(history_names)
+    names = names if same_names else names.append(history_names.difference(names, sort=False))
     days = [part["day"].to_numpy() for part in (batch, history)]
     first = min((int(part.min()) for part in days if len(part)), default=0)
     last = max((int(part.max()) for part in days if len(part)), default=0)
@@ -65,7 +65,7 @@ def slots(batch: pd.DataFrame, history: pd.DataFrame) -> Slots:
     row_slots = []
     for part, day in zip((batch, history), days, strict=True):
         part_names = part["depot_id"].cat.categories
-        place = np.arange(len(names)) if alike else names.get_indexer(part_names)
+        place = np.arange(len(names)) if same_names else names.get_indexer(part_names)
         slot = (day.astype(small) - small(first)) * small(step_day)
         slot += (place.astype(small) * small(step_depot))[part["depot_id"].cat.codes.to_numpy()]
         row_slots.append(slot)
@@ -84,12 +84,12 @@ def repeats(batch: pd.DataFrame, *, declared: bool) -> Repeats:
     where = np.flatnonzero(_several(slot.batch, slot.count))
     if not len(where):
         return Repeats({}, single=True)
-    again = batch.iloc[where].assign(slot=slot.batch[where])
+    repeated = batch.iloc[where].assign(slot=slot.batch[where])
     key = ["slot", *(["recorded_at"] if declared else [])]
-    group = again.groupby(key, sort=False).ngroup()
-    value = again.groupby([*key, *_values(again)], sort=False, dropna=False, observed=True).ngroup()
-    agrees = value == value.groupby(group).transform("last")
-    superseded, twice = (broken.to_numpy(bool) for broken in (~agrees, agrees & value.duplicated()))
+    group = repeated.groupby(key, sort=False).ngroup()
+    value = repeated.groupby([*key, *_values(repeated)], sort=False, dropna=False, observed=True).ngroup()
+    agrees_with_last = value == value.groupby(group).transform("last")
+    superseded, twice = (broken.to_numpy(bool) for broken in (~agrees_with_last, agrees_with_last & value.duplicated()))
     return Repeats({"superseded": where[superseded], "duplicate_row": where[twice]}, single=False)
 
 
@@ -107,16 +107,16 @@ def new_readings(batch: pd.DataFrame, history: pd.DataFrame, *, declared: bool, 
     latest = _latest(history, slot)
     position = latest[slot.batch]
     in_history = position >= 0
-    same = in_history & _equal(batch, history, position)
+    is_equal = in_history & _equal(batch, history, position)
     if declared:
-        is_stored, contested = _among_versions(batch, history, slot, position, same)
+        is_stored, contested = _among_versions(batch, history, slot, position, is_equal)
         contested &= ~is_stored
         if contested.any():
             contested &= recorded == _newest(recorded, slot)[slot.batch]
-        new = ~is_stored & ~(contested & same)
+        new = ~is_stored & ~(contested & is_equal)
         contested &= new
     else:
-        new, contested = ~same, in_history & ~same
+        new, contested = ~is_equal, in_history & ~is_equal
     where = np.flatnonzero(contested)
     last = history["recorded_at"].to_numpy()[position[where]]
     first_count = np.isnan(history["demand"].to_numpy()[position[where]]) & (not declared)
@@ -165,51 +165,55 @@ def _newest(recorded: Longs, slot: Slots) -> Longs:
 
 
 def _among_versions(
-    batch: pd.DataFrame, history: pd.DataFrame, slot: Slots, position: Places, alike: Bools
+    batch: pd.DataFrame, history: pd.DataFrame, slot: Slots, position: Places, is_equal: Bools
 ) -> tuple[Bools, Bools]:
     """Which rows are among the known versions, in instant and value; and which in their instant at least.
 
-    `position` is a version of each row's slot, -1 where there is none, and `alike` whether it says what the row says.
+    `position` is a version of each row's slot, -1 where there is none; `is_equal`, whether it says what the row says.
     """
     instants = history["recorded_at"].to_numpy()
-    same = (position >= 0) & (instants[position] == batch["recorded_at"].to_numpy())
-    is_stored = same & alike
+    same_instant = (position >= 0) & (instants[position] == batch["recorded_at"].to_numpy())
+    is_stored = same_instant & is_equal
     several = _several(slot.history, slot.count)
     if several.any():
         shared = np.zeros(slot.count, np.bool_)
         shared[slot.history[several]] = True
         where, versions = np.flatnonzero(shared[slot.batch]), np.flatnonzero(several)
-        both = pd.DataFrame({"slot": slot.history[versions], "recorded_at": instants[versions], "version": versions})
+        stored_versions = pd.DataFrame(
+            {"slot": slot.history[versions], "recorded_at": instants[versions], "version": versions}
+        )
         rows = pd.DataFrame({"slot": slot.batch[where], "recorded_at": batch["recorded_at"].to_numpy()[where]})
-        pairs = rows.assign(place=where).merge(both, on=["slot", "recorded_at"])
+        pairs = rows.assign(place=where).merge(stored_versions, on=["slot", "recorded_at"])
         place, version = pairs["place"].to_numpy(), pairs["version"].to_numpy()
-        same[place] = True
+        same_instant[place] = True
         equal = _equal(batch.iloc[place], history, version)
         is_stored[place[equal]] = True
-    return is_stored, same
+    return is_stored, same_instant
 
 
 def _equal(batch: pd.DataFrame, history: pd.DataFrame, position: Any) -> Bools:
     """Does each row say what the known row at the position beside it says? An unknown value equals another one."""
     equal = np.ones(len(batch), np.bool_)
     for name in _values(batch):
-        ours, theirs = batch[name], history.get(name)
-        if theirs is None:
-            equal &= ours.isna().to_numpy()
-        elif isinstance(ours.dtype, pd.CategoricalDtype) or isinstance(theirs.dtype, pd.CategoricalDtype):
-            equal &= _same_word(ours.astype("category"), theirs.astype("category"), position)
+        batch_column, history_column = batch[name], history.get(name)
+        if history_column is None:
+            equal &= batch_column.isna().to_numpy()
+        elif isinstance(batch_column.dtype, pd.CategoricalDtype) or isinstance(
+            history_column.dtype, pd.CategoricalDtype
+        ):
+            equal &= _same_word(batch_column.astype("category"), history_column.astype("category"), position)
         else:
-            a, b = ours.to_numpy(), theirs.to_numpy()[position]
+            a, b = batch_column.to_numpy(), history_column.to_numpy()[position]
             equal &= (a == b) | ((a != a) & (b != b))
     return equal
 
 
-def _same_word(ours: Any, theirs: Any, position: Any) -> Bools:
-    words = ours.cat.categories
-    code = np.append(words.get_indexer(theirs.cat.categories), -1)  # -1 is the last: not known
-    known_codes = np.where(theirs.cat.codes == -1, -1, np.where(code < 0, -2, code)[theirs.cat.codes])
-    same: Bools = ours.cat.codes.to_numpy() == known_codes[position]
-    return same
+def _same_word(batch_words: Any, history_words: Any, position: Any) -> Bools:
+    words = batch_words.cat.categories
+    code = np.append(words.get_indexer(history_words.cat.categories), -1)  # -1 is the last: not known
+    known_codes = np.where(history_words.cat.codes == -1, -1, np.where(code < 0, -2, code)[history_words.cat.codes])
+    is_equal: Bools = batch_words.cat.codes.to_numpy() == known_codes[position]
+    return is_equal
 
 
 def _values(readings: pd.DataFrame) -> list[str]:

@@ -49,7 +49,7 @@ def build(knowledge: Knowledge, spec: Spec, encoding: Encoding | None = None) ->
         rows = _has_row(knowledge, at)
         counts[:, : grid.history][opening_days.without_demand(counts, is_open, rows, spec, grid)] = 0
     if encoding is None:
-        encoding = Encoding(covariates.learn(demand, at, spec), _labels(attributes, spec))
+        encoding = Encoding(covariates.learn_encoding(demand, at, spec), _labels(attributes, spec))
     pairs, group = _calendars(scope, spec)
     return Panel(
         depot_ids=(ids := tuple(grid.depots.tolist())),
@@ -57,7 +57,7 @@ def build(knowledge: Knowledge, spec: Spec, encoding: Encoding | None = None) ->
         horizon=spec.horizon,
         demand=counts[:, : grid.history],
         open=is_open,
-        covariates=covariates.fill(demand, at, is_open, announced, encoding, spec),
+        covariates=covariates.covariate_values(demand, at, is_open, announced, encoding, spec),
         calendar=np.stack([calendar.features(grid.days, *pair) for pair in pairs]),
         calendar_group=group,
         statics=_codes(attributes, encoding, grid),

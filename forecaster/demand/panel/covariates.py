@@ -23,7 +23,7 @@ RULE = "covariate_missing"
 _NOTHING = ("", "0", "nan")  # words that say that nothing is special
 
 
-def learn(frame: pd.DataFrame, at: Cells, spec: Spec) -> tuple[str, ...]:
+def learn_encoding(frame: pd.DataFrame, at: Cells, spec: Spec) -> tuple[str, ...]:
     """The covariates in the order of the panel's last axis: one a column of numbers or kind of event, and one for
     each of the most frequent words of a column of words."""
     names: list[str] = []
@@ -46,7 +46,7 @@ def most_frequent(count: Any, most: int) -> list[str]:
     return [str(word) for word in count.sort_index().sort_values(ascending=False, kind="stable").index[:most]]
 
 
-def fill(
+def covariate_values(
     frame: pd.DataFrame, at: Cells, is_open: Bools, announced: AnnouncedEvents, encoding: Encoding, spec: Spec
 ) -> Floats:
     """(depots, days, covariates) in the order of the encoding; 0 where a value is not known.

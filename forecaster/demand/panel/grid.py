@@ -81,8 +81,10 @@ def lay_out(knowledge: Knowledge, spec: Spec) -> tuple[Grid, Cells]:
     ids, depot = coded(frame["depot_id"])
     day = np.array(frame["date"], "datetime64[D]").view(np.int64)  # a copy, which becomes the cells
     today = _today(knowledge, ids, spec)
-    listed = spec.depots is not None and len(knowledge.depots) > 0
-    counts = pd.Index(knowledge.depots["depot_id"]).get_indexer(ids) >= 0 if listed else np.ones(len(ids), np.bool_)
+    has_depot_table = spec.depots is not None and len(knowledge.depots) > 0
+    counts = (
+        pd.Index(knowledge.depots["depot_id"]).get_indexer(ids) >= 0 if has_depot_table else np.ones(len(ids), np.bool_)
+    )
     observed = np.append(counts, False)[depot]  # a row without a depot stands at -1
     observed &= frame["demand"].notna().to_numpy()
     observed &= day < (today[0] if len(today) and (today == today[0]).all() else np.append(today, 0)[depot])
@@ -99,7 +101,7 @@ def lay_out(knowledge: Knowledge, spec: Spec) -> tuple[Grid, Cells]:
     present = np.zeros(len(ids), np.bool_)
     present[depot[observed]] = True
     del observed
-    open_ = _in_business(knowledge.depots, last) if listed else []
+    open_ = _in_business(knowledge.depots, last) if has_depot_table else []
     depot_ids = pd.Index(sorted({*ids[present].tolist(), *open_}), dtype="str")
     grid = Grid(depot_ids, days, len(days) - spec.horizon, _today(knowledge, depot_ids, spec, among=ids))
     return grid, _cells(grid, ids, depot, day)

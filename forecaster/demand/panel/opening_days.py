@@ -60,8 +60,8 @@ def without_demand(counts: Floats, is_open: Bools, rows: Bools, spec: Spec, grid
     counted_depots, open_depots = np.count_nonzero(has_count & open_, axis=0), np.count_nonzero(open_, axis=0)
     has_feed = (2 * counted_depots >= open_depots) & (counted_depots > 0)
     archive = spec.demand.recorded == "next_day" and spec.demand.columns.recorded_at is None
-    late = 0 if archive else spec.demand.rules.late_days
-    is_final: Bools = grid.numbers[: grid.history] + late < grid.today[:, None]
+    late_days = 0 if archive else spec.demand.rules.late_days
+    is_final: Bools = grid.numbers[: grid.history] + late_days < grid.today[:, None]
     result: Bools = is_final & has_feed & open_
     result &= ~rows[:, : grid.history]
     result &= ~has_count & np.any(has_count, axis=1, keepdims=True)
@@ -83,9 +83,9 @@ def _closing(has_report: Bools, table: pd.DataFrame, spec: Spec, grid: Grid) -> 
     """
     last = np.where(has_report.any(axis=1), grid.history - 1 - has_report[:, ::-1].argmax(axis=1), _NEVER)
     limit = spec.demand.rules.closed_after_days
-    silent = grid.history - 1 - last > limit
-    silent &= _column(table["opened"], grid, otherwise=0) < grid.history
-    return _column(table["closed"], grid, otherwise=np.where(silent, last + limit + 1, _NEVER))
+    is_silent = grid.history - 1 - last > limit
+    is_silent &= _column(table["opened"], grid, otherwise=0) < grid.history
+    return _column(table["closed"], grid, otherwise=np.where(is_silent, last + limit + 1, _NEVER))
 
 
 def _column(dates: Any, grid: Grid, otherwise: Any) -> Ints:
@@ -100,8 +100,8 @@ def _declared_closed(declared_open: DeclaredOpen) -> Bools:
     weekdays of which it speaks."""
     result: Bools = declared_open == 0
     for weekday in range(min(7, declared_open.shape[1])):
-        same = declared_open[:, weekday::7]
-        known_count = np.cumsum(same >= 0, axis=1, dtype=np.int16)
-        last_open = np.maximum.accumulate(np.where(same == 1, known_count, np.int16(0)), axis=1)
-        result[:, weekday::7] |= (same < 0) & (known_count - last_open >= CLOSED_WEEKS)
+        same_weekday = declared_open[:, weekday::7]
+        known_count = np.cumsum(same_weekday >= 0, axis=1, dtype=np.int16)
+        last_open = np.maximum.accumulate(np.where(same_weekday == 1, known_count, np.int16(0)), axis=1)
+        result[:, weekday::7] |= (same_weekday < 0) & (known_count - last_open >= CLOSED_WEEKS)
     return result

@@ -25,7 +25,7 @@ from forecaster.demand.sources.feed import FAULT, ROW, Columns, Ending, Pieces, 
 from forecaster.demand.sources.text_stream import texts
 from forecaster.errors import SourceError
 
-_SOME = 20_000  # records that the csv module reads before they become a table
+_RECORDS_A_TABLE = 20_000  # records that the csv module reads before they become a table
 Record = tuple[int, list[str]]
 """The line that a record starts on, and its fields."""
 
@@ -146,7 +146,7 @@ def _tables(text: _Text, header: _Header) -> Iterator[pa.Table]:
             yield table
             continue
         records = text.records()
-        while some := list(islice(records, _SOME)):
+        while some := list(islice(records, _RECORDS_A_TABLE)):
             yield _from_records(some, header)
 
 

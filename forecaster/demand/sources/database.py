@@ -36,7 +36,7 @@ def reading(source: SqlSource, spec: Spec, name: str) -> Iterator[tuple[sa.Conne
     """
     url = _url(source, spec)
     place = f"{name} in {url.set(query={}).render_as_string(hide_password=True)}"
-    with _ours(place, source):
+    with _translated_errors(place, source):
         engine = _engine(url, place)
         options = {"postgresql_readonly": True} if engine.dialect.name == "postgresql" else {}
         try:
@@ -101,7 +101,7 @@ def _engine(url: sa.URL, place: str) -> sa.Engine:
 
 
 @contextmanager
-def _ours(place: str, source: SqlSource) -> Iterator[None]:
+def _translated_errors(place: str, source: SqlSource) -> Iterator[None]:
     """A database's error stops here and goes on as ours."""
     try:
         yield

@@ -54,20 +54,20 @@ class Feed:
     @property
     def digest(self) -> str:
         """Twelve hex digits, the same for the same content; known after the last block."""
-        return self._ended().digest
+        return self._require_ending().digest
 
     @property
     def watermark(self) -> str | None:
         """From where the next feed may start, None where none is declared; known after the last block."""
-        return self._ended().watermark
+        return self._require_ending().watermark
 
-    def _ended(self) -> Ending:
+    def _require_ending(self) -> Ending:
         assert self._ending is not None, "a feed has its digest and watermark after the last block was taken"
         return self._ending
 
     def _blocks(self, pieces: Pieces) -> Iterator[pd.DataFrame]:
-        with _ours(self.name):
-            yield from _gathered(self._until_the_end(pieces))
+        with _translated_errors(self.name):
+            yield from _gather_blocks(self._until_the_end(pieces))
 
     def _until_the_end(self, pieces: Pieces) -> Iterator[tuple[str, pa.Table]]:
         self._ending = yield from pieces
@@ -127,7 +127,7 @@ def joined(blocks: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 @contextmanager
-def _ours(name: str) -> Iterator[None]:
+def _translated_errors(name: str) -> Iterator[None]:
     """No error leaves with a credential; nor does its cause, which a traceback would show."""
     try:
         yield
@@ -137,7 +137,7 @@ def _ours(name: str) -> Iterator[None]:
         raise SourceError(credentials.hide(f"{name}: found values that cannot be held ({error})")) from None
 
 
-def _gathered(pieces: Iterable[tuple[str, pa.Table]]) -> Iterator[pd.DataFrame]:
+def _gather_blocks(pieces: Iterable[tuple[str, pa.Table]]) -> Iterator[pd.DataFrame]:
     """Blocks of a good size: what is large is cut, what is small waits for the next, unless its columns are others."""
     pending: list[tuple[str, pa.Table]] = []
     empty, any_yielded = None, False

@@ -54,7 +54,7 @@ class Batch:
         return int(part["rows"].fillna(1).sum()) if "rows" in part else len(part)
 
 
-def aggregated(rows: pd.DataFrame) -> pd.DataFrame:
+def daily_totals(rows: pd.DataFrame) -> pd.DataFrame:
     """One reading for each depot and day, of all its rows: their sum, unknown where one is; open where one is.
 
     The place is that of the last row. Covariates are the highest known; words the last known.
@@ -73,7 +73,7 @@ def aggregated(rows: pd.DataFrame) -> pd.DataFrame:
 
 def whole_days(batch: Batch, contract: Contract) -> Batch:
     """The batch with one reading for each depot and day; in quarantine are those of a day that is not over."""
-    whole = replace(batch, accepted=aggregated(batch.accepted))
+    whole = replace(batch, accepted=daily_totals(batch.accepted))
     today = contract.today(whole.accepted["depot_id"])
     going_on = ~np.isnan(whole.accepted["demand"].to_numpy()) & (whole.accepted["day"].to_numpy() >= today)
     rows = whole.accepted[going_on]
@@ -82,7 +82,7 @@ def whole_days(batch: Batch, contract: Contract) -> Batch:
     return whole.refuse(going_on, DAY_NOT_OVER, message, contract.spec, contract.now)
 
 
-def settle(batch: Batch, spec: Spec, now: datetime) -> Batch:
+def without_repeats(batch: Batch, spec: Spec, now: datetime) -> Batch:
     """The batch with repeats in quarantine."""
     # labels are positions, and stay when rows go
     batch = replace(batch, accepted=batch.accepted.reset_index(drop=True))
@@ -94,7 +94,7 @@ def settle(batch: Batch, spec: Spec, now: datetime) -> Batch:
     return replace(batch, single=repeats.single)
 
 
-def since_release(batch: Batch, released: pd.DataFrame, spec: Spec) -> Batch:
+def known_since_release(batch: Batch, released: pd.DataFrame, spec: Spec) -> Batch:
     """The batch with readings that a person released known from then on.
 
     `released` has the columns id, rule, depot_id, day and recorded_at (µs since 1970), of the decision.
@@ -102,30 +102,36 @@ def since_release(batch: Batch, released: pd.DataFrame, spec: Spec) -> Batch:
     if released.empty or batch.accepted.empty:
         return batch
     accepted = batch.accepted.reset_index(drop=True)
-    near = accepted[accepted["depot_id"].isin(released["depot_id"]) & accepted["day"].isin(released["day"])]
-    content, recorded = quarantine.source_json(near, spec), accepted["recorded_at"].copy()
-    for rule, decided in released.groupby("rule"):
-        since = quarantine.identity(near["source"], rule, content).map(decided.set_index("id")["recorded_at"]).dropna()
+    candidates = accepted[accepted["depot_id"].isin(released["depot_id"]) & accepted["day"].isin(released["day"])]
+    content, recorded = quarantine.source_json(candidates, spec), accepted["recorded_at"].copy()
+    for rule, decisions in released.groupby("rule"):
+        since = (
+            quarantine.identity(candidates["source"], rule, content)
+            .map(decisions.set_index("id")["recorded_at"])
+            .dropna()
+        )
         recorded.loc[since.index] = np.maximum(recorded.loc[since.index], since.astype("int64"))
     return replace(batch, accepted=accepted.assign(recorded_at=recorded))
 
 
-def new(batch: Batch, known_days: KnownDays, spec: Spec, now: datetime) -> Batch:
+def without_known(batch: Batch, known_days: KnownDays, spec: Spec, now: datetime) -> Batch:
     """The batch with those readings accepted that the known ones do not hold; the others are counted as unchanged."""
     instant = int(pd.Timestamp(now).as_unit("us").asm8.astype(np.int64))
-    days, fresh = Days(batch.accepted["day"].to_numpy()), np.ones(len(batch.accepted), np.bool_)
+    days, is_new = Days(batch.accepted["day"].to_numpy()), np.ones(len(batch.accepted), np.bool_)
     recorded = batch.accepted["recorded_at"].to_numpy(copy=True)
     for first, last, rows in known_days.stretches():  # no rule looks from one day at another
         at = days.between(first, last)
         part, declared = batch.accepted.iloc[at], spec.demand.columns.recorded_at is not None
         new_part = reading_versions.new_readings(part, rows, declared=declared, now=instant)
-        fresh[at], recorded[at] = new_part.new, new_part.recorded_at
+        is_new[at], recorded[at] = new_part.new, new_part.recorded_at
     accepted = batch.accepted.assign(recorded_at=recorded)
-    unchanged = batch.size(accepted[~fresh])
-    return replace(batch, accepted=accepted if fresh.all() else accepted[fresh], unchanged=batch.unchanged + unchanged)
+    unchanged = batch.size(accepted[~is_new])
+    return replace(
+        batch, accepted=accepted if is_new.all() else accepted[is_new], unchanged=batch.unchanged + unchanged
+    )
 
 
-def stop(batch: Batch, reason: str, spec: Spec, now: datetime) -> Batch:
+def quarantine_all(batch: Batch, reason: str, spec: Spec, now: datetime) -> Batch:
     """The batch with everything in quarantine that was not refused already."""
     everything = np.ones(len(batch.accepted), np.bool_)
     message = start(batch.accepted) + f": found nothing wrong with this row, but its batch was stopped: {reason}"
@@ -133,9 +139,9 @@ def stop(batch: Batch, reason: str, spec: Spec, now: datetime) -> Batch:
 
 
 def _message(rows: pd.DataFrame, spec: Spec, rule: str) -> Column:
-    counted = rows["demand"].map(lambda count: f"{count:g}" if count == count else "nothing")
+    counts = rows["demand"].map(lambda count: f"{count:g}" if count == count else "nothing")
     column = f", column '{spec.demand.columns.demand}': found '"
-    return start(rows) + column + counted.astype("str") + f"', wanted {OF_ROWS[rule].wanted}"
+    return start(rows) + column + counts.astype("str") + f"', wanted {OF_ROWS[rule].wanted}"
 
 
 def start(rows: pd.DataFrame) -> Column:

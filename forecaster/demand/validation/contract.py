@@ -114,8 +114,8 @@ class Contract:
     def today(self, depots: Column) -> NDArray[np.int64]:
         """The local day on which the batch arrived at each of the depots, in days since 1970."""
         zones = self._zones(depots)
-        here = {zone: self.arrival.tz_convert(zone).tz_localize(None).normalize() for zone in {*zones}}
-        return np.array([here[zone].asm8.astype("datetime64[D]").astype(np.int64) for zone in zones], np.int64)
+        local_days = {zone: self.arrival.tz_convert(zone).tz_localize(None).normalize() for zone in {*zones}}
+        return np.array([local_days[zone].asm8.astype("datetime64[D]").astype(np.int64) for zone in zones], np.int64)
 
     def _zones(self, depots: Column) -> NDArray[np.object_]:
         """The name of each depot's time zone."""
@@ -228,8 +228,10 @@ class Contract:
             if OF_ROWS[str(rule)].releasable:
                 content = quarantine.content(block.loc[rows["index"]])
                 since = quarantine.identity(typed.loc[rows["index"], "source"], str(rule), content).map(self.waived)
-                decided = pd.to_datetime(since.dropna(), unit="us", utc=True).dt.as_unit("us")
-                typed.loc[decided.index, "recorded_at"] = typed.loc[decided.index, "recorded_at"].clip(lower=decided)
+                decided_at = pd.to_datetime(since.dropna(), unit="us", utc=True).dt.as_unit("us")
+                typed.loc[decided_at.index, "recorded_at"] = typed.loc[decided_at.index, "recorded_at"].clip(
+                    lower=decided_at
+                )
                 waived |= since.notna().to_numpy() & cases.index.isin(rows.index)
         return waived
 

@@ -36,8 +36,8 @@ class ExternalForecasts:
             return np.full(len(depot), np.nan)
         keys = _key(depot, day, morning, self.history)
         place = np.searchsorted(self.key, keys, side="right") - 1
-        same = (place >= 0) & (self.key[place] // FOREVER == keys // FOREVER)
-        return np.where(same, self.orders[place], np.nan)
+        is_made = (place >= 0) & (self.key[place] // FOREVER == keys // FOREVER)
+        return np.where(is_made, self.orders[place], np.nan)
 
 
 def external_forecasts(
@@ -59,9 +59,9 @@ def external_forecasts(
         parsing.numbers(rows[columns.forecast], notation),
     )
     made_on = parsing.days(rows[columns.made_on], spec.zone, notation) if columns.made_on else None
-    tell, whole = RowFindings(spec, findings), rows[sources.FAULT] == ""
-    tell("row_form", rows[~whole], columns.depot_id, "as many fields as the header; the row is left out")
-    good = whole
+    tell, is_whole = RowFindings(spec, findings), rows[sources.FAULT] == ""
+    tell("row_form", rows[~is_whole], columns.depot_id, "as many fields as the header; the row is left out")
+    is_valid = is_whole
     for column, fits, form in (
         (columns.date, date.notna(), f"a date such as {notation.day}"),
         (columns.forecast, np.isfinite(orders) & (orders >= 0), "a number of 0 or more"),
@@ -71,12 +71,12 @@ def external_forecasts(
             f"a date such as {notation.day}",
         ),
     ):
-        tell("legacy_form", rows[good & ~fits], column or "", f"{form}; the row is left out")
-        good = good & fits
+        tell("legacy_form", rows[is_valid & ~fits], column or "", f"{form}; the row is left out")
+        is_valid = is_valid & fits
     row = depot_id.map({depot: number for number, depot in enumerate(panel.depot_ids)}).fillna(-1).astype(np.int64)
-    tell("legacy_depot", rows[good & (row < 0)], columns.depot_id, "a depot that counts; the row is left out")
+    tell("legacy_depot", rows[is_valid & (row < 0)], columns.depot_id, "a depot that counts; the row is left out")
     day = parsing.day_numbers(date.to_numpy()) - panel.days[0].astype("datetime64[D]").astype(np.int64)
-    usable = (good & (row >= 0)).to_numpy() & (day >= 0) & (day < panel.history)
+    usable = (is_valid & (row >= 0)).to_numpy() & (day >= 0) & (day < panel.history)
     on = np.full(len(rows), UNDATED) if made_on is None else parsing.day_numbers(made_on.to_numpy())
     key = _key(row.to_numpy()[usable], day[usable], on[usable], panel.history)
     order = np.argsort(key, kind="stable")  # of the same day, the later row counts

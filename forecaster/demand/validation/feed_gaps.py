@@ -65,8 +65,8 @@ def flat_lines(counts: Floats, fresh: Bools, closed: Bools | None = None, *, fla
         has_count = ~np.isnan(counts[rows])
         if closed is not None:
             has_count &= ~closed[rows]
-        still = np.unique(_runs(counts[rows], has_count, flat_days)[0])  # few depots are left to look at closely
-        parts.append(_flat(rows[still], counts, fresh, has_count[still], flat_days))
+        with_runs = np.unique(_runs(counts[rows], has_count, flat_days)[0])  # few depots are left to look at closely
+        parts.append(_flat(rows[with_runs], counts, fresh, has_count[with_runs], flat_days))
     depot, first, last, days = np.concatenate(parts, axis=1).astype(np.int32)
     return FlatLines(depot, first, last, days)
 
@@ -77,11 +77,11 @@ def silent_depots(last: Days, opened: Days, closed: Days, newest: np.datetime64,
     `last` reading (or day said to be closed), first day of business and first day out of business, (depots,); NaT
     where there is none. Where a depot never had a reading, its first day of business counts.
     """
-    heard = np.where(np.isnat(last), opened, last)
-    silent = np.flatnonzero((newest - heard > np.timedelta64(max_gap_days, "D")) & ~(closed <= newest))
-    days = (newest - heard[silent]).astype("timedelta64[D]").astype(np.int32)
+    last_heard = np.where(np.isnat(last), opened, last)
+    silent_rows = np.flatnonzero((newest - last_heard > np.timedelta64(max_gap_days, "D")) & ~(closed <= newest))
+    days = (newest - last_heard[silent_rows]).astype("timedelta64[D]").astype(np.int32)
     order = np.argsort(-days, kind="stable")
-    return Silences(silent[order].astype(np.int32), days[order])
+    return Silences(silent_rows[order].astype(np.int32), days[order])
 
 
 def thin_day(counts: Floats, fresh: Bools, closed: Bools | None = None, *, thin_share: float) -> ThinDay | None:
@@ -108,8 +108,10 @@ def thin_day(counts: Floats, fresh: Bools, closed: Bools | None = None, *, thin_
 def _flat(depots: Places, counts: Floats, fresh: Bools, has_count: Bools, least: int) -> Places:
     """Depot, first day, last day and number of known days of the runs, (4, runs), that are no chance and hold fresh."""
     row, begin, end = _runs(counts[depots], has_count, least)
-    new = np.concatenate([[0], np.cumsum(fresh[depots][has_count])])
-    unlikely = (new[end] > new[begin]) & (_expected(counts[depots], has_count, row, begin, end) < RARE)
+    fresh_before = np.concatenate([[0], np.cumsum(fresh[depots][has_count])])
+    unlikely = (fresh_before[end] > fresh_before[begin]) & (
+        _expected(counts[depots], has_count, row, begin, end) < RARE
+    )
     day, row, begin, end = np.nonzero(has_count)[1], row[unlikely], begin[unlikely], end[unlikely]
     return np.stack([depots[row], day[begin], day[end - 1], end - begin])
 

@@ -48,7 +48,9 @@ def reach(spec: Spec) -> int:
     return max(CONTEXT, spec.demand.rules.max_gap_days, spec.demand.rules.closed_after_days) + 1
 
 
-def stray(batch: Batch, known_days: KnownDays, released: Collection[str], spec: Spec, now: datetime) -> Batch:
+def quarantine_stray_days(
+    batch: Batch, known_days: KnownDays, released: Collection[str], spec: Spec, now: datetime
+) -> Batch:
     """The batch with readings in quarantine whose day lies far before all but a few of the others: a slip in a year,
     which would make years of unknown days. `known_days` holds the days from the first one of the batch on.
     """
@@ -69,7 +71,7 @@ def stray(batch: Batch, known_days: KnownDays, released: Collection[str], spec: 
     return batch.refuse(batch.accepted.index.isin(rows.index), "stray_day", message, spec, now)
 
 
-def unbelievable(
+def quarantine_outliers(
     batch: Batch, grid: CountGrid, released: Collection[str], spec: Spec, now: datetime
 ) -> tuple[Batch, CountGrid, list[Finding]]:
     """The batch, and the grid, with outliers in quarantine: counts that break a rule of `data_rules.OF_HISTORY`. Where
@@ -95,13 +97,13 @@ def unbelievable(
     return batch, grid, findings
 
 
-def late(accepted: pd.DataFrame, last_readings: LastReadings, spec: Spec) -> list[Finding]:
+def late_counts(accepted: pd.DataFrame, last_readings: LastReadings, spec: Spec) -> list[Finding]:
     """A finding when counts came later after their day than the rules expect: by the instants that the source declares;
     without them, when the feed had told of a day so much later before, and of this depot. An archive is never late."""
     if spec.demand.columns.recorded_at is not None:
         rows, detail = _recorded_late(accepted, spec)
     elif spec.demand.recorded == "arrival":
-        rows, detail = _after_others(accepted, last_readings, spec)
+        rows, detail = _later_than_others(accepted, last_readings, spec)
     else:
         return []
     if not len(rows):
@@ -126,16 +128,16 @@ def _recorded_late(accepted: pd.DataFrame, spec: Spec) -> tuple[pd.DataFrame, An
     return rows, details
 
 
-def _after_others(accepted: pd.DataFrame, last_readings: LastReadings, spec: Spec) -> tuple[pd.DataFrame, Any]:
-    newest = int(last_readings.counted.max(initial=NEVER))
+def _later_than_others(accepted: pd.DataFrame, last_readings: LastReadings, spec: Spec) -> tuple[pd.DataFrame, Any]:
+    newest = int(last_readings.last_counted.max(initial=NEVER))
     if newest == NEVER:
         return accepted.iloc[:0], ""
-    late = accepted["demand"].notna() & (accepted["day"] < newest - spec.demand.rules.late_days)
-    late &= accepted["depot_id"].isin(last_readings.depots[last_readings.counted > NEVER])
-    return accepted[late], f": found a count that came after those of {np.datetime64(newest, 'D')}"
+    is_late = accepted["demand"].notna() & (accepted["day"] < newest - spec.demand.rules.late_days)
+    is_late &= accepted["depot_id"].isin(last_readings.depots[last_readings.last_counted > NEVER])
+    return accepted[is_late], f": found a count that came after those of {np.datetime64(newest, 'D')}"
 
 
-def lacking(grid: CountGrid, countries: Collection[str], spec: Spec) -> list[Finding]:
+def feed_findings(grid: CountGrid, countries: Collection[str], spec: Spec) -> list[Finding]:
     """Findings about the feed: counts that stand still, and a newest day that came for few depots; on a public holiday
     of one of the countries that is no reason to stop."""
     limits, closed = spec.demand.rules, grid.closed if grid.closed.any() else None
@@ -156,13 +158,13 @@ def lacking(grid: CountGrid, countries: Collection[str], spec: Spec) -> list[Fin
     return findings
 
 
-def silent(
+def silent_depots(
     accepted: pd.DataFrame, last_readings: LastReadings, depots: pd.DataFrame | None, spec: Spec
 ) -> list[Finding]:
     """A finding about depots in business that have had no reading for long. One that is silent for longer than
     `reach` counts as closed."""
-    heard = last_readings.beside(LastReadings.of(accepted))
-    last = pd.Series(heard.heard, heard.depots)[heard.heard > NEVER].sort_index()
+    all_readings = last_readings.beside(LastReadings.of(accepted))
+    last = pd.Series(all_readings.last_heard, all_readings.depots)[all_readings.last_heard > NEVER].sort_index()
     if last.empty:
         return []
     newest = int(last.max())
@@ -172,13 +174,13 @@ def silent(
     opened[opened < np.datetime64(newest - reach(spec), "D")] = np.datetime64("NaT")
     since = np.where(last.isna(), np.datetime64("NaT"), last.fillna(0).to_numpy().astype("datetime64[D]"))
     gap = spec.demand.rules.max_gap_days
-    quiet = feed_gaps.silent_depots(since, opened, closed, np.datetime64(newest, "D"), max_gap_days=gap)
-    if not len(quiet):
+    silences = feed_gaps.silent_depots(since, opened, closed, np.datetime64(newest, "D"), max_gap_days=gap)
+    if not len(silences):
         return []
-    names = [str(table.index[depot]) for depot in quiet.depot[:PLACES]]
+    names = [str(table.index[depot]) for depot in silences.depot[:PLACES]]
     day = str(np.datetime64(newest, "D"))
-    detail = f"depot {names[0]}: found no reading for {quiet.days[0]} days up to {day}"
-    return [_of_feed("silent_depot", len(quiet), detail, spec, tuple((name, day) for name in names))]
+    detail = f"depot {names[0]}: found no reading for {silences.days[0]} days up to {day}"
+    return [_of_feed("silent_depot", len(silences), detail, spec, tuple((name, day) for name in names))]
 
 
 def count_grid(batch: Batch, known_days: KnownDays) -> CountGrid:

@@ -24,19 +24,19 @@ class LastReadings:
     """What the known readings say of each depot, all versions alike; days since 1970, NEVER where there is none."""
 
     depots: pd.Index[Any]
-    counted: Ints  # (depots,) the last day of which a count is known
-    heard: Ints  # (depots,) the last day of which a count is known, or that the depot was closed
+    last_counted: Ints  # (depots,) the last day of which a count is known
+    last_heard: Ints  # (depots,) the last day of which a count is known, or that the depot was closed
 
     @classmethod
     def of(cls, rows: pd.DataFrame) -> LastReadings:
         count = rows["demand"].notna().to_numpy()
         words = rows["depot_id"].astype("category").cat
         codes, day = words.codes.to_numpy(), rows["day"].to_numpy().astype(np.int32, copy=False)
-        counted, heard = np.full((2, len(words.categories)), NEVER, np.int32)
-        np.maximum.at(counted, codes, np.where(count, day, np.int32(NEVER)))
+        last_counted, last_heard = np.full((2, len(words.categories)), NEVER, np.int32)
+        np.maximum.at(last_counted, codes, np.where(count, day, np.int32(NEVER)))
         closed = np.flatnonzero((rows["open"].to_numpy() == 0) & ~count)
-        np.maximum.at(heard, codes[closed], day[closed])
-        return cls(words.categories, counted, np.maximum(counted, heard))
+        np.maximum.at(last_heard, codes[closed], day[closed])
+        return cls(words.categories, last_counted, np.maximum(last_counted, last_heard))
 
     def beside(self, other: LastReadings) -> LastReadings:
         """What both say."""
@@ -45,11 +45,11 @@ class LastReadings:
         else:
             depots = self.depots.append(other.depots[self.depots.get_indexer(other.depots) < 0])
             places = [depots.get_indexer(part.depots) for part in (self, other)]
-        counted, heard = np.full((2, len(depots)), NEVER, np.int32)
+        last_counted, last_heard = np.full((2, len(depots)), NEVER, np.int32)
         for place, part in zip(places, (self, other), strict=True):
-            counted[place] = np.maximum(counted[place], part.counted)
-            heard[place] = np.maximum(heard[place], part.heard)
-        return LastReadings(depots, counted, heard)
+            last_counted[place] = np.maximum(last_counted[place], part.last_counted)
+            last_heard[place] = np.maximum(last_heard[place], part.last_heard)
+        return LastReadings(depots, last_counted, last_heard)
 
 
 NO_READINGS = LastReadings(pd.Index([], dtype="str"), np.zeros(0, np.int32), np.zeros(0, np.int32))
@@ -76,8 +76,8 @@ class KnownDays:
 
     def between(self, first: int, last: int) -> Iterator[pd.DataFrame]:
         """The readings of some of the days."""
-        meant = (self.days >= first) & (self.days <= last)
-        for begin, end in self._spans(self.days[meant], self.count[meant]):
+        is_between = (self.days >= first) & (self.days <= last)
+        for begin, end in self._spans(self.days[is_between], self.count[is_between]):
             rows = self._of(begin, end)
             day = rows["day"].to_numpy()
             yield rows if rows is not self._whole else rows[(day >= begin) & (day <= end)]

@@ -124,9 +124,9 @@ def _same_weekdays(counts: Floats) -> tuple[Floats, Floats]:
         known_weeks += value < np.inf
     median, second = np.full_like(spare, np.nan), np.full_like(spare, np.nan)
     for n in range(LEAST, WEEKS + 1):
-        here = known_weeks == n
-        np.multiply(values[(n - 1) // 2] + values[n // 2], np.float32(0.5), out=median, where=here)
-        np.copyto(second, values[n - 2], where=here)
+        has_weeks = known_weeks == n
+        np.multiply(values[(n - 1) // 2] + values[n // 2], np.float32(0.5), out=median, where=has_weeks)
+        np.copyto(second, values[n - 2], where=has_weeks)
     return median, second
 
 
@@ -170,17 +170,17 @@ def _feed(block: _Block) -> _Feed:
     """What each day was like for the depots of a block."""
     ratio = np.where(block.ratio > 0, block.ratio, np.nan)  # none came: closed, whatever the unit
     level, depots = _medians(ratio)
-    sure = np.where(block.usual >= SURE, ratio, np.nan)
-    middle, telling = _medians(sure)
-    power, near = _power(sure)
+    sure_ratio = np.where(block.usual >= SURE, ratio, np.nan)
+    middle, sure_depots = _medians(sure_ratio)
+    power, near = _power(sure_ratio)
     unit = np.zeros(len(level), np.int8)
     for exponent in UNITS:
-        share = np.count_nonzero(near & (power == exponent), axis=0) / np.maximum(telling, 1)
-        unit[(telling >= FEED) & (share >= (MOST_UP if exponent > 0 else MOST_DOWN))] = exponent
-    day = np.flatnonzero(telling >= FEED)
+        share = np.count_nonzero(near & (power == exponent), axis=0) / np.maximum(sure_depots, 1)
+        unit[(sure_depots >= FEED) & (share >= (MOST_UP if exponent > 0 else MOST_DOWN))] = exponent
+    day = np.flatnonzero(sure_depots >= FEED)
     power, near = _power(middle[day])
-    lasts = _lasting(power, near, np.zeros(len(day), np.intp))
-    unit[day[lasts]] = power[lasts]
+    is_lasting = _lasting(power, near, np.zeros(len(day), np.intp))
+    unit[day[is_lasting]] = power[is_lasting]
     return _Feed(np.where(depots >= FEED, level, np.float32(1)), unit)
 
 
@@ -196,10 +196,10 @@ def _medians(values: Floats) -> tuple[Floats, NDArray[np.intp]]:
 def _power(ratio: Floats) -> tuple[Codes, Bools]:
     """The power of ten nearest to each ratio, one of UNITS or 0, and whether it is one of UNITS and near."""
     power, near = np.zeros(ratio.shape, np.int8), np.zeros(ratio.shape, bool)
-    far = (ratio >= 10**0.5) | ((ratio <= 10**-0.5) & (ratio > 0))
-    exact = np.log10(ratio[far])
+    is_far = (ratio >= 10**0.5) | ((ratio <= 10**-0.5) & (ratio > 0))
+    exact = np.log10(ratio[is_far])
     nearest = np.clip(np.rint(exact), min(UNITS), max(UNITS))
-    power[far], near[far] = nearest.astype(np.int8), np.abs(exact - nearest) <= NEAR
+    power[is_far], near[is_far] = nearest.astype(np.int8), np.abs(exact - nearest) <= NEAR
     return power, near
 
 
@@ -208,8 +208,8 @@ def _lasting(unit: Codes, near: Bools, owner: NDArray[np.intp]) -> Bools:
     if not len(unit):
         return np.zeros(0, bool)
     starts = np.flatnonzero(np.r_[True, (unit[1:] != unit[:-1]) | (owner[1:] != owner[:-1])])
-    length, agree = np.diff(np.r_[starts, len(unit)]), np.add.reduceat(near, starts, dtype=np.intp)
-    lasting: Bools = (unit != 0) & np.repeat((agree >= RUN) & (2 * agree >= length), length)
+    length, near_days = np.diff(np.r_[starts, len(unit)]), np.add.reduceat(near, starts, dtype=np.intp)
+    lasting: Bools = (unit != 0) & np.repeat((near_days >= RUN) & (2 * near_days >= length), length)
     return lasting
 
 

@@ -37,8 +37,8 @@ def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
     for name, column in (("opened", columns.opened), ("closed", columns.closed)):
         table[name] = parsing.days(rows[column], spec.zone, notation) if column else pd.NaT
         if column:
-            unread = rows[table[name].isna() & (parsing.words(rows[column]) != "")]
-            tell("date_form", unread, column, f"a date such as {notation.day}, or nothing; taken as nothing")
+            unreadable = rows[table[name].isna() & (parsing.words(rows[column]) != "")]
+            tell("date_form", unreadable, column, f"a date such as {notation.day}, or nothing; taken as nothing")
         table[name] = table[name].astype("datetime64[s]")
     table["timezone"] = pd.Series(None, rows.index, "str")
     if columns.timezone:
@@ -59,10 +59,10 @@ def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
     form = data_rules.OF_ROWS["depot_form"].wanted.format(longest=parsing.LONGEST)
     tell("depot_form", rows[misnamed], columns.depot_id, f"{form}; the row is left out")
     table = table[(table["depot_id"] != "") & ~misnamed].drop_duplicates(list(table.columns.drop("row")))
-    twice = table["depot_id"].duplicated(keep="last")
-    repeated = rows.loc[table.index[twice]]
+    is_repeated = table["depot_id"].duplicated(keep="last")
+    repeated = rows.loc[table.index[is_repeated]]
     tell("depot_twice", repeated, columns.depot_id, "one set of attributes a depot; the last row counts")
-    result: pd.DataFrame = table[~twice].drop(columns="row").reset_index(drop=True)
+    result: pd.DataFrame = table[~is_repeated].drop(columns="row").reset_index(drop=True)
     return result
 
 
@@ -77,14 +77,14 @@ def aliases(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
     rows = sources.read(source, spec, ALIAS)
     tell = RowFindings(spec, findings)
     table = pd.DataFrame({name: parsing.words(rows[name]) for name in ALIAS})
-    unfit = (table == "").any(axis=1) | (rows[sources.FAULT] != "") | (table["alias"] == table["depot_id"])
-    tell("alias_form", rows[unfit], "alias", "an old and a new depot id, not the same; the row is left out")
-    table = table[~unfit].drop_duplicates()
-    torn = table["alias"].duplicated(keep=False)
-    tell("alias_form", rows.loc[table.index[torn]], "alias", "one depot an alias; none of its rows counts")
-    table, circle = resolve(table[~torn])
-    tell("alias_form", rows.loc[table.index[circle]], "alias", "a chain that ends in a depot; the row is left out")
-    return table[~circle].reset_index(drop=True)
+    is_unfit = (table == "").any(axis=1) | (rows[sources.FAULT] != "") | (table["alias"] == table["depot_id"])
+    tell("alias_form", rows[is_unfit], "alias", "an old and a new depot id, not the same; the row is left out")
+    table = table[~is_unfit].drop_duplicates()
+    is_ambiguous = table["alias"].duplicated(keep=False)
+    tell("alias_form", rows.loc[table.index[is_ambiguous]], "alias", "one depot an alias; none of its rows counts")
+    table, is_circular = resolve(table[~is_ambiguous])
+    tell("alias_form", rows.loc[table.index[is_circular]], "alias", "a chain that ends in a depot; the row is left out")
+    return table[~is_circular].reset_index(drop=True)
 
 
 def events(
@@ -117,7 +117,7 @@ def events(
         tell("event_form", rows[fits & ~ends], columns.until, requirement)
         fits &= ends
     if known_depots is not None:
-        _strays(table, rows, known_depots, former, spec, tell)
+        _find_unmatched_events(table, rows, known_depots, former, spec, tell)
     table = _each_day(table[fits], days[fits].astype(np.int64))
     return table.fillna({"name": ""}).drop_duplicates(ignore_index=True)
 
@@ -131,7 +131,7 @@ def _each_day(table: pd.DataFrame, days: pd.Series[int]) -> pd.DataFrame:
     return expanded.assign(date=(expanded["date"] + later).astype("datetime64[s]"))
 
 
-def _strays(
+def _find_unmatched_events(
     table: pd.DataFrame,
     rows: pd.DataFrame,
     known_depots: pd.DataFrame,
@@ -147,8 +147,8 @@ def _strays(
     culprits = [_culprit(place, scope) for place in address.drop_duplicates().itertuples(index=False, name=None)]
     culprit = group.map(dict(enumerate(culprits)))
     for name in ADDRESS:
-        stray = rows[culprit == name]
-        tell("event_place", stray, getattr(columns, name), f"a {name} of the depots source; it concerns no depot")
+        unmatched = rows[culprit == name]
+        tell("event_place", unmatched, getattr(columns, name), f"a {name} of the depots source; it concerns no depot")
 
 
 def _culprit(address: tuple[str, ...], scope: EventScope) -> str:

@@ -271,7 +271,7 @@ def test_however_the_text_is_cut_the_rows_are_those_of_the_csv_module(spec: Spec
     whole = obvious(text, ",")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_stream, "CHUNK", chunk)
-        patch.setattr(delimited, "_SOME", 3)
+        patch.setattr(delimited, "_RECORDS_A_TABLE", 3)
         if whole is None:
             with pytest.raises(SourceError, match="found a row that does not end as CSV rows do"):
                 read(spec, text, "depot", "day")

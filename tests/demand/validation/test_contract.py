@@ -16,7 +16,7 @@ from forecaster.demand import sources
 from forecaster.demand.readings import dates
 from forecaster.demand.validation import batch as batches
 from forecaster.demand.validation.contract import Contract
-from forecaster.demand.validation.history_checks import late
+from forecaster.demand.validation.history_checks import late_counts
 from forecaster.demand.validation.known_days import NO_READINGS, LastReadings
 from forecaster.errors import SpecError
 
@@ -69,7 +69,7 @@ def checked(
 
 def sort(block: pd.DataFrame, spec: Spec, now: datetime = NOW, **more: Any) -> Checked:
     sorted_block = Contract(spec, now=now, **more).sort(block)
-    batch = batches.settle(batches.Batch(sorted_block.accepted, sorted_block.refused), spec, now)
+    batch = batches.without_repeats(batches.Batch(sorted_block.accepted, sorted_block.refused), spec, now)
     assert len(batch.accepted) + len(batch.refused) == len(block)
     return Checked(batch.accepted, batch.refused)
 
@@ -256,7 +256,7 @@ def test_no_readings_are_no_trouble(tmp_path: Path) -> None:
 
 def test_late_counts_are_a_finding(tmp_path: Path) -> None:
     content = "depot,day,orders,at\nD1,2024-03-01,1,2024-03-04T20:00-05:00\nD2,2024-03-01,1,2024-03-05T00:10-05:00\n"
-    (finding,) = late(checked(tmp_path, content, TOLD).typed, NO_READINGS, spec_of(tmp_path, TOLD))
+    (finding,) = late_counts(checked(tmp_path, content, TOLD).typed, NO_READINGS, spec_of(tmp_path, TOLD))
     assert finding.severity == "warn"
     assert finding.count == 1
     assert finding.message == (
@@ -264,17 +264,17 @@ def test_late_counts_are_a_finding(tmp_path: Path) -> None:
         "days after its day (demand.rules.late_days)"
     )
     assert finding.places == (("D2", "2024-03-01"),)
-    assert late(checked(tmp_path, content).typed, NO_READINGS, spec_of(tmp_path)) == []
+    assert late_counts(checked(tmp_path, content).typed, NO_READINGS, spec_of(tmp_path)) == []
 
 
 def test_without_instants_a_count_is_late_when_the_feed_had_gone_on_before(tmp_path: Path) -> None:
     last_readings = LastReadings.of(checked(tmp_path, "depot,day,orders\nD1,2024-02-28,1\nD2,2024-03-01,1\n").typed)
     content = "depot,day,orders\nD1,2024-02-26,1\nD1,2024-02-27,1\nD1,2024-03-02,1\nD9,2024-01-01,1\nD2,2024-02-01,\n"
-    (finding,) = late(checked(tmp_path, content).typed, last_readings, spec_of(tmp_path))
+    (finding,) = late_counts(checked(tmp_path, content).typed, last_readings, spec_of(tmp_path))
     assert (finding.count, finding.places) == (1, (("D1", "2024-02-26"),))
     assert finding.message == (
         "demand.csv:2: depot D1 on 2024-02-26: found a count that came after those of 2024-03-01, wanted at most 3 "
         "days after its day (demand.rules.late_days)"
     )
     archive = spec_of(tmp_path, PLAIN + ", recorded: next_day")
-    assert late(checked(tmp_path, content).typed, last_readings, archive) == []
+    assert late_counts(checked(tmp_path, content).typed, last_readings, archive) == []

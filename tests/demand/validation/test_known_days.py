@@ -75,13 +75,13 @@ def test_stretch_by_stretch_the_same_is_new_as_at_once(
     specs: dict[bool, Spec], given_rows: list[Row], before: list[Row], declared: bool, most: int
 ) -> None:
     spec = specs[declared]
-    batch = batches.settle(batches.Batch(rows_of(*given_rows), pd.DataFrame()), spec, NOW)
+    batch = batches.without_repeats(batches.Batch(rows_of(*given_rows), pd.DataFrame()), spec, NOW)
     instant = int(pd.Timestamp(NOW).as_unit("us").asm8.astype(np.int64))
     at_once = reading_versions.new_readings(batch.accepted, rows_of(*before), declared=declared, now=instant)
     with pytest.MonkeyPatch.context() as patch:
         in_stretches(patch, most)
         known_days = known_of(rows_of(*before))
-        by_stretch = batches.new(batch, known_days, spec, NOW)
+        by_stretch = batches.without_known(batch, known_days, spec, NOW)
     assert by_stretch.accepted["row"].tolist() == batch.accepted["row"][at_once.new].tolist()
     assert by_stretch.accepted["recorded_at"].tolist() == at_once.recorded_at[at_once.new].tolist()
     assert by_stretch.unchanged == np.count_nonzero(~at_once.new)
@@ -90,7 +90,7 @@ def test_stretch_by_stretch_the_same_is_new_as_at_once(
 
 
 def by_depot(last_readings: LastReadings) -> dict[str, tuple[int, int]]:
-    days = zip(last_readings.counted.tolist(), last_readings.heard.tolist(), strict=True)
+    days = zip(last_readings.last_counted.tolist(), last_readings.last_heard.tolist(), strict=True)
     return dict(zip(last_readings.depots, days, strict=True))
 
 
