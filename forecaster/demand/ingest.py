@@ -83,6 +83,7 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     contract = contract_of(
         spec, lake, snapshots.get("depots"), snapshots.get("aliases"), now=now, waived=decided.waived
     )
+    # each row alone, then beside its batch, then beside what the lake holds: each check sees fewer rows than the last
     batch, read = _sort_blocks(feed, contract, on_rows)
     known_days = _known_days(lake, batch.accepted, spec)
     batch = batches.known_since_release(batches.without_repeats(batch, spec, now), decided.released, spec)
@@ -93,7 +94,7 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     refused = _with_distinct_ids(batch.refused)
     findings += [*_refusals(refused, decided, spec), *batch_findings]
     stopped = next((f"{f.rule}: {f.message}" for f in findings if f.severity == "stop"), None)
-    if stopped:
+    if stopped:  # all or nothing: half a batch would look like a day of few orders
         batch = batches.quarantine_all(batch, stopped, spec, now)
         refused = _with_distinct_ids(batch.refused)
     outcome = IngestResult(
@@ -108,6 +109,7 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
         stopped=stopped,
     )
     assert outcome.read == outcome.accepted + outcome.unchanged + outcome.quarantined, outcome
+    # readings come last: a process that is killed before them leaves a lake in which the next run finds them still new
     for table, rows in changes.items():
         lake.append(table, rows)
     before = lake.versions()

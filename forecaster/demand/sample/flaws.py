@@ -35,6 +35,7 @@ def plant(
     `rows` hold codes: depot and day are positions in `ids` and `dates`, export the day whose nightly export it was.
     Mistakes hit `steady` depots only (in business all the time), and spare the last seven days.
     """
+    # the order of the draws is part of the recipe: another order gives other flaws from the same seed
     gap_depot = int(random.choice(steady))
     gap = len(dates) - 50 + np.arange(GAP)
     usual = rows["depot"].isin(steady) & (rows["depot"] != gap_depot) & (rows["orders"] > 0)
@@ -47,6 +48,7 @@ def plant(
     final = orders[restated]
     early = (final * random.uniform(0.75, 0.95, RESTATED)).astype(orders.dtype)
 
+    # the list of flaws, which the sample's README shows, is written before the rows are changed
     unknown = _unknown(ids)
     slip = f"{dates[day[typo]].year + 36}{dates[day[typo]].isoformat()[4:]}"
     stray_days, stray_orders = int(day[shuffled[0]]) + np.arange(2), np.array([41, 37])

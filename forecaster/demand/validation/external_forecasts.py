@@ -62,6 +62,7 @@ def external_forecasts(
     tell, is_whole = RowFindings(spec, findings), rows[sources.FAULT] == ""
     tell("row_form", rows[~is_whole], columns.depot_id, "as many fields as the header; the row is left out")
     is_valid = is_whole
+    # a row is told of once, by the first thing that is wrong with it
     for column, fits, form in (
         (columns.date, date.notna(), f"a date such as {notation.day}"),
         (columns.forecast, np.isfinite(orders) & (orders >= 0), "a number of 0 or more"),

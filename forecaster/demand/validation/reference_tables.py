@@ -49,6 +49,7 @@ def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
         table["timezone"] = zone.where(is_zone, None)
     for name in attributes:
         table[name] = parsing.words(rows[name])
+    # what cannot be read is left empty rather than its row left out: a depot is worth more than its attribute
     if home := spec.vans_home:
         wrong = ~table[home].str.fullmatch(r"\d{0,6}(\.0+)?")
         tell("vans_form", rows[wrong], home, "a whole number of vans, or nothing; taken as nothing")
@@ -58,6 +59,7 @@ def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
     misnamed = ~parsing.in_one_line(table["depot_id"])
     form = data_rules.OF_ROWS["depot_form"].wanted.format(longest=parsing.LONGEST)
     tell("depot_form", rows[misnamed], columns.depot_id, f"{form}; the row is left out")
+    # rows alike are one depot told of twice, which is no finding; rows that differ are
     table = table[(table["depot_id"] != "") & ~misnamed].drop_duplicates(list(table.columns.drop("row")))
     is_repeated = table["depot_id"].duplicated(keep="last")
     repeated = rows.loc[table.index[is_repeated]]
