@@ -1,1 +1,1 @@
-"""The network as ONNX, and as bytes that travel between processes."""
+"""Export of the network: as an ONNX graph, and serialized for another process."""

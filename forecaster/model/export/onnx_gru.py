@@ -1,4 +1,4 @@
-"""The recurrence as ONNX's own GRU operator, for the exporter.
+"""The GRU as ONNX's own GRU operator, for the exporter.
 
 As a Loop over days the same layer is a dozen nodes a day, each with a price of its own. One layer of 32 over 112 days,
 Loop against operator, on two cores: 3.1 and 0.13 ms for one depot, 11 and 7.7 ms for 64, 98 and 144 ms for 1,000, 1.02
@@ -35,7 +35,7 @@ def layer(
     """
     if always is not None:
         x = jnp.concatenate([x, jnp.broadcast_to(always[None], (*x.shape[:2], always.shape[-1]))], axis=-1)
-    w, r = (_onnx_gate_order(np.asarray(each).T) for each in (kernel_i, kernel_h))
+    w, r = (_onnx_gate_order(np.asarray(kernel).T) for kernel in (kernel_i, kernel_h))
     b = np.concatenate([_onnx_gate_order(np.asarray(bias_i)), np.zeros_like(bias_i)])
     states: Array = _GRU.bind(x, *map(jnp.asarray, (w[None], r[None], b[None])))  # type: ignore[no-untyped-call]
     return jnp.squeeze(states, 1)
@@ -60,12 +60,12 @@ class _Operator(PrimitiveLeafPlugin):  # type: ignore[misc]  # jax2onnx has no t
     def lower(self, context: Any, equation: Any) -> None:
         """One node; https://onnx.ai/onnx/operators/onnx__GRU.html, with `linear_before_reset` the cell of `gru`."""
         [states] = equation.outvars
-        meant = context.get_value_for_var(states)
+        expected = context.get_value_for_var(states)
         node = context.builder.GRU(
-            *(context.get_value_for_var(given) for given in equation.invars),
+            *(context.get_value_for_var(variable) for variable in equation.invars),
             hidden_size=int(equation.invars[2].aval.shape[2]),
             linear_before_reset=1,
-            _outputs=[meant.name],
+            _outputs=[expected.name],
         )
-        node.type, node.shape = meant.type, meant.shape
+        node.type, node.shape = expected.type, expected.shape
         context.bind_value_for_var(states, node)

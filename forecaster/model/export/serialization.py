@@ -1,4 +1,4 @@
-"""A candidate as bytes that travel from the process that trained it to the one that judges it; nothing is pickled."""
+"""Serialization of a candidate for the process that judges it, as npz with JSON inside; nothing is pickled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from forecaster.core.panel import Encoding
 
 
 def to_bytes(candidate: Candidate) -> bytes:
-    """The parameters by their paths, and all else as JSON."""
+    """Serialize a candidate: the parameters by their paths, and all else as JSON."""
     leaves, _ = jax.tree.flatten_with_path(dict(candidate.parameters))
     about = {
         "paths": [[part.key for part in path] for path, _ in leaves],
@@ -32,14 +32,15 @@ def to_bytes(candidate: Candidate) -> bytes:
 
 
 def from_bytes(content: bytes) -> Candidate:
+    """Deserialize what `to_bytes` wrote. Raises ValueError, KeyError or BadZipFile where it is something else."""
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
         about = json.loads(file["about"].tobytes())
         parameters: dict[str, Any] = {}
         for place, path in enumerate(about["paths"]):
-            within = parameters
+            branch = parameters
             for name in path[:-1]:
-                within = within.setdefault(name, {})
-            within[path[-1]] = file[str(place)]
+                branch = branch.setdefault(name, {})
+            branch[path[-1]] = file[str(place)]
     return Candidate(
         parameters=parameters,
         architecture=about["architecture"],

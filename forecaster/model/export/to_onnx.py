@@ -1,4 +1,4 @@
-"""Candidate ─► the content of a bundle: an ONNX graph, NumPy weights, and what a manifest says of them."""
+"""ONNX export, candidate ─► the content of a bundle: a graph, NumPy weights, and what a manifest says of them."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def forecaster(candidate: Candidate) -> Any:
 
     def predict(panel: Panel) -> Forecast:
         open_ = panel.open[:, panel.history :]
-        said = panel.doubted(quantiles(panel.window(LOOKBACK)), levels)
-        return Forecast(panel.depot_ids, panel.cutoff, panel.target_dates, levels, said, open_)
+        predicted = panel.doubted(quantiles(panel.window(LOOKBACK)), levels)
+        return Forecast(panel.depot_ids, panel.cutoff, panel.target_dates, levels, predicted, open_)
 
     return predict
 
@@ -75,7 +75,7 @@ def window(arrays: Mapping[str, Any]) -> Window:
 
 
 def to_graph(candidate: Candidate) -> bytes:
-    """The whole forward pass as one ONNX file, depots a dynamic axis; inputs are those of `Panel.window` by name.
+    """Export the whole forward pass as one ONNX file; inputs as those of `Panel.window`, depots a dynamic axis.
 
     Raises ExportError when the exporter, onnxruntime or the ONNX checker objects.
     """
@@ -115,24 +115,24 @@ def _load_plugins() -> None:
     """What lowers JAX's own operations, and nothing else: left to itself the exporter imports all that it has, of which
     the parts for Equinox, Flax and its examples build models and compile them while they are imported, for ten seconds.
     """
-    for found in pkgutil.walk_packages(of_jax.__path__, f"{of_jax.__name__}."):
-        importlib.import_module(found.name)
+    for module in pkgutil.walk_packages(of_jax.__path__, f"{of_jax.__name__}."):
+        importlib.import_module(module.name)
     plugin_system._already_imported_plugins = True
 
 
 def _unrolled(member: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """`jax.vmap` written out: the operator knows no batch of parameters."""
 
-    def each(members: Any) -> Any:
+    def members_in_turn(members: Any) -> Any:
         count = len(jax.tree.leaves(members)[0])
-        said = []
+        outputs = []
         for i in range(count):
             with jax.ensure_compile_time_eval():  # so that taking one of them is not a node of the graph
-                one = jax.tree.map(lambda x, i=i: jnp.asarray(np.asarray(x)[i]), members)
-            said.append(member(one))
-        return jax.tree.map(lambda *x: jnp.stack(x), *said)
+                parameters = jax.tree.map(lambda x, i=i: jnp.asarray(np.asarray(x)[i]), members)
+            outputs.append(member(parameters))
+        return jax.tree.map(lambda *x: jnp.stack(x), *outputs)
 
-    return each
+    return members_in_turn
 
 
 def weights(candidate: Candidate) -> dict[str, Floats]:

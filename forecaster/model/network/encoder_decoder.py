@@ -1,4 +1,4 @@
-"""The network: raw counts in, quantiles of counts out.
+"""Encoder-decoder network with quantile outputs: raw counts in, quantiles of counts out.
 
 A GRU reads the days before an origin; a small shared network then answers each day of the horizon from the encoder's
 state, what is known of that day, and the seasonal anchor, to which it adds: the mean of the last four known same
@@ -33,7 +33,7 @@ FIRST_STEP = -2.4  # softplus of it is 0.087: neighbouring quantiles start some 
 
 @dataclass(frozen=True)
 class Architecture:
-    """The sizes that shape the parameters, and the levels they speak of."""
+    """Hyperparameters that shape the network: widths, input sizes, and the quantile levels it predicts."""
 
     layers: int
     hidden: int
@@ -53,14 +53,14 @@ class Architecture:
 
 
 class NetworkOutput(NamedTuple):
-    """Quantiles of log(1 + demand), and the seasonal anchor that they started from."""
+    """What a member predicts: quantiles of log(1 + demand), and the seasonal anchor that they started from."""
 
     quantiles: Float[Array, "depots origins horizon levels"]
     anchor: Float[Array, "depots origins horizon"]
 
 
 class Network(nnx.Module):  # type: ignore[misc]  # flax has no types here
-    """Holds the parameters; `forward` computes with them."""
+    """The parameters as a flax module, which initializes them; `forward` computes with them."""
 
     def __init__(self, shape: Architecture, rngs: nnx.Rngs) -> None:
         hidden, embedded = shape.hidden, sum(_width(labels) for labels in shape.labels)
@@ -82,7 +82,7 @@ def _width(labels: int) -> int:
 
 
 def initial_parameters(shape: Architecture, key: Array) -> dict[str, Any]:
-    """Fresh parameters as a tree of arrays; lists of nnx become dictionaries with keys "0", "1", …"""
+    """Initialize parameters as a tree of arrays; lists of nnx become dictionaries with keys "0", "1", …"""
     tree: dict[str, Any] = _string_keys(nnx.to_pure_dict(nnx.state(Network(shape, nnx.Rngs(params=key)), nnx.Param)))
     bias = jnp.full((len(shape.levels),), FIRST_STEP).at[shape.median].set(0.0)
     tree["out"]["bias"] = bias
@@ -91,7 +91,7 @@ def initial_parameters(shape: Architecture, key: Array) -> dict[str, Any]:
 
 def member_forward(
     parameters: Parameters,
-    seen: Features,
+    inputs: Features,
     statics: Int[Array, "depots attributes"],
     shape: Architecture,
     *,
@@ -99,44 +99,45 @@ def member_forward(
     masks: Float[Array, "depots units"] | None = None,
     layer: Layer = gru.layer,
 ) -> NetworkOutput:
-    """What one member says from each origin, `stride` days apart, of each day of its horizon.
+    """Forward pass of one member: quantiles of each day of the horizon, from origins `stride` days apart.
 
-    `masks` (`masks`) leaves units out; None keeps everything. The arithmetic is done in the precision of the features.
+    `masks` (`dropout_masks`) leaves units out; None keeps everything. The arithmetic is done in the precision of the
+    features.
     """
-    scan, origins = seen.encoder.shape[1], seen.decoder.shape[1]
-    kind = seen.encoder.dtype
+    scan, origins = inputs.encoder.shape[1], inputs.decoder.shape[1]
+    dtype = inputs.encoder.dtype
     parameters = jax.tree.map(
-        lambda x: x if isinstance(x, Array) and x.dtype == kind else jnp.asarray(x, kind), parameters
+        lambda x: x if isinstance(x, Array) and x.dtype == dtype else jnp.asarray(x, dtype), parameters
     )
     tables = (parameters["embeddings"][str(i)]["embedding"] for i in range(len(shape.labels)))
-    each = [jnp.take(table, statics[:, i], axis=0) for i, table in enumerate(tables)]
-    embedded = jnp.concatenate(each, axis=-1) if each else None
+    embeddings = [jnp.take(table, statics[:, i], axis=0) for i, table in enumerate(tables)]
+    embedded = jnp.concatenate(embeddings, axis=-1) if embeddings else None
 
-    x, told = jnp.swapaxes(seen.encoder, 0, 1), embedded
+    x, unchanging = jnp.swapaxes(inputs.encoder, 0, 1), embedded
     for index in range(shape.layers):
         cell = parameters["cells"][str(index)]
-        x = layer(cell["dense_i"]["kernel"], cell["dense_i"]["bias"], cell["dense_h"]["kernel"], x, told)
+        x = layer(cell["dense_i"]["kernel"], cell["dense_i"]["bias"], cell["dense_h"]["kernel"], x, unchanging)
         if masks is not None:
-            x = x * masks[None, :, index * shape.hidden : (index + 1) * shape.hidden].astype(kind)
-        told = None
+            x = x * masks[None, :, index * shape.hidden : (index + 1) * shape.hidden].astype(dtype)
+        unchanging = None
     state = jnp.swapaxes(x[scan - 1 - stride * (origins - 1) :: stride], 0, 1)  # (depots, origins, hidden)
 
     kernel, of_depot = gru.split(
-        parameters["day"]["kernel"], parameters["state"]["bias"], seen.decoder.shape[-1], embedded
+        parameters["day"]["kernel"], parameters["state"]["bias"], inputs.decoder.shape[-1], embedded
     )
-    days = _linear({"kernel": kernel}, seen.decoder)
+    days = _linear({"kernel": kernel}, inputs.decoder)
     of_origin = _linear({"kernel": parameters["state"]["kernel"]}, state) + of_depot[:, None]
     # Broadcast in so many words: the exporter gives an implicit broadcast of a middle axis the wrong shape.
     hidden = jax.nn.relu(
         days + jnp.broadcast_to(of_origin[:, :, None], days.shape) + parameters["step"]["embedding"][None, None]
     )
     if masks is not None:
-        hidden = hidden * masks[:, None, None, shape.layers * shape.hidden :].astype(kind)
+        hidden = hidden * masks[:, None, None, shape.layers * shape.hidden :].astype(dtype)
     hidden = hidden + jax.nn.relu(_linear(parameters["mix"], hidden))
     out = _linear(parameters["out"], hidden).astype(jnp.float32)
 
-    center = seen.anchor[..., None] + out[..., shape.median : shape.median + 1]
-    return NetworkOutput(center + _distance_from_median(out, shape.median), seen.anchor)
+    center = inputs.anchor[..., None] + out[..., shape.median : shape.median + 1]
+    return NetworkOutput(center + _distance_from_median(out, shape.median), inputs.anchor)
 
 
 def _distance_from_median(out: Float[Array, "*shape levels"], median: int) -> Float[Array, "*shape levels"]:
@@ -146,8 +147,8 @@ def _distance_from_median(out: Float[Array, "*shape levels"], median: int) -> Fl
     The sums are one product with zeros and ones. Level by level, what is short would be computed number by number.
     """
     level = np.arange(out.shape[-1])
-    step, of = level[:, None], level[None]
-    between = ((of <= step) & (step < median)) | ((median < step) & (step <= of))
+    step, target = level[:, None], level[None]
+    between = ((target <= step) & (step < median)) | ((median < step) & (step <= target))
     farthest = jnp.asarray(np.where(level < median, -FARTHEST_DOWN, FARTHEST_UP), jnp.float32)
     total = _softplus(out).reshape(-1, len(level)) @ jnp.asarray(between, jnp.float32)
     return (farthest[None] * jnp.tanh(total / jnp.abs(farthest)[None])).reshape(out.shape)
@@ -159,7 +160,7 @@ def _softplus(x: Array) -> Array:
 
 
 def dropout_masks(shape: Architecture, rate: Float[Array, ""], key: Array, depots: int) -> Float[Array, "depots units"]:
-    """Which units each depot keeps, after each layer and in the decoder, scaled so that the mean stays.
+    """Variational dropout: the units each depot keeps, after each layer and in the decoder, scaled to keep the mean.
 
     The same for all days of a depot (Gal & Ghahramani 2016, arXiv:1512.05287): dropping each day anew tears the memory
     apart, and making so many random numbers took as long as the recurrence.
@@ -176,7 +177,7 @@ def forward(
     layer: Layer = gru.layer,
     each_member: EachMember = jax.vmap,
 ) -> Float[Array, "depots horizon levels"]:
-    """Quantiles of counts on the days after the window: the members' mean, calibrated, zero on closed days.
+    """Forward pass of the ensemble: quantiles of counts on the days after the window, zero on closed days.
 
     `parameters` is a candidate's tree: {"members": …, "constants": …, "blend": {"members": (members,), "anchor": ()},
     "calibration": (horizon, levels)}, members stacked on the first axis. Members are averaged as logs by their weights,
@@ -185,29 +186,29 @@ def forward(
     """
 
     sizes = {"horizon": shape.horizon, "scan": shape.scan, "origins": 1, "stride": 1}
-    seen = features.make(window, parameters["constants"], **sizes)
+    inputs = features.make(window, parameters["constants"], **sizes)
 
     def member(learned: Parameters) -> NetworkOutput:
-        return member_forward(learned, seen, window.statics, shape, layer=layer)
+        return member_forward(learned, inputs, window.statics, shape, layer=layer)
 
-    each = each_member(member)(parameters["members"])
-    trust, share = parameters["blend"]["members"], parameters["blend"]["anchor"]
-    mean = (each.quantiles[:, :, 0] * trust[:, None, None, None]).sum(axis=0)
+    outputs = each_member(member)(parameters["members"])
+    weights, share = parameters["blend"]["members"], parameters["blend"]["anchor"]
+    mean = (outputs.quantiles[:, :, 0] * weights[:, None, None, None]).sum(axis=0)
     middle = mean[..., shape.median : shape.median + 1]
-    center = middle + share * (seen.anchor[:, 0, :, None] - middle)
-    said = center + (mean - middle) * parameters["calibration"][None]
-    log = _in_order(said, shape.median)
+    center = middle + share * (inputs.anchor[:, 0, :, None] - middle)
+    calibrated = center + (mean - middle) * parameters["calibration"][None]
+    log = _in_order(calibrated, shape.median)
     open_ = window.open[:, -shape.horizon :, None]
     return jnp.where(open_ > 0, jnp.expm1(jnp.clip(log, 0.0, 20.0)), 0.0)
 
 
-def _in_order(said: Array, middle: int) -> Array:
+def _in_order(quantiles: Array, middle: int) -> Array:
     """Quantiles in order: the calibration may reverse close neighbours, of which the one nearer the median holds."""
-    lower, upper = [said[..., middle : middle + 1]], [said[..., middle : middle + 1]]
+    lower, upper = [quantiles[..., middle : middle + 1]], [quantiles[..., middle : middle + 1]]
     for i in reversed(range(middle)):
-        lower.append(jnp.minimum(lower[-1], said[..., i : i + 1]))
-    for i in range(middle + 1, said.shape[-1]):
-        upper.append(jnp.maximum(upper[-1], said[..., i : i + 1]))
+        lower.append(jnp.minimum(lower[-1], quantiles[..., i : i + 1]))
+    for i in range(middle + 1, quantiles.shape[-1]):
+        upper.append(jnp.maximum(upper[-1], quantiles[..., i : i + 1]))
     return jnp.concatenate([*reversed(lower[1:]), *upper], axis=-1)
 
 

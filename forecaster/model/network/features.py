@@ -1,4 +1,4 @@
-"""What the network sees of a window of raw counts: logs, levels and lags, made inside the compiled graph.
+"""Feature engineering inside the compiled graph: logs, levels, lags and holiday effects of a window of raw counts.
 
 Days run along the last axis of a (depots, days) array. `origins` are the days from which a forecast is made; in
 training a window has many, in a forecast only the last day. Nothing after an origin reaches what is computed for it.
@@ -28,7 +28,7 @@ DOUBT = 1.0  # ordinary days that are counted with those few special ones from w
 
 
 class Window(NamedTuple):
-    """Raw input: counts with NaN for "not known", what is known of the future, and the static codes."""
+    """Raw input of the network: counts with NaN for "not known", what is known of the future, and the static codes."""
 
     demand: Float[Array, "depots days"]
     open: Float[Array, "depots days_and_horizon"]
@@ -38,7 +38,7 @@ class Window(NamedTuple):
 
 
 class Features(NamedTuple):
-    """What encoder and decoder read. d is the day that is forecast, t the origin."""
+    """Feature tensors that encoder and decoder read. d is the day that is forecast, t the origin."""
 
     encoder: Float[Array, "depots scan encoder_features"]
     decoder: Float[Array, "depots origins horizon decoder_features"]
@@ -52,12 +52,12 @@ def trailing_sum(
     """Sum over `length` days, each `every` days before the next, up to each day: by doubling, so that a year takes
     eight shifts, and made of shifts alone, which are exact and export.
     """
-    total, done, power, block = None, 0, 1, x
+    total, summed, power, block = None, 0, 1, x
     while power <= length:
         if length & power:
-            moved = shift(block, every * done)
-            total = moved if total is None else total + moved
-            done += power
+            shifted = shift(block, every * summed)
+            total = shifted if total is None else total + shifted
+            summed += power
         power *= 2
         if power <= length:
             block = block + shift(block, every * power // 2)
@@ -73,12 +73,12 @@ def shift(x: Float[Array, "depots days *more"], days: int) -> Float[Array, "depo
 def _between(x: Array, first: int, end: int) -> Array:
     """The days from `first` until before `end`, zero outside of the window."""
     days = x.shape[1]
-    kept = x[:, max(first, 0) : max(min(end, days), 0)]
+    inside = x[:, max(first, 0) : max(min(end, days), 0)]
     before = min(max(-first, 0), end - first)
-    after = end - first - before - kept.shape[1]
+    after = end - first - before - inside.shape[1]
     if before == after == 0:
-        return kept
-    return jnp.pad(kept, [(0, 0), (before, after)] + [(0, 0)] * (x.ndim - 2))
+        return inside
+    return jnp.pad(inside, [(0, 0), (before, after)] + [(0, 0)] * (x.ndim - 2))
 
 
 def ahead_of(x: Array, first: int, origins: int, horizon: int, stride: int) -> Array:
@@ -108,45 +108,57 @@ def make(
     """
     mean, spread, yearly = constants["mean"], constants["spread"], constants["yearly"]
     days = window.demand.shape[1]
+    # Log counts, 0 where a day is not known or the depot was closed; `observed` masks them in every sum below.
     usable = jnp.isfinite(window.demand) & (window.open[:, :days] > 0)
-    known = usable.astype(jnp.float32)
+    observed = usable.astype(jnp.float32)
     log = jnp.where(usable, jnp.log1p(jnp.where(usable, window.demand, 0.0)), 0.0)
 
     first = days - 1 - stride * (origins - 1)  # index of the first origin
     total = days + horizon
 
+    # What holidays did is taken out of the series (`plain`), so that levels and lags are of ordinary days, and kept by
+    # itself (`surprise`), so that it can be expected again. `surprising` masks the days of which it could be measured.
     back = window.calendar[:, :, -1]
-    near = (back > 0).astype(jnp.float32)
-    plain, surprise, surprising, usual = _surprises(log, known, near[:, :days] > 0)
+    near_holiday = (back > 0).astype(jnp.float32)
+    plain, surprise, surprising, usual = _surprises(log, observed, near_holiday[:, :days] > 0)
     # Cut afterwards: of both at once the exporter makes now one node and now another.
-    holiday, off = window.calendar[:, :, -1 - HOLIDAYS], window.calendar[:, :, -2]
-    so_far = _so_far(surprise, usual, surprising * near[:, :days] * (1.0 - holiday[:, :days]))
-    unheard_of = near[:, first + 1 :] * (_counterparts(surprising, back, first + 1) == 0).astype(jnp.float32)
+    holiday, day_off = window.calendar[:, :, -1 - HOLIDAYS], window.calendar[:, :, -2]
+    so_far = _so_far(surprise, usual, surprising * near_holiday[:, :days] * (1.0 - holiday[:, :days]))
+    counterpart_measured = _counterparts(surprising, back, first + 1)
+    without_counterpart = near_holiday[:, first + 1 :] * (counterpart_measured == 0).astype(jnp.float32)
     start = min(first, days - scan)
     of_week = trailing_sum(surprise, 7) / jnp.maximum(trailing_sum(surprising, 7), 1.0)
 
-    # Level and year are made of whole weeks, whose sums are there already.
-    week_count, week_sum, plain_sum = (trailing_sum(x, 7) for x in (known, log, plain))
+    # The local level: the mean of four weeks, else of a year, else of all depots. Against it the rest is measured, so
+    # that large and small depots share one network. It is made of whole weeks, whose sums are there already.
+    week_count, week_sum, plain_sum = (trailing_sum(x, 7) for x in (observed, log, plain))
     count, year_count = (trailing_sum(week_count, length // 7, every=7) for length in (LEVEL, YEAR))
     recent = trailing_sum(plain_sum, LEVEL // 7, every=7) / jnp.maximum(count, 1.0)
     year = trailing_sum(plain_sum, YEAR // 7, every=7) / jnp.maximum(year_count, 1.0)
     level = jnp.where(count > 0, recent, jnp.where(year_count > 0, year, mean))
     week = jnp.where(week_count > 0, week_sum / jnp.maximum(week_count, 1.0), level)
 
-    weekday = _weekday_effect(plain, known, level, total)
-    settled = surprising * (1.0 - _level_shifts(plain, known))
-    free = off[:, :days] * settled
-    told = jnp.clip(surprise, -MOST_SPECIAL, MOST_SPECIAL) * settled
-    told, free, weekday_then = (_counterparts(x, back, start) for x in (told, free, weekday[:, :days] * free))
+    # What each day near a holiday will add, foretold from its counterpart of last year and from the days off of the
+    # year; not from a day on which demand moved to another level, as no holiday did that.
+    weekday = _weekday_effect(plain, observed, level, total)
+    trusted = surprising * (1.0 - _level_shifts(plain, observed))
+    off_then = day_off[:, :days] * trusted
+    surprise_then = jnp.clip(surprise, -MOST_SPECIAL, MOST_SPECIAL) * trusted
+    surprise_then, off_then, weekday_then = (
+        _counterparts(x, back, start) for x in (surprise_then, off_then, weekday[:, :days] * off_then)
+    )
     usual = _between(usual, start - 7, total - 7)  # of a week before each day, which every origin knows
-    days_off = _days_off(surprise + weekday[:, :days], off[:, :days] * surprising, start, total)
-    special_day = _special_days(told, free, weekday_then, off[:, start:], weekday[:, start:], *days_off)
+    days_off = _days_off(surprise + weekday[:, :days], day_off[:, :days] * surprising, start, total)
+    special_day = _special_days(
+        surprise_then, off_then, weekday_then, day_off[:, start:], weekday[:, start:], *days_off
+    )
     special_day = _excess(special_day, usual)
 
-    relative = jnp.clip(log - level, -4.0, 4.0) * known
-    lag7 = (log - shift(log, 7)) * known * shift(known, 7)
+    # The encoder reads a vector for each of the last `scan` days: where demand stood against its level, week and year.
+    relative = jnp.clip(log - level, -4.0, 4.0) * observed
+    lag7 = (log - shift(log, 7)) * observed * shift(observed, 7)
     size = (level - mean) / spread
-    per_day = [relative, known, lag7, week - level, yearly * year_count / YEAR * (level - year), size, count / LEVEL]
+    per_day = [relative, observed, lag7, week - level, yearly * year_count / YEAR * (level - year), size, count / LEVEL]
     per_day += [surprise, of_week, jnp.pad(special_day[:, : days - start], [(0, 0), (start, 0)])]
     # Not the calendar: where all depots share their days, a run of dates is enough to know what came by heart.
     encoder = jnp.concatenate(
@@ -158,6 +170,8 @@ def make(
         axis=-1,
     )
 
+    # The decoder reads a vector for each day of the horizon. First what does not depend on the origin: lags of whole
+    # weeks, the anchor's parts, the same day a year ago, the day's own calendar and covariates.
     def ago(x: Array, by: int) -> Array:
         """What x was `by` days before each day that may be forecast, those after the first origin."""
         return _between(x, first + 1 - by, total - by)
@@ -174,27 +188,30 @@ def make(
     def weeks_before(x: Array, weeks: int) -> Array:
         return summed(lately(x, weeks), weeks)
 
-    weight = weeks_before(known, WEEKS)
+    # The seasonal anchor: the mean of the last four same weekdays that are known, and of how many it is.
+    weight = weeks_before(observed, WEEKS)
     same_weekday = weeks_before(plain, WEEKS) / jnp.maximum(weight, 1.0)
     # The habit of a weekday over a season, each week against its own level: steadier than the anchor's four.
-    habit_weight = weeks_before(known, SEASON_WEEKS)
-    habit = weeks_before(jnp.clip(plain - level, -4.0, 4.0) * known, SEASON_WEEKS) / jnp.maximum(habit_weight, 1.0)
+    habit_weight = weeks_before(observed, SEASON_WEEKS)
+    habit = weeks_before(jnp.clip(plain - level, -4.0, 4.0) * observed, SEASON_WEEKS) / jnp.maximum(habit_weight, 1.0)
     # What was special on the days that make the anchor: without it, last week's promotion looks like a habit.
     holidays = calendar[..., -HOLIDAYS:]
     special = jnp.concatenate([lately(window.covariates, WEEKS), lately(holidays, WEEKS)], axis=-1)
-    at_anchor = summed(special * lately(known, WEEKS)[..., None], WEEKS) / jnp.maximum(weight, 1.0)[..., None]
-    last_year_known = yearly * ago(known, YEAR)
-    then = ago(level, YEAR + 7)
-    last_year = jnp.clip(ago(log, YEAR) - then, -4.0, 4.0) * last_year_known
+    at_anchor = summed(special * lately(observed, WEEKS)[..., None], WEEKS) / jnp.maximum(weight, 1.0)[..., None]
+    # The same day a year of whole weeks ago, against the level of then.
+    last_year_mask = yearly * ago(observed, YEAR)
+    level_then = ago(level, YEAR + 7)
+    last_year = jnp.clip(ago(log, YEAR) - level_then, -4.0, 4.0) * last_year_mask
     # Its whole week, three days before and after: one day may have been special.
-    near = ago(week_count, YEAR - 3)
-    last_week = jnp.clip(ago(week_sum, YEAR - 3) / jnp.maximum(near, 1.0) - then, -4.0, 4.0)
-    last_week = yearly * last_week * (near > 0).astype(jnp.float32)
+    days_then = ago(week_count, YEAR - 3)
+    last_week = jnp.clip(ago(week_sum, YEAR - 3) / jnp.maximum(days_then, 1.0) - level_then, -4.0, 4.0)
+    last_week = yearly * last_week * (days_then > 0).astype(jnp.float32)
     special_then = yearly * ago(holidays, YEAR)
 
+    # Side by side, in an order that the slices below know: lags and masks come first, what is special comes last.
     lags = [ago(plain, 7 * k) for k in range(1, WEEKS + 1)]
-    masks = [ago(known, 7 * k) for k in range(1, WEEKS + 1)]
-    single = [*lags, *masks, same_weekday, weight, habit, habit_weight / SEASON_WEEKS, last_year, last_year_known]
+    lag_masks = [ago(observed, 7 * k) for k in range(1, WEEKS + 1)]
+    single = [*lags, *lag_masks, same_weekday, weight, habit, habit_weight / SEASON_WEEKS, last_year, last_year_mask]
     single += [last_week, special_day[:, first - start : -1], special_day[:, first + 1 - start :]]
     of_day = jnp.concatenate(
         [
@@ -209,21 +226,24 @@ def make(
     )
     # One gather for everything: (depots, origins, horizon, …), the value on the day that is forecast.
     day = ahead_of(of_day, -1, origins, horizon, stride)
+    # Then what depends on the origin: everything is measured against the level that the origin knows.
     origin_level = level[:, first::stride, None]
     lag, mask = day[..., :WEEKS], day[..., WEEKS : 2 * WEEKS]
-    seasonal, certain, rest = day[..., 2 * WEEKS], day[..., 2 * WEEKS + 1], day[..., 2 * WEEKS + 2 :]
-    anchor = jnp.where(certain > 0, seasonal, origin_level)
+    seasonal, anchor_weight, other_features = day[..., 2 * WEEKS], day[..., 2 * WEEKS + 1], day[..., 2 * WEEKS + 2 :]
+    anchor = jnp.where(anchor_weight > 0, seasonal, origin_level)
     # What comes after the horizon is not known of any origin, though a later origin of the window knows it.
     covariates = day[..., day.shape[-1] - window.covariates.shape[-1] :]
     tomorrow = jnp.pad(covariates[:, :, 1:], ((0, 0), (0, 0), (0, 1), (0, 0)))
+    # The first holidays that a depot sees have no counterpart: what the last days near them had goes on.
     special = day[..., len(single) - 1 : len(single)]
-    goes_on = ahead_of(unheard_of, -1, origins, horizon, stride) * so_far[:, first::stride, None]
+    holiday_carry = ahead_of(without_counterpart, -1, origins, horizon, stride) * so_far[:, first::stride, None]
     special_tomorrow = jnp.pad(special[:, :, 1:], ((0, 0), (0, 0), (0, 1), (0, 0)))
     against_level = jnp.clip(lag - origin_level[..., None], -4.0, 4.0) * mask
+    # How far below and above the anchor the four same weekdays reach.
     least = jnp.where(mask > 0, lag, jnp.inf).min(axis=-1)
     most = jnp.where(mask > 0, lag, -jnp.inf).max(axis=-1)
     extremes = jnp.where(
-        certain[..., None] > 0, jnp.clip(jnp.stack([least - anchor, most - anchor], axis=-1), -4.0, 4.0), 0.0
+        anchor_weight[..., None] > 0, jnp.clip(jnp.stack([least - anchor, most - anchor], axis=-1), -4.0, 4.0), 0.0
     )
     surprised = jnp.broadcast_to(of_week[:, first::stride, None, None], (*anchor.shape, 1))
     decoder = jnp.concatenate(
@@ -234,16 +254,17 @@ def make(
             extremes,
             surprised,
             special_tomorrow,
-            goes_on[..., None],
-            rest,
+            holiday_carry[..., None],
+            other_features,
             tomorrow,
         ],
         axis=-1,
     )
-    return Features(encoder, decoder, anchor + jnp.squeeze(special, -1) + goes_on, level[:, first::stride])
+    # Where the network starts from: the anchor with what special days add.
+    return Features(encoder, decoder, anchor + jnp.squeeze(special, -1) + holiday_carry, level[:, first::stride])
 
 
-def _surprises(log: Array, known: Array, near: Array) -> tuple[Array, Array, Array, Array]:
+def _surprises(log: Array, observed: Array, near: Array) -> tuple[Array, Array, Array, Array]:
     """Log counts without what is out of the usual near holidays, what the anchor missed of each day, where that is
     known, and how far the anchor usually misses; each (depots, days).
 
@@ -252,45 +273,45 @@ def _surprises(log: Array, known: Array, near: Array) -> tuple[Array, Array, Arr
     days of the last week had out of the usual is theirs as well: a depot that lost a customer near a holiday has lost
     him afterwards too.
     """
-    told = shift(trailing_sum(known, WEEKS, every=7), 7)
-    here = known * (told > 0).astype(jnp.float32)
-    counted = trailing_sum(trailing_sum(here, 7), YEAR // 7, every=7)
+    weeks_observed = shift(trailing_sum(observed, WEEKS, every=7), 7)
+    measured = observed * (weeks_observed > 0).astype(jnp.float32)
+    days_measured = trailing_sum(trailing_sum(measured, 7), YEAR // 7, every=7)
 
-    def missed(plain: Array) -> Array:
-        expected = shift(trailing_sum(plain, WEEKS, every=7), 7) / jnp.maximum(told, 1.0)
-        return jnp.clip(log - expected, -4.0, 4.0) * here
+    def anchor_error(plain: Array) -> Array:
+        expected = shift(trailing_sum(plain, WEEKS, every=7), 7) / jnp.maximum(weeks_observed, 1.0)
+        return jnp.clip(log - expected, -4.0, 4.0) * measured
 
-    def usually(surprise: Array) -> Array:
-        return trailing_sum(trailing_sum(jnp.abs(surprise), 7), YEAR // 7, every=7) / jnp.maximum(counted, 1.0)
+    def usual_error(surprise: Array) -> Array:
+        return trailing_sum(trailing_sum(jnp.abs(surprise), 7), YEAR // 7, every=7) / jnp.maximum(days_measured, 1.0)
 
-    surprise = missed(log)
-    bound, held = usually(surprise), near & (counted >= SURE)
-    ordinary = here * (1.0 - near.astype(jnp.float32))
+    surprise = anchor_error(log)
+    bound, bounded = usual_error(surprise), near & (days_measured >= SURE)
+    ordinary = measured * (1.0 - near.astype(jnp.float32))
     of_others = jnp.maximum(shift(trailing_sum(ordinary, 7), 1), 1.0)
     plain = log
     for _ in range(2):
-        lately = _excess(shift(trailing_sum(surprise * ordinary, 7), 1) / of_others, usually(surprise))
-        plain = jnp.where(held, log - (surprise - jnp.clip(surprise, lately - bound, lately + bound)), log)
-        surprise = missed(plain)
-    return plain, surprise, here, usually(surprise)
+        lately = _excess(shift(trailing_sum(surprise * ordinary, 7), 1) / of_others, usual_error(surprise))
+        plain = jnp.where(bounded, log - (surprise - jnp.clip(surprise, lately - bound, lately + bound)), log)
+        surprise = anchor_error(plain)
+    return plain, surprise, measured, usual_error(surprise)
 
 
-def _level_shifts(plain: Array, known: Array) -> Array:
+def _level_shifts(plain: Array, observed: Array) -> Array:
     """1 on days between four weeks and four that are not alike: there demand moved to another level, as where a depot
     opened again, and no holiday did it. What came after a day is known of one that lies a year back.
     """
-    told = trailing_sum(known, WEEKS, every=7)
-    mean = trailing_sum(plain, WEEKS, every=7) / jnp.maximum(told, 1.0)
-    days, ahead = known.shape[1], 7 * WEEKS
+    weeks_observed = trailing_sum(observed, WEEKS, every=7)
+    mean = trailing_sum(plain, WEEKS, every=7) / jnp.maximum(weeks_observed, 1.0)
+    days, ahead = observed.shape[1], 7 * WEEKS
     moved = jnp.abs(_between(mean, ahead, days + ahead) - shift(mean, 7)) > MOVED
-    return (moved & (_between(told, ahead, days + ahead) > 0)).astype(jnp.float32)
+    return (moved & (_between(weeks_observed, ahead, days + ahead) > 0)).astype(jnp.float32)
 
 
-def _weekday_effect(plain: Array, known: Array, level: Array, total: int) -> Array:
+def _weekday_effect(plain: Array, observed: Array, level: Array, total: int) -> Array:
     """How far above the level the same weekdays were, both as they were known a week before, (depots, total)."""
-    told = trailing_sum(known, WEEKS, every=7)
-    above = trailing_sum(plain, WEEKS, every=7) / jnp.maximum(told, 1.0) - level
-    return _between(jnp.where(told > 0, above, 0.0), -7, total - 7)
+    weeks_observed = trailing_sum(observed, WEEKS, every=7)
+    above = trailing_sum(plain, WEEKS, every=7) / jnp.maximum(weeks_observed, 1.0) - level
+    return _between(jnp.where(weeks_observed > 0, above, 0.0), -7, total - 7)
 
 
 def _days_off(height: Array, off: Array, start: int, total: int) -> tuple[Array, Array]:
@@ -315,25 +336,25 @@ def _special_days(
     what days off have as a rule; a day like others whose counterpart was a day off has what is left without that.
     """
     of_off = trust * (height - jnp.where(off > 0, weekday, free_weekday))  # as a rule, on such a weekday
-    both = surprise + ALIKE * (free_weekday - weekday)
+    as_then = surprise + ALIKE * (free_weekday - weekday)
     left = jnp.where(
         surprise > 0,
         jnp.maximum(surprise - jnp.maximum(of_off, 0.0), 0.0),
         jnp.minimum(surprise - jnp.minimum(of_off, 0.0), 0.0),
     )
-    when_off = jnp.where(free > 0, both, surprise + of_off)
+    when_off = jnp.where(free > 0, as_then, surprise + of_off)
     return jnp.clip(jnp.where(off > 0, when_off, jnp.where(free > 0, left, surprise)), -MOST_SPECIAL, MOST_SPECIAL)
 
 
-def _so_far(surprise: Array, usual: Array, here: Array) -> Array:
-    """What the days near holidays of the last week, those of `here`, had out of the usual in the mean, (depots, days).
+def _so_far(surprise: Array, usual: Array, near: Array) -> Array:
+    """What the days near holidays of the last week, those of `near`, had out of the usual in the mean, (depots, days).
 
     It goes on until the holidays are over, as from Christmas to the new year: that is all that is known of the first
     ones that a depot sees. Of a holiday itself nothing follows for the days after it.
     """
     usual = shift(usual, 7)  # of a week before
-    beyond = _excess(jnp.clip(surprise, -MOST_SPECIAL, MOST_SPECIAL), usual) * here
-    return trailing_sum(beyond, 7) / (trailing_sum(here, 7) + DOUBT)
+    beyond = _excess(jnp.clip(surprise, -MOST_SPECIAL, MOST_SPECIAL), usual) * near
+    return trailing_sum(beyond, 7) / (trailing_sum(near, 7) + DOUBT)
 
 
 def _excess(surprise: Array, usual: Array) -> Array:
@@ -350,9 +371,9 @@ def _counterparts(x: Array, back: Array, start: int) -> Array:
     end = back.shape[1]
     first, last = start - MOST_BACK, end - LEAST_BACK
     back = back[:, start:]
-    meant = jnp.where(back > 0, jnp.arange(start, end, dtype=back.dtype)[None] - back, -1.0)
-    here = meant[..., None] == jnp.arange(first, last, dtype=back.dtype)[None, None]
-    return jnp.where(here, _between(x, first, last)[:, None], 0.0).sum(axis=-1)
+    counterpart = jnp.where(back > 0, jnp.arange(start, end, dtype=back.dtype)[None] - back, -1.0)
+    matches = counterpart[..., None] == jnp.arange(first, last, dtype=back.dtype)[None, None]
+    return jnp.where(matches, _between(x, first, last)[:, None], 0.0).sum(axis=-1)
 
 
 def encoder_width(covariates: int) -> int:

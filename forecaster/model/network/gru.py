@@ -1,4 +1,4 @@
-"""The recurrence: a GRU layer over days, its input projection hoisted out of the scan, its gradient written by hand.
+"""GRU layer, the recurrence over days: its input projection hoisted out of the scan, its gradient written by hand.
 
 The cell is that of `flax.nnx.GRUCell` (Cho et al. 2014, arXiv:1406.1078), whose parameters these are:
 
@@ -88,8 +88,8 @@ def _mixed(h: Array, r_and_z: Array, n: Array) -> Array:
 def _forward(kernel_i: Array, bias_i: Array, kernel_h: Array, x: Array) -> tuple[Array, tuple[Array, ...]]:
     """The states, and what the gradient needs of every day: r, z, n and m = h W_hn."""
     if gru_cpu.serves(kernel_h.shape[0], x.dtype):
-        states, kept = gru_cpu.forward(kernel_i, bias_i, kernel_h, x)
-        return states, (kernel_i, kernel_h, x, states, kept)
+        states, residuals = gru_cpu.forward(kernel_i, bias_i, kernel_h, x)
+        return states, (kernel_i, kernel_h, x, states, residuals)
 
     def day(h: Array, xi: Array) -> tuple[Array, tuple[Array, ...]]:
         hr, hz, m = jnp.split(_product(h.astype(x.dtype), kernel_h), 3, axis=-1)
@@ -97,7 +97,7 @@ def _forward(kernel_i: Array, bias_i: Array, kernel_h: Array, x: Array) -> tuple
         r, z = _sigmoid(xr + hr), _sigmoid(xz + hz)
         n = jnp.tanh(xn + r * m)
         new = n + z * (h - n)
-        return new, tuple(each.astype(x.dtype) for each in (new, r, z, n, m))
+        return new, tuple(gate.astype(x.dtype) for gate in (new, r, z, n, m))
 
     _, (states, *gates) = lax.scan(day, _zeros(x, kernel_h), _product(x, kernel_i))
     return states, (kernel_i, kernel_h, x, states, *gates)
@@ -112,13 +112,13 @@ def _backward(residuals: tuple[Array, ...], gradient: Array) -> tuple[Array, Arr
     to_r, to_z, to_n = jnp.split(kernel_h.T, 3)
 
     def day(carried: Array, inputs: tuple[Array, ...]) -> tuple[Array, tuple[Array, ...]]:
-        given, h, r, z, n, m = (each.astype(wide) for each in inputs)
-        dh = given + carried
+        d_state, h, r, z, n, m = (value.astype(wide) for value in inputs)
+        dh = d_state + carried
         d_n = dh * (1 - z) * (1 - n * n)  # n before its tanh, and likewise r and z
         d_z = dh * (h - n) * z * (1 - z)
         d_m = d_n * r
         d_r = d_m * m * (1 - r)
-        narrow = [each.astype(x.dtype) for each in (d_r, d_z, d_n, d_m)]
+        narrow = [value.astype(x.dtype) for value in (d_r, d_z, d_n, d_m)]
         back = _product(narrow[0], to_r) + _product(narrow[1], to_z) + _product(narrow[3], to_n)
         return dh * z + back, tuple(narrow)
 
@@ -126,8 +126,8 @@ def _backward(residuals: tuple[Array, ...], gradient: Array) -> tuple[Array, Arr
     # r and z see x and h alike; n sees h through m.
     by_x, by_h = jnp.concatenate([d_r, d_z, d_n], axis=-1), jnp.concatenate([d_r, d_z, d_m], axis=-1)
     d_kernel_i, d_bias, d_kernel_h = _summed(x, by_x), by_x.sum(axis=0, dtype=wide), _summed(before, by_h)
-    narrow = (each.astype(x.dtype) for each in (d_kernel_i, d_bias, d_kernel_h, _product(by_x, kernel_i.T)))
-    return tuple(narrow)  # type: ignore[return-value]
+    gradients = (value.astype(x.dtype) for value in (d_kernel_i, d_bias, d_kernel_h, _product(by_x, kernel_i.T)))
+    return tuple(gradients)  # type: ignore[return-value]
 
 
 recur.defvjp(_forward, _backward)

@@ -1,4 +1,4 @@
-"""The recurrence compiled for this machine's processor, where it has a C++ compiler: `gru_cpu.cc`, called by XLA.
+"""GRU as a native XLA custom call (FFI): `gru_cpu.cc`, compiled for this processor where it has a C++ compiler.
 
 As operations of XLA a day's gates leave and enter memory several times; in one loop of their own they stay in the
 registers, and a step of training takes half the time (`make bench-speed`). The compiler is the one that the variable
@@ -41,17 +41,17 @@ def serves(hidden: int, dtype: jnp.dtype) -> bool:
 @cache
 def ready() -> bool:
     """Whether the compiled recurrence is at hand. Warns where there is a compiler that cannot compile it."""
-    found = compiler()
-    if found is None:
+    compiler_command = compiler()
+    if compiler_command is None:
         return False
-    command = _command(found)
+    command = _command(compiler_command)
     try:
         library = _load_library(command)
     except (OSError, subprocess.SubprocessError) as error:
-        told = getattr(error, "stderr", None) or str(error)
+        message = getattr(error, "stderr", None) or str(error)
         warnings.warn(
             f"the recurrence is not compiled for this processor, so training takes longer: {shlex.join(command)}: "
-            f"{told.strip()[-500:]}; set CXX to another compiler, or to nothing to do without one",
+            f"{message.strip()[-500:]}; set CXX to another compiler, or to nothing to do without one",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -64,15 +64,17 @@ def ready() -> bool:
 
 def compiler() -> str | None:
     """The C++ compiler, perhaps with options, as CXX names it or as it is found; None where there is none."""
-    named = [os.environ["CXX"]] if "CXX" in os.environ else ["c++", "g++", "clang++"]
-    return next((each for each in named if each.strip() and shutil.which(shlex.split(each)[0])), None)
+    candidates = [os.environ["CXX"]] if "CXX" in os.environ else ["c++", "g++", "clang++"]
+    return next(
+        (candidate for candidate in candidates if candidate.strip() and shutil.which(shlex.split(candidate)[0])), None
+    )
 
 
-def _command(named: str) -> list[str]:
+def _command(compiler_command: str) -> list[str]:
     """What compiles the source, but for the files' names."""
-    this = "-mcpu=native" if platform.machine() in ("aarch64", "arm64") else "-march=native"
-    told = ["-std=c++17", "-O3", this, "-w", "-fPIC", "-shared", "-isystem", jax.ffi.include_dir()]
-    return [*shlex.split(named), *told]
+    native = "-mcpu=native" if platform.machine() in ("aarch64", "arm64") else "-march=native"
+    flags = ["-std=c++17", "-O3", native, "-w", "-fPIC", "-shared", "-isystem", jax.ffi.include_dir()]
+    return [*shlex.split(compiler_command), *flags]
 
 
 def _load_library(command: list[str]) -> ctypes.CDLL:
@@ -87,17 +89,17 @@ def _load_library(command: list[str]) -> ctypes.CDLL:
 
 def _compiled_library(command: list[str]) -> Path:
     """The library for this processor, among JAX's compiled programs, or in a folder that goes with the process."""
-    kept: str | None = jax.config.values["jax_compilation_cache_dir"]
-    folder = Path(kept) if kept else _temporary_folder()
-    named = hashlib.sha256(repr((command, version("jaxlib"), _processor())).encode() + SOURCE.read_bytes())
-    library = folder / f"gru_cpu-{named.hexdigest()[:16]}.so"
+    cache_folder: str | None = jax.config.values["jax_compilation_cache_dir"]
+    folder = Path(cache_folder) if cache_folder else _temporary_folder()
+    digest = hashlib.sha256(repr((command, version("jaxlib"), _processor())).encode() + SOURCE.read_bytes())
+    library = folder / f"gru_cpu-{digest.hexdigest()[:16]}.so"
     if not library.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder, prefix="gru_cpu-") as beside:
-            made = Path(beside) / library.name
-            call = [*command, str(SOURCE), "-o", str(made)]
+        with tempfile.TemporaryDirectory(dir=folder, prefix="gru_cpu-") as temporary:
+            unfinished = Path(temporary) / library.name
+            call = [*command, str(SOURCE), "-o", str(unfinished)]
             subprocess.run(call, check=True, capture_output=True, text=True, timeout=_COMPILE_TIMEOUT)
-            made.replace(library)  # whole or not at all, whoever else compiles it just now
+            unfinished.replace(library)  # whole or not at all, whoever else compiles it just now
     return library
 
 
@@ -112,11 +114,11 @@ def _temporary_folder() -> Path:
 def _processor() -> str:
     """What tells processors apart that run different instructions: folders of programs may be shared by machines."""
     try:
-        told = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
+        lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
     except OSError:
-        told = []
-    known = [line for line in told if line.startswith(("model name", "flags", "Features", "CPU part"))]
-    return "\n".join([platform.machine(), platform.processor(), *known])
+        lines = []
+    features = [line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part"))]
+    return "\n".join([platform.machine(), platform.processor(), *features])
 
 
 def states(
@@ -127,8 +129,8 @@ def states(
 ) -> Float[Array, "days depots hidden"]:
     """The states after each day, where no gradient is asked for."""
     call = jax.ffi.ffi_call(_NAMES[0], _like(x, kernel_h.shape[0]), vmap_method="sequential")
-    found: Array = call(x, bias_i, kernel_i, kernel_h)
-    return found
+    after_days: Array = call(x, bias_i, kernel_i, kernel_h)
+    return after_days
 
 
 def forward(
@@ -136,19 +138,19 @@ def forward(
     bias_i: Float[Array, "depots gates"],
     kernel_h: Float[Array, "hidden gates"],
     x: Float[Array, "days depots features"],
-) -> tuple[Float[Array, "days depots hidden"], Float[Array, "days depots kept"]]:
+) -> tuple[Float[Array, "days depots hidden"], Float[Array, "days depots residuals"]]:
     """The states, and side by side what the gradient needs of every day: r, z, n and m."""
     hidden = kernel_h.shape[0]
     call = jax.ffi.ffi_call(_NAMES[1], (_like(x, hidden), _like(x, 4 * hidden)), vmap_method="sequential")
-    found, kept = call(x, bias_i, kernel_i, kernel_h)
-    return found, kept
+    after_days, residuals = call(x, bias_i, kernel_i, kernel_h)
+    return after_days, residuals
 
 
 def backward(
     kernel_h: Float[Array, "hidden gates"],
     x: Float[Array, "days depots features"],
     states: Float[Array, "days depots hidden"],
-    kept: Float[Array, "days depots kept"],
+    residuals: Float[Array, "days depots residuals"],
     gradient: Float[Array, "days depots hidden"],
 ) -> tuple[
     Float[Array, "days depots gates"],
@@ -160,7 +162,7 @@ def backward(
     gates = kernel_h.shape[1]
     shapes = (_like(x, gates), _of(x.shape[2], gates), _of(x.shape[1], gates), _of(*kernel_h.shape))
     call = jax.ffi.ffi_call(_NAMES[2], shapes, vmap_method="sequential")
-    by_x, d_kernel_i, d_bias, d_kernel_h = call(gradient, x, kernel_h, states, kept)
+    by_x, d_kernel_i, d_bias, d_kernel_h = call(gradient, x, kernel_h, states, residuals)
     return by_x, d_kernel_i, d_bias, d_kernel_h
 
 

@@ -17,15 +17,15 @@ DELTA = 0.02  # log counts; below it the loss is quadratic, which only smooths t
 def huber_quantile(
     forecast: Float[Array, "*shape levels"],
     actual: Float[Array, "*shape"],
-    known: Bool[Array, "*shape"],
+    observed: Bool[Array, "*shape"],
     levels: Float[Array, " levels"],
 ) -> Float[Array, ""]:
     """Mean over the known actuals and all levels of the Huber pinball loss; 0 when nothing is known."""
-    error = jnp.where(known, actual, 0.0)[..., None] - forecast
+    error = jnp.where(observed, actual, 0.0)[..., None] - forecast
     size = jnp.abs(error)
     huber = jnp.where(size <= DELTA, 0.5 * error * error / DELTA, size - 0.5 * DELTA)
     shape = (1,) * (error.ndim - 1) + (-1,)
     tau = levels.reshape(shape)
     loss = jnp.where(error >= 0, tau, 1 - tau) * huber
-    weight = known.astype(forecast.dtype)[..., None]
+    weight = observed.astype(forecast.dtype)[..., None]
     return (loss * weight).sum() / (jnp.maximum(weight.sum(), 1.0) * levels.shape[0])
