@@ -1,1 +1,1 @@
-"""May the candidate go out? NumPy alone."""
+"""Evaluation: metrics, rolling-origin backtest, calibration, significance and the promotion gate. NumPy alone."""

@@ -1,4 +1,4 @@
-"""Replay the last days: at each cutoff every model forecasts from what was known then, then meets what came.
+"""Rolling-origin backtest: at each cutoff every model forecasts from what was known then, then meets what came.
 
 Cutoffs are a horizon apart, where nothing else is said, so that each of the held-out days is forecast exactly once by
 each model; nearer together each is forecast from several distances, and weekdays and distances can be told apart.
@@ -20,12 +20,12 @@ from forecaster.errors import NoUsableData
 from forecaster.evaluation.metrics import measure, seasonal_scale
 
 Predictor = Callable[[Panel], Forecast]
-Seen = Callable[[date], Panel]
-"""The panel as it was at a cutoff; a depot not known by then is never open in it."""
+PanelAt = Callable[[date], Panel]
+"""Point-in-time panel: as it was at a cutoff; a depot not known by then is never open in it."""
 
 
 def cutoffs(panel: Panel, days: int, every: int | None = None) -> list[date]:
-    """The cutoffs of folds that together cover the last `days` days, oldest first, `every` so many days."""
+    """Cutoffs (forecast origins) that together cover the last `days` days, oldest first, `every` so many days."""
     first = panel.cutoff - timedelta(days=days)
     if (np.datetime64(first) - panel.days[0]).astype(int) < panel.horizon:
         raise NoUsableData(
@@ -34,47 +34,48 @@ def cutoffs(panel: Panel, days: int, every: int | None = None) -> list[date]:
     return [first + timedelta(days=ahead) for ahead in range(0, days, every or panel.horizon)]
 
 
-def folds(predict: Predictor, panel: Panel, at: Sequence[date], seen: Seen | None = None) -> tuple[Fold, ...]:
-    """One fold a cutoff; actuals are NaN where the day is not known, not there yet, or the depot was closed or not
-    known at the cutoff. What a depot that was thought to be closed then had is scored.
+def folds(predict: Predictor, panel: Panel, at: Sequence[date], panel_at: PanelAt | None = None) -> tuple[Fold, ...]:
+    """Backtest one model, one fold a cutoff.
 
-    `seen` is the panel as it was then; by default tonight's, cut off.
+    Actuals are NaN where the day is not known, not there yet, or the depot was closed or not known at the cutoff. What
+    a depot that was thought to be closed then had is scored. `panel_at` is the panel as it was then; by default
+    tonight's, cut off.
     """
-    [found] = together({"": predict}, panel, at, seen).values()
-    return found
+    [model_folds] = folds_of_models({"": predict}, panel, at, panel_at).values()
+    return model_folds
 
 
-def together(
+def folds_of_models(
     predictors: Mapping[str, Predictor],
     panel: Panel,
     at: Sequence[date],
-    seen: Seen | None = None,
+    panel_at: PanelAt | None = None,
     *,
     shared: Collection[str] = (),
     fan: Fan = in_turn,
 ) -> dict[str, tuple[Fold, ...]]:
-    """The folds of several models; the `shared` ones of them by way of `fan`, the others here.
+    """Backtest several models on the same cutoffs; the `shared` ones of them by way of `fan`, the others here.
 
     One panel of the past is there at a time, or as many as the fan takes at once.
     """
     actuals: list[NDArray[np.float32]] = []
-    said: dict[str, list[Forecast]] = {name: [] for name in predictors}
+    forecasts: dict[str, list[Forecast]] = {name: [] for name in predictors}
 
     def calls() -> Iterator[Callable[[], Forecast]]:
         for cutoff in at:
-            before = (seen or panel.at)(cutoff)
+            before = (panel_at or panel.at)(cutoff)
             scored = panel.at(cutoff).open[:, -panel.horizon :] & before.open.any(axis=1, keepdims=True)
             actuals.append(np.where(scored, panel.actuals(cutoff), np.nan).astype(np.float32))
             for name, predict in predictors.items():
                 if name in shared:
                     yield partial(predict, before)
                 else:
-                    said[name].append(predict(before))
+                    forecasts[name].append(predict(before))
 
-    away = [name for name in predictors if name in shared]
+    shared_names = [name for name in predictors if name in shared]
     for place, forecast in enumerate(fan(calls())):
-        said[away[place % len(away)]].append(forecast)
-    return {name: tuple(map(Fold, those, actuals)) for name, those in said.items()}
+        forecasts[shared_names[place % len(shared_names)]].append(forecast)
+    return {name: tuple(map(Fold, of_model, actuals)) for name, of_model in forecasts.items()}
 
 
 def run(
@@ -83,13 +84,13 @@ def run(
     days: int,
     *,
     every: int | None = None,
-    seen: Seen | None = None,
+    panel_at: PanelAt | None = None,
     shared: Collection[str] = (),
     fan: Fan = in_turn,
 ) -> dict[str, Scores]:
-    """Every model's scores on the same folds over the last `days` days of the panel; `together` says what is shared."""
+    """Scores of every model on the same folds over the panel's last `days` days; `shared` as in `folds_of_models`."""
     at = cutoffs(panel, days, every)
-    before = (seen or panel.at)(at[0])
+    before = (panel_at or panel.at)(at[0])
     scale = seasonal_scale(before.demand, before.open[:, : before.history])
-    found = together(predictors, panel, at, seen, shared=shared, fan=fan)
-    return {name: Scores(name, those, measure(those, scale), scale) for name, those in found.items()}
+    folds_by_model = folds_of_models(predictors, panel, at, panel_at, shared=shared, fan=fan)
+    return {name: Scores(name, of_model, measure(of_model, scale), scale) for name, of_model in folds_by_model.items()}

@@ -1,4 +1,4 @@
-"""Widen or narrow the quantiles until they hold what they promise, on days that training did not see.
+"""Conformal calibration: widen or narrow the quantiles until they hold what they promise, on days held out of training.
 
 Split-conformal calibration in its multiplicative form (Romano, Patterson & Candès 2019, arXiv:1905.03222, with the
 distance to the median as the scale): for each interval, the factor on its ends' distances to the median, in log counts,
@@ -29,36 +29,38 @@ LEAST = 1e-6  # log counts of distance to the median that can be stretched
 
 
 def factors(folds: Sequence[Fold]) -> Floats:
-    """Factor (horizon, levels) for each level's distance to the median in log counts; 1 leaves it alone."""
+    """Calibration factor (horizon, levels) for each level's distance to the median in log counts; 1 leaves it alone."""
     levels, horizon = folds[0].forecast.levels, folds[0].actuals.shape[1]
     middle = levels.index(0.5)
     rows = [np.nonzero(np.isfinite(fold.actuals)) for fold in folds]
     parts = list(zip(folds, rows, strict=True))
-    said = np.log1p(np.concatenate([fold.forecast.quantiles[row].astype(float) for fold, row in parts]))
-    came = np.log1p(np.concatenate([fold.actuals[row].astype(float) for fold, row in parts]))
+    log_quantiles = np.log1p(np.concatenate([fold.forecast.quantiles[row].astype(float) for fold, row in parts]))
+    log_actuals = np.log1p(np.concatenate([fold.actuals[row].astype(float) for fold, row in parts]))
     day = np.concatenate([np.asarray(fold.forecast.target_dates, "datetime64[D]")[row[1]] for fold, row in parts])
     step = np.concatenate([row[1] for row in rows])
-    reach, gap = np.abs(said - said[:, [middle]]), came - said[:, middle]
-    found = np.ones((horizon, len(levels)))
+    reach, gap = np.abs(log_quantiles - log_quantiles[:, [middle]]), log_actuals - log_quantiles[:, middle]
+    stretch = np.ones((horizon, len(levels)))
     if not len(gap):
-        return found.astype(np.float32)
+        return stretch.astype(np.float32)
     for place, level in enumerate(levels[:middle]):
-        mirrored = next((other for other in range(middle + 1, len(levels)) if _mirror(level, levels[other])), None)
-        found[:, place] = _of_horizon(
+        mirrored = next(
+            (opposite for opposite in range(middle + 1, len(levels)) if _mirror(level, levels[opposite])), None
+        )
+        stretch[:, place] = _of_horizon(
             gap, reach[:, place], reach[:, mirrored or place], day, step, horizon, 1 - 2 * level
         )
         if mirrored is not None:
-            found[:, mirrored] = found[:, place]
+            stretch[:, mirrored] = stretch[:, place]
     for place, level in enumerate(levels[middle + 1 :], middle + 1):
-        if not any(_mirror(level, other) for other in levels[:middle]):
-            found[:, place] = _of_horizon(gap, reach[:, place], reach[:, place], day, step, horizon, 2 * level - 1)
+        if not any(_mirror(level, opposite) for opposite in levels[:middle]):
+            stretch[:, place] = _of_horizon(gap, reach[:, place], reach[:, place], day, step, horizon, 2 * level - 1)
     typical = [reach[step == h].mean(axis=0) if (step == h).any() else reach.mean(axis=0) for h in range(horizon)]
-    clipped = np.clip(found, NARROWEST, WIDEST)
+    clipped = np.clip(stretch, NARROWEST, WIDEST)
     return np.stack([_uncrossed(f, r, middle) for f, r in zip(clipped, typical, strict=True)]).astype(np.float32)
 
 
 def stretched(forecast: Forecast, factors: Floats) -> Forecast:
-    """The forecast with each level's distance to the median, in log counts, times its factor."""
+    """Apply calibration factors: each level's distance to the median, in log counts, times its factor."""
     middle = forecast.levels.index(0.5)
     log = np.log1p(forecast.quantiles.astype(np.float64))
     center = log[..., [middle]]
@@ -69,8 +71,8 @@ def stretched(forecast: Forecast, factors: Floats) -> Forecast:
     return replace(forecast, quantiles=np.concatenate([below, above[..., 1:]], axis=-1).astype(np.float32))
 
 
-def _mirror(one: float, other: float) -> bool:
-    return abs(one + other - 1) < LEAST
+def _mirror(level: float, opposite: float) -> bool:
+    return abs(level + opposite - 1) < LEAST
 
 
 def _of_horizon(
@@ -81,8 +83,8 @@ def _of_horizon(
     score = np.maximum(gap[usable] / up[usable], -gap[usable] / down[usable])
     days, steps = day[usable], step[usable]
     all_days = _factor(score, days, share, OFF)
-    of_each = [_factor(score[steps == h] / all_days, days[steps == h], share, OFF_BY_STEP) for h in range(horizon)]
-    return all_days * np.array(of_each)
+    by_step = [_factor(score[steps == h] / all_days, days[steps == h], share, OFF_BY_STEP) for h in range(horizon)]
+    return all_days * np.array(by_step)
 
 
 def _factor(score: Doubles, day: Days, promised: float, off: float) -> float:

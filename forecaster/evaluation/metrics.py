@@ -1,4 +1,4 @@
-"""How far a forecast was from what came.
+"""Accuracy and calibration metrics of forecasts: point errors, quantile loss, interval coverage.
 
 Every metric runs over the scored depot-days of some folds: those whose actual is known and whose depot was open. An
 empty set of days gives NaN, never a zero that looks perfect; a depot whose past never changed has no scale, and is
@@ -100,7 +100,7 @@ def of_days(days: Scored) -> dict[str, float]:
     size, positive = np.abs(error), a > 0
     gap = a[:, None] - q
     pinball = np.maximum(levels * gap, (levels - 1) * gap)
-    found = {
+    metrics = {
         "mape": _mean(size[positive] / a[positive]),
         "smape": _mean(np.divide(size, a + f, where=a + f != 0, out=np.zeros(len(a)))),
         "wape": _ratio(size.sum(), total),
@@ -114,13 +114,13 @@ def of_days(days: Scored) -> dict[str, float]:
     for low, high in intervals(days.levels):
         lower, upper = q[:, days.levels.index(low)], q[:, days.levels.index(high)]
         suffix = "" if low == LOW else f"_{round(100 * (high - low))}"
-        found["coverage" + suffix] = _mean((lower <= a) & (a <= upper))
-        found["width" + suffix] = _ratio((upper - lower).sum(), total)
+        metrics["coverage" + suffix] = _mean((lower <= a) & (a <= upper))
+        metrics["width" + suffix] = _ratio((upper - lower).sum(), total)
         if low == LOW:
             outside = np.maximum(lower - a, 0) + np.maximum(a - upper, 0)
-            found["winkler"] = _ratio((upper - lower + outside / low).sum(), total)
-    found |= {f"pinball_{level:g}": _mean(pinball[:, place]) for place, level in enumerate(days.levels)}
-    return found | {"days": float(len(a))}
+            metrics["winkler"] = _ratio((upper - lower + outside / low).sum(), total)
+    metrics |= {f"pinball_{level:g}": _mean(pinball[:, place]) for place, level in enumerate(days.levels)}
+    return metrics | {"days": float(len(a))}
 
 
 def by(days: Scored, labels: Iterable[Any]) -> dict[str, dict[str, float]]:
@@ -163,8 +163,8 @@ def seasonal_scale(demand: Floats, usable: Bools) -> Scale:
     count = np.isfinite(change).sum(axis=1)
 
     def mean(values: Doubles) -> Doubles:
-        found = np.nansum(values, axis=1) / np.maximum(count, 1)
-        return np.where((count > 0) & (found > 0), found, np.nan)
+        mean_change = np.nansum(values, axis=1) / np.maximum(count, 1)
+        return np.where((count > 0) & (mean_change > 0), mean_change, np.nan)
 
     return Scale(mean(np.abs(change)), mean(change**2))
 
@@ -173,8 +173,8 @@ def _scaled(days: Scored, values: Doubles, scale: Doubles) -> Doubles:
     """The mean over each depot's days by its scale, of the depots that have both."""
     count = np.bincount(days.depot, minlength=len(scale))
     usable = (count > 0) & np.isfinite(scale)
-    found: Doubles = np.bincount(days.depot, values, len(scale))[usable] / count[usable] / scale[usable]
-    return found
+    scaled: Doubles = np.bincount(days.depot, values, len(scale))[usable] / count[usable] / scale[usable]
+    return scaled
 
 
 def _mean(x: NDArray[Any]) -> float:

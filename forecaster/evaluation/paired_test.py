@@ -1,4 +1,4 @@
-"""Two models on the same days: how much better one is, and whether that is more than chance.
+"""Paired significance test of two models on the same days: how much better one is, and whether that is chance.
 
 The difference of losses, day by day and depot by depot, by the rival's loss. Its standard error is taken over days,
 whose depots share their weather (a clustered ratio estimator, Cochran 1977, section 9.3; the comparison of forecasts by
@@ -23,7 +23,10 @@ CONFIDENCE = 0.95  # of each bound, on its side
 
 @dataclass(frozen=True)
 class Difference:
-    """Loss of one model against another's, as a share of the other's; below zero = better. NaN without common days."""
+    """Relative loss of one model against another's, with confidence bounds; below zero = better.
+
+    As a share of the other's loss; NaN without common days.
+    """
 
     relative: float
     low: float
@@ -54,17 +57,17 @@ class Pairs:
 
     def difference(self, depot: int | None = None) -> Difference:
         """Our model against theirs; of one depot, where one is named."""
-        wanted = slice(None) if depot is None else self.depot == depot
-        one, other, day = self.ours[wanted], self.theirs[wanted], self.day[wanted]
+        rows = slice(None) if depot is None else self.depot == depot
+        ours, theirs, day = self.ours[rows], self.theirs[rows], self.day[rows]
         _, which = np.unique(day, return_inverse=True)
-        days, below = int(which.max(initial=-1)) + 1, float(other.sum())
+        days, below = int(which.max(initial=-1)) + 1, float(theirs.sum())
         if not below > 0:
             return Difference(float("nan"), float("nan"), float("nan"), days)
-        relative = float((one - other).sum() / below)
+        relative = float((ours - theirs).sum() / below)
         if days < 2:
             return Difference(relative, -float("inf"), float("inf"), days)
-        strayed = np.bincount(which, one - other - relative * other, days)
-        error = float(np.sqrt((strayed**2).sum() * days / (days - 1))) / below
+        residuals = np.bincount(which, ours - theirs - relative * theirs, days)
+        error = float(np.sqrt((residuals**2).sum() * days / (days - 1))) / below
         reach = NormalDist().inv_cdf(CONFIDENCE) * error
         return Difference(relative, relative - reach, relative + reach, days)
 
@@ -74,9 +77,9 @@ def pairs(ours: Sequence[Fold], theirs: Sequence[Fold], scale: Scale, metric: st
     mine, rival = scored(ours, scale), scored(theirs, scale)
     _, left, right = np.intersect1d(_keys(mine), _keys(rival), return_indices=True)
     mine, rival = mine[left], rival[right]
-    one, other = loss(mine, metric), loss(rival, metric)
-    known = np.isfinite(one) & np.isfinite(other)
-    return Pairs(mine.depot[known], mine.day[known], one[known], other[known])
+    our_loss, their_loss = loss(mine, metric), loss(rival, metric)
+    finite = np.isfinite(our_loss) & np.isfinite(their_loss)
+    return Pairs(mine.depot[finite], mine.day[finite], our_loss[finite], their_loss[finite])
 
 
 def difference(ours: Sequence[Fold], theirs: Sequence[Fold], scale: Scale, metric: str) -> Difference:
@@ -103,5 +106,5 @@ def loss(days: Scored, metric: str) -> Doubles:
 
 def _keys(days: Scored) -> NDArray[np.int64]:
     """A number for each depot-day, the same in two models' days."""
-    found: NDArray[np.int64] = (days.day.astype(np.int64) * 100 + days.ahead) * 10_000_000 + days.depot
-    return found
+    keys: NDArray[np.int64] = (days.day.astype(np.int64) * 100 + days.ahead) * 10_000_000 + days.depot
+    return keys

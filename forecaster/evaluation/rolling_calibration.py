@@ -1,7 +1,8 @@
-"""Let a model's intervals follow its own errors: at each cutoff they are calibrated on all that it said before.
+"""Adaptive conformal calibration: at each cutoff a model's intervals are calibrated on all that it forecast before.
 
-What a model said since it was trained is all held out, and the newest of it tells most of the weeks to come (adaptive
-conformal inference, Gibbs & Candès 2021, arXiv:2106.00170, in a growing window instead of steps). The medians stay.
+What a model forecast since it was trained is all held out, and the newest of it tells most of the weeks to come (after
+adaptive conformal inference, Gibbs & Candès 2021, arXiv:2106.00170, in a growing window instead of steps). The medians
+stay.
 """
 
 from __future__ import annotations
@@ -17,29 +18,29 @@ from forecaster.evaluation import calibration
 from forecaster.evaluation.backtest import Predictor
 
 
-class Rolling:
-    """A predictor that is asked for one cutoff after the other."""
+class RollingCalibration:
+    """A calibrated predictor that is asked for one cutoff after the other."""
 
-    def __init__(self, predict: Predictor, said: Iterable[Forecast] = ()) -> None:
-        """`said` is what `predict` said of days that it was not trained on, before the first cutoff."""
+    def __init__(self, predict: Predictor, earlier: Iterable[Forecast] = ()) -> None:
+        """`earlier` is what `predict` forecast of days that it was not trained on, before the first cutoff."""
         self._predict = predict
-        self._said = {forecast.cutoff: forecast for forecast in said}
+        self._forecasts = {forecast.cutoff: forecast for forecast in earlier}
 
     def __call__(self, panel: Panel) -> Forecast:
-        now = self._said[panel.cutoff] = self._predict(panel)
+        now = self._forecasts[panel.cutoff] = self._predict(panel)
         return calibration.stretched(now, self.factors(panel))
 
     def factors(self, panel: Panel) -> Floats:
-        """The factors (horizon, levels) of `calibrate.factors`, of what was said before the panel's cutoff and has come
-        as far as the panel knows; a single one where nothing was."""
-        before = [forecast for cutoff, forecast in sorted(self._said.items()) if cutoff < panel.cutoff]
+        """The factors (horizon, levels) of `calibration.factors`, of what was forecast before the panel's cutoff and
+        has come as far as the panel knows; a single one where nothing was."""
+        before = [forecast for cutoff, forecast in sorted(self._forecasts.items()) if cutoff < panel.cutoff]
         if not before:
             return np.ones((1, 1), np.float32)
-        return calibration.factors([Fold(forecast, _came(panel, forecast)) for forecast in before])
+        return calibration.factors([Fold(forecast, _actuals(panel, forecast)) for forecast in before])
 
 
-def _came(panel: Panel, forecast: Forecast) -> Floats:
-    """NaN for days that were closed, and for those that the panel does not know yet."""
+def _actuals(panel: Panel, forecast: Forecast) -> Floats:
+    """Actuals (depots, horizon) of a forecast's days; NaN where closed, and where the panel does not know them yet."""
     was_open = panel.at(forecast.cutoff).open[:, -panel.horizon :]
-    found: Floats = np.where(was_open, panel.actuals(forecast.cutoff), np.nan).astype(np.float32)
-    return found
+    actuals: Floats = np.where(was_open, panel.actuals(forecast.cutoff), np.nan).astype(np.float32)
+    return actuals

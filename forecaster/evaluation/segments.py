@@ -1,4 +1,4 @@
-"""A model's metrics part by part: each city, day of the horizon, weekday, holidays and other days, each depot."""
+"""Metrics by segment: each city, day of the horizon, weekday, holidays and other days, each depot."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def parts(scores: Scores, panel: Panel) -> dict[str, dict[str, Metrics]]:
         "weekday": (np.array(WEEKDAYS, object)[weekday], list(WEEKDAYS)),
         "kind of day": (np.where(_holiday(days, panel), "holiday", "other day"), ["holiday", "other day"]),
     }
-    found: dict[str, dict[str, Metrics]] = {}
+    by_part: dict[str, dict[str, Metrics]] = {}
     for part, (of_row, order) in labels.items():
         measured = by(days, of_row)
-        told: dict[str, Metrics] = {label: measured[label] for label in order if label in measured and label}
-        if len(told) > 1:
-            found[part] = told
-    return found
+        by_label: dict[str, Metrics] = {label: measured[label] for label in order if label in measured and label}
+        if len(by_label) > 1:
+            by_part[part] = by_label
+    return by_part
 
 
 def depots(scores: Scores, panel: Panel) -> dict[str, Metrics]:
@@ -47,7 +47,7 @@ def _holiday(days: Scored, panel: Panel) -> np.ndarray[tuple[int], np.dtype[np.b
         return np.zeros(len(days.actual), np.bool_)
     place = (days.day - panel.days[0]).astype(np.int64)
     group = panel.calendar_group[days.depot]
-    found: np.ndarray[tuple[int], np.dtype[np.bool_]] = (
+    is_holiday: np.ndarray[tuple[int], np.dtype[np.bool_]] = (
         panel.calendar[group, place, panel.calendar_names.index("holiday")] > 0
     )
-    return found
+    return is_holiday

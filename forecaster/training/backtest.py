@@ -33,7 +33,7 @@ def backtest(
     knowledge: Knowledge,
     spec: Spec,
     *,
-    panel_at: backtests.Seen | None = None,
+    panel_at: backtests.PanelAt | None = None,
     on_model: Callable[[str], None] | None = None,
     fan: Fan = in_turn,
 ) -> tuple[dict[str, Scores], list[str]]:
@@ -56,14 +56,16 @@ def backtest(
     shared: dict[str, backtests.Predictor]
     shared = {name: predict for name, predict in fitted.items() if not isinstance(predict, str)}
     predictors = {name: _announcing(name, predict, on_model) for name, predict in ({**models, **naive}).items()}
-    scores = backtests.run({**predictors, **shared}, panel, days, every=every, seen=panel_at, shared=shared, fan=fan)
+    scores = backtests.run(
+        {**predictors, **shared}, panel, days, every=every, panel_at=panel_at, shared=shared, fan=fan
+    )
     if champion is not None:
         try:
             reigning = Predictor(bundles.load(champion, spec.paths.folder))
             past = panel_at if isinstance(panel_at, Past) else Past(knowledge, panel, spec)
             champion_panel_at = past.under(reigning.bundle.encoding)
             predictors = {CHAMPION: _announcing(CHAMPION, _as_judged(reigning), on_model)}
-            scores |= backtests.run(predictors, panel, days, every=every, seen=champion_panel_at)
+            scores |= backtests.run(predictors, panel, days, every=every, panel_at=champion_panel_at)
         except ForecasterError as error:
             troubles.append(f"the champion could not be compared: {error}")
     return scores, troubles
@@ -93,4 +95,4 @@ def _fits(
     for name in names:
         if on_model is not None:
             on_model(name)
-        yield partial(baselines.fitted, name, before, levels)
+        yield partial(baselines.fit_or_message, name, before, levels)

@@ -20,7 +20,7 @@ from forecaster.core.panel import Panel
 from forecaster.errors import ForecasterError, SpecError
 from forecaster.evaluation import backtest as backtests
 from forecaster.evaluation import calibration
-from forecaster.evaluation.rolling_calibration import Rolling
+from forecaster.evaluation.rolling_calibration import RollingCalibration
 from forecaster.model.export import to_onnx
 from forecaster.model.fitting import devices, distributed, jax_setup, train
 from forecaster.model.fitting.train import VALIDATION
@@ -33,7 +33,7 @@ def train_and_calibrate(
     panel: Panel,
     spec: Spec,
     *,
-    panel_at: backtests.Seen | None = None,
+    panel_at: backtests.PanelAt | None = None,
     cutoff: date | None = None,
     checkpoints: Path | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
@@ -56,7 +56,7 @@ def train_and_calibrate(
 
 
 def calibrated_before_backtest(
-    candidate: Candidate, before: Panel, panel_at: backtests.Seen | None = None
+    candidate: Candidate, before: Panel, panel_at: backtests.PanelAt | None = None
 ) -> Candidate:
     """The candidate calibrated on the days before the backtest that it was not trained on."""
     cutoffs = backtests.cutoffs(before, VALIDATION)
@@ -131,19 +131,19 @@ def rolling_forecaster(
     panel: Panel,
     spec: Spec,
     *,
-    panel_at: backtests.Seen | None = None,
+    panel_at: backtests.PanelAt | None = None,
     cutoff: date | None = None,
-) -> Rolling:
+) -> RollingCalibration:
     """A candidate of `train_and_calibrate` as it forecasts cutoff after cutoff.
 
     Its intervals are calibrated on all days that it was not trained on: from those that calibrated it first on.
     """
     predict, panel_at = to_onnx.forecaster(candidate), panel_at or panel.at
     before = panel_at(cutoff or first_cutoff(panel, spec))
-    return Rolling(predict, [predict(panel_at(day)) for day in backtests.cutoffs(before, VALIDATION)])
+    return RollingCalibration(predict, [predict(panel_at(day)) for day in backtests.cutoffs(before, VALIDATION)])
 
 
-def calibrated_after_backtest(candidate: Candidate, rolling: Rolling, panel: Panel) -> Candidate:
+def calibrated_after_backtest(candidate: Candidate, rolling: RollingCalibration, panel: Panel) -> Candidate:
     """The candidate as it forecasts from the panel's own cutoff, all held-out days being known."""
     factors = np.asarray(candidate.parameters["calibration"]) * rolling.factors(panel)
     return _calibrated(candidate, np.clip(factors, calibration.NARROWEST, calibration.WIDEST), LAST)

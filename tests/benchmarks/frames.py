@@ -9,13 +9,13 @@ import pandas as pd
 
 from forecaster.core.arrays import Doubles
 from forecaster.core.panel import Panel
-from forecaster.evaluation.baselines.statsforecast import filled
+from forecaster.evaluation.baselines.statsforecast import fill_gaps
 
 
 def rows(panel: Panel, days: range) -> pd.DataFrame:
     """A row for each of the days and depots from its first known count on; a gap is filled, and weighs nothing."""
     counts = np.where(panel.open[:, : panel.history], panel.demand, np.nan)
-    series: Doubles = np.log1p(filled(counts))
+    series: Doubles = np.log1p(fill_gaps(counts))
     is_known = np.isfinite(counts)
     begun = np.where(is_known.any(axis=1), is_known.argmax(axis=1), panel.history)
     frame = known_ahead(panel, days, np.arange(len(panel.depot_ids)))

@@ -25,8 +25,8 @@ from forecaster.core.forecast import Forecast
 from forecaster.core.panel import Panel
 from forecaster.errors import MissingExtra
 from forecaster.evaluation.backtest import Predictor
-from forecaster.evaluation.baselines.naive import completed
-from forecaster.evaluation.baselines.optional import needed, quietly
+from forecaster.evaluation.baselines.naive import complete
+from forecaster.evaluation.baselines.optional import import_optional, quietly
 from tests.benchmarks import frames
 
 READ = 56  # days before a forecast that the model reads
@@ -44,9 +44,9 @@ def neuralforecast(panel: Panel, levels: tuple[float, ...]) -> Predictor:
     if find_spec("neuralforecast") is None:
         raise MissingExtra(f"no package neuralforecast; the head of {__file__} says how to install it")
     with _still():
-        library = needed("neuralforecast", "neuralforecast")
-        models = needed("neuralforecast.models", "neuralforecast")
-        losses = needed("neuralforecast.losses.pytorch", "neuralforecast")
+        library = import_optional("neuralforecast", "neuralforecast")
+        models = import_optional("neuralforecast.models", "neuralforecast")
+        losses = import_optional("neuralforecast.losses.pytorch", "neuralforecast")
         rows = frames.rows(panel, range(panel.history))
         static = {name: len(words) + 1 for name, words in _statics(panel).items()}
         futures = [name for name in rows if name not in {"unique_id", "ds", "y", "weight", *static}]
@@ -87,7 +87,7 @@ def neuralforecast(panel: Panel, levels: tuple[float, ...]) -> Predictor:
         log = predicted[[name for name in predicted if name.startswith("gru")]].to_numpy()
         quantiles = np.full((len(at.depot_ids), at.horizon, len(levels)), np.nan)
         quantiles[ids] = np.expm1(log.reshape(-1, at.horizon, len(levels)))
-        return completed(at, levels, quantiles)
+        return complete(at, levels, quantiles)
 
     return predict
 

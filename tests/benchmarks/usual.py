@@ -20,8 +20,8 @@ from forecaster.core.forecast import Forecast
 from forecaster.core.panel import Panel
 from forecaster.errors import MissingExtra
 from forecaster.evaluation.backtest import Predictor
-from forecaster.evaluation.baselines.naive import completed
-from forecaster.evaluation.baselines.optional import needed, quietly
+from forecaster.evaluation.baselines.naive import complete
+from forecaster.evaluation.baselines.optional import import_optional, quietly
 from tests.benchmarks import frames
 
 LAGS = (1, 2, 3, 4, 5, 6, 7, 14, 21, 28, 364)
@@ -45,8 +45,11 @@ def mlforecast(panel: Panel, levels: tuple[float, ...]) -> Predictor:
     """
     if find_spec("mlforecast") is None:
         raise MissingExtra(f"no package mlforecast; the head of {__file__} says how to install it")
-    library, transforms = needed("mlforecast", "mlforecast"), needed("mlforecast.target_transforms", "mlforecast")
-    lags, gbm = needed("mlforecast.lag_transforms", "mlforecast"), needed("lightgbm", "mlforecast")
+    library, transforms = (
+        import_optional("mlforecast", "mlforecast"),
+        import_optional("mlforecast.target_transforms", "mlforecast"),
+    )
+    lags, gbm = import_optional("mlforecast.lag_transforms", "mlforecast"), import_optional("lightgbm", "mlforecast")
     model = library.MLForecast(
         models={"point": gbm.LGBMRegressor(**PARAMETERS)},
         freq="D",
@@ -78,6 +81,6 @@ def mlforecast(panel: Panel, levels: tuple[float, ...]) -> Predictor:
             predicted = now.predict(at.horizon, X_df=ahead)
         point = np.full((len(at.depot_ids), at.horizon), np.nan)
         point[np.asarray(now.ts.uids, int)] = np.expm1(predicted["point"].to_numpy().reshape(-1, at.horizon))
-        return completed(at, levels, np.repeat(point[:, :, None], len(levels), axis=2))
+        return complete(at, levels, np.repeat(point[:, :, None], len(levels), axis=2))
 
     return predict

@@ -12,7 +12,7 @@ from forecaster.core.arrays import Floats
 from forecaster.core.forecast import Forecast
 from forecaster.core.panel import Panel
 from forecaster.evaluation import backtest, calibration
-from forecaster.evaluation.rolling_calibration import Rolling
+from forecaster.evaluation.rolling_calibration import RollingCalibration
 from tests import panels
 
 LEVELS = (0.1, 0.5, 0.9)
@@ -43,7 +43,7 @@ def widths(said: Forecast) -> Floats:
 def test_intervals_that_were_too_narrow_widen_with_what_came_and_hold_what_they_promise() -> None:
     panel = fleet()
     at = backtest.cutoffs(panel, HELD_OUT)
-    rolling = Rolling(narrow)
+    rolling = RollingCalibration(narrow)
     folds = backtest.folds(rolling, panel, at)
     assert widths(folds[0].forecast).mean() == pytest.approx(1 / 3, rel=0.01)  # nothing is known yet
     np.testing.assert_allclose([widths(f.forecast).mean() for f in folds[1:]], 1, atol=0.15)
@@ -59,7 +59,7 @@ def test_a_cutoff_knows_what_came_until_then_and_nothing_after_it() -> None:
     at = backtest.cutoffs(panel, 21, every=1)
     place = panel.days.tolist().index(at[9])
     mad = replace(panel, demand=np.where(np.arange(DAYS) > place, np.float32(9e6), panel.demand))
-    calm, wild = (backtest.folds(Rolling(narrow), given, at) for given in (panel, mad))
+    calm, wild = (backtest.folds(RollingCalibration(narrow), given, at) for given in (panel, mad))
     for one, other in list(zip(calm, wild, strict=True))[:10]:
         np.testing.assert_array_equal(one.forecast.quantiles, other.forecast.quantiles)
     assert widths(wild[12].forecast).mean() > 1.5 * widths(calm[12].forecast).mean()
@@ -69,14 +69,14 @@ def test_what_was_said_before_the_first_cutoff_counts_from_the_beginning() -> No
     panel = fleet()
     at = backtest.cutoffs(panel, HELD_OUT)
     earlier = [narrow(panel.at(at[0] - timedelta(days=7 * weeks))) for weeks in (1, 2, 3, 4)]
-    assert widths(Rolling(narrow, earlier)(panel.at(at[0]))).mean() == pytest.approx(1, abs=0.1)
+    assert widths(RollingCalibration(narrow, earlier)(panel.at(at[0]))).mean() == pytest.approx(1, abs=0.1)
 
 
 def test_days_that_were_closed_tell_nothing() -> None:
     panel = fleet()
     at = backtest.cutoffs(panel, HELD_OUT)
     shut = replace(panel, open=np.arange(DAYS + 7)[None] < DAYS - HELD_OUT + np.zeros((30, 1)))
-    for fold in backtest.folds(Rolling(narrow), shut, at):
+    for fold in backtest.folds(RollingCalibration(narrow), shut, at):
         assert widths(fold.forecast).mean() == pytest.approx(1 / 3, rel=0.01)
 
 

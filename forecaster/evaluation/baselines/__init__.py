@@ -1,4 +1,4 @@
-"""Which rivals a model can be measured against, by name; each is fitted once and then forecasts at any later cutoff."""
+"""Baseline models by name: each is fitted once and then forecasts at any later cutoff."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from forecaster.config.model import BASELINES
 from forecaster.core.panel import Panel
 from forecaster.errors import MissingExtra
 from forecaster.evaluation.backtest import Predictor
-from forecaster.evaluation.baselines.optional import needed
+from forecaster.evaluation.baselines.optional import import_optional
 
 NAMES = tuple(BASELINES)
 
 
 def fit(name: str, panel: Panel, levels: tuple[float, ...]) -> Predictor:
-    """The baseline as learnt from the panel; it forecasts the panel's depots at the panel's cutoff or a later one.
+    """Fit a baseline to the panel; it forecasts the panel's depots at the panel's cutoff or a later one.
 
     Its forecasts are never NaN: a depot that it cannot forecast gets the seasonal naive, a closed day zero.
     Raises ValueError for an unknown name, MissingExtra when the package behind it is not installed.
@@ -27,7 +27,7 @@ def fit(name: str, panel: Panel, levels: tuple[float, ...]) -> Predictor:
     return make(panel, levels)
 
 
-def fitted(name: str, panel: Panel, levels: tuple[float, ...]) -> Predictor | str:
+def fit_or_message(name: str, panel: Panel, levels: tuple[float, ...]) -> Predictor | str:
     """`fit`, for a fan; a sentence where the package is not installed that the baseline needs."""
     try:
         return fit(name, panel, levels)
@@ -38,4 +38,4 @@ def fitted(name: str, panel: Panel, levels: tuple[float, ...]) -> Predictor | st
 def ready(name: str) -> None:
     """Raises MissingExtra when the package behind a baseline is not installed."""
     if (package := BASELINES[name].package) is not None:
-        needed(package, name)
+        import_optional(package, name)

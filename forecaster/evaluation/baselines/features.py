@@ -1,4 +1,4 @@
-"""What the gradient-boosted baseline knows of a target day: one row for a depot, a cutoff and a step ahead.
+"""Feature engineering for the gradient-boosted baseline: one row for a depot, a cutoff and a step ahead.
 
 Counts enter as logarithms relative to the depot's level at the cutoff, so that large and small depots teach one
 another. A row looks at nothing after its cutoff but what is known ahead of the days up to cutoff + horizon.
@@ -31,7 +31,7 @@ _Places = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Rows:
-    """Which rows: positions of depots, positions of cutoffs among the panel's days, and steps ahead from 1."""
+    """Rows of the feature table: positions of depots, of cutoffs among the panel's days, and steps ahead from 1."""
 
     depot: _Places
     cutoff: _Places
@@ -41,17 +41,17 @@ class Rows:
     def target(self) -> _Places:
         return self.cutoff + self.step
 
-    def __getitem__(self, chosen: Any) -> Rows:
-        return Rows(self.depot[chosen], self.cutoff[chosen], self.step[chosen])
+    def __getitem__(self, selection: Any) -> Rows:
+        return Rows(self.depot[selection], self.cutoff[selection], self.step[selection])
 
 
 class Table:
-    """The features of any rows of one panel."""
+    """Feature table of one panel, made row by row as asked for."""
 
     def __init__(self, panel: Panel) -> None:
         self.panel = panel
-        known = np.where(panel.open[:, : panel.history], panel.demand, np.nan)
-        self.log: Doubles = np.log1p(known.astype(float))  # (depots, history)
+        counts = np.where(panel.open[:, : panel.history], panel.demand, np.nan)
+        self.log: Doubles = np.log1p(counts.astype(float))  # (depots, history)
 
     @cached_property
     def level(self) -> Doubles:
@@ -77,10 +77,10 @@ class Table:
 
     def matrix(self, rows: Rows) -> Floats:
         """(rows, features); NaN where a value is not known."""
-        found = np.empty((len(rows.depot), len(self.names)), np.float32)
+        features = np.empty((len(rows.depot), len(self.names)), np.float32)
         for place, (_, values) in enumerate(self._features(rows)):
-            found[:, place] = values
-        return found
+            features[:, place] = values
+        return features
 
     def _features(self, rows: Rows) -> Iterator[tuple[str, Any]]:
         """Name and one value a row; of counts a relative logarithm."""
@@ -143,7 +143,7 @@ class Table:
         panel = self.panel
         group = panel.calendar_group[rows.depot]
         for place, name in enumerate(panel.calendar_names):
-            if not tells_of_holidays(name):
+            if not is_holiday_feature(name):
                 continue
             yield f"{name}", panel.calendar[group, rows.target, place]
             for near in _NEAR:
@@ -165,37 +165,37 @@ class Table:
         """Values of days of the history, NaN before it."""
         return np.where(day >= 0, values[depot, np.maximum(day, 0)], np.nan)
 
-    def _rolling(self, days: int, what: str) -> Doubles:
-        if (days, what) not in self._made:
-            window = self._frame.rolling(days, min_periods=1 if what == "mean" else 3)
-            self._made[days, what] = getattr(window, what)().to_numpy().T
-        return self._made[days, what]
+    def _rolling(self, days: int, statistic: str) -> Doubles:
+        if (days, statistic) not in self._cache:
+            window = self._frame.rolling(days, min_periods=1 if statistic == "mean" else 3)
+            self._cache[days, statistic] = getattr(window, statistic)().to_numpy().T
+        return self._cache[days, statistic]
 
     def _surprise(self, days: int) -> Doubles:
         """How the last days stood to the same weekdays of the four weeks before, on average."""
-        if ("surprise", days) not in self._made:
+        if ("surprise", days) not in self._cache:
             before = [np.pad(self.log, [(0, 0), (SEASON * week, 0)], constant_values=np.nan) for week in range(1, 5)]
             expected = _mean(np.stack([x[:, : self.log.shape[1]] for x in before]))
             window = pd.DataFrame((self.log - expected).T).rolling(days, min_periods=1)
-            self._made["surprise", days] = window.mean().to_numpy().T
-        return self._made["surprise", days]
+            self._cache["surprise", days] = window.mean().to_numpy().T
+        return self._cache["surprise", days]
 
     @cached_property
     def count(self) -> Doubles:
-        known = self._frame.notna().astype(float).rolling(LEVEL, min_periods=1)
-        found: Doubles = known.sum().to_numpy().T
-        return found
+        observed = self._frame.notna().astype(float).rolling(LEVEL, min_periods=1)
+        counts: Doubles = observed.sum().to_numpy().T
+        return counts
 
     @cached_property
     def _frame(self) -> pd.DataFrame:
         return pd.DataFrame(self.log.T)
 
     @cached_property
-    def _made(self) -> dict[tuple[Any, Any], Doubles]:
+    def _cache(self) -> dict[tuple[Any, Any], Doubles]:
         return {}
 
 
-def tells_of_holidays(name: str) -> bool:
+def is_holiday_feature(name: str) -> bool:
     """Does the calendar feature mark holidays or days beside them?"""
     return "holiday" in name
 

@@ -17,15 +17,15 @@ from forecaster.core.forecast import Forecast
 from forecaster.core.panel import Panel
 from forecaster.evaluation.backtest import Predictor
 from forecaster.evaluation.baselines.features import LOOKBACK, Rows, Table
-from forecaster.evaluation.baselines.naive import completed, last_weeks
-from forecaster.evaluation.baselines.optional import needed
+from forecaster.evaluation.baselines.naive import complete, last_weeks
+from forecaster.evaluation.baselines.optional import import_optional
 
 HELD_OUT = 28  # days before the cutoff that say when to stop
 ROWS = 1_500_000  # of all steps together, at most; more are drawn by chance
-KNOWN = 7  # counts of the last four weeks that a row's depot needs at least
+LEAST_OBSERVED = 7  # counts of the last four weeks that a row's depot needs at least
 ROUNDS, PATIENCE = 3000, 100
 LEAF = 50  # rows that a leaf holds at least
-TINY = 1e-9
+LEAST_WIDTH = 1e-9
 SHRINK = 28  # errors of all depots that are mixed with each depot's own
 PARAMETERS = {
     "objective": "l1",
@@ -42,14 +42,14 @@ PARAMETERS = {
 
 def lightgbm(panel: Panel, levels: tuple[float, ...]) -> Predictor:
     """Trained on the days before the last four weeks, stopped by these; seasonal naive when there is too little."""
-    gbm = needed("lightgbm", "lightgbm")
+    gbm = import_optional("lightgbm", "lightgbm")
     table, random = Table(panel), np.random.default_rng(0)
     first, steps = panel.history - HELD_OUT, range(1, panel.horizon + 1)
     train = [_usable(table, step, 0, first, random) for step in steps]
     held_out = [_usable(table, step, first, panel.history, random) for step in steps]
     if min(len(rows.depot) for rows in (*train, *held_out)) < LEAF:
         return lambda before: last_weeks(before, levels, 1)
-    boosters = tuple(_trained(gbm, table, *rows) for rows in zip(train, held_out, strict=True))
+    boosters = tuple(_train(gbm, table, *rows) for rows in zip(train, held_out, strict=True))
     error = [
         table.target(rows) - model.predict(table.matrix(rows)) for rows, model in zip(held_out, boosters, strict=True)
     ]
@@ -72,7 +72,7 @@ class _Boosted:
             rows = Rows(depot, np.full(depot.shape, recent.history - 1), np.full(depot.shape, step))
             point[:, step - 1] = booster.predict(table.matrix(rows)) + table.level_at(rows)
         point = np.where(panel.cold[:, None], np.nan, point)
-        return completed(panel, self.levels, np.expm1(point[:, :, None] + self.spread))
+        return complete(panel, self.levels, np.expm1(point[:, :, None] + self.spread))
 
 
 def _usable(table: Table, step: int, first: int, end: int, random: np.random.Generator) -> Rows:
@@ -85,12 +85,12 @@ def _usable(table: Table, step: int, first: int, end: int, random: np.random.Gen
     rows = Rows(depot, day - step, np.full(depot.shape, step))
     rows = rows[rows.cutoff >= 0]
     rows = rows[np.isfinite(table.log[rows.depot, rows.target])]
-    rows = rows[table.count[rows.depot, rows.cutoff] >= KNOWN]
+    rows = rows[table.count[rows.depot, rows.cutoff] >= LEAST_OBSERVED]
     count = len(rows.depot)
     return rows if count <= most else rows[np.sort(random.choice(count, most, replace=False))]
 
 
-def _trained(gbm: Any, table: Table, train: Rows, held_out: Rows) -> Any:
+def _train(gbm: Any, table: Table, train: Rows, held_out: Rows) -> Any:
     data = gbm.Dataset(
         table.matrix(train),
         table.target(train),
@@ -105,13 +105,13 @@ def _trained(gbm: Any, table: Table, train: Rows, held_out: Rows) -> Any:
 def _spread(error: list[Doubles], rows: list[Rows], depots: int, levels: tuple[float, ...]) -> Doubles:
     """Quantiles of log errors about their median, (depots, horizon, levels): one shape, as wide as the errors of the
     depot and of the step were."""
-    depot = np.concatenate([one.depot for one in rows])
-    missed, step = np.concatenate(error), np.repeat(np.arange(len(rows)), [len(one) for one in error])
-    size = np.abs(missed)
-    overall = max(float(size.mean()), TINY)
+    depot = np.concatenate([of_step.depot for of_step in rows])
+    errors, step = np.concatenate(error), np.repeat(np.arange(len(rows)), [len(of_step) for of_step in error])
+    size = np.abs(errors)
+    overall = max(float(size.mean()), LEAST_WIDTH)
     width = (np.bincount(depot, size, depots) + SHRINK * overall) / (np.bincount(depot, minlength=depots) + SHRINK)
-    by_step = np.maximum(np.bincount(step, size) / np.bincount(step), TINY) / overall
-    shape = np.quantile(missed / (width[depot] * by_step[step]), levels)
+    by_step = np.maximum(np.bincount(step, size) / np.bincount(step), LEAST_WIDTH) / overall
+    shape = np.quantile(errors / (width[depot] * by_step[step]), levels)
     shape -= shape[levels.index(0.5)]
-    found: Doubles = width[:, None, None] * by_step[None, :, None] * shape
-    return found
+    spread: Doubles = width[:, None, None] * by_step[None, :, None] * shape
+    return spread

@@ -1,4 +1,4 @@
-"""Bring in a package that only a baseline needs, or say what installs it."""
+"""Optional dependencies: import a package that only a baseline needs, or say what installs it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TALKATIVE = ("prophet", "prophet.plot", "cmdstanpy")  # loggers
 _GLOBAL = threading.RLock()  # what a process has once: filters of warnings, loggers, NumPy's own random numbers
 
 
-def needed(module: str, baseline: str) -> Any:
+def import_optional(module: str, baseline: str) -> Any:
     """The module. Raises MissingExtra when it, or a package that it needs, is not installed."""
     try:
         with quietly():

@@ -18,9 +18,9 @@ from forecaster.core.arrays import Doubles
 from forecaster.core.forecast import Forecast
 from forecaster.core.panel import Panel
 from forecaster.evaluation.backtest import Predictor
-from forecaster.evaluation.baselines.features import tells_of_holidays
-from forecaster.evaluation.baselines.naive import completed
-from forecaster.evaluation.baselines.optional import needed, quietly
+from forecaster.evaluation.baselines.features import is_holiday_feature
+from forecaster.evaluation.baselines.naive import complete
+from forecaster.evaluation.baselines.optional import import_optional, quietly
 
 HISTORY = 4 * 365 + 1  # days
 ENOUGH = 28  # known counts; a depot with fewer gets the seasonal naive
@@ -30,8 +30,8 @@ SAMPLES = 400
 def prophet(panel: Panel, levels: tuple[float, ...]) -> Predictor:
     """Prophet's defaults on the raw counts; below zero counts as zero."""
     with _quietly():
-        make = needed("prophet", "prophet").Prophet
-        models = [_fitted(make, data, None) for data in _series(panel)]
+        make = import_optional("prophet", "prophet").Prophet
+        models = [_fit(make, data, None) for data in _series(panel)]
     return _Additive(make, tuple(models), levels)
 
 
@@ -47,25 +47,25 @@ class _Additive:
         quantiles = np.full((len(self.models), panel.horizon, len(self.levels)), np.nan)
         with _quietly():
             for row, (first, data) in enumerate(zip(self.models, _series(panel), strict=True)):
-                model = first and _fitted(self.make, data, first)
+                model = first and _fit(self.make, data, first)
                 if model:
                     quantiles[row] = _ahead(model, data.tail(panel.horizon), self.levels)
-        return completed(panel, self.levels, quantiles)
+        return complete(panel, self.levels, quantiles)
 
 
 def _series(panel: Panel) -> Iterator[pd.DataFrame]:
     """Each depot's days: ds, y (NaN = not known, closed or ahead), and a column for each regressor."""
     start = max(panel.history - HISTORY, 0)
-    known = np.full(panel.open.shape, np.nan)
-    known[:, : panel.history] = np.where(panel.open[:, : panel.history], panel.demand, np.nan)
-    chosen = [place for place, name in enumerate(panel.calendar_names) if tells_of_holidays(name)]
+    counts = np.full(panel.open.shape, np.nan)
+    counts[:, : panel.history] = np.where(panel.open[:, : panel.history], panel.demand, np.nan)
+    places = [place for place, name in enumerate(panel.calendar_names) if is_holiday_feature(name)]
     for row, group in enumerate(panel.calendar_group):
-        regressors = np.column_stack([panel.calendar[group][:, chosen], panel.covariates[row]])[start:]
+        regressors = np.column_stack([panel.calendar[group][:, places], panel.covariates[row]])[start:]
         data = pd.DataFrame(regressors.astype(float)).add_prefix("regressor ")
-        yield data.assign(ds=panel.days[start:].astype("datetime64[s]"), y=known[row, start:])
+        yield data.assign(ds=panel.days[start:].astype("datetime64[s]"), y=counts[row, start:])
 
 
-def _fitted(make: Any, data: pd.DataFrame, first: Any) -> Any | None:
+def _fit(make: Any, data: pd.DataFrame, first: Any) -> Any | None:
     """The model of what is known, with the regressors of the first fit, at which they are those that varied."""
     past = data.dropna()
     if len(past) < ENOUGH:
@@ -92,8 +92,8 @@ def _ahead(model: Any, days: pd.DataFrame, levels: tuple[float, ...]) -> Doubles
     np.random.seed(0)  # Prophet draws from the global generator
     samples = model.predictive_samples(days)["yhat"]
     point = model.predict(days, vectorized=True)["yhat"].to_numpy()
-    found: Doubles = (np.quantile(samples, levels, axis=1) - np.median(samples, axis=1) + point).T
-    return found
+    quantiles: Doubles = (np.quantile(samples, levels, axis=1) - np.median(samples, axis=1) + point).T
+    return quantiles
 
 
 @contextmanager

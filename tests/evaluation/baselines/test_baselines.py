@@ -15,7 +15,7 @@ from forecaster.core.panel import Panel
 from forecaster.errors import MissingExtra
 from forecaster.evaluation import backtest, baselines
 from forecaster.evaluation.backtest import Predictor
-from forecaster.evaluation.baselines.statsforecast import filled
+from forecaster.evaluation.baselines.statsforecast import fill_gaps
 from forecaster.serving.fallback import seasonal_naive
 from tests.panels import LEVELS, NAN, bare, panel
 
@@ -126,11 +126,11 @@ def test_the_window_average_leaves_closed_days_out() -> None:
 
 
 def test_gaps_are_filled_by_the_same_weekday() -> None:
-    found = filled(np.array([[1, 2, 3, 4, NAN, 6, 7, 11, NAN, 13, 14, 15, 16, 17], [NAN] * 14]))
+    found = fill_gaps(np.array([[1, 2, 3, 4, NAN, 6, 7, 11, NAN, 13, 14, 15, 16, 17], [NAN] * 14]))
     np.testing.assert_array_equal(found[0], [1, 2, 3, 4, 15, 6, 7, 11, 2, 13, 14, 15, 16, 17])
     assert np.isnan(found[1]).all()
     never = np.tile([2.0, 4, 6, 8, 10, 12, NAN], 3)[None]
-    np.testing.assert_array_equal(filled(never)[0, 5:8], [12, 7, 2])
+    np.testing.assert_array_equal(fill_gaps(never)[0, 5:8], [12, 7, 2])
 
 
 def test_prophet_is_quiet_and_leaves_the_random_numbers_alone(
