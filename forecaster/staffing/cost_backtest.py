@@ -21,7 +21,7 @@ from forecaster.core.arrays import Doubles, Floats, Ints
 from forecaster.core.forecast import Fold
 from forecaster.core.panel import Panel
 from forecaster.errors import SpecError
-from forecaster.evaluation.backtest import Seen
+from forecaster.evaluation.backtest import PanelAt
 from forecaster.staffing import newsvendor, vans
 from forecaster.staffing.newsvendor import DIGITS
 from forecaster.staffing.rosters import van_pool
@@ -83,7 +83,9 @@ def holdout_spec(spec: Spec, days: int | None, *, staffing: bool) -> Spec:
     return spec.model_copy(update={"backtest": spec.backtest.model_copy(update=holdout)})
 
 
-def backtest_costs(folds: Sequence[Fold], earlier: Sequence[Fold], panel: Panel, panel_at: Seen, spec: Spec) -> Bills:
+def backtest_costs(
+    folds: Sequence[Fold], earlier: Sequence[Fold], panel: Panel, panel_at: PanelAt, spec: Spec
+) -> Bills:
     """The bills of all rosters over the folds, a model's forecasts; `earlier` are its forecasts of days before them,
     which only the first buffers are chosen on. `panel` is tonight's, for what its depots are."""
     assert spec.staffing is not None
@@ -125,7 +127,7 @@ def _with_buffer(fold: Fold, buffer: tuple[float, float], costs: Staffing) -> Do
     return buffered
 
 
-def _last_week(fold: Fold, panel_at: Seen, costs: Staffing) -> Doubles:
+def _last_week(fold: Fold, panel_at: PanelAt, costs: Staffing) -> Doubles:
     """What the same weekday needed when it was last known at the cutoff; 0 where it was not in eight weeks."""
     before = panel_at(fold.forecast.cutoff)
     orders: Doubles = np.where(before.open[:, : before.history], before.demand, np.nan)
