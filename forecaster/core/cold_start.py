@@ -35,7 +35,7 @@ _Bools = NDArray[np.bool_]
 
 
 class Guess(NamedTuple):
-    """Of the depots whose past is guessed, in their order."""
+    """Imputed past of the depots whose past is guessed, in their order."""
 
     rows: _Bools  # (depots,) which these are
     past: _Floats  # (guessed, days) counts on the unknown days before the first known one
@@ -49,7 +49,7 @@ def cold_depots(demand: _Floats, open_: _Bools) -> _Bools:
 
 
 def guess(demand: _Floats, open_: _Bools, attributes: Mapping[str, Sequence[str]] | None = None) -> Guess:
-    """What depots that have not settled yet may have had on the unknown days before their first known one; NaN
+    """Imputed counts of depots that have not settled yet on the unknown days before their first known one; NaN
     elsewhere, and where more of the peers were closed than counted.
 
     `attributes` are words a depot, "" where one is not known; those of "city" also say whose profile it is. Peers are

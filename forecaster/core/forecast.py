@@ -52,8 +52,10 @@ class Fold:
 
 
 class Scale(NamedTuple):
-    """How much each depot's demand changes from week to week, (depots,); NaN for a depot without such pairs or with no
-    change at all."""
+    """Scale of errors (MASE; Hyndman & Koehler 2006): how much a depot's demand changes from week to week, (depots,).
+
+    NaN for a depot without such pairs or with no change at all.
+    """
 
     absolute: Doubles  # mean |lag-7 change|
     squared: Doubles  # mean (lag-7 change)²
@@ -71,7 +73,10 @@ class Scores:
 
 @dataclass(frozen=True)
 class Verdict:
-    """May the candidate replace the champion? Every objection is a sentence with its numbers."""
+    """Verdict of the promotion gate: may the candidate replace the champion?
+
+    Every objection is a sentence with its numbers.
+    """
 
     admitted: bool
     objections: tuple[str, ...]

@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Finding:
-    """Something the night noticed in its input; data, not a log line."""
+    """Data quality finding: something the night noticed in its input; data, not a log line."""
 
     rule: str
     severity: str  # "quarantine", "warn" or "stop"
@@ -21,7 +21,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What the lake knew at one instant: the input of the panel."""
+    """Point-in-time view of the lake: what it knew at one instant, which is the input of the panel."""
 
     as_of: datetime
     demand: Any  # DataFrame depot_id, date, demand, open?, covariates…: one row a depot and day, the latest known

@@ -22,7 +22,7 @@ from forecaster.core.marks import Marks
 
 @dataclass(frozen=True)
 class Encoding:
-    """How words of the data become numbers of the model; learned in training, kept in the bundle.
+    """Categorical encoding: how words of the data become numbers of the model; learned in training, kept in the bundle.
 
     `covariates` are the known-future covariates in the order of the panel's last axis; a covariate of words is
     spread over one indicator a word, named `column=word`. `statics` maps each static attribute to its labels:

@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 class Fan(Protocol):
-    """Does every call once and gives what they made, in the order of the calls.
+    """Parallel map: does every call once and gives what they made, in the order of the calls.
 
     Calls are taken one by one as there is room for them, so that what they carry is not in memory all at once. They can
     be sent to another process: partial applications of functions that a module has by name.

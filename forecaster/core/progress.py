@@ -19,7 +19,7 @@ LOG = "FORECASTER_LOG"
 
 
 class NightProgress:
-    """Times stages and tells of them on standard error.
+    """Progress reporter: times stages and tells of them on standard error.
 
     `expected` maps stages to the seconds they took on earlier nights; without one, `metric_names.STAGES` guesses.
     `stages` are those that come, all where nothing is said.

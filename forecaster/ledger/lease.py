@@ -120,7 +120,10 @@ def close_dead(connection: sa.Connection, pipeline: str, now: datetime, found_by
 
 @contextmanager
 def renewed_while_open(renewal: Callable[[], bool], every: float = RENEWED) -> Iterator[None]:
-    """Renew a lease from a thread while open. What fails is tried again next time: the lease outlasts many renewals."""
+    """Heartbeat: renew a lease from a thread while open.
+
+    What fails is tried again next time: the lease outlasts many renewals.
+    """
     over = threading.Event()
 
     def renewing() -> None:

@@ -187,7 +187,7 @@ def _keep(value: object, **fields: object) -> None:
 
 
 def objections(publication: Publication, most: int = 5) -> tuple[str, ...]:
-    """Why this publication must not go out, at most `most` sentences; empty when it is whole."""
+    """Integrity check: why this publication must not go out, at most `most` sentences; empty when it is whole."""
     sentences = []
     for sentence in _objections(publication):
         sentences.append(sentence)

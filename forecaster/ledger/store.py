@@ -1,4 +1,4 @@
-"""The ledger: what each night did, what the page shows, and who is champion.
+"""Ledger store, a relational database: what each night did, what the page shows, and who is champion.
 
 Small and transactional, read by people all day: an SQLite file in WAL mode by default, PostgreSQL by URL. A
 publication is staged, read back and checked, and shown by turning one slot row, all in one transaction: readers see

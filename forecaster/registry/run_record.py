@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Record:
-    """A run, as the registry is told of it; `epochs` are metrics of each, the first one's first."""
+    """A run, as the registry is told of it; `epochs` are the metrics of every epoch in their order."""
 
     run_id: str
     parameters: Mapping[str, Any]
