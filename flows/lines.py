@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from forecaster.core.forecast import Candidate, Scores, Verdict
     from forecaster.core.knowledge import Knowledge
     from forecaster.core.panel import Panel
-    from forecaster.training.export import Exported
+    from forecaster.training.export import ExportedBundle
 
 
 def nightly(night: Night, steps: Steps) -> None:
@@ -84,7 +84,7 @@ class Steps(Protocol):
 
     def export(
         self, night: Night, candidate: Candidate, panel: Panel, scores: Mapping[str, Scores], knowledge: Knowledge, /
-    ) -> Exported:
+    ) -> ExportedBundle:
         """Candidate → signed bundle, in `forecaster.training.export`."""
 
     def record(
@@ -94,7 +94,7 @@ class Steps(Protocol):
         panel: Panel,
         scores: Mapping[str, Scores],
         verdict: Verdict,
-        exported: Exported | None,
+        exported: ExportedBundle | None,
         /,
     ) -> None:
         """Scores, Verdict and bundle → the registry's outbox, in `forecaster.training.record`."""
@@ -102,13 +102,13 @@ class Steps(Protocol):
     def register(self, night: Night, /) -> str | None:
         """Outbox → registry, in `forecaster.registry.outbox`; gives the version of tonight's model."""
 
-    def promote(self, night: Night, exported: Exported, version: str | None, /) -> None:
+    def promote(self, night: Night, exported: ExportedBundle, version: str | None, /) -> None:
         """Bundle → champion, in `forecaster.ledger.store`; the registry's aliases follow."""
 
     def predict(self, night: Night, /) -> None:
         """Champion → publication, in `forecaster.publishing.predict`."""
 
-    def archive(self, night: Night, exported: Exported | None, /) -> None:
+    def archive(self, night: Night, exported: ExportedBundle | None, /) -> None:
         """A past date's forecast → the lake's archive, in `forecaster.publishing.archive`."""
 
     def tidy(self, night: Night, /) -> None:

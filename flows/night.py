@@ -88,9 +88,9 @@ class Night:
         start = run_start.begin(night._ledger, spec, run_id=night.run_id, kind=kind, as_of=instant, now=begun)
         local = instant.astimezone(spec.zone)
         night.progress.say(f"{spec.name}: {kind} {night.run_id}, as of {local:%Y-%m-%d %H:%M} {spec.timezone}")
-        for dead in start.dead:
+        for dead in start.closed_runs:
             night.progress.say(f"           run {dead} was killed, or its machine went down; it is closed")
-        if start.dead:
+        if start.closed_runs:
             retention.sweep(spec)
         with suppress(OSError):  # a plan then says that it cannot compare
             plan.save_spec(spec)

@@ -22,7 +22,7 @@ from forecaster.demand.history.point_in_time import read_as_of
 
 if TYPE_CHECKING:
     from forecaster.demand.history.past_panels import Past
-    from forecaster.training.export import Exported
+    from forecaster.training.export import ExportedBundle
 
 
 def ingest(night: Night) -> None:
@@ -133,7 +133,7 @@ def gate(night: Night, scores: Mapping[str, Scores]) -> Verdict:
 
 def export(
     night: Night, candidate: Candidate, panel: Panel, scores: Mapping[str, Scores], knowledge: Knowledge
-) -> Exported:
+) -> ExportedBundle:
     """ONNX, compared with NumPy and JAX before anything may be promoted."""
     from forecaster.training import export as bundling
 
@@ -151,7 +151,7 @@ def record(
     panel: Panel,
     scores: Mapping[str, Scores],
     verdict: Verdict,
-    exported: Exported | None,
+    exported: ExportedBundle | None,
 ) -> None:
     """What the registry is to be told of the night, written down."""
     from forecaster.training.record import record
@@ -181,7 +181,7 @@ def register(night: Night) -> str | None:
         return versions.get(night.run_id)
 
 
-def promote(night: Night, exported: Exported, version: str | None) -> None:
+def promote(night: Night, exported: ExportedBundle, version: str | None) -> None:
     """The champion moves: in the ledger, and the registry's aliases after it."""
     with night.stage("promote"):
         night.promote(exported.folder.name, version)
@@ -194,7 +194,7 @@ def predict(night: Night) -> None:
     night.settle(published)
 
 
-def archive(night: Night, exported: Exported | None = None) -> None:
+def archive(night: Night, exported: ExportedBundle | None = None) -> None:
     """Forecast as of a past date into the lake's archive; the page stays as it is.
 
     What forecasts is the model given, else the champion of that date, since a later one has seen what came after.

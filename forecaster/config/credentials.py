@@ -20,7 +20,7 @@ ENVIRONMENT_DEFAULTS = {DATASETS: "../shared/datasets"}  # relative to where the
 
 _REFERENCE = re.compile(r"\$\{(?P<secret>secret:)?(?P<name>[\w-]+)\}")
 _SHORTEST = 3  # a shorter secret would be hidden in every other word
-_provided: dict[str, str] = {}
+_secrets: dict[str, str] = {}
 _credentials: set[str] = set()
 
 
@@ -31,7 +31,7 @@ def secrets_in(text: str) -> Iterator[str]:
 
 def provide(secrets: Mapping[str, str]) -> None:
     """Make secrets known by name to this process."""
-    _provided.update(secrets)
+    _secrets.update(secrets)
     _credentials.update(secrets.values())
 
 
@@ -51,12 +51,12 @@ def fill(text: str, *, credential: bool = False, quoted: bool = False) -> str:
     def value(match: re.Match[str]) -> str:
         name = match["name"]
         if match["secret"]:
-            if name not in _provided:
+            if name not in _secrets:
                 raise SpecError(
                     f"{text!r} needs the secret {name}, which nobody provided: a flow takes it from the Prefect Secret "
                     f"block of that name; outside of one, name an environment variable instead, as in ${{NAME}}"
                 )
-            content: str | None = _provided[name]
+            content: str | None = _secrets[name]
         else:
             content = os.environ.get(name)
         if content is None and name in ENVIRONMENT_DEFAULTS:
@@ -76,8 +76,8 @@ def hide(text: str) -> str:
     """The text with *** for every credential that was filled in so far, also as a URL, JSON or Python spells it."""
     for secret in sorted(_credentials, key=len, reverse=True):
         if len(secret) >= _SHORTEST:
-            for spelled in sorted(_spellings(secret), key=len, reverse=True):
-                text = text.replace(spelled, "***")
+            for spelling in sorted(_spellings(secret), key=len, reverse=True):
+                text = text.replace(spelling, "***")
     return text
 
 

@@ -50,13 +50,13 @@ class DemandRules(Section):
     @field_validator("severity")
     @classmethod
     def _known_rules(cls, declared: Mapping[str, data_rules.Severity]) -> Mapping[str, data_rules.Severity]:
-        for rule, what in declared.items():
+        for rule, severity in declared.items():
             if rule not in data_rules.RULES:
                 raise ValueError(
                     f"unknown rule '{rule}'{nearest(rule, data_rules.RULES)}; rules: {', '.join(data_rules.RULES)}"
                 )
-            if what not in (may := data_rules.RULES[rule].may):
-                raise ValueError(f"rule '{rule}': found '{what}', wanted {' or '.join(may)}")
+            if severity not in (may := data_rules.RULES[rule].may):
+                raise ValueError(f"rule '{rule}': found '{severity}', wanted {' or '.join(may)}")
         return declared
 
 

@@ -21,7 +21,7 @@ def explain(file: Path, node: yaml.MappingNode, root: type[BaseModel], error: Va
     `node` is the composed file, `root` the model of the whole.
     """
     lines = dict(_lines(node))
-    mistakes = [(line, f"key '{_dotted(place)}' stands twice") for place, line in _repeated(node)]
+    mistakes = [(line, f"key '{_dotted(place)}' stands twice") for place, line in _repeated_keys(node)]
     for problem in error.errors() if error else ():
         nearest_place = place = _without_kinds(tuple(map(str, problem["loc"])))
         while nearest_place not in lines:
@@ -114,23 +114,23 @@ def _lines(node: yaml.Node, place: Place = ()) -> Iterator[tuple[Place, int]]:
         yield place, 1
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
-            here = (*place, str(key.value))
-            yield here, key.start_mark.line + 1
-            yield from _lines(value, here)
+            child_place = (*place, str(key.value))
+            yield child_place, key.start_mark.line + 1
+            yield from _lines(value, child_place)
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
             yield (*place, str(index)), value.start_mark.line + 1
             yield from _lines(value, (*place, str(index)))
 
 
-def _repeated(node: yaml.Node, place: Place = ()) -> Iterator[tuple[Place, int]]:
+def _repeated_keys(node: yaml.Node, place: Place = ()) -> Iterator[tuple[Place, int]]:
     if isinstance(node, yaml.MappingNode):
         keys: set[str] = set()
         for key, value in node.value:
             if key.value in keys:
                 yield (*place, key.value), key.start_mark.line + 1
             keys.add(key.value)
-            yield from _repeated(value, (*place, key.value))
+            yield from _repeated_keys(value, (*place, key.value))
 
 
 def _dotted(place: Place) -> str:

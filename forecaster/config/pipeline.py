@@ -176,14 +176,14 @@ def load(file: str | Path) -> Spec:
     """
     file = Path(file)
     try:
-        spec = _checked(file, _text(file))
+        spec = _validated_spec(file, _text(file))
     except RecursionError:
         raise SpecError(f"{file}: found an alias that contains itself, wanted sections that end") from None
     spec._folder = file.resolve().parent
     return spec
 
 
-def _checked(file: Path, text: str) -> Spec:
+def _validated_spec(file: Path, text: str) -> Spec:
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         content = yaml.safe_load(text)
@@ -191,12 +191,12 @@ def _checked(file: Path, text: str) -> Spec:
         raise SpecError(messages.broken_yaml(file, error)) from error
     if not isinstance(node, yaml.MappingNode):
         raise SpecError(f"{file}:1: found no keys, wanted a pipeline file with at least `name` and `demand`")
-    spec, wrong = None, None
+    spec, invalid = None, None
     try:
         spec = Spec.model_validate(content)
     except ValidationError as error:
-        wrong = error
-    mistakes = messages.explain(file, node, Spec, wrong)
+        invalid = error
+    mistakes = messages.explain(file, node, Spec, invalid)
     if spec is None or mistakes:
         raise SpecError("\n".join(mistakes))
     return spec

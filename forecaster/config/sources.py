@@ -37,7 +37,7 @@ def _no_password(url: str) -> str:
 Url = Annotated[str, AfterValidator(_no_password)]
 
 
-class Stored(Section):
+class StoredSource(Section):
     """What lies in a file system or object store."""
 
     options: Mapping[str, str] = {}
@@ -56,7 +56,7 @@ class Stored(Section):
         return options
 
 
-class CsvSource(Stored):
+class CsvSource(StoredSource):
     kind: Literal["csv"]
     """Text with a header row, plain or compressed."""
     path: Url
@@ -93,7 +93,7 @@ class CsvSource(Stored):
         return self
 
 
-class ParquetSource(Stored):
+class ParquetSource(StoredSource):
     kind: Literal["parquet"]
     """Parquet."""
     path: Url
@@ -101,7 +101,7 @@ class ParquetSource(Stored):
     from the environment."""
 
 
-class DeltaSource(Stored):
+class DeltaSource(StoredSource):
     kind: Literal["delta"]
     """A Delta table."""
     path: Url

@@ -44,8 +44,8 @@ class Guess(NamedTuple):
 
 def cold_depots(demand: _Floats, open_: _Bools) -> _Bools:
     """Which depots are so new that a forecast rests on their peers, (depots,)."""
-    few: _Bools = _known_days(demand, open_).sum(axis=1) < MIN_HISTORY
-    return few
+    is_cold: _Bools = _known_days(demand, open_).sum(axis=1) < MIN_HISTORY
+    return is_cold
 
 
 def guess(demand: _Floats, open_: _Bools, attributes: Mapping[str, Sequence[str]] | None = None) -> Guess:
@@ -58,29 +58,31 @@ def guess(demand: _Floats, open_: _Bools, attributes: Mapping[str, Sequence[str]
     """
     is_known, attributes = _known_days(demand, open_), attributes or {}
     level = _level(demand, is_known)
-    new = _unsettled(is_known, level > 0)
-    guesses = Guess(new, np.full((int(new.sum()), demand.shape[1]), np.nan, np.float32), np.zeros(int(new.sum())))
-    peers = ~new & (level > 0)
-    if not new.any() or not peers.any():
+    is_new = _needs_guess(is_known, level > 0)
+    guesses = Guess(
+        is_new, np.full((int(is_new.sum()), demand.shape[1]), np.nan, np.float32), np.zeros(int(is_new.sum()))
+    )
+    peers = ~is_new & (level > 0)
+    if not is_new.any() or not peers.any():
         return guesses
     # All attributes tell the level; the shape of the days is the city's alone.
     city = _groups(attributes.get("city"), peers)
     expected = typical_levels(np.log1p(level), _sample(np.flatnonzero(peers)), tuple(attributes.values()))
-    for group in np.unique(city[new]):
+    for group in np.unique(city[is_new]):
         city_peers = _sample(np.flatnonzero(peers & (city == group) if group >= 0 else peers))
         shape = _profile(demand[city_peers] / level[city_peers, None], is_known[city_peers], open_[city_peers])
-        rows = city[new] == group
-        members = np.flatnonzero(new)[rows]
-        late = np.s_[city_peers, -RECENT:]
-        residuals = _residuals(demand[late], is_known[late], level[city_peers, None] * shape[-RECENT:])
+        rows = city[is_new] == group
+        members = np.flatnonzero(is_new)[rows]
+        recent = np.s_[city_peers, -RECENT:]
+        residuals = _residuals(demand[recent], is_known[recent], level[city_peers, None] * shape[-RECENT:])
         trust = _trust(is_known[members] & (shape > 0), residuals, expected.variance)
-        past = _expected(shape, demand[members], is_known[members], expected.level[members], trust, residuals)
+        past = _expected_counts(shape, demand[members], is_known[members], expected.level[members], trust, residuals)
         guesses.past[rows] = _guessed_past(demand[members], is_known[members], past)
         guesses.doubt[rows] = np.sqrt(expected.variance * (1 - trust))
     return guesses
 
 
-def _unsettled(is_known: _Bools, alive: _Bools) -> _Bools:
+def _needs_guess(is_known: _Bools, alive: _Bools) -> _Bools:
     """Whose past is guessed: the young depots', unless they are most of those that could be peers; `alive` ones can."""
     days = is_known.sum(axis=1)
     young, few = days < SETTLED, days < MIN_HISTORY
@@ -97,7 +99,7 @@ def _trust(both_known: _Bools, residuals: _Doubles, of_level: float) -> _Doubles
     return trust
 
 
-def _expected(
+def _expected_counts(
     shape: _Doubles, demand: _Floats, is_known: _Bools, typical_level: _Doubles, trust: _Doubles, residuals: _Doubles
 ) -> _Doubles:
     """The counts to expect of each depot on each day, (depots, days): the profile at its level, with its weekdays."""

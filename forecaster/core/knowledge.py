@@ -28,5 +28,7 @@ class Knowledge:
     depots: Any  # DataFrame depot_id, static attributes…, opened, closed, timezone?
     events: Any  # DataFrame date, kind, name, depot_id?, city?, subdivision?, country?
     versions: Mapping[str, int]  # lake table → Delta version read
-    refused: Any = None  # DataFrame depot_id, date of readings in quarantine: a row came, and its count is not known
+    quarantined: Any = (
+        None  # DataFrame depot_id, date of readings in quarantine: a row came, and its count is not known
+    )
     cutoff: date | None = None  # where the history ends, though no count be known of that day; None = the last counted

@@ -162,8 +162,8 @@ class Panel:
         """
         start, missing = max(self.history - lookback, 0), max(lookback - self.history, 0)
         demand, open_ = (
-            _padded(self.demand[rows, start:], missing, np.nan),
-            _padded(self.open[rows, start:], missing, True),
+            _pad(self.demand[rows, start:], missing, np.nan),
+            _pad(self.open[rows, start:], missing, True),
         )
         is_guessed = self._guess.rows[rows]
         if is_guessed.any():
@@ -174,7 +174,7 @@ class Panel:
             open_[is_guessed, :lookback] |= guessed
         return demand, open_
 
-    def doubted(self, quantiles: Floats, levels: Sequence[float], rows: slice = slice(None)) -> Floats:
+    def widen_by_doubt(self, quantiles: Floats, levels: Sequence[float], rows: slice = slice(None)) -> Floats:
         """Quantiles of the depots `rows`, (depots, horizon, levels); those of a young one are wider by what is not
         known of its level."""
         is_guessed = self._guess.rows[rows]
@@ -205,8 +205,8 @@ class Panel:
         return {
             "demand": demand,
             "open": open_.astype(np.float32),
-            "covariates": _padded(self.covariates[rows, start:], missing, 0.0),
-            "calendar": _padded(self.calendar[:, start:], missing, 0.0)[self.calendar_group[rows]],
+            "covariates": _pad(self.covariates[rows, start:], missing, 0.0),
+            "calendar": _pad(self.calendar[:, start:], missing, 0.0)[self.calendar_group[rows]],
             "statics": self.statics[rows].astype(np.int32),
         }
 
@@ -219,6 +219,6 @@ class Panel:
         return actuals
 
 
-def _padded(x: NDArray[Any], missing: int, value: float) -> NDArray[Any]:
+def _pad(x: NDArray[Any], missing: int, value: float) -> NDArray[Any]:
     """A copy with `missing` further days of `value` before the first."""
     return np.pad(x, [(0, 0), (missing, 0)] + [(0, 0)] * (x.ndim - 2), constant_values=value)

@@ -45,23 +45,23 @@ def typical_levels(log_level: _Doubles, peers: _Rows, attributes: Sequence[Seque
     center = table[:, :count].mean(axis=0)
     table = table[:, :count] - center
     size, basis = np.linalg.eigh(table.T @ table)
-    turned = table @ basis
-    along = turned.T @ (peer_levels - mean)
-    least, effects = np.inf, np.zeros(count)
+    rotated = table @ basis
+    projections = rotated.T @ (peer_levels - mean)
+    best_variance, effects = np.inf, np.zeros(count)
     for penalty in PENALTIES:
         shrunk = 1 / (np.maximum(size, 0) + penalty)
-        leverage = 1 / len(peers) + turned**2 @ shrunk
-        errors = (peer_levels - mean - turned @ (shrunk * along)) / np.maximum(1 - leverage, 1 / len(peers))
-        if (variance := float(np.mean(errors**2))) < least:
-            least, effects = variance, basis @ (shrunk * along)
+        leverage = 1 / len(peers) + rotated**2 @ shrunk
+        errors = (peer_levels - mean - rotated @ (shrunk * projections)) / np.maximum(1 - leverage, 1 / len(peers))
+        if (variance := float(np.mean(errors**2))) < best_variance:
+            best_variance, effects = variance, basis @ (shrunk * projections)
     of_label = np.append(effects, 0.0)[columns].sum(axis=0)
-    return TypicalLevels(mean - float(center @ effects) + of_label, least)
+    return TypicalLevels(mean - float(center @ effects) + of_label, best_variance)
 
 
 def _columns(attributes: Sequence[Sequence[str]], peers: _Rows, depots: int) -> tuple[_Rows, int]:
     """Numbers of depots' labels, (attributes, depots), and how many numbers there are, which itself is the number of a
     label that tells nothing: of one peer, of all of them, or of too rare a kind."""
-    columns, used = np.zeros((len(attributes), depots), np.intp), 0
+    columns, count_so_far = np.zeros((len(attributes), depots), np.intp), 0
     for row, words in enumerate(attributes):
         names = {word: place for place, word in enumerate(sorted(set(words)))}
         code = np.fromiter((names[word] for word in words), np.intp, depots)
@@ -72,6 +72,6 @@ def _columns(attributes: Sequence[Sequence[str]], peers: _Rows, depots: int) -> 
         chosen = np.argsort(-count, kind="stable")
         chosen = chosen[usable[chosen]][:MOST]
         number = np.full(len(names), -1)
-        number[chosen] = used + np.arange(len(chosen))
-        columns[row], used = number[code], used + len(chosen)
-    return np.where(columns < 0, used, columns), used
+        number[chosen] = count_so_far + np.arange(len(chosen))
+        columns[row], count_so_far = number[code], count_so_far + len(chosen)
+    return np.where(columns < 0, count_so_far, columns), count_so_far

@@ -46,15 +46,15 @@ class Lease:
 def this_process() -> str:
     """Host, boot of the host, process id and the process's start: no later process has the same."""
     pid = os.getpid()
-    return f"{platform.node() or '-'} {_boot()} {pid} {_started(pid)}"
+    return f"{platform.node() or '-'} {_boot()} {pid} {_start_ticks(pid)}"
 
 
 def is_gone(holder: str) -> bool | None:
     """Whether a process of this machine has ended; None for one of another machine, of which nothing is known."""
-    host, boot, pid, started = holder.split(" ")
+    host, boot, pid, start = holder.split(" ")
     if host != (platform.node() or "-"):
         return None
-    return boot != _boot() or _started(int(pid)) != started
+    return boot != _boot() or _start_ticks(int(pid)) != start
 
 
 def read_lease(connection: sa.Connection, pipeline: str, *, to_read: bool = False) -> Lease | None:
@@ -67,7 +67,7 @@ def read_lease(connection: sa.Connection, pipeline: str, *, to_read: bool = Fals
 def take(connection: sa.Connection, pipeline: str, run_id: str, now: datetime) -> Lease | None:
     """Take the lease; where another run that lives has it, nothing is changed, and its lease is returned."""
     current = read_lease(connection, pipeline)
-    if current is not None and current.run_id != run_id and not _over(current, now):
+    if current is not None and current.run_id != run_id and not _has_lapsed(current, now):
         return current
     connection.execute(tables.lease.delete().where(tables.lease.c.pipeline == pipeline))
     row = {"pipeline": pipeline, "run_id": run_id, "holder": this_process()}
@@ -78,13 +78,13 @@ def take(connection: sa.Connection, pipeline: str, run_id: str, now: datetime) -
 def lives(connection: sa.Connection, pipeline: str, run_id: str, now: datetime) -> bool:
     """Whether a run holds the lease and, as far as anyone can tell, is at work."""
     current = read_lease(connection, pipeline, to_read=True)
-    return current is not None and current.run_id == run_id and not _over(current, now)
+    return current is not None and current.run_id == run_id and not _has_lapsed(current, now)
 
 
 def renew(connection: sa.Connection, run_id: str, now: datetime) -> bool:
     """Go on holding; False when the lease is another's by now."""
-    mine = tables.lease.update().where(tables.lease.c.run_id == run_id)
-    return connection.execute(mine.values(expires_at=now + LASTS)).rowcount > 0
+    renewal = tables.lease.update().where(tables.lease.c.run_id == run_id)
+    return connection.execute(renewal.values(expires_at=now + LASTS)).rowcount > 0
 
 
 def admit(connection: sa.Connection, pipeline: str, run_id: str) -> None:
@@ -107,14 +107,16 @@ def close_dead(connection: sa.Connection, pipeline: str, now: datetime, found_by
     query = sa.select(runs.run_id).where(runs.pipeline == pipeline, runs.finished_at.is_(None), runs.run_id != found_by)
     dead = list(connection.execute(query.order_by(runs.started_at)).scalars())
     published = tables.publications.c.run_id
-    out = set(connection.execute(sa.select(published).where(published.in_(dead))).scalars())
+    published_runs = set(connection.execute(sa.select(published).where(published.in_(dead))).scalars())
     for run_id in dead:
-        when, outcome, code = (
-            ("", "failed", OUR_FAULT) if run_id not in out else (" after it had published", "degraded", DEGRADED)
+        suffix, outcome, code = (
+            ("", "failed", OUR_FAULT)
+            if run_id not in published_runs
+            else (" after it had published", "degraded", DEGRADED)
         )
-        message = f"it was killed{when}, or its machine went down; run {found_by} found it"
-        ended = {"outcome": outcome, "exit_code": code, "finished_at": now, "message": message}
-        connection.execute(tables.runs.update().where(runs.run_id == run_id).values(**ended))
+        message = f"it was killed{suffix}, or its machine went down; run {found_by} found it"
+        columns = {"outcome": outcome, "exit_code": code, "finished_at": now, "message": message}
+        connection.execute(tables.runs.update().where(runs.run_id == run_id).values(**columns))
     return dead
 
 
@@ -124,10 +126,10 @@ def renewed_while_open(renewal: Callable[[], bool], every: float = RENEWED) -> I
 
     What fails is tried again next time: the lease outlasts many renewals.
     """
-    over = threading.Event()
+    stop = threading.Event()
 
     def renewing() -> None:
-        while not over.wait(every):
+        while not stop.wait(every):
             try:
                 if not renewal():
                     return
@@ -139,13 +141,13 @@ def renewed_while_open(renewal: Callable[[], bool], every: float = RENEWED) -> I
     try:
         yield
     finally:
-        over.set()
+        stop.set()
         thread.join()
 
 
-def _over(lease: Lease, now: datetime) -> bool:
-    gone = is_gone(lease.holder)
-    return lease.expires_at <= now if gone is None else gone
+def _has_lapsed(lease: Lease, now: datetime) -> bool:
+    is_dead = is_gone(lease.holder)
+    return lease.expires_at <= now if is_dead is None else is_dead
 
 
 def _boot() -> str:
@@ -155,7 +157,7 @@ def _boot() -> str:
         return "-"
 
 
-def _started(pid: int) -> str:
+def _start_ticks(pid: int) -> str:
     """When a process began, in ticks since the boot; empty when there is none, "-" where the system does not say."""
     if not Path("/proc/self/stat").exists():
         try:

@@ -31,8 +31,8 @@ def outline(connection: sa.Connection, publication_id: int) -> tuple[PublishedDe
     query = sa.select(*columns).where(table.publication_id == publication_id).order_by(table.position)
     depots: list[PublishedDepot] = []
     for rows in connection.execute(query).partitions(AT_ONCE):
-        attributes = _parsed([row[1] for row in rows])
-        newest = _parsed([_tail(row[2]) for row in rows])
+        attributes = _parse_many([row[1] for row in rows])
+        newest = _parse_many([_tail(row[2]) for row in rows])
         depots += (
             PublishedDepot(row[0], tuple(days.pop(row[0])), _recent(last), words, (), row[3], row[4])
             for row, words, last in zip(rows, attributes, newest, strict=True)
@@ -61,7 +61,7 @@ def medians(connection: sa.Connection, publication_id: int) -> Mapping[tuple[str
     query = sa.select(table.depot_id, table.target_date, _text(table.quantiles))
     by_day: dict[tuple[str, date], float] = {}
     for rows in connection.execute(query.where(table.publication_id == publication_id)).partitions(AT_ONCE):
-        quantiles = _parsed([row[2] for row in rows])
+        quantiles = _parse_many([row[2] for row in rows])
         by_day |= {(row[0], row[1]): values[middle] for row, values in zip(rows, quantiles, strict=True)}
     return by_day
 
@@ -90,8 +90,8 @@ def _days(connection: sa.Connection, publication_id: int) -> defaultdict[str, li
     query = query.where(table.publication_id == publication_id).order_by(table.target_date)
     by_depot: defaultdict[str, list[PublishedDay]] = defaultdict(list)
     for rows in connection.execute(query).partitions(AT_ONCE):
-        quantiles = _parsed([row[5] for row in rows])
-        rosters = _parsed([row[6] or "null" for row in rows])
+        quantiles = _parse_many([row[5] for row in rows])
+        rosters = _parse_many([row[6] or "null" for row in rows])
         for row, values, roster in zip(rows, quantiles, rosters, strict=True):
             published_roster = None if roster is None else PublishedRoster(**roster)
             by_depot[row[0]].append(PublishedDay(row[1], row[2], row[3], tuple(values), row[4], published_roster))
@@ -102,7 +102,7 @@ def _text(column: sa.Column[Any]) -> sa.ColumnElement[str]:
     return sa.cast(column, sa.Text)
 
 
-def _parsed(texts: Sequence[str]) -> list[Any]:
+def _parse_many(texts: Sequence[str]) -> list[Any]:
     values: list[Any] = json.loads(f"[{','.join(texts)}]")
     return values
 

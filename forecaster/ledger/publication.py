@@ -224,8 +224,8 @@ def _wrong_ids(publication: Publication) -> Iterator[str]:
     if "" in ids:
         yield "a depot has an empty id"
     # Counting is quadratic: only where the ids are known to repeat.
-    for twice in sorted({name for name in ids if ids.count(name) > 1} if len(set(ids)) < len(ids) else ()):
-        yield f"depot {twice!r} stands in it twice"
+    for repeated_id in sorted({name for name in ids if ids.count(name) > 1} if len(set(ids)) < len(ids) else ()):
+        yield f"depot {repeated_id!r} stands in it twice"
 
 
 def _wrong_depot(depot: PublishedDepot, publication: Publication, days: list[tuple[int, date]]) -> Iterator[str]:
@@ -239,8 +239,8 @@ def _wrong_depot(depot: PublishedDepot, publication: Publication, days: list[tup
             f"wanted the {publication.horizon} days after {publication.cutoff}"
         )
     for day in depot.days:
-        if wrong := _wrong_day(day, publication.levels):
-            yield f"depot {depot.depot_id!r}, {day.target_date}: {wrong}"
+        if objection := _wrong_day(day, publication.levels):
+            yield f"depot {depot.depot_id!r}, {day.target_date}: {objection}"
     for past in depot.recent:
         if past.date > publication.cutoff or (past.demand is not None and not 0 <= past.demand < math.inf):
             yield (
@@ -253,16 +253,16 @@ def _wrong_total(total: PublishedTotal, publication: Publication, days: set[date
     whose = f"the total of {total.city or 'the network'}, {total.target_date}"
     if total.target_date not in days:
         yield f"{whose}: wanted one of the {publication.horizon} days after {publication.cutoff}"
-    if wrong := _wrong_quantiles(total.quantiles, len(publication.levels)):
-        yield f"{whose}: {wrong}"
+    if objection := _wrong_quantiles(total.quantiles, len(publication.levels)):
+        yield f"{whose}: {objection}"
 
 
 def _wrong_day(day: PublishedDay, levels: tuple[float, ...]) -> str | None:
     """What cannot be true of one day's forecast."""
-    if wrong := _wrong_quantiles(day.quantiles, len(levels)):
-        return wrong
-    if 0.5 in levels and (wrong := _wrong_planning(day, day.quantiles[levels.index(0.5)])):
-        return wrong
+    if objection := _wrong_quantiles(day.quantiles, len(levels)):
+        return objection
+    if 0.5 in levels and (objection := _wrong_planning(day, day.quantiles[levels.index(0.5)])):
+        return objection
     if not day.open and any(day.quantiles):
         return f"quantiles {list(day.quantiles)} on a closed day, wanted 0"
     if day.drivers is not None and day.drivers < 0:
@@ -273,8 +273,8 @@ def _wrong_day(day: PublishedDay, levels: tuple[float, ...]) -> str | None:
 def _wrong_planning(day: PublishedDay, median: float) -> str | None:
     """What cannot be true of an override, and of what is said of a change."""
     if day.override is not None:
-        if wrong := _wrong_quantiles(day.override.quantiles, len(day.quantiles)):
-            return f"the model's {wrong}"
+        if objection := _wrong_quantiles(day.override.quantiles, len(day.quantiles)):
+            return f"the model's {objection}"
         if median != day.override.orders:
             return f"an override of {day.override.orders} and a median of {median}, wanted the same number"
     if day.change is not None and day.change.before + day.change.total != round(median):

@@ -266,8 +266,8 @@ def flip(
 ) -> None:
     """Show another publication, from an instant on (now by default); `previous_id` is where a rollback leads."""
     values = {"publication_id": publication_id, "previous_id": previous_id, "flipped_at": datetime.now(UTC)}
-    changed = connection.execute(tables.slot.update().where(tables.slot.c.pipeline == pipeline).values(**values))
-    if changed.rowcount == 0:
+    update = connection.execute(tables.slot.update().where(tables.slot.c.pipeline == pipeline).values(**values))
+    if update.rowcount == 0:
         connection.execute(tables.slot.insert().values(pipeline=pipeline, **values))
     row = {"pipeline": pipeline, "publication_id": publication_id, "at": at or values["flipped_at"]}
     connection.execute(tables.display_log.insert().values(**row))
@@ -300,10 +300,10 @@ def previous_champion(promotions: Sequence[Promotion]) -> Promotion | None:
     `promotions` are all of a pipeline, the oldest first. A promotion of the bundle before the reigning one is a step
     back, one of the reigning bundle confirms it; so two steps back lead two champions back, not to and fro.
     """
-    reigned: list[Promotion] = []
+    reigns: list[Promotion] = []
     for promotion in promotions:
-        if len(reigned) > 1 and promotion.bundle_digest == reigned[-2].bundle_digest:
-            reigned.pop()
-        elif not reigned or promotion.bundle_digest != reigned[-1].bundle_digest:
-            reigned.append(promotion)
-    return reigned[-2] if len(reigned) > 1 else None
+        if len(reigns) > 1 and promotion.bundle_digest == reigns[-2].bundle_digest:
+            reigns.pop()
+        elif not reigns or promotion.bundle_digest != reigns[-1].bundle_digest:
+            reigns.append(promotion)
+    return reigns[-2] if len(reigns) > 1 else None

@@ -19,7 +19,7 @@ class RunStart:
     """A run whose row is written. With a `rival` it is over already: the rival is at work."""
 
     run_id: str
-    dead: tuple[str, ...] = ()  # earlier runs without an end, which have one now
+    closed_runs: tuple[str, ...] = ()  # earlier runs without an end, which have one now
     rival: Lease | None = None
 
 
@@ -36,11 +36,11 @@ def begin(
         if connection.dialect.name == "postgresql":  # where there is no lease yet, there is no row to lock
             connection.exec_driver_sql("select pg_advisory_xact_lock(7261131)")
         rival = lease.take(connection, spec.name, run_id, at)
-        dead = () if rival else tuple(lease.close_dead(connection, spec.name, at, run_id))
+        closed_runs = () if rival else tuple(lease.close_dead(connection, spec.name, at, run_id))
         if rival is None:
-            return RunStart(run_id, dead)
-        ended = {"outcome": "busy", "exit_code": BUSY, "finished_at": at, "message": rival.sentence(spec.zone)}
-        connection.execute(tables.runs.update().where(tables.runs.c.run_id == run_id).values(**ended))
+            return RunStart(run_id, closed_runs)
+        columns = {"outcome": "busy", "exit_code": BUSY, "finished_at": at, "message": rival.sentence(spec.zone)}
+        connection.execute(tables.runs.update().where(tables.runs.c.run_id == run_id).values(**columns))
     return RunStart(run_id, rival=rival)
 
 

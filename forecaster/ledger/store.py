@@ -254,8 +254,8 @@ class Ledger:
             number = records.stage(connection, publication)
             previous = head.publication_id if head else None
             records.flip(connection, publication.pipeline, number, previous, publication.published_at)
-            staged = records.head(connection, publication.pipeline)
-            if staged is None or records.whole(connection, staged) != publication:
+            staged_head = records.head(connection, publication.pipeline)
+            if staged_head is None or records.whole(connection, staged_head) != publication:
                 raise LedgerError("not published: the database does not give back what was written; check its disk")
             records.prune(connection, publication.pipeline, keep)
         return number
@@ -355,9 +355,9 @@ class Ledger:
             row |= {"bundle_digest": bundle_digest}
             row |= {"model_version": model_version, "previous_digest": reigning.bundle_digest if reigning else None}
             connection.execute(tables.promotions.insert().values(**row, at=at or datetime.now(UTC)))
-            promoted = records.champion(connection, pipeline)
-        assert promoted is not None
-        return promoted
+            promotion = records.champion(connection, pipeline)
+        assert promotion is not None
+        return promotion
 
     def champion(self, pipeline: str, at: datetime | None = None) -> Promotion | None:
         """The latest promotion, now or at an instant; None when no model ever reigned by then."""

@@ -143,7 +143,7 @@ class Questions:
             window["covariates"][0, place, names.index(changed)] = value
         quantiles, open_ = self._model.quantiles.copy(), self._model.open.copy()
         predicted = self._predictor.quantiles(window, (supposed.depot_id,), panel.cutoff)
-        quantiles[row] = panel.doubted(predicted, self._model.levels, slice(row, row + 1))[0]
+        quantiles[row] = panel.widen_by_doubt(predicted, self._model.levels, slice(row, row + 1))[0]
         open_[row] = window["open"][0, lookback:] > 0
         return replace(self._model, quantiles=quantiles, open=open_)
 

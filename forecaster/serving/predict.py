@@ -66,7 +66,7 @@ class Predictor:
         for start in range(0, len(panel.depot_ids), CHUNK):
             rows = slice(start, start + CHUNK)
             predicted = self.quantiles(panel.window(self.bundle.lookback, rows), panel.depot_ids[rows], panel.cutoff)
-            parts.append(panel.doubted(predicted, self.bundle.levels, rows))
+            parts.append(panel.widen_by_doubt(predicted, self.bundle.levels, rows))
         return np.concatenate(parts)
 
     def quantiles(self, window: Mapping[str, Floats | Ints], depot_ids: Sequence[str], cutoff: date) -> Floats:

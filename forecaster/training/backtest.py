@@ -64,20 +64,20 @@ def backtest(
             reigning = Predictor(bundles.load(champion, spec.paths.folder))
             past = panel_at if isinstance(panel_at, Past) else Past(knowledge, panel, spec)
             champion_panel_at = past.under(reigning.bundle.encoding)
-            predictors = {CHAMPION: _announcing(CHAMPION, _as_judged(reigning), on_model)}
+            predictors = {CHAMPION: _announcing(CHAMPION, _without_last_calibration(reigning), on_model)}
             scores |= backtests.run(predictors, panel, days, every=every, panel_at=champion_panel_at)
         except ForecasterError as error:
             troubles.append(f"the champion could not be compared: {error}")
     return scores, troubles
 
 
-def _as_judged(reigning: Predictor) -> backtests.Predictor:
+def _without_last_calibration(reigning: Predictor) -> backtests.Predictor:
     """A champion with the intervals from before its own backtest, whose days may be those of this one."""
     summary = reigning.bundle.manifest["training"]
     if FIRST not in summary or LAST not in summary:
         return reigning
-    back = (np.asarray(summary[FIRST]) / np.asarray(summary[LAST])).astype(np.float32)
-    return lambda panel: calibration.stretched(reigning(panel), back)
+    ratio = (np.asarray(summary[FIRST]) / np.asarray(summary[LAST])).astype(np.float32)
+    return lambda panel: calibration.stretched(reigning(panel), ratio)
 
 
 def _announcing(name: str, predict: backtests.Predictor, on_model: Callable[[str], None] | None) -> backtests.Predictor:

@@ -19,7 +19,7 @@ from forecaster.training.parity import Agreement
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportedBundle:
     """A bundle on disk that said what the trained model says."""
 
     folder: Path
@@ -28,7 +28,7 @@ class Exported:
 
 def to_bundle(
     candidate: Candidate, panel: Panel, scores: Mapping[str, Scores], knowledge: Knowledge, spec: Spec
-) -> Exported:
+) -> ExportedBundle:
     """Export the candidate, compare ONNX and NumPy with JAX, and only then write the bundle, as a folder and as a file.
 
     Raises ExportError when they differ, BundleError when the bundle would not be believed: such a model never reigns.
@@ -52,4 +52,4 @@ def to_bundle(
     folder = bundles.write(spec.paths.bundles, graph, weights, about, keys.signer(spec.paths.folder), cipher)
     bundles.load(bundle_archive.pack(folder), spec.paths.folder)
     bundles.load(folder, spec.paths.folder)
-    return Exported(folder, agreement)
+    return ExportedBundle(folder, agreement)

@@ -61,7 +61,7 @@ def calibrated_before_backtest(
     """The candidate calibrated on the days before the backtest that it was not trained on."""
     cutoffs = backtests.cutoffs(before, VALIDATION)
     held_out = backtests.folds(to_onnx.forecaster(candidate), before, cutoffs, panel_at or before.at)
-    return _calibrated(candidate, calibration.factors(held_out), FIRST)
+    return _with_calibration(candidate, calibration.factors(held_out), FIRST)
 
 
 def first_cutoff(panel: Panel, spec: Spec) -> date:
@@ -146,12 +146,12 @@ def rolling_forecaster(
 def calibrated_after_backtest(candidate: Candidate, rolling: RollingCalibration, panel: Panel) -> Candidate:
     """The candidate as it forecasts from the panel's own cutoff, all held-out days being known."""
     factors = np.asarray(candidate.parameters["calibration"]) * rolling.factors(panel)
-    return _calibrated(candidate, np.clip(factors, calibration.NARROWEST, calibration.WIDEST), LAST)
+    return _with_calibration(candidate, np.clip(factors, calibration.NARROWEST, calibration.WIDEST), LAST)
 
 
-def _calibrated(candidate: Candidate, factors: Floats, when: str) -> Candidate:
+def _with_calibration(candidate: Candidate, factors: Floats, key: str) -> Candidate:
     return replace(
         candidate,
         parameters={**candidate.parameters, "calibration": factors},
-        summary={**candidate.summary, when: factors.tolist()},
+        summary={**candidate.summary, key: factors.tolist()},
     )

@@ -67,9 +67,9 @@ def cases(real: Inputs, horizon: int) -> Iterator[tuple[str, Inputs]]:
     yield "real", real
     yield "all missing", {**real, "demand": np.full_like(demand, np.nan)}
     yield "all closed", {**real, "open": np.zeros_like(open_)}
-    closed = open_.copy()
-    closed[:, :-horizon], closed[:, -horizon:] = 0, 1
-    yield "closed until today", {**real, "open": closed}
+    closed_until_today = open_.copy()
+    closed_until_today[:, :-horizon], closed_until_today[:, -horizon:] = 0, 1
+    yield "closed until today", {**real, "open": closed_until_today}
     yield "zeros", {**real, "demand": np.zeros_like(demand)}
     yield "huge counts", {**real, "demand": demand + np.float32(HUGE)}
     yield "one depot", {name: x[:1] for name, x in real.items()}

@@ -18,7 +18,7 @@ from forecaster.reports import run_figures, run_report
 from forecaster.reports.html import write_atomically
 from forecaster.serving import totals
 from forecaster.training.backtest import CANDIDATE, CHAMPION, NAIVE
-from forecaster.training.export import Exported
+from forecaster.training.export import ExportedBundle
 
 BY_PART = ("wape", "bias", "coverage", "days")  # what the registry is told of each part; the files hold all metrics
 # What it came to, where the pipeline file leaves it open.
@@ -31,7 +31,7 @@ def record(
     panel: Panel,
     scores: Mapping[str, Scores],
     verdict: Verdict,
-    exported: Exported | None,
+    exported: ExportedBundle | None,
     spec: Spec,
     *,
     run_id: str,
@@ -40,10 +40,10 @@ def record(
 ) -> None:
     """Write down what the registry is to be told of the night (`outbox.send`), and the page of the latest night."""
     candidate_scores, summary = scores[CANDIDATE], candidate.summary
-    parts, summed = segments.parts(candidate_scores, panel), totals.score_totals(candidate_scores.folds, panel)
+    parts, total_metrics = segments.parts(candidate_scores, panel), totals.score_totals(candidate_scores.folds, panel)
     metrics = {f"{name}/{metric}": v for name, of_model in scores.items() for metric, v in of_model.metrics.items()}
     metrics |= {f"train_{key}": summary[key] for key in ("seconds", "compile_seconds", "compile_misses")}
-    metrics |= {f"{CANDIDATE}/{name}": v for name, v in summed.items()}
+    metrics |= {f"{CANDIDATE}/{name}": v for name, v in total_metrics.items()}
     metrics |= _of_parts(parts)
     if exported is not None:
         metrics["parity"] = exported.parity.largest
@@ -68,7 +68,7 @@ def record(
         bundle=exported.folder.name if exported else None,
     )
     figures = _figures(scores, panel)
-    review = run_report.GateReview(run_id, as_of, scores, verdict, summed)
+    review = run_report.GateReview(run_id, as_of, scores, verdict, total_metrics)
     page = run_report.page(review, panel, figures, spec)
     write_atomically(spec.paths.run_report, page)  # the latest one, for whoever has no registry at hand
     files = {

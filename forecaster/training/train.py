@@ -105,10 +105,10 @@ def _run_child(
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
-    late = threading.Event()
+    timed_out = threading.Event()
 
     def end() -> None:
-        late.set()
+        timed_out.set()
         process.kill()
 
     # Its three pipes are served at once: a full one would let both processes wait for each other.
@@ -126,7 +126,7 @@ def _run_child(
             process.kill()
         code = process.wait()
         listening.join()
-    if late.is_set():
+    if timed_out.is_set():
         hours = spec.schedule.max_training_hours
         raise TrainingError(
             f"training took longer than schedule.max_training_hours ({hours:g}) and was ended; the next goes on from "

@@ -15,7 +15,7 @@ from forecaster.errors import SpecError
 def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """What other tests have filled in is not known here, nor the other way round."""
     monkeypatch.setattr(credentials, "_credentials", set())
-    monkeypatch.setattr(credentials, "_provided", {})
+    monkeypatch.setattr(credentials, "_secrets", {})
 
 
 def test_variables_and_secrets_are_filled_in(monkeypatch: pytest.MonkeyPatch) -> None:

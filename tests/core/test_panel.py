@@ -129,14 +129,14 @@ def test_only_a_depot_whose_level_is_guessed_has_wider_quantiles() -> None:
     young, levels = newcomers(), (0.1, 0.5, 0.9)
     young = replace(young, open=np.where([[True], [False], [False], [False]], True, young.open))
     quantiles = np.broadcast_to(np.array([8, 10, 12], np.float32), (4, 2, 3))
-    wider = young.doubted(quantiles, levels)
+    wider = young.widen_by_doubt(quantiles, levels)
     assert wider[:2].tobytes() == quantiles[:2].tobytes()
     assert wider[:, :, 1].tolist() == quantiles[:, :, 1].tolist()
     assert (wider[3, :, 0] < 5).all()  # of which nothing is known but that its peers are at 4 and 12
     assert (wider[3, :, 2] > 18).all()
     np.testing.assert_allclose(wider[2], quantiles[2], rtol=1e-3)
-    assert young.doubted(quantiles[3:], levels, slice(3, 4)).tobytes() == wider[3:].tobytes()
-    assert panel(4, 60).doubted(quantiles, levels) is quantiles
+    assert young.widen_by_doubt(quantiles[3:], levels, slice(3, 4)).tobytes() == wider[3:].tobytes()
+    assert panel(4, 60).widen_by_doubt(quantiles, levels) is quantiles
 
 
 def test_the_window_of_a_depot_that_stands_on_its_own_is_the_panels_to_the_bit() -> None:

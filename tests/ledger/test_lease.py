@@ -89,7 +89,7 @@ def test_a_run_that_was_killed_here_is_found_at_once_and_closed(ledger: Ledger, 
     assert seems_killed(url, "killed") is True
     assert seems_killed(url, "meanwhile") is False  # it has ended, as busy
     begun = begin(ledger, "next")
-    assert (begun.rival, begun.dead) == (None, ("killed",))
+    assert (begun.rival, begun.closed_runs) == (None, ("killed",))
     [killed] = [run for run in ledger.runs() if run.run_id == "killed"]
     assert (killed.outcome, killed.exit_code) == ("failed", OUR_FAULT)
     assert killed.message == "it was killed, or its machine went down; run next found it"
@@ -99,7 +99,7 @@ def test_a_run_elsewhere_keeps_others_out_until_its_lease_has_expired(ledger: Le
     begin(ledger, "elsewhere")
     held_elsewhere(ledger)
     assert begin(ledger, "too-early", NOW + lease.LASTS - timedelta(seconds=1)).rival is not None
-    assert begin(ledger, "late-enough", NOW + lease.LASTS).dead == ("elsewhere",)
+    assert begin(ledger, "late-enough", NOW + lease.LASTS).closed_runs == ("elsewhere",)
 
 
 def test_a_renewed_lease_expires_later(ledger: Ledger) -> None:

@@ -28,11 +28,11 @@ def test_what_was_trained_is_kept_and_a_damaged_copy_is_not_believed(
 ) -> None:
     pipeline, panel_, trainings = spec().model_copy(update={"state": str(tmp_path)}), panel(), []
 
-    def here(*_: object) -> bytes:
+    def child(*_: object) -> bytes:
         trainings.append(1)
         return serialization.to_bytes(candidate())
 
-    monkeypatch.setattr(train, "_run_child", here)
+    monkeypatch.setattr(train, "_run_child", child)
     (tmp_path / "checkpoints").mkdir()
     with quickly():
         candidates = [train.fit_in_child_process(panel_, pipeline, tmp_path / "pipeline.yaml") for _ in range(2)]

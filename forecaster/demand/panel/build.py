@@ -96,8 +96,8 @@ def _declared_open(demand: pd.DataFrame, at: Cells, spec: Spec) -> opening_days.
 def _has_row(knowledge: Knowledge, at: Cells) -> Any:
     """Where there was a row, accepted or not, (depots, days)."""
     rows = at.spread(True, False, np.bool_)
-    if knowledge.refused is not None and len(knowledge.refused):
-        rows |= cells(knowledge.refused, at.grid).spread(True, False, np.bool_)
+    if knowledge.quarantined is not None and len(knowledge.quarantined):
+        rows |= cells(knowledge.quarantined, at.grid).spread(True, False, np.bool_)
     return rows
 
 

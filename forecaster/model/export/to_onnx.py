@@ -57,7 +57,7 @@ def forecaster(candidate: Candidate) -> Any:
 
     def predict(panel: Panel) -> Forecast:
         open_ = panel.open[:, panel.history :]
-        predicted = panel.doubted(quantiles(panel.window(LOOKBACK)), levels)
+        predicted = panel.widen_by_doubt(quantiles(panel.window(LOOKBACK)), levels)
         return Forecast(panel.depot_ids, panel.cutoff, panel.target_dates, levels, predicted, open_)
 
     return predict
