@@ -58,11 +58,11 @@ def combined(tallies: Sequence[Tally]) -> Tally | None:
         first.model,
         first.part,
         first.label,
-        sum(each.days for each in tallies),
-        sum(each.actual for each in tallies),
-        sum(each.error for each in tallies),
-        sum(each.absolute for each in tallies),
-        None if any(each.covered is None for each in tallies) else sum(each.covered or 0 for each in tallies),
+        sum(tally.days for tally in tallies),
+        sum(tally.actual for tally in tallies),
+        sum(tally.error for tally in tallies),
+        sum(tally.absolute for tally in tallies),
+        None if any(tally.covered is None for tally in tallies) else sum(tally.covered or 0 for tally in tallies),
     )
 
 
@@ -95,7 +95,7 @@ def replace_weeks(connection: sa.Connection, pipeline: str, weeks: Iterable[date
     old = sa.or_(table.c.week.in_(days), table.c.week <= days[-1] - timedelta(weeks=WEEKS), table.c.part == DEPOT)
     connection.execute(table.delete().where(table.c.pipeline == pipeline, old))
     if tallies:
-        connection.execute(table.insert(), [{"pipeline": pipeline, **asdict(each)} for each in tallies])
+        connection.execute(table.insert(), [{"pipeline": pipeline, **asdict(tally)} for tally in tallies])
 
 
 def all_tallies(connection: sa.Connection, pipeline: str) -> tuple[Tally, ...]:
