@@ -19,12 +19,12 @@ def missing_nights(file: str, now: datetime | None = None) -> list[datetime]:
     """The scheduled nights without forecasts, the newest first."""
     spec = load(file)
     with Ledger.open(spec.ledger_url) as ledger:
-        return due_nights.missing(spec, ledger, now or datetime.now(spec.zone))
+        return due_nights.missed_nights(spec, ledger, now or datetime.now(spec.zone))
 
 
 def catch_up_missed(file: str, steps: Steps) -> list[Night]:
     """Make up for the missed nights before the newest one, the newest first; by the champions of their time."""
-    newest = next(due_nights.nights(load(file), datetime.now().astimezone()))
+    newest = next(due_nights.scheduled_nights(load(file), datetime.now().astimezone()))
     return _run_each(file, [instant for instant in missing_nights(file) if instant < newest], steps, trains=False)
 
 
@@ -40,7 +40,9 @@ def scheduled_nights(spec: Spec, first: date, last: date) -> list[datetime]:
 
     Raises SpecError where there is none.
     """
-    since = takewhile(lambda instant: instant.date() >= first, due_nights.nights(spec, datetime.now(spec.zone)))
+    since = takewhile(
+        lambda instant: instant.date() >= first, due_nights.scheduled_nights(spec, datetime.now(spec.zone))
+    )
     instants = [instant for instant in since if instant.date() <= last][::-1]
     if not instants:
         raise SpecError(f"from {first} to {last} no night is scheduled ({spec.schedule.cron}) that is past; wanted one")

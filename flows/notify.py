@@ -49,10 +49,10 @@ def late_sentence(file: str, now: datetime | None = None) -> str | None:
     """A sentence when the newest night whose deadline is over has no forecasts; None when all is well."""
     spec = load(file)
     instant = (now or datetime.now(spec.zone)).astimezone(spec.zone)
-    night = next(night for night in due_nights.nights(spec, instant) if _deadline(spec, night) <= instant)
+    night = next(night for night in due_nights.scheduled_nights(spec, instant) if _deadline(spec, night) <= instant)
     deadline = _deadline(spec, night)
     with Ledger.open(spec.ledger_url) as ledger:
-        missing = night in due_nights.missing(spec, ledger, deadline)
+        missing = night in due_nights.missed_nights(spec, ledger, deadline)
         last = next(iter(ledger.runs(spec.name, limit=1)), None)
     if not missing:
         return None

@@ -25,12 +25,12 @@ def status(spec: Spec, now: datetime) -> Iterator[str]:
     else:
         for name, pid in stack["pids"].items():
             yield f"{name:10} {_part(stack['health'].get(name), pid)}"
-    following = due_nights.following(spec.schedule.cron, spec.zone, now)
+    following = due_nights.next_night(spec.schedule.cron, spec.zone, now)
     yield f"next night {following:%Y-%m-%d %H:%M} {spec.timezone}"
     try:
         with Ledger.open_reader(spec.ledger_url) as ledger:
             last = next(iter(ledger.runs(spec.name, limit=1, nights=True)), None)
-            missing = due_nights.missing(spec, ledger, now)
+            missing = due_nights.missed_nights(spec, ledger, now)
             head = ledger.current(spec.name)
             killed = last is not None and ledger.seems_killed(last, now)
     except NoLedger as error:

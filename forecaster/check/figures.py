@@ -38,7 +38,7 @@ def network(panel: Panel) -> Figure:
     return figure
 
 
-def four_states(panel: Panel, depots: Sequence[int], labels: Sequence[str]) -> tuple[Figure, int]:
+def state_heat_map(panel: Panel, depots: Sequence[int], labels: Sequence[str]) -> tuple[Figure, int]:
     """Heat map of the states of depots (rows) on days (columns), and how many days a column holds.
 
     A column of several days shows the state that wants most attention: missing, then zero, then what most days are.
@@ -59,7 +59,7 @@ def four_states(panel: Panel, depots: Sequence[int], labels: Sequence[str]) -> t
     return figure, size
 
 
-def around(panel: Panel, example: FindingExample, rule: str) -> Figure:
+def finding_context(panel: Panel, example: FindingExample, rule: str) -> Figure:
     """The depot's days around those of a finding: counts, closed days, the usual range, and what was found."""
     depot = panel.depot_ids.index(example.depot_id)
     window = _window(panel, max(example.days))
@@ -81,7 +81,7 @@ def around(panel: Panel, example: FindingExample, rule: str) -> Figure:
     return figure
 
 
-def lateness(ages: NDArray[np.int64], limit: int) -> Figure:
+def reporting_delay(ages: NDArray[np.int64], limit: int) -> Figure:
     """Histogram of reporting delay: how many counts were recorded how many days after their day; those after more than
     `limit` days stand out."""
     highest = max(int(ages.max(initial=0)), limit + 1)
@@ -118,8 +118,8 @@ def bars(names: Sequence[str], numbers: Sequence[int]) -> Figure:
     return figure
 
 
-def reporting(panel: Panel) -> Figure:
-    """How many depots have a count, day by day, up to the cutoff."""
+def depots_reporting(panel: Panel) -> Figure:
+    """Bar chart of reporting completeness: how many depots have a count, day by day, up to the cutoff."""
     window = slice(max(panel.history - CONTEXT, 0), panel.history)
     reporting_depots = (~np.isnan(panel.demand[:, window])).sum(axis=0)
     with one_axes(2.0) as (figure, axes):
@@ -128,8 +128,8 @@ def reporting(panel: Panel) -> Figure:
     return figure
 
 
-def ahead(panel: Panel) -> Figure:
-    """Each known-future covariate, as the mean over the depots, on the last days and on those ahead of the cutoff."""
+def future_covariates(panel: Panel) -> Figure:
+    """Step plot of each known-future covariate, as the mean over the depots, on the last days and on those ahead."""
     window = slice(max(panel.history - CONTEXT + AFTER, 0), len(panel.days))
     names = panel.encoding.covariates
     figure = Figure(figsize=(9, 0.6 + 0.9 * max(len(names), 1)), layout="constrained")

@@ -87,7 +87,7 @@ def _overview(evidence: Evidence, findings: list[Finding]) -> Iterator[Element]:
     yield tag("section", tag("h2", "The network, day by day"), figure(figures.network(panel), description, "network"))
     depots, which = _depots_to_draw(evidence, findings)
     labels = [printable(panel.depot_ids[depot], 24) for depot in depots]
-    states, size = figures.four_states(panel, depots, labels)
+    states, size = figures.state_heat_map(panel, depots, labels)
     binned = f" A column is {size} days, and red when one of them is missing." if size > 1 else ""
     caption = tag("figcaption", which + binned)
     for state, colour in figures.STATE_COLOURS.items():
@@ -154,17 +154,17 @@ def _pictures(finding: Finding, evidence: Evidence, spec: Spec) -> Iterator[tupl
     if finding.rule == "late" and ages is not None and len(ages):
         late = int((ages > limit).sum())
         share = f"{late:,} of {len(ages):,} counts lie beyond {limit} days (demand.rules.late_days), the dashed line."
-        yield figures.lateness(ages, limit), f"Days from each day to the recording of its count. {share}"
+        yield figures.reporting_delay(ages, limit), f"Days from each day to the recording of its count. {share}"
     elif finding.rule == "thin_feed":
-        yield figures.reporting(panel), f"How many depots have a count, day by day up to {panel.cutoff}."
+        yield figures.depots_reporting(panel), f"How many depots have a count, day by day up to {panel.cutoff}."
     elif finding.rule == "covariate_missing" and panel.encoding.covariates:
         description = f"Known-future covariates, as means over the depots; the days after {panel.cutoff} are shaded."
-        yield figures.ahead(panel), description
+        yield figures.future_covariates(panel), description
     else:
         for number, example in enumerate(examples(finding, evidence)):
             days = list(example.days)
             when = f"{days[0]}" if len(days) == 1 else f"{len(days):,} days from {days[0]} to {days[-1]}"
             yield (
-                figures.around(panel, example, finding.rule),
+                figures.finding_context(panel, example, finding.rule),
                 f"{printable(example.depot_id)}, {when}.{LEGEND if not number else ''}",
             )

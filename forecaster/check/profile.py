@@ -19,7 +19,7 @@ RANKED_DEPOTS = 3  # busiest and quietest depots
 
 @dataclass(frozen=True)
 class Gap:
-    """Open days of one depot in a row without a count."""
+    """A gap of missing data: open days of one depot in a row without a count."""
 
     depot_id: str
     first: date

@@ -105,7 +105,7 @@ def predict(
         raise SpecError("found --out and --json, wanted one of them: both write to standard output")
     spec = load_spec(file)
     published = predict(spec, as_of=instant(as_of, spec), bundle=bundle, run_id=run, note=note)
-    if out is not None:
+    if out is not None:  # standard output is the forecast's alone then; what is said goes to standard error
         from forecaster.publishing.file_formats import serialize
 
         sys.stdout.buffer.write(serialize(published, out.value))

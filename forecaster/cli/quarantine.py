@@ -139,6 +139,7 @@ def history(
     if as_json:
         typer.echo(json.dumps(asdict(day_history), default=str, indent=2))
         return
+    # first what was accepted, in the order in which it became known, then what was refused
     for version in day_history.versions:
         count = "not known" if version.demand is None else f"{version.demand:g}"
         state = {True: "open", False: "closed", None: ""}[version.open]

@@ -34,7 +34,7 @@ class Version:
 
 @dataclass(frozen=True)
 class Day:
-    """What the lake holds of one depot's day."""
+    """The bitemporal history of one depot's day: what the lake holds of it."""
 
     depot_id: str
     date: date

@@ -19,30 +19,30 @@ from forecaster.ledger.store import Ledger
 LOOKED_AHEAD = 800  # days: two years hold each change of the clock at least once
 
 
-def nights(spec: Spec, now: datetime) -> Iterator[datetime]:
+def scheduled_nights(spec: Spec, now: datetime) -> Iterator[datetime]:
     """The instants of the scheduled nights up to now, the newest first."""
     local = now.astimezone(spec.zone) + timedelta(seconds=1)
     return CronSim(spec.schedule.cron, local, reverse=True)
 
 
-def following(cron: str, zone: ZoneInfo, now: datetime) -> datetime:
+def next_night(cron: str, zone: ZoneInfo, now: datetime) -> datetime:
     """The next instant of a schedule after now."""
     return next(CronSim(cron, now.astimezone(zone)))
 
 
-def missing(spec: Spec, ledger: Ledger, now: datetime) -> list[datetime]:
-    """The scheduled nights whose publication is missing, the newest first.
+def missed_nights(spec: Spec, ledger: Ledger, now: datetime) -> list[datetime]:
+    """Missed runs: the scheduled nights whose publication is missing, the newest first.
 
     The newest may be missing on its own account; of those before it at most `schedule.catch_up` are looked at, and none
     from before the pipeline's first night. A night is there once a run that may use what was known by then, and not by
     the next one, has ended with forecasts.
     """
     due = []
-    for instant, _ in zip(nights(spec, now), range(spec.schedule.catch_up + 1), strict=False):
+    for instant, _ in zip(scheduled_nights(spec, now), range(spec.schedule.catch_up + 1), strict=False):
         due.append(instant)
     published = ledger.published_as_of(spec.name, since=due[-1])
     first = ledger.first_as_of(spec.name)
-    bounds = [following(spec.schedule.cron, spec.zone, now), *due]
+    bounds = [next_night(spec.schedule.cron, spec.zone, now), *due]
     gaps = [start for end, start in pairwise(bounds) if not any(start <= as_of < end for as_of in published)]
     return [start for start in gaps if start == due[0] or (first is not None and start > first)]
 

@@ -70,7 +70,7 @@ def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = F
     Raises MissingExtra where a declared baseline is not installed, NoUsableData where the lake holds too little.
     """
     for name in spec.backtest.baselines:
-        baselines.ready(name)
+        baselines.ready(name)  # a missing package is told now, not after minutes of training
     with progress.stage("panel"):
         knowledge = read_as_of(spec, as_of=as_of)
         panel = panels.build(knowledge, spec)
@@ -91,14 +91,15 @@ def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = F
         rosters = _rosters(models[judging.CANDIDATE], scores, panel, panel_at, spec, progress) if staffing else None
     for trouble in troubles:
         progress.say(trouble)
+    # a last fold may reach beyond the cutoff: those days have no actuals and are not scored
     days = [
         day for fold in scores[judging.CANDIDATE].folds for day in fold.forecast.target_dates if day <= panel.cutoff
     ]
     return Leaderboard(
         spec.gate.metric,
-        tuple(ranked(scores, spec.gate.metric)),
+        tuple(rank_models(scores, spec.gate.metric)),
         f"{min(days)} to {max(days)}",
-        winner(scores, spec.gate.metric),
+        winner_sentence(scores, spec.gate.metric),
         rosters,
     )
 
@@ -152,16 +153,16 @@ def _retrained_model(first: Predictor, panel: Panel, spec: Spec, panel_at: Past,
     return predict
 
 
-def ranked(scores: Mapping[str, Scores], metric: str) -> Sequence[Scores]:
-    """The best first; what is no number last."""
+def rank_models(scores: Mapping[str, Scores], metric: str) -> Sequence[Scores]:
+    """Rank models by a metric: the lowest first; NaN last."""
     return sorted(
         scores.values(), key=lambda model: (model.metrics[metric] != model.metrics[metric], model.metrics[metric])
     )
 
 
-def winner(scores: Mapping[str, Scores], metric: str) -> str:
+def winner_sentence(scores: Mapping[str, Scores], metric: str) -> str:
     """Paired significance test of the best against the second, as a sentence: who wins, and is it more than chance."""
-    first, second = ranked(scores, metric)[:2]
+    first, second = rank_models(scores, metric)[:2]
     comparison = difference(first.folds, second.folds, first.scale, metric)
     return comparison.sentence(first.model, second.model, metric) + "."
 

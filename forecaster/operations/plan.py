@@ -86,10 +86,10 @@ def _previous_night(spec: Spec, now: datetime) -> PreviousNight:
         with Ledger.open_reader(spec.ledger_url) as ledger:
             head = ledger.current(spec.name)
             runs = {run.run_id: run for run in ledger.runs(spec.name, limit=200)}
-            timings, missing = ledger.expected_timings(spec.name), tuple(due_nights.missing(spec, ledger, now))
+            timings, missing = ledger.expected_timings(spec.name), tuple(due_nights.missed_nights(spec, ledger, now))
             depots = ledger.depots(head.publication_id) if head else ()
     except LedgerError:
-        return PreviousNight(missing=(next(due_nights.nights(spec, now)),))
+        return PreviousNight(missing=(next(due_nights.scheduled_nights(spec, now)),))
     pipeline_file = None
     if head is not None and (run := runs.get(head.run_id)):
         with suppress(OSError, ValueError):
@@ -101,7 +101,7 @@ def _previous_night(spec: Spec, now: datetime) -> PreviousNight:
 
 
 def _nights(spec: Spec, before: PreviousNight, now: datetime) -> Iterator[str]:
-    following = due_nights.following(spec.schedule.cron, spec.zone, now)
+    following = due_nights.next_night(spec.schedule.cron, spec.zone, now)
     yield f"next night: {following:%Y-%m-%d %H:%M}, to be out by {spec.schedule.deadline}"
     if before.missing:
         yield f"missing now: {_first_names(f'{night:%Y-%m-%d}' for night in before.missing)}"

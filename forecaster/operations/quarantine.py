@@ -101,8 +101,9 @@ def release(spec: Spec, selection: RowSelection, *, by: str, reason: str, now: d
         _current_depots(lake) if spec.depots else None,
         frame(lake, "aliases"),
         now=now,
-        waived={base(row.id): instant for row in rows},
+        waived={base_id(row.id): instant for row in rows},
     )
+    # all rows are checked before the first is written, so that a refusal changes nothing
     outcomes = [contract.sort(_block(row)) for row in rows]
     if refused := [outcome.refused["message"].iloc[0] for outcome in outcomes if len(outcome.refused)]:
         raise SpecError(
@@ -132,8 +133,8 @@ def discard(spec: Spec, selection: RowSelection, *, by: str, reason: str, now: d
     return rows
 
 
-def base(identity: str) -> str:
-    """The id that rows alike have in common."""
+def base_id(identity: str) -> str:
+    """The content hash in a row's id, which identical rows have in common; what follows `-` tells them apart."""
     return identity.partition("-")[0]
 
 

@@ -69,7 +69,7 @@ def tidy(spec: Spec, *, now: datetime, keep: str) -> CleanupCounts:
 
 
 def sweep(spec: Spec) -> None:
-    """Remove what a killed run has left half written; its lease must be this process's by now."""
+    """Crash recovery: remove what a killed run has left half written; its lease must be this process's by now."""
     _remove(_leftovers(spec.paths), None)
 
 

@@ -45,7 +45,7 @@ class Evidence:
     """The evidence of a dry run, from which reports pick their examples."""
 
     panel: Panel
-    rows: pd.DataFrame  # the lake's `quarantine`, the trial's own rows first, then the latest
+    rows: pd.DataFrame  # the lake's `quarantine`, the dry run's own rows first, then the latest
     ages: NDArray[np.int64] | None  # of each count, days from its day to its recording; None: the source does not say
     count: str  # the source's column with the count
 
@@ -71,7 +71,7 @@ def rows_of(finding: Finding, evidence: Evidence) -> pd.DataFrame:
 
 
 def examples(finding: Finding, evidence: Evidence) -> list[FindingExample]:
-    """The depots that a finding concerns most, with their days inside the panel; at most three."""
+    """Examples of a finding: the depots that it concerns most, with their days inside the panel; at most three."""
     panel = evidence.panel
     first, last = panel.days[0].astype(object), panel.cutoff
     rows = rows_of(finding, evidence)

@@ -1,4 +1,4 @@
-"""The trial as a page: everything on it, nothing from elsewhere, whatever the data hold."""
+"""The dry run as a page: everything on it, nothing from elsewhere, whatever the data hold."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def test_a_flat_line_is_shaded_whole_and_a_silence_up_to_its_end() -> None:
 
 
 def test_lateness_is_split_right_after_the_limit() -> None:
-    figure = figures.lateness(np.array([1] * 50 + [3, 4, 400]), 3)
+    figure = figures.reporting_delay(np.array([1] * 50 + [3, 4, 400]), 3)
     (axes,) = figure.axes
     edges = [bar.get_x() for bar in axes.patches]
     assert 3.5 in edges

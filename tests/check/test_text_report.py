@@ -1,4 +1,4 @@
-"""The trial on one screen."""
+"""The dry run on one screen."""
 
 from __future__ import annotations
 

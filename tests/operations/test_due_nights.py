@@ -41,61 +41,61 @@ def ran(ledger: Ledger, as_of: datetime, outcome: Outcome = "published", kind: K
 
 
 def test_before_the_first_night_only_the_last_one_is_due(ledger: Ledger) -> None:
-    assert due_nights.missing(spec(), ledger, NOW) == [night(20)]
+    assert due_nights.missed_nights(spec(), ledger, NOW) == [night(20)]
 
 
 def test_a_night_that_was_published_is_not_due_again(ledger: Ledger) -> None:
     ran(ledger, night(20))
-    assert due_nights.missing(spec(), ledger, NOW) == []
+    assert due_nights.missed_nights(spec(), ledger, NOW) == []
 
 
 def test_after_an_outage_the_newest_comes_first_and_the_cap_holds(ledger: Ledger) -> None:
     ran(ledger, night(10))
-    assert due_nights.missing(spec(), ledger, NOW) == [night(day) for day in range(20, 12, -1)]
-    assert due_nights.missing(spec(catch_up=2), ledger, NOW) == [night(20), night(19), night(18)]
-    assert due_nights.missing(spec(catch_up=0), ledger, NOW) == [night(20)]
+    assert due_nights.missed_nights(spec(), ledger, NOW) == [night(day) for day in range(20, 12, -1)]
+    assert due_nights.missed_nights(spec(catch_up=2), ledger, NOW) == [night(20), night(19), night(18)]
+    assert due_nights.missed_nights(spec(catch_up=0), ledger, NOW) == [night(20)]
 
 
 def test_a_shorter_outage_is_made_up_for_whole(ledger: Ledger) -> None:
     ran(ledger, night(17))
-    assert due_nights.missing(spec(), ledger, NOW) == [night(20), night(19), night(18)]
+    assert due_nights.missed_nights(spec(), ledger, NOW) == [night(20), night(19), night(18)]
 
 
 def test_a_night_started_late_or_by_hand_counts_and_one_of_the_day_before_does_not(ledger: Ledger) -> None:
     ran(ledger, night(19, 22))
-    assert due_nights.missing(spec(), ledger, NOW) == [night(20)]
+    assert due_nights.missed_nights(spec(), ledger, NOW) == [night(20)]
     ran(ledger, night(20, 8, 59))
-    assert due_nights.missing(spec(), ledger, NOW) == []
+    assert due_nights.missed_nights(spec(), ledger, NOW) == []
 
 
 def test_a_run_as_of_a_day_to_come_is_not_the_night_of_any_before_it(ledger: Ledger) -> None:
     ran(ledger, night(21))
-    assert due_nights.missing(spec(), ledger, NOW) == [night(20)]
+    assert due_nights.missed_nights(spec(), ledger, NOW) == [night(20)]
     ran(ledger, night(20))
-    assert due_nights.missing(spec(), ledger, NOW) == []
+    assert due_nights.missed_nights(spec(), ledger, NOW) == []
 
 
 @pytest.mark.parametrize("outcome", ["failed", "no_data", "busy"])
 def test_a_night_without_forecasts_is_still_due(ledger: Ledger, outcome: Outcome) -> None:
     ran(ledger, night(20), outcome)
-    assert due_nights.missing(spec(), ledger, NOW) == [night(20)]
+    assert due_nights.missed_nights(spec(), ledger, NOW) == [night(20)]
 
 
 def test_a_past_date_that_was_made_up_for_is_not_due_and_a_refresh_is_no_night(ledger: Ledger) -> None:
     ran(ledger, night(18))
     ran(ledger, night(19), kind="backfill")
     ran(ledger, night(20, 8), kind="refresh")
-    assert due_nights.missing(spec(), ledger, NOW) == [night(20)]
+    assert due_nights.missed_nights(spec(), ledger, NOW) == [night(20)]
 
 
 def test_a_schedule_of_some_weekdays_has_nights_on_those_alone(ledger: Ledger) -> None:
     ran(ledger, night(15))  # a Monday
-    assert due_nights.missing(spec(cron="15 3 * * 1,4"), ledger, NOW) == [night(18)]  # a Thursday
+    assert due_nights.missed_nights(spec(cron="15 3 * * 1,4"), ledger, NOW) == [night(18)]  # a Thursday
 
 
 def test_at_the_very_instant_of_the_schedule_the_night_is_due(ledger: Ledger) -> None:
-    assert due_nights.missing(spec(), ledger, night(20)) == [night(20)]
-    assert due_nights.missing(spec(), ledger, night(20) - timedelta(seconds=2)) == [night(19)]
+    assert due_nights.missed_nights(spec(), ledger, night(20)) == [night(20)]
+    assert due_nights.missed_nights(spec(), ledger, night(20) - timedelta(seconds=2)) == [night(19)]
 
 
 @pytest.mark.parametrize(
@@ -127,4 +127,4 @@ def test_a_quarter_past_three_is_an_hour_that_every_day_has_once(timezone: str) 
 
 def test_the_following_night_is_told_in_local_time() -> None:
     pipeline = spec()
-    assert due_nights.following(pipeline.schedule.cron, pipeline.zone, NOW) == night(21)
+    assert due_nights.next_night(pipeline.schedule.cron, pipeline.zone, NOW) == night(21)
