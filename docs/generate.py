@@ -151,6 +151,11 @@ def _kind(value: Schema, path: str) -> str:
         return ", ".join(code(option) for option in value["enum"])
     if "const" in value:
         return code(value["const"])
+    return _type(value, path)
+
+
+def _type(value: Schema, path: str) -> str:
+    """A plain JSON type in words."""
     match value["type"]:
         case "array" if "prefixItems" in value:
             return f"list of {len(value['prefixItems'])} numbers"

@@ -104,8 +104,8 @@ def of_ledger(file: Path) -> Names:
 def of_json(file: Path, query: str) -> list[str]:
     """Column and path of every key within the JSON of a query's first row."""
     with closing(sqlite3.connect(file)) as connection:
-        found = connection.execute(query)
-        columns, row = [each[0] for each in found.description], found.fetchone()
+        cursor = connection.execute(query)
+        columns, row = [each[0] for each in cursor.description], cursor.fetchone()
     return sorted({f"{column}.{key}" for column, text in zip(columns, row, strict=True) for key in _of_text(text)})
 
 
@@ -139,8 +139,8 @@ def of_bundle(folder: Path) -> Names:
         "files": sorted(file.name for file in folder.iterdir()),
         "packed": sorted(_lasting(name) for name in packed),
         "manifest": paths(json.loads((folder / "manifest.json").read_text("utf-8"))),
-        "inputs": [each.name for each in graph.get_inputs()],
-        "outputs": [each.name for each in graph.get_outputs()],
+        "inputs": [part.name for part in graph.get_inputs()],
+        "outputs": [part.name for part in graph.get_outputs()],
         "weights": sorted(weights),
     }
 
@@ -164,9 +164,11 @@ def of_registry(file: Path, artifacts: Path) -> Names:
         "version tags": "select key from model_version_tags",
         "inputs": "select name from datasets",
     }
-    own = artifacts / run / "artifacts"
-    found = {what: sorted({name for (name,) in _rows(file, query)}) for what, query in names.items()}
-    return found | {"artifacts": sorted(each.relative_to(own).as_posix() for each in own.rglob("*") if each.is_file())}
+    folder = artifacts / run / "artifacts"
+    logged = {what: sorted({name for (name,) in _rows(file, query)}) for what, query in names.items()}
+    return logged | {
+        "artifacts": sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    }
 
 
 def _rows(file: Path, query: str) -> list[tuple[Any, ...]]:
@@ -195,22 +197,22 @@ def _paths(value: Any, where: str) -> Iterator[str]:
 
 def of_commands(run: Callable[..., tuple[int, str, str]], *command: str) -> dict[str, list[str]]:
     """Command → its arguments and options, an option's choices as `--out=csv`; `run` calls the command line."""
-    said = run(*command, "--help")[1]
-    own, found = [], {}
-    for section, line in _help(said):
+    text = run(*command, "--help")[1]
+    options, below = [], {}
+    for section, line in _help(text):
         name, _, value = re.split(r"\s{2,}", line.strip())[0].partition(" ")
         if section == "Commands":
-            found |= of_commands(run, *command, name)
+            below |= of_commands(run, *command, name)
         else:
-            own.append(name)
+            options.append(name)
             choices = value.strip("<>[]").split("|")
-            own += [f"{name}={choice}" for choice in choices if len(choices) > 1]
-    return {" ".join(command): sorted(own), **found}
+            options += [f"{name}={choice}" for choice in choices if len(choices) > 1]
+    return {" ".join(command): sorted(options), **below}
 
 
-def _help(said: str) -> Iterator[tuple[str, str]]:
+def _help(text: str) -> Iterator[tuple[str, str]]:
     section = ""
-    for line in said.splitlines():
+    for line in text.splitlines():
         if heading := re.fullmatch(r" {0,2}(\w[\w ]*):", line):
             section = heading[1]
         elif section in ("Arguments", "Options", "Commands") and re.match(r"  \S", line):
@@ -225,8 +227,8 @@ def of_schema(schema: Mapping[str, Any]) -> list[str]:
 def _of_schema(part: Any, shared: Mapping[str, Any], where: str, above: tuple[str, ...]) -> Iterator[str]:
     if not isinstance(part, Mapping):
         return
-    if named := part.get("$ref"):
-        name = named.rpartition("/")[2]
+    if reference := part.get("$ref"):
+        name = reference.rpartition("/")[2]
         if name not in above:
             yield from _of_schema(shared[name], shared, where, (*above, name))
     for key, inner in part.get("properties", {}).items():
@@ -245,19 +247,19 @@ def _of_schema(part: Any, shared: Mapping[str, Any], where: str, above: tuple[st
 def of_api(schema: Mapping[str, Any]) -> Names:
     """Method and path → what the operation is called, takes and answers."""
     shared = schema["components"]["schemas"]
-    found: Names = {}
+    names: Names = {}
     for path, operations in schema["paths"].items():
         for method, operation in operations.items():
             answers = {
                 code: sorted(set(_of_content(answer, shared))) for code, answer in operation["responses"].items()
             }
-            found[f"{method.upper()} {path}"] = {
+            names[f"{method.upper()} {path}"] = {
                 "operationId": operation["operationId"],
-                "parameters": [f"{each['in']} {each['name']}" for each in operation.get("parameters", ())],
+                "parameters": [f"{part['in']} {part['name']}" for part in operation.get("parameters", ())],
                 "body": sorted(set(_of_content(operation.get("requestBody", {}), shared))),
                 "answers": answers,
             }
-    return found
+    return names
 
 
 def _of_content(part: Mapping[str, Any], shared: Mapping[str, Any]) -> Iterator[str]:
@@ -268,20 +270,20 @@ def _of_content(part: Mapping[str, Any], shared: Mapping[str, Any]) -> Iterator[
 
 def of_sheets(client: Any, api: Names) -> dict[str, list[str]]:
     """Address → the columns of its CSV, of every list of the API."""
-    found = {}
-    for operation, said in api.items():
+    headers = {}
+    for operation, operation_names in api.items():
         method, _, path = operation.partition(" ")
-        if method == "GET" and "query format" in said["parameters"] and "what-if" not in path:
+        if method == "GET" and "query format" in operation_names["parameters"] and "what-if" not in path:
             answer = client.get(path.replace("{depot_id}", "D0"), params={"format": "csv"})
-            found[path] = answer.text.removeprefix("\ufeff").splitlines()[0].split(",")
-    return found
+            headers[path] = answer.text.removeprefix("\ufeff").splitlines()[0].split(",")
+    return headers
 
 
 def of_deployments() -> dict[str, Names]:
     """What Prefect is told of each flow that is deployed: where it begins, its parameters and schedules."""
-    done = subprocess.run([sys.executable, "-c", _FLOWS], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return {each.pop("flow"): each for each in json.loads(done.stdout.splitlines()[-1])}
+    process = subprocess.run([sys.executable, "-c", _FLOWS], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    return {flow.pop("flow"): flow for flow in json.loads(process.stdout.splitlines()[-1])}
 
 
 def of_installation() -> Names:
@@ -291,11 +293,11 @@ def of_installation() -> Names:
         for part in ("forecaster", "flows", "dashboards")
         for file in (ROOT / part).rglob("*.py")
     )
-    own = (ROOT / "flows" / "prefect.yaml").read_text("utf-8")  # what is filled in there, nobody sets
+    declaration = (ROOT / "flows" / "prefect.yaml").read_text("utf-8")  # what is filled in there, nobody sets
     return {
-        "forecaster.lines": sorted({each.name for each in entry_points(group="forecaster.lines")}),
-        "console_scripts": [each.name for each in entry_points(group="console_scripts", name="forecaster")],
+        "forecaster.lines": sorted({entry.name for entry in entry_points(group="forecaster.lines")}),
+        "console_scripts": [entry.name for entry in entry_points(group="console_scripts", name="forecaster")],
         "environment": sorted(
-            {name for name in re.findall(r'"(FORECASTER_[A-Z_]+)"', source) if f"${name} " not in own}
+            {name for name in re.findall(r'"(FORECASTER_[A-Z_]+)"', source) if f"${name} " not in declaration}
         ),
     }

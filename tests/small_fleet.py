@@ -54,7 +54,7 @@ state: var
 
 
 @dataclass(frozen=True)
-class Done:
+class Outcome:
     """A finished command."""
 
     code: int
@@ -62,9 +62,9 @@ class Done:
     err: str
 
 
-def forecaster(*arguments: str | Path) -> Done:
+def forecaster(*arguments: str | Path) -> Outcome:
     """`forecaster …` as a process of its own."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "forecaster", *map(str, arguments)],
         cwd=ROOT,
         env={**os.environ, "COLUMNS": "200"},
@@ -73,14 +73,16 @@ def forecaster(*arguments: str | Path) -> Done:
         check=False,
         timeout=300,
     )
-    return Done(done.returncode, done.stdout, done.stderr)
+    return Outcome(process.returncode, process.stdout, process.stderr)
 
 
-def well(*arguments: str | Path, code: int = 0) -> Done:
+def well(*arguments: str | Path, code: int = 0) -> Outcome:
     """A command that has to end with this exit code."""
-    done = forecaster(*arguments)
-    assert done.code == code, f"forecaster {' '.join(map(str, arguments))}: {done.code}\n{done.out}\n{done.err}"
-    return done
+    process = forecaster(*arguments)
+    assert process.code == code, (
+        f"forecaster {' '.join(map(str, arguments))}: {process.code}\n{process.out}\n{process.err}"
+    )
+    return process
 
 
 @contextmanager
@@ -116,8 +118,8 @@ def write(folder: Path) -> Path:
         "2026-03-03,closure,Power works,D1,",
     ]
     _csv(folder / "events.csv", "date,kind,name,depot_id,city", events)
-    said = [f"{depot},{LAST + timedelta(day)},{40 + 30 * int(depot[1])},{LAST}" for depot in CITIES for day in range(9)]
-    _csv(folder / "legacy.csv", "depot_id,date,forecast,made_on", said)
+    rows = [f"{depot},{LAST + timedelta(day)},{40 + 30 * int(depot[1])},{LAST}" for depot in CITIES for day in range(9)]
+    _csv(folder / "legacy.csv", "depot_id,date,forecast,made_on", rows)
     demand(folder, DAYS)
     file = folder / "pipeline.yaml"
     file.write_text(PIPELINE, "utf-8")
@@ -131,9 +133,9 @@ def demand(folder: Path, days: int, restated: str = "") -> None:
         day = FIRST + timedelta(number)
         for place, depot in enumerate(CITIES):
             site = "Pier 3" if depot == "D3" and number < 40 else depot
-            came = round(30 * (1 + place) * WEEK[number % 7]) + (number * 7 + place) % 5
-            orders, known = (str(came), day + timedelta(1)) if number < days else ("", FIRST + timedelta(days))
-            rows.append(f"{site},{day},{orders},{number % 3},{_at(known)}")
+            count = round(30 * (1 + place) * WEEK[number % 7]) + (number * 7 + place) % 5
+            orders, recorded = (str(count), day + timedelta(1)) if number < days else ("", FIRST + timedelta(days))
+            rows.append(f"{site},{day},{orders},{number % 3},{_at(recorded)}")
     rows += [f"D0,2026-03-05,-4,0,{_at(date(2026, 3, 7))}", f"D9,2026-03-05,12,0,{_at(date(2026, 3, 7))}"]
     if restated:
         rows.append(f"D0,{RESTATED},{restated},1,{_at(FIRST + timedelta(days))}")
@@ -196,8 +198,8 @@ def fresh(before: Path, folder: Path) -> Path:
 
     The registry is told of it, and of the night before that still waits, with its bundle.
     """
-    own = ("bundles", "checkpoints", "graphs", "keys", "registry_waiting")
-    for name in own:
+    folders = ("bundles", "checkpoints", "graphs", "keys", "registry_waiting")
+    for name in folders:
         shutil.copytree(before / "var" / name, folder / "var" / name)
     for source in before.iterdir():
         if source.is_file():

@@ -25,16 +25,16 @@ def commands(text: str) -> Iterator[list[str]]:
 def test_each_command_of_ours_is_understood(runbook: Path) -> None:
     group = typer.main.get_command(app.app)
     ours = [words[1:] for words in commands(runbook.read_text("utf-8")) if words[:1] == ["forecaster"]]
-    for name, *given in ours:
-        group.commands[name].make_context(name, given).close()  # type: ignore[attr-defined]
+    for name, *arguments in ours:
+        group.commands[name].make_context(name, arguments).close()  # type: ignore[attr-defined]
 
 
 def test_the_files_that_the_production_guide_names_are_there() -> None:
     text = (ROOT / "dashboards" / "runbooks" / "production.md").read_text("utf-8")
-    named = set(re.findall(r"flows/pools/\S+\.(?:json|yaml)", text))
-    assert len(named) == 2
-    for each in named:
-        assert (ROOT / each).is_file()
+    files = set(re.findall(r"flows/pools/\S+\.(?:json|yaml)", text))
+    assert len(files) == 2
+    for file in files:
+        assert (ROOT / file).is_file()
 
 
 def test_its_extras_are_declared() -> None:

@@ -19,11 +19,11 @@ PACKAGES = ("forecaster", "flows", "dashboards")
 def broken_walls(house: Path) -> list[str]:
     """The names of the contracts that the packages in `house` break."""
     lint = Path(sys.executable).with_name("lint-imports")
-    done = subprocess.run(
+    process = subprocess.run(
         [lint, "--no-cache", "--no-logo"], cwd=house, capture_output=True, text=True, timeout=60, check=False
     )
-    assert "Contracts" in done.stdout, done.stdout + done.stderr
-    return [line.partition(" BROKEN")[0] for line in done.stdout.splitlines() if " BROKEN" in line]
+    assert "Contracts" in process.stdout, process.stdout + process.stderr
+    return [line.partition(" BROKEN")[0] for line in process.stdout.splitlines() if " BROKEN" in line]
 
 
 @pytest.fixture

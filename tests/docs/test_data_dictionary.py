@@ -90,13 +90,13 @@ def read_by(spec: Spec) -> set[str]:
     ],
 )
 def test_everything_there_is_has_owner_grain_zone_lateness_and_retention(
-    chapter: str, header: list[str], wanted: list[str]
+    chapter: str, header: list[str], names: list[str]
 ) -> None:
-    found, rows = overview(chapter)
-    assert found == header
-    assert sorted(row[0].strip("`") for row in rows) == sorted(wanted)
+    first_row, rows = overview(chapter)
+    assert first_row == header
+    assert sorted(row[0].strip("`") for row in rows) == sorted(names)
     assert [row[0] for row in rows if not all(row) or len(row) != len(header)] == []
-    assert sorted(chapters(CHAPTERS[chapter], "### ")) == sorted(wanted)
+    assert sorted(chapters(CHAPTERS[chapter], "### ")) == sorted(names)
 
 
 def test_every_chapter_is_held_by_these_tests() -> None:
@@ -105,34 +105,34 @@ def test_every_chapter_is_held_by_these_tests() -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_lake_table_is_documented_column_by_column_in_its_own_order(name: str) -> None:
-    found = documented(LAKE, name)
-    assert [row[:2] for row in found] == [[field.name, of_arrow(field.type)] for field in TABLES[name]]
-    assert all(row[2] for row in found)
+    rows = documented(LAKE, name)
+    assert [row[:2] for row in rows] == [[field.name, of_arrow(field.type)] for field in TABLES[name]]
+    assert all(row[2] for row in rows)
 
 
 @pytest.mark.parametrize("name", LEDGER_TABLES)
 def test_a_ledger_table_is_documented_column_by_column_in_its_own_order(name: str) -> None:
-    found = documented(LEDGER, name)
-    assert [row[:2] for row in found] == [[column.name, of_sql(column)] for column in LEDGER_TABLES[name].columns]
-    assert all(row[2] for row in found)
+    rows = documented(LEDGER, name)
+    assert [row[:2] for row in rows] == [[column.name, of_sql(column)] for column in LEDGER_TABLES[name].columns]
+    assert all(row[2] for row in rows)
 
 
 @pytest.mark.parametrize("file", CSVS, ids=lambda file: file.name)
 def test_a_file_of_the_sample_is_documented_column_by_column(file: Path) -> None:
     with file.open(encoding="utf-8", newline="") as lines:
         header = next(csv.reader(lines))
-    found = documented(SAMPLE, file.name)
-    assert [row[0] for row in found] == header
-    assert all(row[1] for row in found)
+    rows = documented(SAMPLE, file.name)
+    assert [row[0] for row in rows] == header
+    assert all(row[1] for row in rows)
 
 
 @pytest.mark.parametrize("file", PIPELINES, ids=lambda file: file.name)
 def test_a_real_dataset_is_documented_with_the_columns_that_its_pipeline_file_reads(file: Path) -> None:
-    found = documented(REAL, file.name)
+    rows = documented(REAL, file.name)
     spec = load(file)
-    assert {row[0] for row in found} == read_by(spec)
-    assert len(found) == len(read_by(spec))
-    assert all(row[1] for row in found)
+    assert {row[0] for row in rows} == read_by(spec)
+    assert len(rows) == len(read_by(spec))
+    assert all(row[1] for row in rows)
     zones = {row[0].strip("`"): row[3] for row in overview(REAL)[1]}
     assert zones[file.name] == spec.timezone
 
@@ -144,13 +144,13 @@ def test_what_is_documented_of_a_real_dataset_is_in_its_file(file: Path, dataset
 
 
 def test_every_rule_is_documented_with_what_happens_and_what_is_wanted() -> None:
-    told = {}
+    documented_rules = {}
     for line in QUALITY.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if len(cells) == 5 and cells[0].strip("`") in RULES:
-            told[cells[0].strip("`")] = (cells[1], cells[2], cells[3], cells[4])
+            documented_rules[cells[0].strip("`")] = (cells[1], cells[2], cells[3], cells[4])
     filled = {name: re.sub(r"{([a-z_]+)(:[^}]*)?}", r"*\1*", rule.wanted) for name, rule in RULES.items()}
-    assert told == {
+    assert documented_rules == {
         name: (rule.severity, filled[name], ", ".join(rule.may), "yes" if rule.releasable else "")
         for name, rule in RULES.items()
     }

@@ -21,8 +21,8 @@ OWN = README.split("## Your own CSV in fifteen minutes")[1].split("\n## ")[0]
 
 
 def block(language: str) -> str:
-    [found] = re.findall(rf"```{language}\n(.*?)```", OWN, re.S)
-    return str(found)
+    [code] = re.findall(rf"```{language}\n(.*?)```", OWN, re.S)
+    return str(code)
 
 
 def demand(header: str) -> str:
@@ -49,7 +49,7 @@ def test_your_own_csv_works_as_written(tmp_path: Path) -> None:
     assert [line.split()[1] for line in commands] == ["check", "run", "serve"]
     for command in commands[:2]:
         arguments = command.removeprefix(".venv/bin/forecaster ").split()
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "forecaster", *arguments],
             cwd=tmp_path,
             env=None,
@@ -57,8 +57,8 @@ def test_your_own_csv_works_as_written(tmp_path: Path) -> None:
             text=True,
             check=False,
         )
-        assert done.returncode in (PUBLISHED, DEGRADED), done.stderr
-        assert "Traceback" not in done.stderr
+        assert process.returncode in (PUBLISHED, DEGRADED), process.stderr
+        assert "Traceback" not in process.stderr
     spec = load(folder / "pipeline.yaml")
     with Ledger.open_reader(spec.ledger_url) as ledger:
         head = ledger.current(spec.name)

@@ -13,6 +13,7 @@ import pytest
 from fastapi import FastAPI
 from joserfc.jwk import RSAKey
 
+from dashboards.ops.access.oidc import is_ours
 from forecaster.errors import SpecError
 from tests.dashboards.access.test_access import routes
 from tests.dashboards.guests import HOME, SECRET, Guest, declared, house
@@ -177,3 +178,18 @@ def test_a_secret_that_is_missing_or_short_stops_the_page(url: str, monkeypatch:
     monkeypatch.setenv("PAGE_SECRET", "short")
     with pytest.raises(SpecError, match=r"page\.access\.secret: \$\{PAGE_SECRET\} holds 5 characters, wanted 32"):
         house(url, declared())
+
+
+@pytest.mark.parametrize(
+    ("path", "ours"),
+    [
+        ("/depot/A%2FB?x=1", True),
+        ("//evil.example", False),
+        ("/\\evil.example", False),
+        ("https://evil.example", False),
+        ("/\r\nSet-Cookie: a=b", False),
+        ("", False),
+    ],
+)
+def test_after_signing_in_nobody_lands_elsewhere(path: str, ours: bool) -> None:
+    assert is_ours(path) == ours
