@@ -81,7 +81,7 @@ def read_by(spec: Spec) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("chapter", "header", "wanted"),
+    ("chapter", "header", "names"),
     [
         (SAMPLE, SOURCES, [file.name for file in CSVS]),
         (REAL, SOURCES, [file.name for file in PIPELINES]),
