@@ -22,7 +22,7 @@ from starlette.middleware.sessions import SessionMiddleware
 from starlette.staticfiles import StaticFiles
 
 from dashboards.ops.access import links
-from dashboards.ops.access.context import Door, signing_key
+from dashboards.ops.access.context import AccessContext, signing_key
 from dashboards.ops.access.middleware import AccessMiddleware
 from dashboards.ops.access.networks import is_local
 from dashboards.ops.formatting import display
@@ -67,7 +67,7 @@ def create_app(
     access, build = access or Access(), _build()
     store = PublicationStore(ledger_url, pipeline, clock, build)
     key = signing_key(access)
-    door = Door(access, ledger_url, pipeline, store, clock, linkable(), **({"key": key} if key else {}))
+    context = AccessContext(access, ledger_url, pipeline, store, clock, linkable(), **({"key": key} if key else {}))
     page = _pages(build, signs_out=access.sign_in == "oidc")
     refuse = errors.refusing(page)
     app = FastAPI(
@@ -78,26 +78,26 @@ def create_app(
         openapi_url=f"{api.PREFIX}/openapi.json",
         lifespan=_few_threads,
     )
-    app.state.door = door
+    app.state.access_context = context
     app.add_middleware(ResponseCache, store=store)
-    app.add_middleware(AccessMiddleware, door=door, refuse=refuse)
+    app.add_middleware(AccessMiddleware, context=context, refuse=refuse)
     if access.sign_in == "oidc":
         app.add_middleware(
             SessionMiddleware,
-            secret_key=door.key,
-            session_cookie=door.cookie("session"),
+            secret_key=context.key,
+            session_cookie=context.cookie("session"),
             max_age=int(access.session_hours * 3600),
-            https_only=door.secure,
+            https_only=context.secure,
         )
         from dashboards.ops.access import oidc  # a second of imports that other pages do without
 
-        app.include_router(oidc.router(door, page))
+        app.include_router(oidc.router(context, page))
     app.add_middleware(GZipMiddleware, minimum_size=800)
     app.add_middleware(SecurityHeaders)
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
     renderer = Renderer(store)
     read = pages(renderer, page, plans=spec is not None)
-    for routes in (read, _health(store), _links(door), api.router(renderer), admin.router(door)):
+    for routes in (read, _health(store), _links(context), api.router(renderer), admin.router(context)):
         app.include_router(routes)
     if spec is not None:
         from dashboards.ops.routes.planning import router  # which loads what forecasts
@@ -154,12 +154,12 @@ def _health(store: PublicationStore) -> APIRouter:
     return routes
 
 
-def _links(door: Door) -> APIRouter:
+def _links(context: AccessContext) -> APIRouter:
     routes = APIRouter(include_in_schema=False)
 
     @routes.get("/link/{token}")
     def enter(request: Request, token: str) -> Response:
-        return links.enter(request, door, token)
+        return links.enter(request, context, token)
 
     return routes
 

@@ -14,8 +14,8 @@ from tests.dashboards.visitor import Get, visitor
 @pytest.fixture(autouse=True)
 def _newest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers are the newest, where readers would for a moment still get the one before: `test_again` has those."""
-    monkeypatch.setattr(response_cache, "SOON", 0.0)
-    monkeypatch.setattr(response_cache, "LATEST", 0.0)
+    monkeypatch.setattr(response_cache, "STALE_SECONDS", 0.0)
+    monkeypatch.setattr(response_cache, "STALE_SECONDS_WHILE_REFRESHING", 0.0)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from starlette.requests import Request
 
-from dashboards.ops.access.context import door
+from dashboards.ops.access.context import access_context
 from dashboards.ops.access.person import person
 from forecaster.ledger import access as ledger_access
 
@@ -17,7 +17,7 @@ def audit(request: Request, what: str, connection: sa.Connection | None = None) 
 
     A route that never calls this gets a row without a sentence, from the middleware.
     """
-    context = door(request)
+    context = access_context(request)
     who = person(request)
     entry = ledger_access.AuditEntry(
         at=context.clock(),

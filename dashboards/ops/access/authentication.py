@@ -8,7 +8,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from dashboards.ops.access import links, networks
-from dashboards.ops.access.context import Door
+from dashboards.ops.access.context import AccessContext
 from dashboards.ops.access.person import Person, with_role
 from forecaster.config.access import Access
 
@@ -16,7 +16,7 @@ log = logging.getLogger("forecaster.page")
 LONGEST_NAME = 256
 
 
-class Refused(Exception):
+class AccessRefused(Exception):
     """A request that is turned away whoever it is from: a status and a sentence."""
 
     def __init__(self, status: int, sentence: str) -> None:
@@ -24,14 +24,14 @@ class Refused(Exception):
         self.status = status
 
 
-async def identify(request: Request, door: Door) -> Person | None:
-    """None: nobody that we know. Raises Refused where somebody pretends to be, or to come from, what they are not."""
-    way = door.access.sign_in
+async def identify(request: Request, context: AccessContext) -> Person | None:
+    """None: nobody that we know. Raises AccessRefused where somebody pretends to be, or to come from, what they are not."""
+    way = context.access.sign_in
     if way == "none":
         return _local(request)
-    person = _by_header(request, door.access) if way == "header" else _by_session(request, door)
-    if person is None and (token := request.cookies.get(door.cookie(links.COOKIE))):
-        person = await run_in_threadpool(links.visitor, door, token)
+    person = _by_header(request, context.access) if way == "header" else _by_session(request, context)
+    if person is None and (token := request.cookies.get(context.cookie(links.COOKIE))):
+        person = await run_in_threadpool(links.visitor, context, token)
     return person
 
 
@@ -39,12 +39,12 @@ def _local(request: Request) -> Person:
     """Whoever uses this machine. Names of other hosts are refused, or else any site could have its name point here."""
     peer = networks.peer(request)
     if peer is None or not peer.is_loopback:
-        raise Refused(403, "this page is for its own machine alone; page.access.sign_in says how others sign in")
+        raise AccessRefused(403, "this page is for its own machine alone; page.access.sign_in says how others sign in")
     if not networks.names_this_machine(request):
         called = request.headers.get("host", "")[:80]
-        raise Refused(403, f"this page is not called {called!r}; wanted localhost or 127.0.0.1")
+        raise AccessRefused(403, f"this page is not called {called!r}; wanted localhost or 127.0.0.1")
     if any(name in request.headers for name in networks.FORWARDED):
-        raise Refused(403, "a proxy brings this request, and page.access.sign_in does not say how people sign in")
+        raise AccessRefused(403, "a proxy brings this request, and page.access.sign_in does not say how people sign in")
     return Person("local", "admin", "local")
 
 
@@ -53,32 +53,32 @@ def _by_header(request: Request, access: Access) -> Person | None:
     if not networks.is_proxy(networks.peer(request), access.proxies):
         if spoofed := [name for name in names if name in request.headers]:
             log.warning("refused: %s sends %s, and is no declared proxy", networks.peer(request), ", ".join(spoofed))
-            raise Refused(403, f"only a declared proxy may say {spoofed[0]}; page.access.proxies names them")
+            raise AccessRefused(403, f"only a declared proxy may say {spoofed[0]}; page.access.proxies names them")
         return None
     if twice := [name for name in names if len(request.headers.getlist(name)) > 1]:
-        raise Refused(400, f"found {twice[0]} twice, wanted it once; the proxy must replace what browsers send")
+        raise AccessRefused(400, f"found {twice[0]} twice, wanted it once; the proxy must replace what browsers send")
     name = _text(request.headers.get(access.header.user, ""))
     groups = _text(request.headers.get(access.header.groups, "")) if access.header.groups else ""
     if not name:
         return None
     if len(name) > LONGEST_NAME or not name.isprintable():
-        raise Refused(400, f"{access.header.user} holds no name")
+        raise AccessRefused(400, f"{access.header.user} holds no name")
     return _with_role(access, name, tuple(group.strip() for group in groups.split(",") if group.strip()), "header")
 
 
-def _by_session(request: Request, door: Door) -> Person | None:
+def _by_session(request: Request, context: AccessContext) -> Person | None:
     session = request.session.get("person")
-    if not session or session["until"] <= door.clock().timestamp():
+    if not session or session["until"] <= context.clock().timestamp():
         return None
-    return _with_role(door.access, session["name"], tuple(session["groups"]), "oidc")
+    return _with_role(context.access, session["name"], tuple(session["groups"]), "oidc")
 
 
 def _with_role(access: Access, name: str, groups: tuple[str, ...], via: str) -> Person:
     person = with_role(access, name, groups, "header" if via == "header" else "oidc")
     if person is None:
-        raise Refused(403, f"{name} has signed in, and page.access.roles gives them no role here")
+        raise AccessRefused(403, f"{name} has signed in, and page.access.roles gives them no role here")
     if person.cities is not None and not person.cities:
-        raise Refused(403, f"{name} has signed in, and page.access.cities names no city that they see")
+        raise AccessRefused(403, f"{name} has signed in, and page.access.cities names no city that they see")
     return person
 
 

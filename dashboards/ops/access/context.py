@@ -20,7 +20,7 @@ SHORTEST_KEY = 32  # characters
 
 
 @dataclass(frozen=True)
-class Door:
+class AccessContext:
     """`views` names, for each view that a link may open, its page and the paths of its API."""
 
     access: Access
@@ -51,9 +51,9 @@ class Door:
             yield connection
 
 
-def door(request: Request) -> Door:
-    context = request.app.state.door
-    assert isinstance(context, Door)
+def access_context(request: Request) -> AccessContext:
+    context = request.app.state.access_context
+    assert isinstance(context, AccessContext)
     return context
 
 

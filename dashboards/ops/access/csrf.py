@@ -12,7 +12,7 @@ from itsdangerous import BadSignature, URLSafeTimedSerializer
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from dashboards.ops.access.context import Door, door
+from dashboards.ops.access.context import AccessContext, access_context
 from dashboards.ops.access.person import Person, person
 
 HEADER, FIELD = "X-CSRF-Token", "csrf"
@@ -23,24 +23,24 @@ LARGEST = 1_000_000  # bytes of a form
 
 def csrf_token(request: Request) -> str:
     """The token of whoever asks, for a form or a script of ours."""
-    token = _signer(door(request)).dumps(_whose(person(request)))
+    token = _signer(access_context(request)).dumps(_whose(person(request)))
     assert isinstance(token, str)
     return token
 
 
 async def check(request: Request) -> None:
     """Raises HTTPException where the write did not come from one of our pages."""
-    if is_foreign(request, door(request)):
+    if is_foreign(request, access_context(request)):
         raise HTTPException(403, "this came from another site; wanted a page of ours")
     try:
-        whose = _signer(door(request)).loads(await _token(request), max_age=HOURS * 3600)
+        whose = _signer(access_context(request)).loads(await _token(request), max_age=HOURS * 3600)
     except BadSignature:
         raise HTTPException(403, "the page was open for too long, or is not ours; load it again") from None
     if whose != _whose(person(request)):
         raise HTTPException(403, "the page was made for somebody else; load it again")
 
 
-def is_foreign(request: Request, door: Door) -> bool:
+def is_foreign(request: Request, context: AccessContext) -> bool:
     """Whether the browser says that another site's page asks."""
     if (site := request.headers.get("sec-fetch-site")) is not None and site not in ("same-origin", "none"):
         return True
@@ -48,7 +48,7 @@ def is_foreign(request: Request, door: Door) -> bool:
         return False
     if origin == "null":  # what a browser says of a form on a page that sends no referrer, as ours do
         return site != "same-origin"
-    home = door.access.url or f"{request.url.scheme}://{request.headers.get('host', '')}"
+    home = context.access.url or f"{request.url.scheme}://{request.headers.get('host', '')}"
     return urlsplit(origin)[:2] != urlsplit(home)[:2]
 
 
@@ -67,5 +67,5 @@ def _whose(person: Person) -> list[str]:
     return [person.via, person.name]
 
 
-def _signer(door: Door) -> URLSafeTimedSerializer:
-    return URLSafeTimedSerializer(door.key, salt="csrf")
+def _signer(context: AccessContext) -> URLSafeTimedSerializer:
+    return URLSafeTimedSerializer(context.key, salt="csrf")

@@ -9,7 +9,7 @@ from itsdangerous import BadSignature, URLSafeSerializer
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from dashboards.ops.access.context import Door, signing_key
+from dashboards.ops.access.context import AccessContext, signing_key
 from dashboards.ops.access.person import Person
 from forecaster.config import Spec
 from forecaster.errors import SpecError
@@ -23,37 +23,42 @@ class DeadLink(LookupError):
     """A link that opens nothing: not ours, expired or revoked."""
 
 
-def visitor(door: Door, token: str) -> Person | None:
+def visitor(context: AccessContext, token: str) -> Person | None:
     """The screen that holds this token, while its link is good."""
     try:
-        link = opened(door, token)
+        link = open_link(context, token)
     except DeadLink:
         return None
-    paths = frozenset(door.views.get(link.view, ()))
+    paths = frozenset(context.views.get(link.view, ()))
     cities = None if link.city is None else frozenset({link.city})
     return Person(f"link {link.link_id}", "viewer", "link", cities, paths)
 
 
-def opened(door: Door, token: str) -> ledger_access.Link:
+def open_link(context: AccessContext, token: str) -> ledger_access.Link:
     """The link of a token. Raises DeadLink, and LedgerError when the ledger cannot be read."""
     try:
-        link_id = _signer(door.key).loads(token)
+        link_id = _signer(context.key).loads(token)
     except BadSignature:
         raise DeadLink from None
-    with door.store.reader().transaction() as connection:
+    with context.store.reader().transaction() as connection:
         link = ledger_access.link(connection, str(link_id))
-    if link is None or not link.opens(door.clock()) or link.pipeline != (door.pipeline or link.pipeline):
+    if link is None or not link.opens(context.clock()) or link.pipeline != (context.pipeline or link.pipeline):
         raise DeadLink
     return link
 
 
-def enter(request: Request, door: Door, token: str) -> Response:
+def enter(request: Request, context: AccessContext, token: str) -> Response:
     """Give a screen its cookie, and send it to its view. Raises DeadLink."""
-    link = opened(door, token)
-    left = link.expires_at - door.clock()
-    answer = RedirectResponse(door.views[link.view][0], 303)
+    link = open_link(context, token)
+    left = link.expires_at - context.clock()
+    answer = RedirectResponse(context.views[link.view][0], 303)
     answer.set_cookie(
-        door.cookie(COOKIE), token, max_age=int(left.total_seconds()), secure=door.secure, httponly=True, samesite="lax"
+        context.cookie(COOKIE),
+        token,
+        max_age=int(left.total_seconds()),
+        secure=context.secure,
+        httponly=True,
+        samesite="lax",
     )
     return answer
 
@@ -86,7 +91,7 @@ def make_link(
         link = new(view, city, days, pipeline=spec.name, by=by, now=now)
         with ledger.transaction() as connection:
             ledger_access.make_link(connection, link)
-            ledger_access.note(connection, by_command(spec, by, now, "link", described(link)))
+            ledger_access.note(connection, by_command(spec, by, now, "link", link_sentence(link)))
     return link, address(key, access.url, link)
 
 
@@ -105,7 +110,7 @@ def by_command(spec: Spec, by: str, now: datetime, command: str, what: str) -> l
     return ledger_access.AuditEntry(now, spec.name, by, "command", socket.gethostname(), "-", command, what)
 
 
-def described(link: ledger_access.Link) -> str:
+def link_sentence(link: ledger_access.Link) -> str:
     where = f", {link.city} alone" if link.city else ""
     return f"link {link.link_id} to {link.view}{where}, until {link.expires_at:%Y-%m-%d %H:%M} UTC"
 

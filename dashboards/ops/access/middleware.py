@@ -13,8 +13,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboards.ops.access import csrf, networks
 from dashboards.ops.access.audit import audit
-from dashboards.ops.access.authentication import Refused, identify
-from dashboards.ops.access.context import Door
+from dashboards.ops.access.authentication import AccessRefused, identify
+from dashboards.ops.access.context import AccessContext
 from dashboards.ops.access.person import Person
 from dashboards.ops.access.roles import SAFE
 from forecaster.errors import LedgerError
@@ -27,13 +27,13 @@ Refuse = Callable[[Request, int, str], Response]
 class AccessMiddleware:
     """ASGI middleware: finds the person, holds the rate limits, and sees to it that each write is audited."""
 
-    def __init__(self, app: ASGIApp, door: Door, refuse: Refuse) -> None:
-        self.app, self._door, self._refuse = app, door, refuse
+    def __init__(self, app: ASGIApp, context: AccessContext, refuse: Refuse) -> None:
+        self.app, self._context, self._refuse = app, context, refuse
         self._limiter = None
-        if door.access.sign_in != "none":
+        if context.access.sign_in != "none":
             from dashboards.ops.access.rate_limits import RateLimiter  # a library that a page for one machine spares
 
-            self._limiter = RateLimiter(door.access.limits)
+            self._limiter = RateLimiter(context.access.limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"].startswith(FREE[0]) or scope["path"] in FREE:
@@ -41,7 +41,7 @@ class AccessMiddleware:
         request = Request(scope, receive)
         try:
             person = await self._let_in(request)
-        except Refused as refused:
+        except AccessRefused as refused:
             return await self._refuse(request, refused.status, str(refused))(scope, receive, send)
         except LedgerError as error:
             return await self._refuse(request, 503, str(error))(scope, receive, send)
@@ -51,9 +51,9 @@ class AccessMiddleware:
 
     async def _let_in(self, request: Request) -> Person | Response | None:
         """The person, or what they get instead. Only what is open to everyone goes on with nobody."""
-        door, path = self._door, request.url.path
-        address = networks.origin(request, door.access.proxies)
-        person = await identify(request, door)
+        context, path = self._context, request.url.path
+        address = networks.origin(request, context.access.proxies)
+        person = await identify(request, context)
         request.state.person, request.state.address, request.state.audited = person, address, False
         if self._limiter and (wait := self._limiter.wait(person, address, request.method)) is not None:
             answer = self._refuse(request, 429, f"that was too much at once; try again in {wait} s")
@@ -64,13 +64,13 @@ class AccessMiddleware:
         if person is None:
             return self._unauthenticated(request)
         if not person.opens(path) or (person.via == "link" and request.method not in SAFE):
-            raise Refused(403, "this link opens one view alone, for reading")
-        if request.method not in SAFE and csrf.is_foreign(request, door):
-            raise Refused(403, "this came from another site; wanted a page of ours")
+            raise AccessRefused(403, "this link opens one view alone, for reading")
+        if request.method not in SAFE and csrf.is_foreign(request, context):
+            raise AccessRefused(403, "this came from another site; wanted a page of ours")
         return person
 
     def _unauthenticated(self, request: Request) -> Response:
-        oidc = self._door.access.sign_in == "oidc"
+        oidc = self._context.access.sign_in == "oidc"
         if oidc and request.method == "GET" and not request.url.path.startswith("/api/"):
             target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
             return RedirectResponse(f"/sign-in?next={quote(target, safe='')}", 303)
@@ -85,7 +85,7 @@ class AccessMiddleware:
                 if request.method not in SAFE and message["status"] < 400 and not request.state.audited:
                     await run_in_threadpool(audit, request, "")
                 headers = MutableHeaders(scope=message)
-                if self._door.access.sign_in != "none":
+                if self._context.access.sign_in != "none":
                     headers.add_vary_header("Cookie")
                     if headers.get("Cache-Control") == "no-cache":
                         headers["Cache-Control"] = "private, no-cache"

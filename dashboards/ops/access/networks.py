@@ -12,7 +12,7 @@ IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")  # what proxies add
 
 
-def parsed(text: str) -> IPAddress | None:
+def parse_address(text: str) -> IPAddress | None:
     try:
         address = ipaddress.ip_address(text.strip().strip("[]").partition("%")[0])
     except ValueError:
@@ -22,7 +22,7 @@ def parsed(text: str) -> IPAddress | None:
 
 def peer(request: Request) -> IPAddress | None:
     """Who is at the other end of the connection, whatever the headers say."""
-    return parsed(request.client.host) if request.client else None
+    return parse_address(request.client.host) if request.client else None
 
 
 def is_proxy(address: IPAddress | None, declared: Sequence[str]) -> bool:
@@ -36,7 +36,7 @@ def origin(request: Request, declared: Sequence[str]) -> str:
     peer_address = peer(request)
     if is_proxy(peer_address, declared):
         forwarded = ",".join(request.headers.getlist("x-forwarded-for")).split(",")[-1]
-        return str(parsed(forwarded) or peer_address)
+        return str(parse_address(forwarded) or peer_address)
     return str(peer_address)
 
 
@@ -50,5 +50,5 @@ def names_this_machine(request: Request) -> bool:
 
 def is_local(name: str) -> bool:
     """Whether a page that listens here is heard on this machine alone."""
-    address = parsed(name)
+    address = parse_address(name)
     return name.lower() == "localhost" or (address is not None and address.is_loopback)

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from dashboards.ops.access.context import Door
+from dashboards.ops.access.context import AccessContext
 from dashboards.ops.access.csrf import is_foreign
 from forecaster.config.access import Oidc
 from forecaster.config.credentials import fill
@@ -24,9 +24,9 @@ GONE = "You have signed out"
 EMPTIED = '"cache", "storage"'  # what a browser forgets when somebody signs out: pages kept for the way included
 
 
-def router(door: Door, page: Callable[..., bytes]) -> APIRouter:
+def router(context: AccessContext, page: Callable[..., bytes]) -> APIRouter:
     """The routes by which people come and go; `page` renders a template."""
-    declared = door.access.oidc
+    declared = context.access.oidc
     assert declared is not None
     routes, provider = APIRouter(include_in_schema=False), client(declared)
 
@@ -36,7 +36,7 @@ def router(door: Door, page: Callable[..., bytes]) -> APIRouter:
         request.session["next"] = next if is_ours(next) else "/"
         try:
             await _trusted(provider, declared)
-            answer = await provider.authorize_redirect(request, f"{door.access.url}/sign-in/back")
+            answer = await provider.authorize_redirect(request, f"{context.access.url}/sign-in/back")
         except (AuthlibBaseError, httpx2.HTTPError, RuntimeError, ValueError) as error:
             raise HTTPException(
                 503, f"the provider {declared.issuer} cannot be asked who you are: {_why(error)}"
@@ -54,13 +54,13 @@ def router(door: Door, page: Callable[..., bytes]) -> APIRouter:
             request.session.clear()
             raise HTTPException(401, f"the provider {declared.issuer} did not sign you in: {_why(error)}") from error
         request.session.clear()
-        until = door.clock().timestamp() + door.access.session_hours * 3600
+        until = context.clock().timestamp() + context.access.session_hours * 3600
         request.session["person"] = {**identity, "until": until}
         return RedirectResponse(target, 303)
 
     @routes.post("/sign-out")
     async def sign_out(request: Request) -> Response:
-        if is_foreign(request, door):
+        if is_foreign(request, context):
             raise HTTPException(403, "this came from another site; wanted a page of ours")
         request.session.clear()
         request.state.audited = True  # nothing was written

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from dashboards.ops.access import person
 from dashboards.ops.formatting import locale
 from dashboards.ops.formatting.csv import MEDIA_TYPE, CsvSheet
-from dashboards.ops.http.responses import tagged, unchanged, zipped
+from dashboards.ops.http.responses import gzipped, not_modified, with_etag
 from dashboards.ops.reading.editions import Edition, Logbook
 from dashboards.ops.reading.store import PublicationStore
 from dashboards.ops.views.api_schema import to_json
@@ -46,14 +46,14 @@ class Renderer:
         tag = self.store.tag(edition, request.url.path, media_type, of, style)
         with locale.active(style):  # made first, as it may be that there is no such page
             encoded = self.store.encoded(edition, tag, lambda: make(edition))
-        return unchanged(request, tag) or zipped(request, encoded.body, encoded.zipped, media_type, tag)
+        return not_modified(request, tag) or gzipped(request, encoded.body, encoded.zipped, media_type, tag)
 
     def of_nights(self, request: Request, media_type: str, make: Callable[[Logbook], bytes]) -> Response:
         """What the last nights say; made each time: it changes with every stage of a night, and few ask."""
         with locale.active(_number_format(request)):
             body = make(self.store.logbook(person(request).cities))
         tag = self.store.entity_tag(request.url.path, body)
-        return unchanged(request, tag) or tagged(body, media_type, tag)
+        return not_modified(request, tag) or with_etag(body, media_type, tag)
 
     def api_answer(
         self,

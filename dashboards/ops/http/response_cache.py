@@ -4,7 +4,7 @@ An answer is sent again while the ledger is as it was. The cache lies behind the
 routing and a thread for each request cost more than the answer. Only what has an ETag is kept: no form, nothing that
 was made for one person; the cities that somebody sees are part of the question. When something is published, readers
 get what was there until the new answer is made, which one does for all (`RefreshQueue`). Nobody gets what is older than
-`SOON`, unless its successor is being made; and who has just written on this page sees it.
+`STALE_SECONDS`, unless its successor is being made; and who has just written on this page sees it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboards.ops.access.roles import SAFE
 from dashboards.ops.http.refresh_queue import RefreshQueue
-from dashboards.ops.http.responses import same
-from dashboards.ops.reading.store import AGAIN, PublicationStore
+from dashboards.ops.http.responses import etag_matches
+from dashboards.ops.reading.store import REREAD_SECONDS, PublicationStore
 
-SOON = 2.0  # seconds that an answer may be behind what is published
-LATEST = 10.0  # seconds, while the newer answer is being made: thousands of depots take longer than SOON
-MOST = 1024  # answers
-LARGEST = 1_000_000  # bytes of one that is kept
+STALE_SECONDS = 2.0  # that an answer may be behind what is published
+STALE_SECONDS_WHILE_REFRESHING = 10.0  # thousands of depots take longer to make than STALE_SECONDS
+MOST_RESPONSES = 1024  # answers
+LARGEST_BODY = 1_000_000  # bytes of one that is kept
 OF_A_BODY = (b"content-length", b"content-type", b"content-encoding", b"content-disposition")
 
 
@@ -66,7 +66,7 @@ class ResponseCache:
         if response is None:
             await self._first(question, scope, receive, send)
         else:
-            await _sent(response, headers.get("if-none-match", ""), send)
+            await _send_cached(response, headers.get("if-none-match", ""), send)
 
     async def _first(self, question: object, scope: Scope, receive: Receive, send: Send) -> None:
         """Ask the app; who asks the same meanwhile waits for that."""
@@ -79,12 +79,12 @@ class ResponseCache:
 
     def _holds(self, response: CachedResponse) -> bool:
         new = response.stamp == self._store.stamp() and response.writes == self._writes
-        return new and monotonic() - response.at <= AGAIN
+        return new and monotonic() - response.at <= REREAD_SECONDS
 
     async def _newer(self, question: object, scope: Scope, response: CachedResponse) -> CachedResponse | None:
         """The answer that was there, where it may still be sent, else the newer one; None: it can't be kept."""
         age = monotonic() - response.at
-        may = LATEST if self._refreshes.is_due(question) else SOON
+        may = STALE_SECONDS_WHILE_REFRESHING if self._refreshes.is_due(question) else STALE_SECONDS
         job = self._refreshes.due(question, scope)
         if response.writes == self._writes and age <= may:
             return response
@@ -100,7 +100,7 @@ class ResponseCache:
 
     async def _make(self, question: object, scope: Scope) -> None:
         """Ask the app for nobody, and keep the answer."""
-        await self.app(dict(scope), _nothing, self._keeping(question, _nowhere))
+        await self.app(dict(scope), _no_body, self._keeping(question, _discard))
 
     def _noting(self, scope: Scope, send: Send) -> Send:
         """Whoever may have changed something finds it on the next page."""
@@ -123,11 +123,11 @@ class ResponseCache:
                 tag = Headers(raw=message["headers"]).get("etag")
                 if message["status"] == 200 and tag:
                     began.append({**message, "headers": list(message["headers"]), "tag": tag})
-            elif began and (message.get("more_body") or len(message["body"]) > LARGEST):
+            elif began and (message.get("more_body") or len(message["body"]) > LARGEST_BODY):
                 began.clear()
             elif began:
                 start = began.pop()
-                if len(self._responses) >= MOST:
+                if len(self._responses) >= MOST_RESPONSES:
                     self._responses = {}
                 self._responses[question] = CachedResponse(stamp, now, writes, start, message["body"], start.pop("tag"))
             await send(message)
@@ -135,23 +135,23 @@ class ResponseCache:
         return keeping
 
 
-async def _sent(response: CachedResponse, if_none_match: str, send: Send) -> None:
+async def _send_cached(response: CachedResponse, if_none_match: str, send: Send) -> None:
     """Each time with headers of its own: those outside add to them."""
     headers, start, body = list(response.start["headers"]), response.start, response.body
-    if same(if_none_match, response.tag):
+    if etag_matches(if_none_match, response.tag):
         headers = [(name, value) for name, value in headers if name not in OF_A_BODY]
         start, body = {"type": "http.response.start", "status": 304}, b""
     await send({**start, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
-async def _nothing() -> Message:
+async def _no_body() -> Message:
     """Nobody sends anything, and nobody goes away: a file's answer listens for that."""
     await asyncio.Event().wait()
     raise AssertionError
 
 
-async def _nowhere(_: Message) -> None:
+async def _discard(_: Message) -> None:
     pass
 
 

@@ -44,26 +44,26 @@ class SecurityHeaders:
         return await self.app(scope, receive, with_headers)
 
 
-def tagged(body: bytes, media_type: str, tag: str) -> Response:
+def with_etag(body: bytes, media_type: str, tag: str) -> Response:
     """An answer that a browser keeps, and asks about again each time."""
     return Response(body, media_type=media_type, headers={"ETag": tag, **REVALIDATED})
 
 
-def zipped(request: Request, body: bytes, compressed: bytes, media_type: str, tag: str) -> Response:
+def gzipped(request: Request, body: bytes, compressed: bytes, media_type: str, tag: str) -> Response:
     """The same, compressed beforehand for a browser that can read that."""
     if "gzip" not in request.headers.get("accept-encoding", ""):
-        return tagged(body, media_type, tag)
+        return with_etag(body, media_type, tag)
     return Response(compressed, media_type=media_type, headers={"ETag": tag, "Content-Encoding": "gzip", **REVALIDATED})
 
 
-def unchanged(request: Request, tag: str) -> Response | None:
+def not_modified(request: Request, tag: str) -> Response | None:
     """304 when the browser has this very answer already."""
-    if same(request.headers.get("if-none-match", ""), tag):
+    if etag_matches(request.headers.get("if-none-match", ""), tag):
         return Response(status_code=304, headers={"ETag": tag, **REVALIDATED})
     return None
 
 
-def same(if_none_match: str, tag: str) -> bool:
+def etag_matches(if_none_match: str, tag: str) -> bool:
     """Whether the header names the tag."""
     tags = [part.strip().removeprefix("W/") for part in if_none_match.split(",")]
     return tag.removeprefix("W/") in tags or "*" in tags

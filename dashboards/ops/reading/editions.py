@@ -14,7 +14,7 @@ from forecaster.ledger import accuracy, overview
 from forecaster.ledger.accuracy import CITY, DEPOT, Tally
 from forecaster.ledger.store import Head, Ledger, Promotion, PublishedDay, PublishedDepot, PublishedTotal, Run
 
-UNTOLD = "Told to those who see every city."
+HIDDEN_MESSAGE = "Told to those who see every city."
 
 
 class NothingPublished(LedgerError):
@@ -156,6 +156,6 @@ def _sees(cities: frozenset[str] | None, depot: PublishedDepot) -> bool:
     return cities is None or depot.attributes.get("city") in cities
 
 
-def _discreet(run: Run) -> Run:
-    findings = tuple({**finding, "message": UNTOLD, "places": []} for finding in run.findings)
+def _without_messages(run: Run) -> Run:
+    findings = tuple({**finding, "message": HIDDEN_MESSAGE, "places": []} for finding in run.findings)
     return replace(run, findings=findings, message=None, verdict=None)

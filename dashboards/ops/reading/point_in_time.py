@@ -12,18 +12,18 @@ from forecaster.ledger.store import Head, Ledger
 YEARS = range(1970, 2200)
 
 
-class BadAsk(ValueError):
+class BadParameter(ValueError):
     """A parameter that says nothing we know."""
 
 
-class NotKept(LookupError):
+class NotRetained(LookupError):
     """A publication that is kept no longer, or never was; the message names the oldest that is."""
 
 
 def instant(text: str, zone: ZoneInfo) -> datetime:
     """An instant; without an offset on the clocks of the zone, and of a bare day its end.
 
-    Raises BadAsk.
+    Raises BadParameter.
     """
     spelt = re.sub(r" (\d\d:\d\d)$", r"+\1", text)  # a + that nobody quoted arrives as a space
     try:
@@ -31,17 +31,21 @@ def instant(text: str, zone: ZoneInfo) -> datetime:
     except ValueError:
         moment = None
     if moment is None or moment.year not in YEARS:
-        raise BadAsk(f"as_of: found {text[:80]!r}, wanted a day such as 2026-10-27 or an instant: 2026-10-27T06:00")
+        raise BadParameter(
+            f"as_of: found {text[:80]!r}, wanted a day such as 2026-10-27 or an instant: 2026-10-27T06:00"
+        )
     if re.fullmatch(r"\d{4}-?(\d\d-?\d\d|W\d\d(-?\d)?)", spelt):
         moment = datetime.combine(moment, time.max)
     return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)
 
 
-def meant(ledger: Ledger, current: Head, as_of: str | None, publication: int | None) -> tuple[Head, datetime]:
-    """The publication, and the instant at which people looked at it. Raises BadAsk and NotKept."""
+def find_publication(
+    ledger: Ledger, current: Head, as_of: str | None, publication: int | None
+) -> tuple[Head, datetime]:
+    """The publication, and the instant at which people looked at it. Raises BadParameter and NotRetained."""
     zone = ZoneInfo(current.timezone)
     if as_of is not None and publication is not None:
-        raise BadAsk("found as_of and publication, wanted one of them")
+        raise BadParameter("found as_of and publication, wanted one of them")
     at = None if as_of is None else instant(as_of, zone)
     number = publication if at is None else ledger.shown_at(current.pipeline, at)
     publications = ledger.publications(current.pipeline)
@@ -49,7 +53,7 @@ def meant(ledger: Ledger, current: Head, as_of: str | None, publication: int | N
     if match is None:
         oldest = publications[-1]
         what = f"publication {publication}" if at is None else f"what was up on {display.instant(at, zone)},"
-        raise NotKept(
+        raise NotRetained(
             f"{what} is not kept; the oldest that is kept is publication {oldest.publication_id}, published "
             f"{oldest.published_at.astimezone(zone):%Y-%m-%dT%H:%M%z}; retention.publications says how many are"
         )

@@ -16,7 +16,7 @@ from dashboards.ops.reading.editions import (
     Logbook,
     NothingPublished,
     Outlines,
-    _discreet,
+    _without_messages,
 )
 from dashboards.ops.reading.header import front
 from dashboards.ops.reading.last_night import NIGHTS, fruitless, notice
@@ -24,7 +24,7 @@ from forecaster.errors import LedgerError
 from forecaster.ledger.store import Head, Ledger, Run
 
 MOST_BODIES = 512
-AGAIN = 1.0  # seconds after which the ledger is read in any case
+REREAD_SECONDS = 1.0  # seconds after which the ledger is read in any case
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class LedgerSnapshot:
     last: Run | None
 
     def holds(self, stamp: object | None) -> bool:
-        """Whether the ledger still says this: its files are as they were, and that is no longer ago than `AGAIN`."""
-        return stamp is not None and self.stamp == stamp and monotonic() - self.at < AGAIN
+        """Whether the ledger still says this: its files are as they were, and that is no longer ago than `REREAD_SECONDS`."""
+        return stamp is not None and self.stamp == stamp and monotonic() - self.at < REREAD_SECONDS
 
 
 class PublicationStore:
@@ -71,8 +71,8 @@ class PublicationStore:
     ) -> Edition:
         """What is up now, or what was, for whoever sees these cities (None: all).
 
-        Raises LedgerError when there is no ledger to read, NothingPublished when it is empty, BadAsk and NotKept when
-        something past was asked for that is no instant, or no longer there.
+        Raises LedgerError when there is no ledger to read, NothingPublished when it is empty, BadParameter and
+        NotRetained when something past was asked for that is no instant, or no longer there.
         """
         ledger, head, last = self._now()
         if head is not None and cities is not None:
@@ -81,7 +81,7 @@ class PublicationStore:
             whose = f" for {self._pipeline}" if self._pipeline else ""
             raise NothingPublished(f"nothing has been published{whose} yet; the first `forecaster run` does it")
         if as_of is not None or publication is not None:
-            past_head, looked_at = point_in_time.meant(ledger, head, as_of, publication)
+            past_head, looked_at = point_in_time.find_publication(ledger, head, as_of, publication)
             past_head = past_head if cities is None else replace(past_head, note=None)
             return Edition(past_head, front(past_head, looked_at), None, ledger, self._outlines, cities, past=True)
         header = front(head, self._clock(), fruitless(last, head))
@@ -96,7 +96,7 @@ class PublicationStore:
         newest = ledger.runs(head.pipeline if head else self._pipeline, limit=1, nights=True)
         runs = ledger.runs(newest[0].pipeline, limit=NIGHTS, nights=True) if newest else ()
         pipeline = head.pipeline if head else runs[0].pipeline if runs else None
-        visible_runs = runs if cities is None else tuple(map(_discreet, runs))
+        visible_runs = runs if cities is None else tuple(map(_without_messages, runs))
         return Logbook(head, visible_runs, self._clock(), pipeline, ledger, self._outlines, cities)
 
     def reader(self) -> Ledger:

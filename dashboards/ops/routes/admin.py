@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from dashboards.ops.access import Person, audit, links, require
-from dashboards.ops.access.context import Door
+from dashboards.ops.access.context import AccessContext
 from dashboards.ops.routes.api import PREFIX, TROUBLE, sorry
 from forecaster.ledger import access as ledger_access
 
@@ -70,47 +70,49 @@ class AuditOut:
     rows: list[EntryOut]
 
 
-def router(door: Door) -> APIRouter:
+def router(context: AccessContext) -> APIRouter:
     """Everything here needs the role admin."""
     routes = APIRouter(prefix=PREFIX, responses=TROUBLE, tags=["access"])
 
     @routes.get("/links")
     def listed(admin: Admin) -> LinksOut:
         """Every link, newest first."""
-        with door.store.reader().transaction() as connection:
-            return LinksOut([_out(link) for link in ledger_access.links(connection, door.pipeline_shown())])
+        with context.store.reader().transaction() as connection:
+            return LinksOut([_out(link) for link in ledger_access.links(connection, context.pipeline_shown())])
 
     @routes.post("/links", status_code=201)
     def make(request: Request, body: LinkRequest, admin: Admin) -> NewLinkOut:
         """Make a link that opens one view, and one city where it names one."""
-        if body.view not in door.views:
-            raise HTTPException(422, f"view: found {body.view!r}, wanted one of {', '.join(door.views)}")
-        if problem := links.city_problem(door.store.reader(), door.pipeline_shown(), body.city):
+        if body.view not in context.views:
+            raise HTTPException(422, f"view: found {body.view!r}, wanted one of {', '.join(context.views)}")
+        if problem := links.city_problem(context.store.reader(), context.pipeline_shown(), body.city):
             raise HTTPException(422, f"city: {problem}")
-        base = door.access.url or str(request.base_url).rstrip("/")
+        base = context.access.url or str(request.base_url).rstrip("/")
         link = links.new(
-            body.view, body.city, body.days, pipeline=door.pipeline_shown(), by=admin.name, now=door.clock()
+            body.view, body.city, body.days, pipeline=context.pipeline_shown(), by=admin.name, now=context.clock()
         )
-        with door.writing() as connection:
+        with context.writing() as connection:
             ledger_access.make_link(connection, link)
-            audit(request, links.described(link), connection)
-        return NewLinkOut(_out(link), links.address(door.key, base, link))
+            audit(request, links.link_sentence(link), connection)
+        return NewLinkOut(_out(link), links.address(context.key, base, link))
 
     @routes.delete("/links/{link_id}", responses={404: sorry("No such link")})
     def revoke(request: Request, link_id: Annotated[str, Path(max_length=64)], admin: Admin) -> LinkOut:
         """Close a link for good."""
-        with door.writing() as connection:
+        with context.writing() as connection:
             if ledger_access.link(connection, link_id) is None:
                 raise HTTPException(404, f"there is no link {link_id!r}")
-            revoked = ledger_access.revoke(connection, door.pipeline_shown(), link_id, by=admin.name, at=door.clock())
-            audit(request, f"revoked {links.described(revoked)}", connection)
+            revoked = ledger_access.revoke(
+                connection, context.pipeline_shown(), link_id, by=admin.name, at=context.clock()
+            )
+            audit(request, f"revoked {links.link_sentence(revoked)}", connection)
         return _out(revoked)
 
     @routes.get("/audit")
     def audited(admin: Admin, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> AuditOut:
         """Who wrote what, newest first."""
-        with door.store.reader().transaction() as connection:
-            entries = ledger_access.entries(connection, door.pipeline_shown(), limit)
+        with context.store.reader().transaction() as connection:
+            entries = ledger_access.entries(connection, context.pipeline_shown(), limit)
         names = EntryOut.__dataclass_fields__
         return AuditOut([EntryOut(**{name: getattr(entry, name) for name in names}) for entry in entries])
 

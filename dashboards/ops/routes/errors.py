@@ -14,7 +14,7 @@ from dashboards.ops.access.links import DeadLink
 from dashboards.ops.http.render import RenderPage
 from dashboards.ops.http.responses import HEADERS
 from dashboards.ops.reading.editions import NoSuchDepot
-from dashboards.ops.reading.point_in_time import BadAsk, NotKept
+from dashboards.ops.reading.point_in_time import BadParameter, NotRetained
 from forecaster.errors import LedgerError
 
 HEADINGS = {
@@ -55,13 +55,13 @@ def handle(app: FastAPI, refuse: Refuse) -> None:
     def no_depot(request: Request, error: NoSuchDepot) -> Response:
         return refuse(request, 404, f"there is no depot “{_short(str(error))}” in the current forecasts")
 
-    @app.exception_handler(NotKept)
+    @app.exception_handler(NotRetained)
     @app.exception_handler(DeadLink)
     def not_there(request: Request, error: LookupError) -> Response:
         return refuse(request, 404, str(error) or "this link opens nothing any more; ask for a new one")
 
-    @app.exception_handler(BadAsk)
-    def bad_ask(request: Request, error: BadAsk) -> Response:
+    @app.exception_handler(BadParameter)
+    def bad_ask(request: Request, error: BadParameter) -> Response:
         return refuse(request, 422, str(error))
 
     @app.exception_handler(RequestValidationError)

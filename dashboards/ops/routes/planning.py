@@ -29,7 +29,7 @@ from dashboards.ops.reading.what_if_cache import WhatIfCache
 from dashboards.ops.routes.api import AS_CSV, GONE, LARGEST_ID, TROUBLE, Format, sorry
 from dashboards.ops.routes.errors import Refuse
 from dashboards.ops.views.api_schema import to_json
-from dashboards.ops.views.planning import answer_sheet, book, plan_page, worth_sheet
+from dashboards.ops.views.planning import book, plan_page, what_if_sheet, worth_sheet
 from forecaster.config import Spec
 from forecaster.errors import BundleError, DeskError, OverrideError
 from forecaster.planning import service
@@ -210,7 +210,7 @@ class PlanningRoutes:
             _, _, answer = self._what_ifs.answer(edition, Supposition(depot, day, kind, value))
             assert answer is not None
             if format == "csv":
-                return attached(answer_sheet(answer).csv(), "what-if")
+                return attached(what_if_sheet(answer).csv(), "what-if")
             return Response(to_json(answer), media_type=JSON)
 
         return self._or_refused(request, make)

@@ -32,7 +32,7 @@ class View:
     of_publication: bool = True
 
 
-def listed(
+def rows_view(
     name: str,
     says: str,
     out: type,
@@ -81,7 +81,7 @@ VIEWS: tuple[View, ...] = (
         _publication_sheet,
         page="/",
     ),
-    listed(
+    rows_view(
         "network",
         "What each depot has to expect on the day in front, tomorrow as a rule.",
         api_rows.NetworkOut,
@@ -89,21 +89,21 @@ VIEWS: tuple[View, ...] = (
         api_rows.DepotDayRow,
         page="/",
     ),
-    listed(
+    rows_view(
         "depots",
         "What each depot has to expect on each day.",
         api_rows.DepotsOut,
         api_rows.depots,
         api_rows.DepotDayRow,
     ),
-    listed(
+    rows_view(
         "totals",
         "What the network (no city) and each city have to expect together. Who does not see every city gets theirs.",
         api_rows.TotalsOut,
         api_rows.totals,
         TotalOut,
     ),
-    listed(
+    rows_view(
         "wall",
         "The same as `network`, for a screen that all see.",
         api_rows.NetworkOut,
@@ -111,7 +111,7 @@ VIEWS: tuple[View, ...] = (
         api_rows.DepotDayRow,
         page="/wall",
     ),
-    listed(
+    rows_view(
         "rosters",
         "Whom each depot rosters on each day.",
         api_rows.RostersOut,
@@ -119,7 +119,7 @@ VIEWS: tuple[View, ...] = (
         api_rows.RosterRow,
         page="/roster",
     ),
-    listed(
+    rows_view(
         "publications",
         "The publications that `publication` and `as_of` can ask for.",
         api_rows.PublicationsOut,
@@ -136,7 +136,7 @@ VIEWS: tuple[View, ...] = (
         page="/health",
         of_publication=False,
     ),
-    listed(
+    rows_view(
         "champions",
         "Which model became champion when, and why.",
         api_rows.ChampionsOut,
@@ -145,7 +145,7 @@ VIEWS: tuple[View, ...] = (
         page="/champion",
         of_publication=False,
     ),
-    listed(
+    rows_view(
         "accuracy",
         "What came of earlier forecasts, by week and part: sums from which rates are made.",
         api_rows.AccuracyOut,

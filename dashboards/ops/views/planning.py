@@ -45,7 +45,7 @@ class PlanPage:
     kinds: tuple[SelectOption, ...]
     value: str
     missing: str | None
-    supposed: str
+    scenario_text: str
     answer: tuple[ComparisonRow, ...]
     remark: str
     open: bool
@@ -75,7 +75,7 @@ def plan_page(
         tuple(SelectOption(name, KINDS.get(name, name.replace("=", ": ")), name == kind) for name in kinds),
         f"{answer.supposed.value:g}" if answer else "1",
         missing,
-        supposed(answer) if answer else "",
+        scenario_text(answer) if answer else "",
         comparison(answer) if answer else (),
         remark(answer, levels, day) if answer else "",
         day.open,
@@ -86,7 +86,7 @@ def plan_page(
     )
 
 
-def supposed(answer: WhatIfAnswer) -> str:
+def scenario_text(answer: WhatIfAnswer) -> str:
     """ "promo is 1", "the depot is closed", "300 orders"."""
     kind, value = answer.supposed.kind, answer.supposed.value
     if kind == ORDERS:
@@ -94,7 +94,7 @@ def supposed(answer: WhatIfAnswer) -> str:
     return KINDS.get(kind) or f"{kind.replace('=', ': ')} is {value:g}"
 
 
-def answer_sheet(answer: WhatIfAnswer) -> CsvSheet:
+def what_if_sheet(answer: WhatIfAnswer) -> CsvSheet:
     """A row for each number of the day, and one for the orders of each other day."""
     question, before, after = answer.supposed, asdict(answer.before), asdict(answer.after)
     numbers = [(question.target_date, name, before[name], after[name]) for name in before]

@@ -261,8 +261,8 @@ def test_whoever_sees_the_depots_without_a_city_is_not_told_the_networks_total(u
 
 
 def test_whoever_sees_some_cities_is_told_of_each_and_of_no_sum(app: FastAPI, guests: dict[str, Guest]) -> None:
-    two = app.state.door.access.model_copy(update={"cities": {"ann": ("Boston", "New York")}})
-    ann = signed_in(house(app.state.door.url, two), "ann")
+    two = app.state.access_context.access.model_copy(update={"cities": {"ann": ("Boston", "New York")}})
+    ann = signed_in(house(app.state.access_context.url, two), "ann")
     page = text(ann("/"))
     assert "Orders expected tomorrow, Wed 18 Jun Boston 500 New York 500" in page
     assert "What your cities have together is not told" in page

@@ -126,7 +126,7 @@ def test_who_is_not_surely_told_is_not_let_in(
 
 def test_a_provider_that_calls_itself_otherwise_is_not_asked(guest: Guest, provider: Provider, url: str) -> None:
     provider.called = "https://login.example"
-    answer = replace(guest, app=house(url, guest.app.state.door.access))("/sign-in")
+    answer = replace(guest, app=house(url, guest.app.state.access_context.access))("/sign-in")
     assert answer.status_code == 503
     assert "it calls itself &#39;https://login.example&#39;" in answer.text
 
@@ -139,7 +139,7 @@ def test_an_answer_that_nobody_asked_for_is_refused(guest: Guest) -> None:
 
 def test_who_signed_in_long_ago_signs_in_again(guest: Guest, url: str) -> None:
     sent(guest)
-    later = replace(guest, app=house(url, guest.app.state.door.access, NOON + timedelta(hours=13)))
+    later = replace(guest, app=house(url, guest.app.state.access_context.access, NOON + timedelta(hours=13)))
     assert later("/").status_code == 303
     assert later("/api/v1/me").json() == {"detail": "nobody has signed in; sign in at /sign-in"}
 

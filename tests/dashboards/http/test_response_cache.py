@@ -24,7 +24,7 @@ from tests.dashboards.visitor import ask_locally
 @pytest.fixture
 def app(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FastAPI]:
     """Six depots in three cities, on a page where a second takes an hour."""
-    monkeypatch.setattr(response_cache, "AGAIN", 3600.0)
+    monkeypatch.setattr(response_cache, "REREAD_SECONDS", 3600.0)
     monkeypatch.setenv("PAGE_SECRET", SECRET)
     fill(url, publication())
     return house(url, declared())
@@ -88,8 +88,8 @@ def test_without_a_ledger_there_is_nothing_to_send_again(tmp_path: Any) -> None:
 
 
 def test_readers_get_what_was_there_while_one_makes_the_newer_answer(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(response_cache, "SOON", 3600.0)
-    monkeypatch.setattr(response_cache, "LATEST", 3600.0)
+    monkeypatch.setattr(response_cache, "STALE_SECONDS", 3600.0)
+    monkeypatch.setattr(response_cache, "STALE_SECONDS_WHILE_REFRESHING", 3600.0)
     fill(url, publication())
     app, go, rendered = create_app(url), threading.Event(), []
     real = PublicationStore.encoded
@@ -122,7 +122,7 @@ def test_readers_get_what_was_there_while_one_makes_the_newer_answer(url: str, m
 
 
 def test_who_has_written_finds_it_on_the_next_page(app: FastAPI, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(response_cache, "SOON", 3600.0)
+    monkeypatch.setattr(response_cache, "STALE_SECONDS", 3600.0)
     ada = signed_in(app, "ada")
     [ada("/") for _ in range(2)]
     fill(url, replace(publication(run_id="night-2"), model="harbor-fleet v9"))
