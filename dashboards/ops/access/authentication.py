@@ -25,7 +25,7 @@ class AccessRefused(Exception):
 
 
 async def identify(request: Request, context: AccessContext) -> Person | None:
-    """None: nobody that we know. Raises AccessRefused where somebody pretends to be, or to come from, what they are not."""
+    """None: nobody that we know. Raises AccessRefused where somebody pretends to be what they are not."""
     way = context.access.sign_in
     if way == "none":
         return _local(request)

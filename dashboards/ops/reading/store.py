@@ -50,7 +50,7 @@ class LedgerSnapshot:
     last: Run | None
 
     def holds(self, stamp: object | None) -> bool:
-        """Whether the ledger still says this: its files are as they were, and that is no longer ago than `REREAD_SECONDS`."""
+        """Whether the ledger still says this: its files are as they were, and `REREAD_SECONDS` are not over."""
         return stamp is not None and self.stamp == stamp and monotonic() - self.at < REREAD_SECONDS
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import html
 import re
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import timedelta
 from urllib.parse import quote
 
 import pytest
 
-from dashboards.ops.reading.header import MEANING, stale
+from dashboards.ops.reading.header import MEANING
 from forecaster.ledger.store import PublishedDay, PublishedDepot, PublishedTotal, RecentDay
 from tests.dashboards.seed import CUTOFF, NOON, ODD_ID, depot, fill, publication
 from tests.dashboards.visitor import Get, text, visitor
@@ -214,25 +214,6 @@ def test_after_midnight_tomorrow_is_the_next_day_in_the_pipelines_zone(url: str)
     assert "Orders expected Tue 17 Jun" in text(visitor(url, NOON + timedelta(days=90))("/"))
 
 
-@pytest.mark.parametrize(
-    ("today", "sentence"),
-    [
-        (date(2025, 6, 18), None),
-        (date(2025, 6, 19), "Forecasts made for Tue 17 Jun – Mon 23 Jun; newest reading is 3 days old."),
-        (date(2025, 6, 24), "Forecasts made for Tue 17 Jun – Mon 23 Jun; newest reading is 8 days old."),
-    ],
-)
-def test_forecasts_are_stale_when_over_or_when_the_newest_reading_is_over_two_days_old(
-    today: date, sentence: str | None
-) -> None:
-    targets = tuple(CUTOFF + timedelta(days=step) for step in range(1, 8))
-    assert stale(targets, CUTOFF, today) == sentence
-
-
-def test_a_forecast_of_one_day_is_stale_when_that_day_is_over() -> None:
-    assert stale((CUTOFF + timedelta(days=1),), CUTOFF, CUTOFF + timedelta(days=2)) is not None
-
-
 def test_stale_forecasts_say_so_on_every_page(url: str) -> None:
     fill(url, publication())
     get = visitor(url, NOON + timedelta(days=7))
@@ -246,3 +227,26 @@ def test_a_past_night_run_again_is_no_alarm(url: str) -> None:
     page = text(visitor(url, NOON + timedelta(days=7))("/"))
     assert "A past night, run again." in page
     assert "These forecasts are stale." not in page
+
+
+def test_the_worker_is_at_the_root_and_asked_for_anew(url: str) -> None:
+    answer = visitor(url)("/worker.js")
+    assert answer.headers["content-type"].startswith("text/javascript")
+    assert answer.headers["cache-control"] == "no-cache"
+
+
+@pytest.mark.parametrize(
+    "depot_id", ["<img src=x onerror=alert(1)>", "\"'`><", "🚚🏳️‍🌈", "x" * 10_000, "=1+1", "../../etc"]
+)
+def test_a_depots_name_does_no_harm_in_any_view(
+    url: str, tmp_path_factory: pytest.TempPathFactory, depot_id: str
+) -> None:
+    odd_url = f"sqlite:///{tmp_path_factory.mktemp('odd') / 'ledger.db'}"
+    fill(odd_url, replace(publication(), depots=(depot(0, depot_id), depot(1))))
+    get = visitor(odd_url)
+    for path in ("/", f"/depot/{quote(depot_id, safe='')}"):
+        page = get(path)
+        assert page.status_code == 200
+        assert "<img" not in page.text
+    assert get("/api/v1/depots").json()["rows"][0]["depot_id"] == depot_id
+    assert "\r\n=" not in get("/api/v1/depots?format=csv").text

@@ -13,13 +13,9 @@ import pytest
 from fastapi import FastAPI
 
 from dashboards.ops.app import create_app
-from dashboards.ops.views.change import why
-from dashboards.ops.views.planning import book
 from forecaster.config import Spec, load
 from forecaster.ledger.store import Ledger, Publication, PublishedChange, PublishedDay, PublishedOverride
-from forecaster.planning.overrides import Override
 from forecaster.planning.service import list_overrides
-from forecaster.planning.value_added import Result, account
 from tests.dashboards.seed import NOON, depot, fill, publication
 from tests.dashboards.visitor import Get, ask_locally, text
 
@@ -53,34 +49,6 @@ def spec(tmp_path: Path) -> Spec:
 def app(url: str, spec: Spec) -> FastAPI:
     fill(url, publication(2))
     return create_app(url, pipeline="harbor-fleet", clock=lambda: NOON, spec=spec)
-
-
-def test_a_change_is_one_sentence_and_a_bar_about_nought() -> None:
-    [change] = why([replace(DAY, change=CHANGE)])
-    assert (change.moved, change.day) == ("+12", "Wed 18 Jun")
-    moved = "corrected counts −3, orders that came since +9, another model +6."
-    assert change.sentence == f"{WHOLE - 12:,} on Mon 16 Jun, {WHOLE:,} now: {moved}"
-    assert change.middle == 14
-    assert [(piece.name, piece.x, piece.width) for piece in change.pieces] == [
-        ("restated", 0, 14),
-        ("actuals", 14, 42),
-        ("model", 56, 28),
-    ]
-
-
-def test_a_day_that_did_not_change_and_one_without_a_day_before_say_so() -> None:
-    still = PublishedChange(date(2025, 6, 16), WHOLE, tuple((name, 0) for name, _ in CHANGE.parts))
-    same, new = why([replace(DAY, change=still), DAY])
-    assert same.sentence == f"{WHOLE:,} on Mon 16 Jun, and the same now."
-    assert same.pieces == ()
-    assert new.sentence == "No forecast of this day was published the day before."
-
-
-def test_the_bars_of_a_depot_share_one_scale() -> None:
-    half = PublishedChange(date(2025, 6, 16), WHOLE, (("actuals", -3), ("model", 15)))
-    first, second = why([replace(DAY, change=CHANGE), replace(DAY, change=half)])
-    assert first.middle == second.middle == 14
-    assert [piece.width for piece in second.pieces] == [14, 70]
 
 
 def test_the_depots_page_tells_why_and_the_api_the_parts(url: str, get: Get) -> None:
@@ -187,28 +155,6 @@ def test_a_form_that_is_no_form_is_refused(app: FastAPI) -> None:
     assert ask_locally(app, "POST", "/overrides", content=b"x" * 20_000).status_code == 422
     assert ask_locally(app, "POST", "/overrides", content=b"\xff").status_code == 422
     assert ask_locally(app, "POST", "/api/v1/overrides", json=[]).status_code == 422
-
-
-def test_the_book_tells_of_all_first_and_of_planners_only_with_enough_days() -> None:
-    row = Override(
-        3, datetime(2025, 6, 17, tzinfo=UTC), "p", "BOS-01", DAY.target_date, 200, "weather", "", "Ana", DAY.target_date
-    )
-    overview = book((row,), account([Result("Ana", "weather", 100, 130, 140)], 5), date(2025, 6, 17))
-    assert overview.everyone is not None
-    assert (overview.everyone.days, overview.everyone.saved) == ("1", "+21.4")
-    assert [reason.of for reason in overview.reasons] == ["weather"]
-    assert (overview.planners, overview.unnamed) == ((), "1 planner with fewer than 5 days not named.")
-    assert (overview.entries[0].state, overview.entries[0].withdrawable) == ("until Wed 18 Jun", True)
-
-
-def test_the_book_tells_what_a_newer_override_has_replaced() -> None:
-    instant = datetime(2025, 6, 17, tzinfo=UTC)
-    row = Override(3, instant, "p", "BOS-01", DAY.target_date, 200, "weather", "", "Ana", DAY.target_date)
-    overview = book((row, replace(row, id=4, orders=70)), account([], 5), date(2025, 6, 17))
-    assert [(entry.state, entry.withdrawable) for entry in overview.entries] == [
-        ("until Wed 18 Jun", True),
-        ("replaced by 4", False),
-    ]
 
 
 def test_a_published_override_is_told_with_the_models_number(url: str, get: Get) -> None:

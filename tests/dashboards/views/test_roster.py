@@ -1,85 +1,18 @@
-"""A day's roster as a sentence, on the depot's page and in the API."""
+"""The printed roster: a sheet for each city."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
-import pytest
-
-from dashboards.ops.views.roster_text import chance, sentence
-from forecaster.ledger.store import PublishedDay, PublishedRoster
 from tests.dashboards.seed import depot, fill, publication
 from tests.dashboards.visitor import text, visitor
 
-BOS = depot(0).days[1]
-CREW = PublishedRoster(12, 0.125, 60.0, 75.0, 91.2, borrowed=(("NYC-03", 2),))
 
-
-def day(drivers: int | None = 12, roster: PublishedRoster | None = CREW, **changes: Any) -> PublishedDay:
-    return replace(BOS, drivers=drivers, roster=replace(roster, **changes) if roster else None)
-
-
-@pytest.mark.parametrize(
-    ("planned", "expected"),
-    [
-        (
-            day(),
-            "12 drivers, 12 vans (2 lent by NYC-03); 1 chance in 8 of being short; one fewer would cost 31 more",
-        ),
-        (
-            day(1, vans=1, borrowed=(), lent=(("NYC-01", 1), ("NYC-02", 3)), one_fewer=None),
-            "1 driver, 1 van (1 lent to NYC-01, 3 lent to NYC-02); 1 chance in 8 of being short; "
-            "one more would cost 15 more",
-        ),
-        (
-            day(vans=None, borrowed=(), one_more=20.0),
-            "12 drivers; 1 chance in 8 of being short; one more would save 40",
-        ),
-        (
-            day(borrowed=(), one_fewer=60.2),
-            "12 drivers, 12 vans; 1 chance in 8 of being short; one fewer would cost as much",
-        ),
-        (day(vans=None, borrowed=(), one_more=None, one_fewer=None), "12 drivers; 1 chance in 8 of being short"),
-        (day(roster=None), ""),
-        (replace(day(0), open=False), ""),
-    ],
-)
-def test_a_roster_is_one_short_sentence(planned: PublishedDay, expected: str) -> None:
-    assert sentence(planned) == expected
-
-
-@pytest.mark.parametrize(
-    ("share", "expected"),
-    [
-        (0, "less than 1 chance in 100"),
-        (0.01, "1 chance in 100"),
-        (0.3, "1 chance in 3"),
-        (0.4, "1 chance in 2"),
-        (0.41, "4 chances in 10"),
-        (0.977, "98 chances in 100"),
-        (1, "more than 99 chances in 100"),
-    ],
-)
-def test_chances_are_told_in_whole_numbers(share: float, expected: str) -> None:
-    assert chance(share) == expected
-
-
-def test_the_depots_page_and_the_api_tell_the_roster(url: str) -> None:
-    first = depot(0)
-    days = (first.days[0], day(), *first.days[2:])
-    fill(url, replace(publication(), depots=(replace(first, days=days), depot(1))))
+def test_a_roster_has_a_sheet_a_city_with_its_sums(url: str) -> None:
+    fill(url, publication())
     get = visitor(url)
-    assert sentence(day()) in text(get("/depot/BOS-01"))
-    assert "of being short" not in text(get("/depot/NYC-01"))
-    days_out = get("/api/v1/depots/BOS-01").json()["days"]
-    assert days_out[0]["roster"] is None
-    assert days_out[1]["roster"]["borrowed"] == [["NYC-03", 2]]
-    assert days_out[1]["roster"]["one_fewer"] == 91.2
-
-
-def test_a_lender_with_markup_in_its_name_does_no_harm(url: str) -> None:
-    evil = day(borrowed=(("<script>alert(1)</script>", 2),))
-    first = depot(0)
-    fill(url, replace(publication(), depots=(replace(first, days=(first.days[0], evil, *first.days[2:])),)))
-    assert "<script>" not in visitor(url)("/depot/BOS-01").text
+    page = text(get("/roster"))
+    assert [page.count(f"{city} Tue 17 Jun – Mon 23 Jun · published") for city in ("Boston", "New York")] == [1, 1]
+    boston = [depot(0), depot(3)]
+    sums = " ".join(str(sum(member.days[step].drivers or 0 for member in boston)) for step in range(7))
+    assert f"Drivers {sums}" in text(get("/roster?city=Boston"))
+    assert "New York Tue" not in text(get("/roster?city=Boston"))
+    assert "There is no city “Nowhere” in the current forecasts." in text(get("/roster?city=Nowhere"))

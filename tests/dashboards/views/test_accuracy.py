@@ -1,4 +1,4 @@
-"""What forecasts were worth, and who made them, is told from what the ledger keeps."""
+"""Forecast accuracy is told from what the ledger keeps, beside the naive and part by part."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import date
 from forecaster.ledger import accuracy
 from forecaster.ledger.accuracy import ALL, CITY, FORECAST, LEGACY, NAIVE, Tally
 from forecaster.ledger.store import Ledger
-from tests.dashboards.seed import depot, earlier, fill, publication, remember
+from tests.dashboards.seed import fill, publication, remember
 from tests.dashboards.visitor import text, visitor
 
 
@@ -90,64 +90,3 @@ def test_a_city_a_weekday_or_a_number_of_days_ahead_is_told_week_by_week(url: st
 def test_before_anything_came_true_accuracy_says_so(url: str) -> None:
     fill(url, publication())
     assert "No forecast has come true yet" in text(visitor(url)("/accuracy"))
-
-
-def test_the_champion_is_told_with_its_verdicts_and_the_way_back(url: str) -> None:
-    fill(url, publication())
-    remember(url)
-    page = text(visitor(url)("/champion"))
-    assert "version 2 Bundle bb22 , promoted by gate" in page
-    assert "To let version 1, bundle aa11 , forecast again" in page
-    assert 'forecaster rollback FILE --reason "why"' in page
-    assert "not admitted WAPE 12.0 % is not below the champion's 9.0 %" in page
-
-
-def test_without_a_champion_the_page_says_who_forecasts(url: str) -> None:
-    fill(url, publication())
-    page = text(visitor(url)("/champion"))
-    assert "No model has reigned yet The seasonal naive forecasts until the gate lets a model in." in page
-    assert "There is nobody to go back to yet." in page
-
-
-def test_a_depots_last_forecasts_are_told_beside_what_came(url: str) -> None:
-    fill(url, earlier(0.8, days=2), publication())
-    first = depot(0)
-    forecast, actual = (
-        0.8 * first.days[1].quantiles[2],
-        first.recent[-1].demand,
-    )  # of Wednesday, which is moved to Monday
-    assert actual is not None
-    off = round(forecast - actual)
-    page = text(visitor(url)("/depot/BOS-01"))
-    section = page[page.index("What the last forecasts were worth") :]
-    assert f"Mon 16 Jun {round(forecast)} " in section
-    assert f"{round(actual)} {'+' if off > 0 else '−'}{abs(off)} " in section
-    assert "What the last forecasts were worth" not in text(visitor(url)("/depot/none"))
-
-
-def test_a_roster_has_a_sheet_a_city_with_its_sums(url: str) -> None:
-    fill(url, publication())
-    get = visitor(url)
-    page = text(get("/roster"))
-    assert [page.count(f"{city} Tue 17 Jun – Mon 23 Jun · published") for city in ("Boston", "New York")] == [1, 1]
-    boston = [depot(0), depot(3)]
-    sums = " ".join(str(sum(member.days[step].drivers or 0 for member in boston)) for step in range(7))
-    assert f"Drivers {sums}" in text(get("/roster?city=Boston"))
-    assert "New York Tue" not in text(get("/roster?city=Boston"))
-    assert "There is no city “Nowhere” in the current forecasts." in text(get("/roster?city=Nowhere"))
-
-
-def test_a_wall_shows_the_network_or_one_city(url: str) -> None:
-    fill(url, publication())
-    get = visitor(url)
-    assert '<noscript><meta http-equiv="refresh" content="60"></noscript>' in get("/wall").text
-    assert "Boston" in text(get("/wall"))
-    assert "BOS-01" not in text(get("/wall"))
-    assert "BOS-01" in text(get("/wall?city=Boston"))
-    assert "NYC-01" not in text(get("/wall?city=Boston"))
-
-
-def test_the_worker_is_at_the_root_and_asked_for_anew(url: str) -> None:
-    answer = visitor(url)("/worker.js")
-    assert answer.headers["content-type"].startswith("text/javascript")
-    assert answer.headers["cache-control"] == "no-cache"
