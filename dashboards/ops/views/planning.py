@@ -45,7 +45,7 @@ class PlanPage:
     kinds: tuple[SelectOption, ...]
     value: str
     missing: str | None
-    scenario_text: str
+    scenario: str
     answer: tuple[ComparisonRow, ...]
     remark: str
     open: bool
