@@ -92,6 +92,7 @@ def chart(
     def y(value: float) -> float:
         return bottom - value / ticks[-1] * (bottom - top)
 
+    # Closed and unknown days break a line: a stroke across them would show orders that nobody counted.
     shut = [day.date for day in past if not day.open] + [day.date for day in ahead if not day.open]
     dates = [first + timedelta(days=i) for i in range(total)]
     actual_runs = _runs((day.date, (x(day.date), y(day.demand))) for day in past if day.open and day.demand is not None)

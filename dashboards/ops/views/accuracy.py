@@ -1,5 +1,4 @@
-"""Forecast accuracy page: WAPE, bias and coverage of the last weeks, part by part, beside the seasonal naive and the
-legacy system."""
+"""Forecast accuracy page: WAPE, bias and coverage by week and part, beside the seasonal naive and the legacy system."""
 
 from __future__ import annotations
 
@@ -97,6 +96,7 @@ def accuracy(tallies: Sequence[Tally], runs: Sequence[Run], query: AccuracyQuery
     The weeks one by one are those of the part that was asked for, and of everything where there is no such part. Where
     nothing is told of all depots together, their cities together are: those that the reader sees.
     """
+    # A reader of some cities is not given the tallies of all depots: theirs together stand in for them.
     if not any(tally.part == ALL for tally in tallies):
         tallies = [*tallies, *(replace(tally, part=ALL, label="") for tally in tallies if tally.part == CITY)]
     mondays = sorted({tally.week for tally in tallies if tally.part == ALL})[-query.span :]

@@ -91,6 +91,7 @@ def network(
                 tuple(map(display.orders, days)),
             )
         )
+    # Quantiles do not add up: of some cities together nothing was published, so each is told apart.
     apart = some and len(by_city) > 1
     week = tuple(
         DayTotal(

@@ -1,5 +1,4 @@
-"""Planning pages: the answer to a what-if (scenario), a day's override, the list of overrides, and their forecast value
-added."""
+"""Planning pages: the answer to a what-if (scenario), a day's override, the overrides and their value added."""
 
 from __future__ import annotations
 
