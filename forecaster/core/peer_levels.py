@@ -44,12 +44,14 @@ def typical_levels(log_level: _Doubles, peers: _Rows, attributes: Sequence[Seque
     table[np.arange(len(peers)), columns[:, peers]] = 1
     center = table[:, :count].mean(axis=0)
     table = table[:, :count] - center
+    # Decomposed once, so that a further penalty costs no further solve.
     size, basis = np.linalg.eigh(table.T @ table)
     rotated = table @ basis
     projections = rotated.T @ (peer_levels - mean)
     best_variance, effects = np.inf, np.zeros(count)
     for penalty in PENALTIES:
         shrunk = 1 / (np.maximum(size, 0) + penalty)
+        # What each peer is missed by when it is left out follows from its leverage (PRESS): nothing is fitted again.
         leverage = 1 / len(peers) + rotated**2 @ shrunk
         errors = (peer_levels - mean - rotated @ (shrunk * projections)) / np.maximum(1 - leverage, 1 / len(peers))
         if (variance := float(np.mean(errors**2))) < best_variance:

@@ -254,6 +254,7 @@ class Ledger:
             number = records.stage(connection, publication)
             previous = head.publication_id if head else None
             records.flip(connection, publication.pipeline, number, previous, publication.published_at)
+            # Read back within the transaction, so that a publication which differs is never shown.
             staged_head = records.head(connection, publication.pipeline)
             if staged_head is None or records.whole(connection, staged_head) != publication:
                 raise LedgerError("not published: the database does not give back what was written; check its disk")

@@ -59,6 +59,7 @@ def backtest(
     scores = backtests.run(
         {**predictors, **shared}, panel, days, every=every, panel_at=panel_at, shared=shared, fan=fan
     )
+    # The champion reads panels of its own encoding, which may know other words than the candidate's.
     if champion is not None:
         try:
             reigning = Predictor(bundles.load(champion, spec.paths.folder))
