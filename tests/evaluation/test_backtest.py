@@ -17,28 +17,28 @@ from forecaster.serving.fallback import seasonal_naive
 from tests.panels import LEVELS, NAN, bare, panel
 
 
-def naive(given: Panel) -> Forecast:
-    return seasonal_naive(given, LEVELS)
+def naive(before: Panel) -> Forecast:
+    return seasonal_naive(before, LEVELS)
 
 
 @pytest.mark.parametrize(("days", "count"), [(7, 1), (8, 2), (14, 2), (30, 5)])
 def test_each_held_out_day_is_forecast_exactly_once(days: int, count: int) -> None:
-    given = panel(3, 90, 7)
-    found = backtest.run({"naive": naive}, given, days)["naive"].folds
-    assert len(found) == count
+    tonight = panel(3, 90, 7)
+    folds = backtest.run({"naive": naive}, tonight, days)["naive"].folds
+    assert len(folds) == count
     scored = Counter(
         day
-        for fold in found
+        for fold in folds
         for step, day in enumerate(fold.forecast.target_dates)
         if np.isfinite(fold.actuals[:, step]).all()
     )
-    assert scored == Counter({given.cutoff - timedelta(days=back): 1 for back in range(days)})
-    assert backtest.run({"naive": naive}, given, days)["naive"].metrics["days"] == 3 * days
+    assert scored == Counter({tonight.cutoff - timedelta(days=back): 1 for back in range(days)})
+    assert backtest.run({"naive": naive}, tonight, days)["naive"].metrics["days"] == 3 * days
 
 
 def test_cutoffs_are_a_horizon_apart_and_begin_before_the_held_out_days() -> None:
-    given = panel(3, 31, 7)  # January; the last day is the 31st
-    assert backtest.cutoffs(given, 9) == [date(2024, 1, 22), date(2024, 1, 29)]
+    tonight = panel(3, 31, 7)  # January; the last day is the 31st
+    assert backtest.cutoffs(tonight, 9) == [date(2024, 1, 22), date(2024, 1, 29)]
     assert backtest.cutoffs(bare([[1.0] * 31], horizon=3), 6) == [date(2024, 1, 25), date(2024, 1, 28)]
 
 
@@ -51,29 +51,29 @@ def test_holding_out_everything_is_refused() -> None:
 
 
 def test_nothing_after_the_cutoff_reaches_a_predictor() -> None:
-    seen: list[Panel] = []
+    panels_seen: list[Panel] = []
 
-    def spy(given: Panel) -> Forecast:
-        seen.append(given)
-        return naive(given)
+    def spy(before: Panel) -> Forecast:
+        panels_seen.append(before)
+        return naive(before)
 
-    given = panel(3, 60, 7)
-    backtest.run({"spy": spy}, given, 20)
-    assert [before.cutoff for before in seen] == backtest.cutoffs(given, 20)
-    for before in seen:
+    tonight = panel(3, 60, 7)
+    backtest.run({"spy": spy}, tonight, 20)
+    assert [before.cutoff for before in panels_seen] == backtest.cutoffs(tonight, 20)
+    for before in panels_seen:
         assert before.demand.shape[1] == before.history == (before.cutoff - date(2023, 12, 31)).days
         assert before.days[-1] == np.datetime64(before.cutoff) + 7
         assert before.open.shape[1] == before.covariates.shape[1] == before.calendar.shape[1] == before.history + 7
 
 
 def test_later_counts_change_no_forecast() -> None:
-    given = panel(3, 60, 7)
-    at = backtest.cutoffs(given, 20)
-    before = backtest.folds(naive, given, at)
+    tonight = panel(3, 60, 7)
+    at = backtest.cutoffs(tonight, 20)
+    before = backtest.folds(naive, tonight, at)
     for index, cutoff in enumerate(at):
-        demand = np.array(given.demand)
-        demand[:, given.at(cutoff).history :] = 1e6
-        after = backtest.folds(naive, replace(given, demand=demand), at)
+        demand = np.array(tonight.demand)
+        demand[:, tonight.at(cutoff).history :] = 1e6
+        after = backtest.folds(naive, replace(tonight, demand=demand), at)
         np.testing.assert_array_equal(after[index].forecast.quantiles, before[index].forecast.quantiles)
         assert (after[index].actuals[np.isfinite(after[index].actuals)] == 1e6).all()
         if index:
@@ -84,18 +84,18 @@ def test_actuals_by_hand_are_unknown_where_nothing_can_be_scored() -> None:
     """Two depots, eleven days, cutoff on the seventh: four days came, one is unknown, one was closed."""
     demand = np.array([np.arange(11.0), 10 + np.arange(11.0)])
     demand[0, 8] = NAN
-    given = bare(demand, closed=[(1, 9)])
-    (found,) = backtest.folds(naive, given, [date(2024, 1, 7)])
-    np.testing.assert_array_equal(found.actuals, [[7, NAN, 9, 10, NAN, NAN, NAN], [17, 18, NAN, 20, NAN, NAN, NAN]])
+    tonight = bare(demand, closed=[(1, 9)])
+    (fold,) = backtest.folds(naive, tonight, [date(2024, 1, 7)])
+    np.testing.assert_array_equal(fold.actuals, [[7, NAN, 9, 10, NAN, NAN, NAN], [17, 18, NAN, 20, NAN, NAN, NAN]])
 
 
 def test_every_model_meets_the_same_actuals_and_the_scale_knows_no_held_out_day() -> None:
-    given = panel(3, 60, 7)
-    scores = backtest.run({"one": naive, "two": naive}, given, 14)
+    tonight = panel(3, 60, 7)
+    scores = backtest.run({"one": naive, "two": naive}, tonight, 14)
     assert scores["one"].metrics == scores["two"].metrics
     assert scores["two"].model == "two"
-    at = backtest.cutoffs(given, 14)[0]
-    demand = np.array(given.at(at).demand, float)
+    at = backtest.cutoffs(tonight, 14)[0]
+    demand = np.array(tonight.at(at).demand, float)
     scale = np.abs(demand[:, 7:] - demand[:, :-7]).mean(axis=1)
     error = np.nanmean(
         np.concatenate([np.abs(f.forecast.median - f.actuals) for f in scores["one"].folds], axis=1), axis=1

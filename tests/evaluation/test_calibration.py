@@ -17,10 +17,10 @@ from tests.panels import LEVELS, NAN, fold, scale
 DAYS = 100
 
 
-def on_days(said: Any, actual: Any, *, levels: tuple[float, ...] = LEVELS) -> list[Fold]:
+def on_days(quantiles: Any, actual: Any, *, levels: tuple[float, ...] = LEVELS) -> list[Fold]:
     """The rows dealt over a hundred days, each a fold of one day."""
     return [
-        fold(said[day::DAYS], actual[day::DAYS], levels=levels, cutoff=date(2026, 1, 1) + timedelta(days=day))
+        fold(quantiles[day::DAYS], actual[day::DAYS], levels=levels, cutoff=date(2026, 1, 1) + timedelta(days=day))
         for day in range(DAYS)
     ]
 
@@ -29,8 +29,8 @@ def folds_of(width: float, count: int = 4000, seed: int = 0, common: float = 0.0
     """Actuals log-normal about 100 with σ 0.3, of which a share is the same for all depots of a day; a band that claims
     `width` times the true distances."""
     random = np.random.default_rng(seed)
-    own, days = random.normal(size=count), random.normal(size=DAYS)
-    noise = np.sqrt(1 - common) * own + np.sqrt(common) * days[np.arange(count) % DAYS]
+    of_depot_day, days = random.normal(size=count), random.normal(size=DAYS)
+    noise = np.sqrt(1 - common) * of_depot_day + np.sqrt(common) * days[np.arange(count) % DAYS]
     reach = 1.2816 * 0.3 * width * np.array([-1, 0, 1])
     actual = np.expm1(np.log(101) + 0.3 * noise)[:, None]
     return on_days(np.tile(np.expm1(np.log(101) + reach), (count, 1, 1)), actual)
@@ -38,13 +38,13 @@ def folds_of(width: float, count: int = 4000, seed: int = 0, common: float = 0.0
 
 def applied(folds: list[Fold], factors: Floats) -> list[Fold]:
     """What the network does with the factors."""
-    found = []
-    for each in folds:
-        levels = each.forecast.levels
-        log = np.log1p(each.forecast.quantiles)
+    calibrated = []
+    for raw in folds:
+        levels = raw.forecast.levels
+        log = np.log1p(raw.forecast.quantiles)
         middle = log[..., levels.index(0.5), None]
-        found.append(fold(np.expm1(middle + (log - middle) * factors), each.actuals, levels=levels))
-    return found
+        calibrated.append(fold(np.expm1(middle + (log - middle) * factors), raw.actuals, levels=levels))
+    return calibrated
 
 
 def covered(folds: list[Fold]) -> float:
@@ -65,32 +65,34 @@ def test_a_band_too_narrow_or_too_wide_comes_to_cover_four_fifths(width: float) 
 def test_both_ends_move_alike_however_one_sided_the_days_were() -> None:
     """Actuals evenly between 1 below and 2.25 above the median in logs; the band reaches 1 down and 2 up."""
     actual = np.expm1(10 + np.linspace(-1, 2.25, 400))[:, None]
-    found = calibration.factors(on_days(np.tile(np.expm1(np.array([9.0, 10.0, 12.0])), (400, 1, 1)), actual))
-    assert found[0, 0] == found[0, 2]
+    factors = calibration.factors(on_days(np.tile(np.expm1(np.array([9.0, 10.0, 12.0])), (400, 1, 1)), actual))
+    assert factors[0, 0] == factors[0, 2]
     # Four fifths of max(up / 2, down / 1) lie below 0.8 · 3.25 / 3.
-    np.testing.assert_allclose(found, [[0.8 * 3.25 / 3, 1, 0.8 * 3.25 / 3]], rtol=0.01)
+    np.testing.assert_allclose(factors, [[0.8 * 3.25 / 3, 1, 0.8 * 3.25 / 3]], rtol=0.01)
 
 
 def test_levels_without_a_mirror_have_their_own_factor() -> None:
     random = np.random.default_rng(0)
     actual = np.expm1(5 + 0.3 * random.normal(size=(4000, 1)))
     levels = (0.1, 0.5, 0.8, 0.9)  # standard normal quantiles -1.28, 0, 0.84, 1.28
-    said = np.tile(np.expm1(5 + 0.15 * np.array([-1.2816, 0, 0.8416, 1.2816])), (4000, 1, 1))
-    np.testing.assert_allclose(calibration.factors(on_days(said, actual, levels=levels)), [[2, 1, 2, 2]], rtol=0.07)
+    quantiles = np.tile(np.expm1(5 + 0.15 * np.array([-1.2816, 0, 0.8416, 1.2816])), (4000, 1, 1))
+    np.testing.assert_allclose(
+        calibration.factors(on_days(quantiles, actual, levels=levels)), [[2, 1, 2, 2]], rtol=0.07
+    )
 
 
 def test_what_all_depots_share_is_trusted_less(monkeypatch: pytest.MonkeyPatch) -> None:
     alone, together = (calibration.factors(folds_of(0.7, common=share)) for share in (0.0, 0.9))
     assert 1 < together[0, 2] < alone[0, 2]
 
-    def strayed() -> float:
+    def spread_of_factors() -> float:
         """Of a band that is right: days that swing together say little of the days after them."""
-        found = [calibration.factors(folds_of(1.0, seed=seed, common=0.95))[0, 2] for seed in range(12)]
-        return float(np.std(found))
+        factors = [calibration.factors(folds_of(1.0, seed=seed, common=0.95))[0, 2] for seed in range(12)]
+        return float(np.std(factors))
 
-    drawn = strayed()
+    shrunk_spread = spread_of_factors()
     monkeypatch.setattr(calibration, "OFF", 1e6)  # every share is trusted
-    assert drawn < 0.95 * strayed()
+    assert shrunk_spread < 0.95 * spread_of_factors()
 
 
 def test_the_standard_error_is_that_of_days_by_hand() -> None:
@@ -114,8 +116,8 @@ def test_too_few_days_leave_everything_alone() -> None:
     np.testing.assert_array_equal(calibration.factors(folds_of(0.4, count=49)), [[1, 1, 1]])
     assert calibration.factors(folds_of(0.4, count=100))[0, 2] > 1.5
     mostly_unknown = [
-        Fold(each.forecast, np.where(place < 51, NAN, each.actuals))
-        for place, each in enumerate(folds_of(0.4, count=100))
+        Fold(fold.forecast, np.where(place < 51, NAN, fold.actuals))
+        for place, fold in enumerate(folds_of(0.4, count=100))
     ]
     np.testing.assert_array_equal(calibration.factors(mostly_unknown), [[1, 1, 1]])
 
@@ -124,8 +126,8 @@ def test_closed_days_with_no_band_do_not_count() -> None:
     """Quantiles that are all zero have no distance to scale."""
     nothing = fold(np.zeros((100, 1, 3)), np.zeros((100, 1)))
     np.testing.assert_array_equal(calibration.factors([nothing]), [[1, 1, 1]])
-    both = calibration.factors([nothing, *folds_of(0.4)])
-    np.testing.assert_array_equal(both[:, [0, 2]], calibration.factors(folds_of(0.4))[:, [0, 2]])
+    factors = calibration.factors([nothing, *folds_of(0.4)])
+    np.testing.assert_array_equal(factors[:, [0, 2]], calibration.factors(folds_of(0.4))[:, [0, 2]])
 
 
 def test_factors_stay_within_bounds() -> None:
@@ -139,13 +141,15 @@ def test_calibrated_levels_never_cross() -> None:
     random = np.random.default_rng(2)
     actual = np.expm1(5 + 0.3 * random.normal(size=(500, 1)))
     for inner, outer in ((0.01, 0.9), (0.3, 0.31), (0.2, 0.2)):
-        said = np.tile(np.expm1(5 + np.array([-outer, -inner, 0, inner, outer])), (500, 1, 1))
-        folds = on_days(said, actual, levels=levels)
+        quantiles = np.tile(np.expm1(5 + np.array([-outer, -inner, 0, inner, outer])), (500, 1, 1))
+        folds = on_days(quantiles, actual, levels=levels)
         factors = calibration.factors(folds)
-        assert all((np.diff(each.forecast.quantiles, axis=-1) >= 0).all() for each in applied(folds, factors))
+        assert all(
+            (np.diff(calibrated.forecast.quantiles, axis=-1) >= 0).all() for calibrated in applied(folds, factors)
+        )
         assert factors[0, levels.index(0.5)] == 1
 
 
 def test_every_day_of_the_horizon_has_a_factor_for_each_level() -> None:
-    said = np.tile(np.float32([8, 12, 14]), (4, 7, 1))
-    assert calibration.factors([fold(said, np.full((4, 7), 11))]).shape == (7, len(LEVELS))
+    quantiles = np.tile(np.float32([8, 12, 14]), (4, 7, 1))
+    assert calibration.factors([fold(quantiles, np.full((4, 7), 11))]).shape == (7, len(LEVELS))

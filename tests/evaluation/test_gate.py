@@ -22,17 +22,17 @@ def scores(model: str, **metrics: float) -> Scores:
 
 
 def verdict(gate: Gate | None = None, rivals: dict[str, float] | None = None, **metrics: float) -> Verdict:
-    found = {"seasonal_naive": 0.2, "champion": 0.11} if rivals is None else rivals
-    others = {name: scores(name, wape=value) for name, value in ({"seasonal_naive": 0.2} | found).items()}
-    return judge(scores("candidate", **metrics), others, gate or Gate())
+    wape_by_rival = {"seasonal_naive": 0.2, "champion": 0.11} if rivals is None else rivals
+    rival_scores = {name: scores(name, wape=value) for name, value in ({"seasonal_naive": 0.2} | wape_by_rival).items()}
+    return judge(scores("candidate", **metrics), rival_scores, gate or Gate())
 
 
 def test_a_good_candidate_is_admitted() -> None:
-    found = verdict()
-    assert found.admitted
-    assert found.objections == ()
-    assert found.sentence() == "admitted"
-    assert {model: metrics["wape"] for model, metrics in found.compared.items()} == {
+    judged = verdict()
+    assert judged.admitted
+    assert judged.objections == ()
+    assert judged.sentence() == "admitted"
+    assert {model: metrics["wape"] for model, metrics in judged.compared.items()} == {
         "candidate": 0.10,
         "seasonal_naive": 0.2,
         "champion": 0.11,
@@ -50,22 +50,22 @@ def test_a_good_candidate_is_admitted() -> None:
     ],
 )
 def test_each_objection_names_its_numbers(metrics: dict[str, float], objection: str) -> None:
-    found = verdict(**metrics)
-    assert not found.admitted
-    assert found.objections == (objection,)
-    assert found.sentence() == f"not admitted: {objection}"
+    judged = verdict(**metrics)
+    assert not judged.admitted
+    assert judged.objections == (objection,)
+    assert judged.sentence() == f"not admitted: {objection}"
 
 
 def test_all_objections_are_told_at_once() -> None:
-    found = verdict(wape=0.3, coverage=0.1, bias=1.0)
-    assert len(found.objections) == 4  # naive, champion, coverage, bias
+    judged = verdict(wape=0.3, coverage=0.1, bias=1.0)
+    assert len(judged.objections) == 4  # naive, champion, coverage, bias
 
 
 @pytest.mark.parametrize("metric", ["wape", "coverage", "bias"])
 def test_what_is_not_a_number_objects(metric: str) -> None:
-    found = verdict(**{metric: NAN})
-    assert not found.admitted
-    assert all("nan" in objection for objection in found.objections)
+    judged = verdict(**{metric: NAN})
+    assert not judged.admitted
+    assert all("nan" in objection for objection in judged.objections)
 
 
 def test_a_rival_that_is_not_a_number_objects() -> None:
@@ -109,13 +109,13 @@ def test_the_bounds_themselves_are_allowed() -> None:
 DAYS, DEPOTS = 28, 6
 
 
-def told(model: str, median: Any) -> Scores:
+def scores_of(model: str, median: Any) -> Scores:
     """Medians (depots, days) against actuals that are 100 for the first depot and 10 for the others, in four folds."""
-    said = np.broadcast_to(np.asarray(median, float), (DEPOTS, DAYS))
+    medians = np.broadcast_to(np.asarray(median, float), (DEPOTS, DAYS))
     actual = np.broadcast_to(np.array([100.0, *[10.0] * (DEPOTS - 1)])[:, None], (DEPOTS, DAYS))
     folds = tuple(
         fold(
-            np.stack([0.5 * said, said, 2 * said], axis=-1)[:, week : week + 7],
+            np.stack([0.5 * medians, medians, 2 * medians], axis=-1)[:, week : week + 7],
             actual[:, week : week + 7],
             cutoff=date(2026, 1, 1) + timedelta(days=week),
         )
@@ -125,7 +125,7 @@ def told(model: str, median: Any) -> Scores:
     return Scores(model, folds, {**measure(folds, size), "coverage": 0.8, "bias": 0.0}, size)
 
 
-def missed(by: Any) -> Any:
+def off_by(by: Any) -> Any:
     """Medians that are off by a share of the actual; (depots, days) or anything that spreads to it."""
     actual = np.array([100.0, *[10.0] * (DEPOTS - 1)])[:, None]
     return actual * (1 + np.broadcast_to(np.asarray(by, float), (DEPOTS, DAYS)))
@@ -137,9 +137,9 @@ def against(champion: Scores, candidate: Scores, **gate: Any) -> tuple[str, ...]
 
 def test_what_chance_explains_does_not_keep_a_candidate_from_going_out() -> None:
     random = np.random.default_rng(0)
-    champion = told("champion", missed(0.1))
+    champion = scores_of("champion", off_by(0.1))
     # On each day better or worse by a twentieth of a percent, and a hundredth worse on the whole.
-    slightly = told("candidate", missed(0.1 + 0.0005 * random.choice([-1, 1], DAYS) + 0.00005))
+    slightly = scores_of("candidate", off_by(0.1 + 0.0005 * random.choice([-1, 1], DAYS) + 0.00005))
     assert slightly.metrics["wape"] > champion.metrics["wape"] * (1 + 1e-4)
     assert against(champion, slightly) == ()
     (objection,) = against(champion, slightly, max_loss=0)
@@ -148,7 +148,7 @@ def test_what_chance_explains_does_not_keep_a_candidate_from_going_out() -> None
 
 
 def test_a_candidate_that_is_worse_by_more_than_chance_stays() -> None:
-    (objection,) = against(told("champion", missed(0.1)), told("candidate", missed(0.104)))
+    (objection,) = against(scores_of("champion", off_by(0.1)), scores_of("candidate", off_by(0.104)))
     assert objection == (
         "wape is 0.1040, wanted at most 0.1000 to beat champion (0.1000); the candidate is 4.0 % worse than champion "
         "in wape, more than chance (+4.0 % to +4.0 % over 28 days), wanted surely no worse than 2%"
@@ -156,23 +156,25 @@ def test_a_candidate_that_is_worse_by_more_than_chance_stays() -> None:
 
 
 def test_a_large_depot_has_a_veto_and_a_small_one_has_none() -> None:
-    champion = told("champion", missed(0.1))
+    champion = scores_of("champion", off_by(0.1))
     by = np.full((DEPOTS, 1), 0.05)
     by[0] = 0.13
-    worse_at_the_largest = told("candidate", missed(by))
-    found = [each for each in against(champion, worse_at_the_largest) if "largest" in each]
-    assert found == [
+    worse_at_the_largest = scores_of("candidate", off_by(by))
+    vetoes = [objection for objection in against(champion, worse_at_the_largest) if "largest" in objection]
+    assert vetoes == [
         "at D0, one of the largest, the candidate is 30.0 % worse than the champion in wape, more than chance "
         "(+30.0 % to +30.0 % over 28 days), wanted at most 25% worse"
     ]
-    assert not [each for each in against(champion, worse_at_the_largest, worst_depot=0.31) if "largest" in each]
+    assert not [
+        objection for objection in against(champion, worse_at_the_largest, worst_depot=0.31) if "largest" in objection
+    ]
     by[:] = 0.05
     by[1] = 0.5
-    assert against(champion, told("candidate", missed(by))) == ()
+    assert against(champion, scores_of("candidate", off_by(by))) == ()
 
 
 def test_a_forecast_that_is_no_number_is_named() -> None:
-    median = missed(0.05).copy()
+    median = off_by(0.05).copy()
     median[2, 9] = NAN
-    found = against(told("champion", missed(0.1)), told("candidate", median))
-    assert found[0] == "1 forecasts of the fold after 2026-01-08 are not numbers, as of D2 on 2026-01-11"
+    objections = against(scores_of("champion", off_by(0.1)), scores_of("candidate", median))
+    assert objections[0] == "1 forecasts of the fold after 2026-01-08 are not numbers, as of D2 on 2026-01-11"

@@ -16,17 +16,17 @@ from forecaster.core.forecast import Fold
 from forecaster.evaluation.metrics import by, intervals, measure, of_days, scored, seasonal_scale, totals
 from tests.panels import LEVELS, NAN, fold, scale
 
-ONE = scale([1])
+ONE_DEPOT = scale([1])
 
 
 def test_all_metrics_of_two_days_by_hand() -> None:
     """Actuals 10 and 20, medians 12 and 16, bands 8 to 14 and 10 to 18."""
-    found = measure([fold([[[8, 12, 14], [10, 16, 18]]], [[10, 20]])], scale([1.5], [4]))
+    metrics = measure([fold([[[8, 12, 14], [10, 16, 18]]], [[10, 20]])], scale([1.5], [4]))
     pinball = [
         np.mean([0.1 * 2, 0.5 * 2, 0.1 * 4]),  # 10 above 8; 12 above 10; 14 above 10
         np.mean([0.1 * 10, 0.5 * 4, 0.9 * 2]),  # 20 above all three
     ]
-    wanted = {
+    expected = {
         "mape": (2 / 10 + 4 / 20) / 2,
         "smape": (2 / 22 + 4 / 36) / 2,
         "wape": 6 / 30,
@@ -44,12 +44,12 @@ def test_all_metrics_of_two_days_by_hand() -> None:
         "pinball_0.9": (0.1 * 4 + 0.9 * 2) / 2,
         "days": 2,
     }
-    assert found == pytest.approx(wanted)
+    assert metrics == pytest.approx(expected)
 
 
 def test_bias_is_forecast_minus_actual() -> None:
-    assert measure([fold([[[0, 11, 12]]], [[10]])], ONE)["bias"] == pytest.approx(0.1)
-    assert measure([fold([[[0, 9, 12]]], [[10]])], ONE)["bias"] == pytest.approx(-0.1)
+    assert measure([fold([[[0, 11, 12]]], [[10]])], ONE_DEPOT)["bias"] == pytest.approx(0.1)
+    assert measure([fold([[[0, 9, 12]]], [[10]])], ONE_DEPOT)["bias"] == pytest.approx(-0.1)
 
 
 ORACLES: dict[str, Callable[[Doubles, Doubles, Doubles], float]] = {
@@ -92,48 +92,48 @@ def test_each_metric_is_its_definition_over_many_folds(name: str) -> None:
         actuals.append(a.astype(float))
         quantiles.append(q.astype(float))
     size = np.array([1.0, 2.0, 0.5, 3.0])
-    wanted = ORACLES[name](np.concatenate(actuals, axis=1), np.concatenate(quantiles, axis=1), size)
-    assert measure(folds, scale(size))[name] == pytest.approx(wanted)
+    expected = ORACLES[name](np.concatenate(actuals, axis=1), np.concatenate(quantiles, axis=1), size)
+    assert measure(folds, scale(size))[name] == pytest.approx(expected)
 
 
 def test_unknown_days_count_for_nothing() -> None:
-    known = measure([fold([[[8, 12, 14]]], [[10]])], ONE)
-    assert measure([fold([[[8, 12, 14], [0, 1e9, 2e9]]], [[10, NAN]])], ONE) == known
-    assert known["days"] == 1
+    of_known_day = measure([fold([[[8, 12, 14]]], [[10]])], ONE_DEPOT)
+    assert measure([fold([[[8, 12, 14], [0, 1e9, 2e9]]], [[10, NAN]])], ONE_DEPOT) == of_known_day
+    assert of_known_day["days"] == 1
 
 
 def test_the_ends_of_the_band_belong_to_it() -> None:
-    said = [[[8, 12, 14]] * 4]
-    assert measure([fold(said, [[8, 14, 7.9, 14.1]])], ONE)["coverage"] == 0.5
+    quantiles = [[[8, 12, 14]] * 4]
+    assert measure([fold(quantiles, [[8, 14, 7.9, 14.1]])], ONE_DEPOT)["coverage"] == 0.5
 
 
 def test_days_without_orders_are_left_out_of_mape_alone() -> None:
-    found = measure([fold([[[0, 1, 2], [0, 11, 12]]], [[0, 10]])], ONE)
-    assert found["mape"] == pytest.approx(0.1)
-    assert found["wape"] == pytest.approx(0.2)
-    assert found["days"] == 2
+    metrics = measure([fold([[[0, 1, 2], [0, 11, 12]]], [[0, 10]])], ONE_DEPOT)
+    assert metrics["mape"] == pytest.approx(0.1)
+    assert metrics["wape"] == pytest.approx(0.2)
+    assert metrics["days"] == 2
 
 
 def test_where_nobody_ever_came_shares_are_unknown() -> None:
-    found = measure([fold([[[0, 1, 2]]], [[0]])], ONE)
-    assert {name for name, value in found.items() if isnan(value)} == {
+    metrics = measure([fold([[[0, 1, 2]]], [[0]])], ONE_DEPOT)
+    assert {name for name, value in metrics.items() if isnan(value)} == {
         "mape", "wape", "bias", "wql", "width", "winkler",
     }  # fmt: skip
-    assert found["mase"] == 1
-    assert found["coverage"] == 1
+    assert metrics["mase"] == 1
+    assert metrics["coverage"] == 1
 
 
 @pytest.mark.parametrize("folds", [[], [fold([[[0, 1, 2]], [[0, 1, 2]]], [[NAN], [NAN]])]])
 def test_with_nothing_to_score_every_metric_is_unknown(folds: list[Fold]) -> None:
-    found = measure(folds, scale([1, 1]))
-    assert found.pop("days") == 0
-    assert all(isnan(value) for value in found.values())
+    metrics = measure(folds, scale([1, 1]))
+    assert metrics.pop("days") == 0
+    assert all(isnan(value) for value in metrics.values())
 
 
 def test_mase_is_the_mean_over_depots_that_have_a_scale_and_a_scored_day() -> None:
-    said = [[[0, 12, 20]]] * 4
-    found = measure([fold(said, [[10], [11], [NAN], [3]])], scale([2.0, 1.0, 1.0, NAN]))
-    assert found["mase"] == pytest.approx((2 / 2 + 1 / 1) / 2)
+    quantiles = [[[0, 12, 20]]] * 4
+    metrics = measure([fold(quantiles, [[10], [11], [NAN], [3]])], scale([2.0, 1.0, 1.0, NAN]))
+    assert metrics["mase"] == pytest.approx((2 / 2 + 1 / 1) / 2)
 
 
 def test_the_scale_is_the_mean_weekly_change_by_hand() -> None:
@@ -156,8 +156,8 @@ def test_the_scale_is_the_mean_weekly_change_by_hand() -> None:
 
 
 def test_a_forecast_that_is_no_number_poisons_what_it_is_part_of() -> None:
-    found = measure([fold([[[8, NAN, 14]], [[8, 12, 14]]], [[10], [10]])], scale([1, 1]))
-    assert {name for name, value in found.items() if isnan(value)} == {
+    metrics = measure([fold([[[8, NAN, 14]], [[8, 12, 14]]], [[10], [10]])], scale([1, 1]))
+    assert {name for name, value in metrics.items() if isnan(value)} == {
         "mape", "smape", "wape", "mae", "rmse", "mase", "rmsse", "bias", "wql", "pinball_0.5",
     }  # fmt: skip
 
@@ -165,12 +165,12 @@ def test_a_forecast_that_is_no_number_poisons_what_it_is_part_of() -> None:
 def test_metrics_are_those_of_utilsforecast() -> None:
     random = np.random.default_rng(5)
     history, actual = random.poisson(20, (3, 28)), random.poisson(20, (3, 7)) + 1
-    said = np.sort(random.gamma(20, 1, (3, 7, 3)), axis=-1)
+    quantiles = np.sort(random.gamma(20, 1, (3, 7, 3)), axis=-1)
     past, future = (_long(counts, start) for counts, start in ((history, 0), (actual, 28)))
     for place, name in enumerate(("low", "m", "high")):
-        future[name] = said[:, :, place].ravel()
+        future[name] = quantiles[:, :, place].ravel()
     future["m-lo-80"], future["m-hi-80"] = future["low"], future["high"]
-    found = measure([fold(said, actual)], seasonal_scale(history.astype(np.float32), np.ones((3, 28), bool)))
+    ours = measure([fold(quantiles, actual)], seasonal_scale(history.astype(np.float32), np.ones((3, 28), bool)))
     theirs = {
         "mape": losses.mape(future, ["m"]),
         "smape": losses.smape(future, ["m"]),
@@ -181,12 +181,12 @@ def test_metrics_are_those_of_utilsforecast() -> None:
         "pinball_0.1": losses.quantile_loss(future.assign(m=future["low"]), {"m": "m"}, 0.1),
         "pinball_0.9": losses.quantile_loss(future.assign(m=future["high"]), {"m": "m"}, 0.9),
     }
-    assert {name: found[name] for name in theirs} == pytest.approx(
+    assert {name: ours[name] for name in theirs} == pytest.approx(
         {name: float(table["m"].mean()) for name, table in theirs.items()}, rel=1e-6
     )
-    of_each = losses.mqloss(future, {"m": ["low", "m", "high"]}, np.array(LEVELS))["m"].mean()
-    assert found["wql"] == pytest.approx(2 * of_each / actual.mean(), rel=1e-6)
-    assert np.sign(found["bias"]) == np.sign(losses.bias(future, ["m"])["m"].mean())
+    quantile_loss = losses.mqloss(future, {"m": ["low", "m", "high"]}, np.array(LEVELS))["m"].mean()
+    assert ours["wql"] == pytest.approx(2 * quantile_loss / actual.mean(), rel=1e-6)
+    assert np.sign(ours["bias"]) == np.sign(losses.bias(future, ["m"])["m"].mean())
 
 
 def _long(counts: Any, start: int) -> pd.DataFrame:
@@ -220,14 +220,14 @@ def test_the_total_sums_depots_of_a_day() -> None:
     total = totals(scored(folds, scale([1, 1])))
     assert total.actual.tolist() == [13, 20]
     assert total.median.tolist() == [13, 16]  # what was not scored is in neither sum
-    found = of_days(total)
-    assert found["wape"] == pytest.approx(4 / 33)
-    assert isnan(found["mase"])
+    metrics = of_days(total)
+    assert metrics["wape"] == pytest.approx(4 / 33)
+    assert isnan(metrics["mase"])
 
 
 def test_intervals_are_pairs_of_mirrored_levels_the_widest_first() -> None:
     assert intervals((0.1, 0.2, 0.3, 0.5, 0.7, 0.9)) == [(0.1, 0.9), (0.3, 0.7)]
     levels = (0.1, 0.25, 0.5, 0.75, 0.9)
-    found = measure([fold([[[0, 8, 10, 12, 20]]], [[13]], levels=levels)], ONE)
-    assert (found["coverage"], found["coverage_50"]) == (1, 0)
-    assert (found["width"], found["width_50"]) == (20 / 13, 4 / 13)
+    metrics = measure([fold([[[0, 8, 10, 12, 20]]], [[13]], levels=levels)], ONE_DEPOT)
+    assert (metrics["coverage"], metrics["coverage_50"]) == (1, 0)
+    assert (metrics["width"], metrics["width_50"]) == (20 / 13, 4 / 13)

@@ -18,14 +18,14 @@ def test_the_difference_and_its_bounds_by_hand() -> None:
     """Errors of two depots on two days: theirs are 2 throughout; ours 1 and 1 on the first, 3 and 1 on the second."""
     ours = [fold([[[0, 11, 20], [0, 13, 20]], [[0, 11, 20], [0, 9, 20]]], [[10, 10], [10, 10]])]
     theirs = [fold([[[0, 12, 20]] * 2] * 2, [[10, 10], [10, 10]])]
-    found = difference(ours, theirs, SIZE, "wape")
-    assert found.relative == pytest.approx((6 - 8) / 8)
-    strayed = np.array([-2 + 0.25 * 4, 0 + 0.25 * 4])  # of each day: the difference, less its share of theirs
-    error = np.sqrt((strayed**2).sum() * 2) / 8
-    assert found.high - found.relative == pytest.approx(1.6448536 * error)
-    assert found.relative - found.low == pytest.approx(1.6448536 * error)
-    assert found.days == 2
-    assert found.sentence("A", "B", "wape") == (
+    result = difference(ours, theirs, SIZE, "wape")
+    assert result.relative == pytest.approx((6 - 8) / 8)
+    residuals = np.array([-2 + 0.25 * 4, 0 + 0.25 * 4])  # of each day: the difference, less its share of theirs
+    error = np.sqrt((residuals**2).sum() * 2) / 8
+    assert result.high - result.relative == pytest.approx(1.6448536 * error)
+    assert result.relative - result.low == pytest.approx(1.6448536 * error)
+    assert result.days == 2
+    assert result.sentence("A", "B", "wape") == (
         "A is 25.0 % better than B in wape, which may be chance (-66.1 % to +16.1 % over 2 days)"
     )
 
@@ -33,25 +33,25 @@ def test_the_difference_and_its_bounds_by_hand() -> None:
 def test_a_single_depot_is_compared_alone() -> None:
     ours = [fold([[[0, 11, 20]], [[0, 30, 40]]], [[10], [10]])]
     theirs = [fold([[[0, 12, 20]]] * 2, [[10], [10]])]
-    found = pairs(ours, theirs, SIZE, "wape").difference(0)
-    assert (found.relative, found.days) == (-0.5, 1)
-    assert (found.low, found.high) == (-float("inf"), float("inf"))  # one day tells nothing of chance
+    result = pairs(ours, theirs, SIZE, "wape").difference(0)
+    assert (result.relative, result.days) == (-0.5, 1)
+    assert (result.low, result.high) == (-float("inf"), float("inf"))  # one day tells nothing of chance
 
 
 def test_only_days_that_both_were_scored_on_count() -> None:
     ours = [fold([[[0, 11, 20], [0, 99, 100]]], [[10, 10]])]
     theirs = [fold([[[0, 12, 20], [0, 12, 20]]], [[10, NAN]])]
     assert difference(ours, theirs, scale([1]), "wape").relative == -0.5
-    other = [fold([[[0, 12, 20]]], [[10]], cutoff=date(2030, 1, 1))]
-    nothing = difference(ours, other, scale([1]), "wape")
+    later = [fold([[[0, 12, 20]]], [[10]], cutoff=date(2030, 1, 1))]
+    nothing = difference(ours, later, scale([1]), "wape")
     assert np.isnan(nothing.relative)
     assert nothing.sentence("A", "B", "wape") == "A and B have no day in common"
 
 
 def test_a_model_is_no_better_than_itself() -> None:
     same = [fold([[[0, 11, 20]] * 3], [[10, 12, 14]])]
-    found = difference(same, same, scale([1]), "wql")
-    assert (found.relative, found.low, found.high) == (0, 0, 0)
+    result = difference(same, same, scale([1]), "wql")
+    assert (result.relative, result.low, result.high) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("metric", ["wape", "mape", "mase", "wql"])
@@ -61,6 +61,6 @@ def test_parts_of_a_metric_add_up_to_it(metric: str) -> None:
     actual[0, 2] = NAN
     folds = [fold(np.sort(random.gamma(20, 1, (2, 7, 3)), axis=-1), actual)]
     days = scored(folds, SIZE)
-    parts, wanted = loss(days, metric), measure(folds, SIZE)[metric]
+    parts, expected = loss(days, metric), measure(folds, SIZE)[metric]
     total = {"wape": days.actual.sum(), "mape": len(parts), "mase": 2, "wql": days.actual.sum() / 2}[metric]
-    assert parts.sum() / total == pytest.approx(wanted)
+    assert parts.sum() / total == pytest.approx(expected)

@@ -21,23 +21,23 @@ DAYS, HELD_OUT = 140, 56
 
 def fleet(noise: float = 0.3) -> Panel:
     """Thirty depots about a hundred orders, log-normal."""
-    given, random = panels.panel(30, DAYS, 7), np.random.default_rng(0)
-    counts = np.expm1(np.log(101) + noise * random.normal(size=given.demand.shape)).astype(np.float32)
-    return replace(given, demand=counts, open=np.ones_like(given.open))
+    ordinary, random = panels.panel(30, DAYS, 7), np.random.default_rng(0)
+    counts = np.expm1(np.log(101) + noise * random.normal(size=ordinary.demand.shape)).astype(np.float32)
+    return replace(ordinary, demand=counts, open=np.ones_like(ordinary.open))
 
 
 def narrow(panel: Panel) -> Forecast:
     """The right median, and a third of the distances that would hold four fifths."""
     reach = 1.2816 * 0.1 * np.array([-1, 0, 1])
-    said = np.tile(np.expm1(np.log(101) + reach), (len(panel.depot_ids), panel.horizon, 1)).astype(np.float32)
+    quantiles = np.tile(np.expm1(np.log(101) + reach), (len(panel.depot_ids), panel.horizon, 1)).astype(np.float32)
     open_ = panel.open[:, panel.history :]
-    return Forecast(panel.depot_ids, panel.cutoff, panel.target_dates, LEVELS, said, open_)
+    return Forecast(panel.depot_ids, panel.cutoff, panel.target_dates, LEVELS, quantiles, open_)
 
 
-def widths(said: Forecast) -> Floats:
-    log = np.log1p(said.quantiles)
-    found: Floats = (log[..., 2] - log[..., 0]) / (2 * 1.2816 * 0.3)
-    return found
+def widths(forecast: Forecast) -> Floats:
+    log = np.log1p(forecast.quantiles)
+    relative: Floats = (log[..., 2] - log[..., 0]) / (2 * 1.2816 * 0.3)
+    return relative
 
 
 def test_intervals_that_were_too_narrow_widen_with_what_came_and_hold_what_they_promise() -> None:
@@ -59,9 +59,9 @@ def test_a_cutoff_knows_what_came_until_then_and_nothing_after_it() -> None:
     at = backtest.cutoffs(panel, 21, every=1)
     place = panel.days.tolist().index(at[9])
     mad = replace(panel, demand=np.where(np.arange(DAYS) > place, np.float32(9e6), panel.demand))
-    calm, wild = (backtest.folds(RollingCalibration(narrow), given, at) for given in (panel, mad))
-    for one, other in list(zip(calm, wild, strict=True))[:10]:
-        np.testing.assert_array_equal(one.forecast.quantiles, other.forecast.quantiles)
+    calm, wild = (backtest.folds(RollingCalibration(narrow), of_panel, at) for of_panel in (panel, mad))
+    for calm_fold, wild_fold in list(zip(calm, wild, strict=True))[:10]:
+        np.testing.assert_array_equal(calm_fold.forecast.quantiles, wild_fold.forecast.quantiles)
     assert widths(wild[12].forecast).mean() > 1.5 * widths(calm[12].forecast).mean()
 
 
@@ -81,12 +81,12 @@ def test_days_that_were_closed_tell_nothing() -> None:
 
 
 def test_a_stretched_forecast_keeps_its_median_its_order_and_its_zeros() -> None:
-    said = np.float32([[[0, 0, 0], [5, 10, 30], [8, 9, 9.5]]])
+    quantiles = np.float32([[[0, 0, 0], [5, 10, 30], [8, 9, 9.5]]])
     days = tuple(panels.panel(1, 20, 3).target_dates)
-    before = Forecast(("A",), panels.panel(1, 20, 3).cutoff, days, LEVELS, said, np.array([[False, True, True]]))
-    found = calibration.stretched(before, np.float32([[2, 1, 2], [30, 1, 0.5], [0.3, 1, 1]])).quantiles
-    np.testing.assert_array_equal(found[..., 1], said[..., 1])
-    np.testing.assert_array_equal(found[0, 0], 0)
-    assert found[0, 1, 0] == 0  # so far down that it would be negative
-    assert found[0, 1, 2] == pytest.approx(np.sqrt(11 * 31) - 1, rel=1e-6)
-    assert found[0, 2].tolist() == pytest.approx([np.expm1(np.log(10) + 0.3 * np.log(9 / 10)), 9, 9.5], rel=1e-6)
+    before = Forecast(("A",), panels.panel(1, 20, 3).cutoff, days, LEVELS, quantiles, np.array([[False, True, True]]))
+    stretched = calibration.stretched(before, np.float32([[2, 1, 2], [30, 1, 0.5], [0.3, 1, 1]])).quantiles
+    np.testing.assert_array_equal(stretched[..., 1], quantiles[..., 1])
+    np.testing.assert_array_equal(stretched[0, 0], 0)
+    assert stretched[0, 1, 0] == 0  # so far down that it would be negative
+    assert stretched[0, 1, 2] == pytest.approx(np.sqrt(11 * 31) - 1, rel=1e-6)
+    assert stretched[0, 2].tolist() == pytest.approx([np.expm1(np.log(10) + 0.3 * np.log(9 / 10)), 9, 9.5], rel=1e-6)

@@ -20,21 +20,21 @@ def judged(panel: Panel) -> Scores:
     return run({"naive": lambda before: seasonal_naive(before, panels.LEVELS)}, panel, 28)["naive"]
 
 
-def given() -> Panel:
+def four_depots() -> Panel:
     return replace(panels.panel(4, 120, 7), attributes={"city": ("Ulm", "Bonn", "Ulm", "")})
 
 
 def test_each_part_has_all_scored_days_once_in_the_order_that_people_read() -> None:
-    panel = given()
+    panel = four_depots()
     scores = judged(panel)
-    found = segments.parts(scores, panel)
-    assert list(found) == list(segments.PARTS)
-    assert list(found["city"]) == ["Bonn", "Ulm"]
-    assert list(found["days ahead"]) == [str(step) for step in range(1, 8)]
-    assert list(found["weekday"])[:2] == ["Monday", "Tuesday"]
+    by_part = segments.parts(scores, panel)
+    assert list(by_part) == list(segments.PARTS)
+    assert list(by_part["city"]) == ["Bonn", "Ulm"]
+    assert list(by_part["days ahead"]) == [str(step) for step in range(1, 8)]
+    assert list(by_part["weekday"])[:2] == ["Monday", "Tuesday"]
     for part in ("days ahead", "weekday", "kind of day"):
-        assert sum(metrics["days"] for metrics in found[part].values()) == scores.metrics["days"]
-    assert found["city"]["Ulm"]["days"] == 56
+        assert sum(metrics["days"] for metrics in by_part[part].values()) == scores.metrics["days"]
+    assert by_part["city"]["Ulm"]["days"] == 56
 
 
 def test_parts_by_hand() -> None:
@@ -45,11 +45,11 @@ def test_parts_by_hand() -> None:
     calendar[1, 7] = 1
     panel = replace(panel, calendar=calendar, calendar_group=np.int32([0, 1]), calendar_names=("holiday",))
     fold = panels.fold(quantiles, [[8, 10], [5, 20]], cutoff=date(2024, 1, 7))
-    found = segments.parts(Scores("m", (fold,), {}, panels.scale([1.0, 1.0])), panel)
-    assert found["kind of day"]["holiday"]["wape"] == pytest.approx(1)
-    assert found["kind of day"]["other day"]["wape"] == pytest.approx(12 / 38)
-    assert found["city"]["A"]["bias"] == pytest.approx(2 / 18)
-    assert found["weekday"]["Tuesday"]["mae"] == pytest.approx(5)
+    by_part = segments.parts(Scores("m", (fold,), {}, panels.scale([1.0, 1.0])), panel)
+    assert by_part["kind of day"]["holiday"]["wape"] == pytest.approx(1)
+    assert by_part["kind of day"]["other day"]["wape"] == pytest.approx(12 / 38)
+    assert by_part["city"]["A"]["bias"] == pytest.approx(2 / 18)
+    assert by_part["weekday"]["Tuesday"]["mae"] == pytest.approx(5)
     assert segments.depots(Scores("m", (fold,), {}, panels.scale([1.0, 1.0])), panel)["D1"]["mae"] == pytest.approx(7.5)
 
 

@@ -9,13 +9,13 @@ from forecaster.core.forecast import Verdict
 from forecaster.reports import run_figures
 from forecaster.reports.run_report import GateReview, page
 from tests import panels
-from tests.evaluation.test_segments import given, judged
+from tests.evaluation.test_segments import four_depots, judged
 
 REFUSED = Verdict(False, ("wape is 0.2000, wanted at most 0.1000 to beat champion",), {})
 
 
 def test_the_report_shows_verdict_scores_parts_and_pictures_and_loads_nothing_from_elsewhere() -> None:
-    panel = given()
+    panel = four_depots()
     scores = {"candidate": replace(judged(panel), model="candidate"), "seasonal_naive": judged(panel)}
     pictures = {"calibration.png": run_figures.png(run_figures.calibration(scores))}
     review = GateReview("night-1", datetime(2024, 5, 1, 7, tzinfo=UTC), scores, REFUSED, {"network_bias": 0.014})
@@ -34,7 +34,7 @@ def test_the_report_shows_verdict_scores_parts_and_pictures_and_loads_nothing_fr
 
 def test_what_depots_and_cities_are_called_is_never_markup() -> None:
     evil = "<script>alert(1)</script>"
-    panel = replace(given(), depot_ids=(evil, "B", "C", "D"), attributes={"city": (evil, "B", "B", "B")})
+    panel = replace(four_depots(), depot_ids=(evil, "B", "C", "D"), attributes={"city": (evil, "B", "B", "B")})
     scores = {"candidate": judged(panel)}
     review = GateReview("night-1", datetime(2024, 5, 1, 7, tzinfo=UTC), scores, Verdict(True, (), {}), {})
     html = page(review, panel, {}, panels.spec())

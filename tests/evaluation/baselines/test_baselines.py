@@ -23,13 +23,13 @@ EMPTY, GAPS = 3, 1  # a depot of which nothing is known, and one with unknown an
 
 
 @cache
-def given() -> Panel:
+def tonight() -> Panel:
     """Four depots and 150 days: one of them with gaps and closed Sundays, one of them new."""
-    found = panel(4, 150, 7)
-    demand, open_ = found.demand.copy(), found.open.copy()
+    ordinary = panel(4, 150, 7)
+    demand, open_ = ordinary.demand.copy(), ordinary.open.copy()
     demand[EMPTY] = demand[GAPS, 30:41] = demand[GAPS, -2:] = NAN
     open_[GAPS, 6::7] = False
-    return replace(found, demand=demand, open=open_)
+    return replace(ordinary, demand=demand, open=open_)
 
 
 @cache
@@ -38,24 +38,24 @@ def fitted(name: str) -> Predictor:
 
 
 def before() -> Panel:
-    return given().at(given().cutoff - timedelta(days=14))
+    return tonight().at(tonight().cutoff - timedelta(days=14))
 
 
 @pytest.mark.parametrize("name", baselines.NAMES)
 def test_every_depot_gets_ordered_quantiles_and_closed_days_are_zero(name: str) -> None:
-    for cutoff in backtest.cutoffs(given(), 14):
-        found = fitted(name)(given().at(cutoff))
-        assert found.cutoff == cutoff
-        assert found.levels == LEVELS
-        assert np.isfinite(found.quantiles).all()
-        assert (np.diff(found.quantiles, axis=2) >= 0).all()
-        assert (found.quantiles[~found.open] == 0).all()
-        assert (found.quantiles[:GAPS] > 0).all()
+    for cutoff in backtest.cutoffs(tonight(), 14):
+        forecast = fitted(name)(tonight().at(cutoff))
+        assert forecast.cutoff == cutoff
+        assert forecast.levels == LEVELS
+        assert np.isfinite(forecast.quantiles).all()
+        assert (np.diff(forecast.quantiles, axis=2) >= 0).all()
+        assert (forecast.quantiles[~forecast.open] == 0).all()
+        assert (forecast.quantiles[:GAPS] > 0).all()
 
 
 @pytest.mark.parametrize("name", baselines.NAMES)
 def test_a_weekly_rhythm_is_forecast(name: str) -> None:
-    scores = backtest.run({name: fitted(name)}, given(), 14)[name].metrics
+    scores = backtest.run({name: fitted(name)}, tonight(), 14)[name].metrics
     assert scores["mase"] < 1.1
     assert abs(scores["bias"]) < 0.1
 
@@ -63,9 +63,9 @@ def test_a_weekly_rhythm_is_forecast(name: str) -> None:
 @pytest.mark.parametrize("name", baselines.NAMES)
 def test_what_comes_after_the_cutoff_changes_nothing(name: str) -> None:
     cutoff = before().cutoff
-    demand = given().demand.copy()
+    demand = tonight().demand.copy()
     demand[:, before().history :] *= 100
-    changed = replace(given(), demand=demand)
+    changed = replace(tonight(), demand=demand)
     np.testing.assert_array_equal(
         fitted(name)(changed.at(cutoff)).quantiles, baselines.fit(name, before(), LEVELS)(before()).quantiles
     )
@@ -73,12 +73,12 @@ def test_what_comes_after_the_cutoff_changes_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("name", baselines.NAMES)
 def test_new_history_is_seen(name: str) -> None:
-    later = given()
+    later = tonight()
     doubled = later.demand.copy()
     doubled[0, before().history :] *= 2
-    said, heard = fitted(name)(later), fitted(name)(replace(later, demand=doubled))
-    assert heard.median[0].sum() > said.median[0].sum()  # a stable past may make a method cautious, not deaf
-    np.testing.assert_allclose(heard.median[2], said.median[2], rtol=0.05)
+    plain, raised = fitted(name)(later), fitted(name)(replace(later, demand=doubled))
+    assert raised.median[0].sum() > plain.median[0].sum()  # a stable past may make a method cautious, not deaf
+    np.testing.assert_allclose(raised.median[2], plain.median[2], rtol=0.05)
 
 
 @pytest.mark.parametrize("name", ["auto_ets", "theta", "mstl", "prophet", "lightgbm"])
@@ -94,12 +94,12 @@ def test_a_missing_package_says_what_installs_it(monkeypatch: pytest.MonkeyPatch
     monkeypatch.delitem(sys.modules, "statsforecast.models", raising=False)
     name = {"statsforecast": "theta"}.get(module, module)
     with pytest.raises(MissingExtra, match=rf"the baseline {name} needs .*pip install 'forecaster\[baselines\]'"):
-        baselines.fit(name, given(), LEVELS)
+        baselines.fit(name, tonight(), LEVELS)
 
 
 def test_an_unknown_baseline_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(ValueError, match="unknown baseline 'sarima'; wanted one of seasonal_naive, "):
-        baselines.fit("sarima", given(), LEVELS)
+        baselines.fit("sarima", tonight(), LEVELS)
 
 
 def test_the_seasonal_naive_is_the_one_that_goes_out() -> None:
@@ -111,24 +111,24 @@ def test_the_seasonal_naive_is_the_one_that_goes_out() -> None:
 def test_the_window_average_is_the_mean_of_the_last_four_known_same_weekdays() -> None:
     weeks = np.arange(1.0, 7.0)[:, None] * 10 + np.arange(7.0)  # week 1: 10 … 16, week 6: 60 … 66
     weeks[5, 2] = weeks[3, 2] = NAN  # the third weekday: 52, 32, 22 and 12 are left
-    said = baselines.fit("seasonal_window_average", bare(weeks.reshape(1, -1)), LEVELS)
-    median = said(bare(weeks.reshape(1, -1))).median[0]
+    predict = baselines.fit("seasonal_window_average", bare(weeks.reshape(1, -1)), LEVELS)
+    median = predict(bare(weeks.reshape(1, -1))).median[0]
     np.testing.assert_allclose(median, [45, 46, (52 + 32 + 22 + 12) / 4, 48, 49, 50, 51], rtol=1e-6)
 
 
 def test_the_window_average_leaves_closed_days_out() -> None:
     counts = np.full((1, 42), 8.0)
     counts[0, 35] = 0
-    said = baselines.fit("seasonal_window_average", bare(counts), LEVELS)
-    assert said(bare(counts)).median[0, 0] == pytest.approx(6)
-    assert said(bare(counts, closed=[(0, 35)])).median[0, 0] == pytest.approx(8)
-    assert said(bare(counts, closed=[(0, 42)])).median[0, 0] == 0
+    predict = baselines.fit("seasonal_window_average", bare(counts), LEVELS)
+    assert predict(bare(counts)).median[0, 0] == pytest.approx(6)
+    assert predict(bare(counts, closed=[(0, 35)])).median[0, 0] == pytest.approx(8)
+    assert predict(bare(counts, closed=[(0, 42)])).median[0, 0] == 0
 
 
 def test_gaps_are_filled_by_the_same_weekday() -> None:
-    found = fill_gaps(np.array([[1, 2, 3, 4, NAN, 6, 7, 11, NAN, 13, 14, 15, 16, 17], [NAN] * 14]))
-    np.testing.assert_array_equal(found[0], [1, 2, 3, 4, 15, 6, 7, 11, 2, 13, 14, 15, 16, 17])
-    assert np.isnan(found[1]).all()
+    imputed = fill_gaps(np.array([[1, 2, 3, 4, NAN, 6, 7, 11, NAN, 13, 14, 15, 16, 17], [NAN] * 14]))
+    np.testing.assert_array_equal(imputed[0], [1, 2, 3, 4, 15, 6, 7, 11, 2, 13, 14, 15, 16, 17])
+    assert np.isnan(imputed[1]).all()
     never = np.tile([2.0, 4, 6, 8, 10, 12, NAN], 3)[None]
     np.testing.assert_array_equal(fill_gaps(never)[0, 5:8], [12, 7, 2])
 

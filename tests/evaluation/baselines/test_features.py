@@ -22,13 +22,13 @@ def column(table: Table, name: str, at: Rows) -> np.ndarray:
 
 
 def test_a_row_is_the_same_in_training_and_when_forecasting() -> None:
-    given = panel(3, 560, 7)
-    closed = given.open.copy()
+    tonight = panel(3, 560, 7)
+    closed = tonight.open.copy()
     closed[1, 3::7] = False
-    given = replace(given, open=closed)
-    cutoff = given.cutoff - timedelta(days=20)
-    then = given.at(cutoff)
-    training = Table(given).matrix(rows(3, then.history - 1, 7))
+    tonight = replace(tonight, open=closed)
+    cutoff = tonight.cutoff - timedelta(days=20)
+    then = tonight.at(cutoff)
+    training = Table(tonight).matrix(rows(3, then.history - 1, 7))
     recent = then.last(LOOKBACK)
     assert recent.history == LOOKBACK < then.history
     np.testing.assert_allclose(Table(recent).matrix(rows(3, LOOKBACK - 1, 7)), training, rtol=1e-4, atol=1e-5)
@@ -47,6 +47,6 @@ def test_lags_and_same_weekdays_are_those_before_the_cutoff() -> None:
 
 
 def test_a_covariate_beyond_the_horizon_is_not_known() -> None:
-    given = panel(1, 60, 3)
-    found = column(Table(given), "covariate promo +2", rows(1, 40, 3))
-    np.testing.assert_array_equal(found, [given.covariates[0, 43, 0], NAN, NAN])
+    tonight = panel(1, 60, 3)
+    feature = column(Table(tonight), "covariate promo +2", rows(1, 40, 3))
+    np.testing.assert_array_equal(feature, [tonight.covariates[0, 43, 0], NAN, NAN])

@@ -23,16 +23,16 @@ small (float[depots, 3] demand) => (float[depots, 3] quantiles)
 
 
 def test_constants_are_computed_and_what_stands_twice_stands_once() -> None:
-    found = fold_constants(onnx.parser.parse_model(TWICE))
-    onnx.checker.check_model(found, full_check=True)
-    assert [node.op_type for node in found.graph.node] == ["Mul", "Add"]
+    folded = fold_constants(onnx.parser.parse_model(TWICE))
+    onnx.checker.check_model(folded, full_check=True)
+    assert [node.op_type for node in folded.graph.node] == ["Mul", "Add"]
     for depots in (1, 5):
         demand = np.arange(3 * depots, dtype=np.float32).reshape(depots, 3)
-        [said] = session(found.SerializeToString()).run(None, {"demand": demand})
-        np.testing.assert_array_equal(said, 12 * demand)
+        [output] = session(folded.SerializeToString()).run(None, {"demand": demand})
+        np.testing.assert_array_equal(output, 12 * demand)
 
 
 def test_a_folded_graph_asks_for_no_operators_but_onnx_s_own() -> None:
-    found = fold_constants(onnx.parser.parse_model(TWICE))
-    assert [(each.domain, each.version) for each in found.opset_import] == [("", 21)]
-    onnx_checks.inspect(found.SerializeToString())
+    folded = fold_constants(onnx.parser.parse_model(TWICE))
+    assert [(opset.domain, opset.version) for opset in folded.opset_import] == [("", 21)]
+    onnx_checks.inspect(folded.SerializeToString())

@@ -62,11 +62,11 @@ def plain_graph() -> bytes:
 
 def test_onnx_says_what_jax_says_for_any_number_of_depots() -> None:
     panel = panels.panel(200)
-    wanted = to_onnx.forecaster(panels.candidate())(panel).quantiles
+    expected = to_onnx.forecaster(panels.candidate())(panel).quantiles
     for depots in (1, 3, 200):
-        found = run(panels.graph(), panel, depots)
-        assert found.shape == (depots, 3, 3)
-        np.testing.assert_allclose(found, wanted[:depots], rtol=1e-4)
+        actual = run(panels.graph(), panel, depots)
+        assert actual.shape == (depots, 3, 3)
+        np.testing.assert_allclose(actual, expected[:depots], rtol=1e-4)
 
 
 def test_gaps_and_closed_days_survive_the_export() -> None:
@@ -74,9 +74,9 @@ def test_gaps_and_closed_days_survive_the_export() -> None:
     demand, open_ = np.array(panel.demand), np.array(panel.open)
     demand[0, ::3], demand[1], open_[2, -2] = np.nan, np.nan, False
     odd = replace(panel, demand=demand, open=open_)
-    wanted = to_onnx.on_arrays(panels.candidate())(odd.window(LOOKBACK))
-    assert not wanted[2, 1].any()
-    np.testing.assert_allclose(run(panels.graph(), odd), wanted, rtol=1e-4)
+    expected = to_onnx.on_arrays(panels.candidate())(odd.window(LOOKBACK))
+    assert not expected[2, 1].any()
+    np.testing.assert_allclose(run(panels.graph(), odd), expected, rtol=1e-4)
 
 
 def test_the_graph_names_its_inputs_and_leaves_the_number_of_depots_open() -> None:
@@ -109,10 +109,10 @@ def test_the_first_graph_of_a_process_is_like_the_next_and_takes_no_more_of_the_
         "'jax2onnx.plugins.examples' in sys.modules)"
     )
     root = Path(__file__).parents[3]
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=300, check=False
     )
-    assert done.stdout.split() == ["True", "False"], done.stderr
+    assert process.stdout.split() == ["True", "False"], process.stderr
 
 
 def test_a_pipeline_without_covariates_and_statics_exports_as_well() -> None:
@@ -131,19 +131,21 @@ def test_what_cannot_be_exported_is_said(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_weights_are_named_by_their_path() -> None:
-    found = to_onnx.weights(panels.candidate())
-    assert found["members.cells.0.dense_h.kernel"].shape == (2, 8, 24)
-    assert found["constants.mean"].shape == ()
-    assert {"calibration", "members.embeddings.1.embedding", "members.out.bias"} <= set(found)
+    weights = to_onnx.weights(panels.candidate())
+    assert weights["members.cells.0.dense_h.kernel"].shape == (2, 8, 24)
+    assert weights["constants.mean"].shape == ()
+    assert {"calibration", "members.embeddings.1.embedding", "members.out.bias"} <= set(weights)
     total = sum(leaf.size for leaf in jax.tree.leaves(dict(panels.candidate().parameters)))
-    assert sum(array.size for array in found.values()) == total
+    assert sum(array.size for array in weights.values()) == total
 
 
 def test_a_manifest_holds_nothing_that_differs_between_equal_trainings() -> None:
-    one = panels.candidate()
-    slower = replace(one, summary={**one.summary, "seconds": 9e9, "compile_misses": 77, "depot_days_a_second": 0.1})
-    assert to_onnx.about(one) == to_onnx.about(slower)
-    about = to_onnx.about(one)
+    candidate = panels.candidate()
+    slower = replace(
+        candidate, summary={**candidate.summary, "seconds": 9e9, "compile_misses": 77, "depot_days_a_second": 0.1}
+    )
+    assert to_onnx.about(candidate) == to_onnx.about(slower)
+    about = to_onnx.about(candidate)
     assert about["inputs"] == ["demand", "open", "covariates", "calendar", "statics"]
     assert about["lookback"] == LOOKBACK
     assert about["training"]["epochs"] == 20
@@ -157,5 +159,5 @@ def test_what_calibration_reversed_is_put_in_order_as_it_is_when_serving() -> No
     factors = np.float32([[0.3, 5.0, 1.0, 5.0, 0.3]] * 3)
     parameters = {**plain().parameters, "members": members, "calibration": factors}
     odd = replace(plain(), parameters=parameters, architecture=shape.to_json(), levels=shape.levels)
-    said = to_onnx.forecaster(odd)(plain_panel()).quantiles
-    assert (np.diff(said, axis=-1) >= 0).all()
+    quantiles = to_onnx.forecaster(odd)(plain_panel()).quantiles
+    assert (np.diff(quantiles, axis=-1) >= 0).all()

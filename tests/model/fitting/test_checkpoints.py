@@ -35,10 +35,10 @@ class State(NamedTuple):
 
 def state(seed: int = 0) -> State:
     """What a trainer carries: nested containers, empty ones too, keys, numbers that are none, arrays with nothing."""
-    drawn = jax.random.normal(jax.random.key(seed), (3, 4))
+    random = jax.random.normal(jax.random.key(seed), (3, 4))
     return State(
-        parameters={"gru": {"w": drawn, "half": drawn.astype(jnp.bfloat16)}, "none": jnp.zeros((0, 4))},
-        optimizer=((), (jnp.int32(seed), {"mu": -drawn})),
+        parameters={"gru": {"w": random, "half": random.astype(jnp.bfloat16)}, "none": jnp.zeros((0, 4))},
+        optimizer=((), (jnp.int32(seed), {"mu": -random})),
         key=jax.random.split(jax.random.key(seed), 3),
         best_loss=jnp.array([jnp.nan, jnp.inf, -0.0]),
     )
@@ -46,11 +46,11 @@ def state(seed: int = 0) -> State:
 
 def bits(tree: Any) -> list[tuple[str, str, bytes]]:
     """Path, dtype and bytes of each leaf."""
-    told = []
+    described = []
     for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
         plain = jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
-        told.append((jax.tree_util.keystr(path), str(leaf.dtype), np.asarray(plain).tobytes()))
-    return told
+        described.append((jax.tree_util.keystr(path), str(leaf.dtype), np.asarray(plain).tobytes()))
+    return described
 
 
 @pytest.fixture(scope="module")
@@ -63,18 +63,18 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def kept(written: Path, tmp_path: Path) -> Checkpoints:
+def checkpoints(written: Path, tmp_path: Path) -> Checkpoints:
     return Checkpoints(Path(shutil.copytree(written, tmp_path / "own")), "p")
 
 
-def test_what_is_saved_comes_back_bit_by_bit(kept: Checkpoints) -> None:
-    saved = kept.latest(state())
+def test_what_is_saved_comes_back_bit_by_bit(checkpoints: Checkpoints) -> None:
+    saved = checkpoints.latest(state())
     assert saved is not None
     assert (saved.number, saved.history) == (2, HISTORY)
     assert isinstance(saved.state, State)
     assert bits(saved.state) == bits(state(2))
-    drawn = [jax.random.normal(each.key[0], (2,)) for each in (saved.state, state(2))]
-    assert jnp.array_equal(*drawn)
+    random = [jax.random.normal(carried.key[0], (2,)) for carried in (saved.state, state(2))]
+    assert jnp.array_equal(*random)
     # As free as a fresh state: the compiled epoch is the same for both.
     assert not any(leaf.committed for leaf in jax.tree.leaves(saved.state))
     assert jax.eval_shape(lambda: saved.state) == jax.eval_shape(state)
@@ -84,81 +84,81 @@ def test_without_a_checkpoint_there_is_none(tmp_path: Path) -> None:
     assert Checkpoints(tmp_path / "absent", "p").latest(state()) is None
 
 
-def test_the_last_two_are_kept_and_saving_an_epoch_again_replaces_it(kept: Checkpoints) -> None:
-    kept.save(5, state(5), HISTORY)
-    assert sorted(os.listdir(kept.folder)) == ["2", "5"]
-    kept.save(5, state(6), [])
-    assert sorted(os.listdir(kept.folder)) == ["2", "5"]
-    assert (saved := kept.latest(state())) is not None
+def test_the_last_two_are_kept_and_saving_an_epoch_again_replaces_it(checkpoints: Checkpoints) -> None:
+    checkpoints.save(5, state(5), HISTORY)
+    assert sorted(os.listdir(checkpoints.folder)) == ["2", "5"]
+    checkpoints.save(5, state(6), [])
+    assert sorted(os.listdir(checkpoints.folder)) == ["2", "5"]
+    assert (saved := checkpoints.latest(state())) is not None
     assert (bits(saved.state), saved.history) == (bits(state(6)), [])
 
 
-def test_a_training_that_started_over_is_not_mistaken_for_the_one_before(kept: Checkpoints) -> None:
-    kept.save(1, state(7), [])
-    assert (saved := kept.latest(state())) is not None
+def test_a_training_that_started_over_is_not_mistaken_for_the_one_before(checkpoints: Checkpoints) -> None:
+    checkpoints.save(1, state(7), [])
+    assert (saved := checkpoints.latest(state())) is not None
     assert (saved.number, bits(saved.state)) == (1, bits(state(7)))
 
 
-def test_a_checkpoint_for_another_purpose_is_as_good_as_none(kept: Checkpoints) -> None:
-    other = Checkpoints(kept.folder, "other")
-    assert other.latest(state()) is None
-    other.save(3, state(3), [])
-    assert kept.latest(state()) is not None, "the one before, which is still there"
-    assert (saved := other.latest(state())) is not None
+def test_a_checkpoint_for_another_purpose_is_as_good_as_none(checkpoints: Checkpoints) -> None:
+    other_purpose = Checkpoints(checkpoints.folder, "other")
+    assert other_purpose.latest(state()) is None
+    other_purpose.save(3, state(3), [])
+    assert checkpoints.latest(state()) is not None, "the one before, which is still there"
+    assert (saved := other_purpose.latest(state())) is not None
     assert saved.number == 3
 
 
-def test_clear_leaves_nothing_of_ours_and_all_of_others(kept: Checkpoints) -> None:
-    (kept.folder / "notes.txt").write_text("mine")
-    (kept.folder / "3").mkdir()
-    kept.clear()
-    assert os.listdir(kept.folder) == ["notes.txt"]
+def test_clear_leaves_nothing_of_ours_and_all_of_others(checkpoints: Checkpoints) -> None:
+    (checkpoints.folder / "notes.txt").write_text("mine")
+    (checkpoints.folder / "3").mkdir()
+    checkpoints.clear()
+    assert os.listdir(checkpoints.folder) == ["notes.txt"]
 
 
-def test_a_flipped_byte_in_any_file_is_refused_by_name(kept: Checkpoints) -> None:
-    files = sorted(each for each in (kept.folder / "2").rglob("*") if each.is_file())
-    assert {"manifest.json", "about.json", "_METADATA", "manifest.ocdbt"} <= {each.name for each in files}
+def test_a_flipped_byte_in_any_file_is_refused_by_name(checkpoints: Checkpoints) -> None:
+    files = sorted(path for path in (checkpoints.folder / "2").rglob("*") if path.is_file())
+    assert {"manifest.json", "about.json", "_METADATA", "manifest.ocdbt"} <= {path.name for path in files}
     for file in files:
         whole = file.read_bytes()
         for place in {0, len(whole) // 2, len(whole) - 1}:
             file.write_bytes(whole[:place] + bytes([whole[place] ^ 0x20]) + whole[place + 1 :])
             with pytest.raises(CheckpointError, match=r"damaged: found .+, wanted .+; start over") as refused:
-                kept.latest(state())
+                checkpoints.latest(state())
             assert str(file) in str(refused.value)
         file.write_bytes(whole)
-    assert kept.latest(state()) is not None
+    assert checkpoints.latest(state()) is not None
 
 
-def test_a_truncated_missing_or_additional_file_is_refused_by_name(kept: Checkpoints) -> None:
-    arrays = kept.folder / "2" / "arrays"
-    largest = max((each for each in arrays.rglob("*") if each.is_file()), key=lambda each: each.stat().st_size)
+def test_a_truncated_missing_or_additional_file_is_refused_by_name(checkpoints: Checkpoints) -> None:
+    arrays = checkpoints.folder / "2" / "arrays"
+    largest = max((path for path in arrays.rglob("*") if path.is_file()), key=lambda path: path.stat().st_size)
     whole = largest.read_bytes()
     largest.write_bytes(whole[:-1])
     with pytest.raises(CheckpointError, match=f"{largest.name} is damaged: found sha256 .+, wanted sha256"):
-        kept.latest(state())
+        checkpoints.latest(state())
     largest.unlink()
     with pytest.raises(CheckpointError, match=f"{largest.name} is damaged: found no such file, wanted sha256"):
-        kept.latest(state())
+        checkpoints.latest(state())
     largest.write_bytes(whole)
     (arrays / "more").write_bytes(b"")
     with pytest.raises(CheckpointError, match=r"more is damaged: found sha256 .+, wanted no such file"):
-        kept.latest(state())
+        checkpoints.latest(state())
 
 
-def test_a_manifest_that_is_rewritten_or_lies_elsewhere_is_refused(kept: Checkpoints) -> None:
-    manifest = kept.folder / "2" / "manifest.json"
-    told = json.loads(manifest.read_text())
-    told["content"]["files"].popitem()
-    manifest.write_text(json.dumps(told))
+def test_a_manifest_that_is_rewritten_or_lies_elsewhere_is_refused(checkpoints: Checkpoints) -> None:
+    manifest = checkpoints.folder / "2" / "manifest.json"
+    content = json.loads(manifest.read_text())
+    content["content"]["files"].popitem()
+    manifest.write_text(json.dumps(content))
     with pytest.raises(CheckpointError, match=r"manifest\.json is damaged"):
-        kept.latest(state())
-    shutil.rmtree(kept.folder / "2")
-    (kept.folder / "1").rename(kept.folder / "4")
+        checkpoints.latest(state())
+    shutil.rmtree(checkpoints.folder / "2")
+    (checkpoints.folder / "1").rename(checkpoints.folder / "4")
     with pytest.raises(CheckpointError, match="4 holds epoch 1, wanted 4"):
-        kept.latest(state())
+        checkpoints.latest(state())
 
 
-def test_another_tree_dtype_shape_or_kind_of_key_is_refused_with_both(kept: Checkpoints) -> None:
+def test_another_tree_dtype_shape_or_kind_of_key_is_refused_with_both(checkpoints: Checkpoints) -> None:
     like = state()
     for changed, complaint in [
         (like._replace(best_loss=jnp.zeros(4)), r"holds \.best_loss float32\[3\], wanted \.best_loss float32\[4\]"),
@@ -168,16 +168,16 @@ def test_another_tree_dtype_shape_or_kind_of_key_is_refused_with_both(kept: Chec
         ((like, jnp.zeros(1)), "holds .+, wanted .+; start over"),
     ]:
         with pytest.raises(CheckpointError, match=complaint):
-            kept.latest(changed)
+            checkpoints.latest(changed)
 
 
-def test_a_save_without_its_manifest_does_not_exist_and_is_removed_by_the_next(kept: Checkpoints) -> None:
-    shutil.copytree(kept.folder / "2", kept.folder / "3")
-    (kept.folder / "3" / "manifest.json").rename(kept.folder / "3" / "manifest.json.new")
-    assert (saved := kept.latest(state())) is not None
+def test_a_save_without_its_manifest_does_not_exist_and_is_removed_by_the_next(checkpoints: Checkpoints) -> None:
+    shutil.copytree(checkpoints.folder / "2", checkpoints.folder / "3")
+    (checkpoints.folder / "3" / "manifest.json").rename(checkpoints.folder / "3" / "manifest.json.new")
+    assert (saved := checkpoints.latest(state())) is not None
     assert saved.number == 2
-    kept.save(4, state(4), [])
-    assert sorted(os.listdir(kept.folder)) == ["2", "4"]
+    checkpoints.save(4, state(4), [])
+    assert sorted(os.listdir(checkpoints.folder)) == ["2", "4"]
 
 
 def test_a_folder_that_cannot_be_written_is_our_error(tmp_path: Path) -> None:
@@ -236,14 +236,14 @@ def test_a_training_killed_while_saving_goes_on_from_the_last_complete_checkpoin
             assert forks.stdout.readline() == f"saved {last + 1}\n"
             time.sleep(dice.uniform(0, 0.6))
             os.kill(training, signal.SIGKILL)
-            said = last + 1
+            announced = last + 1
             while (line := forks.stdout.readline()).startswith("saved"):
-                said = int(line.split()[-1])
+                announced = int(line.split()[-1])
             assert line == f"{-signal.SIGKILL}\n"
             like = {"w": jnp.zeros((50, 100)), "key": jax.random.key(0)}
             saved = Checkpoints(tmp_path, "p").latest(like)
             assert saved is not None
-            assert saved.number in (said, said + 1), "killed after the manifest and before the word"
+            assert saved.number in (announced, announced + 1), "killed after the manifest and before the word"
             assert bits(saved.state) == bits(
                 {"w": jnp.full((50, 100), float(saved.number)), "key": jax.random.key(saved.number)}
             )
@@ -282,5 +282,5 @@ for count in (8, 8, 2):
 
 def test_sharded_arrays_come_back_on_as_many_devices_as_there_are_now(tmp_path: Path) -> None:
     command = [sys.executable, "-c", SHARDED, str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
-    assert done.stdout.splitlines() == ["8 False", "8 True", "2 True"]
+    process = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.splitlines() == ["8 False", "8 True", "2 True"]

@@ -22,22 +22,22 @@ def test_crops_taken_a_few_at_a_time_have_the_gradients_of_all_at_once(
 ) -> None:
     before, batch, members = panel(), 16, 2
     days = before.history - train.VALIDATION
-    chosen = choose_recipe(spec(batch_depots=batch), len(before.depot_ids), days)
-    sizes, material = train._sizes(before, spec(), chosen), train._training_inputs(before, days, chosen)
-    known = material.facts
+    recipe = choose_recipe(spec(batch_depots=batch), len(before.depot_ids), days)
+    sizes, inputs = train._sizes(before, spec(), recipe), train._training_inputs(before, days, recipe)
+    facts = inputs.facts
     parameters = compiled_steps.initial_state(sizes, members, jax.random.key(0)).parameters
     places = windows.draw(
-        jax.random.key(1), sizes.crop, batch=batch, depots=known.depots, days=known.days, blur=known.blur
+        jax.random.key(1), sizes.crop, batch=batch, depots=facts.depots, days=facts.days, blur=facts.blur
     )
     keys = jax.random.split(jax.random.key(2), members)
     masks = jax.vmap(partial(encoder_decoder.dropout_masks, sizes.architecture, jnp.float32(0.5), depots=batch))(keys)
 
-    def found(at_once: int) -> Any:
+    def gradients_of(at_once: int) -> Any:
         monkeypatch.setattr(compiled_steps, "CROPS_AT_ONCE", at_once)
-        gradients = jax.jit(lambda *given: compiled_steps._gradients(*given, sizes))
-        return gradients(parameters, material.panel, known, places, masks)
+        gradients = jax.jit(lambda *arguments: compiled_steps._gradients(*arguments, sizes))
+        return gradients(parameters, inputs.panel, facts, places, masks)
 
-    whole, parts = found(batch), found(crops_at_once)
+    whole, parts = gradients_of(batch), gradients_of(crops_at_once)
     assert float(whole[2]) > 0
-    for one, other in zip(jax.tree.leaves(whole), jax.tree.leaves(parts), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4 * float(jnp.abs(one).max()))
+    for expected, actual in zip(jax.tree.leaves(whole), jax.tree.leaves(parts), strict=True):
+        np.testing.assert_allclose(expected, actual, rtol=1e-4, atol=1e-4 * float(jnp.abs(expected).max()))

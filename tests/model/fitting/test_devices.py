@@ -79,11 +79,13 @@ print(count)
 """
 
 
-@pytest.mark.parametrize("told", [{}, {"JAX_NUM_CPU_DEVICES": "3"}, {"XLA_FLAGS": FORCED}])
-def test_each_core_is_a_device_where_nobody_has_said_otherwise(told: dict[str, str]) -> None:
-    given = {name: value for name, value in os.environ.items() if name != "JAX_NUM_CPU_DEVICES"}
-    count = subprocess.check_output([sys.executable, "-c", SPREAD], cwd=ROOT, env={**given, **told}, text=True)
-    assert int(count) == (3 if told else min(len(os.sched_getaffinity(0)), devices.CORES))
+@pytest.mark.parametrize("variables", [{}, {"JAX_NUM_CPU_DEVICES": "3"}, {"XLA_FLAGS": FORCED}])
+def test_each_core_is_a_device_where_nobody_has_said_otherwise(variables: dict[str, str]) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "JAX_NUM_CPU_DEVICES"}
+    count = subprocess.check_output(
+        [sys.executable, "-c", SPREAD], cwd=ROOT, env={**environment, **variables}, text=True
+    )
+    assert int(count) == (3 if variables else min(len(os.sched_getaffinity(0)), devices.CORES))
 
 
 def test_on_one_device_a_tree_stays_what_it_is() -> None:
@@ -126,11 +128,11 @@ def test_a_program_for_padded_depots_is_compiled_once_for_many_counts() -> None:
 
 
 def test_full_memory_is_recognised_in_what_jax_really_raises() -> None:
-    with pytest.raises(jax.errors.JaxRuntimeError) as full:
+    with pytest.raises(jax.errors.JaxRuntimeError) as exhausted:
         jax.block_until_ready(jnp.zeros(1 << 46, jnp.uint8))
-    assert devices.out_of_memory(full.value)
+    assert devices.out_of_memory(exhausted.value)
     wrapped = TrainingError("epoch 3")
-    wrapped.__cause__ = full.value
+    wrapped.__cause__ = exhausted.value
     assert devices.out_of_memory(wrapped)
     assert devices.out_of_memory(MemoryError())
 

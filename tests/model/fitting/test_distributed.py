@@ -38,8 +38,8 @@ def test_alone_there_is_nothing_to_join() -> None:
     distributed.join(None)
     distributed.join(HostGroup("head:8476", 1, 0))
     assert not jax.distributed.is_initialized()
-    given = panel()
-    assert distributed.broadcast_panel(given, spec()) is given
+    alone = panel()
+    assert distributed.broadcast_panel(alone, spec()) is alone
 
 
 def test_joining_after_jax_has_started_is_our_error() -> None:
@@ -49,14 +49,18 @@ def test_joining_after_jax_has_started_is_our_error() -> None:
 
 
 def test_a_panel_travels_whole() -> None:
-    given = panel()
-    given.demand[0, 3] = np.nan
-    came = distributed.panel_from_bytes(distributed.panel_to_bytes(given))
+    original = panel()
+    original.demand[0, 3] = np.nan
+    received = distributed.panel_from_bytes(distributed.panel_to_bytes(original))
     for name in ("days", "demand", "open", "covariates", "calendar", "calendar_group", "statics"):
-        np.testing.assert_array_equal(getattr(came, name), getattr(given, name))
-        assert getattr(came, name).dtype == getattr(given, name).dtype
-    assert (came.depot_ids, came.horizon, came.encoding) == (given.depot_ids, given.horizon, given.encoding)
-    assert (came.calendar_names, came.attributes) == (given.calendar_names, given.attributes)
+        np.testing.assert_array_equal(getattr(received, name), getattr(original, name))
+        assert getattr(received, name).dtype == getattr(original, name).dtype
+    assert (received.depot_ids, received.horizon, received.encoding) == (
+        original.depot_ids,
+        original.horizon,
+        original.encoding,
+    )
+    assert (received.calendar_names, received.attributes) == (original.calendar_names, original.attributes)
 
 
 TRAINED = """

@@ -33,10 +33,10 @@ def leaves(candidate: Candidate) -> list[Any]:
 
 
 def test_the_same_panel_and_spec_give_the_same_parameters_to_the_last_bit() -> None:
-    first, second, other = panels.candidate(), train.fit(panel(), spec()), train.fit(panel(), spec(seed=1))
-    for one, two in zip(leaves(first), leaves(second), strict=True):
-        assert one.tobytes() == two.tobytes()
-    assert any(not np.array_equal(one, two) for one, two in zip(leaves(first), leaves(other), strict=True))
+    first, second, other_seed = panels.candidate(), train.fit(panel(), spec()), train.fit(panel(), spec(seed=1))
+    for left, right in zip(leaves(first), leaves(second), strict=True):
+        assert left.tobytes() == right.tobytes()
+    assert any(not np.array_equal(left, right) for left, right in zip(leaves(first), leaves(other_seed), strict=True))
     # Members start from different keys; a program that was compiled once is not compiled again.
     assert all(not np.array_equal(leaf[0], leaf[1]) for leaf in leaves(first) if leaf.ndim > 2)
     assert second.summary["compile_misses"] == 0
@@ -52,37 +52,39 @@ def test_kernels_of_members_are_made_orthogonal_one_after_the_other() -> None:
 
 
 def test_the_loss_falls_and_the_second_epoch_compiles_nothing() -> None:
-    given, said = spec(), list[Epoch]()
-    other = given.model_copy(update={"model": given.model.model_copy(update={"hidden": 9})})  # not compiled before
+    declared, epochs = spec(), list[Epoch]()
+    uncompiled = declared.model_copy(
+        update={"model": declared.model.model_copy(update={"hidden": 9})}
+    )  # not compiled before
     compiled: list[float] = []
-    with count_compilations() as found:
+    with count_compilations() as compilations:
 
         def on_epoch(epoch: Epoch) -> None:
-            said.append(epoch)
-            compiled.append(found.seconds)
+            epochs.append(epoch)
+            compiled.append(compilations.seconds)
 
-        candidate = train.fit(panel(), other, on_epoch=on_epoch)
-    assert 0 < said[0].compile_seconds <= found.seconds
-    assert [epoch.compile_misses for epoch in said[1:]] == 19 * [0] != [said[0].compile_misses]
+        candidate = train.fit(panel(), uncompiled, on_epoch=on_epoch)
+    assert 0 < epochs[0].compile_seconds <= compilations.seconds
+    assert [epoch.compile_misses for epoch in epochs[1:]] == 19 * [0] != [epochs[0].compile_misses]
     assert compiled[0] > 0
     assert set(compiled) == {compiled[0]}
-    assert [(epoch.number, epoch.of) for epoch in said] == [(number, 20) for number in range(1, 21)]
-    losses = [epoch.loss for epoch in said]
+    assert [(epoch.number, epoch.of) for epoch in epochs] == [(number, 20) for number in range(1, 21)]
+    losses = [epoch.loss for epoch in epochs]
     assert np.mean(losses[-5:]) < 0.9 * np.mean(losses[:5])
-    assert said[-1].validation < 0.8 * said[0].validation
-    assert all(np.isfinite(epoch.gradient_norm) and epoch.seconds > 0 for epoch in said)
-    assert max(epoch.learning_rate for epoch in said) <= 0.01
-    assert np.mean(candidate.summary["validation"]) <= said[-1].validation * 1.000001
+    assert epochs[-1].validation < 0.8 * epochs[0].validation
+    assert all(np.isfinite(epoch.gradient_norm) and epoch.seconds > 0 for epoch in epochs)
+    assert max(epoch.learning_rate for epoch in epochs) <= 0.01
+    assert np.mean(candidate.summary["validation"]) <= epochs[-1].validation * 1.000001
     assert candidate.summary["trained_until"] == "2024-04-01"
     assert candidate.summary["validated_until"] == "2024-04-29"
-    assert [row["loss"] for row in candidate.summary["history"]] == [epoch.loss for epoch in said]
+    assert [row["loss"] for row in candidate.summary["history"]] == [epoch.loss for epoch in epochs]
 
 
 def test_an_earlier_epoch_is_kept_only_where_it_was_clearly_better() -> None:
     last, best = {"w": jnp.ones((3, 2))}, {"w": jnp.zeros((3, 2))}
     losses = jnp.asarray([0.94, 0.96, 1.0]), jnp.ones(3)
-    kept: Any = train._best_parameters(State(last, None, jax.random.key(0), best, *losses))
-    np.testing.assert_array_equal(kept["w"], [[0, 0], [1, 1], [1, 1]])
+    parameters: Any = train._best_parameters(State(last, None, jax.random.key(0), best, *losses))
+    np.testing.assert_array_equal(parameters["w"], [[0, 0], [1, 1], [1, 1]])
 
 
 def test_a_loss_that_is_no_number_stops_training(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,27 +103,27 @@ def test_a_training_that_was_killed_goes_on_and_ends_with_the_same_parameters(tm
         if epoch.number == 7:
             raise Killed
 
-    def fit(**more: Any) -> Candidate:
-        return train.fit(panel(), spec(), checkpoints=tmp_path, on_trouble=said.append, **more)
+    def fit(**options: Any) -> Candidate:
+        return train.fit(panel(), spec(), checkpoints=tmp_path, on_trouble=troubles.append, **options)
 
-    said: list[str] = []
+    troubles: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training_loop, "SAVE_INTERVAL", 0.0)  # a checkpoint every epoch
         with pytest.raises(Killed):
             fit(on_epoch=kill)
-        assert said == []
+        assert troubles == []
         resumed: list[int] = []
         after = fit(on_epoch=lambda epoch: resumed.append(epoch.number))
-    assert said == ["training goes on after epoch 7"]
+    assert troubles == ["training goes on after epoch 7"]
     assert resumed == list(range(8, 21))
-    for one, two in zip(leaves(panels.candidate()), leaves(after), strict=True):
-        assert one.tobytes() == two.tobytes()
+    for left, right in zip(leaves(panels.candidate()), leaves(after), strict=True):
+        assert left.tobytes() == right.tobytes()
     assert [row["number"] for row in after.summary["history"]] == list(range(1, 21))
     # What is finished is there whole; other data are another training.
     fit()
-    assert said[1:] == ["training goes on after epoch 20"]
-    train.fit(panel(), spec(seed=1, epochs=1), checkpoints=tmp_path, on_trouble=said.append)
-    assert len(said) == 2
+    assert troubles[1:] == ["training goes on after epoch 20"]
+    train.fit(panel(), spec(seed=1, epochs=1), checkpoints=tmp_path, on_trouble=troubles.append)
+    assert len(troubles) == 2
 
 
 def test_a_damaged_checkpoint_is_named_and_training_starts_over(tmp_path: Path) -> None:
@@ -130,24 +132,24 @@ def test_a_damaged_checkpoint_is_named_and_training_starts_over(tmp_path: Path) 
         (f for f in tmp_path.rglob("*") if f.is_file() and f.name != "manifest.json"), key=lambda f: f.stat().st_size
     )
     victim.write_bytes(bytes([victim.read_bytes()[0] ^ 1]) + victim.read_bytes()[1:])
-    said: list[str] = []
+    troubles: list[str] = []
     numbers: list[int] = []
     train.fit(
         panel(),
         spec(epochs=2),
         checkpoints=tmp_path,
-        on_trouble=said.append,
+        on_trouble=troubles.append,
         on_epoch=lambda e: numbers.append(e.number),
     )
-    assert len(said) == 1
-    assert said[0].startswith("training starts over: ")
-    assert victim.name in said[0]
+    assert len(troubles) == 1
+    assert troubles[0].startswith("training starts over: ")
+    assert victim.name in troubles[0]
     assert numbers == [1, 2]
 
 
 def test_without_memory_the_batch_is_halved_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """The device here has too much memory to fill in a test, so its word for it is planted."""
-    program, said = train.compiled_steps.training_epoch, []
+    program, troubles = train.compiled_steps.training_epoch, []
 
     def full(sizes: ProgramSizes, members: int) -> Any:
         if sizes.batch > 8:
@@ -155,20 +157,20 @@ def test_without_memory_the_batch_is_halved_and_that_is_said(monkeypatch: pytest
         return program(sizes, members)
 
     monkeypatch.setattr(train.compiled_steps, "training_epoch", full)
-    many = panel(20)
-    candidate = train.fit(many, spec(epochs=1, members=1, batch_depots=16), on_trouble=said.append)
-    assert said == ["no memory left for a batch of 16 crops: starting over with 8"]
+    many_depots = panel(20)
+    candidate = train.fit(many_depots, spec(epochs=1, members=1, batch_depots=16), on_trouble=troubles.append)
+    assert troubles == ["no memory left for a batch of 16 crops: starting over with 8"]
     assert candidate.summary["batch"] == 8
     monkeypatch.setattr(train, "SMALLEST_BATCH", 16)
     with pytest.raises(TrainingError, match="no memory left for a batch of 16 crops"):
-        train.fit(many, spec(epochs=1, members=1, batch_depots=16))
+        train.fit(many_depots, spec(epochs=1, members=1, batch_depots=16))
 
 
 def test_a_new_depot_and_a_new_day_compile_nothing_anew() -> None:
     train.fit(panel(3, 120), spec(epochs=1))
-    with count_compilations() as found:
+    with count_compilations() as compilations:
         train.fit(panel(4, 121), spec(epochs=1))
-    assert found.misses == 0
+    assert compilations.misses == 0
 
 
 def test_a_history_too_short_is_refused_with_its_numbers() -> None:
@@ -186,41 +188,41 @@ def test_a_history_that_is_all_unknown_is_refused() -> None:
 
 def test_a_depot_without_history_poisons_nobody() -> None:
     """Nor does one that is always closed, nor one without orders; one epoch of the shortest history allowed."""
-    known = panel(5, 59)
-    demand, open_ = np.array(known.demand), np.array(known.open)
+    ordinary = panel(5, 59)
+    demand, open_ = np.array(ordinary.demand), np.array(ordinary.open)
     demand[1], demand[2], open_[3] = NAN, 0.0, False
-    odd = replace(known, demand=demand, open=open_)
+    odd = replace(ordinary, demand=demand, open=open_)
     candidate = train.fit(odd, spec(members=1, epochs=1))
     assert all(np.isfinite(leaf).all() for leaf in leaves(candidate))
-    said = to_onnx.forecaster(candidate)(odd)
-    assert np.isfinite(said.quantiles).all()
-    assert not said.quantiles[3].any()
-    assert (said.quantiles[1] > 0).all()
+    forecast = to_onnx.forecaster(candidate)(odd)
+    assert np.isfinite(forecast.quantiles).all()
+    assert not forecast.quantiles[3].any()
+    assert (forecast.quantiles[1] > 0).all()
 
 
 def test_constants_are_measured_on_open_days_of_training_alone() -> None:
-    given = bare(np.full((2, 10), np.expm1(2.0)), closed=[(1, day) for day in range(10)])
-    demand = np.array(given.demand)
+    half_closed = bare(np.full((2, 10), np.expm1(2.0)), closed=[(1, day) for day in range(10)])
+    demand = np.array(half_closed.demand)
     demand[0, :2], demand[0, 4:], demand[1] = np.expm1(4.0), 1e6, 1e6
-    found = train._constants(replace(given, demand=demand), 4)
-    np.testing.assert_allclose([found["mean"], found["spread"]], [3.0, 1.0], rtol=1e-6)
+    constants = train._constants(replace(half_closed, demand=demand), 4)
+    np.testing.assert_allclose([constants["mean"], constants["spread"]], [3.0, 1.0], rtol=1e-6)
 
 
 def test_the_year_is_trusted_once_it_was_seen_often_enough() -> None:
     names = ("weekend", "year_sin_1", "year_cos_1", "holiday", "before_holiday", "counterpart")
-    given = replace(panels.panel(1, 800), calendar_names=names)
-    trusted = {days: train._constants(given, days) for days in (539, 540, 729, 730)}
-    assert [float(found["yearly"]) for found in trusted.values()] == [0, 1, 1, 1]
-    assert [found["calendar"].tolist() for found in trusted.values()] == [[1, 0, 0, 1, 1, 1]] * 3 + [[1] * 6]
+    long_history = replace(panels.panel(1, 800), calendar_names=names)
+    trusted = {days: train._constants(long_history, days) for days in (539, 540, 729, 730)}
+    assert [float(constants["yearly"]) for constants in trusted.values()] == [0, 1, 1, 1]
+    assert [constants["calendar"].tolist() for constants in trusted.values()] == [[1, 0, 0, 1, 1, 1]] * 3 + [[1] * 6]
 
 
 def test_narrow_products_say_nearly_the_same_with_wide_parameters() -> None:
     narrow, wide = train.fit(panel(), spec(precision="bfloat16")), panels.candidate()
     assert {leaf.dtype for leaf in leaves(narrow)} == {np.dtype(np.float32)}
-    assert any(not np.array_equal(one, two) for one, two in zip(leaves(narrow), leaves(wide), strict=True))
+    assert any(not np.array_equal(left, right) for left, right in zip(leaves(narrow), leaves(wide), strict=True))
     assert np.mean(narrow.summary["validation"]) == pytest.approx(np.mean(wide.summary["validation"]), rel=0.1)
-    one, two = (to_onnx.forecaster(each)(panel()).median for each in (narrow, wide))
-    np.testing.assert_allclose(one, two, rtol=0.1)
+    left, right = (to_onnx.forecaster(candidate)(panel()).median for candidate in (narrow, wide))
+    np.testing.assert_allclose(left, right, rtol=0.1)
 
 
 SHARED = """
@@ -230,13 +232,13 @@ from tests.panels import panel, quickly, spec
 
 with quickly():
     assert devices.mesh().size == 8
-    found = train.fit(panel(20), spec(epochs=2, batch_depots=16))
-print([value for row in found.summary["history"] for value in row.values()])
+    candidate = train.fit(panel(20), spec(epochs=2, batch_depots=16))
+print([value for row in candidate.summary["history"] for value in row.values()])
 """
 
 
 def test_on_eight_devices_training_says_what_it_says_on_one_to_rounding() -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", SHARED],
         cwd=Path(__file__).parents[3],
         env={**os.environ, "JAX_NUM_CPU_DEVICES": "8"},
@@ -246,9 +248,9 @@ def test_on_eight_devices_training_says_what_it_says_on_one_to_rounding() -> Non
         timeout=600,
     )
     alone = train.fit(panel(20), spec(epochs=2, batch_depots=16))
-    wanted = [value for row in alone.summary["history"] for value in row.values()]
+    expected = [value for row in alone.summary["history"] for value in row.values()]
     assert jax.device_count() == 1
-    np.testing.assert_allclose(json.loads(done.stdout), wanted, rtol=1e-4)
+    np.testing.assert_allclose(json.loads(process.stdout), expected, rtol=1e-4)
 
 
 def test_a_profile_shows_what_ran_once_all_was_compiled(tmp_path: Path) -> None:

@@ -22,13 +22,13 @@ from forecaster.model.fitting.training_plan import (
 from tests.panels import spec
 
 
-def left_out(depots: int = 64, days: int = 490, devices: int = 1, **training: Any) -> Recipe:
-    given = {"epochs": None, "members": None, "batch_depots": None, **training}
-    return choose_recipe(spec(**given), depots, days, devices)
+def recipe_of(depots: int = 64, days: int = 490, devices: int = 1, **training: Any) -> Recipe:
+    settings = {"epochs": None, "members": None, "batch_depots": None, **training}
+    return choose_recipe(spec(**settings), depots, days, devices)
 
 
 def test_steps_grow_with_the_data_within_bounds() -> None:
-    total = {depots: (found := left_out(depots)).steps * found.epochs for depots in (1, 64, 128, 256, 100_000)}
+    total = {depots: (recipe := recipe_of(depots)).steps * recipe.epochs for depots in (1, 64, 128, 256, 100_000)}
     assert total[256] == pytest.approx(2 * total[128], rel=0.05)
     assert total[1] == total[64] == pytest.approx(PRESETS["nightly"].steps, rel=0.1)
     assert total[100_000] == pytest.approx(MOST_FACTOR * PRESETS["nightly"].steps, rel=0.01)
@@ -36,49 +36,51 @@ def test_steps_grow_with_the_data_within_bounds() -> None:
 
 def test_a_batch_of_much_data_is_larger_unless_the_file_says_how_large() -> None:
     limit = int(LARGE_BATCH_FROM * REFERENCE_DEPOT_DAYS / 490)
-    assert [left_out(depots).batch for depots in (3, 12, limit, limit + 1)] == [
+    assert [recipe_of(depots).batch for depots in (3, 12, limit, limit + 1)] == [
         LEAST_BATCH,
         12,
         SMALL_BATCH,
         LARGE_BATCH,
     ]
-    assert left_out(20, 5_000).batch == LARGE_BATCH
-    assert [left_out(depots, batch_depots=24).batch for depots in (12, limit, limit + 1)] == [24, 24, 24]
+    assert recipe_of(20, 5_000).batch == LARGE_BATCH
+    assert [recipe_of(depots, batch_depots=24).batch for depots in (12, limit, limit + 1)] == [24, 24, 24]
 
 
 def test_a_batch_of_whole_histories_has_no_depot_twice() -> None:
-    assert left_out(20, epochs=1, history="whole", batch_depots=64).batch == 20
+    assert recipe_of(20, epochs=1, history="whole", batch_depots=64).batch == 20
 
 
 def test_presets_spend_more_from_one_to_the_next() -> None:
-    quick, nightly, best = (left_out(preset=name) for name in ("quick", "nightly", "best"))
+    quick, nightly, best = (recipe_of(preset=name) for name in ("quick", "nightly", "best"))
     assert quick.steps < nightly.steps < best.steps
-    assert [len(each.restraints) for each in (quick, nightly, best)] == [each.members for each in PRESETS.values()]
-    assert left_out() == nightly
+    assert [len(preset.restraints) for preset in (quick, nightly, best)] == [
+        preset.members for preset in PRESETS.values()
+    ]
+    assert recipe_of() == nightly
 
 
 def test_what_the_file_says_is_done() -> None:
-    found = left_out(epochs=7, members=4, learning_rate=0.5, batch_depots=16)
-    assert (found.epochs, len(found.restraints), found.learning_rate, found.batch) == (7, 4, 0.5, 16)
-    assert found.steps == round(64 * 490 / (16 * found.origins * found.stride))  # every history once
+    recipe = recipe_of(epochs=7, members=4, learning_rate=0.5, batch_depots=16)
+    assert (recipe.epochs, len(recipe.restraints), recipe.learning_rate, recipe.batch) == (7, 4, 0.5, 16)
+    assert recipe.steps == round(64 * 490 / (16 * recipe.origins * recipe.stride))  # every history once
 
 
 def test_few_depots_and_short_histories_have_a_recipe() -> None:
-    found = left_out(7, 62)
-    assert found.batch == 8
-    assert found.stride * (found.origins - 1) + 3 < 62  # origins and their horizon lie within the history
-    assert left_out(1, 31, epochs=1).steps == LEAST_STEPS
+    recipe = recipe_of(7, 62)
+    assert recipe.batch == 8
+    assert recipe.stride * (recipe.origins - 1) + 3 < 62  # origins and their horizon lie within the history
+    assert recipe_of(1, 31, epochs=1).steps == LEAST_STEPS
 
 
 @pytest.mark.parametrize("devices", [1, 2, 3, 8])
 def test_a_batch_is_dealt_evenly_over_the_devices(devices: int) -> None:
-    assert left_out(devices=devices).batch % devices == 0
+    assert recipe_of(devices=devices).batch % devices == 0
 
 
 def test_the_learning_rate_warms_up_and_then_falls_to_a_fiftieth() -> None:
-    found = left_out(learning_rate=0.01)
-    rates = found.rates()
-    assert rates.shape == (found.epochs, found.steps)
+    recipe = recipe_of(learning_rate=0.01)
+    rates = recipe.rates()
+    assert rates.shape == (recipe.epochs, recipe.steps)
     highest = int(np.argmax(rates))
     assert highest == pytest.approx(rates.size / 20, abs=2)
     assert rates.max() == pytest.approx(0.01)
@@ -88,8 +90,8 @@ def test_the_learning_rate_warms_up_and_then_falls_to_a_fiftieth() -> None:
 
 
 def test_the_worked_example_takes_whole_histories_at_a_constant_rate() -> None:
-    found = left_out(epochs=200, members=1, batch_depots=64, learning_rate=1e-3, history="whole", schedule="constant")
-    assert (found.epochs, found.steps, found.batch) == (200, 1, 64)
-    assert found.stride * (found.origins - 1) > 490 - 7 - 14 - found.stride - 1
-    np.testing.assert_array_equal(found.rates(), np.full((200, 1), np.float32(1e-3)))
-    assert left_out(65, epochs=1, history="whole", batch_depots=64).steps == 2
+    recipe = recipe_of(epochs=200, members=1, batch_depots=64, learning_rate=1e-3, history="whole", schedule="constant")
+    assert (recipe.epochs, recipe.steps, recipe.batch) == (200, 1, 64)
+    assert recipe.stride * (recipe.origins - 1) > 490 - 7 - 14 - recipe.stride - 1
+    np.testing.assert_array_equal(recipe.rates(), np.full((200, 1), np.float32(1e-3)))
+    assert recipe_of(65, epochs=1, history="whole", batch_depots=64).steps == 2

@@ -54,32 +54,32 @@ def test_a_cut_holds_the_days_before_its_last_and_the_horizon_after_it() -> None
 
 
 def test_places_lie_within_depots_and_days_and_reach_their_ends() -> None:
-    drawn = places()
-    assert set(np.unique(drawn.depots)) == set(range(5))
+    crops = places()
+    assert set(np.unique(crops.depots)) == set(range(5))
     # The first origin is a day of the panel, and the last one's horizon ends before the day that is not learned from.
-    assert np.min(drawn.last) == SIZES.span
-    assert np.max(drawn.last) == 100 - 3 - 1
-    hidden = np.asarray(drawn.opened) > 0
+    assert np.min(crops.last) == SIZES.span
+    assert np.max(crops.last) == 100 - 3 - 1
+    hidden = np.asarray(crops.opened) > 0
     assert abs(hidden.mean() - HIDDEN_START_SHARE) < 0.06
-    assert np.asarray(drawn.opened)[hidden].min() >= SIZES.length - SIZES.scan
-    assert np.asarray(drawn.opened).max() < SIZES.length
+    assert np.asarray(crops.opened)[hidden].min() >= SIZES.length - SIZES.scan
+    assert np.asarray(crops.opened).max() < SIZES.length
 
 
 def test_a_crop_hides_a_beginning_and_blurs_what_may_be_blurred() -> None:
-    data, drawn = windows.on_device(PANEL, 64), places(64)
-    drawn = drawn._replace(shift=jnp.zeros(64))
-    window, demand = windows.crop(data, drawn, SIZES)
-    plain, wanted = windows.cut(data, drawn.depots, drawn.last, SIZES.length, 3)
-    np.testing.assert_array_equal(demand, wanted)  # what is learned from is not hidden
+    data, crops = windows.on_device(PANEL, 64), places(64)
+    crops = crops._replace(shift=jnp.zeros(64))
+    window, demand = windows.crop(data, crops, SIZES)
+    plain, expected = windows.cut(data, crops.depots, crops.last, SIZES.length, 3)
+    np.testing.assert_array_equal(demand, expected)  # what is learned from is not hidden
     shares = []
-    for row, opened in enumerate(np.asarray(drawn.opened)):
+    for row, opened in enumerate(np.asarray(crops.opened)):
         begun, before = np.asarray(window.demand[row, opened:]), np.asarray(plain.demand[row, opened:])
         assert np.isnan(window.demand[row, :opened]).all()
-        seen = np.isfinite(begun)
-        np.testing.assert_array_equal(begun[seen], before[seen])
-        shares.append((np.isfinite(before) & ~seen).sum() / max(np.isfinite(before).sum(), 1))
-    assert np.corrcoef(shares, drawn.gaps)[0, 1] > 0.7
-    assert np.asarray(drawn.gaps).max() <= MOST_GAPS
+        visible = np.isfinite(begun)
+        np.testing.assert_array_equal(begun[visible], before[visible])
+        shares.append((np.isfinite(before) & ~visible).sum() / max(np.isfinite(before).sum(), 1))
+    assert np.corrcoef(shares, crops.gaps)[0, 1] > 0.7
+    assert np.asarray(crops.gaps).max() <= MOST_GAPS
     off = np.asarray(window.calendar - plain.calendar)
     np.testing.assert_allclose(off - off[:, :1], 0, atol=1e-6)  # the same on all days of a crop
     assert not off[..., [0, 2, 3, 4, 5]].any()
@@ -87,21 +87,21 @@ def test_a_crop_hides_a_beginning_and_blurs_what_may_be_blurred() -> None:
 
 
 def test_in_a_few_crops_demand_moves_to_another_level_before_the_first_origin() -> None:
-    drawn = places(4000)
+    crops = places(4000)
     first = SIZES.length - 1 - SIZES.span
-    assert (np.min(drawn.moved), np.max(drawn.moved)) == (first + 1 - LEVEL_SHIFT_WITHIN, first)
-    moves = np.asarray(drawn.shift) != 0
+    assert (np.min(crops.moved), np.max(crops.moved)) == (first + 1 - LEVEL_SHIFT_WITHIN, first)
+    moves = np.asarray(crops.shift) != 0
     assert abs(moves.mean() - LEVEL_SHIFT_SHARE) < 0.01
-    assert 0.8 < np.asarray(drawn.shift)[moves].std() < 1.2
+    assert 0.8 < np.asarray(crops.shift)[moves].std() < 1.2
 
 
 def test_what_moved_stays_where_it_is_up_to_the_last_day_that_is_forecast() -> None:
-    data, drawn = windows.on_device(PANEL, 64), places(3)
-    drawn = drawn._replace(
+    data, crops = windows.on_device(PANEL, 64), places(3)
+    crops = crops._replace(
         shift=jnp.log(jnp.asarray([0.5, 3.0, 1.0])), moved=jnp.asarray([410, 400, 400]), gaps=jnp.zeros(3)
     )
-    _, before = windows.cut(data, drawn.depots, drawn.last, SIZES.length, 3)
-    window, demand = windows.crop(data, drawn._replace(opened=jnp.zeros(3, jnp.int32)), SIZES)
+    _, before = windows.cut(data, crops.depots, crops.last, SIZES.length, 3)
+    window, demand = windows.crop(data, crops._replace(opened=jnp.zeros(3, jnp.int32)), SIZES)
     for row, (day, factor) in enumerate([(410, 0.5), (400, 3.0), (400, 1.0)]):
         np.testing.assert_array_equal(demand[row, :day], before[row, :day])
         np.testing.assert_allclose(demand[row, day:], factor * np.asarray(before[row, day:]), rtol=1e-6)
@@ -109,20 +109,20 @@ def test_what_moved_stays_where_it_is_up_to_the_last_day_that_is_forecast() -> N
 
 
 def test_the_same_key_draws_the_same_places() -> None:
-    for one, two, other in zip(*(places(seed=seed)._replace(key=None) for seed in (0, 0, 1)), strict=True):
-        np.testing.assert_array_equal(one, two)
-        assert one is None or not np.array_equal(one, other)
+    for first, again, other_seed in zip(*(places(seed=seed)._replace(key=None) for seed in (0, 0, 1)), strict=True):
+        np.testing.assert_array_equal(first, again)
+        assert first is None or not np.array_equal(first, other_seed)
 
 
 def test_whole_histories_are_of_one_depot_after_the_other_and_as_they_are() -> None:
     sizes = CropSizes(horizon=3, origins=25, stride=3, scan=80, whole=True)
-    drawn = windows.draw(jax.random.key(0), sizes, batch=5, depots=jnp.int32(5), days=jnp.int32(100), blur=OFF)
-    assert sorted(np.asarray(drawn.depots)) == [0, 1, 2, 3, 4]
-    assert set(np.asarray(drawn.last)) == {96}
+    crops = windows.draw(jax.random.key(0), sizes, batch=5, depots=jnp.int32(5), days=jnp.int32(100), blur=OFF)
+    assert sorted(np.asarray(crops.depots)) == [0, 1, 2, 3, 4]
+    assert set(np.asarray(crops.last)) == {96}
     data = windows.on_device(PANEL, 64)
-    for one, two in zip(
-        windows.crop(data, drawn, sizes)[0],
-        windows.cut(data, drawn.depots, drawn.last, sizes.length, 3)[0],
+    for expected, actual in zip(
+        windows.crop(data, crops, sizes)[0],
+        windows.cut(data, crops.depots, crops.last, sizes.length, 3)[0],
         strict=True,
     ):
-        np.testing.assert_array_equal(one, two)
+        np.testing.assert_array_equal(expected, actual)

@@ -25,8 +25,8 @@ def raw(**changes: Any) -> dict[str, Any]:
 
 def say(arrays: dict[str, Any], parameters: Any = None) -> np.ndarray[Any, Any]:
     """Quantiles of counts (depots, horizon, levels) by the small candidate, or by other parameters of its shape."""
-    found = panels.candidate()
-    return np.asarray(_compiled()(parameters or found.parameters, to_onnx.window(arrays)))
+    candidate = panels.candidate()
+    return np.asarray(_compiled()(parameters or candidate.parameters, to_onnx.window(arrays)))
 
 
 @cache
@@ -63,12 +63,12 @@ def test_quantiles_rise_and_are_finite_and_never_negative(changes: dict[str, Any
     parameters = dict(panels.candidate().parameters)
     parameters["members"] = jax.tree.map(lambda leaf: leaf * np.float32(scale), parameters["members"])
     parameters["calibration"] = np.ones((HORIZON, 3), np.float32)
-    said = say(raw(**changes), parameters)
-    assert said.shape == (3, HORIZON, 3)
-    assert np.isfinite(said).all()
-    assert (said >= 0).all()
-    assert (np.diff(said, axis=-1) >= 0).all()
-    down, up = np.moveaxis(np.diff(np.log1p(said), axis=-1), -1, 0)
+    quantiles = say(raw(**changes), parameters)
+    assert quantiles.shape == (3, HORIZON, 3)
+    assert np.isfinite(quantiles).all()
+    assert (quantiles >= 0).all()
+    assert (np.diff(quantiles, axis=-1) >= 0).all()
+    down, up = np.moveaxis(np.diff(np.log1p(quantiles), axis=-1), -1, 0)
     assert down.max() <= encoder_decoder.FARTHEST_DOWN + 1e-4
     assert up.max() <= encoder_decoder.FARTHEST_UP + 1e-4
 
@@ -76,19 +76,19 @@ def test_quantiles_rise_and_are_finite_and_never_negative(changes: dict[str, Any
 def test_closed_days_are_zero_and_open_ones_are_not() -> None:
     open_ = np.ones((3, LOOKBACK + HORIZON), np.float32)
     open_[1, LOOKBACK + 2] = 0
-    said = say(raw(open=open_))
-    assert not said[1, 2].any()
-    assert (said > 0).all(axis=-1).sum() == 3 * HORIZON - 1
+    quantiles = say(raw(open=open_))
+    assert not quantiles[1, 2].any()
+    assert (quantiles > 0).all(axis=-1).sum() == 3 * HORIZON - 1
 
 
 def test_members_are_averaged_as_logs_drawn_to_the_anchor_and_scaled_about_the_median() -> None:
-    found = panels.candidate()
-    shape, parameters = to_onnx.architecture(found), found.parameters
+    candidate = panels.candidate()
+    shape, parameters = to_onnx.architecture(candidate), candidate.parameters
 
     @jax.jit
     def run(member: Any, constants: Any, window: features.Window) -> encoder_decoder.NetworkOutput:
-        seen = features.make(window, constants, scan=shape.scan, origins=1, horizon=shape.horizon)
-        return encoder_decoder.member_forward(member, seen, window.statics, shape)
+        inputs = features.make(window, constants, scan=shape.scan, origins=1, horizon=shape.horizon)
+        return encoder_decoder.member_forward(member, inputs, window.statics, shape)
 
     members = [
         run(
@@ -98,40 +98,40 @@ def test_members_are_averaged_as_logs_drawn_to_the_anchor_and_scaled_about_the_m
         )
         for i in (0, 1)
     ]
-    one, two = (np.asarray(member.quantiles)[:, 0] for member in members)
-    assert not np.allclose(one, two)
-    mean, anchor = 0.75 * one + 0.25 * two, np.asarray(members[0].anchor)[:, 0, :, None]
+    first, second = (np.asarray(member.quantiles)[:, 0] for member in members)
+    assert not np.allclose(first, second)
+    mean, anchor = 0.75 * first + 0.25 * second, np.asarray(members[0].anchor)[:, 0, :, None]
     center = 0.9 * mean[..., 1:2] + 0.1 * anchor
     log = center + (mean - mean[..., 1:2]) * np.array([1.3, 1.0, 0.8], np.float32)
-    trusted = {"members": np.array([0.75, 0.25], np.float32), "anchor": np.float32(0.1)}
-    np.testing.assert_allclose(say(raw(), {**parameters, "blend": trusted}), np.expm1(log), rtol=1e-5)
+    blend = {"members": np.array([0.75, 0.25], np.float32), "anchor": np.float32(0.1)}
+    np.testing.assert_allclose(say(raw(), {**parameters, "blend": blend}), np.expm1(log), rtol=1e-5)
 
 
 @pytest.mark.parametrize("back", [0, 4])
 def test_no_demand_after_an_origin_changes_what_is_said_there(back: int) -> None:
     """The leak detector, through encoder and decoder."""
-    found, origins = panels.candidate(), 8
-    member = jax.tree.map(lambda leaf: leaf[0], found.parameters["members"])
-    given = panels.panel(3, LOOKBACK + origins - 1).window(LOOKBACK + origins - 1)
-    constants = jax.tree.map(jnp.asarray, dict(found.parameters["constants"]))
-    shape = to_onnx.architecture(found)
+    candidate, origins = panels.candidate(), 8
+    member = jax.tree.map(lambda leaf: leaf[0], candidate.parameters["members"])
+    arrays = panels.panel(3, LOOKBACK + origins - 1).window(LOOKBACK + origins - 1)
+    constants = jax.tree.map(jnp.asarray, dict(candidate.parameters["constants"]))
+    shape = to_onnx.architecture(candidate)
     sizes = {"scan": 40, "origins": origins, "horizon": HORIZON}
 
     @jax.jit
     def compiled(window: features.Window) -> Any:
-        seen = features.make(window, constants, **sizes)
-        return encoder_decoder.member_forward(member, seen, window.statics, shape).quantiles
+        inputs = features.make(window, constants, **sizes)
+        return encoder_decoder.member_forward(member, inputs, window.statics, shape).quantiles
 
-    wanted = compiled(to_onnx.window(given))
-    assert wanted.shape == (3, origins, HORIZON, 3)
+    expected = compiled(to_onnx.window(arrays))
+    assert expected.shape == (3, origins, HORIZON, 3)
     place = origins - 1 - back
     for later in (NAN, 0.0, 1e6):
-        demand = np.array(given["demand"])
+        demand = np.array(arrays["demand"])
         demand[:, demand.shape[1] - back :] = later
-        said = compiled(to_onnx.window({**given, "demand": demand}))
-        np.testing.assert_array_equal(said[:, : place + 1], wanted[:, : place + 1])
+        quantiles = compiled(to_onnx.window({**arrays, "demand": demand}))
+        np.testing.assert_array_equal(quantiles[:, : place + 1], expected[:, : place + 1])
         if back:
-            assert not np.allclose(said[:, -1], wanted[:, -1])
+            assert not np.allclose(quantiles[:, -1], expected[:, -1])
 
 
 def test_a_forecast_of_one_depot_depends_on_no_other() -> None:
@@ -149,33 +149,38 @@ def test_dropout_drops_by_its_key_and_not_without_one() -> None:
     parameters["out"]["kernel"] = 100.0 * parameters["out"]["kernel"]
     window = to_onnx.window(panels.panel().window(40))
     constants = jax.tree.map(jnp.asarray, dict(panels.candidate().parameters["constants"]))
-    seen = features.make(window, constants, scan=20, origins=1, horizon=HORIZON)
+    inputs = features.make(window, constants, scan=20, origins=1, horizon=HORIZON)
     run = jax.jit(
-        lambda masks: encoder_decoder.member_forward(parameters, seen, window.statics, shape, masks=masks).quantiles
+        lambda masks: encoder_decoder.member_forward(parameters, inputs, window.statics, shape, masks=masks).quantiles
     )
 
-    def said(rate: float, seed: int) -> Any:
+    def quantiles(rate: float, seed: int) -> Any:
         return run(encoder_decoder.dropout_masks(shape, jnp.float32(rate), jax.random.key(seed), 3))
 
-    one, again, other, none = said(0.5, 1), said(0.5, 1), said(0.5, 2), said(0.0, 1)
-    np.testing.assert_array_equal(one, again)
-    assert not np.allclose(one, other)
-    assert not np.allclose(one, none)
-    np.testing.assert_allclose(none, run(None), rtol=1e-6)
+    first, again, other_seed, without_dropout = (
+        quantiles(0.5, 1),
+        quantiles(0.5, 1),
+        quantiles(0.5, 2),
+        quantiles(0.0, 1),
+    )
+    np.testing.assert_array_equal(first, again)
+    assert not np.allclose(first, other_seed)
+    assert not np.allclose(first, without_dropout)
+    np.testing.assert_allclose(without_dropout, run(None), rtol=1e-6)
 
 
 def test_dropout_keeps_the_mean() -> None:
     shape = encoder_decoder.Architecture(2, 50, LEVELS, HORIZON, 1, 5, ())
-    kept = np.asarray(encoder_decoder.dropout_masks(shape, jnp.float32(0.2), jax.random.key(0), 400))
-    assert kept.shape == (400, (2 + encoder_decoder.WIDER) * 50)
-    np.testing.assert_allclose(np.unique(kept), [0, 1.25])
-    assert kept.mean() == pytest.approx(1, abs=0.01)
+    masks = np.asarray(encoder_decoder.dropout_masks(shape, jnp.float32(0.2), jax.random.key(0), 400))
+    assert masks.shape == (400, (2 + encoder_decoder.WIDER) * 50)
+    np.testing.assert_allclose(np.unique(masks), [0, 1.25])
+    assert masks.mean() == pytest.approx(1, abs=0.01)
 
 
 def test_fresh_parameters_start_at_the_anchor_with_a_band_around_it() -> None:
     shape = encoder_decoder.Architecture(2, 8, (0.1, 0.2, 0.5, 0.9), HORIZON, 1, 5, (3, 2))
-    one, other = (encoder_decoder.initial_parameters(shape, jax.random.key(seed)) for seed in (0, 1))
-    np.testing.assert_array_equal(one["out"]["bias"], np.float32([-2.4, -2.4, 0, -2.4]))
-    assert not np.array_equal(one["day"]["kernel"], other["day"]["kernel"])
-    assert one["embeddings"]["0"]["embedding"].shape == (4, 2)  # a label more: "not seen in training" is code 0
-    assert list(one["cells"]) == ["0", "1"]
+    first, second = (encoder_decoder.initial_parameters(shape, jax.random.key(seed)) for seed in (0, 1))
+    np.testing.assert_array_equal(first["out"]["bias"], np.float32([-2.4, -2.4, 0, -2.4]))
+    assert not np.array_equal(first["day"]["kernel"], second["day"]["kernel"])
+    assert first["embeddings"]["0"]["embedding"].shape == (4, 2)  # a label more: "not seen in training" is code 0
+    assert list(first["cells"]) == ["0", "1"]

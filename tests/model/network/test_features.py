@@ -19,7 +19,7 @@ OFF, BACK = -2, -1  # the last calendar features: a day off, and how many days b
 CONSTANTS = {"mean": jnp.float32(3.0), "spread": jnp.float32(1.0), "calendar": jnp.ones(6), "yearly": jnp.float32(1)}
 
 
-def window(demand: Any, **other: Any) -> Window:
+def window(demand: Any, **changes: Any) -> Window:
     """A window without covariates, with a calendar of six zeros; all days open."""
     counts = np.asarray(demand, np.float32)
     depots, ahead = len(counts), counts.shape[1] + 7
@@ -30,39 +30,39 @@ def window(demand: Any, **other: Any) -> Window:
         "calendar": np.zeros((depots, ahead, 6), np.float32),
         "statics": np.zeros((depots, 0), np.int32),
     }
-    return Window(**{name: jnp.asarray(other.get(name, value)) for name, value in arrays.items()})
+    return Window(**{name: jnp.asarray(changes.get(name, value)) for name, value in arrays.items()})
 
 
 @partial(jax.jit, static_argnames=("scan", "origins", "stride"))
-def made(given: Window, *, scan: int = 5, origins: int = 1, stride: int = 1) -> Features:
-    return features.make(given, CONSTANTS, scan=scan, origins=origins, horizon=7, stride=stride)
+def features_of(inputs: Window, *, scan: int = 5, origins: int = 1, stride: int = 1) -> Features:
+    return features.make(inputs, CONSTANTS, scan=scan, origins=origins, horizon=7, stride=stride)
 
 
 def of_panel(days: int = LOOKBACK, seed: int = 0) -> Window:
     """A window of a panel with unknown and closed days."""
-    random, found = np.random.default_rng(seed), panels.panel(3, days, 7, seed=seed).window(days)
-    demand = np.array(found["demand"])
+    random, arrays = np.random.default_rng(seed), panels.panel(3, days, 7, seed=seed).window(days)
+    demand = np.array(arrays["demand"])
     demand[random.random(demand.shape) < 0.2] = np.nan
-    found["open"] = (random.random(found["open"].shape) < 0.9).astype(np.float32)
-    return Window(**{name: jnp.asarray(x) for name, x in {**found, "demand": demand}.items()})
+    arrays["open"] = (random.random(arrays["open"].shape) < 0.9).astype(np.float32)
+    return Window(**{name: jnp.asarray(x) for name, x in {**arrays, "demand": demand}.items()})
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 7, 28, 364])
 def test_a_trailing_sum_is_the_sum_over_the_last_days(length: int) -> None:
     x = np.random.default_rng(0).integers(0, 9, (2, 40)).astype(np.float32)
-    wanted = [[row[max(0, day - length + 1) : day + 1].sum() for day in range(40)] for row in x]
-    np.testing.assert_array_equal(features.trailing_sum(jnp.asarray(x), length), wanted)
+    expected = [[row[max(0, day - length + 1) : day + 1].sum() for day in range(40)] for row in x]
+    np.testing.assert_array_equal(features.trailing_sum(jnp.asarray(x), length), expected)
 
 
 def test_a_trailing_sum_of_three_days_by_hand() -> None:
-    found = features.trailing_sum(jnp.asarray([[1.0, 2.0, 4.0, 8.0, 16.0]]), 3)
-    np.testing.assert_array_equal(found, [[1, 3, 7, 14, 28]])
+    sums = features.trailing_sum(jnp.asarray([[1.0, 2.0, 4.0, 8.0, 16.0]]), 3)
+    np.testing.assert_array_equal(sums, [[1, 3, 7, 14, 28]])
 
 
 def test_a_shift_moves_days_later_and_fills_with_zeros() -> None:
     x = jnp.asarray([[1.0, 2.0, 3.0]])
-    for days, wanted in ((0, [1, 2, 3]), (1, [0, 1, 2]), (3, [0, 0, 0]), (9, [0, 0, 0])):
-        np.testing.assert_array_equal(features.shift(x, days), [wanted])
+    for days, expected in ((0, [1, 2, 3]), (1, [0, 1, 2]), (3, [0, 0, 0]), (9, [0, 0, 0])):
+        np.testing.assert_array_equal(features.shift(x, days), [expected])
     np.testing.assert_array_equal(features.shift(x[..., None], 2), [[[0], [0], [1]]])
 
 
@@ -71,13 +71,13 @@ def test_the_anchor_is_the_mean_log_of_the_last_four_known_same_weekdays() -> No
     for weeks, count in ((1, 9.0), (2, 4.0), (4, 1.0), (5, 99.0)):  # the third week is unknown, the fifth too old
         demand[0, LOOKBACK - 7 * weeks] = count  # the weekday of the first day ahead
     demand[0, -1] = 19.0  # the weekday of the seventh
-    found = made(window(demand))
+    actual = features_of(window(demand))
     by_weekday = np.log([10.0, 5.0, 2.0]).mean()
     level = np.log([10.0, 5.0, 2.0, 20.0]).mean()  # all within the last 28 days
-    np.testing.assert_allclose(found.level, [[level]], rtol=1e-6)
-    np.testing.assert_allclose(found.anchor[0, 0], [by_weekday, *[level] * 5, np.log(20.0)], rtol=1e-6)
+    np.testing.assert_allclose(actual.level, [[level]], rtol=1e-6)
+    np.testing.assert_allclose(actual.anchor[0, 0], [by_weekday, *[level] * 5, np.log(20.0)], rtol=1e-6)
     lags = np.array([np.log(10.0) - level, np.log(5.0) - level, 0, np.log(2.0) - level, 1, 1, 0, 1])
-    np.testing.assert_allclose(found.decoder[0, 0, 0, : 2 * WEEKS], lags, rtol=1e-5)
+    np.testing.assert_allclose(actual.decoder[0, 0, 0, : 2 * WEEKS], lags, rtol=1e-5)
 
 
 def test_the_level_is_of_four_weeks_else_of_the_year_else_of_all_depots() -> None:
@@ -87,40 +87,42 @@ def test_the_level_is_of_four_weeks_else_of_the_year_else_of_all_depots() -> Non
     demand[3] = 9.0
     closed = np.ones((4, LOOKBACK + 7), np.float32)
     closed[3] = 0  # what is counted on a closed day is no demand
-    np.testing.assert_allclose(made(window(demand, open=closed)).level[:, 0], [np.log(10), np.log(20), 3, 3], rtol=1e-6)
+    np.testing.assert_allclose(
+        features_of(window(demand, open=closed)).level[:, 0], [np.log(10), np.log(20), 3, 3], rtol=1e-6
+    )
 
 
 def test_the_encoder_reads_the_last_days_by_hand() -> None:
     demand = np.full((1, LOOKBACK), 9.0)
     demand[0, -1], demand[0, -2] = 19.0, np.nan
-    last = made(window(demand)).encoder[0]
+    last = features_of(window(demand)).encoder[0]
     assert last.shape == (5, features.encoder_width(0))
     level = (26 * np.log(10) + np.log(20)) / 27  # of 28 days one is unknown
     week = (5 * np.log(10) + np.log(20)) / 6
     year = (362 * np.log(10) + np.log(20)) / 363
     jump = np.log(20) - np.log(10)
-    wanted = [np.log(20) - level, 1, jump, week - level, 363 / 364 * (level - year), level - 3, 27 / 28]
-    wanted += [jump, jump / 6]  # against the anchor: that day, its week's known days,
-    wanted += [0, 1]  # what was special a year ago, and whether it was open
-    np.testing.assert_allclose(last[-1, :11], wanted, rtol=1e-4, atol=1e-6)
+    expected = [np.log(20) - level, 1, jump, week - level, 363 / 364 * (level - year), level - 3, 27 / 28]
+    expected += [jump, jump / 6]  # against the anchor: that day, its week's known days,
+    expected += [0, 1]  # what was special a year ago, and whether it was open
+    np.testing.assert_allclose(last[-1, :11], expected, rtol=1e-4, atol=1e-6)
     assert last[-2, :3].tolist() == [0, 0, 0]  # unknown: no value, and says so
 
 
 def test_without_trust_in_the_year_it_reaches_nothing() -> None:
-    given, off = of_panel(), jnp.asarray([1.0, 1.0, 0.0, 1.0, 1.0, 1.0])
+    inputs, off = of_panel(), jnp.asarray([1.0, 1.0, 0.0, 1.0, 1.0, 1.0])
     # Near a holiday, what is usual reaches farther.
-    given = given._replace(calendar=given.calendar.at[..., BACK].set(0.0))
+    inputs = inputs._replace(calendar=inputs.calendar.at[..., BACK].set(0.0))
     doubted = {**CONSTANTS, "calendar": off, "yearly": jnp.float32(0)}
 
-    def found(given: Window) -> Features:
-        return features.make(given, doubted, scan=5, origins=1, horizon=7)
+    def doubted_features(inputs: Window) -> Features:
+        return features.make(inputs, doubted, scan=5, origins=1, horizon=7)
 
-    other = given._replace(
-        demand=given.demand.at[:, :48].set(7.0), calendar=given.calendar.at[:, -7:, 2].set(9.0).at[:, :48].set(9.0)
+    changed = inputs._replace(
+        demand=inputs.demand.at[:, :48].set(7.0), calendar=inputs.calendar.at[:, -7:, 2].set(9.0).at[:, :48].set(9.0)
     )
-    for one, two in zip(found(given), found(other), strict=True):
-        np.testing.assert_array_equal(one, two)
-    assert not np.array_equal(made(given).decoder, made(other).decoder)
+    for before, after in zip(doubted_features(inputs), doubted_features(changed), strict=True):
+        np.testing.assert_array_equal(before, after)
+    assert not np.array_equal(features_of(inputs).decoder, features_of(changed).decoder)
 
 
 def test_a_day_near_a_holiday_is_told_what_was_out_of_the_usual_on_its_counterpart() -> None:
@@ -128,34 +130,36 @@ def test_a_day_near_a_holiday_is_told_what_was_out_of_the_usual_on_its_counterpa
     day, back = LOOKBACK + 2, 371  # the third day ahead, held against a day that is no year of weeks before
     demand[0, day - back] = 4.0
     calendar = np.zeros((1, LOOKBACK + 7, 6), np.float32)
-    plain = made(window(demand, calendar=calendar))
+    plain = features_of(window(demand, calendar=calendar))
     calendar[0, day, BACK] = back
-    found = made(window(demand, calendar=calendar))
-    changed = np.argwhere(np.asarray(found.decoder != plain.decoder)[0, 0])
+    told_of_holiday = features_of(window(demand, calendar=calendar))
+    changed = np.argwhere(np.asarray(told_of_holiday.decoder != plain.decoder)[0, 0])
     assert sorted(step for step, _ in changed) == [1, 2, 3]  # the day before, that day, the day after
     missed = np.log(10) - np.log(5)
     # The year of what is usual begins the day after it: the anchor misses four same weekdays by a quarter each.
     usual = missed / 364
-    said = [found.decoder[0, 0, step, place] for step, place in changed]
-    np.testing.assert_allclose(said, -(missed - usual), rtol=1e-4)
-    np.testing.assert_allclose(found.anchor - plain.anchor, [[[0, 0, -(missed - usual), 0, 0, 0, 0]]], atol=1e-6)
+    surprises = [told_of_holiday.decoder[0, 0, step, place] for step, place in changed]
+    np.testing.assert_allclose(surprises, -(missed - usual), rtol=1e-4)
+    np.testing.assert_allclose(
+        told_of_holiday.anchor - plain.anchor, [[[0, 0, -(missed - usual), 0, 0, 0, 0]]], atol=1e-6
+    )
     doubted = {**CONSTANTS, "yearly": jnp.float32(0)}  # which is about years, not about holidays
     still = features.make(window(demand, calendar=calendar), doubted, scan=5, origins=1, horizon=7)
-    np.testing.assert_array_equal(still.anchor, found.anchor)
+    np.testing.assert_array_equal(still.anchor, told_of_holiday.anchor)
 
 
 def test_where_a_depot_opened_again_near_a_holiday_nothing_of_it_is_expected_again() -> None:
     demand = np.full((1, LOOKBACK), 9.0)
     calendar = np.zeros((1, LOOKBACK + 7, 6), np.float32)
     calendar[0, LOOKBACK + 2, BACK] = 365
-    plain = made(window(demand))
+    plain = features_of(window(demand))
     demand[0, LOOKBACK - 391 : LOOKBACK - 363] = 0.0  # on the counterpart itself it is as before
-    np.testing.assert_array_equal(made(window(demand, calendar=calendar)).anchor, plain.anchor)
+    np.testing.assert_array_equal(features_of(window(demand, calendar=calendar)).anchor, plain.anchor)
     demand[0, LOOKBACK - 363 + 7] = 0.0  # and one bad week after does not say that it stayed closed
-    np.testing.assert_array_equal(made(window(demand, calendar=calendar)).anchor, plain.anchor)
+    np.testing.assert_array_equal(features_of(window(demand, calendar=calendar)).anchor, plain.anchor)
     demand[0, LOOKBACK - 363 : LOOKBACK - 320] = 0.0
     demand[0, LOOKBACK - 363] = 9.0  # closed before and after: that day was special
-    assert made(window(demand, calendar=calendar)).anchor[0, 0, 2] - plain.anchor[0, 0, 2] > 1
+    assert features_of(window(demand, calendar=calendar)).anchor[0, 0, 2] - plain.anchor[0, 0, 2] > 1
 
 
 def rhythm() -> np.ndarray:
@@ -165,9 +169,9 @@ def rhythm() -> np.ndarray:
     return demand
 
 
-def far(quiet: float, wanted: float, allowed: float = 0.02) -> None:
+def far(quiet: float, expected: float, allowed: float = 0.02) -> None:
     """Within what is usual, which is left out of anything special."""
-    assert abs(quiet - wanted) < allowed, (quiet, wanted)
+    assert abs(quiet - expected) < allowed, (quiet, expected)
 
 
 def test_of_two_days_off_a_part_of_what_tells_their_weekdays_apart_goes() -> None:
@@ -175,12 +179,12 @@ def test_of_two_days_off_a_part_of_what_tells_their_weekdays_apart_goes() -> Non
     day, back = LOOKBACK + 1, 365  # ahead a weekday of 9, a year ago the quiet one, which was as quiet as ever
     assert demand[0, day - back] == 4.0
     calendar[0, day, BACK] = back
-    calm = made(window(demand, calendar=calendar)).anchor[0, 0]
+    calm = features_of(window(demand, calendar=calendar)).anchor[0, 0]
     far(float(calm[1]), np.log(10))
     calendar[0, [day, day - back], OFF] = 1
-    found = made(window(demand, calendar=calendar)).anchor[0, 0]
-    far(float(found[1]), (1 - ALIKE) * np.log(10) + ALIKE * np.log(5))
-    np.testing.assert_array_equal(np.delete(found, 1), np.delete(calm, 1))
+    anchor = features_of(window(demand, calendar=calendar)).anchor[0, 0]
+    far(float(anchor[1]), (1 - ALIKE) * np.log(10) + ALIKE * np.log(5))
+    np.testing.assert_array_equal(np.delete(anchor, 1), np.delete(calm, 1))
 
 
 def test_a_day_off_whose_counterpart_was_none_is_like_the_days_off_of_the_year() -> None:
@@ -189,16 +193,16 @@ def test_a_day_off_whose_counterpart_was_none_is_like_the_days_off_of_the_year()
     assert (demand[0, off] == 9.0).all()
     demand[0, off], calendar[0, off, OFF] = 4.0, 1  # like the quiet day of the week
     calendar[0, [LOOKBACK, day], OFF] = 1  # ahead on the quiet day and on another
-    plain, missed = made(window(rhythm())).anchor[0, 0], np.log(10) - np.log(5)
+    plain, missed = features_of(window(rhythm())).anchor[0, 0], np.log(10) - np.log(5)
     for back in (0, 365):  # there is none, or it was a day like others
         calendar[0, day, BACK] = back
-        found = made(window(demand, calendar=calendar)).anchor[0, 0] - plain
-        far(float(found[2]), -3 / (3 + DOUBT) * missed, 0.05)
-        far(float(found[0]), 0.0, 0.05)  # which is as quiet as a day off
-        np.testing.assert_allclose(np.delete(found, [0, 2]), 0.0, atol=0.05)
+        difference = features_of(window(demand, calendar=calendar)).anchor[0, 0] - plain
+        far(float(difference[2]), -3 / (3 + DOUBT) * missed, 0.05)
+        far(float(difference[0]), 0.0, 0.05)  # which is as quiet as a day off
+        np.testing.assert_allclose(np.delete(difference, [0, 2]), 0.0, atol=0.05)
     calendar[0, off, OFF] = 0
-    found = made(window(demand, calendar=calendar)).anchor[0, 0] - plain
-    np.testing.assert_allclose(found, 0.0, atol=0.05)  # nothing is known of days off
+    difference = features_of(window(demand, calendar=calendar)).anchor[0, 0] - plain
+    np.testing.assert_allclose(difference, 0.0, atol=0.05)  # nothing is known of days off
 
 
 def on_a_day_whose_counterpart_was_off(count: float) -> float:
@@ -206,10 +210,10 @@ def on_a_day_whose_counterpart_was_off(count: float) -> float:
     demand, calendar = rhythm(), np.zeros((1, LOOKBACK + 7, 6), np.float32)
     off, day, back = LOOKBACK - np.array([300, 202, 97]), LOOKBACK + 2, 365
     demand[0, off], calendar[0, off, OFF] = 4.0, 1
-    plain = made(window(demand)).anchor[0, 0, 2]
+    plain = features_of(window(demand)).anchor[0, 0, 2]
     calendar[0, day, BACK], calendar[0, day - back, OFF] = back, 1
     demand[0, day - back] = count
-    return float(made(window(demand, calendar=calendar)).anchor[0, 0, 2] - plain)
+    return float(features_of(window(demand, calendar=calendar)).anchor[0, 0, 2] - plain)
 
 
 OF_THE_DAY_OFF = np.log(5) - np.log(10)
@@ -232,15 +236,15 @@ def test_a_day_near_a_holiday_makes_neither_anchor_nor_level() -> None:
     demand = np.full((1, LOOKBACK), 9.0)
     demand[0, [-14, -7]] = 1.0  # as Christmas and the first of January
     calendar = np.zeros((1, LOOKBACK + 7, 6), np.float32)
-    plain = made(window(demand, calendar=calendar), scan=14)
+    plain = features_of(window(demand, calendar=calendar), scan=14)
     np.testing.assert_allclose(plain.anchor[0, 0, 0], np.log([10, 10, 2, 2]).mean(), rtol=1e-6)
     calendar[0, [-21, -14], BACK] = 365
-    found = made(window(demand, calendar=calendar), scan=14)
+    near_holiday = features_of(window(demand, calendar=calendar), scan=14)
     missed = np.log(10) - np.log(2)
     # Held to what is usual: the first miss, of some four hundred days that the window tells of, and a few quarters.
-    assert 0 < (np.log(10) - np.asarray(found.anchor)).max() < missed / 100
-    assert 0 < np.log(10) - found.level[0, 0] < missed / 100
-    surprises = found.encoder[0, [0, 7], 7]
+    assert 0 < (np.log(10) - np.asarray(near_holiday.anchor)).max() < missed / 100
+    assert 0 < np.log(10) - near_holiday.level[0, 0] < missed / 100
+    surprises = near_holiday.encoder[0, [0, 7], 7]
     np.testing.assert_allclose(surprises, -missed, rtol=0.01)  # the second is measured against no quarter of the first
     assert plain.encoder[0, 7, 7] > -0.8 * missed
 
@@ -251,7 +255,7 @@ def test_a_depot_that_moved_to_another_level_near_a_holiday_is_not_held_to_the_o
     demand[1, [-12, -11, -10, -5, -4, -3]] = 1.0  # near two holidays, and as before between them
     calendar = np.zeros((2, LOOKBACK + 7, 6), np.float32)
     calendar[:, [*range(-19, -16), *range(-12, -9)], BACK] = 365  # twelve to ten days ago, and five to three days ago
-    level = made(window(demand, calendar=calendar)).level[:, 0]
+    level = features_of(window(demand, calendar=calendar)).level[:, 0]
     low, high = np.log(2), np.log(10)
     # Three days of the first holiday are held; the second one's are known to be no holiday's.
     np.testing.assert_allclose(level[0], (9 * low + 19 * high) / 28, rtol=0.01)
@@ -261,7 +265,7 @@ def test_a_depot_that_moved_to_another_level_near_a_holiday_is_not_held_to_the_o
 def test_a_day_that_is_near_no_holiday_is_never_held() -> None:
     demand = np.full((1, LOOKBACK), 900.0)
     demand[0, -14:-7] = 0.0  # a week of silence, after which all is as before
-    level = made(window(demand)).level[0, 0]
+    level = features_of(window(demand)).level[0, 0]
     np.testing.assert_allclose(level, 21 / 28 * np.log(901), rtol=1e-6)
 
 
@@ -271,16 +275,18 @@ def test_the_first_holidays_that_a_depot_sees_go_on_until_they_are_over() -> Non
     demand[:, -3:] = 4.0
     calendar = np.zeros((2, LOOKBACK + 7, 6), np.float32)
     calendar[:, -10:-4, BACK] = 365  # the last three days and the first three ahead
-    found = made(window(demand, calendar=calendar))
+    near_holidays = features_of(window(demand, calendar=calendar))
     calendar[:, -10:-7, 1] = 1.0
-    silent = made(window(demand, calendar=calendar))  # of holidays themselves nothing follows for the days after them
-    goes_on = np.asarray(found.anchor - silent.anchor)[:, 0]
+    silent = features_of(
+        window(demand, calendar=calendar)
+    )  # of holidays themselves nothing follows for the days after them
+    goes_on = np.asarray(near_holidays.anchor - silent.anchor)[:, 0]
     missed = np.log(10) - np.log(5)
     np.testing.assert_allclose(goes_on[0, :3], -3 / (3 + DOUBT) * missed, rtol=1e-4)
     assert not goes_on[0, 3:].any()
     assert not goes_on[1].any()  # where a year ago nothing happened
-    told = np.flatnonzero(found.decoder[0, 0, 0] != silent.decoder[0, 0, 0])
-    np.testing.assert_allclose(found.decoder[0, 0][:, told], goes_on[0][:, None], atol=1e-6)
+    columns = np.flatnonzero(near_holidays.decoder[0, 0, 0] != silent.decoder[0, 0, 0])
+    np.testing.assert_allclose(near_holidays.decoder[0, 0][:, columns], goes_on[0][:, None], atol=1e-6)
 
 
 def test_with_few_days_known_a_day_near_a_holiday_counts_in_full() -> None:
@@ -288,18 +294,18 @@ def test_with_few_days_known_a_day_near_a_holiday_counts_in_full() -> None:
     demand[0, -20:] = 9.0
     demand[0, -7] = 1.0
     calendar = np.zeros((1, LOOKBACK + 7, 6), np.float32)
-    plain = made(window(demand, calendar=calendar))
+    plain = features_of(window(demand, calendar=calendar))
     calendar[0, -14, BACK] = 365
-    np.testing.assert_array_equal(made(window(demand, calendar=calendar)).anchor, plain.anchor)
+    np.testing.assert_array_equal(features_of(window(demand, calendar=calendar)).anchor, plain.anchor)
 
 
 def test_what_is_usual_of_a_counterpart_is_not_told() -> None:
     demand = np.full((1, LOOKBACK), 9.0)
     demand[0, ::2] = 11.0  # every second day, so that every week is unlike the one before
     calendar = np.zeros((1, LOOKBACK + 7, 6), np.float32)
-    plain = made(window(demand, calendar=calendar))
+    plain = features_of(window(demand, calendar=calendar))
     calendar[0, LOOKBACK:, BACK] = 365
-    np.testing.assert_array_equal(made(window(demand, calendar=calendar)).decoder, plain.decoder)
+    np.testing.assert_array_equal(features_of(window(demand, calendar=calendar)).decoder, plain.decoder)
 
 
 def test_the_decoder_is_told_of_the_least_and_the_most_of_the_anchors_days() -> None:
@@ -308,15 +314,15 @@ def test_the_decoder_is_told_of_the_least_and_the_most_of_the_anchors_days() -> 
         demand[0, LOOKBACK - 7 * weeks] = count
     place = 2 * WEEKS + 1
     anchor = np.log([10.0, 5.0, 2.0]).mean()
-    first = made(window(demand)).decoder[0, 0, 0]
+    first = features_of(window(demand)).decoder[0, 0, 0]
     np.testing.assert_allclose(first[place : place + 2], [np.log(2) - anchor, np.log(10) - anchor], rtol=1e-5)
-    assert not made(window(np.full((1, LOOKBACK), np.nan))).decoder[0, 0, :, place : place + 2].any()
+    assert not features_of(window(np.full((1, LOOKBACK), np.nan))).decoder[0, 0, :, place : place + 2].any()
 
 
 def test_the_widths_are_those_of_what_is_made() -> None:
-    found = made(of_panel(), scan=12, origins=3)
-    assert found.encoder.shape == (3, 12, features.encoder_width(1))
-    assert found.decoder.shape == (3, 3, 7, features.decoder_width(1, 6))
+    actual = features_of(of_panel(), scan=12, origins=3)
+    assert actual.encoder.shape == (3, 12, features.encoder_width(1))
+    assert actual.decoder.shape == (3, 3, 7, features.decoder_width(1, 6))
 
 
 def test_the_known_future_of_a_day_reaches_that_day_and_its_neighbours() -> None:
@@ -325,12 +331,12 @@ def test_the_known_future_of_a_day_reaches_that_day_and_its_neighbours() -> None
         day = LOOKBACK + ahead
         lit = plain._replace(covariates=jnp.zeros_like(plain.covariates).at[:, day].set(1.0))
         dark = plain._replace(covariates=jnp.zeros_like(plain.covariates))
-        changed = np.abs(made(lit).decoder - made(dark).decoder)[0, 0]
-        wanted = np.zeros((7, 3))
+        changed = np.abs(features_of(lit).decoder - features_of(dark).decoder)[0, 0]
+        expected = np.zeros((7, 3))
         for column, step in ((0, ahead + 1), (1, ahead), (2, ahead - 1)):  # the day after it, that day, the day before
             if 0 <= step < 7:
-                wanted[step, column] = 1
-        np.testing.assert_array_equal(changed[:, -3:], wanted)
+                expected[step, column] = 1
+        np.testing.assert_array_equal(changed[:, -3:], expected)
 
 
 @pytest.mark.parametrize("every", [1, 7])
@@ -343,8 +349,8 @@ def test_a_trailing_sum_is_the_slow_sum_over_days_so_far_apart(every: int) -> No
 
 
 def test_origins_a_stride_apart_are_every_so_manieth_of_all_origins() -> None:
-    given = of_panel(LOOKBACK + 9)
-    every, third = made(given, scan=20, origins=10), made(given, scan=20, origins=4, stride=3)
+    inputs = of_panel(LOOKBACK + 9)
+    every, third = features_of(inputs, scan=20, origins=10), features_of(inputs, scan=20, origins=4, stride=3)
     np.testing.assert_array_equal(third.decoder, every.decoder[:, ::3])
     np.testing.assert_array_equal(third.anchor, every.anchor[:, ::3])
     np.testing.assert_array_equal(third.level, every.level[:, ::3])
@@ -353,45 +359,47 @@ def test_origins_a_stride_apart_are_every_so_manieth_of_all_origins() -> None:
 @pytest.mark.parametrize("back", [0, 3, 11])
 def test_no_demand_after_an_origin_reaches_what_is_computed_for_it(back: int) -> None:
     """The leak detector: everything later than an origin is replaced, unknown or enormous; nothing may move."""
-    origins, given = 12, of_panel(LOOKBACK + 11)
-    days = given.demand.shape[1]
+    origins, inputs = 12, of_panel(LOOKBACK + 11)
+    days = inputs.demand.shape[1]
     origin = days - 1 - back
-    wanted = made(given, scan=40, origins=origins)
+    expected = features_of(inputs, scan=40, origins=origins)
     for later in (jnp.nan, 0.0, 1e6):
-        changed = np.array(given.demand)
+        changed = np.array(inputs.demand)
         changed[:, origin + 1 :] = later
-        found = made(given._replace(demand=jnp.asarray(changed)), scan=40, origins=origins)
+        actual = features_of(inputs._replace(demand=jnp.asarray(changed)), scan=40, origins=origins)
         place = origins - 1 - back
         for name in ("anchor", "level", "decoder"):
-            np.testing.assert_array_equal(getattr(found, name)[:, place], getattr(wanted, name)[:, place], err_msg=name)
-        np.testing.assert_array_equal(found.encoder[:, : 40 - back], wanted.encoder[:, : 40 - back])
+            np.testing.assert_array_equal(
+                getattr(actual, name)[:, place], getattr(expected, name)[:, place], err_msg=name
+            )
+        np.testing.assert_array_equal(actual.encoder[:, : 40 - back], expected.encoder[:, : 40 - back])
         if back:
-            assert not np.array_equal(found.level[:, -1], wanted.level[:, -1])
+            assert not np.array_equal(actual.level[:, -1], expected.level[:, -1])
 
 
 def test_many_origins_in_one_window_are_one_window_for_each_origin() -> None:
-    origins, given = 9, of_panel(LOOKBACK + 8)
-    together = made(given, origins=origins)
+    origins, inputs = 9, of_panel(LOOKBACK + 8)
+    together = features_of(inputs, origins=origins)
     for place in range(origins):
         cut = slice(place, place + LOOKBACK)
         ahead = slice(place, place + LOOKBACK + 7)
-        alone = made(
+        alone = features_of(
             Window(
-                given.demand[:, cut],
-                given.open[:, ahead],
-                given.covariates[:, ahead],
-                given.calendar[:, ahead],
-                given.statics,
+                inputs.demand[:, cut],
+                inputs.open[:, ahead],
+                inputs.covariates[:, ahead],
+                inputs.calendar[:, ahead],
+                inputs.statics,
             )
         )
         for name in ("anchor", "level", "decoder"):
-            got, wanted = getattr(together, name)[:, place], getattr(alone, name)[:, 0]
-            np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4, err_msg=f"{name} of origin {place}")
+            actual, expected = getattr(together, name)[:, place], getattr(alone, name)[:, 0]
+            np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4, err_msg=f"{name} of origin {place}")
 
 
 def test_the_last_calendar_features_are_those_of_holidays_and_the_counterpart() -> None:
-    told = [("holiday" in name or name == "day_off") for name in NAMES]
-    assert told == [False] * (len(NAMES) - 1 - features.HOLIDAYS) + [True] * features.HOLIDAYS + [False]
+    is_holiday = [("holiday" in name or name == "day_off") for name in NAMES]
+    assert is_holiday == [False] * (len(NAMES) - 1 - features.HOLIDAYS) + [True] * features.HOLIDAYS + [False]
     assert (NAMES[OFF], NAMES[BACK]) == ("day_off", "counterpart")
     assert (features.LEAST_BACK, features.MOST_BACK) == (LEAST_BACK, MOST_BACK)
     assert features.LOOKBACK >= MOST_BACK + 7 * WEEKS + features.SURE

@@ -55,19 +55,19 @@ def weighed(states: Array, mask: Array | float = 1.0) -> Array:
     return (states * mask * jnp.cos(jnp.arange(states.size, dtype=states.dtype)).reshape(states.shape)).sum()
 
 
-def both(layer: Callable[..., Array], mask: Array | float = 1.0) -> Callable[..., tuple[Array, ...]]:
+def states_and_gradients(layer: Callable[..., Array], mask: Array | float = 1.0) -> Callable[..., tuple[Array, ...]]:
     """A layer's states, and the gradients of `weighed` by each of its inputs."""
 
-    def values(*given_: Array) -> tuple[Array, ...]:
-        states, back = jax.vjp(layer, *given_)
+    def values(*arguments: Array) -> tuple[Array, ...]:
+        states, back = jax.vjp(layer, *arguments)
         return states, *back(jax.grad(weighed)(states, mask))
 
     return jax.jit(values)
 
 
-def same(some: tuple[Array, ...], others: tuple[Array, ...], tolerance: float = 1e-5) -> None:
-    for name, one, other in zip(("states", "kernel_i", "bias", "kernel_h", "x"), some, others, strict=True):
-        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance, err_msg=name)
+def same(actual: tuple[Array, ...], expected: tuple[Array, ...], tolerance: float = 1e-5) -> None:
+    for name, left, right in zip(("states", "kernel_i", "bias", "kernel_h", "x"), actual, expected, strict=True):
+        np.testing.assert_allclose(left, right, rtol=tolerance, atol=tolerance, err_msg=name)
 
 
 @few
@@ -76,26 +76,28 @@ def same(some: tuple[Array, ...], others: tuple[Array, ...], tolerance: float = 
     depots=sizes,
     features=sizes,
     hidden=sizes,
-    known=st.floats(0, 1),
+    scored_share=st.floats(0, 1),
     start=st.integers(0, 8),
     seed=st.integers(0, 99),
 )
 def test_the_layer_is_the_cell_of_flax_unrolled(
-    days: int, depots: int, features: int, hidden: int, known: float, start: int, seed: int
+    days: int, depots: int, features: int, hidden: int, scored_share: float, start: int, seed: int
 ) -> None:
     """Also where days before a depot's first are zeros, and where only some days of some depots are scored."""
     x = inputs(days, depots, features, seed).at[:start, -1].set(0.0)
-    mask = jnp.asarray(np.random.default_rng(seed).random((days, depots, 1)) < known, jnp.float32)
+    mask = jnp.asarray(np.random.default_rng(seed).random((days, depots, 1)) < scored_share, jnp.float32)
     mask = jnp.broadcast_to(mask, (days, depots, hidden))
-    given_ = (*weights(features, hidden, seed), x)
-    same(both(gru.layer, mask)(*given_), both(unrolled, mask)(*given_))
+    arguments = (*weights(features, hidden, seed), x)
+    same(states_and_gradients(gru.layer, mask)(*arguments), states_and_gradients(unrolled, mask)(*arguments))
 
 
 def test_two_layers_over_a_hundred_days_keep_to_the_cell_of_flax() -> None:
     first, second, x = weights(3, 8), weights(8, 8, seed=7), inputs(100, 4, 3)
 
-    def two(layer: Callable[..., Array]) -> tuple[Array, ...]:
-        return both(lambda kernel_i, bias, kernel_h, x: layer(*second, layer(kernel_i, bias, kernel_h, x)))(*first, x)
+    def stacked(layer: Callable[..., Array]) -> tuple[Array, ...]:
+        return states_and_gradients(
+            lambda kernel_i, bias, kernel_h, x: layer(*second, layer(kernel_i, bias, kernel_h, x))
+        )(*first, x)
 
     def scanned(kernel_i: Array, bias: Array, kernel_h: Array, x: Array) -> Array:
         cell = nnx.GRUCell(x.shape[2], kernel_h.shape[0], rngs=nnx.Rngs(0))
@@ -105,7 +107,7 @@ def test_two_layers_over_a_hundred_days_keep_to_the_cell_of_flax() -> None:
         with jax.numpy_rank_promotion("allow"):
             return lax.scan(lambda h, day: nnx.merge(graph, state)(h, day), jnp.zeros((4, 8)), x)[1]
 
-    same(two(gru.layer), two(scanned), 2e-5)
+    same(stacked(gru.layer), stacked(scanned), 2e-5)
 
 
 def test_one_step_by_hand() -> None:
@@ -119,15 +121,16 @@ def test_one_step_by_hand() -> None:
 
 def test_the_gradient_is_the_slope_in_float64() -> None:
     with jax.enable_x64(True):
-        given_ = (*weights(2, 3, dtype=np.float64), inputs(6, 2, 2, dtype=np.float64))
+        arguments = (*weights(2, 3, dtype=np.float64), inputs(6, 2, 2, dtype=np.float64))
         value = jax.jit(lambda *a: weighed(gru.layer(*a)))
-        gradients = jax.jit(jax.grad(value, argnums=(0, 1, 2, 3)))(*given_)
+        gradients = jax.jit(jax.grad(value, argnums=(0, 1, 2, 3)))(*arguments)
         random, step = np.random.default_rng(5), 1e-6
         for place, gradient in enumerate(gradients):
             assert gradient.dtype == np.float64
             towards = random.normal(size=gradient.shape)
             up, down = (
-                value(*given_[:place], given_[place] + side * towards, *given_[place + 1 :]) for side in (step, -step)
+                value(*arguments[:place], arguments[place] + side * towards, *arguments[place + 1 :])
+                for side in (step, -step)
             )
             np.testing.assert_allclose((gradient * towards).sum(), (up - down) / (2 * step), rtol=1e-7)
 
@@ -136,7 +139,7 @@ def test_the_batched_layer_is_vmap_of_a_scan_for_each_depot() -> None:
     kernel_i, bias, kernel_h = weights(3, 4)
     x = inputs(10, 5, 3)
 
-    def of_one(days: Array) -> Array:
+    def of_depot(days: Array) -> Array:
         def day(h: Array, row: Array) -> tuple[Array, Array]:
             xr, xz, xn = jnp.split(row @ kernel_i + bias, 3)
             hr, hz, hn = jnp.split(h @ kernel_h, 3)
@@ -147,42 +150,46 @@ def test_the_batched_layer_is_vmap_of_a_scan_for_each_depot() -> None:
         states: Array = lax.scan(day, jnp.zeros(4), days)[1]
         return states
 
-    wanted = jax.vmap(of_one, in_axes=1, out_axes=1)(x)
-    np.testing.assert_allclose(gru.layer(kernel_i, bias, kernel_h, x), wanted, rtol=1e-5, atol=1e-6)
-    alone = jax.vmap(lambda one: gru.layer(kernel_i, bias, kernel_h, one[:, None])[:, 0], in_axes=1, out_axes=1)(x)
-    np.testing.assert_allclose(alone, wanted, rtol=1e-5, atol=1e-6)
+    expected = jax.vmap(of_depot, in_axes=1, out_axes=1)(x)
+    np.testing.assert_allclose(gru.layer(kernel_i, bias, kernel_h, x), expected, rtol=1e-5, atol=1e-6)
+    alone = jax.vmap(lambda depot: gru.layer(kernel_i, bias, kernel_h, depot[:, None])[:, 0], in_axes=1, out_axes=1)(x)
+    np.testing.assert_allclose(alone, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_the_values_are_the_same_without_the_gradient_rule_and_where_no_gradient_is_asked_for() -> None:
-    given_ = (*weights(3, 4), inputs(8, 2, 3))
-    asked = jax.vjp(gru.layer, *given_)[0]
-    np.testing.assert_allclose(gru.layer(*given_), asked, rtol=1e-6, atol=1e-7)
-    np.testing.assert_allclose(jax.jit(gru.layer)(*given_), asked, rtol=1e-6, atol=1e-7)
+    arguments = (*weights(3, 4), inputs(8, 2, 3))
+    differentiated = jax.vjp(gru.layer, *arguments)[0]
+    np.testing.assert_allclose(gru.layer(*arguments), differentiated, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(jax.jit(gru.layer)(*arguments), differentiated, rtol=1e-6, atol=1e-7)
 
 
 def test_what_never_changes_in_a_depot_may_come_beside_the_days() -> None:
     kernel_i, bias, kernel_h = weights(5, 4)
     x, always = inputs(8, 2, 3), inputs(1, 2, 2)[0]
     beside = jnp.concatenate([x, jnp.broadcast_to(always[None], (8, 2, 2))], axis=-1)
-    wanted = gru.layer(kernel_i, bias, kernel_h, beside)
-    np.testing.assert_allclose(gru.layer(kernel_i, bias, kernel_h, x, always), wanted, rtol=1e-5, atol=1e-6)
+    expected = gru.layer(kernel_i, bias, kernel_h, beside)
+    np.testing.assert_allclose(gru.layer(kernel_i, bias, kernel_h, x, always), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_compiled_and_plain_say_the_same() -> None:
-    given_ = (*weights(3, 4), inputs(6, 2, 3))
+    arguments = (*weights(3, 4), inputs(6, 2, 3))
     with jax.disable_jit():
-        plain = both(gru.layer)(*given_)
-    same(both(gru.layer)(*given_), plain)
+        plain = states_and_gradients(gru.layer)(*arguments)
+    same(states_and_gradients(gru.layer)(*arguments), plain)
 
 
 def mapped(members: list[tuple[Array, ...]]) -> list[tuple[tuple[Array, ...], ...]]:
     """States and gradients of each member: under `vmap`, under `lax.map`, and alone."""
-    stacked = [jnp.stack(each) for each in zip(*members, strict=True)]
-    together = jax.vmap(both(gru.layer))(*stacked)
-    after = jax.jit(lambda *all_: lax.map(lambda one: both(gru.layer)(*one), all_))(*stacked)
+    stacked = [jnp.stack(arrays) for arrays in zip(*members, strict=True)]
+    together = jax.vmap(states_and_gradients(gru.layer))(*stacked)
+    after = jax.jit(lambda *stack: lax.map(lambda member: states_and_gradients(gru.layer)(*member), stack))(*stacked)
     return [
-        (tuple(each[i] for each in together), tuple(each[i] for each in after), both(gru.layer)(*given_))
-        for i, given_ in enumerate(members)
+        (
+            tuple(array[i] for array in together),
+            tuple(array[i] for array in after),
+            states_and_gradients(gru.layer)(*arguments),
+        )
+        for i, arguments in enumerate(members)
     ]
 
 
@@ -248,9 +255,9 @@ def test_bfloat16_adds_up_in_float32() -> None:
     x = x.astype(jnp.bfloat16)
     assert gru.layer(kernel_i, bias, kernel_h, x).dtype == jnp.bfloat16
     exact, coarse = wide(kernel_i, bias, kernel_h, x.astype(jnp.float32)), narrow(kernel_i, bias, kernel_h, x)
-    for one, other in zip(coarse, exact, strict=True):
-        assert one.dtype == np.float32  # the parameters' own
-        np.testing.assert_allclose(one, other, atol=0.03 * float(jnp.abs(other).max()))
+    for gradient, expected in zip(coarse, exact, strict=True):
+        assert gradient.dtype == np.float32  # the parameters' own
+        np.testing.assert_allclose(gradient, expected, atol=0.03 * float(jnp.abs(expected).max()))
 
 
 def test_a_state_depends_on_no_later_day() -> None:

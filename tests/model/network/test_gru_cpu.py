@@ -16,7 +16,16 @@ from hypothesis import strategies as st
 from jax import Array
 
 from forecaster.model.network import gru, gru_cpu
-from tests.model.network.test_gru import ROOT, both, dealt_over_eight_devices, few, inputs, mapped, unrolled, weights
+from tests.model.network.test_gru import (
+    ROOT,
+    dealt_over_eight_devices,
+    few,
+    inputs,
+    mapped,
+    states_and_gradients,
+    unrolled,
+    weights,
+)
 
 compiled = pytest.mark.skipif(not gru_cpu.ready(), reason="no C++ compiler on this machine")
 
@@ -28,11 +37,11 @@ def served(days: int, depots: int, features: int, hidden: int, seed: int = 0) ->
     return kernel_i, bias, 2 * kernel_h / hidden**0.5, inputs(days, depots, features, seed)
 
 
-def near(some: tuple[Array, ...], others: tuple[Array, ...]) -> None:
+def near(actual: tuple[Array, ...], expected: tuple[Array, ...]) -> None:
     """To 1e-5 of the largest number of each: gradients are sums of many that cancel."""
-    for name, one, other in zip(("states", "kernel_i", "bias", "kernel_h", "x"), some, others, strict=True):
-        largest = max(1.0, float(jnp.abs(other).max()))
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5 * largest, err_msg=name)
+    for name, left, right in zip(("states", "kernel_i", "bias", "kernel_h", "x"), actual, expected, strict=True):
+        largest = max(1.0, float(jnp.abs(right).max()))
+        np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-5 * largest, err_msg=name)
 
 
 @compiled
@@ -42,35 +51,35 @@ def near(some: tuple[Array, ...], others: tuple[Array, ...]) -> None:
     depots=st.integers(1, 19),  # blocks of eight or four, of two and of one
     features=st.integers(1, 19),
     hidden=st.sampled_from([16, 32, 48]),
-    known=st.floats(0, 1),
+    scored_share=st.floats(0, 1),
     seed=st.integers(0, 99),
 )
 def test_the_compiled_layer_is_the_cell_of_flax_unrolled(
-    days: int, depots: int, features: int, hidden: int, known: float, seed: int
+    days: int, depots: int, features: int, hidden: int, scored_share: float, seed: int
 ) -> None:
-    given_ = served(days, depots, features, hidden, seed)
-    mask = jnp.asarray(np.random.default_rng(seed).random((days, depots, 1)) < known, jnp.float32)
+    arguments = served(days, depots, features, hidden, seed)
+    mask = jnp.asarray(np.random.default_rng(seed).random((days, depots, 1)) < scored_share, jnp.float32)
     mask = jnp.broadcast_to(mask, (days, depots, hidden))
-    near(both(gru.layer, mask)(*given_), both(unrolled, mask)(*given_))
+    near(states_and_gradients(gru.layer, mask)(*arguments), states_and_gradients(unrolled, mask)(*arguments))
 
 
 @compiled
 @pytest.mark.parametrize(("days", "depots"), [(100, 3), (43, 3), (42, 3), (3, 150)])  # sums over 42 days, or one
 def test_many_days_and_many_depots_are_summed_whole(days: int, depots: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    given_ = served(days, depots, 3, 16)
-    fast = both(gru.layer)(*given_)
+    arguments = served(days, depots, 3, 16)
+    fast = states_and_gradients(gru.layer)(*arguments)
     monkeypatch.setattr(gru_cpu, "serves", lambda *_: False)
-    slow = both(lambda *a: gru.layer(*a))(*given_)  # another function, or JAX remembers the fast one
+    slow = states_and_gradients(lambda *a: gru.layer(*a))(*arguments)  # another function, or JAX remembers the fast one
     near(fast, slow)
 
 
 @compiled
 def test_without_a_gradient_the_states_are_the_same_to_the_bit() -> None:
-    given_ = served(8, 5, 3, 32)
-    np.testing.assert_array_equal(gru.layer(*given_), jax.vjp(gru.layer, *given_)[0])
-    np.testing.assert_array_equal(jax.jit(gru.layer)(*given_), gru.layer(*given_))
+    arguments = served(8, 5, 3, 32)
+    np.testing.assert_array_equal(gru.layer(*arguments), jax.vjp(gru.layer, *arguments)[0])
+    np.testing.assert_array_equal(jax.jit(gru.layer)(*arguments), gru.layer(*arguments))
     with jax.disable_jit():
-        np.testing.assert_array_equal(gru.layer(*given_), jax.jit(gru.layer)(*given_))
+        np.testing.assert_array_equal(gru.layer(*arguments), jax.jit(gru.layer)(*arguments))
 
 
 @compiled
@@ -80,7 +89,7 @@ def test_members_and_depots_may_be_mapped() -> None:
         near(together, alone)
         near(after, alone)
     kernel_i, bias, kernel_h, x = members[0]
-    depots = jax.vmap(lambda one: gru.layer(kernel_i, bias, kernel_h, one[:, None])[:, 0], in_axes=1, out_axes=1)(x)
+    depots = jax.vmap(lambda depot: gru.layer(kernel_i, bias, kernel_h, depot[:, None])[:, 0], in_axes=1, out_axes=1)(x)
     np.testing.assert_allclose(depots, gru.layer(kernel_i, bias, kernel_h, x), rtol=1e-5, atol=1e-6)
 
 
@@ -92,8 +101,8 @@ def test_depots_dealt_over_eight_devices_say_the_same_with_the_compiled_layer() 
 @compiled
 def test_gates_saturate_and_what_is_no_number_stays_none() -> None:
     kernel_i, bias, kernel_h, x = served(4, 3, 2, 16)
-    far = both(gru.layer)(kernel_i, bias, kernel_h, 1e4 * x)
-    assert all(bool(jnp.isfinite(each).all()) for each in far)
+    far = states_and_gradients(gru.layer)(kernel_i, bias, kernel_h, 1e4 * x)
+    assert all(bool(jnp.isfinite(array).all()) for array in far)
     assert float(jnp.abs(far[0]).max()) <= 1.0
     states = gru.layer(kernel_i, bias, kernel_h, x.at[1, 2, 0].set(jnp.nan))
     wrong = np.isnan(np.asarray(states)).any(axis=-1)
@@ -107,33 +116,33 @@ def test_other_widths_and_precisions_are_the_scans() -> None:
     assert not gru_cpu.serves(16, jnp.dtype(jnp.float64))
 
 
-SAID = """
+REPORT = """
 import warnings
 import jax.numpy as jnp
 from forecaster.model.network import gru, gru_cpu
 
-with warnings.catch_warnings(record=True) as told:
+with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     states = gru.layer(jnp.ones((1, 48)), jnp.zeros(48), jnp.zeros((16, 48)), jnp.ones((2, 1, 1)))
-print(gru_cpu.ready(), round(float(states[0, 0, 0]), 5), *(each.message for each in told), sep="|")
+print(gru_cpu.ready(), round(float(states[0, 0, 0]), 5), *(warning.message for warning in caught), sep="|")
 """
 
 
-def said(folder: Path, compiler: str | None) -> list[str]:
+def report(folder: Path, compiler: str | None) -> list[str]:
     """Whether the recurrence is compiled, a state, (1 − σ(1)) tanh(1), and the warnings."""
     environment = {**os.environ, "JAX_COMPILATION_CACHE_DIR": str(folder)}
     environment.pop("CXX", None)
     if compiler is not None:
         environment["CXX"] = compiler
     run = subprocess.run(
-        [sys.executable, "-c", SAID], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", REPORT], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
     )
     return run.stdout.strip().split("|")
 
 
 def test_without_a_compiler_the_scan_does_it_and_nobody_is_bothered(tmp_path: Path) -> None:
-    assert said(tmp_path, "") == ["False", "0.20482"]
-    assert said(tmp_path, "no-such-compiler") == ["False", "0.20482"]
+    assert report(tmp_path, "") == ["False", "0.20482"]
+    assert report(tmp_path, "no-such-compiler") == ["False", "0.20482"]
     assert not list(tmp_path.glob("gru_cpu*"))
 
 
@@ -141,7 +150,7 @@ def test_a_compiler_that_fails_is_named_with_its_words(tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.write_text("#!/bin/sh\necho 'no header for you' >&2\nexit 1\n")
     broken.chmod(0o755)
-    ready, state, warned = said(tmp_path, str(broken))
+    ready, state, warned = report(tmp_path, str(broken))
     assert (ready, state) == ("False", "0.20482")
     assert str(broken) in warned
     assert "no header for you; set CXX" in warned
@@ -154,10 +163,10 @@ def test_it_is_compiled_once_and_again_where_it_was_damaged(tmp_path: Path) -> N
     counting.write_text(f'#!/bin/sh\necho called >>{calls}\nexec c++ "$@"\n')
     counting.chmod(0o755)
     for _ in range(2):
-        assert said(tmp_path / "programs", str(counting)) == ["True", "0.20482"]
+        assert report(tmp_path / "programs", str(counting)) == ["True", "0.20482"]
     assert calls.read_text() == "called\n"
     [library] = (tmp_path / "programs").glob("gru_cpu*")
     library.write_bytes(library.read_bytes()[:100])
-    assert said(tmp_path / "programs", str(counting)) == ["True", "0.20482"]
+    assert report(tmp_path / "programs", str(counting)) == ["True", "0.20482"]
     assert calls.read_text() == "called\n" * 2
     assert list((tmp_path / "programs").glob("gru_cpu*")) == [library]
