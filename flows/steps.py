@@ -17,7 +17,7 @@ from forecaster.core.forecast import Candidate, Scores, Verdict
 from forecaster.core.knowledge import Knowledge
 from forecaster.core.panel import Panel
 from forecaster.core.parallel import Fan, in_turn
-from forecaster.demand import ingest as ingests
+from forecaster.demand import ingest as demand_ingest
 from forecaster.demand.history.point_in_time import read_as_of
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def ingest(night: Night) -> None:
 
             secrets.provide(night.spec)
         # Arrived when the night began, so that a night as of now knows what it has just read.
-        batch = ingests.ingest(
+        batch = demand_ingest.ingest(
             night.spec, now=night.begun, on_rows=lambda rows: night.progress.advance(0, f"{rows:,} rows read")
         )
     night.note(findings=batch.findings, lake_versions=batch.versions)
@@ -47,12 +47,12 @@ def ingest(night: Night) -> None:
 
 def panel(night: Night) -> tuple[Knowledge, Panel]:
     """What is known as of tonight, as dense arrays."""
-    from forecaster.demand.panel import build as panels
     from forecaster.demand.panel import covariates
+    from forecaster.demand.panel.build import build
 
     with night.stage("panel"):
         knowledge = read_as_of(night.spec, as_of=night.as_of)
-        built = panels.build(knowledge, night.spec)
+        built = build(knowledge, night.spec)
     night.note(findings=covariates.missing_ahead(knowledge, built, night.spec), lake_versions=knowledge.versions)
     night.progress.say(
         f"           {len(built.depot_ids):,} depots, {built.history:,} days up to {built.cutoff}, "
@@ -63,10 +63,10 @@ def panel(night: Night) -> tuple[Knowledge, Panel]:
 
 def train(night: Night, panel: Panel, knowledge: Knowledge) -> Candidate:
     """Fit and calibrate tonight's candidate, in a process that may die or be ended without the night."""
-    from forecaster.training import train as trainer
+    from forecaster.training.train import fit_in_child_process
 
     with night.stage("train"):
-        candidate = trainer.fit_in_child_process(
+        candidate = fit_in_child_process(
             panel,
             night.spec,
             night.file,
@@ -90,14 +90,14 @@ def backtest(
 ) -> tuple[Candidate, dict[str, Scores]]:
     """Score candidate, champion and baselines on the same unseen days, and calibrate the candidate on them too."""
     from forecaster.lake import Lake
-    from forecaster.training import backtest as judging
+    from forecaster.training import backtest as model_backtest
     from forecaster.training import fit_candidate, score_rows
 
     with night.stage("backtest"):
         past_panels = _past_panels(night, panel, knowledge)
-        judged = fit_candidate.rolling_forecaster(candidate, panel, night.spec, panel_at=past_panels)
-        scores, troubles = judging.backtest(
-            {judging.CANDIDATE: judged},
+        candidate_forecaster = fit_candidate.rolling_forecaster(candidate, panel, night.spec, panel_at=past_panels)
+        scores, troubles = model_backtest.backtest(
+            {model_backtest.CANDIDATE: candidate_forecaster},
             night.champion(),
             panel,
             knowledge,
@@ -110,7 +110,7 @@ def backtest(
     night.past_panels = None  # which may be large, and is not asked again
     if troubles:
         night.note(message="; ".join(troubles))
-    return fit_candidate.calibrated_after_backtest(candidate, judged, panel), scores
+    return fit_candidate.calibrated_after_backtest(candidate, candidate_forecaster, panel), scores
 
 
 def _past_panels(night: Night, panel: Panel, knowledge: Knowledge) -> Past:
@@ -135,10 +135,10 @@ def export(
     night: Night, candidate: Candidate, panel: Panel, scores: Mapping[str, Scores], knowledge: Knowledge
 ) -> ExportedBundle:
     """ONNX, compared with NumPy and JAX before anything may be promoted."""
-    from forecaster.training import export as bundling
+    from forecaster.training.export import to_bundle
 
     with night.stage("export"):
-        exported = bundling.to_bundle(candidate, panel, scores, knowledge, night.spec)
+        exported = to_bundle(candidate, panel, scores, knowledge, night.spec)
     night.progress.say(
         f"           bundle {exported.folder.name}, within {exported.parity.largest:.1e} of JAX and NumPy"
     )
@@ -199,11 +199,11 @@ def archive(night: Night, exported: ExportedBundle | None = None) -> None:
 
     What forecasts is the model given, else the champion of that date, since a later one has seen what came after.
     """
-    from forecaster.publishing import archive as backfills
+    from forecaster.publishing.archive import archive as archive_forecast
 
     with night.stage("predict"):
         bundle = exported.folder if exported else None
-        publication = backfills.archive(night.spec, as_of=night.as_of, run_id=night.run_id, bundle=bundle)
+        publication = archive_forecast(night.spec, as_of=night.as_of, run_id=night.run_id, bundle=bundle)
     night.settle(json.loads(publication.to_json()))
 
 

@@ -22,8 +22,8 @@ from forecaster.ledger.store import Ledger
 from forecaster.model.fitting.train import VALIDATION
 from forecaster.staffing import cost_backtest
 from forecaster.staffing.cost_backtest import Bills
-from forecaster.training import backtest as judging
 from forecaster.training import fit_candidate, train
+from forecaster.training.backtest import CANDIDATE, backtest
 
 RETRAINED = "retrained"
 COLUMNS = {"mape": "MAPE", "wape": "WAPE", "mase": "MASE", "bias": "bias", "wql": "WQL", "coverage": "80 % covers"}
@@ -79,22 +79,20 @@ def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = F
         first = fit_candidate.rolling_forecaster(
             _train_model(panel, spec, panel_at, None, progress), panel, spec, panel_at=panel_at
         )
-        models: dict[str, Predictor] = {judging.CANDIDATE: first}
+        models: dict[str, Predictor] = {CANDIDATE: first}
         if spec.backtest.retrain_days:
             models[RETRAINED] = _retrained_model(first, panel, spec, panel_at, progress)
     with progress.stage("backtest"), Ledger.open(spec.ledger_url) as ledger:
         champion = ledger.champion(spec.name)
         folder = spec.paths.bundle(champion.bundle_digest) if champion else None
-        scores, troubles = judging.backtest(
+        scores, troubles = backtest(
             models, folder, panel, knowledge, spec, panel_at=panel_at, on_model=lambda name: progress.advance(0, name)
         )
-        rosters = _rosters(models[judging.CANDIDATE], scores, panel, panel_at, spec, progress) if staffing else None
+        rosters = _rosters(models[CANDIDATE], scores, panel, panel_at, spec, progress) if staffing else None
     for trouble in troubles:
         progress.say(trouble)
     # a last fold may reach beyond the cutoff: those days have no actuals and are not scored
-    days = [
-        day for fold in scores[judging.CANDIDATE].folds for day in fold.forecast.target_dates if day <= panel.cutoff
-    ]
+    days = [day for fold in scores[CANDIDATE].folds for day in fold.forecast.target_dates if day <= panel.cutoff]
     return Leaderboard(
         spec.gate.metric,
         tuple(rank_models(scores, spec.gate.metric)),
@@ -112,7 +110,7 @@ def _rosters(
     progress.advance(0, "rosters")
     first = panel_at(cutoffs(panel, spec.backtest.days, spec.backtest.every)[0])
     earlier = backtest.folds(predict, first, cutoffs(first, VALIDATION), panel_at)
-    return cost_backtest.backtest_costs(scores[judging.CANDIDATE].folds, earlier, panel, panel_at, spec)
+    return cost_backtest.backtest_costs(scores[CANDIDATE].folds, earlier, panel, panel_at, spec)
 
 
 def _train_model(panel: Panel, spec: Spec, panel_at: Past, cutoff: date | None, progress: Progress) -> Candidate:

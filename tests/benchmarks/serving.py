@@ -83,7 +83,7 @@ def _cold(folder: Path) -> Iterator[Figure]:
     from forecaster.demand.history.point_in_time import read_as_of
     from forecaster.demand.ingest import ingest
     from forecaster.demand.panel import build as panels
-    from forecaster.training import export as bundling
+    from forecaster.training.export import to_bundle
 
     shutil.copytree(ROOT / "data" / "harbor_fleet", folder / "sample")
     file = folder / "sample" / "pipeline.yaml"
@@ -95,7 +95,7 @@ def _cold(folder: Path) -> Iterator[Figure]:
     panel = panels.build(knowledge, spec)
     candidate = _untrained(panel)
     begun = time.perf_counter()
-    exported = bundling.to_bundle(candidate, panel, {}, knowledge, spec)
+    exported = to_bundle(candidate, panel, {}, knowledge, spec)
     yield Figure("export and parity, three ways and eight cases, all of it", time.perf_counter() - begun, "s")
     yield below("largest difference of ONNX, NumPy and JAX", exported.parity.largest, "relative", 1e-4)
     # Else every start would compile all that it imports.

@@ -116,7 +116,7 @@ def test_what_may_be_there_by_then_is_tried_again(
 ) -> None:
     (tmp_path / "demand.csv").write_text("depot,day,orders\nD1,2024-03-05,7\n")
     attempts: list[int] = []
-    monkeypatch.setattr("flows.steps.ingests.ingest", reached_at_try(3, error, attempts))
+    monkeypatch.setattr("flows.steps.demand_ingest.ingest", reached_at_try(3, error, attempts))
     outcome, sentence = night("{kind: csv, path: demand.csv}")
     assert len(attempts) == tries
     assert outcome == ("published" if tries == 3 else "degraded")

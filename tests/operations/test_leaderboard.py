@@ -25,7 +25,7 @@ from forecaster.model.export import serialization
 from forecaster.model.fitting import train
 from forecaster.operations import leaderboard
 from forecaster.training import fit_candidate
-from forecaster.training import train as trainer
+from forecaster.training import train as train_process
 from tests.demand.history.test_past_panels import TONIGHT, days, write
 from tests.panels import quickly
 
@@ -85,7 +85,7 @@ def test_a_leaderboard_retrains_as_declared_and_leaves_the_nights_own_training_a
     file = pipeline(tmp_path, "")
     spec = load(file)
     ingest(spec, now=TONIGHT)
-    night = spec.paths.checkpoints / f"{trainer.TRAINED}of-another-panel.npz"
+    night = spec.paths.checkpoints / f"{train_process.TRAINED}of-another-panel.npz"
     night.parent.mkdir(parents=True)
     night.touch()
     days_of = {"backtest": spec.backtest.model_copy(update={"days": 14, "retrain_days": 7})}
@@ -118,11 +118,11 @@ def test_what_the_night_has_trained_is_not_trained_again(tmp_path: Path, monkeyp
     def here(*_: object) -> bytes:  # instead of in a process of its own, which would compile for half a minute
         return serialization.to_bytes(fit_candidate.train_uncalibrated(panel_at(before), spec))
 
-    monkeypatch.setattr(trainer, "_run_child", here)
+    monkeypatch.setattr(train_process, "_run_child", here)
     messages = []
     monkeypatch.setattr(NightProgress, "advance", lambda _, share, what: messages.append(what))
     with quickly():
-        trainer.fit_in_child_process(panel, spec, file, panel_at=panel_at)
+        train_process.fit_in_child_process(panel, spec, file, panel_at=panel_at)
         ranking = leaderboard.board(spec, as_of=TONIGHT, progress=NightProgress({}))
     assert "candidate" in {scores.model for scores in ranking.scores}
     assert [what for what in messages if what.startswith("epoch")] == []
