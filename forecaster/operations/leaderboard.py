@@ -15,8 +15,8 @@ from forecaster.core.progress import NightProgress as Progress
 from forecaster.demand.history.past_panels import Past
 from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.panel import build as panels
-from forecaster.evaluation import backtest, baselines
-from forecaster.evaluation.backtest import Predictor, cutoffs
+from forecaster.evaluation import baselines
+from forecaster.evaluation.backtest import Predictor, cutoffs, folds
 from forecaster.evaluation.paired_test import difference
 from forecaster.ledger.store import Ledger
 from forecaster.model.fitting.train import VALIDATION
@@ -109,7 +109,7 @@ def _rosters(
     candidate, which it was not trained on either."""
     progress.advance(0, "rosters")
     first = panel_at(cutoffs(panel, spec.backtest.days, spec.backtest.every)[0])
-    earlier = backtest.folds(predict, first, cutoffs(first, VALIDATION), panel_at)
+    earlier = folds(predict, first, cutoffs(first, VALIDATION), panel_at)
     return cost_backtest.backtest_costs(scores[CANDIDATE].folds, earlier, panel, panel_at, spec)
 
 
