@@ -207,7 +207,7 @@ def _gradients(
     parameters: Any, panel: DevicePanel, facts: PanelFacts, places: CropPlaces, masks: Array, sizes: ProgramSizes
 ) -> tuple[Array, Any, Array]:
     """Each member's summed loss and its gradient, and how many days were scored, from a device's share of a batch: on a
-    CPU from `AT_ONCE` crops after the other, where they come out even."""
+    CPU from `CROPS_AT_ONCE` crops after the other, where they come out even."""
     parts, left = divmod(len(places.depots), CROPS_AT_ONCE)
     if jax.default_backend() != "cpu" or left or parts == 1:
         return _gradients_at_once(parameters, panel, facts, places, masks, sizes)

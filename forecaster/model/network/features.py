@@ -124,8 +124,7 @@ def make(
     # Cut afterwards: of both at once the exporter makes now one node and now another.
     holiday, day_off = window.calendar[:, :, -1 - HOLIDAYS], window.calendar[:, :, -2]
     so_far = _so_far(surprise, usual, surprising * near_holiday[:, :days] * (1.0 - holiday[:, :days]))
-    counterpart_measured = _counterparts(surprising, back, first + 1)
-    without_counterpart = near_holiday[:, first + 1 :] * (counterpart_measured == 0).astype(jnp.float32)
+    unprecedented = near_holiday[:, first + 1 :] * (_counterparts(surprising, back, first + 1) == 0).astype(jnp.float32)
     start = min(first, days - scan)
     of_week = trailing_sum(surprise, 7) / jnp.maximum(trailing_sum(surprising, 7), 1.0)
 
@@ -236,7 +235,7 @@ def make(
     tomorrow = jnp.pad(covariates[:, :, 1:], ((0, 0), (0, 0), (0, 1), (0, 0)))
     # The first holidays that a depot sees have no counterpart: what the last days near them had goes on.
     special = day[..., len(single) - 1 : len(single)]
-    holiday_carry = ahead_of(without_counterpart, -1, origins, horizon, stride) * so_far[:, first::stride, None]
+    holiday_carry = ahead_of(unprecedented, -1, origins, horizon, stride) * so_far[:, first::stride, None]
     special_tomorrow = jnp.pad(special[:, :, 1:], ((0, 0), (0, 0), (0, 1), (0, 0)))
     against_level = jnp.clip(lag - origin_level[..., None], -4.0, 4.0) * mask
     # How far below and above the anchor the four same weekdays reach.

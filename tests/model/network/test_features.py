@@ -87,9 +87,8 @@ def test_the_level_is_of_four_weeks_else_of_the_year_else_of_all_depots() -> Non
     demand[3] = 9.0
     closed = np.ones((4, LOOKBACK + 7), np.float32)
     closed[3] = 0  # what is counted on a closed day is no demand
-    np.testing.assert_allclose(
-        features_of(window(demand, open=closed)).level[:, 0], [np.log(10), np.log(20), 3, 3], rtol=1e-6
-    )
+    level = features_of(window(demand, open=closed)).level[:, 0]
+    np.testing.assert_allclose(level, [np.log(10), np.log(20), 3, 3], rtol=1e-6)
 
 
 def test_the_encoder_reads_the_last_days_by_hand() -> None:
@@ -114,13 +113,13 @@ def test_without_trust_in_the_year_it_reaches_nothing() -> None:
     inputs = inputs._replace(calendar=inputs.calendar.at[..., BACK].set(0.0))
     doubted = {**CONSTANTS, "calendar": off, "yearly": jnp.float32(0)}
 
-    def doubted_features(inputs: Window) -> Features:
+    def without_year(inputs: Window) -> Features:
         return features.make(inputs, doubted, scan=5, origins=1, horizon=7)
 
     changed = inputs._replace(
         demand=inputs.demand.at[:, :48].set(7.0), calendar=inputs.calendar.at[:, -7:, 2].set(9.0).at[:, :48].set(9.0)
     )
-    for before, after in zip(doubted_features(inputs), doubted_features(changed), strict=True):
+    for before, after in zip(without_year(inputs), without_year(changed), strict=True):
         np.testing.assert_array_equal(before, after)
     assert not np.array_equal(features_of(inputs).decoder, features_of(changed).decoder)
 
@@ -132,20 +131,18 @@ def test_a_day_near_a_holiday_is_told_what_was_out_of_the_usual_on_its_counterpa
     calendar = np.zeros((1, LOOKBACK + 7, 6), np.float32)
     plain = features_of(window(demand, calendar=calendar))
     calendar[0, day, BACK] = back
-    told_of_holiday = features_of(window(demand, calendar=calendar))
-    changed = np.argwhere(np.asarray(told_of_holiday.decoder != plain.decoder)[0, 0])
+    informed = features_of(window(demand, calendar=calendar))
+    changed = np.argwhere(np.asarray(informed.decoder != plain.decoder)[0, 0])
     assert sorted(step for step, _ in changed) == [1, 2, 3]  # the day before, that day, the day after
     missed = np.log(10) - np.log(5)
     # The year of what is usual begins the day after it: the anchor misses four same weekdays by a quarter each.
     usual = missed / 364
-    surprises = [told_of_holiday.decoder[0, 0, step, place] for step, place in changed]
+    surprises = [informed.decoder[0, 0, step, place] for step, place in changed]
     np.testing.assert_allclose(surprises, -(missed - usual), rtol=1e-4)
-    np.testing.assert_allclose(
-        told_of_holiday.anchor - plain.anchor, [[[0, 0, -(missed - usual), 0, 0, 0, 0]]], atol=1e-6
-    )
+    np.testing.assert_allclose(informed.anchor - plain.anchor, [[[0, 0, -(missed - usual), 0, 0, 0, 0]]], atol=1e-6)
     doubted = {**CONSTANTS, "yearly": jnp.float32(0)}  # which is about years, not about holidays
     still = features.make(window(demand, calendar=calendar), doubted, scan=5, origins=1, horizon=7)
-    np.testing.assert_array_equal(still.anchor, told_of_holiday.anchor)
+    np.testing.assert_array_equal(still.anchor, informed.anchor)
 
 
 def test_where_a_depot_opened_again_near_a_holiday_nothing_of_it_is_expected_again() -> None:
@@ -277,9 +274,8 @@ def test_the_first_holidays_that_a_depot_sees_go_on_until_they_are_over() -> Non
     calendar[:, -10:-4, BACK] = 365  # the last three days and the first three ahead
     near_holidays = features_of(window(demand, calendar=calendar))
     calendar[:, -10:-7, 1] = 1.0
-    silent = features_of(
-        window(demand, calendar=calendar)
-    )  # of holidays themselves nothing follows for the days after them
+    # Of holidays themselves nothing follows for the days after them
+    silent = features_of(window(demand, calendar=calendar))
     goes_on = np.asarray(near_holidays.anchor - silent.anchor)[:, 0]
     missed = np.log(10) - np.log(5)
     np.testing.assert_allclose(goes_on[0, :3], -3 / (3 + DOUBT) * missed, rtol=1e-4)
@@ -369,9 +365,8 @@ def test_no_demand_after_an_origin_reaches_what_is_computed_for_it(back: int) ->
         actual = features_of(inputs._replace(demand=jnp.asarray(changed)), scan=40, origins=origins)
         place = origins - 1 - back
         for name in ("anchor", "level", "decoder"):
-            np.testing.assert_array_equal(
-                getattr(actual, name)[:, place], getattr(expected, name)[:, place], err_msg=name
-            )
+            at_origin, as_before = getattr(actual, name)[:, place], getattr(expected, name)[:, place]
+            np.testing.assert_array_equal(at_origin, as_before, err_msg=name)
         np.testing.assert_array_equal(actual.encoder[:, : 40 - back], expected.encoder[:, : 40 - back])
         if back:
             assert not np.array_equal(actual.level[:, -1], expected.level[:, -1])
