@@ -18,7 +18,7 @@ from typing import Any
 import typer
 from typer.testing import CliRunner
 
-from flows import lines
+from flows import protocol
 from forecaster.cli import app as cli
 
 DOCS = Path(__file__).resolve().parent
@@ -213,9 +213,9 @@ def targets() -> str:
 
 
 def steps() -> str:
-    """The steps of a line as `flows.lines.Steps` declares them: what each does, and where its work stands."""
+    """The steps of a line as `flows.protocol.Steps` declares them: what each does, and where its work stands."""
     rows = []
-    for name, step in vars(lines.Steps).items():
+    for name, step in vars(protocol.Steps).items():
         if not inspect.isfunction(step) or name.startswith("_"):
             continue
         does, module = re.fullmatch(r"(.*?), in `([\w.]+)`(?:;.*)?\.", inspect.getdoc(step) or "", re.S).groups()

@@ -7,8 +7,8 @@ from datetime import date, datetime
 from itertools import takewhile
 
 from flows import lines
-from flows.lines import Steps
 from flows.night import Night
+from flows.protocol import Steps
 from forecaster.config import Spec, load
 from forecaster.errors import SpecError
 from forecaster.ledger.store import Ledger

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from flows import catch_up, environment, lines, local_stack, prefect_server
-from flows.lines import Steps
 from flows.night import Night
+from flows.protocol import Steps
 from forecaster.config import Spec
 from forecaster.errors import PUBLISHED, ForecasterError, MissingExtra
 

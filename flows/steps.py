@@ -1,4 +1,4 @@
-"""The steps of a line (`flows.lines.Steps`) as plain functions: each keeps the night's books, and knows no scheduler.
+"""The steps of a line (`flows.protocol.Steps`) as plain functions, which keep the night's books and know no scheduler.
 
 The work of each is in a module of its name, which it calls. `flows.tasks` wraps them with Prefect's policies;
 `forecaster run --plain` calls them as they are.

@@ -8,9 +8,11 @@ from importlib.util import find_spec
 
 import pytest
 
-from flows import lines, steps
+from flows import lines, protocol, steps
 
-STEPS = [name for name, member in vars(lines.Steps).items() if inspect.isfunction(member) and not name.startswith("_")]
+STEPS = [
+    name for name, member in vars(protocol.Steps).items() if inspect.isfunction(member) and not name.startswith("_")
+]
 
 
 def test_the_steps_of_a_night_are_those_of_the_protocol() -> None:
@@ -21,7 +23,7 @@ def test_the_steps_of_a_night_are_those_of_the_protocol() -> None:
 
 @pytest.mark.parametrize("step", STEPS)
 def test_the_work_of_a_step_is_where_its_declaration_says(step: str) -> None:
-    places = re.findall(r"`(forecaster\.[\w.]+)`", inspect.getdoc(getattr(lines.Steps, step)) or "")
+    places = re.findall(r"`(forecaster\.[\w.]+)`", inspect.getdoc(getattr(protocol.Steps, step)) or "")
     assert len(places) == 1
     [place] = places
     assert find_spec(place) is not None, place
@@ -31,6 +33,6 @@ def test_the_work_of_a_step_is_where_its_declaration_says(step: str) -> None:
 
 def test_a_plain_step_takes_what_the_protocol_declares() -> None:
     for step in STEPS:
-        declared = [p for p in inspect.signature(getattr(lines.Steps, step)).parameters if p != "self"]
+        declared = [p for p in inspect.signature(getattr(protocol.Steps, step)).parameters if p != "self"]
         plain = list(inspect.signature(getattr(steps, step)).parameters)
         assert plain[: len(declared)] == declared, step

@@ -1,0 +1,70 @@
+"""The steps that a line takes, each typed, with the module that does its work: `Steps`, a protocol.
+
+`flows.steps` has them as plain functions, `flows.tasks` as Prefect tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from flows.night import Night
+
+if TYPE_CHECKING:
+    from forecaster.core.forecast import Candidate, Scores, Verdict
+    from forecaster.core.knowledge import Knowledge
+    from forecaster.core.panel import Panel
+    from forecaster.training.export import ExportedBundle
+
+
+class Steps(Protocol):
+    """The steps of a line: plain functions in `flows.steps`, Prefect tasks with their policies in `flows.tasks`."""
+
+    def ingest(self, night: Night, /) -> None:
+        """Source → demand table, in `forecaster.demand.ingest`."""
+
+    def panel(self, night: Night, /) -> tuple[Knowledge, Panel]:
+        """Demand table → Panel, in `forecaster.demand.panel`."""
+
+    def train(self, night: Night, panel: Panel, knowledge: Knowledge, /) -> Candidate:
+        """Panel → Candidate, in `forecaster.training.train`."""
+
+    def backtest(
+        self, night: Night, candidate: Candidate, panel: Panel, knowledge: Knowledge, /
+    ) -> tuple[Candidate, dict[str, Scores]]:
+        """Candidate → Scores of every model by name, in `forecaster.training.backtest`."""
+
+    def gate(self, night: Night, scores: Mapping[str, Scores], /) -> Verdict:
+        """Scores → Verdict, in `forecaster.training.gate`."""
+
+    def export(
+        self, night: Night, candidate: Candidate, panel: Panel, scores: Mapping[str, Scores], knowledge: Knowledge, /
+    ) -> ExportedBundle:
+        """Candidate → signed bundle, in `forecaster.training.export`."""
+
+    def record(
+        self,
+        night: Night,
+        candidate: Candidate,
+        panel: Panel,
+        scores: Mapping[str, Scores],
+        verdict: Verdict,
+        exported: ExportedBundle | None,
+        /,
+    ) -> None:
+        """Scores, Verdict and bundle → the registry's outbox, in `forecaster.training.record`."""
+
+    def register(self, night: Night, /) -> str | None:
+        """Outbox → registry, in `forecaster.registry.outbox`; gives the version of tonight's model."""
+
+    def promote(self, night: Night, exported: ExportedBundle, version: str | None, /) -> None:
+        """Bundle → champion, in `forecaster.ledger.store`; the registry's aliases follow."""
+
+    def predict(self, night: Night, /) -> None:
+        """Champion → publication, in `forecaster.publishing.predict`."""
+
+    def archive(self, night: Night, exported: ExportedBundle | None, /) -> None:
+        """A past date's forecast → the lake's archive, in `forecaster.publishing.archive`."""
+
+    def tidy(self, night: Night, /) -> None:
+        """Apply the declared retention, in `forecaster.operations.retention`."""
