@@ -1,1 +1,1 @@
-"""The nights: Prefect orders the stages, and nothing else knows Prefect."""
+"""The nights: Prefect orders the steps, and nothing else knows Prefect."""

@@ -1,4 +1,4 @@
-"""Past dates, oldest first, each with what was known on it; the page stays as it is."""
+"""Backfill flow: past dates, oldest first, each with what was known on it; the page stays as it is."""
 
 from __future__ import annotations
 

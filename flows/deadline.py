@@ -1,4 +1,4 @@
-"""At the deadline: has tonight been published? Who is on call hears of it when not, also when no night ever began."""
+"""Deadline alert flow: who is on call hears of it when tonight is not published in time, begun or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prefect and JAX without anything configured: what must stand in the environment before they are imported.
+"""Environment variables of Prefect and JAX, which nobody has to set: they must stand before either is imported.
 
 Whoever set a variable keeps it; `PREFECT_API_URL` in the environment means a server of one's own.
 """

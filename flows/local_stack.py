@@ -1,4 +1,4 @@
-"""Everything a pipeline needs on one machine: Prefect's server and worker, MLflow and the page, up and down together.
+"""Local process supervisor: Prefect's server and worker, MLflow and the page on one machine, up and down together.
 
 What runs is written down in `state/up.json`, so that nights started by hand use the same server, and `status` finds it.
 """

@@ -1,4 +1,4 @@
-"""Maintenance: the lake's small files are put together, and what was kept long enough is removed."""
+"""Maintenance flow: compacts the lake's small files, and removes what the retention no longer wants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One night's run: who it is, what it has learned so far, and how it ends."""
+"""Run context of one night: who it is, what it has learned so far, and how it ends (outcome, exit code)."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 OUTCOMES: dict[int, Outcome] = {PUBLISHED: "published", DEGRADED: "degraded", NO_DATA: "no_data", OUR_FAULT: "failed"}
 PREDICTION = 3600  # seconds after which a prediction hangs
 WITHOUT_TRAINING: Mapping[Kind, tuple[str, ...]] = {"refresh": ("ingest", "predict"), "maintain": ("tidy",)}
-"""The stages of the kinds of runs that never train."""
+"""The steps of the kinds of runs that never train."""
 _joinable: dict[str, Night] = {}  # of this process, until their line is run
 
 
 class Night:
-    """What the stages of one run share. A run row exists from the first moment, and always ends in an outcome."""
+    """What the steps of one run share. A run row exists from the first moment, and always ends in an outcome."""
 
     def __init__(self, file: Path, spec: Spec, as_of: datetime, begun: datetime, ledger: Ledger, kind: Kind) -> None:
         self.file, self.spec, self.as_of, self.begun, self.kind = file, spec, as_of, begun, kind
@@ -191,7 +191,7 @@ class Night:
         lake_versions: Mapping[str, int] | None = None,
         message: str | None = None,
     ) -> None:
-        """Keep what a stage learned in the run row."""
+        """Keep what a step learned in the run row."""
         findings = list(findings)
         self.versions |= lake_versions or {}
         self.findings += findings

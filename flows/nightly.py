@@ -1,4 +1,4 @@
-"""The night as Prefect starts it: at its hour when it is due, or by hand."""
+"""Nightly flow, the night as Prefect starts it: at its hour when it is due, or by hand."""
 
 from __future__ import annotations
 

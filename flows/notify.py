@@ -1,4 +1,4 @@
-"""Tell people, through Prefect's notification blocks, of what a run did and of what did not happen.
+"""Notifications, through Prefect's notification blocks, of what a run did and of what did not happen.
 
 A block is made once, in Prefect's pages or in Python, and named in `notify.blocks`: Prefect's `custom-webhook`,
 `slack-webhook` and their like, or `Email` for any server that speaks SMTP.

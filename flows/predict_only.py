@@ -1,4 +1,4 @@
-"""The morning's refresh: the champion forecasts again with what came late; nothing is trained."""
+"""Refresh flow (re-inference), of the morning: the champion forecasts again with what came late; nothing is trained."""
 
 from __future__ import annotations
 

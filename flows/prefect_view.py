@@ -1,4 +1,4 @@
-"""What Prefect shows of a run: its name with date and outcome, its state, a report, its depots, and where its model is.
+"""Prefect artifacts and state of a run: its name with date and outcome, a report, its depots, and where its model is.
 
 Showing is never worth a night: what fails here is told on the screen, and the run stays what it was.
 """

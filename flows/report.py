@@ -1,4 +1,4 @@
-"""The report of a run, for people: a page of Markdown, and a table of its depots."""
+"""Run report (Prefect artifact), for people: a page of Markdown, and a table of its depots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who does the parts of work that fall apart: threads of this process, or processes of a Dask cluster.
+"""Task runners of parallel work (fan-out): threads of this process, or processes of a Dask cluster.
 
 `execution` of the pipeline file says which. Each part is a task of Prefect's own task runners, and shows as such. What
 is sent to a cluster is pickled there and back: a cluster is as trusted as the machine of the night itself.

@@ -1,4 +1,4 @@
-"""Hand the secrets that a pipeline file names to the package, from Prefect's Secret blocks."""
+"""Secrets: hand those that a pipeline file names to the package, from Prefect's Secret blocks."""
 
 from __future__ import annotations
 

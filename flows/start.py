@@ -1,4 +1,4 @@
-"""Start a run from the command line: its row first, then Prefect, which runs the line; or the line without Prefect."""
+"""Entry points of runs: the run's row first, then Prefect, which runs the line; or the line without Prefect."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _run(
         return night.run(lambda: line(night, _plain_steps()))
     environment.prepare(spec.paths.folder)
     try:
-        # The server takes some ten seconds: meanwhile import the flow, and what its stages will need.
+        # The server takes some ten seconds: meanwhile import the flow, and what its steps will need.
         with prefect_server.running(local_stack.address(spec)) as ready:
             flow, _ = _flow(name)
             ready()
@@ -135,7 +135,7 @@ def _run(
     except BaseException as error:
         night.abandon(error)
         raise
-    if night.outcome == "running":  # Prefect gave up before the first stage
+    if night.outcome == "running":  # Prefect gave up before the first step
         night.run(lambda: line(night, _plain_steps()))
     return night
 

@@ -1,4 +1,4 @@
-"""What is up, what comes next, and what the last run left: the answer to "did it run?"."""
+"""Status report: what is up, what comes next, and what the last run left: the answer to "did it run?"."""
 
 from __future__ import annotations
 

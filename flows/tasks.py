@@ -1,7 +1,7 @@
-"""The stages as Prefect tasks: which are tried again, which are not, and how long each may take.
+"""The steps as Prefect tasks: which are tried again, which are not, and how long each may take.
 
-A stage that reaches out (a source, the registry) is tried again; one that computes is not, since the same numbers
-would come out. The stages themselves are plain functions, in `flows.steps`.
+A step that reaches out (a source, the registry) is tried again; one that computes is not, since the same numbers
+would come out. The steps themselves are plain functions, in `flows.steps`.
 
 Prefect's own cache is off. What a killed night had finished is known already, and in one place: the lake's batches, the
 checkpoints with the digest of what they were trained on (panel, model, training, version), graphs and bundles by the
@@ -48,12 +48,12 @@ def _worth_another_try(_: Task[..., Any], __: TaskRun, state: State[Any]) -> boo
     return False
 
 
-def computes(stage: Callable[Arguments, Result]) -> Task[Arguments, Result]:
+def computes(step: Callable[Arguments, Result]) -> Task[Arguments, Result]:
     """Never tried again, never cached: what it takes and gives stays in memory."""
-    return task(cache_policy=NO_CACHE, persist_result=False, timeout_seconds=4 * 3600)(stage)
+    return task(cache_policy=NO_CACHE, persist_result=False, timeout_seconds=4 * 3600)(step)
 
 
-def reaches_out(stage: Callable[Arguments, Result]) -> Task[Arguments, Result]:
+def reaches_out(step: Callable[Arguments, Result]) -> Task[Arguments, Result]:
     """Tried three more times, with growing and jittered pauses."""
     policy = task(
         retries=3,
@@ -64,7 +64,7 @@ def reaches_out(stage: Callable[Arguments, Result]) -> Task[Arguments, Result]:
         persist_result=False,
         timeout_seconds=3600,
     )
-    return policy(stage)
+    return policy(step)
 
 
 _backtest = computes(steps.backtest)

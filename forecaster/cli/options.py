@@ -27,7 +27,7 @@ AsOf = Annotated[
 By = Annotated[str | None, typer.Option(help="Who decides; whoever is logged in by default.")]
 Reason = Annotated[str, typer.Option(help="Why; kept with the decision.")]
 Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
-Plain = Annotated[bool, typer.Option("--plain", help="Without Prefect: the same stages, called one after the other.")]
+Plain = Annotated[bool, typer.Option("--plain", help="Without Prefect: the same steps, called one after the other.")]
 
 
 def print_lines(lines: Any) -> None:
