@@ -1,4 +1,4 @@
-"""Which nights are missing, and how they are made up for: as of each date, into the archive, one run row each."""
+"""Catch-up of missed nights: as of each scheduled date, into the archive, one run row each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def catch_up_missed(file: str, steps: Steps) -> list[Night]:
 
 
 def backfill_dates(file: str, first: str, last: str, steps: Steps, *, trains: bool, again: bool) -> list[Night]:
-    """Forecast as of each scheduled night of some days, the oldest first. Raises SpecError as `scheduled` does."""
+    """Forecast as of each scheduled night of some days, the oldest first.
+
+    Raises SpecError as `scheduled_nights` does.
+    """
     spec = load(file)
     instants = scheduled_nights(spec, date.fromisoformat(first), date.fromisoformat(last))
     return _run_each(file, instants if again else without_forecasts(spec, instants), steps, trains=trains)

@@ -75,7 +75,7 @@ def deployment_file(file: Path, spec: Spec, pool: str = POOL) -> dict[str, Any]:
 def deploy(file: Path, spec: Spec, *, pool: str = POOL) -> list[Deployment]:
     """Make the work pool where there is none, and declare every flow; doing it again changes nothing.
 
-    Raises SpecError as `filled` does, ForecasterError with Prefect's words when it refuses.
+    Raises SpecError as `deployment_file` does, ForecasterError with Prefect's words when it refuses.
     """
     content = deployment_file(file, spec, pool)
     environment.prepare(spec.paths.folder)

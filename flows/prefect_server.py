@@ -1,7 +1,7 @@
 """Prefect's API server for one night, on a port of its own; it goes when the night goes.
 
 Prefect would start the same server by itself, but only after importing it into the night's own process, which takes
-as long again: started first, it comes up while the night imports what its stages need.
+as long again: started first, it comes up while the night imports what its steps need.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def running(there: str | None = None) -> Iterator[Callable[[], None]]:
     """A server while open; gives a function that waits until it answers, to be called before the first flow.
 
     The server is named in `PREFECT_API_URL`; whoever has set that keeps their own, and one that is `there` already is
-    used. Call `embedded.prepare` first.
+    used. Call `environment.prepare` first.
     """
     if os.environ.get(URL):
         yield lambda: None

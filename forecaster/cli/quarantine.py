@@ -96,9 +96,9 @@ def release(
     They count as known from now on. A row that cannot be read as it stands is not released, and then none is.
     """
     from forecaster.config import load
-    from forecaster.operations import quarantine as stage
+    from forecaster.operations import quarantine as dead_letters
 
-    rows = stage.release(load(file), _selection(ids, rule, depot, batch), **decision(by, reason))
+    rows = dead_letters.release(load(file), _selection(ids, rule, depot, batch), **decision(by, reason))
     _say("released", rows, "the next run uses them")
 
 
@@ -114,9 +114,9 @@ def discard(
 ) -> None:
     """Set rows aside for good: they are kept, but no night tells of them again."""
     from forecaster.config import load
-    from forecaster.operations import quarantine as stage
+    from forecaster.operations import quarantine as dead_letters
 
-    rows = stage.discard(load(file), _selection(ids, rule, depot, batch), **decision(by, reason))
+    rows = dead_letters.discard(load(file), _selection(ids, rule, depot, batch), **decision(by, reason))
     _say("discarded", rows, "they stay in the quarantine table")
 
 

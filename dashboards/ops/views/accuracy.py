@@ -87,11 +87,11 @@ class Accuracy:
     legacy: bool
     legacy_days: str  # on how many depot-days the legacy system said something, where not on all; else empty
     held_out: tuple[HeldOutRates, ...]
-    judged: str  # the night of `held`
+    judged: str  # the night of `held_out`
 
 
 def accuracy(tallies: Sequence[Tally], runs: Sequence[Run], query: AccuracyQuery) -> Accuracy:
-    """The last weeks that something is known of, `asked.span` at most; depots over four weeks.
+    """The last weeks that something is known of, `query.span` at most; depots over four weeks.
 
     The weeks one by one are those of the part that was asked for, and of everything where there is no such part. Where
     nothing is told of all depots together, their cities together are: those that the reader sees.

@@ -19,7 +19,8 @@ Places = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class FlatLines:
-    """Runs of one count, by depot; `first` and `last` are days of the grid, and so many days between were `known`."""
+    """Runs of one count, by depot; `first` and `last` are days of the grid, `known_days` how many days from one
+    to the other were known."""
 
     depot: Ints
     first: Ints
@@ -43,7 +44,7 @@ class Silences:
 
 @dataclass(frozen=True)
 class ThinDay:
-    """A day of the grid that came for `found` depots, where `expected` were usual."""
+    """A day of the grid that came for `depots` depots, where `expected` were usual."""
 
     day: int
     depots: int
