@@ -38,8 +38,10 @@ Url = Annotated[str, AfterValidator(_no_password)]
 
 
 class StoredSource(Section):
-    """What lies in a file system or object store."""
+    """What lies in a file system or object store; each kind says what its `kind` and `path` may be."""
 
+    kind: str
+    path: Url
     options: Mapping[str, str] = {}
     """What the object store wants to know, as fsspec or Delta names it; credentials as `${NAME}` or `${secret:NAME}`,
     which are hidden in every message."""
@@ -129,9 +131,9 @@ class SqlSource(Section):
         return self
 
 
-Source = Annotated[CsvSource | ParquetSource | SqlSource | DeltaSource, Field(discriminator="kind")]
-"""The one list of kinds."""
 AnySource = CsvSource | ParquetSource | SqlSource | DeltaSource
+"""The one list of kinds that a pipeline file may name."""
+Source = Annotated[AnySource, Field(discriminator="kind")]
 
 
 def is_incremental(source: AnySource) -> bool:

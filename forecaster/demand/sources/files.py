@@ -14,7 +14,8 @@ from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from forecaster.config import DATASETS, CsvSource, DeltaSource, ParquetSource, Spec, credentials
+from forecaster.config import DATASETS, ParquetSource, Spec, credentials
+from forecaster.config.sources import StoredSource
 from forecaster.errors import ForecasterError, MissingExtra, SourceError, SourceUnreachable
 
 
@@ -38,7 +39,7 @@ class File:
             return cast(BinaryIO, self.system.open(self.path, "rb"))
 
 
-def files(source: CsvSource | ParquetSource, spec: Spec) -> list[File]:
+def files(source: StoredSource, spec: Spec) -> list[File]:
     """The files of a source, sorted by name; a folder counts only as Parquet.
 
     Raises SourceUnreachable when there is none or the store cannot be reached, SourceError when a folder holds none,
@@ -76,13 +77,13 @@ def files(source: CsvSource | ParquetSource, spec: Spec) -> list[File]:
     ]
 
 
-def name(source: CsvSource | ParquetSource | DeltaSource) -> str:
+def name(source: StoredSource) -> str:
     """What messages and tables call a source of files: its file, or its glob as declared; never a credential."""
     place = without_credentials(source.path)
     return place if is_glob(place) else PurePosixPath(place).name
 
 
-def storage_options(source: CsvSource | ParquetSource | DeltaSource) -> dict[str, str]:
+def storage_options(source: StoredSource) -> dict[str, str]:
     """What the object store wants to know, with credentials filled in and hidden from then on."""
     return {name: credentials.fill(value, credential=True) for name, value in source.options.items()}
 
@@ -157,7 +158,7 @@ def _conceal(url: str) -> None:
         credentials.conceal(url.partition("?")[2])
 
 
-def _advice(source: CsvSource | ParquetSource) -> str:
+def _advice(source: StoredSource) -> str:
     if DATASETS in source.path:
         return (
             f"; {DATASETS} names a folder of tidy Parquet files with one row a site and day: depot_id, date, demand "
