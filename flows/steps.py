@@ -177,7 +177,7 @@ def register(night: Night) -> str | None:
     with night.stage("register"):
         versions = outbox.send(night.spec)
         if versions.keys() - {night.run_id}:
-            night.align()  # of whom an earlier night crowned while the registry was down
+            night.align()  # of whom an earlier night promoted while the registry was down
         return versions.get(night.run_id)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
@@ -40,6 +40,8 @@ Url = Annotated[str, AfterValidator(_no_password)]
 class StoredSource(Section):
     """What lies in a file system or object store; each kind says what its `kind` and `path` may be."""
 
+    reads_folders: ClassVar[bool] = False
+    """Whether a folder counts as one source, its files read whole."""
     kind: str
     path: Url
     options: Mapping[str, str] = {}
@@ -96,6 +98,7 @@ class CsvSource(StoredSource):
 
 
 class ParquetSource(StoredSource):
+    reads_folders: ClassVar[bool] = True
     kind: Literal["parquet"]
     """Parquet."""
     path: Url

@@ -38,7 +38,7 @@ def promote(spec: Spec, digest: str, *, by: str, reason: str, now: datetime) -> 
         # A bundle that no promotion names was made by a night that did not get so far.
         run_id = promotions[-1].run_id if promotions else _run_of(ledger, spec, matches[0])
         version = promotions[-1].model_version if promotions else None
-        return _crown(spec, ledger, matches[0], run_id, version, by=by, reason=reason, now=now)
+        return _promote(spec, ledger, matches[0], run_id, version, by=by, reason=reason, now=now)
 
 
 def rollback(spec: Spec, *, by: str, reason: str, now: datetime) -> Change:
@@ -51,7 +51,7 @@ def rollback(spec: Spec, *, by: str, reason: str, now: datetime) -> Change:
         if target is None:
             raise LedgerError(f"nothing to go back to: {spec.name} has had no other champion before this one")
         digest, version = target.bundle_digest, target.model_version
-        return _crown(spec, ledger, digest, target.run_id, version, by=by, reason=reason, now=now)
+        return _promote(spec, ledger, digest, target.run_id, version, by=by, reason=reason, now=now)
 
 
 def _run_of(ledger: Ledger, spec: Spec, digest: str) -> str:
@@ -61,7 +61,7 @@ def _run_of(ledger: Ledger, spec: Spec, digest: str) -> str:
     return runs[0].run_id
 
 
-def _crown(
+def _promote(
     spec: Spec, ledger: Ledger, digest: str, run_id: str, version: str | None, *, by: str, reason: str, now: datetime
 ) -> Change:
     try:

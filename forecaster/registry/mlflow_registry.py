@@ -105,7 +105,7 @@ class Registry:
         """Let the challenger alias name this version: the latest that was let in, whether or not it reigns."""
         self._client.set_registered_model_alias(self._pipeline, CHALLENGER, version)
 
-    def crown(self, version: str, previous: str | None = None) -> None:
+    def promote(self, version: str, previous: str | None = None) -> None:
         """Let the champion alias name this version, and the other alias the one to go back to."""
         self._client.set_registered_model_alias(self._pipeline, CHAMPION, version)
         if previous is not None:

@@ -78,7 +78,7 @@ def align(spec: Spec, ledger: Ledger) -> str | None:
         version = registry.version_of(promotions[-1].bundle_digest)
         if version is None:
             return f"it has no model of bundle {promotions[-1].bundle_digest} yet"
-        registry.crown(version, registry.version_of(previous.bundle_digest) if previous else None)
+        registry.promote(version, registry.version_of(previous.bundle_digest) if previous else None)
     except Exception as error:  # of whatever kind a client may raise
         line = str(error).partition("\n")[0]  # a database's error goes on with its statement
         return f"{type(error).__name__}: {line[:500]}"

@@ -194,7 +194,7 @@ def test_the_registry_gets_an_encrypted_model_as_it_lies(spec: Spec) -> None:
     version = outbox.send(spec)["night-1"]
     models = registry(spec)
     assert models.version_of(locked.name) == version == "1"
-    models.crown(version)
+    models.promote(version)
     assert alias(models, CHAMPION) == "1"
     artifacts = [path for path in spec.paths.folder.rglob("model.onnx") if path.is_file()]
     assert len(artifacts) == 2  # the bundle's own and the registry's copy

@@ -14,7 +14,7 @@ from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from forecaster.config import DATASETS, ParquetSource, Spec, credentials
+from forecaster.config import DATASETS, Spec, credentials
 from forecaster.config.sources import StoredSource
 from forecaster.errors import ForecasterError, MissingExtra, SourceError, SourceUnreachable
 
@@ -40,7 +40,7 @@ class File:
 
 
 def files(source: StoredSource, spec: Spec) -> list[File]:
-    """The files of a source, sorted by name; a folder counts only as Parquet.
+    """The files of a source, sorted by name; a folder counts only for a kind that reads folders.
 
     Raises SourceUnreachable when there is none or the store cannot be reached, SourceError when a folder holds none,
     SpecError when a variable or secret is not there.
@@ -55,10 +55,10 @@ def files(source: StoredSource, spec: Spec) -> list[File]:
         else:
             system, path = LocalFileSystem(), place
         globbed = is_glob(place) and not system.exists(path)
-        folder = not globbed and isinstance(source, ParquetSource) and system.isdir(path)
+        folder = not globbed and source.reads_folders and system.isdir(path)
         if not globbed and not folder:
             return [File(without_credentials(place), PurePosixPath(path).name, path, system, advice)]
-        paths = _matched(system, path, folders=isinstance(source, ParquetSource)) if globbed else _below(system, path)
+        paths = _matched(system, path, folders=source.reads_folders) if globbed else _below(system, path)
     root = _root(path) if globbed else path.rstrip("/")
     if not paths and globbed:
         raise SourceUnreachable(
