@@ -1,1 +1,1 @@
-"""Feature engineering: from what was known at one instant to dense arrays of depots and days; `build` makes the Panel."""
+"""Feature engineering: from what was known at one instant to dense arrays of depots and days; see `build`."""
