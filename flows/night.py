@@ -27,7 +27,8 @@ from forecaster.errors import (
     NoUsableData,
 )
 from forecaster.ledger import run_start
-from forecaster.ledger.store import GATE, Kind, Ledger, Outcome
+from forecaster.ledger.records import Kind, Outcome
+from forecaster.ledger.store import GATE, Ledger
 from forecaster.operations import plan, retention
 from forecaster.registry import outbox
 

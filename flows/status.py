@@ -9,7 +9,8 @@ from pathlib import Path
 from flows import local_stack
 from forecaster.config import Spec
 from forecaster.errors import NoLedger
-from forecaster.ledger.store import Ledger, Run
+from forecaster.ledger.records import Run
+from forecaster.ledger.store import Ledger
 from forecaster.operations import due_nights
 from forecaster.operations.doctor import KILLED
 

@@ -15,7 +15,7 @@ from forecaster.errors import SpecError
 
 if TYPE_CHECKING:
     from forecaster.config import Spec
-    from forecaster.ledger.store import Promotion
+    from forecaster.ledger.records import Promotion
     from forecaster.registry.champion import Change
 
 

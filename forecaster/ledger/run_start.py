@@ -11,7 +11,8 @@ from forecaster.config import Spec
 from forecaster.errors import BUSY
 from forecaster.ledger import lease, tables
 from forecaster.ledger.lease import Lease
-from forecaster.ledger.store import Kind, Ledger
+from forecaster.ledger.records import Kind
+from forecaster.ledger.store import Ledger
 
 
 @dataclass(frozen=True)

@@ -21,38 +21,12 @@ from forecaster.errors import LedgerError
 from forecaster.ledger import connect, lease, records, tables
 from forecaster.ledger.publication import (
     Publication,
-    PublishedChange,
-    PublishedDay,
     PublishedDepot,
-    PublishedMark,
-    PublishedOverride,
-    PublishedRoster,
     PublishedTotal,
-    RecentDay,
     Tier,
     objections,
 )
 from forecaster.ledger.records import Head, Kind, Outcome, Promotion, Run
-
-__all__ = [
-    "Head",
-    "Kind",
-    "Ledger",
-    "Outcome",
-    "Promotion",
-    "Publication",
-    "PublishedChange",
-    "PublishedDay",
-    "PublishedDepot",
-    "PublishedMark",
-    "PublishedOverride",
-    "PublishedRoster",
-    "PublishedTotal",
-    "RecentDay",
-    "Run",
-    "Tier",
-    "objections",
-]
 
 GATE = "gate"  # who promotes by itself, in a night
 TIMED_RUNS = 14  # finished runs behind an expected timing

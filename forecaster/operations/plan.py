@@ -19,7 +19,9 @@ from forecaster.core.metric_names import STAGES
 from forecaster.core.panel import Panel
 from forecaster.demand.history.past_panels import Past
 from forecaster.errors import ForecasterError, LedgerError, SpecError
-from forecaster.ledger.store import Head, Ledger, PublishedDepot
+from forecaster.ledger.publication import PublishedDepot
+from forecaster.ledger.records import Head
+from forecaster.ledger.store import Ledger
 from forecaster.operations import due_nights
 
 MOST_NAMES = 8  # of depots or days that a line names

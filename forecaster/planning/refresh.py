@@ -21,7 +21,8 @@ from forecaster.core.panel import Panel
 from forecaster.errors import DeskError
 from forecaster.ledger import records, tables
 from forecaster.ledger.publication import Publication, PublishedChange, PublishedDay, PublishedDepot
-from forecaster.ledger.store import Head, Ledger
+from forecaster.ledger.records import Head
+from forecaster.ledger.store import Ledger
 from forecaster.planning import apply, override_table, saved_inputs
 from forecaster.planning.overrides import Cell, Override, active_overrides, as_of_day
 from forecaster.planning.saved_inputs import SavedInputs

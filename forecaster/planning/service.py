@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from forecaster.config import Spec
 from forecaster.errors import OverrideError
-from forecaster.ledger.store import Head, Ledger
+from forecaster.ledger.records import Head
+from forecaster.ledger.store import Ledger
 from forecaster.planning import override_table
 from forecaster.planning.overrides import Override, ProposedOverride, as_of_day, find_superseded
 from forecaster.planning.value_added import Account, account

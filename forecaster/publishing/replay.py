@@ -15,7 +15,8 @@ from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.errors import LakeError, LedgerError
 from forecaster.lake import Lake
 from forecaster.ledger.publication import Publication
-from forecaster.ledger.store import Ledger, Run
+from forecaster.ledger.records import Run
+from forecaster.ledger.store import Ledger
 from forecaster.publishing.forecast import NAIVE, ForecastResult, ModelChoice, forecast
 
 TOLERANCE = 1e-6  # relative: what another processor's rounding may differ by; counts below one are compared absolutely

@@ -7,8 +7,8 @@ from datetime import datetime
 
 from forecaster.config import Spec
 from forecaster.errors import BundleError, LedgerError, SpecError
-from forecaster.ledger.records import previous_champion
-from forecaster.ledger.store import Ledger, Promotion
+from forecaster.ledger.records import Promotion, previous_champion
+from forecaster.ledger.store import Ledger
 from forecaster.registry import outbox
 from forecaster.serving import bundle as bundles
 

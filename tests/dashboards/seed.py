@@ -9,7 +9,8 @@ from typing import Any
 
 from forecaster.ledger import accuracy
 from forecaster.ledger.accuracy import Tally
-from forecaster.ledger.store import Ledger, Publication, PublishedDay, PublishedDepot, PublishedMark, RecentDay
+from forecaster.ledger.publication import Publication, PublishedDay, PublishedDepot, PublishedMark, RecentDay
+from forecaster.ledger.store import Ledger
 
 CUTOFF = date(2025, 6, 16)  # a Monday
 PUBLISHED = datetime(2025, 6, 17, 7, 24, tzinfo=UTC)  # 03:24 in New York

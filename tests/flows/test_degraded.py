@@ -16,7 +16,8 @@ from flows import lines, steps
 from flows.night import Night
 from forecaster.config import load
 from forecaster.errors import ExportError, TrainingError
-from forecaster.ledger.store import Head, Ledger
+from forecaster.ledger.records import Head
+from forecaster.ledger.store import Ledger
 from tests.flows.tiny import NIGHT, pipeline
 
 CHEAP = SimpleNamespace(ingest=steps.ingest, panel=steps.panel, train=steps.train, predict=steps.predict)

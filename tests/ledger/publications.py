@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
-from forecaster.ledger.store import (
-    Ledger,
+from forecaster.ledger.publication import (
     Publication,
     PublishedDay,
     PublishedDepot,
@@ -15,6 +14,7 @@ from forecaster.ledger.store import (
     PublishedTotal,
     RecentDay,
 )
+from forecaster.ledger.store import Ledger
 
 NIGHT = datetime(2025, 6, 18, 7, 15, tzinfo=UTC)
 

@@ -10,8 +10,7 @@ import pytest
 
 from forecaster.errors import LedgerError
 from forecaster.ledger import connect
-from forecaster.ledger.store import (
-    Ledger,
+from forecaster.ledger.publication import (
     Publication,
     PublishedDay,
     PublishedDepot,
@@ -19,6 +18,7 @@ from forecaster.ledger.store import (
     RecentDay,
     objections,
 )
+from forecaster.ledger.store import Ledger
 from tests.ledger.publications import CUTOFF, LEVELS, NIGHT, broken, publication, start, total
 
 

@@ -15,7 +15,9 @@ from forecaster.config import Spec, load
 from forecaster.demand.ingest import ingest
 from forecaster.errors import BackupError, Busy
 from forecaster.lake import Lake
-from forecaster.ledger.store import Head, Ledger, PublishedDepot
+from forecaster.ledger.publication import PublishedDepot
+from forecaster.ledger.records import Head
+from forecaster.ledger.store import Ledger
 from forecaster.operations.backup import backup
 from forecaster.operations.restore import LEAP, restore
 from forecaster.publishing.predict import predict

@@ -12,7 +12,8 @@ import pytest
 
 from forecaster.config import Spec
 from forecaster.errors import SpecError
-from forecaster.ledger.store import Kind, Ledger, Outcome
+from forecaster.ledger.records import Kind, Outcome
+from forecaster.ledger.store import Ledger
 from forecaster.operations import due_nights
 
 NOW = datetime(2026, 6, 20, 13, 0, tzinfo=UTC)  # 09:00 in New York

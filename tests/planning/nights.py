@@ -8,7 +8,8 @@ from pathlib import Path
 from forecaster.config import Spec
 from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.panel import build as panels
-from forecaster.ledger.store import Ledger, Publication, PublishedDay
+from forecaster.ledger.publication import Publication, PublishedDay
+from forecaster.ledger.store import Ledger
 from forecaster.model.export import to_onnx
 from forecaster.planning.overrides import ProposedOverride
 from forecaster.publishing.predict import predict

@@ -10,7 +10,7 @@ from math import floor, log10
 from typing import TypeVar
 
 from dashboards.ops.formatting import display
-from forecaster.ledger.store import RecentDay
+from forecaster.ledger.publication import RecentDay
 
 Point = tuple[float, float]
 LETTER = 10.0  # pixels that a weekday's letter needs

@@ -12,7 +12,9 @@ from dashboards.ops.reading.last_night import fruitless
 from forecaster.errors import LedgerError
 from forecaster.ledger import accuracy, overview
 from forecaster.ledger.accuracy import CITY, DEPOT, Tally
-from forecaster.ledger.store import Head, Ledger, Promotion, PublishedDay, PublishedDepot, PublishedTotal, Run
+from forecaster.ledger.publication import PublishedDay, PublishedDepot, PublishedTotal
+from forecaster.ledger.records import Head, Promotion, Run
+from forecaster.ledger.store import Ledger
 
 HIDDEN_MESSAGE = "Told to those who see every city."
 

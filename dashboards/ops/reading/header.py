@@ -8,7 +8,8 @@ from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 from dashboards.ops.formatting import display
-from forecaster.ledger.store import Head, PublishedDay, PublishedTotal
+from forecaster.ledger.publication import PublishedDay, PublishedTotal
+from forecaster.ledger.records import Head
 
 STALE_DAYS = 2  # the newest reading may be this old
 REPLAY = timedelta(days=1)  # between the instant whose knowledge was used and the publishing

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from dashboards.ops.formatting import display
-from forecaster.ledger.store import Head, Run
+from forecaster.ledger.records import Head, Run
 
 NIGHTS = 14
 

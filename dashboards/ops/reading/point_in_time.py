@@ -7,7 +7,8 @@ from datetime import UTC, datetime, time
 from zoneinfo import ZoneInfo
 
 from dashboards.ops.formatting import display
-from forecaster.ledger.store import Head, Ledger
+from forecaster.ledger.records import Head
+from forecaster.ledger.store import Ledger
 
 YEARS = range(1970, 2200)
 

@@ -21,7 +21,8 @@ from dashboards.ops.reading.editions import (
 from dashboards.ops.reading.header import front
 from dashboards.ops.reading.last_night import NIGHTS, fruitless, notice
 from forecaster.errors import LedgerError
-from forecaster.ledger.store import Head, Ledger, Run
+from forecaster.ledger.records import Head, Run
+from forecaster.ledger.store import Ledger
 
 MOST_BODIES = 512
 REREAD_SECONDS = 1.0  # seconds after which the ledger is read in any case

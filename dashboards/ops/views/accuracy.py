@@ -11,7 +11,7 @@ from dashboards.ops.formatting import display
 from dashboards.ops.formatting.charts import Trend, trend
 from dashboards.ops.reading.header import href
 from forecaster.ledger.accuracy import ALL, CITY, DEPOT, FORECAST, HORIZON, LEGACY, NAIVE, WEEKDAY, Tally, combined
-from forecaster.ledger.store import Run
+from forecaster.ledger.records import Run
 
 SPANS = (4, 13, 26)  # weeks
 WORST = 10

@@ -11,8 +11,7 @@ from pydantic import TypeAdapter
 
 from dashboards.ops.reading.header import Front, median_and_range
 from dashboards.ops.views.network import drivers, together
-from forecaster.ledger.store import (
-    Head,
+from forecaster.ledger.publication import (
     PublishedChange,
     PublishedDay,
     PublishedDepot,
@@ -20,6 +19,7 @@ from forecaster.ledger.store import (
     PublishedRoster,
     PublishedTotal,
 )
+from forecaster.ledger.records import Head
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from zoneinfo import ZoneInfo
 from dashboards.ops.formatting import display
 from dashboards.ops.views.accuracy import worth
 from forecaster.ledger.accuracy import Tally
-from forecaster.ledger.records import previous_champion
-from forecaster.ledger.store import Head, Promotion, Run
+from forecaster.ledger.records import Head, Promotion, Run, previous_champion
 
 SHOWN = 20  # promotions
 COMMAND = 'forecaster rollback FILE --reason "why"'

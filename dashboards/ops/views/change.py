@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dashboards.ops.formatting import display
-from forecaster.ledger.store import PublishedDay
+from forecaster.ledger.publication import PublishedDay
 
 PART_NAMES = {
     "calendar": "what is known of the days ahead",

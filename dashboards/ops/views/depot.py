@@ -14,7 +14,8 @@ from dashboards.ops.reading.header import Front, median_and_range
 from dashboards.ops.views.change import NONE_BEFORE, Why, why
 from dashboards.ops.views.planning import override_sentence
 from dashboards.ops.views.roster_text import sentence
-from forecaster.ledger.store import Head, PublishedDay, PublishedDepot, PublishedMark, RecentDay
+from forecaster.ledger.publication import PublishedDay, PublishedDepot, PublishedMark, RecentDay
+from forecaster.ledger.records import Head
 
 PAST_DAYS = 60
 PAST_DAYS_PHONE = 21

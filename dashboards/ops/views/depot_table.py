@@ -12,7 +12,8 @@ from dashboards.ops.formatting import display
 from dashboards.ops.formatting.charts import Bars, bars
 from dashboards.ops.reading.header import Front, href, median_and_range
 from dashboards.ops.views.roster_text import chance
-from forecaster.ledger.store import Head, PublishedDay, PublishedDepot
+from forecaster.ledger.publication import PublishedDay, PublishedDepot
+from forecaster.ledger.records import Head
 
 ROWS = 100  # on one page
 MOVED = 0.15  # share of what was expected before that is worth a look

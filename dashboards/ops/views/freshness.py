@@ -9,7 +9,8 @@ from zoneinfo import ZoneInfo
 
 from dashboards.ops.formatting import display
 from dashboards.ops.reading.header import href
-from forecaster.ledger.store import Head, PublishedDepot, Run
+from forecaster.ledger.publication import PublishedDepot
+from forecaster.ledger.records import Head, Run
 
 NIGHTLY = timedelta(hours=26)  # after which the next night is late
 MOST_SILENT = 20  # depots without a count

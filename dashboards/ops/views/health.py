@@ -10,7 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from dashboards.ops.formatting import display
-from forecaster.ledger.store import Head, Run
+from forecaster.ledger.records import Head, Run
 
 LOST = timedelta(hours=36)  # a run that began earlier and never ended was killed
 TOTAL = "night"  # what the timings call the whole of it

@@ -11,7 +11,8 @@ from datetime import date
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.charts import Bars, bars
 from dashboards.ops.reading.header import Front, Range, median_and_range
-from forecaster.ledger.store import Head, PublishedDepot, PublishedTotal
+from forecaster.ledger.publication import PublishedDepot, PublishedTotal
+from forecaster.ledger.records import Head
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from datetime import date
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.csv import CsvSheet
 from dashboards.ops.views.change import signed
-from forecaster.ledger.store import PublishedDay, PublishedDepot, PublishedOverride
+from forecaster.ledger.publication import PublishedDay, PublishedDepot, PublishedOverride
 from forecaster.planning.overrides import Override, find_superseded
 from forecaster.planning.scenario import CLOSED, OPEN, ORDERS, Side, WhatIfAnswer
 from forecaster.planning.value_added import Account, Added

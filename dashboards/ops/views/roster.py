@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from dashboards.ops.formatting import display
 from dashboards.ops.reading.header import Front, href, median_and_range
 from dashboards.ops.views.depot_table import city_of
-from forecaster.ledger.store import Head, PublishedDay, PublishedDepot
+from forecaster.ledger.publication import PublishedDay, PublishedDepot
+from forecaster.ledger.records import Head
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dashboards.ops.formatting import display
-from forecaster.ledger.store import PublishedDay, PublishedRoster
+from forecaster.ledger.publication import PublishedDay, PublishedRoster
 
 
 def sentence(day: PublishedDay) -> str:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from dashboards.ops.views.health import by_severity
-from forecaster.ledger.store import Run
+from forecaster.ledger.records import Run
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from dashboards.ops.formatting import display
 from dashboards.ops.reading.header import Front, median_and_range
 from dashboards.ops.views.depot_table import city_of, reasons
 from dashboards.ops.views.network import DayTotal, NetworkView, drivers
-from forecaster.ledger.store import Head, PublishedDepot
+from forecaster.ledger.publication import PublishedDepot
+from forecaster.ledger.records import Head
 
 REFRESH = 60  # seconds
 MOST = 12  # tiles, with the one that says how many found no place

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, timedelta
 
 from dashboards.ops.formatting.charts import Ahead, bars, chart, nice, trend
-from forecaster.ledger.store import RecentDay
+from forecaster.ledger.publication import RecentDay
 
 
 def test_the_axis_ends_on_a_round_number_above_everything() -> None:

@@ -28,7 +28,8 @@ from dashboards.ops.views.catalogue import DEPOT_PAGE, VIEWS
 from forecaster.config import load
 from forecaster.ledger import accuracy
 from forecaster.ledger.accuracy import ALL, FORECAST, NAIVE, Tally
-from forecaster.ledger.store import Ledger, PublishedRoster
+from forecaster.ledger.publication import PublishedRoster
+from forecaster.ledger.store import Ledger
 from tests.dashboards.routes.test_pages import totals
 from tests.dashboards.seed import CITIES, NOON, ODD_ID, PUBLISHED, depot, fill, publication
 from tests.dashboards.views.test_health import THIN, night

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from dashboards.ops.reading.header import MEANING
-from forecaster.ledger.store import PublishedDay, PublishedDepot, PublishedTotal, RecentDay
+from forecaster.ledger.publication import PublishedDay, PublishedDepot, PublishedTotal, RecentDay
 from tests.dashboards.seed import CUTOFF, NOON, ODD_ID, depot, fill, publication
 from tests.dashboards.visitor import Get, text, visitor
 

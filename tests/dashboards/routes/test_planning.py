@@ -14,7 +14,8 @@ from fastapi import FastAPI
 
 from dashboards.ops.app import create_app
 from forecaster.config import Spec, load
-from forecaster.ledger.store import Ledger, Publication, PublishedChange, PublishedDay, PublishedOverride
+from forecaster.ledger.publication import Publication, PublishedChange, PublishedDay, PublishedOverride
+from forecaster.ledger.store import Ledger
 from forecaster.planning.service import list_overrides
 from tests.dashboards.seed import NOON, depot, fill, publication
 from tests.dashboards.visitor import Get, ask_locally, text

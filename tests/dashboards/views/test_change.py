@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import date
 
 from dashboards.ops.views.change import why
-from forecaster.ledger.store import PublishedChange
+from forecaster.ledger.publication import PublishedChange
 from tests.dashboards.seed import depot
 
 DAY = depot(0).days[1]  # Wednesday 18 June

@@ -10,7 +10,8 @@ import pytest
 
 from dashboards.ops.views.depot_table import TableQuery
 from forecaster.ledger import overview
-from forecaster.ledger.store import Ledger, PublishedDepot, PublishedRoster, RecentDay
+from forecaster.ledger.publication import PublishedDepot, PublishedRoster, RecentDay
+from forecaster.ledger.store import Ledger
 from tests.dashboards.seed import CUTOFF, NOON, depot, earlier, fill, publication
 from tests.dashboards.visitor import Get, text, visitor
 

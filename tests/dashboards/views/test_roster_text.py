@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dashboards.ops.views.roster_text import chance, sentence
-from forecaster.ledger.store import PublishedDay, PublishedRoster
+from forecaster.ledger.publication import PublishedDay, PublishedRoster
 from tests.dashboards.seed import depot, fill, publication
 from tests.dashboards.visitor import text, visitor
 
