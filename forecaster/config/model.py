@@ -123,9 +123,10 @@ class Gate(Section):
     """Share by which none of the largest depots, which make half of the demand, may be served worse than by the
     champion, where that is more than chance."""
     coverage: tuple[float, float] = (0.74, 0.86)
-    """Bounds for the share of days that fall into the 80 % interval."""
+    """Bounds for the share of days that fall into the 80 % interval; it objects where the share is surely (95 %)
+    outside, by what so few days can tell."""
     max_bias: float = Field(default=0.03, gt=0)
-    """Largest absolute bias, as a share of demand."""
+    """Largest absolute bias, as a share of demand; it objects where the bias is surely (95 %) larger."""
 
     @field_validator("coverage")
     @classmethod

@@ -1,14 +1,16 @@
 """Promotion gate: decide whether tonight's candidate may replace the champion.
 
 All were scored on the same folds, which none of them trained on. An unknown number objects: every test is written so
-that NaN fails it.
+that NaN fails it. Where the held-out days have no demand at all, that is said once, and nothing else.
 
 A candidate that is no better than the champion need not be worse: where their difference is so small that chance
-explains it, and surely below what the pipeline file allows, the fresher model goes out.
+explains it, and surely below what the pipeline file allows, the fresher model goes out. Nor is a coverage or a bias
+outside its bounds an objection where so few days may have it by chance.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -16,6 +18,7 @@ import numpy as np
 from forecaster.config import Gate
 from forecaster.core.forecast import Scores, Verdict
 from forecaster.evaluation.paired_test import Pairs, pairs
+from forecaster.evaluation.sampling_error import HeldOut
 
 CHAMPION = "champion"
 ROUNDING = 1e-4  # relative: a candidate that is the champion again says so to within the parity of ONNX and JAX
@@ -25,9 +28,14 @@ LEAST = 14  # each with so many scored days at least
 
 def judge(candidate: Scores, rivals: Mapping[str, Scores], gate: Gate) -> Verdict:
     """Judge a candidate; `rivals` holds the models to beat by name, those that there are."""
-    objections = [*_not_finite(candidate), *_beaten(candidate, rivals, gate), *_bounds(candidate, gate)]
-    if CHAMPION in rivals and CHAMPION in gate.beat:
-        objections += _vetoes(candidate, rivals[CHAMPION], gate)
+    objections = [*_not_finite(candidate)]
+    held_out = HeldOut.of(candidate.folds, candidate.scale) if candidate.folds else None
+    if held_out and not held_out.demand > 0:
+        objections.append(_no_demand(held_out))
+    else:
+        objections += [*_beaten(candidate, rivals, gate), *_bounds(candidate, held_out, gate)]
+        if CHAMPION in rivals and CHAMPION in gate.beat:
+            objections += _vetoes(candidate, rivals[CHAMPION], gate)
     compared = {scores.model: dict(scores.metrics) for scores in (candidate, *rivals.values())}
     return Verdict(not objections, tuple(objections), compared)
 
@@ -42,6 +50,13 @@ def _not_finite(candidate: Scores) -> Iterator[str]:
             yield f"{len(wrong)} forecasts of the fold after {fold.forecast.cutoff} are not numbers, as of {first}"
 
 
+def _no_demand(held_out: HeldOut) -> str:
+    if not held_out.days:
+        return "no count is known of the held-out days: nothing can be compared"
+    days = "day" if held_out.days == 1 else "days"
+    return f"no demand on the {held_out.days} held-out {days}: nothing can be compared"
+
+
 def _beaten(candidate: Scores, rivals: Mapping[str, Scores], gate: Gate) -> Iterator[str]:
     mine = candidate.metrics[gate.metric]
     for name in gate.beat:
@@ -50,6 +65,10 @@ def _beaten(candidate: Scores, rivals: Mapping[str, Scores], gate: Gate) -> Iter
                 yield f"{name}, which is to be beaten, was not compared: is it in backtest.baselines, and installed?"
             continue
         theirs = rivals[name].metrics[gate.metric]
+        if not (math.isfinite(mine) and math.isfinite(theirs)):
+            unknown = "the candidate" if not math.isfinite(mine) else name
+            yield f"{gate.metric} of {unknown} is not a number, so that the candidate cannot be compared with {name}"
+            continue
         limit = theirs * (1 - gate.margin)
         if mine <= limit * (1 + ROUNDING):
             continue
@@ -63,12 +82,24 @@ def _beaten(candidate: Scores, rivals: Mapping[str, Scores], gate: Gate) -> Iter
         yield objection
 
 
-def _bounds(candidate: Scores, gate: Gate) -> Iterator[str]:
-    metrics, (low, high) = candidate.metrics, gate.coverage
-    if not low <= metrics["coverage"] <= high:
-        yield f"the 80 % interval covers {metrics['coverage']:.3f}, wanted {low} to {high}"
-    if not abs(bias := metrics["bias"]) <= (most := gate.max_bias):
-        yield f"bias (forecast minus actual) is {bias:+.4f} of demand, wanted -{most} to {most}"
+def _bounds(candidate: Scores, held_out: HeldOut | None, gate: Gate) -> Iterator[str]:
+    """Is coverage or bias outside its bounds, and surely so? Without folds nothing is known of chance."""
+    coverage, bias, (low, high) = candidate.metrics["coverage"], candidate.metrics["bias"], gate.coverage
+    over = f" over {held_out.days} days" if held_out else ""
+    if not math.isfinite(coverage):
+        yield f"what the 80 % interval covers is not a number, wanted {low} to {high}"
+    elif not low <= coverage <= high and (held_out is None or held_out.surely_covers_outside(coverage, low, high)):
+        yield f"the 80 % interval covers {coverage:.3f}{over}, wanted {low} to {high}{_surely(held_out)}"
+    most = gate.max_bias
+    if not math.isfinite(bias):
+        yield f"bias (forecast minus actual) is not a number, wanted -{most} to {most} of demand"
+    elif abs(bias) > most and (held_out is None or held_out.surely_biased(bias, most)):
+        found = f"bias (forecast minus actual) is {bias:+.4f} of demand{over}"
+        yield f"{found}, wanted -{most} to {most}{_surely(held_out)}"
+
+
+def _surely(held_out: HeldOut | None) -> str:
+    return ", which is more than chance" if held_out else ""
 
 
 def _vetoes(candidate: Scores, champion: Scores, gate: Gate) -> Iterator[str]:

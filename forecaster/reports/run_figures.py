@@ -1,4 +1,7 @@
-"""Plots of a backtest for those who review a run: forecasts, calibration curve, errors by lead time, model duel."""
+"""Plots of a backtest for those who review a run: forecasts, calibration curve, errors by lead time, model duel.
+
+A plot whose axis would have no number, as that of WAPE where there was no demand, is None.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from forecaster.evaluation.metrics import Scored, by, scored
 BEFORE = 28  # days of history shown before the first fold
 
 
-def forecasts(scores: Scores, panel: Panel, most: int = 6) -> Figure:
+def forecasts(scores: Scores, panel: Panel, most: int = 6) -> Figure | None:
     """Forecasts against actuals on the folds, for the best, the worst and the depots evenly between them by WAPE."""
     folds = scores.folds
     median = np.concatenate([fold.forecast.median for fold in folds], axis=1)
@@ -32,7 +35,9 @@ def forecasts(scores: Scores, panel: Panel, most: int = 6) -> Figure:
     error = np.nansum(np.abs(median - actual), axis=1) / np.where(total > 0, total, np.nan)
     order = [int(i) for i in np.argsort(error) if np.isfinite(error[i])]
     depots = [order[int(i)] for i in np.unique(np.linspace(0, len(order) - 1, most).round())] if order else []
-    figure = Figure(figsize=(10, 1 + 2.2 * max(len(depots), 1)), layout="constrained")
+    if not depots:
+        return None
+    figure = Figure(figsize=(10, 1 + 2.2 * len(depots)), layout="constrained")
     figure.suptitle(f"{scores.model}: forecasts against actuals on days it had not seen")
     first = int((days[0] - panel.days[0]).astype(int))
     for row, depot in enumerate(depots, start=1):
@@ -72,8 +77,10 @@ def calibration(scores: Mapping[str, Scores]) -> Figure:
     return figure
 
 
-def errors(scores: Mapping[str, Scores]) -> Figure:
+def errors(scores: Mapping[str, Scores]) -> Figure | None:
     """WAPE by days ahead and by weekday, of all models side by side."""
+    if not any(np.isfinite(model_scores.metrics.get("wape", np.nan)) for model_scores in scores.values()):
+        return None
     figure = Figure(figsize=(9, 4), layout="constrained")
     parts: dict[str, Callable[[Scored], NDArray[Any]]] = {
         "days ahead": lambda days: days.ahead,
@@ -96,17 +103,23 @@ def errors(scores: Mapping[str, Scores]) -> Figure:
     return figure
 
 
-def duel(candidate: Scores, rival: Scores) -> Figure:
+def duel(candidate: Scores, rival: Scores) -> Figure | None:
     """Scatter plot of each depot's WAPE with one model against the other: below the line the candidate is better."""
-    figure = Figure(figsize=(5, 5), layout="constrained")
-    axes = figure.add_subplot()
     scored_days = (scored(model_scores.folds, model_scores.scale) for model_scores in (candidate, rival))
     metrics_by_model = [by(days, days.depot) for days in scored_days]
-    both = sorted(metrics_by_model[0].keys() & metrics_by_model[1].keys(), key=int)
+    both = [
+        depot
+        for depot in sorted(metrics_by_model[0].keys() & metrics_by_model[1].keys(), key=int)
+        if all(np.isfinite(of_model[depot]["wape"]) for of_model in metrics_by_model)
+    ]
+    if not both:
+        return None
     mine, theirs = ([100 * metrics[depot]["wape"] for depot in both] for metrics in metrics_by_model)
     ours = metrics_by_model[0]
     size = [max(ours[depot]["mae"] / max(ours[depot]["wape"], 1e-9), 0.0) for depot in both]  # MAE / WAPE: mean demand
-    largest = max(size, default=1.0) or 1.0
+    largest = max(size) or 1.0
+    figure = Figure(figsize=(5, 5), layout="constrained")
+    axes = figure.add_subplot()
     axes.scatter(theirs, mine, s=[10 + 90 * demand / largest for demand in size], alpha=0.6, color="#2f6fb0")
     most = 1.05 * max([*mine, *theirs, 1.0])
     axes.plot([0, most], [0, most], color="0.7", lw=1)

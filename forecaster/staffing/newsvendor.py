@@ -5,6 +5,9 @@ whole drivers. A day needs N = ceil(orders / orders_per_driver) drivers; each mi
 too many `cost_idle`. A crew of n costs G(n) = cost_short E(N - n)+ + cost_idle E(n - N)+ in expectation, and one
 driver more changes that by (cost_short + cost_idle) P(N ≤ n) - cost_short, which rises with n. So G is convex, and the
 cheapest crew is the smallest that suffices with probability cost_short / (cost_short + cost_idle).
+
+Orders come whole, and models never say quite zero: a quantile of less than half an order is read as no order, unless
+that much is a good part of a driver's day.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ from forecaster.core.forecast import Forecast
 from forecaster.staffing import vans
 from forecaster.staffing.vans import Loan
 
+NO_ORDER = 0.5  # orders below which a quantile stands for none,
+NO_WORK = 0.05  # and shares of a driver's day that it must stay below as well
 DIGITS = 6  # of drivers: 30.000002 orders, as float32 has it, are three drivers' worth
 
 
@@ -56,7 +61,8 @@ class Need:
     @classmethod
     def of(cls, quantiles: NDArray[np.floating], levels: Sequence[float], orders_per_driver: float) -> Need:
         """From quantiles of orders (…, levels)."""
-        drivers = np.moveaxis(quantiles.astype(float), -1, 0) / orders_per_driver
+        none = quantiles < min(NO_ORDER, NO_WORK * orders_per_driver)
+        drivers = np.moveaxis(np.where(none, 0.0, quantiles.astype(float)), -1, 0) / orders_per_driver
         lowest = np.maximum(drivers[0] - _tail_reach(levels[0], levels[1]) * (drivers[1] - drivers[0]), 0)
         highest = drivers[-1] + _tail_reach(1 - levels[-1], 1 - levels[-2]) * (drivers[-1] - drivers[-2])
         return cls(np.round(np.concatenate([[lowest], drivers, [highest]]), DIGITS), (0.0, *levels, 1.0))

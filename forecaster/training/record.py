@@ -89,7 +89,7 @@ def _figures(scores: Mapping[str, Scores], panel: Panel) -> dict[str, bytes]:
     }
     if CHAMPION in scores:
         figures["candidate_against_champion.png"] = run_figures.duel(scores[CANDIDATE], scores[CHAMPION])
-    return {name: run_figures.png(figure) for name, figure in figures.items()}
+    return {name: run_figures.png(figure) for name, figure in figures.items() if figure is not None}
 
 
 def _of_parts(parts: Mapping[str, Mapping[str, segments.Metrics]]) -> dict[str, float]:

@@ -65,12 +65,12 @@ def test_all_objections_are_told_at_once() -> None:
 def test_what_is_not_a_number_objects(metric: str) -> None:
     judged = verdict(**{metric: NAN})
     assert not judged.admitted
-    assert all("nan" in objection for objection in judged.objections)
+    assert all("is not a number" in objection for objection in judged.objections)
 
 
 def test_a_rival_that_is_not_a_number_objects() -> None:
     assert verdict(rivals={"champion": NAN}).objections == (
-        "wape is 0.1000, wanted at most nan to beat champion (nan)",
+        "wape of champion is not a number, so that the candidate cannot be compared with champion",
     )
 
 
@@ -178,3 +178,84 @@ def test_a_forecast_that_is_no_number_is_named() -> None:
     median[2, 9] = NAN
     objections = against(scores_of("champion", off_by(0.1)), scores_of("candidate", median))
     assert objections[0] == "1 forecasts of the fold after 2026-01-08 are not numbers, as of D2 on 2026-01-11"
+
+
+# --- few days ---------------------------------------------------------------------------------------------------------
+
+
+def covering(covered: Any, bias: float = 0.0) -> tuple[str, ...]:
+    """The objections to a candidate whose 80 % interval covers where `covered` (depots, days) says so."""
+    inside = np.atleast_2d(np.asarray(covered, bool))
+    median = np.full(inside.shape, 100 * (1 + bias))
+    actual = np.where(inside, 100.0, np.where(np.arange(inside.shape[1]) % 2, 80.0, 120.0))
+    folds = (fold(np.stack([median - 10, median, median + 10], axis=-1), actual, cutoff=date(2026, 1, 1)),)
+    size = scale(np.ones(len(inside)))
+    candidate = Scores("candidate", folds, measure(folds, size), size)
+    objections = judge(candidate, {"seasonal_naive": scores("seasonal_naive", wape=9.0)}, Gate()).objections
+    return tuple(objection for objection in objections if "covers" in objection)
+
+
+def spread(covered: int, days: int = 30) -> Any:
+    """Covered on so many days, spread over all."""
+    day = np.arange(days)
+    return (day + 1) * covered // days > day * covered // days
+
+
+def test_one_depot_with_thirty_days_passes_unless_its_coverage_is_surely_outside() -> None:
+    # A model that covers 0.8 covers 18 to 29 of 30 days in 99 of 100 backtests; 23 to 25 lie within 0.74 to 0.86.
+    assert [covered for covered in range(31) if not covering(spread(covered))] == [*range(18, 30)]
+    assert covering(spread(30)) == (
+        "the 80 % interval covers 1.000 over 30 days, wanted 0.74 to 0.86, which is more than chance",
+    )
+
+
+def test_a_large_fleet_that_is_badly_calibrated_is_refused() -> None:
+    random = np.random.default_rng(0)
+    for share, admitted in ((0.6, False), (0.7, False), (0.8, True), (0.9, False), (1.0, False)):
+        assert (covering(random.random((100, 30)) < share) == ()) == admitted, share
+
+
+def test_depots_that_miss_together_count_as_the_days_that_they_are() -> None:
+    random = np.random.default_rng(0)
+    days = random.random(30) < 0.68
+    assert covering(np.tile(days, (100, 1))) == covering(days) == ()
+
+
+def test_days_that_miss_one_after_another_tell_less_than_as_many_apart() -> None:
+    apart, together = np.arange(60) % 5 < 3, np.arange(60) < 36
+    assert apart.sum() == together.sum()
+    assert covering(apart)
+    assert covering(together) == ()
+
+
+def biased(by: Any) -> tuple[str, ...]:
+    """The objections to a bias, of one depot with actuals of 100 whose medians are off by a share a day."""
+    median = 100 * (1 + np.atleast_2d(np.asarray(by, float)))
+    folds = (fold(np.stack([median - 50, median, median + 50], axis=-1), np.full(median.shape, 100.0)),)
+    size = scale(np.ones(len(median)))
+    candidate = Scores("candidate", folds, {**measure(folds, size), "coverage": 0.8}, size)
+    return judge(candidate, {"seasonal_naive": scores("seasonal_naive", wape=9.0)}, Gate()).objections
+
+
+def test_a_bias_objects_where_chance_does_not_explain_it_whatever_its_sign() -> None:
+    noise = np.where(np.arange(30) % 2, 0.2, -0.2) * np.repeat([1, -1, 1], 10)
+    for sign in (1, -1):
+        assert biased(sign * (0.04 + np.random.default_rng(1).permutation(noise))) == ()
+        (objection,) = biased(sign * (0.04 + 0.01 * noise))
+        assert objection == (
+            f"bias (forecast minus actual) is {sign * 0.04:+.4f} of demand over 30 days, wanted -0.03 to 0.03, "
+            "which is more than chance"
+        )
+
+
+def test_days_without_demand_are_said_in_one_sentence() -> None:
+    zeros = np.zeros((2, 5))
+    folds = (fold(np.zeros((2, 5, 3)), zeros),)
+    candidate = Scores("candidate", folds, measure(folds, scale([NAN, NAN])), scale([NAN, NAN]))
+    judged = judge(candidate, {"seasonal_naive": candidate, "champion": candidate}, Gate())
+    assert judged.objections == ("no demand on the 5 held-out days: nothing can be compared",)
+    unknown = (fold(np.zeros((2, 5, 3)), zeros * NAN),)
+    candidate = Scores("candidate", unknown, measure(unknown, scale([NAN, NAN])), scale([NAN, NAN]))
+    assert judge(candidate, {"seasonal_naive": candidate}, Gate()).objections == (
+        "no count is known of the held-out days: nothing can be compared",
+    )

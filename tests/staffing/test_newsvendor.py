@@ -116,6 +116,17 @@ def test_nobody_drives_on_a_closed_day_and_somebody_on_every_open_one() -> None:
     assert np.isnan(plan.one_more[0, 1])
 
 
+def test_a_depot_that_never_had_an_order_gets_the_least_crew() -> None:
+    """A model says 0.0075 orders where it means none; half an order is one that may come."""
+    never = forecast([[[0.0, 0.0075, 0.02]] * 2, [[0.0, 0.5, 1.0]] * 2])
+    for least in (0, 1, 2):
+        staffing = costs(38, 22, crew={"min": least})
+        assert drivers(never, staffing).tolist() == [[least] * 2, [max(least, 1)] * 2]
+    assert roster(never, costs(38, 22, crew={"min": 0})).expected_cost[0].tolist() == [0, 0]
+    loads = forecast([[[0.2, 0.3, 0.4]]])  # truckloads, of which one is a driver's day
+    assert drivers(loads, costs(38, 22, orders=1, crew={"min": 0})).tolist() == [[1]]
+
+
 def test_limits_hold_and_forbid_the_step_beyond_them() -> None:
     predicted = forecast([[[10, 20, 30], [70, 80, 90]]])
     plan = roster(predicted, costs(1, 1, crew={"min": 3, "max": 6}))

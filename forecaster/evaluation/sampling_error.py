@@ -1,0 +1,93 @@
+"""Sampling error of coverage and bias: are they outside their bounds for sure, or may these few days have it so?
+
+Depot-days of one day share their weather, and neighbouring days an error that lasts. The variance of a mean is
+therefore taken over the sums of calendar days, with their covariances up to a week apart (Newey & West 1987, "A simple,
+positive semi-definite, heteroskedasticity and autocorrelation consistent covariance matrix"), and never below what
+independent days would have. All bounds are one-sided, of the confidence of the paired test.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from forecaster.core.arrays import Bools, Doubles
+from forecaster.core.forecast import Fold, Scale
+from forecaster.evaluation.metrics import HIGH, LOW, Scored, scored
+from forecaster.evaluation.paired_test import CONFIDENCE
+
+REACH = NormalDist().inv_cdf(CONFIDENCE)  # standard errors
+WEEK = 7  # days over which errors are taken to go together at most
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """How much a backtest's held-out days can tell of coverage and bias."""
+
+    days: int  # calendar days scored
+    depot_days: int
+    demand: float  # of all scored depot-days
+    effective: float  # depot-days that would tell as much of the coverage, were they independent
+    bias_error: float  # standard error of the bias, as a share of demand; inf where a single depot-day tells nothing
+
+    @classmethod
+    def of(cls, folds: Sequence[Fold], scale: Scale) -> HeldOut:
+        """From the scored days of the folds."""
+        rows = scored(folds, scale)
+        demand, depot_days = float(rows.actual.sum()), len(rows.actual)
+        error = rows.median - rows.actual
+        bias = float(error.sum()) / demand if demand > 0 else math.nan
+        bias_error = math.sqrt(_variance_of_sum(error - bias * rows.actual, rows)) / demand if demand > 0 else math.nan
+        days = len(np.unique(rows.day))
+        return cls(days, depot_days, demand, _effective(_covered(rows), rows), bias_error)
+
+    def surely_covers_outside(self, coverage: float, low: float, high: float) -> bool:
+        """Would a coverage so far out come in less than one of twenty such backtests of a model that covers `low`, or
+        `high`?
+
+        The score test of a binomial share with continuity correction (Fleiss, Levin & Paik 2003, section 2.3), of the
+        effective depot-days.
+        """
+        return self._surely_below(coverage, low) or self._surely_below(1 - coverage, 1 - high)
+
+    def _surely_below(self, share: float, least: float) -> bool:
+        return least - share - 0.5 / self.effective > REACH * math.sqrt(least * (1 - least) / self.effective)
+
+    def surely_biased(self, bias: float, most: float) -> bool:
+        """Is the bias, whatever its sign, above `most` by more than its standard error explains?"""
+        return abs(bias) - REACH * self.bias_error > most
+
+
+def _covered(rows: Scored) -> Bools:
+    lower, upper = (rows.quantiles[:, rows.levels.index(level)] for level in (LOW, HIGH))
+    inside: Bools = (lower <= rows.actual) & (rows.actual <= upper)
+    return inside
+
+
+def _effective(covered: Bools, rows: Scored) -> float:
+    """The effective sample size: depot-days by the design effect (Kish 1965), which is 1 at least."""
+    share = float(covered.mean()) if len(covered) else math.nan
+    independent = len(covered) * share * (1 - share)  # variance of the number covered
+    if not independent > 0:
+        return float(len(covered))
+    return len(covered) / max(_variance_of_sum(covered.astype(float) - share, rows) / independent, 1.0)
+
+
+def _variance_of_sum(residuals: Doubles, rows: Scored) -> float:
+    """The variance of the sum of what is left of each depot-day, whose mean is zero; of a single day, over depots."""
+    days = rows.day.astype(np.int64)
+    several = len(residuals) > 0 and days.min() < days.max()
+    place = days - days.min() if several else np.arange(len(residuals))
+    sums = np.bincount(place, residuals)
+    terms = len(np.unique(place))
+    if terms < 2:
+        return math.inf
+    variance = own = float(sums @ sums)
+    reach = min(WEEK, len(sums) // 4)
+    for lag in range(1, reach + 1):
+        variance += 2 * (1 - lag / (reach + 1)) * float(sums[lag:] @ sums[:-lag])
+    return max(variance, own) * terms / (terms - 1)
