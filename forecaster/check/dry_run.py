@@ -84,8 +84,20 @@ def check(spec: Spec, *, now: datetime, past: bool = False) -> DryRun:
         panel_at = Past(knowledge, panel, copy) if past else None
     stale_caveats = tuple(caveats.stale_feed(panel, spec, now))
     return DryRun(
-        spec, source_checks, ingested, profile(panel), evidence, _staleness(panel, spec, now), panel_at, stale_caveats
+        spec,
+        source_checks,
+        ingested,
+        profile(panel),
+        evidence,
+        _stopped(ingested) or _staleness(panel, spec, now),
+        panel_at,
+        stale_caveats,
     )
+
+
+def _stopped(ingested: IngestResult) -> str | None:
+    """Why nothing of the batch would count, None where it would."""
+    return f"the batch was stopped: {ingested.stopped}" if ingested.stopped else None
 
 
 def _staleness(panel: Panel, spec: Spec, now: datetime) -> str | None:
@@ -108,7 +120,7 @@ def _why_not(ingested: IngestResult | None) -> str | None:
     """What became of the readings, where that is why there is nothing to start from."""
     if ingested is None or ingested.accepted + ingested.unchanged:
         return None
-    return f"the batch was stopped: {ingested.stopped}" if ingested.stopped else "no row was accepted"
+    return _stopped(ingested) or "no row was accepted"
 
 
 def _declared_sources(spec: Spec) -> Iterator[tuple[str, AnySource, tuple[str, ...]]]:

@@ -52,13 +52,39 @@ OF_ROWS: Mapping[str, Rule] = {
 OF_HISTORY: Mapping[str, Rule] = {
     "stray_day": Rule("quarantine", "a day at most {apart} days before those of the other readings", _FORM, True),
     "unit_change": Rule("quarantine", "the unit of the days before", _ANY, releasable=True),
+    "sentinel": Rule(
+        "quarantine",
+        "nothing where the count is not known, and no count again and again, far above all others",
+        _ANY,
+        True,
+    ),
     "spike": Rule("quarantine", "at most {spike_factor:g} times the usual (demand.rules.spike_factor)", _ANY, True),
 }
 """Asked of a reading that breaks no rule of its own, beside the days before it."""
 
 OF_BATCHES: Mapping[str, Rule] = {
+    "unreadable": Rule(
+        "stop",
+        "at most {unreadable_share:.0%} (demand.rules.unreadable_share), and some of each depot",
+        _REPORT,
+    ),
+    "several_rows": Rule(
+        "stop",
+        "one row a depot and day; demand.aggregate: sum adds up the parts of a day",
+        _REPORT,
+    ),
     "thin_feed": Rule(
         "stop", "at least {thin_share:.0%} of the depots of the day before (demand.rules.thin_share)", _REPORT
+    ),
+    "decimals": Rule(
+        "stop",
+        'demand.source.thousands: "." and decimal: "," where 1.234 is more than a thousand, or decimal: "." where it '
+        "is little more than one",
+        _REPORT,
+    ),
+    "cadence": Rule("stop", "a count of each day, not of weeks or months", _REPORT),
+    "total_row": Rule(
+        "warn", "each count once: leave the total out of the source, or name the depots in depots.source", _REPORT
     ),
     "flat_line": Rule("warn", "counts that differ within {flat_days} days (demand.rules.flat_days)", _REPORT),
     "silent_depot": Rule(

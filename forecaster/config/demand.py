@@ -40,6 +40,8 @@ class DemandRules(Section):
     max_age_days: int | None = Field(default=None, ge=0)
     """No forecast starts from a history whose newest reading is more days old than this, counted from the last day that
     was over; depots that are silent for longer than the others are named. Left out: any age will do."""
+    unreadable_share: float = Field(default=0.1, ge=0, le=1)
+    """A batch of which a larger share of the rows cannot be read is stopped; ten such rows are always borne with."""
     thin_share: float = Field(default=0.5, ge=0, le=1)
     """A batch that brings its newest day for a smaller share of the depots than the day before had is stopped."""
     late_days: int = Field(default=3, ge=0)

@@ -27,7 +27,7 @@ from forecaster.demand.history.point_in_time import frame, latest
 from forecaster.demand.panel.events import EVENT
 from forecaster.demand.parsing import Kind
 from forecaster.demand.validation import batch as batches
-from forecaster.demand.validation import history_checks, reference_tables
+from forecaster.demand.validation import feed_shape, history_checks, reference_tables
 from forecaster.demand.validation.contract import Contract
 from forecaster.demand.validation.known_days import KnownDays
 from forecaster.lake import NOT_THERE, TABLES, Lake
@@ -86,7 +86,12 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     # each row alone, then beside its batch, then beside what the lake holds: each check sees fewer rows than the last
     batch, read = _sort_blocks(feed, contract, on_rows)
     known_days = _known_days(lake, batch.accepted, spec)
-    batch = batches.known_since_release(batches.without_repeats(batch, spec, now), decided.released, spec)
+    findings += feed_shape.unreadable(_with_distinct_ids(batch.refused), batch.accepted, read, decided.discarded, spec)
+    findings += feed_shape.decimals(contract.decimals, spec)
+    every_row, batch = batch.accepted, batches.without_repeats(batch, spec, now)
+    findings += [] if batch.single else feed_shape.several_rows(every_row, spec, times_differ=contract.times_differ)
+    del every_row
+    batch = batches.known_since_release(batch, decided.released, spec)
     batch = batches.without_known(batch, known_days, spec, now)
     batch, batch_findings = _checked_beside_history(
         batch, known_days, snapshots.get("depots"), decided.waived, spec, now

@@ -25,7 +25,7 @@ from tests.forked import child, die
 FIRST, DEPOTS, NOW = date(2024, 1, 1), 5, datetime(2024, 1, 2, 3, tzinfo=UTC)
 PIPELINE = """
 name: t
-demand: {source: {kind: csv, path: demand.csv}}
+demand: {source: {kind: csv, path: demand.csv}, rules: {unreadable_share: 0.2}}
 depots: {source: {kind: csv, path: depots.csv}, static: [city]}
 calendar: {holidays: false, events: {source: {kind: csv, path: events.csv}}, known_future: [promo]}
 """

@@ -42,6 +42,7 @@ from forecaster.demand.parsing import (
 from forecaster.demand.readings import from_typed
 from forecaster.demand.sources import FAULT, FILE, ROW
 from forecaster.demand.validation import quarantine
+from forecaster.demand.validation.notation_hints import Decimals
 from forecaster.errors import SpecError
 from forecaster.lake import TABLES, YEAR
 
@@ -49,6 +50,8 @@ FIRST_DAY = pd.Timestamp("1970-01-01")
 _RESERVED = frozenset({*TABLES["demand"].names, YEAR, "day", "rows"})
 _AGE = ":age"  # since the end of the day; beside the columns of a source, which do not start with a colon
 _NOW = pd.Timedelta(0)
+_SAMPLE = 20_000  # rows of the first block that tell whether rows have times of day
+_SEVERAL_TIMES = 1.5  # a depot and day, on average
 _SHORTENED_TO = 80  # characters of a value that a message shows
 Check = Callable[[Any], Any]  # which values keep a rule
 
@@ -84,6 +87,9 @@ class Contract:
         self._depots = pd.Index(sorted(known_depots or ()), dtype="str")
         self._notation = Notation.of(spec.demand.source)
         self.arrival = pd.Timestamp(now).tz_convert("UTC").as_unit("us")
+        self.decimals = Decimals(spec)
+        self.times_differ = False  # do rows of one depot and day have different times of day, as the first block tells?
+        self._first = True
         self._ids, self._checked = Ids(), dict[str, tuple[Any, Any]]()  # rule → distinct depots, and which of them pass
 
     def sort(self, block: pd.DataFrame) -> SortedBlock:
@@ -96,9 +102,23 @@ class Contract:
         self.kinds |= {name: kind_of(block[name], self._notation) for name in names if name not in self.kinds}
         kinds = {name: self.kinds[name] for name in names}
         typed = self._typed(block, kinds)
+        if self._first and len(block):
+            self._first, self.times_differ = False, self._several_times(block, typed)
+        self.decimals.look_at(block, typed["demand"])
         broken = self._broken(block, typed, kinds)
         accepted = from_typed(typed if broken.empty else typed.drop(index=broken.index), list(kinds))
         return SortedBlock(accepted, self._refused(block.loc[broken.index], typed.loc[broken.index], broken))
+
+    def _several_times(self, block: pd.DataFrame, typed: pd.DataFrame) -> bool:
+        """Do rows of one depot and day have different times of day?"""
+        sample = (
+            typed[["depot_id", "date"]]
+            .head(_SAMPLE)
+            .assign(stamp=words(block[self.spec.demand.columns.date].head(_SAMPLE)))
+        )
+        sample = sample[sample["date"].notna()]
+        days, stamps = (len(sample.drop_duplicates(["depot_id", name])) for name in ("date", "stamp"))
+        return stamps > _SEVERAL_TIMES * days
 
     def _typed(self, block: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
         """The rows in the types of their columns, each in its depot's time zone."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
@@ -17,7 +17,7 @@ from forecaster.core.knowledge import Finding
 from forecaster.demand.history import reading_versions
 from forecaster.demand.panel.calendar import holiday_names
 from forecaster.demand.readings import dates
-from forecaster.demand.validation import feed_gaps, outliers, quarantine
+from forecaster.demand.validation import feed_gaps, network_shape, outliers, quarantine
 from forecaster.demand.validation.batch import Batch, start
 from forecaster.demand.validation.known_days import NEVER, KnownDays, LastReadings
 
@@ -79,7 +79,25 @@ def quarantine_outliers(
 
     `released` are the ids of quarantined rows that a person let in.
     """
-    suspects = outliers.suspects(grid.counts, grid.fresh, grid.closed, spike_factor=spec.demand.rules.spike_factor)
+    factor = spec.demand.rules.spike_factor
+    depots, days = network_shape.sentinels(grid.counts, grid.fresh, factor=factor)
+    usual = np.nanmedian(grid.counts[depots], axis=1) if len(depots) else np.zeros(0)
+    sentinels = outliers.Suspects(depots.astype(np.int32), days.astype(np.int32), usual.astype(np.float64))
+    batch, grid, findings = _without_suspects(batch, grid, {"sentinel": sentinels}, released, spec, now)
+    suspects = outliers.suspects(grid.counts, grid.fresh, grid.closed, spike_factor=factor)
+    batch, grid, more = _without_suspects(batch, grid, suspects, released, spec, now)
+    return batch, grid, findings + more
+
+
+def _without_suspects(
+    batch: Batch,
+    grid: CountGrid,
+    suspects: Mapping[str, outliers.Suspects],
+    released: Collection[str],
+    spec: Spec,
+    now: datetime,
+) -> tuple[Batch, CountGrid, list[Finding]]:
+    """The batch and the grid without the suspects of each rule, or a finding where the rule only warns."""
     # labels are positions, and stay when rows go
     batch = replace(batch, accepted=batch.accepted.reset_index(drop=True))
     findings: list[Finding] = []
@@ -148,6 +166,7 @@ def feed_findings(grid: CountGrid, countries: Collection[str], spec: Spec) -> li
         depot, since = places[0][0], grid.day(flat.first[0])
         run = f"{grid.counts[flat.depot[0], flat.last[0]]:g} on each of {flat.known_days[0]} days from {since} on"
         findings.append(_of_feed("flat_line", len(flat), f"depot {depot}: found {run}", spec, places[:PLACES]))
+    findings += _network_findings(grid, closed, spec)
     thin = feed_gaps.thin_day(grid.counts, grid.fresh, closed, thin_share=limits.thin_share)
     if thin is not None:
         detail = f"{grid.day(thin.day)}: found readings of {thin.depots:,} depots, where {thin.expected:,.0f} are usual"
@@ -155,6 +174,20 @@ def feed_findings(grid: CountGrid, countries: Collection[str], spec: Spec) -> li
         day = np.array([grid.first + thin.day]).astype("datetime64[D]")
         festive = any(holiday_names(day, country, None) for country in countries)
         findings.append(replace(finding, severity="warn") if festive else finding)
+    return findings
+
+
+def _network_findings(grid: CountGrid, closed: Bools | None, spec: Spec) -> list[Finding]:
+    """Findings about all depots together: counts of weeks or months, and a depot that is the sum of the others."""
+    findings = []
+    if cadence := network_shape.cadence(grid.counts, closed):
+        detail = f"found readings {cadence} of {cadence.depots:,} depots"
+        findings.append(_of_feed("cadence", cadence.depots, detail, spec))
+    for depot, days in network_shape.totals(grid.counts).items():
+        name = str(grid.depots[depot])
+        detail = f"depot {name}: found the sum of the others on each of {days:,} days"
+        place = (name, grid.day(grid.counts.shape[1] - 1))
+        findings.append(_of_feed("total_row", days, detail, spec, (place,)))
     return findings
 
 

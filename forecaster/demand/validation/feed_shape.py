@@ -1,0 +1,111 @@
+"""What the shape of a whole batch says: rows that cannot be read, and parts of a day that nobody adds up."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from forecaster.config import Spec, data_rules
+from forecaster.core.knowledge import Finding
+from forecaster.demand.readings import dates
+from forecaster.demand.validation import notation_hints
+
+CANNOT_BE_READ = ("row_form", "date_form", "count_form", "covariate_form", "recorded_at_form")
+FEW_ROWS = 10  # that cannot be read are told of one by one and no more, whatever their share
+WHOLE_DEPOT = 28  # rows of a depot, none of which can be read, are no slip
+FEW_DAYS = 10  # with several rows are told of one by one
+MOST_DAYS = 0.5  # of the depot days, above which several rows are the rule
+DIFFERENT = 0.2  # of the days with several rows; where fewer have different counts, the rows are copies
+RESTATED = 0.1  # of the highest count: what corrections usually change at most
+PLACES = 50  # depots and days that a finding names
+
+
+def unreadable(
+    refused: pd.DataFrame, accepted: pd.DataFrame, read: int, discarded: Collection[str], spec: Spec
+) -> list[Finding]:
+    """A finding when more of the `read` rows cannot be read than the rules allow, or none of a depot's.
+
+    `refused` are the rows in quarantine, as `quarantine` describes; those that a person discarded do not count.
+    """
+    rows = refused[refused["rule"].isin(CANNOT_BE_READ) & ~refused["id"].isin(discarded)]
+    lost = _lost_depots(rows, accepted)
+    if not (lost or len(rows) > max(spec.demand.rules.unreadable_share * read, FEW_ROWS)):
+        return []
+    rules = rows["rule"].value_counts()
+    rules_counted = ", ".join(f"{rule} {count:,}" for rule, count in rules.items())
+    whole = f", and none of depot {lost[0]}" if lost else ""
+    of_first = rows[rows["rule"] == rules.index[0]]
+    detail = f"found {len(rows):,} of {read:,} rows that cannot be read ({rules_counted}){whole}"
+    hint = notation_hints.hint(of_first, spec)
+    return [_of_batch("unreadable", len(rows), detail, hint or f"first {of_first['message'].iloc[0]}", spec)]
+
+
+def decimals(seen: notation_hints.Decimals, spec: Spec) -> list[Finding]:
+    """A finding when every count with a point may as well be a number of thousands."""
+    if not seen.may_be_thousands:
+        return []
+    detail = f"found three decimals in all {seen.counts:,} counts with a point, as in '{seen.example}'"
+    return [_of_batch("decimals", seen.counts, detail, "", spec)]
+
+
+def several_rows(accepted: pd.DataFrame, spec: Spec, *, times_differ: bool) -> list[Finding]:
+    """A finding when most depot days have several rows that look like parts of the day, such as its hours or channels.
+
+    Copies of a row are none, nor are corrections: few counts differ, or they differ little, or a later part of the feed
+    settles them. `times_differ` says that the rows of a day have different times of day: then they are parts of it.
+    """
+    keys = ["depot_id", "day", *(["recorded_at"] if spec.demand.columns.recorded_at else [])]
+    rows = accepted[accepted["demand"].notna()]
+    days = rows.groupby(keys, observed=True, sort=False)["demand"].agg(["size", "min", "max"])
+    several = days[days["size"] > 1]
+    if len(several) < FEW_DAYS or not len(several) > MOST_DAYS * len(days):
+        return []
+    differing = several[several["max"] > several["min"]]
+    if not times_differ and (len(differing) < DIFFERENT * len(several) or _corrects(rows, differing, keys)):
+        return []
+    example = several if differing.empty else differing
+    first = example.reset_index().head(PLACES)
+    places = tuple(zip(first["depot_id"].astype("str"), dates(first).dt.strftime("%Y-%m-%d"), strict=True))
+    depot, day = places[0]
+    size, low, high = example.iloc[0]
+    detail = (
+        f"depot {depot} on {day}: found {size:.0f} rows with counts from {low:g} to {high:g}, and several rows on "
+        f"{len(several):,} of {len(days):,} depot days"
+    )
+    return [_of_batch("several_rows", len(several), detail, "", spec, places)]
+
+
+def _corrects(rows: pd.DataFrame, differing: pd.DataFrame, keys: list[str]) -> bool:
+    """Do the rows of most of these days differ as a count and its correction do?"""
+    if float(((differing["max"] - differing["min"]) / differing["max"]).median()) <= RESTATED:
+        return True
+    place = pd.MultiIndex.from_frame(rows[keys])
+    ends = rows[place.isin(differing.index)].groupby(keys, observed=True, sort=False).tail(2)
+    pairs = ends.groupby(keys, observed=True, sort=False)
+    agree = pairs["demand"].nunique() == 1
+    side_by_side = (pairs["row"].max() - pairs["row"].min() == 1) & (pairs["source"].nunique() == 1)
+    return bool(agree.mean() > MOST_DAYS and not side_by_side.mean() > MOST_DAYS)
+
+
+def _lost_depots(unreadable_rows: pd.DataFrame, accepted: pd.DataFrame) -> list[str]:
+    """Depots with many rows, none of which can be read, though others can."""
+    counts = unreadable_rows["depot_id"].value_counts()
+    counts = counts[(counts >= WHOLE_DEPOT) & (counts.index != "")]
+    if counts.empty:
+        return []
+    words = accepted["depot_id"].cat
+    heard = words.categories[np.unique(words.codes.to_numpy())] if len(accepted) else ()
+    return [str(depot) for depot in counts.index if depot not in heard]
+
+
+def _of_batch(
+    rule: str, count: int, detail: str, hint: str, spec: Spec, places: tuple[tuple[str, str], ...] = ()
+) -> Finding:
+    limits: Any = spec.demand.rules
+    requirement = data_rules.RULES[rule].wanted.format(**limits.model_dump())
+    advice = f"; {hint}" if hint else ""  # before what was wanted, so that it stands where a line is cut
+    severity = data_rules.severity(rule, limits.severity)
+    return Finding(rule, severity, count, f"{detail}{advice}; wanted {requirement}", places)

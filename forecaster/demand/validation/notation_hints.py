@@ -1,0 +1,105 @@
+"""Which notation would read what could not be read: another order of day and month, another mark in numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from forecaster.config import CsvSource, Spec
+from forecaster.demand.parsing import Notation, days, numbers
+
+LOOKED_AT = 20_000  # rows
+FEW_COUNTS = 5  # with a point, which may look like thousands by chance
+NEARLY_ALL = 0.95  # of the values that a notation must read, to be worth naming
+_DAYS = ("%d/%m/%Y", "%m/%d/%Y", "%Y-%m-%d", "%Y-%d-%m", "%Y/%m/%d", "%Y%m%d", "%d/%m/%y", "%m/%d/%y", "%d %b %Y")
+_SEPARATORS = ("/", ".", "-")
+_TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S")
+_BLANKS = (" ", "\u00a0", "\u202f", "'", "\u2019")
+_MARKS = (  # thousands and decimal, the simplest first
+    (",", "."),
+    (None, ","),
+    *((blank, ".") for blank in _BLANKS),
+    (".", ","),
+    *((blank, ",") for blank in _BLANKS),
+)
+
+
+class Decimals:
+    """What counts with a point look like, block after block; of a source that declares its marks nothing is asked."""
+
+    def __init__(self, spec: Spec) -> None:
+        source, self._column = spec.demand.source, spec.demand.columns.demand
+        declared = not isinstance(source, CsvSource) or {"thousands", "decimal"} & source.model_fields_set
+        self._open = not declared and spec.demand.aggregate != "count"
+        self.counts, self.example = 0, ""
+
+    @property
+    def may_be_thousands(self) -> bool:
+        """Have all of them, and some there are, three decimals and one to three digits before, as 1.234 has?"""
+        return self._open and self.counts >= FEW_COUNTS
+
+    def look_at(self, block: pd.DataFrame, counts: pd.Series[float]) -> None:
+        """`counts` are those of the block as numbers."""
+        if not self._open:
+            return
+        number = counts.to_numpy()
+        with np.errstate(invalid="ignore"):
+            fractions = np.flatnonzero(np.isfinite(number) & (number % 1 != 0))
+        if len(fractions):
+            text = block[self._column].iloc[fractions].astype("str").str.strip()
+            self._open = bool(text.str.fullmatch(r"[+-]?[1-9]\d{0,2}\.\d{3}").all())
+            self.counts, self.example = self.counts + len(text), self.example or str(text.iloc[0])
+
+
+def hint(refused: pd.DataFrame, spec: Spec) -> str:
+    """What to set so that rows refused for one rule can be read, empty where nothing would do; `refused` is as
+    `quarantine` describes. Only text of a CSV has a notation."""
+    rule, source = refused["rule"].iloc[0], spec.demand.source
+    column = {"date_form": spec.demand.columns.date, "count_form": spec.demand.columns.demand}.get(rule)
+    if column is None or not isinstance(source, CsvSource):
+        return ""
+    given = [json.loads(content).get(column) for content in refused["content"].head(LOOKED_AT)]
+    values = pd.Series([str(value) for value in given if value not in (None, "")], dtype="str")
+    if values.empty:
+        return ""
+    return _of_days(values, spec) if rule == "date_form" else _of_numbers(values)
+
+
+def _of_days(values: pd.Series[str], spec: Spec) -> str:
+    shares: dict[str, float] = {}
+    for form in _day_forms():
+        read = days(values, spec.zone, Notation(date_format=form))
+        shares[form] = float((read >= pd.Timestamp("1970-01-01")).mean())
+    best = max(shares.values())
+    if best < NEARLY_ALL:
+        return ""
+    fit = [f"'{form}'" for form, share in shares.items() if share == best][:2]
+    return f"demand.source.date_format: {' or '.join(fit)} would read {_how_many(best)} of them"
+
+
+def _of_numbers(values: pd.Series[str]) -> str:
+    shares = [float(np.isfinite(numbers(values, Notation(*marks))).mean()) for marks in _MARKS]
+    best = max(shares)
+    if best < NEARLY_ALL:
+        return ""
+    return f"demand.source.{_keys(*_MARKS[shares.index(best)])} would read {_how_many(best)} of them"
+
+
+def _keys(thousands: str | None, decimal: str) -> str:
+    parts = [f'thousands: "{thousands}"'] if thousands else []
+    parts += [f'decimal: "{decimal}"'] if decimal != "." else []
+    return " and ".join(parts)
+
+
+def _day_forms() -> Iterator[str]:
+    for time in _TIMES:
+        for form in _DAYS:
+            for separator in _SEPARATORS if "/" in form else ("/",):
+                yield form.replace("/", separator) + time
+
+
+def _how_many(share: float) -> str:
+    return "all" if share == 1 else f"{share:.0%}"

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from forecaster.config import Spec, load
+from forecaster.demand.ingest import IngestResult, ingest
+from forecaster.errors import SpecError
+
+NOW = datetime(2024, 3, 6, 12, tzinfo=UTC)
+FIRST, DAYS = date(2024, 1, 1), 60
+COUNTS = {"A": 90, "B": 1400, "C": 2300}
+
+
+def spec_of(folder: Path, source: str = "", demand: str = "") -> Spec:
+    text = (
+        f"name: t\ndemand: {{source: {{kind: csv, path: demand.csv{source}}}{demand}}}\ncalendar: {{holidays: false}}"
+    )
+    (folder / "pipeline.yaml").write_text(text, "utf-8")
+    return load(folder / "pipeline.yaml")
+
+
+def result_of(folder: Path, *rows: str, source: str = "", demand: str = "") -> IngestResult:
+    (folder / "demand.csv").write_text("\n".join(["depot_id,date,demand", *rows]) + "\n", "utf-8")
+    return ingest(spec_of(folder, source, demand), now=NOW)
+
+
+def depot_days() -> Iterator[tuple[str, date, int]]:
+    for day in range(DAYS):
+        for depot, level in COUNTS.items():
+            yield depot, FIRST + timedelta(day), level + 7 * (day % 7) + 3 * (day % 5)
+
+
+def stopped_for(result: IngestResult, rule: str) -> str:
+    assert result.stopped is not None
+    assert result.stopped.startswith(f"{rule}: ")
+    assert result.accepted == 0
+    return result.stopped
+
+
+@pytest.mark.parametrize(
+    ("written", "declared", "wanted"),
+    [
+        ("%d/%m/%Y", "%m/%d/%Y", "'%d/%m/%Y' would read all of them"),
+        ("%m/%d/%Y", "%d/%m/%Y", "'%m/%d/%Y' would read all of them"),
+        ("%d.%m.%Y", "%m.%d.%Y", "'%d.%m.%Y' would read all of them"),
+        ("%m-%d-%y", "%d-%m-%y", "'%m-%d-%y' would read all of them"),
+        ("%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M", "'%d/%m/%Y %H:%M' would read all of them"),
+    ],
+)
+def test_days_in_another_order_stop_the_batch_and_name_the_order_that_reads_them(
+    tmp_path: Path, written: str, declared: str, wanted: str
+) -> None:
+    rows = [f"{depot},{day:{written}},{count}" for depot, day, count in depot_days()]
+    result = result_of(tmp_path, *rows, source=f', date_format: "{declared}"')
+    assert f"demand.source.date_format: {wanted}" in stopped_for(result, "unreadable")
+
+
+@pytest.mark.parametrize(
+    ("written", "wanted"),
+    [
+        ("{:,}", 'demand.source.thousands: ","'),
+        ("{:,}.0", 'demand.source.thousands: ","'),
+        ("{:_}", 'demand.source.thousands: " "'),
+        ("{},50", 'demand.source.decimal: ","'),
+    ],
+)
+def test_numbers_in_another_notation_stop_the_batch_and_name_their_marks(
+    tmp_path: Path, written: str, wanted: str
+) -> None:
+    rows = [f'{depot},{day},"{written.format(count).replace("_", " ")}"' for depot, day, count in depot_days()]
+    assert f"{wanted} would read all of them" in stopped_for(result_of(tmp_path, *rows), "unreadable")
+
+
+def test_a_depot_of_which_nothing_can_be_read_stops_the_batch(tmp_path: Path) -> None:
+    rows = [f"{depot}{n},{day},{count}" for depot, day, count in depot_days() for n in range(9) if depot == "A"]
+    large = [f'B,{day},"{count:,}"' for depot, day, count in depot_days() if depot == "B"]
+    assert "and none of depot B;" in stopped_for(result_of(tmp_path, *rows, *large), "unreadable")
+
+
+def test_a_tenth_of_rows_that_cannot_be_read_is_borne_with(tmp_path: Path) -> None:
+    rows = [f"{depot},{day},{count}" for depot, day, count in depot_days()]
+    rows[::10] = [row + "x" for row in rows[::10]]
+    result = result_of(tmp_path, *rows)
+    assert (result.stopped, result.quarantined) == (None, 18)
+    assert result_of(tmp_path, *rows, demand=", rules: {unreadable_share: 0.05}").stopped is not None
+
+
+def test_a_share_that_is_no_share_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="unreadable_share"):
+        spec_of(tmp_path, demand=", rules: {unreadable_share: 2}")
+
+
+@pytest.mark.parametrize(
+    "times", [(" 00:00", " 08:00", " 16:00"), ("", "", "")], ids=["with times of day", "without them"]
+)
+def test_parts_of_a_day_that_nobody_adds_up_stop_the_batch(tmp_path: Path, times: tuple[str, ...]) -> None:
+    shares = [0.0, 0.7, 0.3]
+    rows = [
+        f"{depot},{day}{time},{round(count * share)}"
+        for depot, day, count in depot_days()
+        for time, share in zip(times, shares, strict=True)
+    ]
+    result = result_of(tmp_path, *rows)
+    assert "found 3 rows with counts from 0 to 63, and several rows on 180 of 180" in stopped_for(
+        result, "several_rows"
+    )
+    assert "demand.aggregate: sum" in str(result.stopped)
+    assert result_of(tmp_path, *rows, demand=", aggregate: sum").stopped is None
+
+
+def test_parts_that_come_one_channel_after_the_other_are_parts_too(tmp_path: Path) -> None:
+    rows = [f"{depot},{day},{round(count * share)}" for share in (0.6, 0.4) for depot, day, count in depot_days()]
+    stopped_for(result_of(tmp_path, *rows), "several_rows")
+
+
+def test_equal_parts_are_told_by_their_times_of_day(tmp_path: Path) -> None:
+    rows = [f"{depot},{day} {hour:02}:00,{count}" for depot, day, count in depot_days() for hour in (9, 15)]
+    stopped_for(result_of(tmp_path, *rows), "several_rows")
+
+
+@pytest.mark.parametrize("kind", ["copies", "corrections", "few corrections", "exports that overlap"])
+def test_copies_corrections_and_exports_that_overlap_stay_what_they_were(tmp_path: Path, kind: str) -> None:
+    rows = [f"{depot},{day},{count}" for depot, day, count in depot_days()]
+    corrected = [f"{depot},{day},{count + 2}" for depot, day, count in depot_days()]
+    preliminary = [f"{depot},{day},{count // 2}" for depot, day, count in depot_days()]
+    given, rules = {
+        "copies": ([*rows, *rows], {"duplicate_row"}),
+        "corrections": ([*rows, *corrected], {"superseded"}),
+        "few corrections": ([*preliminary[:60], *rows], {"superseded"}),
+        "exports that overlap": ([*preliminary, *rows, *rows], {"duplicate_row", "superseded"}),
+    }[kind]
+    result = result_of(tmp_path, *given)
+    assert ({finding.rule for finding in result.findings}, result.accepted) == (rules, len(rows))
+
+
+def test_versions_with_instants_of_their_own_are_no_parts(tmp_path: Path) -> None:
+    rows = [
+        f"{depot},{day},{count * (2 + n) // 3},{day + timedelta(1 + n)}T05:00:00+00:00"
+        for depot, day, count in list(depot_days())[:120]
+        for n in range(2)
+    ]
+    (tmp_path / "demand.csv").write_text("\n".join(["depot_id,date,demand,at", *rows]) + "\n", "utf-8")
+    result = ingest(spec_of(tmp_path, demand=", columns: {recorded_at: at}"), now=NOW)
+    assert (result.stopped, result.accepted) == (None, 240)
+
+
+def test_numbers_that_all_look_like_thousands_stop_the_batch(tmp_path: Path) -> None:
+    rows = [
+        f"{depot},{day},{count:,}".replace(f"{count:,}", f"{count:,}".replace(",", "."))
+        for depot, day, count in depot_days()
+    ]
+    message = stopped_for(result_of(tmp_path, *rows), "decimals")
+    assert "found three decimals in all 120 counts with a point, as in '1.400'" in message
+    assert 'wanted demand.source.thousands: "." and decimal: ","' in message
+    assert result_of(tmp_path, *rows, source=', thousands: ".", decimal: ","').stopped is None
+
+
+@pytest.mark.parametrize("form", ["{}.5", "0.{}", "{}.250"])
+def test_decimals_are_no_thousands(tmp_path: Path, form: str) -> None:
+    rows = [f"{depot},{day},{form.format(100 + count % 900)}" for depot, day, count in depot_days()]
+    rows += ["D,2024-02-29,1234.567"]
+    assert result_of(tmp_path, *rows).stopped is None
+
+
+def test_declared_decimals_are_believed(tmp_path: Path) -> None:
+    rows = [f"{depot},{day},12.{100 + count % 900}" for depot, day, count in depot_days()]
+    assert result_of(tmp_path, *rows, source=', decimal: "."').stopped is None
+
+
+@pytest.mark.parametrize(
+    ("days", "wanted"),
+    [
+        ([7 * week for week in range(8)], "every 7 days"),
+        ([14 * week for week in range(5)], "every 14 days"),
+        ([0, 31, 60, 91, 121], "once a month"),
+    ],
+)
+def test_counts_of_weeks_and_months_stop_the_batch(tmp_path: Path, days: list[int], wanted: str) -> None:
+    first = date(2023, 10, 2)
+    rows = [f"{depot},{first + timedelta(day)},{level + day}" for day in days for depot, level in COUNTS.items()]
+    assert f"found readings {wanted} of 3 depots" in stopped_for(result_of(tmp_path, *rows), "cadence")
+
+
+@pytest.mark.parametrize("steps", [[1, 6], [3, 4], [2, 9, 5, 12]], ids=str)
+def test_days_without_a_rhythm_of_weeks_are_days(tmp_path: Path, steps: list[int]) -> None:
+    day, rows = date(2023, 10, 2), []
+    for n in range(16):
+        rows += [f"{depot},{day},{level + n}" for depot, level in COUNTS.items()]
+        day += timedelta(steps[n % len(steps)])
+    assert result_of(tmp_path, *rows).stopped is None
+
+
+def test_a_depot_that_is_the_sum_of_the_others_is_named(tmp_path: Path) -> None:
+    rows = [f"{depot},{day},{count}" for depot, day, count in depot_days()]
+    sums = [
+        f"ALL,{FIRST + timedelta(n)},{sum(int(row.split(',')[2]) for row in rows[3 * n : 3 * n + 3])}"
+        for n in range(DAYS)
+    ]
+    (finding,) = result_of(tmp_path, *rows, *sums).findings
+    assert (finding.rule, finding.severity) == ("total_row", "warn")
+    assert finding.message.startswith(
+        "depot ALL: found the sum of the others on each of 60 days, wanted each count once"
+    )
+
+
+def test_a_count_that_comes_again_and_again_far_above_all_others_is_no_count(tmp_path: Path) -> None:
+    rows = [
+        f"{depot},{day},{9999 if depot == 'A' and day.day in (3, 4) else count}" for depot, day, count in depot_days()
+    ]
+    result = result_of(tmp_path, *rows)
+    assert [(f.rule, f.severity, f.count) for f in result.findings] == [("sentinel", "quarantine", 4)]
+    assert (result.accepted, result.quarantined) == (176, 4)
+
+
+def test_a_busy_day_that_comes_again_is_believed(tmp_path: Path) -> None:
+    rows = [f"{depot},{day},{5 * count if day.day in (3, 4) else count}" for depot, day, count in depot_days()]
+    assert "sentinel" not in {finding.rule for finding in result_of(tmp_path, *rows).findings}
