@@ -86,7 +86,8 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     # each row alone, then beside its batch, then beside what the lake holds: each check sees fewer rows than the last
     batch, read = _sort_blocks(feed, contract, on_rows)
     known_days = _known_days(lake, batch.accepted, spec)
-    findings += feed_shape.unreadable(_with_distinct_ids(batch.refused), batch.accepted, read, decided.discarded, spec)
+    unread = _with_distinct_ids(batch.refused) if decided.discarded else batch.refused
+    findings += feed_shape.unreadable(unread, batch.accepted, read, decided.discarded, spec)
     findings += feed_shape.decimals(contract.decimals, spec)
     every_row, batch = batch.accepted, batches.without_repeats(batch, spec, now)
     findings += [] if batch.single else feed_shape.several_rows(every_row, spec, times_differ=contract.times_differ)
