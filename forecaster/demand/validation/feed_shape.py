@@ -19,6 +19,7 @@ WHOLE_DEPOT = 28  # rows of a depot, none of which can be read, are no slip
 FEW_DAYS = 10  # with several rows are told of one by one
 MOST_DAYS = 0.5  # of the depot days, above which several rows are the rule
 DIFFERENT = 0.2  # of the days with several rows; where fewer have different counts, the rows are copies
+NEARLY_EVERY = 0.9  # of the days, with different counts side by side, are parts however little they differ
 RESTATED = 0.1  # of the highest count: what corrections usually change at most
 PLACES = 50  # depots and days that a finding names
 
@@ -52,7 +53,7 @@ def decimals(seen: notation_hints.Decimals, spec: Spec) -> list[Finding]:
 
 
 def several_rows(accepted: pd.DataFrame, spec: Spec, *, times_differ: bool) -> list[Finding]:
-    """A finding when most depot days have several rows that look like parts of the day, such as its hours or channels.
+    """A finding when most days of a depot have several rows that look like parts of it, such as hours or channels.
 
     Copies of a row are none, nor are corrections: few counts differ, or they differ little, or a later part of the feed
     settles them. `times_differ` says that the rows of a day have different times of day: then they are parts of it.
@@ -60,11 +61,13 @@ def several_rows(accepted: pd.DataFrame, spec: Spec, *, times_differ: bool) -> l
     keys = ["depot_id", "day", *(["recorded_at"] if spec.demand.columns.recorded_at else [])]
     rows = accepted[accepted["demand"].notna()]
     days = rows.groupby(keys, observed=True, sort=False)["demand"].agg(["size", "min", "max"])
+    share = (days["size"] > 1).groupby(level="depot_id", observed=True).mean()
+    days = days[days.index.get_level_values("depot_id").isin(share.index[share > MOST_DAYS])]
     several = days[days["size"] > 1]
-    if len(several) < FEW_DAYS or not len(several) > MOST_DAYS * len(days):
+    if len(several) < FEW_DAYS:
         return []
     differing = several[several["max"] > several["min"]]
-    if not times_differ and (len(differing) < DIFFERENT * len(several) or _corrects(rows, differing, keys)):
+    if not times_differ and (len(differing) < DIFFERENT * len(several) or _corrects(rows, days, differing, keys)):
         return []
     example = several if differing.empty else differing
     first = example.reset_index().head(PLACES)
@@ -78,16 +81,21 @@ def several_rows(accepted: pd.DataFrame, spec: Spec, *, times_differ: bool) -> l
     return [_of_batch("several_rows", len(several), detail, "", spec, places)]
 
 
-def _corrects(rows: pd.DataFrame, differing: pd.DataFrame, keys: list[str]) -> bool:
-    """Do the rows of most of these days differ as a count and its correction do?"""
-    if float(((differing["max"] - differing["min"]) / differing["max"]).median()) <= RESTATED:
-        return True
+def _corrects(rows: pd.DataFrame, days: pd.DataFrame, differing: pd.DataFrame, keys: list[str]) -> bool:
+    """Do the rows of most of these days differ as a count and its correction do? Nobody corrects nearly every day side
+    by side."""
     place = pd.MultiIndex.from_frame(rows[keys])
     ends = rows[place.isin(differing.index)].groupby(keys, observed=True, sort=False).tail(2)
     pairs = ends.groupby(keys, observed=True, sort=False)
     agree = pairs["demand"].nunique() == 1
     side_by_side = (pairs["row"].max() - pairs["row"].min() == 1) & (pairs["source"].nunique() == 1)
-    return bool(agree.mean() > MOST_DAYS and not side_by_side.mean() > MOST_DAYS)
+    if side_by_side.mean() > MOST_DAYS:
+        return len(differing) < NEARLY_EVERY * len(days) and _differ_little(differing)
+    return bool(agree.mean() > MOST_DAYS) or _differ_little(differing)
+
+
+def _differ_little(differing: pd.DataFrame) -> bool:
+    return bool(((differing["max"] - differing["min"]) / differing["max"]).median() <= RESTATED)
 
 
 def _lost_depots(unreadable_rows: pd.DataFrame, accepted: pd.DataFrame) -> list[str]:

@@ -14,7 +14,18 @@ from forecaster.demand.parsing import Notation, days, numbers
 LOOKED_AT = 20_000  # rows
 FEW_COUNTS = 5  # with a point, which may look like thousands by chance
 NEARLY_ALL = 0.95  # of the values that a notation must read, to be worth naming
-_DAYS = ("%d/%m/%Y", "%m/%d/%Y", "%Y-%m-%d", "%Y-%d-%m", "%Y/%m/%d", "%Y%m%d", "%d/%m/%y", "%m/%d/%y", "%d %b %Y")
+_DAYS = (
+    "%d/%m/%Y",
+    "%m/%d/%Y",
+    "%Y-%m-%d",
+    "%Y-%d-%m",
+    "%Y/%m/%d",
+    "%Y%m%d",
+    "%d/%m/%y",
+    "%m/%d/%y",
+    "%d/%b/%Y",
+    "%d %b %Y",
+)
 _SEPARATORS = ("/", ".", "-")
 _TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S")
 _BLANKS = (" ", "\u00a0", "\u202f", "'", "\u2019")
@@ -89,7 +100,7 @@ def _of_numbers(values: pd.Series[str]) -> str:
 
 
 def _keys(thousands: str | None, decimal: str) -> str:
-    parts = [f'thousands: "{thousands}"'] if thousands else []
+    parts = [f"thousands: {json.dumps(thousands)}"] if thousands else []  # a blank of another kind can be seen so
     parts += [f'decimal: "{decimal}"'] if decimal != "." else []
     return " and ".join(parts)
 

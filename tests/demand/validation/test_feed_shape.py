@@ -117,6 +117,21 @@ def test_parts_that_come_one_channel_after_the_other_are_parts_too(tmp_path: Pat
     stopped_for(result_of(tmp_path, *rows), "several_rows")
 
 
+def test_halves_side_by_side_on_every_day_are_parts_too(tmp_path: Path) -> None:
+    rows = [f"{depot},{day},{count + part}" for depot, day, count in depot_days() for part in (0, 4)]
+    stopped_for(result_of(tmp_path, *rows), "several_rows")
+
+
+def test_one_depot_whose_days_come_in_parts_is_enough(tmp_path: Path) -> None:
+    rows = [
+        f"{depot},{day},{count * part // 3}"
+        for depot, day, count in depot_days()
+        for part in ((1, 2) if depot == "B" else (3,))
+    ]
+    message = stopped_for(result_of(tmp_path, *rows), "several_rows")
+    assert "depot B on 2024-01-01: found 2 rows with counts from 466 to 933, and several rows on 60 of 60" in message
+
+
 def test_equal_parts_are_told_by_their_times_of_day(tmp_path: Path) -> None:
     rows = [f"{depot},{day} {hour:02}:00,{count}" for depot, day, count in depot_days() for hour in (9, 15)]
     stopped_for(result_of(tmp_path, *rows), "several_rows")
