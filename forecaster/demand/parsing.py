@@ -22,8 +22,10 @@ from forecaster.config import AnySource, CsvSource
 Kind = Literal["double", "string"]
 Column = Any  # a pandas Series
 LONGEST = 200  # characters of a depot id
+_DIGITS = 400  # characters of a number; a longer one is more than a double holds, or no count
 MANY_DAYS = 20_000  # from the first to the last one, of which a table is not made
 _ENDS = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31, in days since 1970
+_ZONED = _ENDS[0] + 2, _ENDS[1] - 2  # days that are within the calendar in every zone
 _PARTS_OF_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
@@ -73,6 +75,8 @@ def in_one_line(ids: Column) -> Column:
 def words(column: Column) -> Column:
     """Text without blanks around it, empty where nothing is given; a whole number is written without a point."""
     whole = pd.api.types.is_float_dtype(column)
+    if isinstance(column.dtype, pd.DatetimeTZDtype) and _beyond(column.dt.tz_convert(None), _ZONED).any():
+        column = column.dt.tz_convert("UTC")  # in which every instant can be written
 
     def parse(values: Column) -> Column:
         if whole:
@@ -113,7 +117,7 @@ def _factors(column: Column) -> tuple[Any, Any]:
         codes, words = column.cat.codes.to_numpy(), column.cat.categories
         used = np.zeros(len(words) + 1, np.bool_)
         used[codes] = True
-        if used[:-1].mean() > 0.5:
+        if used[:-1].sum() > len(words) / 2:
             return codes, words
     return pd.factorize(column)
 
@@ -135,12 +139,13 @@ def numbers(column: Column, notation: Notation = PLAIN) -> Column:
         return doubles.abs().where(np.isinf(doubles), doubles)
     thousands, decimal = notation.thousands, notation.decimal
     mark, point = re.escape(thousands or ""), re.escape(decimal)
-    whole = rf"(\d+|\d{{1,3}}({mark}\d{{2,3}})*{mark}\d{{3}})" if thousands else r"\d+"
-    form = rf"[+-]?({whole}{point}?\d*|{point}\d+)([eE][+-]?\d+)?"
+    # not \d, which takes digits of every script: what turns text into numbers does not
+    whole = rf"([0-9]+|[0-9]{{1,3}}({mark}[0-9]{{2,3}})*{mark}[0-9]{{3}})" if thousands else r"[0-9]+"
+    form = rf"[+-]?({whole}{point}?[0-9]*|{point}[0-9]+)([eE][+-]?[0-9]+)?"
 
     def parse(values: Column) -> Column:
         text = values.astype("str").str.strip()
-        plain = text.where(text.str.fullmatch(form).astype(bool), "inf")
+        plain = text.where(text.str.fullmatch(form).astype(bool) & (text.str.len() <= _DIGITS), "inf")
         if thousands:
             plain = plain.str.replace(thousands, "", regex=False)
         if decimal != ".":
@@ -157,7 +162,7 @@ def days(column: Column, zone: ZoneInfo, notation: Notation = PLAIN) -> Column:
     one without is local already.
     """
     if pd.api.types.is_datetime64_any_dtype(column):
-        local = column.dt.tz_convert(zone).dt.tz_localize(None) if column.dt.tz is not None else column
+        local = wall_clock(column, zone) if column.dt.tz is not None else column
         stamps = local.to_numpy()
         numbers = day_numbers(stamps)
         bad = np.isnat(stamps) | (numbers < _ENDS[0]) | (numbers > _ENDS[1])  # no table and no text holds other years
@@ -168,29 +173,36 @@ def days(column: Column, zone: ZoneInfo, notation: Notation = PLAIN) -> Column:
     def parse(values: Column) -> Column:
         text = values.astype("str").str.strip()
         if notation.date_format is not None:
-            local = pd.to_datetime(text.where(text != "", None), format=notation.date_format, errors="coerce")
-            return local.dt.normalize().astype("datetime64[s]")
-        date = text.str.fullmatch(r"\d{4}-\d{2}-\d{2}").astype(bool)
+            is_aware = bool(re.search("%[zZ]", notation.date_format))
+            local = pd.to_datetime(
+                text.where(text != "", None), format=notation.date_format, errors="coerce", utc=is_aware
+            )
+            return (wall_clock(local, zone) if is_aware else local).dt.normalize().astype("datetime64[s]")
+        date = text.str.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}").astype(bool)
         parsed = pd.to_datetime(text.where(date, None), format="%Y-%m-%d", errors="coerce").astype("datetime64[s]")
         rest = ~date & (text != "")
         if rest.any():
-            local = instants(text[rest], zone).dt.tz_convert(zone).dt.tz_localize(None)
+            local = wall_clock(instants(text[rest], zone), zone)
             parsed.loc[rest] = local.dt.normalize().astype("datetime64[s]")
         return parsed
 
-    return each_value(column, parse, pd.NaT).astype("datetime64[s]")
+    parsed = each_value(column, parse, pd.NaT).astype("datetime64[s]")
+    far = _beyond(parsed, _ENDS)
+    return parsed.where(~far) if far.any() else parsed
 
 
 def instants(column: Column, zone: ZoneInfo) -> Column:
     """Instants in UTC, NaT where none can be read; without an offset they are local."""
     if pd.api.types.is_datetime64_any_dtype(column):
         aware = column if column.dt.tz is not None else localize(column, zone)
-        return aware.dt.tz_convert("UTC").astype("datetime64[us, UTC]")
+        in_utc = aware.dt.tz_convert("UTC").dt.tz_localize(None)
+        bad = _beyond(in_utc, _ENDS)
+        return in_utc.where(~bad).astype("datetime64[us]").dt.tz_localize("UTC")
 
     def parse(values: Column) -> Column:
         text = values.astype("str").str.strip()
-        offset = text.str.fullmatch(r"\d{4}-\d\d-\d\d[T ].*(Z|[+-]\d\d(:?\d\d)?)").astype(bool)
-        plain = text.str.fullmatch(r"\d{4}-\d\d-\d\d([T ][\d:.]+)?").astype(bool)
+        offset = text.str.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ].*(Z|[+-][0-9]{2}(:?[0-9]{2})?)").astype(bool)
+        plain = text.str.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.]+)?").astype(bool)
         aware = pd.to_datetime(text.where(offset, None), format="ISO8601", errors="coerce", utc=True)
         naive = pd.to_datetime(text.where(plain, None), format="ISO8601", errors="coerce").astype("datetime64[us]")
         return aware.astype("datetime64[us, UTC]").fillna(localize(naive, zone).dt.tz_convert("UTC"))
@@ -199,8 +211,32 @@ def instants(column: Column, zone: ZoneInfo) -> Column:
 
 
 def localize(local: Column, zone: ZoneInfo) -> Column:
-    """In autumn's hour that comes twice the first is meant; spring's missing hour moves on."""
-    return local.dt.tz_localize(zone, ambiguous=np.ones(len(local), bool), nonexistent="shift_forward")
+    """In autumn's hour that comes twice the first is meant; spring's missing hour moves on.
+
+    At the ends of the calendar, where a zone would lead to a year before 1 or after 9999, the wall clock shows UTC.
+    """
+    local = local.dt.as_unit("us") if local.dt.unit == "ns" else local  # whose ends no zone may pass either
+    far = _beyond(local, _ZONED)
+    near = local.where(~far) if far.any() else local
+    aware = near.dt.tz_localize(zone, ambiguous=np.ones(len(local), bool), nonexistent="shift_forward")
+    return aware.mask(far, local.dt.tz_localize("UTC").dt.tz_convert(zone)) if far.any() else aware
+
+
+def wall_clock(instants: Column, zone: ZoneInfo) -> Column:
+    """What clocks of the zone show at instants with a zone of their own; UTC at the ends of the calendar."""
+    instants = instants.dt.as_unit("us") if instants.dt.unit == "ns" else instants
+    in_utc = instants.dt.tz_convert("UTC").dt.tz_localize(None)
+    far = _beyond(in_utc, _ZONED)
+    near = instants.where(~far) if far.any() else instants
+    local = near.dt.tz_convert(zone).dt.tz_localize(None)
+    return local.mask(far, in_utc) if far.any() else local
+
+
+def _beyond(local: Column, ends: tuple[int, int]) -> NDArray[np.bool_]:
+    """Which days lie before the first or after the last of these, in days since 1970."""
+    stamps = local.to_numpy()
+    numbers = day_numbers(stamps)
+    return np.asarray(~np.isnat(stamps) & ((numbers < ends[0]) | (numbers > ends[1])), np.bool_)
 
 
 def each_value(column: Column, parse: Callable[[Column], Column], missing: Any) -> Column:

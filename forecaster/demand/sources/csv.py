@@ -13,7 +13,8 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,8 +27,17 @@ from forecaster.demand.sources.text_stream import texts
 from forecaster.errors import SourceError
 
 _RECORDS_A_TABLE = 20_000  # records that the csv module reads before they become a table
-Record = tuple[int, list[str]]
-"""The line that a record starts on, and its fields."""
+_LINES_A_RECORD = 1_000  # lines of a record at most: a quote that is open for longer was not closed
+_NUL, _QUOTE = "a NUL character; wanted text", "a quote that is not closed, or within a field; wanted quotes around it"
+csv.field_size_limit(2**31 - 1)  # a long field is no fault of its line's form
+
+
+class CsvRecord(NamedTuple):
+    """The line that a record starts on, its fields, and what is wrong with its form."""
+
+    line: int
+    fields: list[str]
+    fault: str = ""
 
 
 def pieces(source: CsvSource, spec: Spec, columns: Columns, **_: str | None) -> Pieces:
@@ -36,7 +46,10 @@ def pieces(source: CsvSource, spec: Spec, columns: Columns, **_: str | None) -> 
     for file in files.files(source, spec):
         content = hashlib.sha256()
         text = _Text(file.place, source.delimiter, texts(file, source, content))
-        names = [name.strip() for name in next(text.records(), (1, [""]))[1]]
+        first = next(text.records(), CsvRecord(1, [""]))
+        if first.fault:
+            raise SourceError(f"{file.place}:{first.line}: found {first.fault}; wanted a header")
+        names = [name.strip() for name in first.fields]
         header = _Header(names, columns.of(file.place, names))
         yield file.name, _from_records([], header)
         for table in _tables(text, header):
@@ -63,7 +76,7 @@ class _Text:
 
     def __init__(self, place: str, delimiter: str, blocks: Iterator[tuple[int, str]]) -> None:
         self._place, self.delimiter, self._blocks = place, delimiter, blocks
-        self._line, self._block = 1, ""
+        self._line, self._block, self._start = 1, "", 0  # where the record at hand begins
         self._stream: io.StringIO | None = None  # where the block is read record by record
         self._pattern = _pattern(place, delimiter)
 
@@ -81,44 +94,61 @@ class _Text:
         """Be done with the block at hand."""
         self._stream, self._block = None, ""
 
-    def records(self) -> Iterator[Record]:
+    def records(self, width: int | None = None) -> Iterator[CsvRecord]:
         """The records of the block at hand, up to the end of the last one; empty lines hold none.
 
-        Raises SourceError where a quote is not closed or does not stand as it should.
+        Where a quote is not closed or does not stand as it should, the line is a record with a fault, and the next line
+        begins another one. `width`, in fields, tells a record of several lines from a quote that took rows for text.
         """
         if not self.goes_on():
             return
-        self._stream, first = io.StringIO(self.rest()[1], newline=""), self._line
+        self._stream = io.StringIO(self.rest()[1], newline="")
         self._block = self._stream.getvalue()
-        if self._pattern is not None:
-            yield from self._split(self._stream, self._pattern)
-            return
-        reader = csv.reader(chain(self._stream, self._further()), delimiter=self.delimiter, strict=True)
         while not self._used_up():
-            line = first + reader.line_num
-            try:
-                fields = next(reader)
-            except csv.Error as error:
-                raise SourceError(
-                    f"{self._place}:{line}: found a row that does not end as CSV rows do ({error}); wanted every quote "
-                    "closed"
-                ) from None
-            self._line = first + reader.line_num
+            line = self._line
+            fields, fault = self._fields(width)
             if fields:
-                yield line, fields
+                yield CsvRecord(line, fields, fault)
 
-    def _split(self, stream: io.StringIO, pattern: re.Pattern[str]) -> Iterator[Record]:
-        for text in stream:
-            line, self._line = self._line, self._line + 1
-            if text := text.strip():
-                yield line, [field or "" for field in pattern.split(text)]
+    def _fields(self, width: int | None) -> tuple[list[str], str]:
+        """The fields of the next record, and its fault."""
+        assert self._stream is not None
+        self._start = self._stream.tell()
+        first = self._stream.readline()
+        text, self._line = first.rstrip("\r\n"), self._line + 1
+        fault = _NUL if "\0" in first else ""
+        if self._pattern is not None:
+            return ([field or "" for field in self._pattern.split(text.strip())] if text.strip() else []), fault
+        if '"' not in first:
+            return (text.split(self.delimiter) if text else []), fault
+        lines = [first]
+        try:
+            fields = next(csv.reader(self._lines(lines), delimiter=self.delimiter, strict=True))
+        except csv.Error:
+            fields = []
+        if fields and not (width and len(lines) > 1 and self._holds_rows(lines, len(fields), width)):
+            self._line += len(lines) - 1
+            return fields, fault
+        self._stream.seek(self._start + len(first))
+        return next(csv.reader([text], delimiter=self.delimiter)), _QUOTE
 
-    def _further(self) -> Iterator[str]:
-        """The lines of further blocks, for a record that goes on there."""
-        for line, block in self._blocks:
-            self._line, self._block, self._stream = line, block, io.StringIO(block, newline="")
-            while text := self._stream.readline():  # `yield from` would close it together with this generator
-                yield text
+    def _lines(self, lines: list[str]) -> Iterator[str]:
+        """The lines that a record may go on for, of this block and further ones; those that were asked for."""
+        assert self._stream is not None
+        yield lines[0]
+        while len(lines) < _LINES_A_RECORD:
+            while not (text := self._stream.readline()):
+                if (following := next(self._blocks, None)) is None:
+                    return
+                self._block, place = self._block[self._start :] + following[1], len(self._block) - self._start
+                self._stream, self._start = io.StringIO(self._block, newline=""), 0
+                self._stream.seek(place)
+            lines.append(text)
+            yield text
+
+    def _holds_rows(self, lines: Sequence[str], fields: int, width: int) -> bool:
+        """Whether a quote seems to have taken the rows after it for text: no such record, or each line is a row."""
+        return fields != width or (width > 2 and all(line.count(self.delimiter) == width - 1 for line in lines))
 
     def _used_up(self) -> bool:
         return (self._stream.tell() if self._stream else 0) >= len(self._block)
@@ -145,7 +175,7 @@ def _tables(text: _Text, header: _Header) -> Iterator[pa.Table]:
         if table is not None:
             yield table
             continue
-        records = text.records()
+        records = text.records(len(header.names))
         while some := list(islice(records, _RECORDS_A_TABLE)):
             yield _from_records(some, header)
 
@@ -155,7 +185,7 @@ def _plain(text: _Text, header: _Header) -> pa.Table | None:
     line, block = text.rest()
     if len(text.delimiter) > 1 or not text.delimiter.isascii() or not header.chosen:
         return None
-    if block[0] == "\ufeff" or ("\r" in block and block.count("\r") != block.count("\r\n")):
+    if block[0] == "\ufeff" or "\0" in block or ("\r" in block and block.count("\r") != block.count("\r\n")):
         return None  # what Arrow takes for a byte order mark, or lines that end in another way
     content = block.encode()
     quoted = '"' in block
@@ -202,18 +232,18 @@ def _simply_quoted(content: bytes, delimiter: str) -> bool:
     return bool((starts & ends & one_line).all())
 
 
-def _from_records(records: Sequence[Record], header: _Header) -> pa.Table:
+def _from_records(records: Sequence[CsvRecord], header: _Header) -> pa.Table:
     width = len(header.names)
     faults = [
-        "" if len(fields) == width else f"{len(fields)} fields, wanted {width} as in the header"
-        for _, fields in records
+        fault or ("" if len(fields) == width else f"{len(fields)} fields, wanted {width} as in the header")
+        for _, fields, fault in records
     ]
-    rows = [fields if len(fields) >= width else fields + [""] * (width - len(fields)) for _, fields in records]
+    rows = [fields if len(fields) >= width else fields + [""] * (width - len(fields)) for _, fields, _ in records]
     values = {
         column: pa.array([fields[position] for fields in rows], pa.string())
         for column, position in zip(header.chosen, header.positions, strict=True)
     }
-    values[ROW] = pa.array([line for line, _ in records], pa.int64())
+    values[ROW] = pa.array([record.line for record in records], pa.int64())
     if any(faults):
         values[FAULT] = pa.array(faults, pa.string())
     return pa.table(values)

@@ -87,7 +87,7 @@ def _engine(url: sa.URL, place: str) -> sa.Engine:
     if url.get_backend_name() == "postgresql" and "connect_timeout" not in url.query:
         options["connect_timeout"] = CONNECT_SECONDS
     try:
-        return sa.create_engine(url, poolclass=NullPool, connect_args=options)
+        engine = sa.create_engine(url, poolclass=NullPool, connect_args=options)
     except sa.exc.NoSuchModuleError:
         raise SourceError(
             f"{place}: found a database '{url.drivername}', which SQLAlchemy does not know; wanted one such as "
@@ -98,6 +98,14 @@ def _engine(url: sa.URL, place: str) -> sa.Engine:
         if url.get_backend_name() == "postgresql":
             install = "write postgresql+psycopg:// and pip install 'forecaster[postgres]'"
         raise MissingExtra(f"{place} needs the driver {error.name}, not installed here: {install}") from None
+    if url.drivername in ("sqlite", "sqlite+pysqlite"):
+        sa.event.listen(engine, "connect", _read_any_text)
+    return engine
+
+
+def _read_any_text(connection: Any, _: object) -> None:
+    """Text that is no UTF-8 comes with escapes: it would else cost the whole table."""
+    connection.text_factory = lambda content: content.decode("utf-8", "backslashreplace")
 
 
 @contextmanager

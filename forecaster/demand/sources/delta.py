@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-from deltalake import DeltaTable
+from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from forecaster.config import DeltaSource, Spec
@@ -38,7 +38,13 @@ def pieces(source: DeltaSource, spec: Spec, columns: Columns, *, name: str, **_:
 
 def _batches(table: DeltaTable, schema: pa.Schema, chosen: list[str]) -> Iterator[pa.RecordBatch]:
     text = {name for name in chosen if is_text(schema.field(name).type)}
-    dataset = table.to_pyarrow_dataset(parquet_read_options=ds.ParquetReadOptions(dictionary_columns=text))
+    try:
+        dataset = table.to_pyarrow_dataset(parquet_read_options=ds.ParquetReadOptions(dictionary_columns=text))
+    except ValueError:  # the table's statistics hold a day of a year that Python has not
+        columns = ", ".join('"' + name.replace('"', '""') + '"' for name in chosen)
+        for batch in QueryBuilder().register("source", table).execute(f"SELECT {columns} FROM source"):
+            yield pa.record_batch(batch)
+        return
     # Arrow would read sixteen batches ahead, which are gigabytes.
     yield from dataset.to_batches(columns=chosen, batch_size=BLOCK, batch_readahead=1, fragment_readahead=1)
 

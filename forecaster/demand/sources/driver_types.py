@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from forecaster.demand.sources.feed import LONGEST_CELL
 from forecaster.errors import SourceError
 
 _NUMBERS = frozenset({int, float, Decimal})
@@ -35,8 +36,15 @@ def table(names: Sequence[str], rows: Sequence[Sequence[Any]], dates: Collection
 
 
 def _array(values: Sequence[Any]) -> pa.Array:
-    """Numbers, instants, days, truths or text; what has no other type, or several, is text."""
+    """Numbers, instants, days, truths or text; what has no other type, or several, or fits none, is text."""
     kinds = frozenset(map(type, values)) - {type(None)}
+    try:
+        return _typed(values, kinds)
+    except (OverflowError, ValueError, TypeError, pa.ArrowException):  # a number or an instant beyond its type
+        return pa.array([_words(value) for value in values], pa.string())
+
+
+def _typed(values: Sequence[Any], kinds: frozenset[type]) -> pa.Array:
     if kinds == {int}:
         try:
             return pa.array(values, pa.int64())
@@ -45,16 +53,32 @@ def _array(values: Sequence[Any]) -> pa.Array:
     if kinds and kinds <= _NUMBERS:
         return _doubles(values)
     if kinds == {datetime}:
-        if next(value for value in values if value is not None).tzinfo is None:
+        zoned = {value.tzinfo is not None for value in values if value is not None}
+        if zoned == {False}:
             return pa.array(values, pa.timestamp("us"))
-        # not left to Arrow, which takes the wall clock for UTC once pandera is imported
-        values = [None if value is None else value.astimezone(UTC) for value in values]
-        return pa.array(values, pa.timestamp("us", tz="UTC"))
+        if zoned == {True}:
+            # not left to Arrow, which takes the wall clock for UTC once pandera is imported
+            values = [None if value is None else value.astimezone(UTC) for value in values]
+            return pa.array(values, pa.timestamp("us", tz="UTC"))
     if kinds == {date}:
         return pa.array(values, pa.date32())
     if kinds == {bool}:
         return pa.array(values, pa.bool_())
-    return pa.array([None if value is None else str(value) for value in values], pa.string())
+    return pa.array([_words(value) for value in values], pa.string())
+
+
+def _words(value: Any) -> str | None:
+    """A value as text; bytes as the text that they are, and what is no UTF-8 with escapes."""
+    if value is None:
+        return None
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)[:LONGEST_CELL].decode("utf-8", "backslashreplace")
+    try:
+        text = str(value)
+    except ValueError:  # a whole number of more digits than Python writes
+        return f"a value of type {type(value).__name__}"
+    text = text if len(text) <= LONGEST_CELL else text[:LONGEST_CELL] + "…"
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _doubles(values: Sequence[Any]) -> pa.Array:

@@ -23,7 +23,10 @@ from forecaster.errors import ForecasterError, SourceError
 ROW, FAULT, FILE = "row", ":fault", ":file"  # a column of such a name is refused
 BLOCK = 2_000_000  # rows of a block at most
 _ENOUGH = BLOCK  # rows that are worth a block; smaller pieces wait for the next ones
+LONGEST_CELL = 100_000  # characters that are kept of a cell: no table holds one of 100 MB, and nobody reads it
 _EXACT = 2**53  # whole numbers that a double holds
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31, in days since 1970
+_PARTS_OF_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 @dataclass(frozen=True)
@@ -168,7 +171,7 @@ def _frame(pieces: Sequence[tuple[str, pa.Table]]) -> pd.DataFrame:
     # without what other programs noted in the schema, which pandas would read
     table = pa.concat_tables([piece for _, piece in pieces]).replace_schema_metadata()
     for place, column in enumerate(table.column_names):
-        table = table.set_column(place, column, _plain(table[column]))
+        table = table.set_column(place, column, _cut(_plain(table[column])))
     if FAULT not in table.column_names:
         table = table.append_column(FAULT, pa.repeat(pa.scalar("", pa.large_string()), len(table)))
     frame: pd.DataFrame = table.unify_dictionaries().to_pandas(
@@ -183,7 +186,7 @@ def _frame(pieces: Sequence[tuple[str, pa.Table]]) -> pd.DataFrame:
 
 
 def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Values of a type that pandas holds well: decimals as doubles, what is wholly unknown as text."""
+    """Values of a type that pandas holds well: decimals as doubles, bytes, lists and the like as text."""
     kind = values.type
     if pa.types.is_decimal(kind):
         return pc.cast(values, pa.float64())
@@ -191,7 +194,79 @@ def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
         return pc.cast(values, pa.string())
     if pa.types.is_dictionary(kind) and not is_text(kind.value_type):
         return _plain(pc.cast(values, kind.value_type))
-    return values
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        # no zone of its own is needed, which pandas may not know; and nanoseconds end in 2262
+        values = pc.cast(values, pa.timestamp("us" if kind.unit == "ns" else kind.unit, "UTC"), safe=False)
+    if pa.types.is_temporal(kind) and _leaves_calendar(values):
+        return _far_moments(values)
+    return values if _is_held_by_pandas(kind) else escaped(values)
+
+
+def _cut(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values, of which text beyond LONGEST_CELL is cut."""
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        chunks = [
+            pa.DictionaryArray.from_arrays(chunk.indices, _cut(pa.chunked_array([chunk.dictionary])).combine_chunks())
+            if _too_long(chunk.dictionary)
+            else chunk
+            for chunk in values.chunks
+        ]
+        return pa.chunked_array(chunks, kind)
+    if not is_text(kind) or not _too_long(values):
+        return values
+    return pc.if_else(pc.greater(pc.binary_length(values), LONGEST_CELL), _shorter(values), values)
+
+
+def _too_long(values: pa.Array | pa.ChunkedArray) -> bool:
+    return is_text(values.type) and (pc.max(pc.binary_length(values)).as_py() or 0) > LONGEST_CELL
+
+
+def _shorter(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    text = pc.utf8_slice_codeunits(values, 0, LONGEST_CELL)
+    return pc.binary_join_element_wise(text, pa.scalar("…", values.type), pa.scalar("", values.type))
+
+
+def _is_held_by_pandas(kind: pa.DataType) -> bool:
+    """Numbers, truths, text, days and instants; values of any other type are shown as text."""
+    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    moment = pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+    return bool(number or moment or is_text(kind) or pa.types.is_dictionary(kind))
+
+
+def _leaves_calendar(values: pa.ChunkedArray) -> bool:
+    """Whether any day or instant lies outside of the years 1 to 9999: few tools can so much as write it."""
+    if pa.types.is_timestamp(values.type):
+        a_day, whole = 86_400 * _PARTS_OF_SECOND[values.type.unit], pa.int64()
+    elif pa.types.is_date(values.type):
+        a_day, whole = (1, pa.int32()) if pa.types.is_date32(values.type) else (86_400_000, pa.int64())
+    else:
+        return False
+    ends = pc.min_max(pc.cast(values, whole)).as_py()
+    return ends["min"] is not None and bool(ends["min"] < _FIRST_DAY * a_day or ends["max"] >= (_LAST_DAY + 1) * a_day)
+
+
+def _far_moments(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Days and instants as text, of which those that no calendar has are no dates."""
+    if not pa.types.is_timestamp(values.type):
+        return pc.cast(values, pa.string())
+    zone = "Z" if values.type.tz else ""
+    return pc.binary_join_element_wise(pc.cast(pc.cast(values, pa.timestamp(values.type.unit)), pa.string()), zone, "")
+
+
+def escaped(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Bytes as the text that they are, or with escapes; other values as Python writes them."""
+    return pa.chunked_array([pa.array([_words(value) for value in values], pa.string())])
+
+
+def _words(scalar: pa.Scalar) -> str | None:
+    if not scalar.is_valid:
+        return None
+    try:
+        value = scalar.as_py()
+    except (ValueError, OverflowError, TypeError, NotImplementedError, KeyError):  # more than Python's own type holds
+        return f"a value of type {scalar.type}"
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
 
 
 def is_text(kind: pa.DataType) -> bool:

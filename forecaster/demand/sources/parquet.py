@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from forecaster.config import ParquetSource, Spec
 from forecaster.demand.sources import files
-from forecaster.demand.sources.feed import BLOCK, Columns, Ending, Pieces, is_text, numbered
+from forecaster.demand.sources.feed import BLOCK, Columns, Ending, Pieces, escaped, is_text, numbered
 from forecaster.demand.sources.files import File
 from forecaster.errors import SourceError, SourceUnreachable
 
@@ -64,8 +64,26 @@ def _tables(file: File, columns: Columns, content: Any) -> Iterator[pa.Table]:
         yield _with(reader.schema_arrow.empty_table().select(stored), partitions, chosen)
         for batch in reader.iter_batches(BLOCK, columns=stored):
             table = pa.Table.from_batches([batch]).replace_schema_metadata()  # pandas would read it, damaged or not
-            table.validate(full=True)  # text that is no UTF-8 would else fail far from here
-            yield _with(coded(table), partitions, chosen)
+            yield _with(coded(_whole(table)), partitions, chosen)
+
+
+def _whole(table: pa.Table) -> pa.Table:
+    """The table, in which text that is no UTF-8 has escapes. Raises ArrowInvalid where more is wrong."""
+    try:
+        table.validate(full=True)  # what is wrong would else fail far from here
+    except pa.ArrowInvalid:
+        for place, column in enumerate(table.schema):
+            if is_text(column.type) or (pa.types.is_dictionary(column.type) and is_text(column.type.value_type)):
+                values = table[place].cast(pa.binary()) if is_text(column.type) else _decoded(table[place])
+                table = table.set_column(place, column.name, escaped(values))
+        table.validate(full=True)
+    return table
+
+
+def _decoded(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Values that a dictionary holds, as bytes."""
+    chunks = [chunk.dictionary.cast(pa.binary()).take(chunk.indices) for chunk in values.chunks]
+    return pa.chunked_array(chunks, pa.binary())
 
 
 def _partitions(name: str) -> dict[str, str | None]:

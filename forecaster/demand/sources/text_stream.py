@@ -105,10 +105,9 @@ def _decoded(
 
 
 def _refuse_nul(file: File, text: str, line: int) -> None:
-    if (place := text.find("\0")) >= 0:
-        raise SourceError(
-            f"{file.place}:{line + lines(text[:place])}: found a NUL character; wanted a CSV file, or its `encoding`"
-        )
+    """A header with NUL characters is of no CSV file, or of another encoding; a row costs itself alone."""
+    if line == 1 and "\0" in text.splitlines()[0]:
+        raise SourceError(f"{file.place}:1: found a NUL character; wanted a CSV file, or its `encoding`")
 
 
 @contextmanager
