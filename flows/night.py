@@ -218,9 +218,9 @@ class Night:
         self._ledger.note(self.run_id, verdict=row)
         for model, metrics in verdict.compared.items():
             self.progress.say(
-                f"           {model:15} MAPE {_shown(metrics['mape'], '6.1%')}  "
-                f"WAPE {_shown(metrics['wape'], '6.1%')}  MASE {_shown(metrics['mase'], '.3f')}  "
-                f"bias {_shown(metrics['bias'], '+.1%')}  80 % covers {_shown(metrics['coverage'], '.1%')}"
+                f"           {model:15} MAPE {_formatted(metrics['mape'], '6.1%')}  "
+                f"WAPE {_formatted(metrics['wape'], '6.1%')}  MASE {_formatted(metrics['mase'], '.3f')}  "
+                f"bias {_formatted(metrics['bias'], '+.1%')}  80 % covers {_formatted(metrics['coverage'], '.1%')}"
             )
         self.progress.say(f"           candidate {verdict.sentence()}")
 
@@ -283,6 +283,6 @@ class Night:
         return None
 
 
-def _shown(value: float, form: str) -> str:
+def _formatted(value: float, form: str) -> str:
     """A metric for people; a dash where these days have none."""
     return format(value, form) if value == value else "—"

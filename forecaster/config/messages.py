@@ -38,6 +38,35 @@ def broken_yaml(file: Path, error: yaml.YAMLError) -> str:
     return f"{where}: not valid YAML: {': '.join(part for part in parts if part) or str(error).splitlines()[0]}"
 
 
+def impossible_value(file: Path, text: str, error: Exception) -> str:
+    """Which value YAML takes for a date or a number that there is not, such as 2024-02-30; `text` is the file's."""
+    loader = yaml.SafeLoader(text)
+    root = loader.get_single_node()
+    for scalar in _scalars(root) if root else ():
+        try:
+            loader.construct_object(scalar)
+        except (ValueError, TypeError, KeyError):
+            line = scalar.start_mark.line + 1
+            return f"{file}:{line}: found {scalar.value}, which cannot be ({error}); wanted another value, or quotes"
+    return f"{file}: found a value that YAML cannot hold ({error}); wanted it in quotes"
+
+
+def _scalars(node: yaml.Node) -> Iterator[yaml.ScalarNode]:
+    """Every scalar below a node, each shared node once."""
+    pending, visited = [node], set[int]()
+    while pending:
+        current = pending.pop()
+        if id(current) in visited:
+            continue
+        visited.add(id(current))
+        if isinstance(current, yaml.ScalarNode):
+            yield current
+        elif isinstance(current, yaml.SequenceNode):
+            pending += reversed(current.value)
+        elif isinstance(current, yaml.MappingNode):
+            pending += [part for pair in reversed(current.value) for part in reversed(pair)]
+
+
 def nearest(word: str, words: Iterable[str]) -> str:
     """A hint at the word that may have been meant; empty when none is near."""
     close = difflib.get_close_matches(word, list(words), n=1)

@@ -94,8 +94,8 @@ def _bounds(candidate: Scores, held_out: HeldOut | None, gate: Gate) -> Iterator
     if not math.isfinite(bias):
         yield f"bias (forecast minus actual) is not a number, wanted -{most} to {most} of demand"
     elif abs(bias) > most and (held_out is None or held_out.surely_biased(bias, most)):
-        found = f"bias (forecast minus actual) is {bias:+.4f} of demand{over}"
-        yield f"{found}, wanted -{most} to {most}{_surely(held_out)}"
+        detail = f"bias (forecast minus actual) is {bias:+.4f} of demand{over}"
+        yield f"{detail}, wanted -{most} to {most}{_surely(held_out)}"
 
 
 def _surely(held_out: HeldOut | None) -> str:

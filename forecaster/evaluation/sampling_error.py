@@ -86,8 +86,8 @@ def _variance_of_sum(residuals: Doubles, rows: Scored) -> float:
     terms = len(np.unique(place))
     if terms < 2:
         return math.inf
-    variance = own = float(sums @ sums)
+    variance = within_days = float(sums @ sums)
     reach = min(WEEK, len(sums) // 4)
     for lag in range(1, reach + 1):
         variance += 2 * (1 - lag / (reach + 1)) * float(sums[lag:] @ sums[:-lag])
-    return max(variance, own) * terms / (terms - 1)
+    return max(variance, within_days) * terms / (terms - 1)

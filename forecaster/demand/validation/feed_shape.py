@@ -44,12 +44,12 @@ def unreadable(
     return [_of_batch("unreadable", len(rows), detail, hint or f"first {of_first['message'].iloc[0]}", spec)]
 
 
-def decimals(seen: notation_hints.Decimals, spec: Spec) -> list[Finding]:
+def decimals(notation: notation_hints.Decimals, spec: Spec) -> list[Finding]:
     """A finding when every count with a point may as well be a number of thousands."""
-    if not seen.may_be_thousands:
+    if not notation.may_be_thousands:
         return []
-    detail = f"found three decimals in all {seen.counts:,} counts with a point, as in '{seen.example}'"
-    return [_of_batch("decimals", seen.counts, detail, "", spec)]
+    detail = f"found three decimals in all {notation.counts:,} counts with a point, as in '{notation.example}'"
+    return [_of_batch("decimals", notation.counts, detail, "", spec)]
 
 
 def several_rows(accepted: pd.DataFrame, spec: Spec, *, times_differ: bool) -> list[Finding]:

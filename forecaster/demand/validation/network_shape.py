@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from forecaster.core.arrays import Bools, Floats
 
 WINDOW = 400  # newest days that tell how often readings come
-TOLD_BY = 4  # readings of a depot that tell how often they come
+MIN_READINGS = 4  # readings of a depot that tell how often they come
 WEEK = 7
 MONTHS = ((28, 31), (59, 62), (89, 92), (365, 366))  # days of one month, two, three, a year
 REGULAR = 0.9  # share of the steps from reading to reading that must be whole weeks, or months
@@ -49,7 +49,7 @@ def cadence(counts: Floats, closed: Bools | None = None) -> Cadence | None:
     readings = np.count_nonzero(has_reading, axis=1)
     if readings.sum() * 4 > has_reading.size:  # more than every fourth day: no need to look closely
         return None
-    has_reading = has_reading[readings >= TOLD_BY]
+    has_reading = has_reading[readings >= MIN_READINGS]
     depot, day = np.nonzero(has_reading)
     steps = np.diff(day)[np.diff(depot) == 0]
     if not len(steps) or (usual := int(np.median(steps))) < WEEK:
@@ -72,13 +72,13 @@ def totals(counts: Floats) -> dict[int, int]:
     by_size = np.argsort(-recent.sum(axis=1), kind="stable")[: max(MULTIPLES)]  # a total is among the largest
     sums = {}
     for depot in by_size.tolist():
-        told = several & (recent[depot] > 0)
-        own, whole = recent[depot, told], network[told]
-        if len(own) < TOTAL_DAYS or len(np.unique(own)) < TOTAL_VALUES:
+        judged_days = several & (recent[depot] > 0)
+        orders, whole = recent[depot, judged_days], network[judged_days]
+        if len(orders) < TOTAL_DAYS or len(np.unique(orders)) < TOTAL_VALUES:
             continue
         slack = np.minimum(0.5, 0.01 * whole) + 1e-6 * whole
-        hits = max(int(np.count_nonzero(np.abs(multiple * own - whole) <= slack)) for multiple in MULTIPLES)
-        if hits >= max(TOTAL_DAYS, TOTAL_SHARE * len(own)):
+        hits = max(int(np.count_nonzero(np.abs(multiple * orders - whole) <= slack)) for multiple in MULTIPLES)
+        if hits >= max(TOTAL_DAYS, TOTAL_SHARE * len(orders)):
             sums[depot] = hits
     return sums
 

@@ -72,8 +72,8 @@ def hint(refused: pd.DataFrame, spec: Spec) -> str:
     column = {"date_form": spec.demand.columns.date, "count_form": spec.demand.columns.demand}.get(rule)
     if column is None or not isinstance(source, CsvSource):
         return ""
-    given = [json.loads(content).get(column) for content in refused["content"].head(LOOKED_AT)]
-    values = pd.Series([str(value) for value in given if value not in (None, "")], dtype="str")
+    cells = [json.loads(content).get(column) for content in refused["content"].head(LOOKED_AT)]
+    values = pd.Series([str(value) for value in cells if value not in (None, "")], dtype="str")
     if values.empty:
         return ""
     return _of_days(values, spec) if rule == "date_form" else _of_numbers(values)

@@ -1,0 +1,124 @@
+"""Whatever stands in a cell costs its row and no other: far dates, other digits, nested values, endless text."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import write_deltalake
+
+from forecaster.config import load
+from forecaster.demand.ingest import IngestResult, ingest
+from forecaster.demand.sources.feed import LONGEST_CELL
+from forecaster.lake import Lake
+
+FIRST, GOOD = date(2026, 9, 1), 40
+NOW = datetime(2026, 10, 11, 12, tzinfo=UTC)
+ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Tokyo", "Pacific/Kiritimati", "Etc/GMT+12")
+
+
+def run(folder: Path, source: str, zone: str = "Europe/Berlin") -> tuple[IngestResult, list[dict[str, Any]]]:
+    """What became of the rows of a source, and the rows in quarantine."""
+    file = folder / "pipeline.yaml"
+    file.write_text(f"name: t\ntimezone: {zone}\ndemand: {{source: {source}, recorded: next_day}}\n", "utf-8")
+    spec = load(file)
+    result = ingest(spec, now=NOW)
+    assert result.read == result.accepted + result.unchanged + result.quarantined
+    return result, Lake(spec.lake_url).read("quarantine").to_pylist()
+
+
+def with_csv(folder: Path, cells: str, zone: str = "Europe/Berlin") -> tuple[IngestResult, list[dict[str, Any]]]:
+    """Forty good rows and one of these cells."""
+    rows = [f"A,{FIRST + timedelta(day)},{20 + day % 7}" for day in range(GOOD)]
+    (folder / "demand.csv").write_text("\n".join(["depot_id,date,demand", *rows, cells, ""]), "utf-8")
+    return run(folder, "{kind: csv, path: demand.csv}", zone)
+
+
+@pytest.mark.parametrize("zone", ZONES)
+@pytest.mark.parametrize("day", ["9999-12-31", "9999-12-31T23:59:59", "2262-04-12"])
+def test_a_day_at_the_end_of_the_calendar_is_not_over(tmp_path: Path, zone: str, day: str) -> None:
+    result, [row] = with_csv(tmp_path, f"A,{day},5", zone)
+    assert (result.accepted, row["rule"], row["row"]) == (GOOD, "day_not_over", GOOD + 2)
+
+
+@pytest.mark.parametrize("zone", ZONES)
+@pytest.mark.parametrize("day", ["0001-01-01", "0001-01-01T00:00:00Z", "10000-01-01", "٢٠٢٦-٠٩-٠١"])
+def test_a_day_that_cannot_be_one_is_of_no_form(tmp_path: Path, zone: str, day: str) -> None:
+    result, [row] = with_csv(tmp_path, f"A,{day},5", zone)
+    assert (result.accepted, row["rule"]) == (GOOD, "date_form")
+
+
+@pytest.mark.parametrize("count", ["٣", "３", "12²", "½", "120 %", "Ⅷ", "1" * 500])
+def test_digits_that_are_no_number_are_of_no_form(tmp_path: Path, count: str) -> None:
+    result, [row] = with_csv(tmp_path, f"A,2026-10-11,{count}".replace("10-11", "08-31"))
+    assert (result.accepted, row["rule"]) == (GOOD, "count_form")
+
+
+def test_of_endless_text_the_beginning_is_kept(tmp_path: Path) -> None:
+    result, [row] = with_csv(tmp_path, f"A,2026-08-31,{'x' * (LONGEST_CELL + 7)}")
+    content = json.loads(row["content"])
+    assert (result.accepted, row["rule"]) == (GOOD, "count_form")
+    assert content["demand"] == "x" * LONGEST_CELL + "…"
+
+
+def as_parquet(folder: Path, table: pa.Table) -> str:
+    pq.write_table(table, folder / "demand.parquet")
+    return "{kind: parquet, path: demand.parquet}"
+
+
+def as_delta(folder: Path, table: pa.Table) -> str:
+    write_deltalake(str(folder / "demand"), table)
+    return "{kind: delta, path: demand}"
+
+
+@pytest.mark.parametrize("write", [as_parquet, as_delta])
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([[1], [2, 3]]),
+        pa.array([{"a": 1}, {"a": 2}]),
+        pa.array([b"\xff\x00", b"7 parcels"]),
+    ],
+    ids=["lists", "structs", "bytes"],
+)
+def test_a_column_of_another_kind_is_refused_row_by_row(
+    tmp_path: Path, write: Callable[[Path, pa.Table], str], values: pa.Array
+) -> None:
+    table = pa.table({"depot_id": ["A", "B"], "date": [FIRST, FIRST], "demand": values})
+    result, rows = run(tmp_path, write(tmp_path, table))
+    assert (result.read, result.accepted) == (2, 0)
+    assert {row["rule"] for row in rows} == {"count_form"}
+
+
+@pytest.mark.parametrize("write", [as_parquet, as_delta])
+@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.date32()], ids=str)
+def test_a_far_day_of_a_typed_column_costs_its_row(
+    tmp_path: Path, write: Callable[[Path, pa.Table], str], kind: pa.DataType
+) -> None:
+    if not pa.types.is_date(kind):
+        far: Any = datetime(9999, 12, 31, 23, tzinfo=UTC if kind.tz else None)
+        near: Any = datetime(2026, 9, 1, 12, tzinfo=UTC if kind.tz else None)
+    else:
+        far, near = date(9999, 12, 31), FIRST
+    table = pa.table({"depot_id": ["A", "A"], "date": pa.array([near, far], kind), "demand": [5, 6]})
+    result, [row] = run(tmp_path, write(tmp_path, table), "America/New_York")
+    assert (result.accepted, row["rule"]) == (1, "day_not_over")
+
+
+@pytest.mark.parametrize("count", ["'٣'", "x'ff00'", "9e999", "CAST(x'e9e9' AS TEXT)"])
+def test_a_value_of_another_type_costs_its_row_in_a_database(tmp_path: Path, count: str) -> None:
+    with sqlite3.connect(tmp_path / "orders.db") as database:
+        database.execute("create table daily (depot_id text, date text, demand)")
+        database.execute("insert into daily values ('A', '2026-09-01', 7)")
+        database.execute(f"insert into daily values ('A', '2026-09-02', {count})")
+    database.close()
+    result, [row] = run(tmp_path, "{kind: sql, url: 'sqlite:///orders.db', table: daily}")
+    assert result.accepted == 1
+    assert row["rule"].startswith("count")
