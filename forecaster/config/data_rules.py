@@ -31,7 +31,7 @@ OF_ROWS: Mapping[str, Rule] = {
     "row_form": Rule("quarantine", "as many fields as the header has", _FORM),
     "depot_missing": Rule("quarantine", "a depot id", _FORM),
     "depot_form": Rule(
-        "quarantine", "a depot id in one line, of at most {longest} characters, and not '.' or '..'", _FORM
+        "quarantine", "a depot id of text in one line, of at most {longest} characters, and not '.' or '..'", _FORM
     ),
     "date_form": Rule("quarantine", "a date such as {day}, not before 1970 (demand.source.date_format)", _FORM),
     "count_form": Rule("quarantine", "a number, or nothing where the count is not known", _FORM),

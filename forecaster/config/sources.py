@@ -68,7 +68,7 @@ class CsvSource(StoredSource):
     delimiter: str = ","
     """What stands between fields: one character, or a regular expression such as `\\s+`, which knows no quotes."""
     encoding: str = "utf-8"
-    """The file's text encoding, as in utf-8 or cp1252."""
+    """The file's text encoding, as in utf-8 or cp1252; a row with a byte that is no such text goes to quarantine."""
     compression: Literal["infer", "none", "gzip", "bz2", "xz", "zip", "zstd"] = "infer"
     """How the file is compressed; by default its name says so."""
     thousands: str | None = Field(default=None, min_length=1, max_length=1)

@@ -66,10 +66,15 @@ def kind_of(column: Column, notation: Notation = PLAIN) -> Kind:
     return "string" if len(distinct) and np.isinf(numbers(distinct, notation)).mean() >= 0.5 else "double"
 
 
+def are_text(values: Column) -> Column:
+    """Which words hold no byte that could not be read, which sources write as an escape, as in K\\xf6ln."""
+    return ~values.str.contains(r"\\x[89a-f][0-9a-f]")
+
+
 def in_one_line(ids: Column) -> Column:
-    """Which ids are one line of at most LONGEST characters and no relative path: fit for tables, pages and URLs."""
+    """Which ids are one line of text of at most LONGEST characters and no relative path: fit for tables and URLs."""
     broken = ids.str.contains(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-    return (ids.str.len() <= LONGEST) & ~broken & ~ids.isin([".", ".."])
+    return (ids.str.len() <= LONGEST) & ~broken & are_text(ids) & ~ids.isin([".", ".."])
 
 
 def words(column: Column) -> Column:

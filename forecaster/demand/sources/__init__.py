@@ -11,6 +11,7 @@ in `forecaster.config.sources`, a module here and a row of `KINDS`.
     parquet       files, folders and partitioned folders
     sql           any database that SQLAlchemy reaches (database opens it, driver_types reads what its driver gives)
     delta         Delta tables
+    encodings     bytes that are no text
     files         files and object stores, which CSV and Parquet read
     feed          what the kinds have in common: blocks, digest, errors
 """
@@ -24,9 +25,10 @@ import pandas as pd
 
 from forecaster.config import AnySource, Spec
 from forecaster.demand.sources import csv, delta, files, parquet, sql
+from forecaster.demand.sources.encodings import NO_TEXT
 from forecaster.demand.sources.feed import BLOCK, FAULT, FILE, ROW, Columns, Feed, Pieces, joined
 
-__all__ = ["BLOCK", "FAULT", "FILE", "ROW", "Feed", "name", "open_feed", "read"]
+__all__ = ["BLOCK", "FAULT", "FILE", "NO_TEXT", "ROW", "Feed", "name", "open_feed", "read"]
 
 
 class SourceKind(NamedTuple):

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
 from forecaster.config import CsvSource, Spec
-from forecaster.demand.sources import files
+from forecaster.demand.sources import encodings, files
 from forecaster.demand.sources.feed import FAULT, ROW, Columns, Ending, Pieces, numbered
 from forecaster.demand.sources.text_stream import texts
 from forecaster.errors import SourceError
@@ -49,8 +49,11 @@ def pieces(source: CsvSource, spec: Spec, columns: Columns, **_: str | None) -> 
         first = next(text.records(), CsvRecord(1, [""]))
         if first.fault:
             raise SourceError(f"{file.place}:{first.line}: found {first.fault}; wanted a header")
+        if odd := tuple(field for field in first.fields if not encodings.is_whole(field)):
+            fault = encodings.fault(source.encoding, odd)
+            raise SourceError(f"{file.place}:{first.line}: found {fault} of a CSV file")
         names = [name.strip() for name in first.fields]
-        header = _Header(names, columns.of(file.place, names))
+        header = _Header(names, columns.of(file.place, names), source.encoding)
         yield file.name, _from_records([], header)
         for table in _tables(text, header):
             yield file.name, table
@@ -61,10 +64,11 @@ def pieces(source: CsvSource, spec: Spec, columns: Columns, **_: str | None) -> 
 
 @dataclass(frozen=True)
 class _Header:
-    """A file's columns, and which of them are read."""
+    """A file's columns, which of them are read, and the encoding that the file is said to have."""
 
     names: list[str]
     chosen: list[str]
+    encoding: str
 
     @property
     def positions(self) -> list[int]:
@@ -185,9 +189,9 @@ def _plain(text: _Text, header: _Header) -> pa.Table | None:
     line, block = text.rest()
     if len(text.delimiter) > 1 or not text.delimiter.isascii() or not header.chosen:
         return None
-    if block[0] == "\ufeff" or "\0" in block or ("\r" in block and block.count("\r") != block.count("\r\n")):
-        return None  # what Arrow takes for a byte order mark, or lines that end in another way
-    content = block.encode()
+    content = _bytes(block)
+    if content is None:
+        return None
     quoted = '"' in block
     if quoted and not _simply_quoted(content, text.delimiter):
         return None
@@ -216,6 +220,16 @@ def _plain(text: _Text, header: _Header) -> pa.Table | None:
     return numbered(table.rename_columns(header.chosen), line)
 
 
+def _bytes(block: str) -> bytes | None:
+    """The block as Arrow reads it; None where it would read another text."""
+    if block[0] == "\ufeff" or "\0" in block or ("\r" in block and block.count("\r") != block.count("\r\n")):
+        return None  # what Arrow takes for a byte order mark, or lines that end in another way
+    try:
+        return block.encode()
+    except UnicodeEncodeError:  # bytes that are no text
+        return None
+
+
 def _simply_quoted(content: bytes, delimiter: str) -> bool:
     """Whether each quote opens or closes a whole field, and no line ends between the two."""
     codes = np.frombuffer(content, np.uint8)
@@ -239,11 +253,31 @@ def _from_records(records: Sequence[CsvRecord], header: _Header) -> pa.Table:
         for _, fields, fault in records
     ]
     rows = [fields if len(fields) >= width else fields + [""] * (width - len(fields)) for _, fields, _ in records]
-    values = {
+    try:
+        values = _texts(rows, header)
+    except UnicodeEncodeError:  # few pieces have a byte that could not be read
+        rows, undecoded = _readable(rows, header)
+        faults = [fault or of_bytes for fault, of_bytes in zip(faults, undecoded, strict=True)]
+        values = _texts(rows, header)
+    values[ROW] = pa.array([record.line for record in records], pa.int64())
+    if any(faults):
+        values[FAULT] = pa.array(faults, pa.large_string())
+    return pa.table(values)
+
+
+def _texts(rows: Sequence[Sequence[str]], header: _Header) -> dict[str, pa.Array]:
+    return {
         column: pa.array([fields[position] for fields in rows], pa.string())
         for column, position in zip(header.chosen, header.positions, strict=True)
     }
-    values[ROW] = pa.array([record.line for record in records], pa.int64())
-    if any(faults):
-        values[FAULT] = pa.array(faults, pa.string())
-    return pa.table(values)
+
+
+def _readable(rows: Sequence[list[str]], header: _Header) -> tuple[list[list[str]], list[str]]:
+    """The rows with bytes that could not be read as escapes, and the fault of those that are read from them."""
+    readable, faults, positions = [], [], header.positions
+    for fields in rows:
+        is_whole = encodings.is_whole("".join(fields))
+        odd = () if is_whole else tuple(fields[at] for at in positions if not encodings.is_whole(fields[at]))
+        readable.append(fields if is_whole else [encodings.escaped(field) for field in fields])
+        faults.append(encodings.fault(header.encoding, odd) + " of its source" if odd else "")
+    return readable, faults

@@ -148,7 +148,7 @@ def _gather_blocks(pieces: Iterable[tuple[str, pa.Table]]) -> Iterator[pd.DataFr
         empty = empty or (name, table.slice(0, 0))
         for start in range(0, len(table), BLOCK):
             part = table.slice(start, BLOCK)
-            if pending and (_rows(pending) + len(part) > BLOCK or pending[0][1].schema != part.schema):
+            if pending and (_rows(pending) + len(part) > BLOCK or not _alike(pending[0][1], part)):
                 yield _frame(pending)
                 pending, any_yielded = [], True
             pending.append((name, part))
@@ -165,22 +165,42 @@ def _rows(pieces: Iterable[tuple[str, pa.Table]]) -> int:
     return sum(len(table) for _, table in pieces)
 
 
+def _alike(one: pa.Table, other: pa.Table) -> bool:
+    """Have they the same columns of a source? Whether any row has a fault does not matter."""
+    plain, of_other = (_without_faults(table.schema) for table in (one, other))
+    return bool(plain.equals(of_other))
+
+
+def _without_faults(schema: pa.Schema) -> pa.Schema:
+    return schema.remove(schema.get_field_index(FAULT)) if FAULT in schema.names else schema
+
+
+def _with_faults(table: pa.Table) -> pa.Table:
+    """The table with a fault for each row, none where it does not say."""
+    if FAULT in table.column_names:
+        return table
+    return table.append_column(FAULT, pa.repeat(pa.scalar("", pa.large_string()), len(table)))
+
+
 def _frame(pieces: Sequence[tuple[str, pa.Table]]) -> pd.DataFrame:
     """The pieces as one block."""
     names = list(dict.fromkeys(name for name, _ in pieces))
     # without what other programs noted in the schema, which pandas would read
-    table = pa.concat_tables([piece for _, piece in pieces]).replace_schema_metadata()
+    tables = [piece for _, piece in pieces]
+    if any(FAULT in piece.column_names for piece in tables):
+        tables = [_with_faults(piece) for piece in tables]
+    table = pa.concat_tables(tables).replace_schema_metadata()
     for place, column in enumerate(table.column_names):
         table = table.set_column(place, column, _cut(_plain(table[column])))
-    if FAULT not in table.column_names:
-        table = table.append_column(FAULT, pa.repeat(pa.scalar("", pa.large_string()), len(table)))
+    table = _with_faults(table)
     frame: pd.DataFrame = table.unify_dictionaries().to_pandas(
         date_as_object=False, ignore_metadata=True, types_mapper={pa.bool_(): pd.BooleanDtype()}.get
     )
     for column in table.column_names:
         if _too_wide(table[column]):
             frame[column] = table[column].to_pandas(types_mapper={table[column].type: pd.Int64Dtype()}.get)
-    codes: NDArray[np.int64] = np.repeat([names.index(name) for name, _ in pieces], [len(piece) for _, piece in pieces])
+    places = {name: place for place, name in enumerate(names)}
+    codes: NDArray[np.int64] = np.repeat([places[name] for name, _ in pieces], [len(piece) for _, piece in pieces])
     frame[FILE] = pd.Categorical.from_codes(codes, pd.Index(names))
     return frame
 

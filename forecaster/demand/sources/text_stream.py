@@ -16,6 +16,7 @@ from typing import IO, Any, BinaryIO, Protocol
 import pyarrow as pa
 
 from forecaster.config import CsvSource
+from forecaster.demand.sources import encodings
 from forecaster.demand.sources.files import File
 from forecaster.errors import SourceError, SourceUnreachable
 
@@ -47,8 +48,9 @@ class Hash(Protocol):
 def texts(file: File, source: CsvSource, content: Hash) -> Iterator[tuple[int, str]]:
     """Blocks of whole lines, each with the number of its first; what is read goes into `content`, decompressed.
 
-    Raises SourceUnreachable when the file cannot be read now, SourceError when it is no whole file of its compression,
-    or no text of its encoding.
+    A byte that is no text of the encoding stands in the text as `encodings` describes. Raises SourceUnreachable when
+    the file cannot be read now, SourceError when it is no whole file of its compression, has a NUL in its header, or
+    bytes that are no text where each letter takes several, as in UTF-16.
     """
     decoder = _decoder(file, source)
     line, rest = 1, ""
@@ -81,7 +83,7 @@ def _decoder(file: File, source: CsvSource) -> codecs.IncrementalDecoder:
     name = "utf-8-sig" if source.encoding.lower() in {"utf-8", "utf8"} else source.encoding
     try:
         "".encode(name)  # refuses what turns text into something else than bytes, or bytes into bytes
-        return codecs.getincrementaldecoder(name)()
+        return codecs.getincrementaldecoder(name)(encodings.ERRORS)
     except LookupError:
         raise SourceError(
             f"{file.place}: unknown encoding {source.encoding!r}; wanted one such as utf-8, cp1252"
@@ -98,10 +100,7 @@ def _decoded(
         line += lines(rest + good)
     except UnicodeError:
         pass
-    raise SourceError(
-        f"{file.place}:{line}: found a byte that is not {source.encoding} text; wanted a CSV file, or its "
-        "`encoding`, as in cp1252"
-    )
+    raise SourceError(f"{file.place}:{line}: found {encodings.fault(source.encoding)} of a CSV file")
 
 
 def _refuse_nul(file: File, text: str, line: int) -> None:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from forecaster.config import CsvSource, Spec
 from forecaster.demand.parsing import Notation, days, numbers
+from forecaster.demand.sources import encodings
 
 LOOKED_AT = 20_000  # rows
 FEW_COUNTS = 5  # with a point, which may look like thousands by chance
@@ -69,6 +70,8 @@ def hint(refused: pd.DataFrame, spec: Spec) -> str:
     """What to set so that rows refused for one rule can be read, empty where nothing would do; `refused` is as
     `quarantine` describes. Only text of a CSV has a notation."""
     rule, source = refused["rule"].iloc[0], spec.demand.source
+    if rule == "row_form" and isinstance(source, CsvSource):
+        return _of_bytes(refused.head(LOOKED_AT))
     column = {"date_form": spec.demand.columns.date, "count_form": spec.demand.columns.demand}.get(rule)
     if column is None or not isinstance(source, CsvSource):
         return ""
@@ -77,6 +80,15 @@ def hint(refused: pd.DataFrame, spec: Spec) -> str:
     if values.empty:
         return ""
     return _of_days(values, spec) if rule == "date_form" else _of_numbers(values)
+
+
+def _of_bytes(refused: pd.DataFrame) -> str:
+    odd = refused[refused["message"].str.contains(f"found {encodings.NO_TEXT}", regex=False)]
+    cells = [json.loads(content).values() for content in odd["content"]]
+    encoding = encodings.guess(encodings.unescaped(str(cell)) for row in cells for cell in row)
+    if not encoding or len(odd) < NEARLY_ALL * len(refused):
+        return ""
+    return f"demand.source.encoding: {encoding} would read {_how_many(len(odd) / len(refused))} of them"
 
 
 def _of_days(values: pd.Series[str], spec: Spec) -> str:

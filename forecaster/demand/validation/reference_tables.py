@@ -14,10 +14,12 @@ from forecaster.demand import parsing, sources
 from forecaster.demand.history.aliases import resolve
 from forecaster.demand.panel.event_scope import ADDRESS, EventScope, addresses, event_scope
 from forecaster.demand.panel.events import EVENT
+from forecaster.demand.validation.contract import shortened
 from forecaster.errors import SpecError
 
 ALIAS = ["alias", "depot_id"]
 LONGEST = 400  # days of an event
+_NAMED = 10  # rows that a finding names
 
 _RESERVED = frozenset({"opened", "closed", "timezone", "retracted", "recorded_at"})
 
@@ -49,13 +51,17 @@ def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
         table["timezone"] = zone.where(is_zone, None)
     for name in attributes:
         table[name] = parsing.words(rows[name])
+        is_text = parsing.are_text(table[name])
+        tell("row_form", rows[~is_text], name, "text, or the source's `encoding`; taken as nothing")
+        table[name] = table[name].where(is_text, "")
     # what cannot be read is left empty rather than its row left out: a depot is worth more than its attribute
     if home := spec.vans_home:
         wrong = ~table[home].str.fullmatch(r"\d{0,6}(\.0+)?")
         tell("vans_form", rows[wrong], home, "a whole number of vans, or nothing; taken as nothing")
         table[home] = table[home].where(~wrong, "")
     tell("depot_missing", rows[table["depot_id"] == ""], columns.depot_id, "a depot id; the row is left out")
-    tell("row_form", rows[rows[sources.FAULT] != ""], columns.depot_id, "as many fields as the header")
+    is_odd = (rows[sources.FAULT] != "") & ~rows[sources.FAULT].str.startswith(sources.NO_TEXT)
+    tell("row_form", rows[is_odd], columns.depot_id, "as many fields as the header; the row is taken as it reads")
     misnamed = ~parsing.in_one_line(table["depot_id"])
     form = data_rules.OF_ROWS["depot_form"].wanted.format(longest=parsing.LONGEST)
     tell("depot_form", rows[misnamed], columns.depot_id, f"{form}; the row is left out")
@@ -165,16 +171,21 @@ def _culprit(address: tuple[str, ...], scope: EventScope) -> str:
 
 
 class RowFindings:
-    """Turns rows that break a rule into a finding that names the first of them."""
+    """Turns rows that break a rule into a finding that names the first of them, and the lines of some further ones."""
 
     def __init__(self, spec: Spec, findings: list[Finding]) -> None:
         self.declared, self.findings = spec.demand.rules.severity, findings
 
     def __call__(self, rule: str, rows: pd.DataFrame, column: str, wanted: str) -> None:
+        """`wanted` says after a semicolon what becomes of the rows."""
         if rows.empty:
             return
-        first = rows.iloc[0]
-        place = f"{first[sources.FILE]}:{first[sources.ROW]}: column '{column}'"
+        first, place = rows.iloc[0], rows[sources.FILE].astype("str") + ":" + rows[sources.ROW].astype("str")
+        if first[sources.FAULT]:
+            detail = f"found {first[sources.FAULT]}; {wanted.rpartition('; ')[2]}"
+        else:
+            detail = f"column '{column}': found '{shortened(rows[column].head(1)).iloc[0]}', wanted {wanted}"
+        further = f" (also {', '.join(place.iloc[1:_NAMED])})" if len(rows) > 1 else ""
         # rules of readings quarantine them; a row of these sources is taken, or told of
         severity = data_rules.severity(rule, self.declared) if rule in data_rules.OF_BATCHES else "warn"
-        self.findings.append(Finding(rule, severity, len(rows), f"{place}: found '{first[column]}', wanted {wanted}"))
+        self.findings.append(Finding(rule, severity, len(rows), f"{place.iloc[0]}: {detail}{further}"))

@@ -88,8 +88,9 @@ def test_a_file_with_only_a_header_has_no_rows(spec: Spec) -> None:
     ("content", "message"),
     [
         ('depot,"day\nD2,2024-03-06\n', r"demand.csv:1: found a quote that is not closed, .*; wanted a header"),
-        (b"depot,day\nD1,\xff\xfe\n", r"demand.csv:2: found a byte that is not utf-8 text"),
-        (b"depot,day\nD1,2024-03-05\nD2,2024-\xc3", r"demand.csv:3: found a byte that is not utf-8 text"),
+        (b"depot,day,M\xfcll\nD1,\n", r"demand.csv:1: found a byte that is not utf-8 text, as in 'M\\xfcll'; .*cp1252"),
+        (b"depot,day\n\xff\xfe\n".decode("latin-1").encode("utf-16"), r"demand.csv:1: found a NUL character"),
+        (b"\x89PNG,day\nD1,1\n", r"demand.csv:1: found a byte that is not utf-8 text"),
         ("dep\0ot,day\nD1,2024-03-05\n", r"demand.csv:1: found a NUL character"),
         ("depots,day\n", r"found columns depots, day; wanted 'depot'; did you mean 'depots'\?"),
         ("Depot,day\n", r"wanted 'depot'; did you mean 'Depot'\? Upper and lower case count"),
@@ -111,11 +112,35 @@ def test_any_encoding_that_python_knows_is_read(spec: Spec, encoding: str) -> No
     assert read(spec, content, "depot", encoding=encoding)["depot"].tolist() == ["Köln", "Nürnberg"]
 
 
-def test_a_line_is_named_where_the_bytes_are_of_another_encoding(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_stream, "CHUNK", 10)  # so that it is not the first block
-    content = "depot,day\nAachen,1\nBonn,2\nKöln,3\n".encode("cp1252")
-    with pytest.raises(SourceError, match=r"demand.csv:4: found a byte that is not utf-8 text"):
-        read(spec, content, "depot")
+@pytest.mark.parametrize("chunk", [10, 2**20])
+@pytest.mark.parametrize(
+    ("word", "encoding"),
+    [("Köln", "cp1252"), ("Łódź", "cp1250"), ("Москва", "cp1251"), ("大阪駅", "cp932"), ("北京市", "gb18030")],
+)
+def test_bytes_of_another_encoding_cost_their_row(
+    spec: Spec, monkeypatch: pytest.MonkeyPatch, chunk: int, word: str, encoding: str
+) -> None:
+    monkeypatch.setattr(text_stream, "CHUNK", chunk)
+    odd = word.encode(encoding)
+    content = b"depot,day,note\nAachen,1,\nBonn,2,%b\n%b,3,\n" % (odd, odd) + "Köln,4,\n".encode()
+    rows = read(spec, content, "depot", "day")
+    assert rows["depot"].drop(2).tolist() == ["Aachen", "Bonn", "Köln"]  # what is not read may be anything
+    assert rows["row"].tolist() == [2, 3, 4, 5]
+    assert rows[":fault"].ne("").tolist() == [False, False, True, False]
+    assert rows["depot"][2] == odd.decode("utf-8", "backslashreplace")
+    assert "a byte that is not utf-8 text, as in '" in rows[":fault"][2]
+    assert f"wanted the `encoding`, as in {encoding}, of its source" in rows[":fault"][2]
+
+
+def test_a_byte_that_a_small_encoding_lacks_costs_its_row(spec: Spec) -> None:
+    rows = read(spec, b"depot,day\nK\xf6ln,1\nA\x81,2\n", "depot", encoding="cp1252")
+    assert rows["depot"].tolist() == ["Köln", r"A\x81"]
+    assert rows[":fault"].ne("").tolist() == [False, True]
+
+
+def test_half_a_letter_of_utf_16_is_answered_with_its_line(spec: Spec) -> None:
+    with pytest.raises(SourceError, match=r"demand.csv:3: found a byte that is not utf-16 text"):
+        read(spec, "depot\nD1\nD2".encode("utf-16") + b"\xd8", "depot", encoding="utf-16")
 
 
 @pytest.mark.parametrize("encoding", ["utf-9", "rot13", "hex"])

@@ -41,6 +41,30 @@ def stopped_for(result: IngestResult, rule: str) -> str:
     return result.stopped
 
 
+@pytest.mark.parametrize(("city", "encoding"), [("Köln", "cp1252"), ("Łódź", "cp1250"), ("Тула", "cp1251")])
+def test_bytes_of_another_encoding_stop_the_batch_and_name_the_one_that_reads_them(
+    tmp_path: Path, city: str, encoding: str
+) -> None:
+    rows = [f"{city} {depot}".replace(f"{city} A", "A") + f",{day},{count}" for depot, day, count in depot_days()]
+    (tmp_path / "demand.csv").write_bytes("\n".join(["depot_id,date,demand", *rows, ""]).encode(encoding))
+    message = stopped_for(ingest(spec_of(tmp_path), now=NOW), "unreadable")
+    assert f"found {2 * DAYS} of {3 * DAYS} rows that cannot be read (row_form {2 * DAYS})" in message
+    assert f"; demand.source.encoding: {encoding} would read all of them; wanted" in message
+    assert ingest(spec_of(tmp_path, f", encoding: {encoding}"), now=NOW).accepted == 3 * DAYS
+
+
+def test_a_letter_of_another_encoding_costs_its_row(tmp_path: Path) -> None:
+    rows = [f"{depot},{day},{count}" for depot, day, count in depot_days()]
+    content = "\n".join(["depot_id,date,demand", *rows, "Köln,2024-01-01,7", ""]).encode("cp1252")
+    (tmp_path / "demand.csv").write_bytes(content)
+    result = ingest(spec_of(tmp_path), now=NOW)
+    assert (result.accepted, result.quarantined) == (3 * DAYS, 1)
+    sentence = (
+        r"found a byte that is not utf-8 text, as in 'K\xf6ln'; wanted the `encoding`, as in cp1252, of its source"
+    )
+    assert sentence in result.findings[0].message
+
+
 @pytest.mark.parametrize(
     ("written", "declared", "wanted"),
     [

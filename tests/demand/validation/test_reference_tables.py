@@ -160,6 +160,30 @@ def test_a_zone_that_there_is_not_is_a_finding_and_nothing(tmp_path: Path) -> No
         )
 
 
+def test_a_byte_of_another_encoding_costs_an_attribute_or_its_row(tmp_path: Path) -> None:
+    rows = ["A,,Köln,,", "B,,,,", "Köln,,,,", "D", "E,,Ulm,,"]
+    content = "\n".join(["depot_id,zone,city,country,subdivision", *rows, ""])
+    (tmp_path / "depots.csv").write_bytes(content.encode("cp1252"))
+    findings: list[Finding] = []
+    table = reference_tables.depots(spec_of(tmp_path), findings)
+    assert table["depot_id"].tolist() == ["A", "B", "D", "E"]
+    assert table["city"].tolist() == ["", "", "", "Ulm"]
+    byte = r"found a byte that is not utf-8 text, as in 'K\xf6ln'; wanted the `encoding`, as in cp1252, of its source"
+    assert [(finding.rule, finding.message) for finding in findings] == [
+        ("row_form", f"depots.csv:2: {byte}; taken as nothing"),
+        ("row_form", "depots.csv:5: found 1 fields, wanted 5 as in the header; the row is taken as it reads"),
+        ("depot_form", f"depots.csv:4: {byte}; the row is left out"),
+    ]
+
+
+def test_a_finding_names_the_lines_of_further_rows(tmp_path: Path) -> None:
+    odd = ["2024-02-30", "٢٠٢٤-٠٣-٠١", "x" * 5_000]
+    table, (finding,) = events(tmp_path, "date,kind,name", "2024-03-05,promo,sale", *(f"{day},promo," for day in odd))
+    assert (len(table), finding.count) == (1, 3)
+    assert finding.message.startswith("events.csv:3: column 'date': found '2024-02-30', wanted a date such as")
+    assert finding.message.endswith("the row is left out (also events.csv:4, events.csv:5)")
+
+
 def test_aliases_are_followed_and_the_odd_ones_told_of(tmp_path: Path) -> None:
     write(
         tmp_path,
