@@ -21,6 +21,7 @@ from forecaster.demand.history.past_panels import Past
 from forecaster.demand.history.point_in_time import former_ids, read_as_of
 from forecaster.demand.ingest import IngestResult, ingest
 from forecaster.demand.panel import build as panels
+from forecaster.demand.panel import subdivision_days
 from forecaster.demand.validation import external_forecasts
 from forecaster.errors import LakeError, NoUsableData, SourceError, StaleHistory
 from forecaster.lake import TABLES, Lake
@@ -82,7 +83,6 @@ def check(spec: Spec, *, now: datetime, past: bool = False) -> DryRun:
             return DryRun(spec, source_checks, ingested, fault=_why_not(ingested) or str(error))
         evidence = finding_examples.collect(panel, ingested.batch, spec, Lake(folder))
         panel_at = Past(knowledge, panel, copy) if past else None
-    stale_caveats = tuple(caveats.stale_feed(panel, spec, now))
     return DryRun(
         spec,
         source_checks,
@@ -91,7 +91,11 @@ def check(spec: Spec, *, now: datetime, past: bool = False) -> DryRun:
         evidence,
         _stopped(ingested) or _staleness(panel, spec, now),
         panel_at,
-        stale_caveats,
+        (
+            *caveats.stale_feed(panel, spec, now),
+            *caveats.silent_depots(panel, spec),
+            *subdivision_days.left_out_holidays(panel, spec),
+        ),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
@@ -11,6 +10,8 @@ from typing import Any, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
+
+from forecaster.core.near_words import did_you_mean, nearest_word
 
 Place = tuple[str, ...]  # the keys that lead to a value; an element of a list goes by its number
 
@@ -69,8 +70,7 @@ def _scalars(node: yaml.Node) -> Iterator[yaml.ScalarNode]:
 
 def nearest(word: str, words: Iterable[str]) -> str:
     """A hint at the word that may have been meant; empty when none is near."""
-    close = difflib.get_close_matches(word, list(words), n=1)
-    return f"; did you mean '{close[0]}'?" if close else ""
+    return did_you_mean(nearest_word(word, words))
 
 
 def kind_of(source: type[BaseModel]) -> str | None:
@@ -84,9 +84,9 @@ def _sentence(place: Place, problem: Mapping[str, Any], root: type[BaseModel]) -
     if kind == "extra_forbidden":
         keys = _keys(root, problem["loc"][:-1])
         section = f" in {_dotted(place[:-1])}" if len(place) > 1 else ""
-        hint = nearest(place[-1], keys)
+        near = nearest(place[-1], keys)
         return (
-            f"unknown key '{place[-1]}'{section}{hint}{' Valid keys:' if hint else '; valid keys:'} {', '.join(keys)}"
+            f"unknown key '{place[-1]}'{section}{near}{' Valid keys:' if near else '; valid keys:'} {', '.join(keys)}"
         )
     if kind == "invalid_key":
         return f"found {key} as a key, wanted a word; put it in quotes if it is meant"
@@ -96,8 +96,8 @@ def _sentence(place: Place, problem: Mapping[str, Any], root: type[BaseModel]) -
         return f"{key}: found {_short(content)}, wanted a source such as {{kind: csv, path: demand.csv}}"
     if kind == "union_tag_invalid":
         kinds = [kind for kind in map(kind_of, _models(root, problem["loc"])) if kind]
-        hint = nearest(context["tag"], kinds)
-        return f"{key}.kind: found '{context['tag']}', wanted one of {', '.join(kinds)}{hint}"
+        near = nearest(context["tag"], kinds)
+        return f"{key}.kind: found '{context['tag']}', wanted one of {', '.join(kinds)}{near}"
     if kind == "value_error":
         return f"{key}: {problem['msg'].removeprefix('Value error, ')}"
     if kind == "string_type" and not isinstance(content, Mapping | list | None):
@@ -108,8 +108,8 @@ def _sentence(place: Place, problem: Mapping[str, Any], root: type[BaseModel]) -
     if kind == "string_pattern_mismatch":
         return f"{key}: found {_short(content)}, wanted text that matches {context['pattern']}"
     expected = re.sub(r"^\w+ should (be|have) |, unable to .*", "", problem["msg"])
-    hint = nearest(str(content), re.findall(r"'([^']+)'", expected)) if kind == "literal_error" else ""
-    return f"{key}: found {_short(content)}, wanted {expected}{hint}"
+    near = nearest(str(content), re.findall(r"'([^']+)'", expected)) if kind == "literal_error" else ""
+    return f"{key}: found {_short(content)}, wanted {expected}{near}"
 
 
 def _without_kinds(place: Place) -> Place:

@@ -11,7 +11,7 @@ import json
 import os
 from pathlib import Path
 from typing import Any, Self
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
 import yaml
 from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
@@ -87,8 +87,7 @@ class Spec(Section):
     @classmethod
     def _zone(cls, value: str) -> str:
         if not timezones.exists(value):
-            hint = messages.nearest(value, available_timezones())
-            raise ValueError(f"found {value!r}, wanted a time zone such as Europe/Berlin{hint}")
+            raise ValueError(f"found {value!r}, wanted a time zone such as Europe/Berlin{timezones.hint(value)}")
         return value
 
     @model_validator(mode="after")

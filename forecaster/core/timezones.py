@@ -1,8 +1,17 @@
-"""Time zone names: which words name a zone of the IANA database on this machine."""
+"""Time zone names: which words name a zone of the IANA database on this machine, and what was meant by others."""
 
 from __future__ import annotations
 
-from zoneinfo import ZoneInfo
+import re
+from datetime import datetime
+from zoneinfo import ZoneInfo, available_timezones
+
+from forecaster.core.near_words import did_you_mean, fold, nearest_word, plain
+
+MOST_NAMED = 6  # zones that use an abbreviation
+_SPELLING = 0.8  # of the letters that a misspelt name has in common with the right one
+_SEASONS = (datetime(2024, 1, 1), datetime(2024, 7, 1))
+_LINKS = ("Etc/", "US/", "Canada/", "Mexico/", "Brazil/", "Chile/", "SystemV/")  # other names of zones, or no places
 
 
 def exists(name: str) -> bool:
@@ -12,3 +21,31 @@ def exists(name: str) -> bool:
     except (KeyError, ValueError, OSError):  # none of that name; no name of a file in the zones' folder; a folder
         return False
     return True
+
+
+def hint(name: str) -> str:
+    """What was meant by a word that names no zone, for the end of a sentence.
+
+    An abbreviation or an offset is never taken for a word misspelt: another one is another time, in summer at least.
+    """
+    if not plain(name):
+        return ""
+    zones = sorted(zone for zone in available_timezones() if "/" in zone and not zone.startswith(_LINKS))
+    if re.fullmatch(r"(utc|gmt|z|zulu)?\s*[+-]?[0-9]{0,2}:?[0-9]{0,2}", fold(name)):
+        is_utc = plain(name) in ("utc", "gmt", "z", "zulu")
+        return did_you_mean("UTC") if is_utc else "; an offset is no time zone, as it says nothing of summer time"
+    if place := next((zone for zone in zones if plain(name) in (plain(zone), plain(zone.rsplit("/", 1)[-1]))), None):
+        return did_you_mean(place)
+    if re.fullmatch(r"[A-Za-z]{2,5}", name.strip()):
+        return _abbreviation_hint(name.strip(), zones)
+    return did_you_mean(nearest_word(name, zones, _SPELLING))
+
+
+def _abbreviation_hint(name: str, zones: list[str]) -> str:
+    """Which zones use an abbreviation, where they are few."""
+    using = [
+        zone for zone in zones if name.upper() in {day.replace(tzinfo=ZoneInfo(zone)).tzname() for day in _SEASONS}
+    ]
+    if 0 < len(using) <= MOST_NAMED:
+        return f"; an abbreviation is no time zone: '{name}' is in use in {', '.join(using)}"
+    return "; an abbreviation is no time zone, as several share it and it says nothing of summer time"

@@ -19,3 +19,39 @@ def test_every_zone_of_this_machine_is_known() -> None:
 )
 def test_what_is_no_zone_is_not_known(name: str) -> None:
     assert not timezones.exists(name)
+
+
+@pytest.mark.parametrize("name", ["CEST", "AEST", "EDT", "CST", "ABCD"])
+def test_an_abbreviation_of_many_zones_is_told_to_be_no_zone(name: str) -> None:
+    assert timezones.hint(name).startswith("; an abbreviation is no time zone, as several share it")
+    assert "did you mean" not in timezones.hint(name)
+
+
+def test_an_abbreviation_of_few_zones_names_them() -> None:
+    for name, zone in {"PST": "America/Los_Angeles", "IST": "Asia/Kolkata", "jst": "Asia/Tokyo"}.items():
+        assert f"'{name}' is in use in " in timezones.hint(name)
+        assert zone in timezones.hint(name)
+
+
+@pytest.mark.parametrize("name", ["UTC+1", "GMT-5", "+02:00", "-0500", "gmt2"])
+def test_an_offset_gets_no_suggestion_as_it_has_no_summer_time(name: str) -> None:
+    assert timezones.hint(name).startswith("; an offset is no time zone")
+
+
+@pytest.mark.parametrize(
+    ("name", "zone"),
+    [
+        ("Europe/Berln", "Europe/Berlin"),
+        ("europe/berlin", "Europe/Berlin"),
+        ("Berlin", "Europe/Berlin"),
+        ("New York", "America/New_York"),
+        ("utc", "UTC"),
+    ],
+)
+def test_a_misspelt_zone_or_a_place_alone_is_answered_with_the_zone(name: str, zone: str) -> None:
+    assert timezones.hint(name) == f"; did you mean '{zone}'?"
+
+
+@pytest.mark.parametrize("name", ["", " ", "W. Europe Standard Time", "Mars/Olympus", "Germany"])
+def test_nothing_is_made_of_a_word_that_is_near_to_no_zone(name: str) -> None:
+    assert timezones.hint(name) == ""

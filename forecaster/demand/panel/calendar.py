@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
@@ -15,6 +14,7 @@ import holidays
 import numpy as np
 
 from forecaster.core.arrays import Days, Doubles, Floats
+from forecaster.demand.panel.holiday_codes import country_hint, subdivision_hint
 from forecaster.errors import SpecError
 
 HARMONICS, MONTH_HARMONICS = 3, 2
@@ -144,7 +144,7 @@ def holiday_names(days: Days, country: str | None, subdivision: str | None) -> d
 def _year(country: str, subdivision: str | None, year: int) -> tuple[tuple[date, str], ...]:
     countries = holidays.list_supported_countries(include_aliases=True)
     if country not in countries:
-        hint = _nearest(country, countries)
+        hint = country_hint(country)
         raise SpecError(f"no holidays are known for country {country!r}{hint}; wanted its code in ISO 3166, as in DE")
     # the language is named, or the machine's locale would choose it
     languages = holidays.country_holidays(country).supported_languages
@@ -154,13 +154,8 @@ def _year(country: str, subdivision: str | None, year: int) -> tuple[tuple[date,
     except NotImplementedError:
         subdivisions = countries[country]
         requirement = f"wanted one of {', '.join(subdivisions)}" if subdivisions else "it has none"
-        hint = _nearest(str(subdivision), subdivisions)
+        hint = subdivision_hint(str(subdivision), country)
         raise SpecError(
             f"no holidays are known for subdivision {subdivision!r} of {country}{hint}; {requirement}"
         ) from None
     return tuple(sorted(named_days.items()))
-
-
-def _nearest(word: str, words: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word.upper(), list(words), n=1, cutoff=0.5)
-    return f"; did you mean '{close[0]}'?" if close else ""

@@ -1,0 +1,51 @@
+"""Which country or subdivision was meant by a word that is no code."""
+
+from __future__ import annotations
+
+import pytest
+
+from forecaster.demand.panel.holiday_codes import country_hint, subdivision_hint
+
+
+@pytest.mark.parametrize(
+    ("word", "code"),
+    [
+        ("de", "DE"),
+        ("Germany", "DE"),
+        ("germny", "DE"),
+        ("Österreich", "AT"),
+        ("EN", "GB"),
+        ("England", "GB"),
+        ("SP", "ES"),
+        ("de_DE", "DE"),
+        ("DE-BY", "DE"),
+        ("U.S.A.", "USA"),
+    ],
+)
+def test_a_country_is_known_by_its_name_and_by_codes_that_are_in_use(word: str, code: str) -> None:
+    assert country_hint(word) == f"; did you mean '{code}'?"
+
+
+@pytest.mark.parametrize("word", ["", "XX", "EU", "QQQ", "Atlantis", "1"])
+def test_no_country_is_made_of_letters_that_are_near_to_its_code(word: str) -> None:
+    assert country_hint(word) == ""
+
+
+@pytest.mark.parametrize(
+    ("word", "country", "code"),
+    [
+        ("by", "DE", "BY"),
+        ("DE-BY", "DE", "BY"),
+        ("Bayern", "DE", "BY"),
+        ("england", "GB", "ENG"),
+        ("New York", "US", "NY"),
+        ("NYC", "US", "NY"),
+    ],
+)
+def test_a_subdivision_is_known_by_its_name_and_with_the_countrys_code(word: str, country: str, code: str) -> None:
+    assert subdivision_hint(word, country) == f"; did you mean '{code}'?"
+
+
+@pytest.mark.parametrize(("word", "country"), [("BA", "DE"), ("UK", "GB"), ("X", "EC"), ("", "DE")])
+def test_no_subdivision_is_made_of_letters_that_are_near_to_its_code(word: str, country: str) -> None:
+    assert subdivision_hint(word, country) == ""
