@@ -99,6 +99,8 @@ OF_BATCHES: Mapping[str, Rule] = {
     "event_place": Rule(
         "warn", "a depot, city, country or subdivision of the depots source; it concerns no depot", _REPORT
     ),
+    "event_kind": Rule("warn", "closure, or a kind that calendar.known_future names; it changes no forecast", _REPORT),
+    "long_closure": Rule("warn", "closures that end by the last day ahead, or are meant to last", _REPORT),
     "alias_form": Rule("warn", "an old and a new depot id; the row is left out", _REPORT),
     "legacy_form": Rule("warn", "a date such as 2024-03-05 and a number of 0 or more; the row is left out", ("warn",)),
     "legacy_depot": Rule("warn", "a depot that counts; the row is left out", ("warn",)),

@@ -27,7 +27,7 @@ from forecaster.demand.history.point_in_time import frame, latest
 from forecaster.demand.panel.events import EVENT
 from forecaster.demand.parsing import Kind
 from forecaster.demand.validation import batch as batches
-from forecaster.demand.validation import feed_shape, history_checks, reference_tables
+from forecaster.demand.validation import event_checks, feed_shape, history_checks, reference_tables
 from forecaster.demand.validation.contract import Contract
 from forecaster.demand.validation.known_days import KnownDays
 from forecaster.lake import NOT_THERE, TABLES, Lake
@@ -76,7 +76,7 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     does not fit the pipeline file, LakeError when the lake cannot take the rows.
     """
     lake, findings = Lake(spec.lake_url), list[Finding]()
-    snapshots = _snapshots(spec, findings)
+    snapshots, announced = _snapshots(spec, findings, now)
     changes = {table: _changes(rows, frame(lake, table), KEYS[table], now) for table, rows in snapshots.items()}
     decided = decisions(lake)
     feed = sources.open_feed(spec.demand.source, spec, *source_columns(spec), since=_watermark(spec, lake))
@@ -86,6 +86,11 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     # each row alone, then beside its batch, then beside what the lake holds: each check sees fewer rows than the last
     batch, read = _sort_blocks(feed, contract, on_rows)
     known_days = _known_days(lake, batch.accepted, spec)
+    if announced is not None:
+        depots = event_checks.depots_concerned(snapshots.get("depots"), announced, batch.accepted, lake)
+        former = snapshots["aliases"]["alias"] if "aliases" in snapshots else ()
+        period = event_checks.period(batch.accepted, known_days, spec, now)
+        findings += event_checks.event_findings(announced, depots, former, period, spec)
     unread = _with_distinct_ids(batch.refused) if decided.discarded else batch.refused
     findings += feed_shape.unreadable(unread, batch.accepted, read, decided.discarded, spec)
     findings += feed_shape.decimals(contract.decimals, spec)
@@ -200,17 +205,18 @@ def _dictionary_array(codes: NDArray[np.integer[Any]], words: pa.Array) -> pa.Di
     return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32, copy=False)), words)
 
 
-def _snapshots(spec: Spec, findings: list[Finding]) -> dict[str, pd.DataFrame]:
-    """What the sources of depots, aliases and events say tonight, by table."""
-    tables = {}
+def _snapshots(
+    spec: Spec, findings: list[Finding], now: datetime
+) -> tuple[dict[str, pd.DataFrame], reference_tables.AnnouncedRows | None]:
+    """What the sources of depots, aliases and events say tonight, by table; and the rows of the events source."""
+    tables, announced = {}, None
     if spec.depots:
         tables["depots"] = reference_tables.depots(spec, findings)
         if spec.depots.aliases:
             tables["aliases"] = reference_tables.aliases(spec, findings)
     if spec.calendar.events:
-        former = tables["aliases"]["alias"] if "aliases" in tables else ()
-        tables["events"] = reference_tables.events(spec, tables.get("depots"), findings, former)
-    return tables
+        tables["events"], announced = reference_tables.events(spec, findings, now)
+    return tables, announced
 
 
 def _changes(snapshot: pd.DataFrame, before: pd.DataFrame, key: list[str], now: datetime) -> pd.DataFrame:

@@ -125,6 +125,7 @@ def test_depots_and_events_are_snapshots_that_remember(tmp_path: Path) -> None:
     write(tmp_path, "events", "date,kind,name,depot_id,city", "2024-03-07,fair,spring,,", "2024-03-08,fair,end,,Rom")
     first = ingest(spec, now=NOW)
     assert [(finding.rule, finding.severity) for finding in first.findings] == [
+        ("event_kind", "warn"),
         ("event_place", "warn"),
         ("unknown_depot", "quarantine"),
     ]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from forecaster.core.arrays import Ints
 from forecaster.core.marks import EVERYONE, Mark
+from forecaster.core.near_words import fold
 from forecaster.demand.panel.event_scope import ADDRESS, EventScope, addresses
 from forecaster.demand.panel.grid import Grid
 
@@ -24,13 +25,13 @@ EVENT = ["date", "kind", "name", *ADDRESS]
 class AnnouncedEvents:
     """The events of the panel's days and the depots that each concerns."""
 
-    events: pd.DataFrame  # kind, name, day (its column in the grid, -1 outside), audience
+    events: pd.DataFrame  # kind, as it is written and folded, name, day (its column in the grid, -1 outside), audience
     audiences: tuple[Ints, ...]  # rows of the grid, rising
     depots: int
 
     def paint(self, cells: NDArray[Any], kind: str, value: float) -> None:
-        """Set `value` in (depots, days) where a depot has an event of this kind."""
-        occurrences = self.events[(self.events["kind"] == kind) & (self.events["day"] >= 0)]
+        """Set `value` in (depots, days) where a depot has an event of this kind, whatever its case."""
+        occurrences = self.events[(self.events["folded"] == fold(kind)) & (self.events["day"] >= 0)]
         occurrences = occurrences[["audience", "day"]].drop_duplicates()
         single = occurrences["audience"].map(lambda audience: len(self.audiences[audience]) == 1).to_numpy(bool)
         rows = [self.audiences[audience][0] for audience in occurrences["audience"][single]]
@@ -57,9 +58,11 @@ def announced_events(events: pd.DataFrame, scope: EventScope, grid: Grid) -> Ann
     event_addresses = addresses(events)
     audience = event_addresses.groupby(list(ADDRESS), sort=False).ngroup().to_numpy()
     distinct = event_addresses.drop_duplicates().itertuples(index=False, name=None)
+    kinds = events["kind"].astype("str")
     table = pd.DataFrame(
         {
-            "kind": events["kind"].astype("str").to_numpy(),
+            "kind": kinds.to_numpy(),
+            "folded": kinds.map({kind: fold(kind) for kind in kinds.unique()}).to_numpy(),
             "name": events["name"].astype("str").to_numpy(),
             "day": grid.columns(events["date"]),
             "audience": audience,

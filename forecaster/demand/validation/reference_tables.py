@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
 
 import numpy as np
 import pandas as pd
@@ -12,13 +13,13 @@ from forecaster.core import timezones
 from forecaster.core.knowledge import Finding
 from forecaster.demand import parsing, sources
 from forecaster.demand.history.aliases import resolve
-from forecaster.demand.panel.event_scope import ADDRESS, EventScope, addresses, event_scope
+from forecaster.demand.panel.event_scope import ADDRESS
 from forecaster.demand.panel.events import EVENT
 from forecaster.demand.validation.contract import shortened
 from forecaster.errors import SpecError
 
 ALIAS = ["alias", "depot_id"]
-LONGEST = 400  # days of an event
+LONGEST = 400  # days of an event that are told one by one, whenever they are
 _NAMED = 10  # rows that a finding names
 
 _RESERVED = frozenset({"opened", "closed", "timezone", "retracted", "recorded_at"})
@@ -47,7 +48,13 @@ def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
         zone = parsing.words(rows[columns.timezone]).replace("", None)
         is_zone = zone.isin([each for each in zone.dropna().unique() if timezones.exists(each)])
         wrong = rows[zone.notna() & ~is_zone]
-        tell("zone_form", wrong, columns.timezone, "a time zone such as Europe/Berlin, or nothing; taken as nothing")
+        hint = timezones.hint(zone[wrong.index[0]]) if len(wrong) else ""
+        tell(
+            "zone_form",
+            wrong,
+            columns.timezone,
+            f"a time zone such as Europe/Berlin, or nothing{hint}; taken as nothing",
+        )
         table["timezone"] = zone.where(is_zone, None)
     for name in attributes:
         table[name] = parsing.words(rows[name])
@@ -95,13 +102,20 @@ def aliases(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
     return table[~is_circular].reset_index(drop=True)
 
 
-def events(
-    spec: Spec, known_depots: pd.DataFrame | None, findings: list[Finding], former: Collection[str] = ()
-) -> pd.DataFrame:
-    """The snapshot of the events source, one row an event and day: the columns of `EVENT`, null for what an event is
-    not bound to. `known_depots` is the snapshot of the depots, `former` holds ids that are aliases.
+@dataclass(frozen=True)
+class AnnouncedRows:
+    """The rows of the events source that are taken, before each of their days is a row of its own."""
 
-    A row with `until` stands for every day from its date to that day, at most `LONGEST`.
+    written: pd.DataFrame  # as the source has them
+    table: pd.DataFrame  # the columns of `EVENT` and `until`, the last day; the same index
+
+
+def events(spec: Spec, findings: list[Finding], now: datetime) -> tuple[pd.DataFrame, AnnouncedRows]:
+    """The snapshot of the events source, one row an event and day: the columns of `EVENT`, null for what an event is
+    not bound to; and the rows that it is made of.
+
+    A row with `until` stands for every day from its date to that day. Of one with more than `LONGEST` days those count
+    that may matter by the end of the next year, so that a closure until 9999-12-31 is one row a day, and not millions.
     """
     assert spec.calendar.events is not None
     source, columns = spec.calendar.events.source, spec.calendar.events.columns
@@ -115,59 +129,29 @@ def events(
         )
     fits = table["date"].notna() & table["kind"].notna() & (rows[sources.FAULT] == "")
     tell("event_form", rows[~fits], columns.date, f"a date such as {notation.day} and a kind; the row is left out")
-    days = pd.Series(1, rows.index)
+    table["until"] = table["date"]
     if columns.until in rows:
         until = parsing.days(rows[columns.until], spec.zone, notation)
-        days = (until - table["date"]).dt.days + 1
-        days = days.where(parsing.words(rows[columns.until]) != "", 1)
-        ends = days.between(1, LONGEST)
-        requirement = f"a last day on or after its date, at most {LONGEST} days in all; the row is left out"
-        tell("event_form", rows[fits & ~ends], columns.until, requirement)
+        table["until"] = until.where(parsing.words(rows[columns.until]) != "", table["date"])
+        ends = table["until"] >= table["date"]
+        tell("event_form", rows[fits & ~ends], columns.until, "a last day on or after its date; the row is left out")
         fits &= ends
-    if known_depots is not None:
-        _find_unmatched_events(table, rows, known_depots, former, spec, tell)
-    table = _each_day(table[fits], days[fits].astype(np.int64))
-    return table.fillna({"name": ""}).drop_duplicates(ignore_index=True)
+    table = table[fits]
+    daily = _each_day(table, now.astimezone(spec.zone).year + 1)
+    return daily.fillna({"name": ""}).drop_duplicates(ignore_index=True), AnnouncedRows(rows[fits], table)
 
 
-def _each_day(table: pd.DataFrame, days: pd.Series[int]) -> pd.DataFrame:
-    """Each row as many times as it has days, a day further each time."""
-    rows = np.repeat(np.arange(len(table)), days)
-    first = np.repeat(days.cumsum().to_numpy() - days.to_numpy(), days)
-    later = (np.arange(len(rows)) - first).astype("timedelta64[D]")
-    expanded = table.iloc[rows].reset_index(drop=True)
-    return expanded.assign(date=(expanded["date"] + later).astype("datetime64[s]"))
-
-
-def _find_unmatched_events(
-    table: pd.DataFrame,
-    rows: pd.DataFrame,
-    known_depots: pd.DataFrame,
-    former: Collection[str],
-    spec: Spec,
-    tell: RowFindings,
-) -> None:
-    """Tell of events whose address no depot fits, by the first part of it that no depot fits alone."""
-    assert spec.calendar.events is not None
-    columns, scope, address = spec.calendar.events.columns, event_scope(known_depots, spec), addresses(table)
-    address["depot_id"] = address["depot_id"].where(~address["depot_id"].isin(list(former)), "")
-    group = address.groupby(list(ADDRESS), sort=False).ngroup()
-    culprits = [_culprit(place, scope) for place in address.drop_duplicates().itertuples(index=False, name=None)]
-    culprit = group.map(dict(enumerate(culprits)))
-    for name in ADDRESS:
-        unmatched = rows[culprit == name]
-        tell("event_place", unmatched, getattr(columns, name), f"a {name} of the depots source; it concerns no depot")
-
-
-def _culprit(address: tuple[str, ...], scope: EventScope) -> str:
-    """The column of an address that no depot fits, "" when one fits it all."""
-    if len(scope.rows(address)):
-        return ""
-    alone = [
-        tuple(word if name == column else "" for column, word in zip(ADDRESS, address, strict=True)) for name in ADDRESS
-    ]
-    stated = [(name, single) for name, single, word in zip(ADDRESS, alone, address, strict=True) if word]
-    return next((name for name, single in stated if not len(scope.rows(single))), stated[0][0])
+def _each_day(table: pd.DataFrame, year: int) -> pd.DataFrame:
+    """Each row as many times as it has days, a day further each time; long ones up to the end of a year at most."""
+    date, until = (table[name].to_numpy("datetime64[D]").astype(np.int64) for name in ("date", "until"))
+    ends = np.datetime64(f"{year}-12-31", "D").astype(np.int64)
+    is_long = until - date >= LONGEST
+    date = np.where(is_long, np.maximum(date, 0), date)  # no reading is of a day before 1970
+    until = np.where(is_long, np.minimum(until, np.maximum(ends, date + LONGEST - 1)), until)
+    days = np.maximum(until - date + 1, 0)
+    rows, first = np.repeat(np.arange(len(table)), days), np.repeat(np.cumsum(days) - days, days)
+    day = (date[rows] + np.arange(len(rows)) - first).view("datetime64[D]").astype("datetime64[s]")
+    return table.iloc[rows].drop(columns="until").reset_index(drop=True).assign(date=day)
 
 
 class RowFindings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from forecaster.errors import SourceError, SpecError
 
 DEPOTS = "{source: {kind: csv, path: depots.csv}, columns: {timezone: zone}, static: [city, country, subdivision], "
 DEPOTS += "aliases: {source: {kind: csv, path: aliases.csv}}}"
+NOW = datetime(2024, 3, 6, 4, tzinfo=UTC)
 
 
 def spec_of(folder: Path, depots: str = DEPOTS, rules: str = "") -> Spec:
@@ -29,12 +31,10 @@ def write(folder: Path, name: str, *lines: str) -> None:
     (folder / f"{name}.csv").write_text("\n".join(lines) + "\n", "utf-8")
 
 
-def events(
-    folder: Path, *lines: str, known_depots: pd.DataFrame | None = None, **other: Any
-) -> tuple[Any, list[Finding]]:
+def events(folder: Path, *lines: str) -> tuple[Any, list[Finding]]:
     write(folder, "events", *lines)
     findings: list[Finding] = []
-    return reference_tables.events(spec_of(folder), known_depots, findings, **other), findings
+    return reference_tables.events(spec_of(folder), findings, NOW)[0], findings
 
 
 def test_an_event_of_one_row_and_old_columns_is_an_event_of_one_day(tmp_path: Path) -> None:
@@ -56,16 +56,15 @@ def test_events_and_depots_are_read_as_their_sources_write_them(tmp_path: Path) 
     )
     spec, findings = load(tmp_path / "pipeline.yaml"), list[Finding]()
     write(tmp_path, "depots", "Filiale;seit", "A;05.03.2024", "B;", "C;2024-03-05")
-    write(tmp_path, "events", "von;bis;Aktion;Filiale", "28.02.2024;01.03.2024;Prospekt;A", "02.03.2024;;Prospekt;X")
+    write(tmp_path, "events", "von;bis;Aktion;Filiale", "28.02.2024;01.03.2024;Prospekt;A", "02.03.2024;;Prospekt;B")
     depots = reference_tables.depots(spec, findings)
     assert depots["opened"].tolist() == [pd.Timestamp("2024-03-05"), pd.NaT, pd.NaT]
-    table = reference_tables.events(spec, depots, findings)
+    table, _ = reference_tables.events(spec, findings, NOW)
     assert [str(day.date()) for day in table["date"]] == ["2024-02-28", "2024-02-29", "2024-03-01", "2024-03-02"]
     assert set(table["kind"]) == set(table["name"]) == {"Prospekt"}
     assert [finding.message for finding in findings] == [
         "depots.csv:4: column 'seit': found '2024-03-05', wanted a date such as 05.03.2024, or nothing; taken as "
         "nothing",
-        "events.csv:3: column 'Filiale': found 'X', wanted a depot_id of the depots source; it concerns no depot",
     ]
 
 
@@ -76,7 +75,7 @@ def test_a_declared_column_of_events_has_to_be_there(tmp_path: Path) -> None:
         f"name: t\ndemand: {{source: {{kind: csv, path: demand.csv}}}}\ncalendar: {{events: {events}}}\n", "utf-8"
     )
     with pytest.raises(SourceError, match="found columns date, kind, name; wanted 'bis'"):
-        reference_tables.events(load(tmp_path / "pipeline.yaml"), None, [])
+        reference_tables.events(load(tmp_path / "pipeline.yaml"), [], NOW)
 
 
 def test_until_is_the_last_day_and_leap_days_count(tmp_path: Path) -> None:
@@ -95,52 +94,35 @@ def test_until_is_the_last_day_and_leap_days_count(tmp_path: Path) -> None:
     assert table["date"].dtype == "datetime64[s]"
 
 
-@pytest.mark.parametrize(
-    ("until", "days"),
-    [("2024-03-04", 0), ("soon", 0), ("2025-04-08", 400), ("2025-04-09", 0)],  # 5 March 2024 is the first of 400
-)
-def test_an_event_that_ends_before_it_begins_or_never_is_left_out(tmp_path: Path, until: str, days: int) -> None:
-    table, findings = events(tmp_path, "date,until,kind,name", f"2024-03-05,{until},promo,sale")
-    assert len(table) == days
-    if not days:
-        (finding,) = findings
-        assert (finding.rule, finding.severity, finding.count) == ("event_form", "warn", 1)
-        assert finding.message == (
-            f"events.csv:2: column 'until': found '{until}', wanted a last day on or after its date, at most 400 days "
-            "in all; the row is left out"
-        )
-
-
-KNOWN = pd.DataFrame(
-    {
-        "depot_id": ["A", "B"],
-        "city": ["Ulm", "Nice"],
-        "country": ["", "FR"],
-        "subdivision": ["BW", ""],
-    }
-)
-
-
-def test_an_event_whom_no_depot_fits_is_a_finding_of_the_part_that_is_wrong(tmp_path: Path) -> None:
-    table, findings = events(
-        tmp_path,
-        "date,kind,name,depot_id,city,subdivision,country",
-        "2024-03-05,promo,1,A,,,DE",
-        "2024-03-05,promo,2,,Ulm,BW,",
-        "2024-03-05,promo,3,,Rome,BW,",
-        "2024-03-05,promo,4,,Ulm,,FR",
-        "2024-03-05,promo,5,,,,GB",
-        "2024-03-05,promo,6,C,,,",
-        "2024-03-05,promo,7,old,,,",
-        known_depots=KNOWN,
-        former=["old"],
+@pytest.mark.parametrize("until", ["2024-03-04", "soon"])
+def test_an_event_that_ends_before_it_begins_or_never_is_left_out(tmp_path: Path, until: str) -> None:
+    table, (finding,) = events(tmp_path, "date,until,kind,name", f"2024-03-05,{until},promo,sale")
+    assert table.empty
+    assert (finding.rule, finding.severity, finding.count) == ("event_form", "warn", 1)
+    assert finding.message == (
+        f"events.csv:2: column 'until': found '{until}', wanted a last day on or after its date; the row is left out"
     )
-    assert len(table) == 7
-    assert [(finding.rule, finding.count, finding.message.partition(", wanted")[0]) for finding in findings] == [
-        ("event_place", 1, "events.csv:7: column 'depot_id': found 'C'"),
-        ("event_place", 2, "events.csv:4: column 'city': found 'Rome'"),  # and Ulm, which is not in France
-        ("event_place", 1, "events.csv:6: column 'country': found 'GB'"),
-    ]
+
+
+@pytest.mark.parametrize(
+    ("date", "until", "first", "last"),
+    [
+        ("2024-03-05", "2025-04-08", "2024-03-05", "2025-04-08"),  # 400 days
+        ("2024-03-05", "2028-12-31", "2024-03-05", "2025-12-31"),
+        ("2024-03-05", "9999-12-31", "2024-03-05", "2025-12-31"),
+        ("0001-01-01", "9999-12-31", "1970-01-01", "2025-12-31"),
+        ("2014-01-01", "2016-12-31", "2014-01-01", "2016-12-31"),
+        ("2028-01-01", "2030-12-31", "2028-01-01", "2029-02-03"),  # 400 days
+        ("0001-01-01", "0004-12-31", None, None),
+    ],
+)
+def test_of_an_event_that_goes_on_the_days_count_that_may_matter(
+    tmp_path: Path, date: str, until: str, first: str | None, last: str | None
+) -> None:
+    table, findings = events(tmp_path, "date,until,kind,name", f"{date},{until},closure,rebuild")
+    assert not findings
+    days = pd.date_range(first, last, unit="s") if first else pd.DatetimeIndex([], dtype="datetime64[s]")
+    assert table["date"].tolist() == days.tolist()
 
 
 def test_a_zone_that_there_is_not_is_a_finding_and_nothing(tmp_path: Path) -> None:

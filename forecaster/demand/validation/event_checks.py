@@ -1,0 +1,175 @@
+"""Validation of events beside depots and readings: kinds that nothing uses, places of no depot, closures that go on.
+
+Events that lie outside the history and the days ahead are none of anybody's concern.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+import pandas as pd
+import pyarrow.compute as pc
+
+from forecaster.config import Spec, data_rules
+from forecaster.core.knowledge import Finding
+from forecaster.core.near_words import did_you_mean, fold, nearest_word, plain
+from forecaster.demand import sources
+from forecaster.demand.panel.event_scope import ADDRESS, EventScope, addresses, event_scope
+from forecaster.demand.panel.opening_days import CLOSURE
+from forecaster.demand.validation.known_days import KnownDays
+from forecaster.demand.validation.reference_tables import AnnouncedRows, RowFindings
+from forecaster.lake import Lake
+
+_NAMED = 5  # closures that a finding names
+_CLOSED = """
+closed close closing closes shut shutdown shuttered dayoff off geschlossen schliessung schliesstag ruhetag zu dicht
+betriebsferien cerrado cerrada cierre ferme fermee fermeture chiuso chiusa chiusura gesloten sluiting dichte fechado
+fechada fechamento encerrado encerramento stangt stangd lukket suljettu zamkniete zamkniety zamkniecie zavreno uzavreno
+kapali закрыто закрытие закрыт 休業 休業日 定休日 关闭 闭店 關閉 휴무 휴업
+"""  # words for it in plain letters
+
+
+@dataclass(frozen=True)
+class Period:
+    """The days that matter: of the history, and those ahead."""
+
+    first: np.datetime64
+    last: np.datetime64  # of the days ahead
+
+
+def period(accepted: pd.DataFrame, known_days: KnownDays, spec: Spec, now: datetime) -> Period:
+    """The days of a batch and those known beside it, and the days ahead of the newest that is over."""
+    over = np.datetime64(now.astimezone(spec.zone).date(), "D") - np.timedelta64(1, "D")
+    own = accepted["day"].agg(["min", "max"]).to_numpy() if len(accepted) else np.zeros(0, np.int32)
+    days = np.concatenate([known_days.days, own]).astype(np.int64).view("datetime64[D]")
+    newest = min(days.max(), over) if len(days) else over
+    return Period(days.min() if len(days) else over, newest + spec.horizon)
+
+
+def depots_concerned(
+    depots: pd.DataFrame | None, announced: AnnouncedRows, accepted: pd.DataFrame, lake: Lake
+) -> pd.DataFrame:
+    """The depots that an event may concern: those of the depots source, else those of the readings."""
+    if depots is not None:
+        return depots
+    ids = set(accepted["depot_id"].cat.categories)
+    if not ids.issuperset(announced.table["depot_id"].dropna()):  # read only where a name is missing: it may be long
+        ids |= set(pc.unique(lake.read("demand", columns=["depot_id"])["depot_id"]).to_pylist())
+    return pd.DataFrame({"depot_id": sorted(ids)}, dtype="str")
+
+
+def event_findings(
+    announced: AnnouncedRows, depots: pd.DataFrame, former: Collection[str], period: Period, spec: Spec
+) -> list[Finding]:
+    """What is odd about the events of a period; `depots` have a depot_id and the attributes that are known, `former`
+    holds ids that are aliases."""
+    table = announced.table
+    is_near = (table["date"] <= pd.Timestamp(period.last)) & (table["until"] >= pd.Timestamp(period.first))
+    near = AnnouncedRows(announced.written[is_near], table[is_near])
+    findings: list[Finding] = []
+    if near.table.empty:
+        return findings
+    _find_unused_kinds(near, spec, RowFindings(spec, findings))
+    if len(depots):
+        scope = event_scope(depots, spec)
+        _find_unmatched_places(near, scope, former, spec, RowFindings(spec, findings))
+        findings += _long_closures(near, scope, former, period, spec)
+    return findings
+
+
+def _find_unused_kinds(near: AnnouncedRows, spec: Spec, tell: RowFindings) -> None:
+    """Tell of kinds that neither close nor are a covariate: a finding for each kind that may have been meant, and one
+    for the others."""
+    assert spec.calendar.events is not None
+    used = (CLOSURE, *spec.calendar.known_future)
+    kinds = near.table["kind"]
+    unused = [kind for kind in kinds.unique() if fold(kind) not in set(map(fold, used))]
+    meant = {kind: _kind_meant(kind, used) or "" for kind in unused}
+    for word in sorted(set(meant.values()), key=lambda word: (word == "", word)):
+        rows = near.written[kinds.map(meant).to_numpy() == word]
+        wanted = f"{', '.join(used)} or another kind that calendar.known_future names"
+        column = spec.calendar.events.columns.kind
+        tell("event_kind", rows, column, f"{wanted}{_asked(did_you_mean(word))}; it changes no forecast")
+
+
+def _kind_meant(kind: str, used: Iterable[str]) -> str | None:
+    words = {plain(kind), *map(plain, fold(kind[:200]).replace("_", " ").replace("-", " ").split())}
+    return nearest_word(kind, used) or (CLOSURE if words & set(map(plain, _CLOSED.split())) else None)
+
+
+def _find_unmatched_places(
+    near: AnnouncedRows, scope: EventScope, former: Collection[str], spec: Spec, tell: RowFindings
+) -> None:
+    """Tell of events whose address no depot fits, by the first part of it that no depot fits alone."""
+    assert spec.calendar.events is not None
+    columns, address = spec.calendar.events.columns, _current(near.table, former)
+    group = address.groupby(list(ADDRESS), sort=False).ngroup()
+    culprits = [_culprit(place, scope) for place in address.drop_duplicates().itertuples(index=False, name=None)]
+    culprit = group.map(dict(enumerate(culprits)))
+    for name in ADDRESS:
+        unmatched = near.written[culprit == name]
+        if unmatched.empty:
+            continue
+        requirement = f"a {name} of the {'depots' if spec.depots else 'demand'} source"
+        asked = _asked(_place_hint(address[name][culprit == name].iloc[0], name, scope, former))
+        tell("event_place", unmatched, getattr(columns, name), f"{requirement}{asked}; it concerns no depot")
+
+
+def _place_hint(word: str, name: str, scope: EventScope, former: Collection[str]) -> str:
+    places = [place for place in scope.homes[name].unique() if place] + (list(former) if name == "depot_id" else [])
+    if not places:
+        return f"; no depot has a {name}: it is an attribute of depots.static"
+    meant = nearest_word(word, places)
+    if meant and unicodedata.normalize("NFC", meant) == unicodedata.normalize("NFC", word) and meant != word:
+        return f"; it differs from '{meant}' in Unicode form alone"
+    return did_you_mean(meant if meant != word else None)  # which is right, and of another depot's address
+
+
+def _asked(hint: str) -> str:
+    return f" ({hint.removeprefix('; ')})" if hint else ""
+
+
+def _culprit(address: tuple[str, ...], scope: EventScope) -> str:
+    """The column of an address that no depot fits, "" when one fits it all."""
+    if len(scope.rows(address)):
+        return ""
+    alone = [
+        tuple(word if name == column else "" for column, word in zip(ADDRESS, address, strict=True)) for name in ADDRESS
+    ]
+    stated = [(name, single) for name, single, word in zip(ADDRESS, alone, address, strict=True) if word]
+    return next((name for name, single in stated if not len(scope.rows(single))), stated[0][0])
+
+
+def _long_closures(
+    near: AnnouncedRows, scope: EventScope, former: Collection[str], period: Period, spec: Spec
+) -> list[Finding]:
+    """A finding about depots that are closed on the last day ahead and later, the longest closure first."""
+    table = near.table
+    is_long = (table["kind"].map(fold) == fold(CLOSURE)) & (table["until"] > pd.Timestamp(period.last))
+    table = table[is_long].sort_values("until", ascending=False, kind="stable")
+    address = _current(table, former)
+    concerns = [bool(len(scope.rows(place))) for place in address.itertuples(index=False, name=None)]
+    table, address = table[concerns], address[concerns]
+    if table.empty:
+        return []
+    whom = [" in ".join(filter(None, place)) or "every depot" for place in address.itertuples(index=False, name=None)]
+    ends = [f"{name} closed until {day:%Y-%m-%d}" for name, day in zip(whom, table["until"], strict=True)]
+    first = near.written.loc[table.index[0]]
+    further = f"; also {', '.join(ends[1:_NAMED])}" if len(ends) > 1 else ""
+    further += f" and {len(ends) - _NAMED:,} more" if len(ends) > _NAMED else ""
+    message = (
+        f"{first[sources.FILE]}:{first[sources.ROW]}: found {ends[0]}, after {period.last}, the last day ahead"
+        f"{further}; wanted {data_rules.RULES['long_closure'].wanted}"
+    )
+    severity = data_rules.severity("long_closure", spec.demand.rules.severity)
+    return [Finding("long_closure", severity, len(table), message)]
+
+
+def _current(table: pd.DataFrame, former: Collection[str]) -> pd.DataFrame:
+    """The addresses of events; those of former ids, whose depot is known, are everybody's here."""
+    address = addresses(table)
+    return address.assign(depot_id=address["depot_id"].where(~address["depot_id"].isin(list(former)), ""))
