@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from forecaster.config import Spec, load
 from forecaster.core.forecast import Verdict
+from forecaster.core.knowledge import Finding, finding_of_row
 from forecaster.core.metric_names import METRICS
 from forecaster.core.progress import NightProgress as Progress
 from forecaster.errors import (
@@ -56,7 +57,7 @@ class Night:
         self.publication: Mapping[str, Any] = {}  # what went out
         self.versions: dict[str, int] = {}
         self.past_panels: Past | None = None  # between training and backtest
-        self.findings: list[Any] = []
+        self.findings: list[Finding] = []
         self.verdict: Verdict | None = None
         self.promoted: str | None = None  # the bundle that came to reign tonight and did not before
         self.progress = Progress(
@@ -188,19 +189,24 @@ class Night:
     def note(
         self,
         *,
-        findings: Iterable[Any] = (),
+        findings: Iterable[Finding] = (),
         lake_versions: Mapping[str, int] | None = None,
         message: str | None = None,
     ) -> None:
         """Keep what a step learned in the run row."""
         findings = list(findings)
         self.versions |= lake_versions or {}
-        self.findings += findings
         self._ledger.note(self.run_id, findings=findings, lake_versions=lake_versions, message=message)
-        for finding in findings:
-            self.progress.say(f"           {finding.severity} {finding.rule} × {finding.count}: {finding.message}")
+        self._keep_findings(findings)
         if message:
             self.progress.say(f"           {message}")
+
+    def _keep_findings(self, findings: Iterable[Finding]) -> None:
+        """Keep what was found and tell of it, each finding once."""
+        for finding in findings:
+            if finding not in self.findings:
+                self.findings.append(finding)
+                self.progress.say(f"           {finding.severity} {finding.rule} × {finding.count}: {finding.message}")
 
     def champion(self) -> Path | None:
         """The reigning bundle's folder, None when no model ever reigned."""
@@ -260,6 +266,7 @@ class Night:
     def settle(self, report: Mapping[str, Any]) -> None:
         """Settle tier and exit code."""
         self.publication = report
+        self._keep_findings(map(finding_of_row, self._ledger.run(self.run_id).findings))  # those of the prediction
         note, troubled = self._note_for_the_page() or "", bool(self._troubles)
         remark = (report["note"] or "").removeprefix(note).strip()  # what the prediction itself has to say
         if report["trouble"]:

@@ -47,13 +47,13 @@ def ingest(night: Night) -> None:
 
 def panel(night: Night) -> tuple[Knowledge, Panel]:
     """What is known as of tonight, as dense arrays."""
-    from forecaster.demand.panel import covariates
     from forecaster.demand.panel.build import build
+    from forecaster.demand.panel.panel_findings import panel_findings
 
     with night.stage("panel"):
         knowledge = read_as_of(night.spec, as_of=night.as_of)
         built = build(knowledge, night.spec)
-    night.note(findings=covariates.missing_ahead(knowledge, built, night.spec), lake_versions=knowledge.versions)
+    night.note(findings=panel_findings(knowledge, built, night.spec), lake_versions=knowledge.versions)
     night.progress.say(
         f"           {len(built.depot_ids):,} depots, {built.history:,} days up to {built.cutoff}, "
         f"{len(built.encoding.covariates)} known-future covariates"

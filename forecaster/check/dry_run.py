@@ -22,6 +22,7 @@ from forecaster.demand.history.point_in_time import former_ids, read_as_of
 from forecaster.demand.ingest import IngestResult, ingest
 from forecaster.demand.panel import build as panels
 from forecaster.demand.panel import subdivision_days
+from forecaster.demand.panel.panel_findings import panel_findings
 from forecaster.demand.validation import external_forecasts
 from forecaster.errors import LakeError, NoUsableData, SourceError, StaleHistory
 from forecaster.lake import TABLES, Lake
@@ -78,7 +79,10 @@ def check(spec: Spec, *, now: datetime, past: bool = False) -> DryRun:
             source_checks = (*source_checks[:-1], replace(source_checks[-1], rows=ingested.read))
             knowledge = read_as_of(copy, as_of=now)
             panel = panels.build(knowledge, copy)
-            ingested = replace(ingested, findings=(*ingested.findings, *_legacy_findings(copy, panel)))
+            ingested = replace(
+                ingested,
+                findings=(*ingested.findings, *panel_findings(knowledge, panel, copy), *_legacy_findings(copy, panel)),
+            )
         except NoUsableData as error:
             return DryRun(spec, source_checks, ingested, fault=_why_not(ingested) or str(error))
         evidence = finding_examples.collect(panel, ingested.batch, spec, Lake(folder))

@@ -92,6 +92,10 @@ OF_BATCHES: Mapping[str, Rule] = {
     ),
     "late": Rule("warn", "at most {late_days} days after its day (demand.rules.late_days)", _REPORT),
     "covariate_missing": Rule("warn", "known-future covariates for the days ahead", _REPORT),
+    "out_of_business": Rule(
+        "warn", "no counts before `opened` and from `closed` on, or other days in the depots source", ("warn",)
+    ),
+    "depot_span": Rule("warn", "a first day of business before the first day out of it", _REPORT),
     "depot_twice": Rule("warn", "one set of attributes a depot; the last row counts", _REPORT),
     "zone_form": Rule("warn", "a time zone such as Europe/Berlin, or nothing; taken as nothing", _REPORT),
     "vans_form": Rule("warn", "a whole number of vans, or nothing; taken as nothing", _REPORT),

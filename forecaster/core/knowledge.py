@@ -19,6 +19,11 @@ class Finding:
     places: tuple[tuple[str, str], ...] = ()  # depot and ISO date of the first it concerns, where it is about days
 
 
+def finding_of_row(row: Mapping[str, Any]) -> Finding:
+    """The finding as a run's row has it in the ledger."""
+    return Finding(**{**row, "places": tuple((depot, day) for depot, day in row.get("places", ()))})
+
+
 @dataclass(frozen=True)
 class Knowledge:
     """Point-in-time view of the lake: what it knew at one instant, which is the input of the panel."""

@@ -16,6 +16,7 @@ from forecaster.core.forecast import Forecast
 from forecaster.core.knowledge import Finding, Knowledge
 from forecaster.core.panel import Panel
 from forecaster.demand.history.point_in_time import former_ids, read_as_of
+from forecaster.demand.panel.panel_findings import panel_findings
 from forecaster.errors import DeskError, ForecasterError, LakeError
 from forecaster.lake import Lake
 from forecaster.ledger.publication import Publication, PublishedChange, Tier
@@ -117,7 +118,8 @@ def publish(
             desk=inputs_name,
         )
         with Ledger.open(spec.ledger_url) as ledger:
-            ledger.note(run_id, lake_versions=knowledge.versions)
+            findings = panel_findings(knowledge, result.panel, spec)
+            ledger.note(run_id, findings=findings, lake_versions=knowledge.versions)
             number = ledger.publish(publication, keep=spec.retention.publications)
         _follow_up(spec, result.panel, run_id, troubles)
     cutoff, depots = result.panel.cutoff.isoformat(), len(result.panel.depot_ids)

@@ -46,6 +46,23 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def test_the_check_finds_of_the_days_ahead_what_a_night_finds(spec: Spec) -> None:
+    text = (
+        FILES["pipeline.yaml"]
+        .replace("[promo]", "[promo, rain]")
+        .replace("opened: opened", "opened: opened, closed: closed")
+    )
+    (spec.folder / "pipeline.yaml").write_text(text, "utf-8")
+    (spec.folder / "demand.csv").write_text(
+        "depot_id,date,demand,rain\n" + "".join(f"A,2024-02-{day},4,0\n" for day in range(10, 30)), "utf-8"
+    )
+    (spec.folder / "depots.csv").write_text("depot_id,opened,closed,city\nA,2124-03-01,,Ulm\n", "utf-8")
+    ingested = check(load(spec.folder / "pipeline.yaml"), now=NOW).ingested
+    assert ingested is not None
+    assert [finding.rule for finding in ingested.findings] == ["out_of_business", "covariate_missing"]
+    assert "covariate 'rain': found no value on 7 of 7 open depot-days from 2024-03-01" in ingested.findings[1].message
+
+
 def test_readings_that_are_too_old_for_the_night_are_no_start(spec: Spec) -> None:
     trial = check(spec, now=NOW.replace(day=20))
     [sentence] = trial.caveats

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from forecaster.config import Spec
 from forecaster.core.arrays import Bools, Floats, Ints
+from forecaster.demand.panel.business_days import declared_span
 from forecaster.demand.panel.events import AnnouncedEvents
 from forecaster.demand.panel.grid import Grid
 
@@ -32,9 +33,11 @@ def days_open(
     spec: Spec,
     grid: Grid,
 ) -> Bools:
-    """In business and not closed on the day, (depots, days). Orders that came prove that a depot was open."""
+    """In business and not closed on the day, (depots, days). Orders that came prove that a depot was open, and those of
+    most of the newest days that it is (`business_days`)."""
     has_report = ~np.isnan(counts)
     table = depots.set_index("depot_id").reindex(grid.depots)
+    table = declared_span(table, counts[:, : grid.history], grid.days[: grid.history])
     start = _opening(has_report, table, grid)
     if declared_open is not None:
         has_report |= declared_open == 0

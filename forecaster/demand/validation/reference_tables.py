@@ -43,6 +43,9 @@ def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
             unreadable = rows[table[name].isna() & (parsing.words(rows[column]) != "")]
             tell("date_form", unreadable, column, f"a date such as {notation.day}, or nothing; taken as nothing")
         table[name] = table[name].astype("datetime64[s]")
+    if columns.closed:
+        wanted = data_rules.RULES["depot_span"].wanted
+        tell("depot_span", rows[table["closed"] <= table["opened"]], columns.closed, f"{wanted}; taken as it is")
     table["timezone"] = pd.Series(None, rows.index, "str")
     if columns.timezone:
         zone = parsing.words(rows[columns.timezone]).replace("", None)

@@ -142,6 +142,23 @@ def test_a_zone_that_there_is_not_is_a_finding_and_nothing(tmp_path: Path) -> No
         )
 
 
+def test_a_depot_that_closes_before_it_opens_is_a_finding(tmp_path: Path) -> None:
+    rows = ["A,2026-09-01,2016-01-01", "B,2016-01-01,2026-09-01", "C,2016-01-01,2016-01-01", "D,2016-01-01,", "E,,"]
+    write(tmp_path, "depots", "depot_id,opened,closed", *rows)
+    spec = spec_of(tmp_path, "{source: {kind: csv, path: depots.csv}, columns: {opened: opened, closed: closed}}")
+    table = reference_tables.depots(spec, findings := [])
+    assert len(table) == 5
+    assert [(finding.rule, finding.severity, finding.count, finding.message) for finding in findings] == [
+        (
+            "depot_span",
+            "warn",
+            2,
+            "depots.csv:2: column 'closed': found '2016-01-01', wanted a first day of business before the first day "
+            "out of it; taken as it is (also depots.csv:4)",
+        )
+    ]
+
+
 def test_a_byte_of_another_encoding_costs_an_attribute_or_its_row(tmp_path: Path) -> None:
     rows = ["A,,Köln,,", "B,,,,", "Köln,,,,", "D", "E,,Ulm,,"]
     content = "\n".join(["depot_id,zone,city,country,subdivision", *rows, ""])

@@ -1,0 +1,101 @@
+"""Declared days of business beside the counts: depots that count before they opened or after they closed.
+
+A depot of which counts come is at work, whatever is declared of it. So a declared day that most of the newest counts
+contradict is not followed, and a finding says so; one that some counts contradict is followed, and told of as well.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from forecaster.config import Spec, data_rules
+from forecaster.core.arrays import Bools, Days, Floats
+from forecaster.core.knowledge import Finding, Knowledge
+from forecaster.core.panel import Panel
+
+RECENT = 14  # days up to the last one, of which the counts of most contradict a declared day
+LEAST = 7  # of them, at least, out of business by what is declared: a day or two of counts after the last one are usual
+RULE = "out_of_business"
+_NAMED = 5  # depots that a finding names
+_PLACES = 50
+
+
+def declared_span(depots: pd.DataFrame, counts: Floats, days: Days) -> pd.DataFrame:
+    """The declared columns `opened` and `closed` of the depots in the rows of the counts (depots, history), without
+    those that their newest counts contradict; `days` are the history's."""
+    table = depots[["opened", "closed"]]
+    opened, closed = _dates(table, "opened"), _dates(table, "closed")
+    rows = np.flatnonzero((opened > days[-1]) | (closed <= days[-1]))
+    if not len(rows):
+        return table
+    outside = _outside(days[-RECENT:], opened[rows], closed[rows])
+    counted = outside & (counts[rows, -RECENT:] > 0)
+    works = np.zeros(len(table), np.bool_)
+    works[rows] = (outside.sum(axis=1) >= LEAST) & (2 * counted.sum(axis=1) > outside.sum(axis=1))
+    return table.assign(
+        opened=table["opened"].mask(works & (opened > days[-1])),
+        closed=table["closed"].mask(works & (closed <= days[-1])),
+    )
+
+
+def out_of_business(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Finding, ...]:
+    """A finding about the depots of which counts came before they opened or after they closed, first those that are
+    forecast as open for it, then those of the most days."""
+    table = knowledge.depots.set_index("depot_id").reindex(panel.depot_ids)[["opened", "closed"]]
+    opened, closed, days = _dates(table, "opened"), _dates(table, "closed"), panel.days[: panel.history]
+    rows = np.flatnonzero((opened > days[0]) | (closed <= days[-1]))
+    before = (days < opened[rows, None]) & (panel.demand[rows] > 0)
+    after = (days >= closed[rows, None]) & (panel.demand[rows] > 0)
+    number = np.count_nonzero(before | after, axis=1)
+    if not number.any():
+        return ()
+    span = declared_span(table, panel.demand, days)
+    followed = (span.notna() | table.isna()).all(axis=1).to_numpy()[rows]
+    order = [place for place in np.lexsort((-number, followed)) if number[place]]
+    sentences = [
+        _sentence(
+            panel.depot_ids[rows[place]], opened[rows[place]], closed[rows[place]], before[place], after[place], days
+        )
+        + ("" if followed[place] else ": forecast as open all the same, as it counts")
+        for place in order[:_NAMED]
+    ]
+    more = f"; and {len(order) - _NAMED:,} more depots" if len(order) > _NAMED else ""
+    last = [str(days[np.flatnonzero(before[place] | after[place])[-1]]) for place in order[:_PLACES]]
+    places = tuple((panel.depot_ids[rows[place]], day) for place, day in zip(order, last, strict=False))
+    message = f"{'; '.join(sentences)}{more}; wanted {data_rules.RULES[RULE].wanted}"
+    return (Finding(RULE, data_rules.severity(RULE, spec.demand.rules.severity), int(number.sum()), message, places),)
+
+
+def _sentence(depot: str, opened: Any, closed: Any, before: Bools, after: Bools, days: Days) -> str:
+    parts = []
+    if before.any():
+        parts.append(
+            f"is not in business before {opened}, and counts came on {_days(before)} before{_until(before, days)}"
+        )
+    if after.any():
+        parts.append(
+            f"is out of business from {closed} on, and counts came on {_days(after)} since{_until(after, days)}"
+        )
+    return f"depot {depot} {', and '.join(parts)}"
+
+
+def _days(counted: Bools) -> str:
+    number = int(counted.sum())
+    return f"{number:,} day{'s' if number > 1 else ''}"
+
+
+def _until(counted: Bools, days: Days) -> str:
+    return f", up to {days[np.flatnonzero(counted)[-1]]}"
+
+
+def _outside(days: Days, opened: Days, closed: Days) -> Bools:
+    """(depots, days): not in business by what is declared."""
+    result: Bools = (days < opened[:, None]) | (days >= closed[:, None])
+    return result
+
+
+def _dates(table: pd.DataFrame, name: str) -> Days:
+    return np.asarray(table[name], "datetime64[D]")
