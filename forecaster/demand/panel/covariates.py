@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -90,33 +90,33 @@ def _indicate(result: Floats, column: Any, word_at: Mapping[int, str], at: Cells
 
 
 def missing_ahead(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Finding, ...]:
-    """Data check of the horizon: a finding for each covariate of the demand source that has no value on some open
-    depot-day of it."""
-    return tuple(_missing_ahead(knowledge, panel, spec))
-
-
-def _missing_ahead(knowledge: Knowledge, panel: Panel, spec: Spec) -> Iterator[Finding]:
+    """Data check of the horizon: a finding for the covariates of the demand source that have no value on some open
+    depot-days of it; those that lack the same days are one finding."""
     frame, first = knowledge.demand, pd.Timestamp(panel.target_dates[0])
     ahead = frame[(frame["date"] >= first).to_numpy()]
     is_open = panel.open[:, panel.history :]
     depots, days = pd.Index(panel.depot_ids, dtype="str"), panel.days[panel.history :]
+    lacking: dict[bytes, tuple[Bools, list[str]]] = {}  # by the days themselves
     for name in spec.calendar.known_future:
-        if name not in frame or _is_opening(name, spec) or not is_open.any():
+        if name not in frame or _is_opening(name, spec):
             continue
         with_value = ahead[ahead[name].notna().to_numpy()]
-        has_value = _days_with_rows(with_value, depots, days)
-        is_missing = is_open & ~has_value
-        if not is_missing.any():
-            continue
-        row, step = np.argwhere(is_missing)[0]
-        message = (
-            f"covariate '{name}': found no value on {is_missing.sum():,} of {is_open.sum():,} open depot-days from "
-            f"{days[0]} to {days[-1]}, first of depot {panel.depot_ids[row]} on {days[step]}; they count as 0, "
-            f"wanted {data_rules.RULES[RULE].wanted}"
-        )
-        severity = data_rules.severity(RULE, spec.demand.rules.severity)
-        places = tuple((panel.depot_ids[row], str(days[step])) for row, step in np.argwhere(is_missing)[:PLACES])
-        yield Finding(RULE, severity, int(is_missing.sum()), message, places)
+        is_missing: Bools = is_open & ~_days_with_rows(with_value, depots, days)
+        if is_missing.any():
+            lacking.setdefault(is_missing.tobytes(), (is_missing, []))[1].append(name)
+    return tuple(_missing(names, is_missing, int(is_open.sum()), panel, spec) for is_missing, names in lacking.values())
+
+
+def _missing(names: list[str], is_missing: Bools, open_days: int, panel: Panel, spec: Spec) -> Finding:
+    days, (row, step) = panel.days[panel.history :], np.argwhere(is_missing)[0]
+    message = (
+        f"covariate{'s' if len(names) > 1 else ''} {', '.join(map(repr, names))}: found no value on "
+        f"{is_missing.sum():,} of {open_days:,} open depot-days from {days[0]} to {days[-1]}, first of depot "
+        f"{panel.depot_ids[row]} on {days[step]}; they count as 0, wanted {data_rules.RULES[RULE].wanted}"
+    )
+    severity = data_rules.severity(RULE, spec.demand.rules.severity)
+    places = tuple((panel.depot_ids[row], str(days[step])) for row, step in np.argwhere(is_missing)[:PLACES])
+    return Finding(RULE, severity, int(is_missing.sum()), message, places)
 
 
 def _days_with_rows(table: pd.DataFrame, depots: pd.Index[Any], days: Any) -> Bools:

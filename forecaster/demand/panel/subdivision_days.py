@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import date
 
@@ -10,19 +11,21 @@ import pandas as pd
 
 from forecaster.config import Spec
 from forecaster.core.arrays import Days
+from forecaster.core.near_words import plain
 from forecaster.core.panel import Panel
 from forecaster.demand.panel.calendar import holiday_names
 from forecaster.demand.panel.event_scope import event_scope
 
 MOST_DAYS = 800  # of a panel, the newest, on which subdivisions are compared
+_HOLIDAYS = re.compile(r"^(?!.*(school|schul)).*(holiday|feiertag|ferie|festivo|feriado)")
 MOST_NAMED = 8  # subdivisions in a sentence
 
 
 def left_out_holidays(panel: Panel, spec: Spec) -> list[str]:
     """A sentence for each country whose subdivisions have holidays of their own on the panel's days, and of which
     depots declare none: for them only the holidays of the whole country count."""
-    if not spec.calendar.holidays:
-        return []
+    if not spec.calendar.holidays or any(_HOLIDAYS.search(plain(name)) for name in spec.calendar.known_future):
+        return []  # with a covariate of holidays the source says itself which days they are
     homes = event_scope(pd.DataFrame({**panel.attributes, "depot_id": panel.depot_ids}), spec).homes
     depots = homes[(homes["country"] != "") & (homes["subdivision"] == "")]["country"].value_counts()
     days = panel.days[-MOST_DAYS:]

@@ -38,6 +38,16 @@ def test_a_covariate_without_a_value_ahead_is_a_finding(tmp_path: Path) -> None:
     )
 
 
+def test_covariates_that_lack_the_same_days_are_one_finding(tmp_path: Path) -> None:
+    names = ("promo", "rain", "wind")
+    rows = [(*row, 0.0, 0.0) for row in PAST] + [("A", day, NAN, NAN, NAN, 1.0) for day in ("2024-03-05", "2024-03-06")]
+    known = knowledge(rows, names)
+    spec = spec_of(tmp_path, calendar=f"holidays: false, known_future: [{', '.join(names)}]")
+    first, second = missing_ahead(known, build(known, spec), spec)
+    assert first.message.startswith("covariates 'promo', 'rain': found no value on 4 of 4 open depot-days")
+    assert second.message.startswith("covariate 'wind': found no value on 2 of 4 open depot-days")
+
+
 def test_nobody_needs_a_covariate_of_a_closed_day_or_a_kind_of_event(tmp_path: Path) -> None:
     calendar = f"holidays: false, {EVENTS}, known_future: [promo, fair]"
     closures = [{"date": day, "kind": "closure", "name": "", "depot_id": "A"} for day in ("2024-03-05", "2024-03-06")]

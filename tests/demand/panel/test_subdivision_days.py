@@ -29,12 +29,17 @@ def test_a_country_whose_subdivisions_differ_on_these_days_is_named_with_the_key
     )
 
 
+def test_a_covariate_of_school_holidays_is_none_of_public_ones(tmp_path: Path) -> None:
+    assert left_out_holidays(PANEL, spec_of(tmp_path, "country: GB, known_future: [school_holiday]"))
+
+
 @pytest.mark.parametrize(
     "calendar",
     [
         "country: GB, subdivision: ENG",
         "country: GB, holidays: false",
         "holidays: true",
+        "country: GB, known_future: [school_holiday, state_holiday]",
         "country: JP",  # which has none
         "country: 'NO'",  # whose subdivisions have no days of their own
     ],
