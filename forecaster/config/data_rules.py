@@ -95,6 +95,7 @@ OF_BATCHES: Mapping[str, Rule] = {
     "out_of_business": Rule(
         "warn", "no counts before `opened` and from `closed` on, or other days in the depots source", ("warn",)
     ),
+    "closure_counts": Rule("warn", "no counts while an event closes a depot, or another last day of it", ("warn",)),
     "depot_span": Rule("warn", "a first day of business before the first day out of it", _REPORT),
     "depot_twice": Rule("warn", "one set of attributes a depot; the last row counts", _REPORT),
     "zone_form": Rule("warn", "a time zone such as Europe/Berlin, or nothing; taken as nothing", _REPORT),

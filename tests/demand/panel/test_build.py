@@ -152,6 +152,17 @@ def test_covariates_are_numbers_words_and_kinds_of_events(tmp_path: Path) -> Non
         build(snapshot, spec, Encoding(("weather",), {}))
 
 
+@pytest.mark.parametrize("kind", ["closure", "Closure", " CLOSURE ", "Ｃｌｏｓｕｒｅ"])
+def test_kinds_of_events_are_the_same_in_any_case(tmp_path: Path, kind: str) -> None:
+    rows = [("A", "2024-03-04", 1.0)]
+    happened = [("2024-03-05", kind, "", None, None), ("2024-03-06", kind, "", "B", None)]
+    happened += [("2024-03-06", "GAME", "final", None, None)]
+    calendar = f"holidays: false, {EVENTS}, known_future: [Game]"
+    panel = build(knowledge(rows, events=happened), spec_of(tmp_path, calendar=calendar))
+    assert panel.open.tolist() == [[True, False, True]]
+    assert panel.covariates[0, :, 0].tolist() == [0, 0, 1]
+
+
 def test_static_words_have_codes_and_an_unseen_word_is_zero(tmp_path: Path) -> None:
     depots = [
         {"depot_id": "A", "city": "Ulm", "country": "DE"},

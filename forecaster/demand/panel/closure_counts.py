@@ -1,0 +1,51 @@
+"""Announced closures beside the counts: depots that go on counting while an event closes them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from forecaster.config import Spec, data_rules
+from forecaster.core.knowledge import Finding, Knowledge
+from forecaster.core.panel import Panel
+from forecaster.demand.panel.event_scope import event_scope
+from forecaster.demand.panel.events import announced_events
+from forecaster.demand.panel.grid import Grid
+from forecaster.demand.panel.opening_days import CLOSURE
+
+RECENT = 14  # days up to the last one
+LEAST = 2  # of them with counts, on most of the closed ones: what is left over of one day contradicts nothing
+RULE = "closure_counts"
+_NAMED = 5  # depots that a finding names
+_PLACES = 50
+
+
+def closure_counts(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Finding, ...]:
+    """A finding about depots that an event closes on the first day ahead, and of which counts came on most of the last
+    days on which it did so too. They are forecast as closed."""
+    if spec.calendar.events is None or knowledge.events.empty:
+        return ()
+    first = max(panel.history - RECENT, 0)
+    days = panel.days[first : panel.history + 1]
+    grid = Grid(pd.Index(panel.depot_ids), days, panel.history - first, np.zeros(0, np.int64))
+    scope = event_scope(pd.DataFrame({**panel.attributes, "depot_id": panel.depot_ids}), spec)
+    near = knowledge.events[grid.columns(knowledge.events["date"]) >= 0]
+    closed = np.zeros(grid.shape, np.bool_)
+    announced_events(near, scope, grid).paint(closed, CLOSURE, True)
+    counted = closed[:, :-1] & (panel.demand[:, first:] > 0)
+    number = np.count_nonzero(counted, axis=1)
+    contradicts = closed[:, -1] & (number >= LEAST) & (2 * number > np.count_nonzero(closed[:, :-1], axis=1))
+    rows = np.flatnonzero(contradicts)
+    if not len(rows):
+        return ()
+    rows = rows[np.argsort(-number[rows], kind="stable")]
+    last = [str(grid.days[np.flatnonzero(counted[row])[-1]]) for row in rows[:_PLACES]]
+    names = [
+        f"depot {panel.depot_ids[row]} is closed by an event, and counts came on {number[row]} days of it, up to {day}"
+        for row, day in zip(rows[:_NAMED], last, strict=False)
+    ]
+    more = f"; and {len(rows) - _NAMED:,} more depots" if len(rows) > _NAMED else ""
+    message = f"{'; '.join(names)}{more}: forecast as closed; wanted {data_rules.RULES[RULE].wanted}"
+    places = tuple((panel.depot_ids[row], day) for row, day in zip(rows, last, strict=False))
+    severity = data_rules.severity(RULE, spec.demand.rules.severity)
+    return (Finding(RULE, severity, int(number[rows].sum()), message, places),)
