@@ -14,6 +14,7 @@ from pathlib import Path
 
 from forecaster.check.profile import Profile, profile
 from forecaster.config import AnySource, Spec
+from forecaster.core import timezones
 from forecaster.core.knowledge import Finding
 from forecaster.core.panel import Panel
 from forecaster.demand import sources
@@ -99,6 +100,7 @@ def check(spec: Spec, *, now: datetime, past: bool = False) -> DryRun:
             *caveats.stale_feed(panel, spec, now),
             *caveats.silent_depots(panel, spec),
             *subdivision_days.left_out_holidays(panel, spec),
+            *filter(None, [timezones.caveat(spec.timezone)]),
         ),
     )
 

@@ -41,6 +41,20 @@ def hint(name: str) -> str:
     return did_you_mean(nearest_word(name, zones, _SPELLING))
 
 
+def caveat(name: str) -> str | None:
+    """A sentence about a zone that is the same distance from UTC all year, whatever its name lets expect; None for
+    others, and for those that say UTC."""
+    fixed = re.fullmatch(r"EST|MST|HST|(Etc/)?GMT[+-]?[0-9]+", name)
+    offset = _SEASONS[0].replace(tzinfo=ZoneInfo(name)).utcoffset() if fixed else None
+    if not offset:
+        return None
+    hours = offset.total_seconds() / 3600
+    return (
+        f"The time zone {name} is {abs(hours):g} hours {'behind' if hours < 0 else 'ahead of'} UTC all year, without "
+        "summer time; a zone with the name of a place, such as America/New_York, has it."
+    )
+
+
 def _abbreviation_hint(name: str, zones: list[str]) -> str:
     """Which zones use an abbreviation, where they are few."""
     using = [

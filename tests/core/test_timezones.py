@@ -55,3 +55,12 @@ def test_a_misspelt_zone_or_a_place_alone_is_answered_with_the_zone(name: str, z
 @pytest.mark.parametrize("name", ["", " ", "W. Europe Standard Time", "Mars/Olympus", "Germany"])
 def test_nothing_is_made_of_a_word_that_is_near_to_no_zone(name: str) -> None:
     assert timezones.hint(name) == ""
+
+
+def test_a_zone_without_summer_time_that_sounds_like_one_with_it_is_told() -> None:
+    assert timezones.caveat("EST") == (
+        "The time zone EST is 5 hours behind UTC all year, without summer time; a zone with the name of a place, such "
+        "as America/New_York, has it."
+    )
+    assert "is 2 hours behind UTC" in (timezones.caveat("Etc/GMT+2") or "")  # whose sign is the other way round
+    assert not any(map(timezones.caveat, ["UTC", "GMT", "Etc/GMT", "Europe/Berlin", "America/Phoenix", "Asia/Tokyo"]))

@@ -44,7 +44,7 @@ def _left_out(country: str, depots: int, days: Days) -> str | None:
             differing.setdefault(day, (of_its_own[day], []))[1].append(subdivision)
     if not concerned:
         return None
-    day = max(differing)
+    day = max(differing, key=lambda day: (len(differing[day][1]), day))
     name, where = differing[day]
     return (
         f"{country} has holidays by subdivision ({_list(concerned)}), and none is declared for {_counted(depots)}: "
