@@ -5,6 +5,7 @@ from __future__ import annotations
 from forecaster.config.access import Access, Page
 from forecaster.config.credentials import DATASETS, ENVIRONMENT_DEFAULTS
 from forecaster.config.demand import (
+    WEEKDAYS,
     Aliases,
     Calendar,
     Demand,
@@ -26,6 +27,7 @@ from forecaster.config.staffing import Crew, Overrides, Staffing, Vans
 __all__ = [
     "DATASETS",
     "ENVIRONMENT_DEFAULTS",
+    "WEEKDAYS",
     "Access",
     "Aliases",
     "AnySource",

@@ -97,6 +97,9 @@ OF_BATCHES: Mapping[str, Rule] = {
     ),
     "closure_counts": Rule("warn", "no counts while an event closes a depot, or another last day of it", ("warn",)),
     "depot_span": Rule("warn", "a first day of business before the first day out of it", _REPORT),
+    "closed_weekday": Rule(
+        "warn", "readings of every weekday; one that never comes is taken as closed (demand.weekdays)", ("warn",)
+    ),
     "depot_twice": Rule("warn", "one set of attributes a depot; the last row counts", _REPORT),
     "zone_form": Rule("warn", "a time zone such as Europe/Berlin, or nothing; taken as nothing", _REPORT),
     "vans_form": Rule("warn", "a whole number of vans, or nothing; taken as nothing", _REPORT),

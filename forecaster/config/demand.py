@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -11,6 +11,9 @@ from forecaster.config import data_rules
 from forecaster.config.base import Section
 from forecaster.config.messages import nearest
 from forecaster.config.sources import Source, is_incremental
+
+Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+WEEKDAYS: tuple[Weekday, ...] = get_args(Weekday)
 
 
 class DemandColumns(Section):
@@ -71,10 +74,28 @@ class Demand(Section):
     """What a depot's rows of one local day make together: their `sum`, or their `count` when each row is one order."""
     missing: Literal["unknown", "zero"] = "unknown"
     """What it means that an open depot has no row for a day on which most others have one."""
+    weekdays: Literal["learn", "all"] | tuple[Weekday, ...] = "learn"
+    """On which weekdays depots are open: `learn` takes a weekday on which a depot never has a count, while it otherwise
+    reports, as closed; `all` takes none; a list such as `[mon, tue, wed, thu, fri]` declares the open ones."""
     recorded: Literal["arrival", "next_day"] = "arrival"
     """When a row counts as known: on `arrival` in the lake, or, for archives, from the morning of the `next_day`."""
     rules: DemandRules = DemandRules()
     """What a reading must keep to."""
+
+    @field_validator("weekdays", mode="before")
+    @classmethod
+    def _known_weekdays(cls, declared: Any) -> Any:
+        wanted = f"wanted learn, all, or a list of {', '.join(WEEKDAYS)}"
+        if isinstance(declared, str):
+            if declared not in (words := ("learn", "all")):
+                raise ValueError(f"found '{declared}'{nearest(declared, words)}, {wanted}")
+        elif not isinstance(declared, (list, tuple)) or not declared:
+            raise ValueError(f"found {declared!r}, {wanted}")
+        else:
+            for word in declared:
+                if word not in WEEKDAYS:
+                    raise ValueError(f"found '{word}'{nearest(str(word), WEEKDAYS)}, {wanted}")
+        return declared
 
     @model_validator(mode="after")
     def _whole_days(self) -> Self:

@@ -24,6 +24,8 @@ class Mark:
 
 
 EVERYONE = -1
+CLOSED_WEEKDAY = "closed_weekday"
+"""The kind of a day that is closed for its weekday alone, which a planner may open."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from typing import Any
 
 from forecaster.check import dry_run
 from forecaster.config import Spec
+from forecaster.core.marks import CLOSED_WEEKDAY
 from forecaster.core.metric_names import STAGES
 from forecaster.core.panel import Panel
 from forecaster.demand.history.past_panels import Past
@@ -153,8 +154,12 @@ def _depots_and_calendar(panel: Panel, before: PreviousNight) -> Iterator[str]:
     open_ = {name for row, name in enumerate(panel.depot_ids) if panel.open[row, -60:].any()}
     yield from _new_and_dropped("depots", open_ - published, published - set(panel.depot_ids))
     ahead = {str(day) for day in panel.days[panel.history :]}
-    now = {(str(m.date), m.name) for row in range(len(panel.depot_ids)) for m in panel.marks.of(row)}
-    then = {(mark.date.isoformat(), mark.name) for depot in before.depots for mark in depot.marks}
+    of_panel = (mark for row in range(len(panel.depot_ids)) for mark in panel.marks.of(row))
+    published_marks = (mark for depot in before.depots for mark in depot.marks)
+    now, then = (
+        {(mark.date.isoformat(), mark.name) for mark in marks if mark.kind != CLOSED_WEEKDAY}
+        for marks in (of_panel, published_marks)
+    )
     fresh, dropped = ({f"{day} {name}" for day, name in days if day in ahead} for days in (now - then, then - now))
     yield from _new_and_dropped("calendar", fresh, dropped)
 

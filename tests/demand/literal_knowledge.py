@@ -24,9 +24,11 @@ def spec_of(
     columns: str = "",
     demand: str = "",
     more: str = "",
+    horizon: int = 2,
 ) -> Spec:
-    """A pipeline with a horizon of two days; the rest as the YAML of its sections."""
-    text = f"name: t\nhorizon: 2\ndemand: {{source: {{kind: csv, path: demand.csv}}, columns: {{{columns}}}{demand}}}\n"
+    """A pipeline with a horizon of so many days; the rest as the YAML of its sections."""
+    text = f"name: t\nhorizon: {horizon}\n"
+    text += f"demand: {{source: {{kind: csv, path: demand.csv}}, columns: {{{columns}}}{demand}}}\n"
     text += f"calendar: {{{calendar}}}\n" + (f"depots: {depots}\n" if depots else "") + more
     (folder / "pipeline.yaml").write_text(text, "utf-8")
     return load(folder / "pipeline.yaml")

@@ -6,17 +6,16 @@ Every value finds its place by integer position (depot, day); nothing loops over
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from forecaster.config import Spec
-from forecaster.core.arrays import Floats, Ints
+from forecaster.core.arrays import Bools, Floats, Ints
 from forecaster.core.knowledge import Knowledge
 from forecaster.core.marks import EVERYONE, Mark, Marks
 from forecaster.core.panel import Encoding, Panel
-from forecaster.demand.panel import calendar, covariates, opening_days
+from forecaster.demand.panel import calendar, closed_weekdays, covariates, opening_days
 from forecaster.demand.panel.event_scope import EventScope, event_scope
 from forecaster.demand.panel.events import AnnouncedEvents, announced_events
 from forecaster.demand.panel.grid import Cells, Grid, cells, lay_out
@@ -44,9 +43,15 @@ def build(knowledge: Knowledge, spec: Spec, encoding: Encoding | None = None) ->
     announced = announced_events(knowledge.events, scope, grid)
 
     counts = _past_counts(demand, at)
-    is_open = opening_days.days_open(counts, _declared_open(demand, at, spec), announced, knowledge.depots, spec, grid)
+    declared_open = _declared_open(demand, at, spec)
+    is_open = opening_days.days_open(counts, declared_open, announced, knowledge.depots, spec, grid)
+    came = closed_weekdays.Arrivals(
+        counts, _refused(knowledge, grid), None if declared_open is None else declared_open == 1
+    )
+    is_off = is_open & closed_weekdays.days_off(came, scope.homes["city"].to_numpy(str), spec, grid)
+    is_open &= ~is_off
     if spec.demand.missing == "zero":
-        rows = _has_row(knowledge, at)
+        rows = at.spread(True, False, np.bool_) | came.refused
         counts[:, : grid.history][opening_days.without_demand(counts, is_open, rows, spec, grid)] = 0
     if encoding is None:
         encoding = Encoding(covariates.learn_encoding(demand, at, spec), _labels(attributes, spec))
@@ -64,7 +69,7 @@ def build(knowledge: Knowledge, spec: Spec, encoding: Encoding | None = None) ->
         encoding=encoding,
         calendar_names=calendar.NAMES,
         attributes=attributes,
-        marks=_marks(announced, pairs, group, grid, ids),
+        marks=_marks(announced, closed_weekdays.marks(is_off, spec, grid), pairs, group, grid, ids),
     )
 
 
@@ -93,12 +98,11 @@ def _declared_open(demand: pd.DataFrame, at: Cells, spec: Spec) -> opening_days.
     return at.spread(demand["open"].astype("boolean").to_numpy(np.int8, na_value=-1), -1, np.int8)
 
 
-def _has_row(knowledge: Knowledge, at: Cells) -> Any:
-    """Where there was a row, accepted or not, (depots, days)."""
-    rows = at.spread(True, False, np.bool_)
-    if knowledge.quarantined is not None and len(knowledge.quarantined):
-        rows |= cells(knowledge.quarantined, at.grid).spread(True, False, np.bool_)
-    return rows
+def _refused(knowledge: Knowledge, grid: Grid) -> Bools:
+    """Where there was a row that was not accepted, (depots, days)."""
+    if knowledge.quarantined is None or not len(knowledge.quarantined):
+        return np.zeros(grid.shape, np.bool_)
+    return cells(knowledge.quarantined, grid).spread(True, False, np.bool_)
 
 
 def _attributes(depots: pd.DataFrame, spec: Spec, grid: Grid) -> dict[str, tuple[str, ...]]:
@@ -140,8 +144,15 @@ def _calendars(scope: EventScope, spec: Spec) -> tuple[Pairs, Ints]:
     return [(country or None, subdivision or None) for country, subdivision in pairs], group
 
 
-def _marks(announced: AnnouncedEvents, pairs: Pairs, group: Ints, grid: Grid, ids: tuple[str, ...]) -> Marks:
-    """Holidays and events; holidays that differ by depot, and events, only for the days that a page shows."""
+def _marks(
+    announced: AnnouncedEvents,
+    days_off: list[tuple[Mark, Ints]],
+    pairs: Pairs,
+    group: Ints,
+    grid: Grid,
+    ids: tuple[str, ...],
+) -> Marks:
+    """Holidays, events and days off; holidays that differ by depot, and events, only for the days that a page shows."""
     first = grid.history - SHOWN_DAYS
     marks = announced.marks(grid, first)
     audiences = list(announced.audiences)
@@ -150,4 +161,6 @@ def _marks(announced: AnnouncedEvents, pairs: Pairs, group: Ints, grid: Grid, id
         names = calendar.holiday_names(grid.days if everyone else grid.days[max(first, 0) :], *pair)
         marks += [(Mark(day, "holiday", name), EVERYONE if everyone else len(audiences)) for day, name in names.items()]
         audiences.append(np.flatnonzero(group == index).astype(np.int32))
+    marks += [(mark, len(audiences) + place) for place, (mark, _) in enumerate(days_off)]
+    audiences += [rows for _, rows in days_off]
     return Marks(ids, tuple(audiences), tuple(marks))

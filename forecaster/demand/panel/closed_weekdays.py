@@ -1,0 +1,192 @@
+"""Closed weekdays: on which weekdays a depot does business, learnt from days that never come or declared.
+
+Learnt point in time: whether a day is closed rests on the weeks before it alone, as a night before it knew them, and it
+is taken back with the first reading on such a day. All of it is decided here; whoever asks reads `Panel.open`.
+"""
+
+from __future__ import annotations
+
+import calendar
+from collections import Counter
+from dataclasses import dataclass
+from datetime import date
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forecaster.config import WEEKDAYS, Spec, data_rules
+from forecaster.core import cold_start
+from forecaster.core.arrays import Bools, Floats, Ints
+from forecaster.core.knowledge import Finding
+from forecaster.core.marks import CLOSED_WEEKDAY, Mark
+from forecaster.core.panel import Panel
+from forecaster.demand.panel.grid import Grid
+
+WEEK = 7
+NEVER_WEEKS = 6  # without a weekday that never came: with fewer, a depot has not the 28 days of one that is not new
+BEFORE_WEEKS = 8  # without a weekday that came before: a summer's holidays are shorter
+REGULAR = 0.8  # of a depot's other weekdays that must have come in these weeks: 0.2 ** 6 is no chance
+RULE = "closed_weekday"
+PLACES = 50  # depots and days that the finding names
+MOST_NAMED = 4  # sets of weekdays in its sentence
+_CELLS = 1 << 20  # looked at together
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """What came of each day, (depots, days): counts (NaN = none), rows that were refused, and where the source says
+    that the depot is open (None: it never says)."""
+
+    counts: Floats
+    refused: Bools
+    declared_open: Bools | None = None
+
+
+def days_off(came: Arrivals, cities: NDArray[np.str_], spec: Spec, grid: Grid) -> Bools:
+    """Which days are closed for their weekday, (depots, days), by what the days before them had.
+
+    `cities` (depots,) are "" where not known. With `demand.weekdays: all` no day is; a list says which days are open.
+    A day on which orders came, or that the source declares open, is never closed.
+    """
+    declared = spec.demand.weekdays
+    if declared == "all":
+        return np.zeros(grid.shape, np.bool_)
+    is_proven = came.counts > 0 if came.declared_open is None else (came.counts > 0) | came.declared_open
+    if declared != "learn":
+        is_open = np.array([name in declared for name in WEEKDAYS])
+        declared_off: Bools = ~is_proven & ~is_open[(grid.numbers + 3) % WEEK]
+        return declared_off
+    has_reading = ~np.isnan(came.counts) | came.refused | is_proven
+    return _week_later(_learnt(has_reading[:, : grid.history], cities), grid) & ~has_reading
+
+
+def marks(is_off: Bools, spec: Spec, grid: Grid) -> list[tuple[Mark, Ints]]:
+    """A mark for each day off from a week before the days ahead on, and the depots that it concerns."""
+    named = []
+    for column in range(max(grid.history - WEEK, 0), len(grid.days)):
+        rows = np.flatnonzero(is_off[:, column]).astype(np.int32)
+        if len(rows):
+            day: date = grid.days[column].astype(object)
+            learnt = f"taken as closed, as no {day:%A} ever comes" if spec.demand.weekdays == "learn" else "closed"
+            named.append((Mark(day, CLOSED_WEEKDAY, f"{day:%A}: {learnt}"), rows))
+    return named
+
+
+def never_on_weekdays(panel: Panel, spec: Spec) -> tuple[Finding, ...]:
+    """A finding when weekdays were learnt to be closed on the panel's last seven days."""
+    if spec.demand.weekdays != "learn":
+        return ()
+    weekdays: dict[int, list[int]] = {}
+    first: dict[int, date] = {}
+    for mark, audience in sorted(panel.marks.entries, key=lambda entry: entry[0].date):
+        if mark.kind == CLOSED_WEEKDAY and np.datetime64(mark.date, "D") >= panel.days[-WEEK]:
+            for row in panel.marks.audiences[audience].tolist():
+                weekdays.setdefault(row, []).append(mark.date.weekday())
+                first.setdefault(row, mark.date)
+    if not weekdays:
+        return ()
+    groups = Counter(tuple(sorted(days)) for days in weekdays.values()).most_common()
+    sentences = [f"{_list_weekdays(days)} of {number:,}" for days, number in groups[:MOST_NAMED]]
+    rows = sorted(weekdays)
+    depots = "1 depot never has" if len(rows) == 1 else f"{len(rows):,} depots never have"
+    if len(groups) == 1:
+        detail = f"{depots} {_list_weekdays(groups[0][0])}"
+    else:
+        more = (
+            f" and other days of {sum(number for _, number in groups[MOST_NAMED:]):,}"
+            if len(groups) > MOST_NAMED
+            else ""
+        )
+        detail = f"{depots} some weekday ({', '.join(sentences)}{more})"
+    message = f"{detail}, first {panel.depot_ids[rows[0]]}: taken as closed; demand.weekdays says otherwise"
+    severity = data_rules.severity(RULE, spec.demand.rules.severity)
+    places = tuple((panel.depot_ids[row], first[row].isoformat()) for row in rows[:PLACES])
+    return (Finding(RULE, severity, len(rows), message, places),)
+
+
+def _list_weekdays(days: tuple[int, ...]) -> str:
+    """ "a Saturday or Sunday"."""
+    names = [calendar.day_name[day] for day in days]
+    return "a " + (" or ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0])
+
+
+def _learnt(has_reading: Bools, cities: NDArray[np.str_]) -> Bools:
+    """Which weekdays are closed by what is known at the end of each day, (depots, history)."""
+    closed, settled, newcomer = (np.zeros(has_reading.shape, np.bool_) for _ in range(3))
+    step = max(_CELLS // max(has_reading.shape[1], 1), 1)
+    for start in range(0, len(has_reading), step):
+        rows = slice(start, start + step)
+        closed[rows], settled[rows], newcomer[rows] = _learn(has_reading[rows])
+    return closed | newcomer & _habit_of_peers(closed, settled, cities) if closed.any() else closed
+
+
+def _learn(has_reading: Bools) -> tuple[Bools, Bools, Bools]:
+    """By what is known at the end of each day, (depots, days): is its weekday closed; may others go by this depot; and
+    does it go by them, as it has not had such a weekday yet and is too new to tell."""
+    heard = _within(has_reading, np.arange(WEEK))  # weeks of silence say nothing
+    known_days = np.cumsum(has_reading, axis=1, dtype=np.int32)
+    days = NEVER_WEEKS * WEEK
+    recent_days = known_days.copy()
+    recent_days[:, days:] -= known_days[:, :-days]
+    has_weekday = _within(has_reading, np.arange(NEVER_WEEKS) * WEEK)
+    usual_days = sum(_shifted(has_weekday, lag).astype(np.int32) for lag in range(WEEK)) * NEVER_WEEKS
+    is_regular = (recent_days > 0) & (recent_days >= REGULAR * usual_days) & (known_days >= cold_start.MIN_HISTORY)
+    closed, settled, newcomer = (np.zeros(has_reading.shape, np.bool_) for _ in range(3))
+    for weekday in range(min(WEEK, has_reading.shape[1])):
+        days_of = np.s_[:, weekday::WEEK]
+        came = has_reading[days_of]
+        place = np.arange(1, came.shape[1] + 1, dtype=np.int32)
+        weeks = np.cumsum(heard[days_of], axis=1, dtype=np.int32)
+        last_week, last = (np.maximum.accumulate(np.where(came, x, 0), axis=1) for x in (weeks, place))
+        enough = weeks - last_week >= np.where(last > 0, BEFORE_WEEKS, NEVER_WEEKS)
+        learnt = np.maximum.accumulate(np.where(enough & is_regular[days_of], place, 0), axis=1)
+        closed[days_of] = learnt > last  # until such a day comes, whatever the depot's other days do meanwhile
+        is_new = (weeks < NEVER_WEEKS) | (known_days[days_of] < cold_start.MIN_HISTORY)
+        settled[days_of], newcomer[days_of] = ~is_new & (recent_days[days_of] > 0), is_new & (last == 0)
+    return closed, settled, newcomer
+
+
+def _habit_of_peers(closed: Bools, settled: Bools, cities: NDArray[np.str_]) -> Bools:
+    """Where all settled depots of a depot's city are closed, or, in a city of too few, all of the fleet's."""
+    names, city = np.unique(cities, return_inverse=True)
+
+    def count(cells: Bools) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        of_city = np.zeros((len(names), cells.shape[1]), np.int32)
+        for place in range(len(names)):
+            of_city[place] = np.count_nonzero(cells[city == place], axis=0)
+        return of_city, of_city.sum(axis=0, dtype=np.int32)
+
+    (peers, all_peers), (shut, all_shut) = count(settled), count(settled & closed)
+    in_fleet = (all_peers > 0) & (all_shut == all_peers)
+    enough = (peers >= cold_start.CITY) & (names != "")[:, None]
+    habit: Bools = np.where(enough, shut == peers, in_fleet)[city]
+    return habit
+
+
+def _week_later(closed: Bools, grid: Grid) -> Bools:
+    """Of each day what was known of its weekday a week before it; of later days ahead, on the last one of the past."""
+    result = np.zeros(grid.shape, np.bool_)
+    for weekday in range(min(WEEK, grid.shape[1])):
+        days_of = result[:, weekday::WEEK]
+        known = closed[:, weekday::WEEK]
+        ahead = days_of.shape[1] - known.shape[1]
+        days_of[:, 1 : known.shape[1]] = known[:, :-1]
+        if ahead and known.shape[1]:
+            days_of[:, known.shape[1] :] = known[:, -1:]
+    return result
+
+
+def _within(cells: Bools, lags: NDArray[np.int64]) -> Bools:
+    """Whether any of the days so long before each day is marked."""
+    result = cells.copy()
+    for lag in lags[lags > 0]:
+        result[:, lag:] |= cells[:, :-lag]
+    return result
+
+
+def _shifted(cells: Bools, lag: int) -> Bools:
+    if not lag:
+        return cells
+    shifted = np.zeros_like(cells)
+    shifted[:, lag:] = cells[:, :-lag]
+    return shifted
