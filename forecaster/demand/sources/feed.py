@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from forecaster.config import credentials
+from forecaster.core.near_words import plain
 from forecaster.errors import ForecasterError, SourceError
 
 ROW, FAULT, FILE = "row", ":fault", ":file"  # a column of such a name is refused
@@ -85,7 +86,7 @@ class Columns:
 
     def of(self, place: str, available: Sequence[str]) -> list[str]:
         """The columns to read of those found. Raises SourceError, which starts with `place`, when a wanted one is not
-        there once."""
+        there once, or an optional one under another spelling, which would be left out without a word."""
         chosen = list(dict.fromkeys([*self.required, *(column for column in self.optional if column in available)]))
         for column in chosen:
             if column == ROW or column.startswith(":"):
@@ -96,6 +97,13 @@ class Columns:
                 raise SourceError(f"{place}: found {names}; wanted {quoted}{_hint(missing, available)}")
             if list(available).count(column) > 1:
                 raise SourceError(f"{place}: found column '{column}' twice; wanted each name once")
+        for column in set(self.optional) - set(chosen):
+            spellings = [name for name in available if plain(name) == plain(column) and name not in chosen]
+            if spellings and plain(column):
+                raise SourceError(
+                    f"{place}: found column '{spellings[0]}', which is not read; wanted '{column}', or its name in the "
+                    "pipeline file: case and signs count"
+                )
         return chosen
 
 

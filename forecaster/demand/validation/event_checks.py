@@ -58,7 +58,7 @@ def depots_concerned(
         return depots
     ids = set(accepted["depot_id"].cat.categories)
     if not ids.issuperset(announced.table["depot_id"].dropna()):  # read only where a name is missing: it may be long
-        ids |= set(pc.unique(lake.read("demand", columns=["depot_id"])["depot_id"]).to_pylist())
+        ids |= set(pc.unique(lake.read("demand", columns=["depot_id"], codes=True)["depot_id"]).to_pylist())
     return pd.DataFrame({"depot_id": sorted(ids)}, dtype="str")
 
 

@@ -11,8 +11,10 @@ import pandas as pd
 import pytest
 
 from forecaster.config import load
+from forecaster.demand.ingest import ingest
 from forecaster.demand.validation import reference_tables
-from forecaster.demand.validation.event_checks import Period, event_findings
+from forecaster.demand.validation.event_checks import Period, event_findings, period
+from forecaster.demand.validation.known_days import KnownDays
 
 PERIOD = Period(np.datetime64("2024-01-01"), np.datetime64("2024-03-12"))
 KNOWN = pd.DataFrame(
@@ -155,3 +157,31 @@ def test_a_closure_of_everybody_says_so_and_one_of_nobody_is_none(tmp_path: Path
     assert "found every depot closed until 2024-12-31" in message
     [(rule, _, _)] = findings(tmp_path, "2024-03-05,2024-12-31,closure,strike,X,,,")
     assert rule == "event_place"
+
+
+def test_the_period_is_from_the_first_day_to_the_horizon_after_the_newest_that_is_over(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.yaml").write_text("name: t\ndemand: {source: {kind: csv, path: demand.csv}}\n", "utf-8")
+    spec, now = load(tmp_path / "pipeline.yaml"), datetime(2024, 3, 6, 4, tzinfo=UTC)
+    known_days = KnownDays(np.array([19_700, 19_750]), np.array([1, 1]), lambda first, last: pd.DataFrame())
+    nothing = KnownDays(np.zeros(0, np.int32), np.zeros(0, np.int32), lambda first, last: pd.DataFrame())
+    first, last = np.datetime64(19_700, "D"), np.datetime64("2024-03-05")  # 19,787 days since 1970
+    batch = pd.DataFrame({"day": np.array([19_740, 19_760], np.int32)})
+    assert period(batch, known_days, spec, now) == Period(first, np.datetime64(19_767, "D"))
+    ahead = pd.DataFrame({"day": np.array([19_780, 19_794], np.int32)})  # with what is known of the days ahead
+    assert period(ahead, known_days, spec, now) == Period(first, last + 7)
+    assert period(batch[:0], known_days, spec, now) == Period(first, np.datetime64(19_757, "D"))
+    assert period(batch[:0], nothing, spec, now) == Period(last, last + 7)
+
+
+def test_depots_that_the_lake_knows_are_read_where_a_batch_does_not_bring_them(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.yaml").write_text(
+        "name: t\ndemand: {source: {kind: csv, path: demand.csv}}\n"
+        "calendar: {holidays: false, events: {source: {kind: csv, path: events.csv}}}\n",
+        "utf-8",
+    )
+    spec, header = load(tmp_path / "pipeline.yaml"), "depot_id,date,demand\n"
+    (tmp_path / "events.csv").write_text("date,kind,name,depot_id\n2024-03-06,closure,x,A\n", "utf-8")
+    (tmp_path / "demand.csv").write_text(header + "A,2024-03-04,1\nB,2024-03-04,1\n", "utf-8")
+    assert ingest(spec, now=datetime(2024, 3, 5, 4, tzinfo=UTC)).findings == ()
+    (tmp_path / "demand.csv").write_text(header + "B,2024-03-05,1\nC,2024-03-05,1\n", "utf-8")
+    assert ingest(spec, now=datetime(2024, 3, 6, 4, tzinfo=UTC)).findings == ()

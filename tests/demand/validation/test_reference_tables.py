@@ -78,6 +78,16 @@ def test_a_declared_column_of_events_has_to_be_there(tmp_path: Path) -> None:
         reference_tables.events(load(tmp_path / "pipeline.yaml"), [], NOW)
 
 
+@pytest.mark.parametrize("column", ["Until", "UNTIL", "until_"])
+def test_a_column_under_another_spelling_is_not_left_out_without_a_word(tmp_path: Path, column: str) -> None:
+    with pytest.raises(SourceError, match=rf"found column '{column}', which is not read; wanted 'until', or its name"):
+        events(tmp_path, f"date,{column},kind,name", "2024-03-05,2024-03-09,closure,rebuild")
+    with pytest.raises(SourceError, match="found column 'Depot-ID', which is not read; wanted 'depot_id'"):
+        events(tmp_path, "date,kind,name,Depot-ID", "2024-03-05,closure,rebuild,A")
+    table, _ = events(tmp_path, "date,until,kind,name,comment,Until then", "2024-03-05,2024-03-05,promo,sale,x,y")
+    assert len(table) == 1
+
+
 def test_until_is_the_last_day_and_leap_days_count(tmp_path: Path) -> None:
     table, findings = events(
         tmp_path,
