@@ -311,7 +311,9 @@ def _ids(lake: Lake) -> pd.Series[str]:
 
 def _with_distinct_ids(refused: pd.DataFrame) -> pd.DataFrame:
     """The refused rows, of which those that are alike get different ids."""
-    repetition = refused.groupby("id").cumcount()
+    if not (alike := refused["id"].duplicated(keep=False)).any():
+        return refused
+    repetition = refused.loc[alike].groupby("id").cumcount().reindex(refused.index, fill_value=0)
     return refused.assign(id=refused["id"].where(repetition == 0, refused["id"] + "-" + repetition.astype("str")))
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from forecaster.demand.parsing import day_numbers
+from forecaster.demand.parsing import day_numbers, each_value
 
 FIXED_COLUMNS = ("depot_id", "day", "demand", "open", "recorded_at", "row", "source", "rows")
 GROWTH = 1.2  # by which a column grows when it is full
@@ -174,6 +174,11 @@ def dates(readings: pd.DataFrame) -> Column:
     """The days of readings as dates."""
     day = readings["day"].to_numpy().astype("datetime64[D]").astype("datetime64[s]")
     return pd.Series(day, index=readings.index)
+
+
+def day_words(readings: pd.DataFrame, form: str = "%Y-%m-%d") -> Column:
+    """The days of readings as text, each distinct day written once."""
+    return each_value(dates(readings), lambda distinct: distinct.dt.strftime(form).astype("str"), "")
 
 
 def covariates(readings: pd.DataFrame) -> list[str]:

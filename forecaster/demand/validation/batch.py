@@ -17,7 +17,8 @@ from forecaster.config import Spec
 from forecaster.config.data_rules import OF_ROWS, STOPPED
 from forecaster.core.arrays import Bools
 from forecaster.demand.history import reading_versions
-from forecaster.demand.readings import Days, dates
+from forecaster.demand.parsing import each_value
+from forecaster.demand.readings import Days, dates, day_words
 from forecaster.demand.validation import quarantine
 from forecaster.demand.validation.contract import Contract
 from forecaster.demand.validation.known_days import KnownDays
@@ -139,11 +140,11 @@ def quarantine_all(batch: Batch, reason: str, spec: Spec, now: datetime) -> Batc
 
 
 def _message(rows: pd.DataFrame, spec: Spec, rule: str) -> Column:
-    counts = rows["demand"].map(lambda count: f"{count:g}" if count == count else "nothing")
+    counts = each_value(rows["demand"], lambda distinct: distinct.map("{:g}".format).astype("str"), "nothing")
     column = f", column '{spec.demand.columns.demand}': found '"
-    return start(rows) + column + counts.astype("str") + f"', wanted {OF_ROWS[rule].wanted}"
+    return start(rows) + column + counts + f"', wanted {OF_ROWS[rule].wanted}"
 
 
 def start(rows: pd.DataFrame) -> Column:
     """How a message about readings begins: file:row: depot on day."""
-    return quarantine.place(rows) + " on " + dates(rows).dt.strftime("%Y-%m-%d").astype("str")
+    return quarantine.place(rows) + " on " + day_words(rows)

@@ -262,7 +262,7 @@ class Contract:
 
     def _messages(self, block: pd.DataFrame, typed: pd.DataFrame, broken: pd.DataFrame) -> Column:
         """file:row, depot, what was found and what was wanted, for each refused row."""
-        columns, messages = self.spec.demand.columns, pd.Series("", index=block.index, dtype="str")
+        columns, messages = self.spec.demand.columns, [pd.Series([], block.index[:0], dtype="str")]
         column_of = {"depot_id": columns.depot_id, "date": columns.date, "demand": columns.demand, _AGE: columns.date}
         column_of |= {"open": columns.open or "", "recorded_at": columns.recorded_at or columns.date}
         for key, part in broken.groupby(["rule", "column"], sort=False):
@@ -278,8 +278,8 @@ class Contract:
                 detail = f", column '{name}': found '" + shortened(rows[name]) + f"', wanted {self._requirement(rule)}"
             if rule == "unknown_depot":
                 detail = detail + typed.loc[index, "depot_id"].astype("str").map(self._nearest)
-            messages.loc[index] = start + detail
-        return messages
+            messages.append((start + detail).astype("str"))
+        return pd.concat(messages).reindex(block.index)
 
     def _requirement(self, rule: str) -> str:
         limit, zone = self.spec.demand.rules.max_demand, self.spec.timezone

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from forecaster.config import Spec
 from forecaster.demand import readings
-from forecaster.demand.parsing import Notation
+from forecaster.demand.parsing import Notation, each_value
 from forecaster.demand.sources import FAULT, FILE, ROW
 from forecaster.lake import TABLES
 
@@ -45,9 +47,11 @@ def rows(refused: pd.DataFrame, rule: Column, message: Column, content: Column, 
 def content(block: pd.DataFrame) -> Column:
     """Each row of a source as JSON text."""
     fields = block.drop(columns=[ROW, FAULT, FILE], errors="ignore")
-    nullable = fields.astype(object).where(fields.notna(), None)
-    text = [json.dumps(row, ensure_ascii=False, default=str) for row in nullable.to_dict("records")]
-    return pd.Series(text, index=block.index, dtype="str")
+    parts: list[Any] = []
+    for name in fields.columns:
+        start = f"{', ' if parts else '{'}{_json(str(name))}: "
+        parts += [start, _json_values(fields[name])]
+    return pd.Series(pd.array(_joined(*parts, "}"), dtype="str"), index=block.index)
 
 
 def source_json(accepted: pd.DataFrame, spec: Spec) -> Column:
@@ -55,28 +59,63 @@ def source_json(accepted: pd.DataFrame, spec: Spec) -> Column:
     columns = spec.demand.columns
     fields = {
         columns.depot_id: accepted["depot_id"].astype("str"),
-        columns.date: readings.dates(accepted).dt.strftime(Notation.of(spec.demand.source).date_format or "%Y-%m-%d"),
+        columns.date: readings.day_words(accepted, Notation.of(spec.demand.source).date_format or "%Y-%m-%d"),
         columns.demand: accepted["demand"],
     }
     if columns.open:
         fields[columns.open] = accepted["open"].map({0: 0, 1: 1})
-    fields |= {name: accepted[name].astype(object) for name in readings.covariates(accepted)}
+    fields |= {name: accepted[name] for name in readings.covariates(accepted)}
     if columns.recorded_at:
         instants = pd.to_datetime(accepted["recorded_at"], unit="us", utc=True)
-        fields[columns.recorded_at] = instants.map(lambda instant: instant.isoformat())
+        fields[columns.recorded_at] = each_value(instants, _isoformat, "")
     return content(pd.DataFrame(fields, index=accepted.index))
 
 
 def identity(source: Column, rule: Any, text: Column) -> Column:
     """The id of each refused row: the first digits of the sha256 over source, rule and content."""
-    rules = np.broadcast_to(np.asarray(rule, object), len(text))
-    keys = zip(source.astype("str"), rules, text, strict=True)
-    digests = [hashlib.sha256("\0".join(key).encode("utf-8", "surrogatepass")).hexdigest()[:DIGITS] for key in keys]
+    rules = pd.Series(np.broadcast_to(np.asarray(rule, object), len(text)), dtype="str")
+    keys = _joined(source.astype("str"), "\0", rules, "\0", text).cast(pa.large_binary()).to_pylist()
+    digests = [hashlib.sha256(key).hexdigest()[:DIGITS] for key in keys]
     return pd.Series(digests, index=text.index, dtype="str")
 
 
 def place(rows: pd.DataFrame) -> Column:
     """How a message begins: file:row: depot."""
-    depot = rows["depot_id"].astype("str")
-    depot = depot.where(depot.str.len() <= _NAME, depot.str.slice(0, _NAME - 1) + "…").where(depot != "", "?")
-    return rows["source"].astype("str") + ":" + rows["row"].astype("str") + ": depot " + depot
+    source = each_value(rows["source"], lambda names: names.astype("str"), "")
+    return source + ":" + rows["row"].astype("str") + ": depot " + each_value(rows["depot_id"], _names, "?")
+
+
+def _joined(*parts: str | Column) -> Any:
+    """Columns of text and words between them, row by row in one text; an Arrow array."""
+    long = pa.large_string()
+    arrays = [pa.scalar(part, long) if isinstance(part, str) else pa.array(part, long) for part in parts]
+    return pc.binary_join_element_wise(*arrays, pa.scalar("", long))
+
+
+def _isoformat(instants: Column) -> Column:
+    return instants.map(lambda instant: instant.isoformat()).astype("str")
+
+
+def _names(depots: Column) -> Column:
+    text = depots.astype("str")
+    return text.where(text.str.len() <= _NAME, text.str.slice(0, _NAME - 1) + "…").where(text != "", "?")
+
+
+def _json(value: Any) -> str:
+    plain = value.item() if isinstance(value, np.generic) else value
+    return json.dumps(plain, ensure_ascii=False, default=str)
+
+
+def _json_values(column: Column) -> Column:
+    """A column's values as JSON, each distinct one written once."""
+    if column.dtype == object:  # values of several types may be equal and yet be written differently
+        return pd.Series([_json(value) for value in column.where(column.notna(), None)], column.index, dtype="str")
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind == "f":  # as bits, since 0.0 equals -0.0
+        kind = column.dtype
+        bits = pd.Series(column.to_numpy().view(f"i{kind.itemsize}"), column.index)
+        return each_value(bits, lambda distinct: _all_json(pd.Series(distinct.to_numpy().view(kind))), "null")
+    return each_value(column, _all_json, "null")
+
+
+def _all_json(values: Column) -> Column:
+    return pd.Series([_json(value) for value in values.astype(object).where(values.notna(), None)], dtype="str")
