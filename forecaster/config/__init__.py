@@ -21,7 +21,16 @@ from forecaster.config.external import Legacy, LegacyColumns
 from forecaster.config.model import Backtest, Gate, Model, Training
 from forecaster.config.operations import Notify, Retention, Schedule
 from forecaster.config.pipeline import Spec, json_schema, load
-from forecaster.config.sources import AnySource, CsvSource, DeltaSource, ParquetSource, Source, SqlSource
+from forecaster.config.sources import (
+    AnySource,
+    CsvSource,
+    DeltaSource,
+    ExcelSource,
+    ParquetSource,
+    Source,
+    SqlSource,
+    WrittenSource,
+)
 from forecaster.config.staffing import Crew, Overrides, Staffing, Vans
 
 __all__ = [
@@ -43,6 +52,7 @@ __all__ = [
     "Depots",
     "EventColumns",
     "Events",
+    "ExcelSource",
     "Execution",
     "Gate",
     "Legacy",
@@ -60,6 +70,7 @@ __all__ = [
     "Staffing",
     "Training",
     "Vans",
+    "WrittenSource",
     "json_schema",
     "load",
 ]

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from forecaster.config import data_rules
 from forecaster.config.base import Section
 from forecaster.config.messages import nearest
-from forecaster.config.sources import Source, is_incremental
+from forecaster.config.sources import Source, is_incremental, whole_rows
 
 Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 WEEKDAYS: tuple[Weekday, ...] = get_args(Weekday)
@@ -104,6 +104,10 @@ class Demand(Section):
                 raise ValueError("aggregate needs all rows of a day at once, and source.watermark brings only new ones")
             if self.columns.recorded_at:
                 raise ValueError("aggregate makes one reading of many rows, which cannot each have a recorded_at")
+        if self.aggregate == "count" and self.source.wide is not None:
+            raise ValueError(
+                "aggregate: count counts rows, and source.wide reads counts from cells; wanted one of both"
+            )
         return self
 
 
@@ -126,7 +130,7 @@ class Aliases(Section):
     @field_validator("source")
     @classmethod
     def _whole(cls, source: Source) -> Source:
-        return _snapshot(source)
+        return whole_rows(source)
 
 
 class Depots(Section):
@@ -143,7 +147,7 @@ class Depots(Section):
     @field_validator("source")
     @classmethod
     def _whole(cls, source: Source) -> Source:
-        return _snapshot(source)
+        return whole_rows(source)
 
 
 class EventColumns(Section):
@@ -180,14 +184,7 @@ class Events(Section):
     @field_validator("source")
     @classmethod
     def _whole(cls, source: Source) -> Source:
-        return _snapshot(source)
-
-
-def _snapshot(source: Source) -> Source:
-    """What is gone from a snapshot is over, so it has to be read whole."""
-    if is_incremental(source):
-        raise ValueError("watermark reads only what is new, and this source is wanted whole each night")
-    return source
+        return whole_rows(source)
 
 
 class Calendar(Section):

@@ -7,7 +7,7 @@ from typing import Self
 from pydantic import field_validator, model_validator
 
 from forecaster.config.base import Section
-from forecaster.config.sources import Source, is_incremental
+from forecaster.config.sources import Source, whole_rows
 
 
 class LegacyColumns(Section):
@@ -31,9 +31,7 @@ class Legacy(Section):
     @field_validator("source")
     @classmethod
     def _whole(cls, source: Source) -> Source:
-        if is_incremental(source):
-            raise ValueError("watermark reads only what is new, and nothing of this source is kept: it is read whole")
-        return source
+        return whole_rows(source)
 
     @model_validator(mode="after")
     def _columns_differ(self) -> Self:

@@ -1,4 +1,4 @@
-"""Data sources as the pipeline file declares them: CSV, Parquet, Delta and SQL.
+"""Data sources as the pipeline file declares them: CSV, Excel, Parquet, Delta and SQL.
 
 A credential never stands in the file: it is named, `${NAME}` for an environment variable or `${secret:NAME}` for a
 Prefect Secret block.
@@ -37,7 +37,24 @@ def _no_password(url: str) -> str:
 Url = Annotated[str, AfterValidator(_no_password)]
 
 
-class StoredSource(Section):
+class TableSource(Section):
+    """A table of any kind, and whether it has a row a reading."""
+
+    wide: Literal["depots", "days"] | None = None
+    """How the demand source is laid out where it has not a row a reading: a row a day and a column for each of the
+    `depots`, whose id is its header, or a row a depot and a column for each of the `days`. Each column that nothing in
+    the pipeline file names is such a one, cells are demand, and an empty cell is no reading."""
+    ignore: tuple[str, ...] = ()
+    """Columns of a wide table that are neither, such as a weekday or a total."""
+
+    @model_validator(mode="after")
+    def _only_wide(self) -> Self:
+        if self.ignore and self.wide is None:
+            raise ValueError("ignore names columns of a wide table, and wide is not set: other columns are not read")
+        return self
+
+
+class StoredSource(TableSource):
     """What lies in a file system or object store; each kind says what its `kind` and `path` may be."""
 
     reads_folders: ClassVar[bool] = False
@@ -60,17 +77,11 @@ class StoredSource(Section):
         return options
 
 
-class CsvSource(StoredSource):
-    kind: Literal["csv"]
-    """Text with a header row, plain or compressed."""
-    path: Url
-    """File, glob or URL; relative to the pipeline file; `${NAME}` is taken from the environment."""
-    delimiter: str = ","
-    """What stands between fields: one character, or a regular expression such as `\\s+`, which knows no quotes."""
-    encoding: str = "utf-8"
-    """The file's text encoding, as in utf-8 or cp1252; a row with a byte that is no such text goes to quarantine."""
-    compression: Literal["infer", "none", "gzip", "bz2", "xz", "zip", "zstd"] = "infer"
-    """How the file is compressed; by default its name says so."""
+class WrittenSource(StoredSource):
+    """A table in which people wrote: under a header, with numbers and days in a notation of their own."""
+
+    header_row: int = Field(default=1, ge=1)
+    """The line of the header, counted from 1; what stands above it, such as a title, is passed over."""
     thousands: str | None = Field(default=None, min_length=1, max_length=1)
     """The character between thousands, as in 1,234."""
     decimal: str = Field(default=".", min_length=1, max_length=1)
@@ -97,6 +108,29 @@ class CsvSource(StoredSource):
         return self
 
 
+class CsvSource(WrittenSource):
+    kind: Literal["csv"]
+    """Text with a header row, plain or compressed."""
+    path: Url
+    """File, glob or URL; relative to the pipeline file; `${NAME}` is taken from the environment."""
+    delimiter: str = ","
+    """What stands between fields: one character, or a regular expression such as `\\s+`, which knows no quotes."""
+    encoding: str = "utf-8"
+    """The file's text encoding, as in utf-8 or cp1252; a row with a byte that is no such text goes to quarantine."""
+    compression: Literal["infer", "none", "gzip", "bz2", "xz", "zip", "zstd"] = "infer"
+    """How the file is compressed; by default its name says so."""
+
+
+class ExcelSource(WrittenSource):
+    kind: Literal["excel"]
+    """A workbook: xlsx, xlsm, xlsb, xls or ods. Cells that are numbers or days are read as such; `thousands`, `decimal`
+    and `date_format` say how those are written that are text."""
+    path: Url
+    """File, glob or URL; relative to the pipeline file; `${NAME}` is taken from the environment."""
+    sheet: str | Annotated[int, Field(ge=1)] | None = None
+    """The sheet, by its name or by its number, counted from 1; left out: the first that is shown and not empty."""
+
+
 class ParquetSource(StoredSource):
     reads_folders: ClassVar[bool] = True
     kind: Literal["parquet"]
@@ -113,7 +147,7 @@ class DeltaSource(StoredSource):
     """Folder or URL of the table; relative to the pipeline file; `${NAME}` is taken from the environment."""
 
 
-class SqlSource(Section):
+class SqlSource(TableSource):
     kind: Literal["sql"]
     """A database that SQLAlchemy reaches."""
     url: Url
@@ -134,7 +168,7 @@ class SqlSource(Section):
         return self
 
 
-AnySource = CsvSource | ParquetSource | SqlSource | DeltaSource
+AnySource = CsvSource | ExcelSource | ParquetSource | SqlSource | DeltaSource
 """The one list of kinds that a pipeline file may name."""
 Source = Annotated[AnySource, Field(discriminator="kind")]
 
@@ -142,3 +176,12 @@ Source = Annotated[AnySource, Field(discriminator="kind")]
 def is_incremental(source: AnySource) -> bool:
     """Whether a night reads only what is new of it (change data capture by a watermark)."""
     return getattr(source, "watermark", None) is not None
+
+
+def whole_rows(source: AnySource) -> AnySource:
+    """A source with a row a thing, to be read whole each night. Raises ValueError when it is none."""
+    if is_incremental(source):
+        raise ValueError("watermark reads only what is new, and this source is wanted whole each night")
+    if source.wide is not None:
+        raise ValueError("wide lays out demand alone; wanted a table with a row for each of them")
+    return source

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from forecaster.config import AnySource, CsvSource
+from forecaster.config import AnySource, WrittenSource
 
 Kind = Literal["double", "string"]
 Column = Any  # a pandas Series
@@ -36,13 +36,14 @@ class Notation:
     thousands: str | None = None
     decimal: str = "."
     date_format: str | None = None  # as strftime has it; None: ISO 8601
+    of_sheet: bool = False  # days may also be ISO 8601 or the numbers of days by which Excel counts
 
     @classmethod
     def of(cls, source: AnySource) -> Notation:
         """As the source declares it; only what is text has a notation of its own."""
-        if not isinstance(source, CsvSource):
+        if not isinstance(source, WrittenSource):
             return cls()
-        return cls(source.thousands, source.decimal, source.date_format)
+        return cls(source.thousands, source.decimal, source.date_format, of_sheet=source.kind == "excel")
 
     @property
     def day(self) -> str:
@@ -175,25 +176,42 @@ def days(column: Column, zone: ZoneInfo, notation: Notation = PLAIN) -> Column:
         seconds[bad] = np.datetime64("NaT")
         return pd.Series(seconds, index=column.index)
 
+    is_float = pd.api.types.is_float_dtype(column)
+
     def parse(values: Column) -> Column:
         text = values.astype("str").str.strip()
-        if notation.date_format is not None:
-            is_aware = bool(re.search("%[zZ]", notation.date_format))
-            local = pd.to_datetime(
-                text.where(text != "", None), format=notation.date_format, errors="coerce", utc=is_aware
-            )
-            return (wall_clock(local, zone) if is_aware else local).dt.normalize().astype("datetime64[s]")
-        date = text.str.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}").astype(bool)
-        parsed = pd.to_datetime(text.where(date, None), format="%Y-%m-%d", errors="coerce").astype("datetime64[s]")
-        rest = ~date & (text != "")
-        if rest.any():
-            local = wall_clock(instants(text[rest], zone), zone)
-            parsed.loc[rest] = local.dt.normalize().astype("datetime64[s]")
+        text = text.str.removesuffix(".0") if is_float else text
+        form = notation.date_format
+        parsed = _iso_days(text, zone) if form is None else _days_in_form(text, zone, form)
+        if notation.of_sheet and parsed.isna().any():
+            parsed = parsed.fillna(_iso_days(text, zone)).fillna(_sheet_days(text))
         return parsed
 
     parsed = each_value(column, parse, pd.NaT).astype("datetime64[s]")
     far = _beyond(parsed, _ENDS)
     return parsed.where(~far) if far.any() else parsed
+
+
+def _days_in_form(text: Column, zone: ZoneInfo, form: str) -> Column:
+    is_aware = bool(re.search("%[zZ]", form))
+    local = pd.to_datetime(text.where(text != "", None), format=form, errors="coerce", utc=is_aware)
+    return (wall_clock(local, zone) if is_aware else local).dt.normalize().astype("datetime64[s]")
+
+
+def _iso_days(text: Column, zone: ZoneInfo) -> Column:
+    date = text.str.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}").astype(bool)
+    parsed = pd.to_datetime(text.where(date, None), format="%Y-%m-%d", errors="coerce").astype("datetime64[s]")
+    rest = ~date & (text != "")
+    if rest.any():
+        local = wall_clock(instants(text[rest], zone), zone)
+        parsed.loc[rest] = local.dt.normalize().astype("datetime64[s]")
+    return parsed
+
+
+def _sheet_days(text: Column) -> Column:
+    """Days that are the number of days since 1899-12-30, from 1927 to 2173; a fraction is the time of day."""
+    whole = text.str.extract(r"^([1-9][0-9]{4})(?:\.[0-9]+)?$")[0].astype("float64")
+    return pd.to_datetime(whole, unit="D", origin="1899-12-30").astype("datetime64[s]")
 
 
 def instants(column: Column, zone: ZoneInfo) -> Column:

@@ -30,6 +30,7 @@ EXTRAS = {
     "flows": "`forecaster run`",
     "dashboard": "`forecaster serve`",
     "postgres": "PostgreSQL sources",
+    "excel": "Excel sources",
     "object-store": "sources on an object store",
 }
 GIB = 2**30

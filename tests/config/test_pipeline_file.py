@@ -122,12 +122,12 @@ def test_a_short_file_is_enough(read: Read) -> None:
         ),
         (
             "depots: {source: {kind: cvs, path: a}}",
-            "depots.source.kind: found 'cvs', wanted one of csv, parquet, sql, delta; did you mean 'csv'?",
+            "depots.source.kind: found 'cvs', wanted one of csv, excel, parquet, sql, delta; did you mean 'csv'?",
         ),
         ("depots: {source: {kind: csv}}", "'depots.source.path' is missing"),
         (
             "depots: {source: {kind: parquet, path: a, delimiter: x}}",
-            "unknown key 'delimiter' in depots.source; valid keys: kind, options, path",
+            "unknown key 'delimiter' in depots.source; valid keys: ignore, kind, options, path, wide",
         ),
         ("1: one", "found 1 as a key, wanted a word; put it in quotes if it is meant"),
         ("name: again", "key 'name' stands twice"),
@@ -272,3 +272,16 @@ def test_every_key_is_explained_in_the_json_schema() -> None:
         if not value.get("description")
     ]
     assert silent == []
+
+
+@pytest.mark.parametrize("section", ["depots", "calendar: {events", "legacy"])
+def test_only_demand_may_be_wide(read: Read, section: str) -> None:
+    line = section + ": {source: {kind: csv, path: a.csv, wide: days}}" + "}" * section.count("{")
+    [message] = mistakes(read, GOOD + line + "\n")
+    assert "wide lays out demand alone; wanted a table with a row for each of them" in message
+
+
+def test_cells_of_a_wide_table_are_counts_and_not_counted(read: Read) -> None:
+    demand = "{aggregate: count, source: {kind: csv, path: a.csv, wide: depots}}"
+    [message] = mistakes(read, f"name: t\ndemand: {demand}\n")
+    assert "aggregate: count counts rows, and source.wide reads counts from cells; wanted one of both" in message

@@ -65,7 +65,7 @@ def sign_text(spec: Spec, topic: str, now: datetime = NOW) -> tuple[str, str]:
 
 def test_without_a_file_it_looks_at_the_installation_and_the_machine(spec: Spec) -> None:
     sign_of = signs(None)
-    extras = {"[train]", "[flows]", "[dashboard]", "[postgres]", "[object-store]"}
+    extras = {"[train]", "[flows]", "[dashboard]", "[postgres]", "[excel]", "[object-store]"}
     assert set(sign_of) == {"python", "packages", *extras, "machine", "disk", "port"}
     assert "broken" not in {sign.state for sign in sign_of.values()}
     assert sign_of["packages"].text.startswith("forecaster 0.1.0; numpy ")

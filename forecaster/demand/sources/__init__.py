@@ -1,18 +1,20 @@
 """Source connectors: read what a declared source holds, block by block.
 
 Text stays as it was given: what it means, and whether it is accepted, the contract decides. Every row keeps its place,
-so that a message can point at it: `:file` names the file, and `row` the line in a CSV file (the header is line 1), the
-row number in a Parquet file, or a running number.
+so that a message can point at it: `:file` names the file, and `row` the line in a CSV file or a sheet, the row number
+in a Parquet file, or a running number.
 
 The kinds are the rows of `KINDS`: one module each, named as the pipeline file names the kind. A further kind is a class
 in `forecaster.config.sources`, a module here and a row of `KINDS`.
 
     csv           CSV, by lines (text_stream turns bytes into text)
+    excel         workbooks, which a library reads
     parquet       files, folders and partitioned folders
     sql           any database that SQLAlchemy reaches (database opens it, driver_types reads what its driver gives)
     delta         Delta tables
+    wide          tables with a column a depot or a day, of any kind
     encodings     bytes that are no text
-    files         files and object stores, which CSV and Parquet read
+    files         files and object stores, which CSV, Excel and Parquet read
     feed          what the kinds have in common: blocks, digest, errors
 """
 
@@ -24,7 +26,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from forecaster.config import AnySource, Spec
-from forecaster.demand.sources import csv, delta, files, parquet, sql
+from forecaster.demand.sources import csv, delta, excel, files, parquet, sql, wide
 from forecaster.demand.sources.encodings import NO_TEXT
 from forecaster.demand.sources.feed import BLOCK, FAULT, FILE, ROW, Columns, Feed, Pieces, joined
 
@@ -40,6 +42,7 @@ class SourceKind(NamedTuple):
 
 KINDS: Mapping[str, SourceKind] = {
     "csv": SourceKind(csv.pieces, files.name),
+    "excel": SourceKind(excel.pieces, files.name),
     "parquet": SourceKind(parquet.pieces, files.name),
     "delta": SourceKind(delta.pieces, files.name),
     "sql": SourceKind(sql.pieces, sql.name),
@@ -59,9 +62,9 @@ def open_feed(
     - SpecError when a credential or variable that it names is not there,
     - MissingExtra when its driver is not installed.
     """
-    columns = Columns(tuple(dict.fromkeys(required)), tuple(dict.fromkeys(optional)))
-    kind = KINDS[source.kind]
-    return Feed(name(source), kind.pieces(source, spec, columns, name=name(source), since=since))
+    columns = wide.columns_of(source, spec, Columns(tuple(dict.fromkeys(required)), tuple(dict.fromkeys(optional))))
+    pieces = KINDS[source.kind].pieces(source, spec, columns, name=name(source), since=since)
+    return Feed(name(source), wide.turned(pieces, columns))
 
 
 def read(source: AnySource, spec: Spec, required: Iterable[str], optional: Iterable[str] = ()) -> pd.DataFrame:

@@ -22,8 +22,8 @@ import pyarrow.csv as arrow_csv
 
 from forecaster.config import CsvSource, Spec
 from forecaster.demand.sources import encodings, files
-from forecaster.demand.sources.feed import FAULT, ROW, Columns, Ending, Pieces, numbered
-from forecaster.demand.sources.text_stream import texts
+from forecaster.demand.sources.feed import FAULT, ROW, Columns, Ending, Pieces, header_names, numbered
+from forecaster.demand.sources.text_stream import below_titles, texts
 from forecaster.errors import SourceError
 
 _RECORDS_A_TABLE = 20_000  # records that the csv module reads before they become a table
@@ -45,14 +45,14 @@ def pieces(source: CsvSource, spec: Spec, columns: Columns, **_: str | None) -> 
     digests = []
     for file in files.files(source, spec):
         content = hashlib.sha256()
-        text = _Text(file.place, source.delimiter, texts(file, source, content))
+        text = _Text(file.place, source.delimiter, below_titles(texts(file, source, content), source.header_row))
         first = next(text.records(), CsvRecord(1, [""]))
         if first.fault:
             raise SourceError(f"{file.place}:{first.line}: found {first.fault}; wanted a header")
         if odd := tuple(field for field in first.fields if not encodings.is_whole(field)):
             fault = encodings.fault(source.encoding, odd)
             raise SourceError(f"{file.place}:{first.line}: found {fault} of a CSV file")
-        names = [name.strip() for name in first.fields]
+        names = header_names(first.fields)
         header = _Header(names, columns.of(file.place, names), source.encoding)
         yield file.name, _from_records([], header)
         for table in _tables(text, header):

@@ -7,6 +7,7 @@ of a good size, with the types that the rest of the package reads.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from forecaster.core.near_words import plain
 from forecaster.errors import ForecasterError, SourceError
 
 ROW, FAULT, FILE = "row", ":fault", ":file"  # a column of such a name is refused
+NAMELESS = re.compile(r"\(column \d+\)")  # how a column without a header is called
 BLOCK = 2_000_000  # rows of a block at most
 _ENOUGH = BLOCK  # rows that are worth a block; smaller pieces wait for the next ones
 LONGEST_CELL = 100_000  # characters that are kept of a cell: no table holds one of 100 MB, and nobody reads it
@@ -120,6 +122,12 @@ def _hint(missing: Sequence[str], available: Sequence[str]) -> str:
     return ""
 
 
+def header_names(fields: Iterable[str]) -> list[str]:
+    """The names of columns under a header; those without one are called by their place, where any has a name."""
+    names = [field.strip() for field in fields]
+    return [name or f"(column {place})" for place, name in enumerate(names, start=1)] if any(names) else names
+
+
 def numbered(table: pa.Table, first: int) -> pa.Table:
     """The table with `row` counting from `first`."""
     return table.append_column(ROW, pa.array(np.arange(first, first + len(table), dtype=np.int64)))
@@ -199,7 +207,7 @@ def _frame(pieces: Sequence[tuple[str, pa.Table]]) -> pd.DataFrame:
         tables = [_with_faults(piece) for piece in tables]
     table = pa.concat_tables(tables).replace_schema_metadata()
     for place, column in enumerate(table.column_names):
-        table = table.set_column(place, column, _cut(_plain(table[column])))
+        table = table.set_column(place, column, _cut(for_pandas(table[column])))
     table = _with_faults(table)
     frame: pd.DataFrame = table.unify_dictionaries().to_pandas(
         date_as_object=False, ignore_metadata=True, types_mapper={pa.bool_(): pd.BooleanDtype()}.get
@@ -213,7 +221,7 @@ def _frame(pieces: Sequence[tuple[str, pa.Table]]) -> pd.DataFrame:
     return frame
 
 
-def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
+def for_pandas(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Values of a type that pandas holds well: decimals as doubles, bytes, lists and the like as text."""
     kind = values.type
     if pa.types.is_decimal(kind):
@@ -221,7 +229,7 @@ def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_null(kind):
         return pc.cast(values, pa.string())
     if pa.types.is_dictionary(kind) and not is_text(kind.value_type):
-        return _plain(pc.cast(values, kind.value_type))
+        return for_pandas(pc.cast(values, kind.value_type))
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         # no zone of its own is needed, which pandas may not know; and nanoseconds end in 2262
         values = pc.cast(values, pa.timestamp("us" if kind.unit == "ns" else kind.unit, "UTC"), safe=False)

@@ -6,6 +6,7 @@ import bz2
 import codecs
 import gzip
 import lzma
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from forecaster.demand.sources.files import File
 from forecaster.errors import SourceError, SourceUnreachable
 
 CHUNK = 2**24  # bytes read at a time
+_LINE_END = re.compile(r"\r\n|\n|\r")
 _LONGEST = 2**26  # characters of a line; a file with a longer one is no CSV file
 _BY_NAME = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zip": "zip", ".zst": "zstd"}
 _DAMAGE = (
@@ -71,6 +73,15 @@ def texts(file: File, source: CsvSource, content: Hash) -> Iterator[tuple[int, s
     if rest:
         _refuse_nul(file, rest, line)
         yield line, rest
+
+
+def below_titles(blocks: Iterator[tuple[int, str]], header_row: int) -> Iterator[tuple[int, str]]:
+    """The blocks from the header's line on, whatever form the lines above it have."""
+    for line, text in blocks:
+        while line < header_row and (end := _LINE_END.search(text)):
+            line, text = line + 1, text[end.end() :]
+        if line >= header_row and text:
+            yield line, text
 
 
 def lines(text: str) -> int:

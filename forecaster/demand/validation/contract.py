@@ -275,11 +275,23 @@ class Contract:
                 detail = ": found " + rows[FAULT]
             else:
                 name = column_of.get(place, place)
-                detail = f", column '{name}': found '" + shortened(rows[name]) + f"', wanted {self._requirement(rule)}"
+                where = f", column '{name}'" if name not in self._spread else ", column '" + self._header(rows) + "'"
+                detail = where + ": found '" + shortened(rows[name]) + f"', wanted {self._requirement(rule)}"
             if rule == "unknown_depot":
                 detail = detail + typed.loc[index, "depot_id"].astype("str").map(self._nearest)
             messages.append((start + detail).astype("str"))
         return pd.concat(messages).reindex(block.index)
+
+    @property
+    def _spread(self) -> tuple[str, ...]:
+        """The columns of readings that are headers and cells of a wide source."""
+        columns, wide = self.spec.demand.columns, self.spec.demand.source.wide
+        headers = {"depots": columns.depot_id, "days": columns.date}
+        return (headers[wide], columns.demand) if wide else ()
+
+    def _header(self, rows: pd.DataFrame) -> Column:
+        """The header of each reading's column in a wide source."""
+        return shortened(rows[self._spread[0]])
 
     def _requirement(self, rule: str) -> str:
         limit, zone = self.spec.demand.rules.max_demand, self.spec.timezone

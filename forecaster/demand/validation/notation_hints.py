@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from forecaster.config import CsvSource, Spec
+from forecaster.config import Spec, WrittenSource
 from forecaster.demand.parsing import Notation, days, numbers
 from forecaster.demand.sources import encodings
 
@@ -44,7 +44,7 @@ class Decimals:
 
     def __init__(self, spec: Spec) -> None:
         source, self._column = spec.demand.source, spec.demand.columns.demand
-        declared = not isinstance(source, CsvSource) or {"thousands", "decimal"} & source.model_fields_set
+        declared = not isinstance(source, WrittenSource) or {"thousands", "decimal"} & source.model_fields_set
         self._open = not declared and spec.demand.aggregate != "count"
         self.counts, self.example = 0, ""
 
@@ -68,12 +68,12 @@ class Decimals:
 
 def hint(refused: pd.DataFrame, spec: Spec) -> str:
     """What to set so that rows refused for one rule can be read, empty where nothing would do; `refused` is as
-    `quarantine` describes. Only text of a CSV has a notation."""
+    `quarantine` describes. Only what people wrote, in a CSV or a sheet, has a notation."""
     rule, source = refused["rule"].iloc[0], spec.demand.source
-    if rule == "row_form" and isinstance(source, CsvSource):
+    if rule == "row_form" and isinstance(source, WrittenSource):
         return _of_bytes(refused.head(LOOKED_AT))
     column = {"date_form": spec.demand.columns.date, "count_form": spec.demand.columns.demand}.get(rule)
-    if column is None or not isinstance(source, CsvSource):
+    if column is None or not isinstance(source, WrittenSource):
         return ""
     cells = [json.loads(content).get(column) for content in refused["content"].head(LOOKED_AT)]
     values = pd.Series([str(value) for value in cells if value not in (None, "")], dtype="str")

@@ -22,7 +22,9 @@ from forecaster.demand.sources import feed, text_stream
 from forecaster.errors import SourceError, SourceUnreachable
 
 
-def read(spec: Spec, content: str | bytes, *required: str, file: str = "demand.csv", **options: str) -> pd.DataFrame:
+def read(
+    spec: Spec, content: str | bytes, *required: str, file: str = "demand.csv", **options: str | int
+) -> pd.DataFrame:
     (spec.folder / file).write_bytes(content.encode() if isinstance(content, str) else content)
     source = CsvSource(kind="csv", path=file, **options)  # type: ignore[arg-type]
     return sources.read(source, spec, required, ["promo"])
@@ -332,3 +334,13 @@ def test_encodings_are_decoded_across_the_ends_of_blocks(spec: Spec, monkeypatch
     monkeypatch.setattr(text_stream, "CHUNK", 3)
     content = codecs.BOM_UTF8 + "depot,day\nKöln €,1\n大阪,2\n".encode()
     assert read(spec, content, "depot")["depot"].tolist() == ["Köln €", "大阪"]
+
+
+@pytest.mark.parametrize("chunk", [3, 2**20])
+def test_what_stands_above_the_header_is_passed_over(spec: Spec, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+    monkeypatch.setattr(text_stream, "CHUNK", chunk)
+    for title in ('Parcels,,\r\n"made,\r\n\r\n', "Parcels\rK\xf6ln\r\r", "a\n\nb\n"):
+        rows = read(spec, (title + "depot,day\nD1,1\n").encode("cp1252"), "depot", "day", header_row=4)
+        assert (rows["depot"].tolist(), rows["row"].tolist()) == (["D1"], [5])
+    with pytest.raises(SourceError, match="found no columns, as in an empty file"):
+        read(spec, "depot,day\nD1,1\n", "depot", header_row=3)

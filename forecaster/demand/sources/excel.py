@@ -1,0 +1,165 @@
+"""Excel reader: the cells of one sheet of a workbook (xlsx, xlsm, xlsb, xls, ods), each row with its number.
+
+A column of numbers stays numbers, one of days or instants timestamps; what is mixed becomes text in the notation that
+the source declares. Of a formula its last result counts, and text or a day in cells that are merged downwards stands in
+each of their rows. Rows without a value are passed over, as blank lines of a CSV file are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date, datetime, time
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from forecaster.config import ExcelSource, Spec
+from forecaster.demand.sources import files
+from forecaster.demand.sources.feed import ROW, Columns, Ending, Pieces, header_names
+from forecaster.demand.sources.files import File
+from forecaster.errors import MissingExtra, SourceError
+
+_ROWS_A_TABLE = 20_000
+Row = tuple[int, Sequence[Any]]  # its number, counted from 1, and its cells
+
+
+def pieces(source: ExcelSource, spec: Spec, columns: Columns, **_: str | None) -> Pieces:
+    """The rows of each file's sheet, as the files lie; the digest is over the files' bytes."""
+    digests = []
+    for file in files.files(source, spec):
+        with file.open() as stream:
+            content = stream.read()
+        digests.append(hashlib.sha256(content).hexdigest())
+        name, rows = _sheet(file, content, source)
+        header = next(rows, (1, [""]))[1]
+        names = header_names(_words(cell, source) for cell in header)
+        chosen = columns.of(f"{file.place}, sheet '{name}'", names)
+        positions = [names.index(column) for column in chosen]
+        yield file.name, _table([], chosen, positions, source)
+        while some := list(islice(rows, _ROWS_A_TABLE)):
+            yield file.name, _table(some, chosen, positions, source)
+    whole = digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+    return Ending(whole[:12])
+
+
+def _sheet(file: File, content: bytes, source: ExcelSource) -> tuple[str, Iterator[Row]]:
+    """The name of the declared sheet, and its rows from the header on."""
+    try:
+        import python_calamine
+    except ImportError:
+        raise MissingExtra(
+            f"{file.place} needs python-calamine, which is not installed here: pip install 'forecaster[excel]'"
+        ) from None
+    with _sound(file):
+        workbook = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content))
+        name = _name(file, workbook, source.sheet)
+        sheet = workbook.get_sheet_by_name(name)
+    first = (sheet.start or (0, 0))[1]
+    merged = [
+        (top, bottom, left - first)
+        for (top, left), (bottom, _) in sheet.merged_cell_ranges or ()
+        if bottom > top >= source.header_row
+    ]
+    rows: Iterator[Row] = enumerate(sheet.iter_rows(), start=1)
+    rows = ((number, cells) for number, cells in rows if number >= source.header_row)
+    return name, (row for row in _filled_down(rows, merged) if row[1].count("") < len(row[1]))
+
+
+def _name(file: File, workbook: Any, wanted: str | int | None) -> str:
+    """The name of a sheet that is declared by name or number, or of the first that is shown and has any cell."""
+    names: list[str] = workbook.sheet_names
+    if isinstance(wanted, int) and wanted <= len(names):
+        return names[wanted - 1]
+    if wanted is not None and wanted not in names:
+        held = ", ".join(f"'{name}'" for name in names)
+        raise SourceError(f"{file.place}: found sheets {held}; wanted the sheet {wanted!r}: set the source's `sheet`")
+    if wanted is not None:
+        return str(wanted)
+    shown = [sheet.name for sheet in workbook.sheets_metadata if str(sheet.visible).endswith(".Visible")]
+    candidates = [name for name in shown or names if workbook.get_sheet_by_name(name).height]
+    if not candidates:
+        raise SourceError(f"{file.place}: found no sheet with any cell; wanted one with a header and rows")
+    return candidates[0]
+
+
+def _filled_down(rows: Iterator[Row], merged: Sequence[tuple[int, int, int]]) -> Iterator[Row]:
+    """The rows with text and days of merged cells in each row that the cell reaches; numbers would be counted twice."""
+    sources = {(row, column): (top, column) for top, bottom, column in merged for row in range(top + 1, bottom + 1)}
+    tops, values = set(sources.values()), dict[tuple[int, int], Any]()
+    of_rows: dict[int, list[int]] = {}
+    for row, column in (*sources, *tops):
+        of_rows.setdefault(row, []).append(column)
+    for number, cells in rows:
+        if number - 1 in of_rows:
+            cells = list(cells)
+            for column in of_rows[number - 1]:
+                place = number - 1, column
+                if place in tops:
+                    values[place] = cells[column]
+                elif isinstance(value := values.get(sources[place]), str | date):
+                    cells[column] = value
+        yield number, cells
+
+
+def _table(rows: Sequence[Row], chosen: Sequence[str], positions: Sequence[int], source: ExcelSource) -> pa.Table:
+    columns = list(zip(*(cells for _, cells in rows), strict=True))
+    values = {
+        name: _typed(columns[position] if columns else (), source)
+        for name, position in zip(chosen, positions, strict=True)
+    }
+    return pa.table({**values, ROW: pa.array([number for number, _ in rows], pa.int64())})
+
+
+def _typed(cells: Sequence[Any], source: ExcelSource) -> pa.Array:
+    """The cells of a column: numbers, instants or, where they are mixed, text; null where empty, but for text."""
+    kinds = {*map(type, cells)} - ({str} if all(cell == "" for cell in cells if isinstance(cell, str)) else set())
+    if kinds and kinds <= {int, float}:
+        numbers = [None if cell == "" else float(cell) for cell in cells]
+        whole = all(number is None or _is_whole(number) for number in numbers)
+        return pa.array(numbers, pa.float64()).cast(pa.int64() if whole else pa.float64())
+    if kinds and kinds <= {date, datetime}:
+        moments = [None if cell == "" else _moment(cell) for cell in cells]
+        return pa.array(moments, pa.timestamp("us"))
+    return pa.array([_words(cell, source) for cell in cells], pa.string())
+
+
+def _is_whole(number: float) -> bool:
+    return number.is_integer() and abs(number) < 2**53
+
+
+def _moment(cell: date) -> datetime:
+    return cell if isinstance(cell, datetime) else datetime.combine(cell, time())
+
+
+def _words(cell: Any, source: ExcelSource) -> str:
+    """A cell as text; a day with its time where text has days in another form, for which it is not to be taken."""
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    if isinstance(cell, int | float):
+        text = str(int(cell)) if _is_whole(float(cell)) else repr(cell)
+        return text.replace(".", source.decimal)
+    if isinstance(cell, date):
+        moment = _moment(cell)
+        return moment.isoformat() if source.date_format or moment.time() != time() else moment.date().isoformat()
+    return str(cell)
+
+
+@contextmanager
+def _sound(file: File) -> Iterator[None]:
+    """What is no workbook, a damaged or a locked one, is refused."""
+    try:
+        yield
+    except SourceError:
+        raise
+    except BaseException as error:  # what the library does not expect, it ends with an error that is no Exception
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        if type(error).__name__ == "PasswordError":
+            raise SourceError(f"{file.place}: the workbook is locked by a password; wanted one without") from None
+        raise SourceError(
+            f"{file.place}: found something else than a workbook that can be read ({error}); wanted kind: excel"
+        ) from None

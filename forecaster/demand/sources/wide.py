@@ -1,0 +1,148 @@
+"""Wide tables, a column a depot or a column a day: each cell becomes a reading, on the line of its row.
+
+Cells are turned as whole columns. A cell without a value is no reading; a fault of a row is one of each of its
+readings, but for a byte that is no text, which is one of the reading whose cell it stands in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from forecaster.config import AnySource, Spec
+from forecaster.demand.sources.encodings import NO_TEXT
+from forecaster.demand.sources.feed import FAULT, NAMELESS, ROW, Columns, Ending, Pieces, is_text
+from forecaster.errors import SourceError
+
+_CELLS = 2_000_000  # turned at once
+_ESCAPE = r"\\x[89a-f][0-9a-f]"  # in a cell with a byte that could not be read
+
+
+@dataclass(frozen=True, kw_only=True)
+class WideColumns(Columns):
+    """What is asked of a wide table: the columns that hold for a whole row, and each that holds readings."""
+
+    headers: str  # the wanted column that is made of the headers
+    cells: str  # the wanted column that is made of the cells
+    what: str  # a header names: a depot, a day
+    ignored: tuple[str, ...] = ()
+
+    def of(self, place: str, available: Sequence[str]) -> list[str]:
+        """The columns to read: first those of a whole row, then those with readings. Raises SourceError as Columns
+        does, and where the table is none with readings in columns."""
+        if self.headers in available and self.cells in available:
+            raise SourceError(
+                f"{place}: found columns '{self.headers}' and '{self.cells}', as in a table with a row a reading; "
+                "wanted a wide one, or the source without `wide`"
+            )
+        whole = Columns(self._of_rows, self.optional).of(place, available)
+        names = [name for name in available if name not in whole and name not in self.ignored]
+        if not any(names):
+            raise SourceError(
+                f"{place}: found columns {', '.join(available)}; wanted further ones, a column {self.what}, since the "
+                f"source is `wide`"
+            )
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise SourceError(f"{place}: found column '{twice}' twice; wanted each name once")
+        return [*whole, *names]
+
+    def readings(self, table: pa.Table) -> Iterator[pa.Table]:
+        """The table with a row a reading, in parts of a good size; without rows, one without rows."""
+        whole = [name for name in table.column_names if name in {*self._of_rows, *self.optional, ROW, FAULT}]
+        names = [name for name in table.column_names if name not in whole]
+        step = max(1, _CELLS // len(names))
+        for start in range(0, max(len(table), 1), step):
+            yield self._turned(table.slice(start, step), whole, names)
+
+    @property
+    def _of_rows(self) -> tuple[str, ...]:
+        return tuple(name for name in self.required if name not in (self.headers, self.cells))
+
+    def _turned(self, table: pa.Table, whole: Sequence[str], names: Sequence[str]) -> pa.Table:
+        cells = _one_type([table[name] for name in names])
+        filled = _filled(cells).reshape(len(names), len(table))
+        faulty = _are_faulty(table)
+        lost = faulty & ~filled.any(axis=0)  # such a row is told of all the same
+        filled[0] |= lost
+        rows, columns = np.nonzero(filled.T)
+        turned = {name: pc.take(table[name], pa.array(rows)) for name in whole}
+        headers = pa.array(["" if NAMELESS.fullmatch(name) else name for name in names], pa.string())
+        turned[self.headers] = headers.dictionary_encode().take(pa.array(columns, mask=lost[rows]))
+        turned[self.cells] = pc.take(cells, pa.array(columns * len(table) + rows))
+        if faulty.any():
+            turned[FAULT] = _fault_of_cells(turned, [name for name in [*whole, self.cells] if name != FAULT])
+        return pa.table(turned)
+
+
+def columns_of(source: AnySource, spec: Spec, columns: Columns) -> Columns:
+    """What is asked of a source, as it is laid out."""
+    if source.wide is None:
+        return columns
+    named = spec.demand.columns
+    headers, what = (named.depot_id, "a depot") if source.wide == "depots" else (named.date, "a day")
+    return WideColumns(
+        columns.required, columns.optional, headers=headers, cells=named.demand, what=what, ignored=source.ignore
+    )
+
+
+def turned(pieces: Pieces, columns: Columns) -> Pieces:
+    """The pieces of a source with a row a reading, however it is laid out."""
+    if not isinstance(columns, WideColumns):
+        return (yield from pieces)
+    while True:
+        try:
+            name, table = next(pieces)
+        except StopIteration as end:
+            ending: Ending = end.value
+            return ending
+        for part in columns.readings(table):
+            yield name, part
+
+
+def _one_type(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
+    """The values of all columns, one after the other: numbers where all are, else text."""
+    columns = [for_pandas(values) for values in columns]
+    if all(pa.types.is_int64(values.type) for values in columns):
+        kind = pa.int64()
+    elif all(pa.types.is_integer(values.type) or pa.types.is_floating(values.type) for values in columns):
+        kind = pa.float64()
+    else:
+        kind = pa.string()
+    chunks = [chunk for values in columns for chunk in pc.cast(values, kind).chunks]
+    return pa.chunked_array(chunks, kind).combine_chunks()
+
+
+def _filled(cells: pa.Array) -> NDArray[np.bool_]:
+    """Which cells have a value."""
+    filled = pc.is_valid(cells)
+    if is_text(cells.type):
+        filled = pc.and_kleene(filled, pc.not_equal(pc.utf8_trim_whitespace(cells), ""))
+    elif pa.types.is_floating(cells.type):
+        filled = pc.and_kleene(filled, pc.invert(pc.is_nan(cells)))
+    mask: NDArray[np.bool_] = filled.to_numpy(zero_copy_only=False).astype(np.bool_)  # kleene: false and null is false
+    return mask
+
+
+def _are_faulty(table: pa.Table) -> NDArray[np.bool_]:
+    if FAULT not in table.column_names:
+        return np.zeros(len(table), np.bool_)
+    mask: NDArray[np.bool_] = pc.not_equal(table[FAULT], "").to_numpy().astype(np.bool_)
+    return mask
+
+
+def _fault_of_cells(readings: dict[str, pa.Array], names: Sequence[str]) -> pa.Array:
+    """The fault of each reading: of bytes that are no text, only where a value of the reading has one."""
+    fault = readings[FAULT]
+    is_odd = pc.invert(pc.starts_with(fault, NO_TEXT))
+    for name in names:
+        values = readings[name]
+        if pa.types.is_dictionary(values.type):
+            values = pc.cast(values, values.type.value_type)
+        if is_text(values.type):
+            is_odd = pc.or_(is_odd, pc.fill_null(pc.match_substring_regex(values, _ESCAPE), False))
+    return pc.if_else(is_odd, fault, "")
