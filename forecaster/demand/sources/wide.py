@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from forecaster.config import AnySource, Spec
 from forecaster.demand.sources.encodings import NO_TEXT
-from forecaster.demand.sources.feed import FAULT, NAMELESS, ROW, Columns, Ending, Pieces, is_text
+from forecaster.demand.sources.feed import FAULT, NAMELESS, ROW, Columns, Ending, Pieces, for_pandas, is_text
 from forecaster.errors import SourceError
 
 _CELLS = 2_000_000  # turned at once
