@@ -43,7 +43,8 @@ def small(operation: str = "Abs") -> bytes:
 
 def plain(factor: float, lookback: int, horizon: int) -> bytes:
     """A model that anyone can follow, for one covariate and three levels: the median of an open day is `factor` times
-    the mean of the last ten days, 1.3 times where the covariate is 1; the others are 0.8 and 1.25 of it."""
+    the mean of the last ten days (0 where not known), 1.3 times where the covariate is 1; the others are 0.8 and 1.25
+    of it."""
 
     def numbers(name: str, values: list[int]) -> onnx.TensorProto:
         return helper.make_tensor(name, TensorProto.INT64, [len(values)], values)
@@ -55,7 +56,9 @@ def plain(factor: float, lookback: int, horizon: int) -> bytes:
     shapes = {"demand": ["depots", lookback], "open": ["depots", days], "covariates": ["depots", days, 1]}
     graph = helper.make_graph(
         [
-            helper.make_node("Slice", ["demand", "first", "last", "one"], ["recent"]),
+            helper.make_node("IsNaN", ["demand"], ["unknown"]),
+            helper.make_node("Where", ["unknown", "nothing", "demand"], ["counts"]),
+            helper.make_node("Slice", ["counts", "first", "last", "one"], ["recent"]),
             helper.make_node("ReduceMean", ["recent", "one"], ["mean"], keepdims=1),
             helper.make_node("Unsqueeze", ["mean", "two"], ["base"]),
             helper.make_node("Slice", ["covariates", "last", "end", "one"], ["ahead"]),
@@ -73,6 +76,7 @@ def plain(factor: float, lookback: int, horizon: int) -> bytes:
         [
             *(numbers(name, [value]) for name, value in (("first", lookback - 10), ("last", lookback), ("end", days))),
             *(numbers(name, [value]) for name, value in (("one", 1), ("two", 2))),
+            floats("nothing", 0),
             floats("rise", 0.3),
             floats("whole", 1),
             floats("shares", 0.8 * factor, factor, 1.25 * factor),

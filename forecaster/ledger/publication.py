@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any, Literal, Self, get_args
 
 from forecaster.core import timezones
+from forecaster.core.marks import CLOSED_WEEKDAY
 
 Tier = Literal["fresh", "champion", "fallback"]
 TIERS: tuple[Tier, ...] = get_args(Tier)
@@ -137,6 +138,10 @@ class PublishedDepot:
     marks: tuple[PublishedMark, ...] = ()
     timezone: str | None = None  # whose calendar days are its own; None = the publication's
     tier: Tier | None = None  # None = the publication's
+
+    def may_open(self, day: date) -> bool:
+        """Is the day closed for its weekday alone, so that a planner may open it?"""
+        return any(mark.date == day and mark.kind == CLOSED_WEEKDAY for mark in self.marks)
 
     def __post_init__(self) -> None:
         _keep(self, attributes={name: str(word) for name, word in self.attributes.items()})

@@ -7,7 +7,7 @@ are shifted. Rosters and totals are then computed from these quantiles as from a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -29,18 +29,33 @@ def move_quantiles(quantiles: Floats, levels: Sequence[float], orders: float) ->
     return moved
 
 
-def locate_overrides(forecast: Forecast, active: Mapping[Cell, Override]) -> dict[tuple[int, int], Override]:
+def locate_overrides(
+    forecast: Forecast, active: Mapping[Cell, Override], may_open: Callable[[Cell], bool] = lambda cell: False
+) -> dict[tuple[int, int], Override]:
     """The overrides that hold on open days of a forecast, by the positions of depot and day; a closed day stays
-    closed."""
+    closed, unless it `may_open`."""
     rows = {depot: row for row, depot in enumerate(forecast.depot_ids)}
     steps = {day: step for step, day in enumerate(forecast.target_dates)}
-    cells = {(rows.get(depot, -1), steps.get(day, -1)): override for (depot, day), override in active.items()}
-    return {(row, step): o for (row, step), o in cells.items() if min(row, step) >= 0 and forecast.open[row, step]}
+    located = {}
+    for cell, override in active.items():
+        row, step = rows.get(cell[0], -1), steps.get(cell[1], -1)
+        if min(row, step) >= 0 and (forecast.open[row, step] or may_open(cell)):
+            located[row, step] = override
+    return located
 
 
 def apply_overrides(forecast: Forecast, overrides: Mapping[tuple[int, int], Override]) -> Forecast:
     """The forecast with the planners' numbers in it."""
-    quantiles = forecast.quantiles.copy()
-    for (row, step), override in overrides.items():
-        quantiles[row, step] = move_quantiles(quantiles[row, step], forecast.levels, override.orders)
-    return replace(forecast, quantiles=quantiles)
+    return with_orders(forecast, {cell: override.orders for cell, override in overrides.items()})
+
+
+def with_orders(forecast: Forecast, numbers: Mapping[tuple[int, int], int]) -> Forecast:
+    """The forecast with other numbers of orders, by the positions of depot and day. A closed day is open then, and its
+    quantiles lie about its number as those of the depot's open days do on average."""
+    quantiles, open_ = forecast.quantiles.copy(), forecast.open.copy()
+    for (row, step), orders in numbers.items():
+        around = quantiles[row, step]
+        if not forecast.open[row, step] and forecast.open[row].any():
+            around = forecast.quantiles[row, forecast.open[row]].mean(axis=0)
+        quantiles[row, step], open_[row, step] = move_quantiles(around, forecast.levels, orders), True
+    return replace(forecast, quantiles=quantiles, open=open_)

@@ -68,7 +68,8 @@ def refresh(ledger: Ledger, pipeline: str, folder: Path) -> RefreshOutcome:
 def with_overrides(publication: Publication, active: Mapping[Cell, Override], inputs: SavedInputs) -> Publication:
     """The publication as it would have gone out with these overrides and no others."""
     model = model_forecast(publication, inputs.panel)
-    overrides_at = apply.locate_overrides(model, active)
+    openable = openable_days(publication)
+    overrides_at = apply.locate_overrides(model, active, openable.__contains__)
     forecast = apply.apply_overrides(model, overrides_at)
     roster = rosters.roster_for(forecast, inputs.panel, inputs.staffing)
     roster_at = rosters.published_rosters(roster, forecast) if roster else {}
@@ -88,6 +89,7 @@ def with_overrides(publication: Publication, active: Mapping[Cell, Override], in
             quantiles = tuple(forecast.quantiles[row, step].tolist())
             changed = replace(
                 day,
+                open=bool(forecast.open[row, step]),
                 quantiles=quantiles,
                 override=override.to_published(model.quantiles[row, step].tolist()) if override else None,
                 drivers=int(roster.drivers[row, step]) if roster else None,
@@ -108,15 +110,26 @@ def with_overrides(publication: Publication, active: Mapping[Cell, Override], in
 
 
 def model_forecast(publication: Publication, panel: Panel) -> Forecast:
-    """What the model said of the panel's depots; one that is not shown is closed."""
+    """What the model said of the panel's depots; one that is not shown is closed, and so is a day that a planner
+    opened."""
     days = {depot.depot_id: depot.days for depot in publication.depots}
     shape = (len(panel.depot_ids), publication.horizon, len(publication.levels))
-    quantiles, open_ = np.zeros(shape, np.float32), np.zeros(shape[:2], bool)
+    quantiles, open_, openable = np.zeros(shape, np.float32), np.zeros(shape[:2], bool), openable_days(publication)
     for row, depot in enumerate(panel.depot_ids):
         for step, day in enumerate(days.get(depot, ())):
             quantiles[row, step] = day.override.quantiles if day.override else day.quantiles
-            open_[row, step] = day.open
+            open_[row, step] = day.open and not (day.override and (depot, day.target_date) in openable)
     return Forecast(panel.depot_ids, publication.cutoff, panel.target_dates, publication.levels, quantiles, open_)
+
+
+def openable_days(publication: Publication) -> frozenset[Cell]:
+    """The days that are closed for their weekday alone, until a planner opens them."""
+    return frozenset(
+        (depot.depot_id, day.target_date)
+        for depot in publication.depots
+        for day in depot.days
+        if depot.may_open(day.target_date)
+    )
 
 
 def _published_overrides(publication: Publication) -> dict[Cell, int]:
@@ -129,6 +142,7 @@ def _published_overrides(publication: Publication) -> dict[Cell, int]:
 def _expected_overrides(publication: Publication, active: Mapping[Cell, Override]) -> dict[Cell, int]:
     """Which it should show."""
     open_ = {(depot.depot_id, day.target_date) for depot in publication.depots for day in depot.days if day.open}
+    open_ |= openable_days(publication)
     return {cell: override.id for cell, override in active.items() if cell in open_}
 
 

@@ -98,7 +98,7 @@ def _check_published(ledger: Ledger, head: Head, proposed: ProposedOverride) -> 
     if day is None:
         first, last = depot.days[0].target_date, depot.days[-1].target_date
         raise OverrideError(f"date: found {proposed.target_date}, wanted a published day, from {first} to {last}")
-    if not day.open:
+    if not day.open and not depot.may_open(day.target_date):
         closed = f"{proposed.depot_id} is closed on {proposed.target_date}"
         raise OverrideError(f"{closed}; wanted an open day, or another word from its source")
 

@@ -7,7 +7,6 @@ hold stay on both sides, but for the one that is supposed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +36,7 @@ class Questions:
     ) -> None:
         self._publication, self._inputs, self._predictor, self._missing = publication, inputs, predictor, missing
         self._model = refresh.model_forecast(publication, inputs.panel)
+        self._openable = refresh.openable_days(publication)
         self._before: dict[int, Roster | None] = {}  # of each day that was asked about, as it is published
         days = {depot.depot_id: depot.days for depot in publication.depots}
         self._at = {
@@ -85,7 +85,7 @@ class Questions:
         """
         row, step = self._locate(supposed)
         model, numbers = self._model, {cell: override.orders for cell, override in self._at.items()}
-        before, supposing = _with_orders(model, numbers), dict(numbers)
+        before, supposing = apply.with_orders(model, numbers), dict(numbers)
         if supposed.kind == ORDERS:
             supposing[row, step] = ProposedOverride(
                 supposed.depot_id, supposed.target_date, _whole_number(supposed.value), "", "what-if"
@@ -95,7 +95,9 @@ class Questions:
         else:
             model = self._ask_model(supposed, row, step)
         # Overrides that hold stay on both sides, but for those of days that are closed by the question.
-        after = _with_orders(model, {cell: n for cell, n in supposing.items() if model.open[cell]})
+        if supposed.kind == CLOSED:
+            supposing.pop((row, step), None)
+        after = apply.with_orders(model, supposing)
         days = zip(before.target_dates, before.median[row].tolist(), after.median[row].tolist(), strict=True)
         unchanged_override = self._at.get((row, step)) if supposed.kind != ORDERS else None
         if step not in self._before:
@@ -116,7 +118,8 @@ class Questions:
                 f"date: found {supposed.target_date}, wanted a published day, from {days[0]} to {days[-1]}"
             )
         row, step = panel.depot_ids.index(supposed.depot_id), days.index(supposed.target_date)
-        if supposed.kind == ORDERS and not self._model.open[row, step]:
+        may_open = bool(self._model.open[row, step]) or (supposed.depot_id, supposed.target_date) in self._openable
+        if supposed.kind == ORDERS and not may_open:
             raise OverrideError(f"{supposed.depot_id} is closed on {supposed.target_date}; suppose that it is open")
         return row, step
 
@@ -168,13 +171,6 @@ def _side(forecast: Forecast, roster: Roster | None, row: int, step: int) -> Sid
     vans = None if roster.vans is None else int(roster.vans[row, 0])
     drivers, costs = int(roster.drivers[row, 0]), roster.expected_cost
     return Side(opened, low, orders, high, drivers, vans, float(costs[row, 0]), float(costs.sum()))
-
-
-def _with_orders(model: Forecast, numbers: Mapping[tuple[int, int], int]) -> Forecast:
-    quantiles = model.quantiles.copy()
-    for cell, orders in numbers.items():
-        quantiles[cell] = apply.move_quantiles(quantiles[cell], model.levels, orders)
-    return replace(model, quantiles=quantiles)
 
 
 def _close_day(model: Forecast, row: int, step: int) -> Forecast:

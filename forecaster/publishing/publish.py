@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from forecaster.config import Spec
 from forecaster.core.forecast import Forecast
 from forecaster.core.knowledge import Finding, Knowledge
+from forecaster.core.marks import CLOSED_WEEKDAY
 from forecaster.core.panel import Panel
 from forecaster.demand.history.point_in_time import former_ids, read_as_of
 from forecaster.demand.panel.panel_findings import panel_findings
@@ -22,7 +23,7 @@ from forecaster.lake import Lake
 from forecaster.ledger.publication import Publication, PublishedChange, Tier
 from forecaster.ledger.store import Ledger
 from forecaster.planning import apply, refresh, saved_inputs, service
-from forecaster.planning.overrides import Override, active_overrides
+from forecaster.planning.overrides import Cell, Override, active_overrides
 from forecaster.planning.saved_inputs import SavedInputs
 from forecaster.publishing import archive_rows, content, explain
 from forecaster.publishing.forecast import ForecastResult, ModelChoice, forecast
@@ -88,7 +89,7 @@ def publish(
     knowledge = read_as_of(spec, as_of=as_of)
     result = forecast(spec, choice, knowledge)
     now = datetime.now(UTC)
-    overrides = overrides_in_force(result.forecast, spec, as_of) if show else {}
+    overrides = overrides_in_force(result, spec, as_of) if show else {}
     troubles = Troubles()
     # The archive comes first, so that what is shown can be scored; a forecast for the archive alone fails without it.
     with troubles.collect(LakeError, "the archive does not have these forecasts") if show else nullcontext():
@@ -171,11 +172,16 @@ def _follow_up(spec: Spec, panel: Panel, run_id: str, troubles: Troubles) -> Non
         track_accuracy(spec, panel, rival)
 
 
-def overrides_in_force(forecast: Forecast, spec: Spec, as_of: datetime) -> dict[tuple[int, int], Override]:
+def overrides_in_force(result: ForecastResult, spec: Spec, as_of: datetime) -> dict[tuple[int, int], Override]:
     """The planners' overrides that hold as of an instant's local day, by the positions of depot and day."""
     with Ledger.open(spec.ledger_url) as ledger:
         active = active_overrides(service.list_overrides(ledger, spec.name), as_of.astimezone(spec.zone).date())
-    return apply.locate_overrides(forecast, active)
+    marks, rows = result.panel.marks, {depot: row for row, depot in enumerate(result.panel.depot_ids)}
+
+    def may_open(cell: Cell) -> bool:
+        return any(mark.date == cell[1] and mark.kind == CLOSED_WEEKDAY for mark in marks.of(rows[cell[0]]))
+
+    return apply.locate_overrides(result.forecast, active, may_open)
 
 
 def _join(notes: Sequence[str | None]) -> str | None:

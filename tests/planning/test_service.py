@@ -12,6 +12,8 @@ from forecaster.errors import OverrideError
 from forecaster.lake import Lake
 from forecaster.ledger.store import Ledger
 from forecaster.planning import service
+from forecaster.planning.scenario import Supposition
+from forecaster.planning.what_if import Questions
 from forecaster.publishing.replay import replay
 from tests import fleets
 from tests.fleets import AS_OF, Fleet
@@ -120,3 +122,45 @@ def test_an_override_of_what_is_not_published_is_refused(
         service.save(published_fleet.spec, replace(PROPOSED, **wrong))  # type: ignore[arg-type]
     with Ledger.open_reader(published_fleet.spec.ledger_url) as ledger:
         assert service.list_overrides(ledger, published_fleet.spec.name) == ()
+
+
+# --- closed weekdays --------------------------------------------------------------------------------------------------
+
+
+def test_a_planner_opens_a_weekday_that_never_comes_and_closes_it_again(without_thursdays: Fleet) -> None:
+    spec = without_thursdays.spec
+    assert current(spec).note is None
+    closed = day(current(spec))
+    assert (closed.open, set(closed.quantiles), closed.drivers, closed.roster) == (False, {0.0}, 0, None)
+    saved = service.save(spec, PROPOSED)
+    opened = day(current(spec))
+    assert opened.override is not None
+    assert (opened.open, opened.quantiles[1], opened.override.quantiles) == (True, 90, closed.quantiles)
+    assert opened.quantiles[0] < 90 < opened.quantiles[2]  # as wide as A's other days
+    assert opened.drivers is not None
+    assert opened.drivers >= 9
+    assert parts(current(spec))
+    publish_as_of(spec, AS_OF)  # another night of the same morning takes it up
+    assert (day(current(spec)).open, day(current(spec)).quantiles) == (True, opened.quantiles)
+    assert day(current(spec)).drivers == opened.drivers
+    service.save(spec, replace(PROPOSED, orders=70))
+    assert day(current(spec)).quantiles[1] == 70
+    [*rows] = service.list_overrides(Ledger.open_reader(spec.ledger_url), spec.name)
+    service.withdraw(spec, rows[-1].id, by="Ben")
+    assert day(current(spec)) == replace(closed, change=day(current(spec)).change)
+    assert saved.revised.trouble is None
+
+
+def test_what_if_a_weekday_that_never_comes_were_open(without_thursdays: Fleet) -> None:
+    spec = without_thursdays.spec
+    questions = Questions.of(spec.paths.folder, current(spec))
+    answer = questions.ask(Supposition("A", THURSDAY, "orders", 90))
+    assert (answer.before.open, answer.before.drivers, answer.after.open, answer.after.orders) == (False, 0, True, 90)
+    by_model = questions.ask(Supposition("A", THURSDAY, "open", 1)).after
+    assert by_model.open
+    assert by_model.orders > 10
+    service.save(spec, PROPOSED)
+    opened = Questions.of(spec.paths.folder, current(spec))
+    closed = opened.ask(Supposition("A", THURSDAY, "closed"))
+    assert (closed.before.open, closed.before.orders, closed.after.open, closed.after.orders) == (True, 90, False, 0)
+    assert closed.before.drivers == answer.after.drivers

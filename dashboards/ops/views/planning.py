@@ -77,7 +77,7 @@ def plan_page(
         scenario_text(answer) if answer else "",
         comparison(answer) if answer else (),
         remark(answer, levels, day) if answer else "",
-        day.open,
+        day.open or depot.may_open(day.target_date),
         round(answer.after.orders if answer and answer.after.open else median),
         override_sentence(day.override, levels),
         day.override.id if day.override else None,
