@@ -219,3 +219,17 @@ def test_a_ledger_on_a_full_disk_leaves_what_is_shown_and_the_next_run_closes_th
     assert refresh(file).exit_code == 3
     with Ledger.open_reader(load(file).ledger_url) as ledger:
         assert [run.outcome for run in ledger.runs()][1] == "failed"
+
+
+def test_a_refresh_finds_what_a_night_finds_of_the_days_ahead_once(tmp_path: Path) -> None:
+    depots = "depots: {source: {kind: csv, path: depots.csv}, columns: {opened: opened}}\n"
+    file = pipeline(tmp_path, depots)
+    (tmp_path / "depots.csv").write_text("depot_id,opened\nD0,\nD1,2126-01-01\nD2,\nD3,\n", "utf-8")
+    by_refresh = [finding for finding in refresh(file).findings if finding.rule == "out_of_business"]
+    without_training = SimpleNamespace(**vars(CHEAP) | {"train": lambda *_: (_ for _ in ()).throw(TrainingError("no"))})
+    by_night = [finding for finding in nightly(file, without_training).findings if finding.rule == "out_of_business"]
+    assert by_night == by_refresh
+    assert len(by_refresh) == 1
+    with Ledger.open_reader(load(file).ledger_url) as ledger:
+        rules = [[finding["rule"] for finding in run.findings] for run in ledger.runs("tiny")]
+    assert [of_run.count("out_of_business") for of_run in rules] == [1, 1]
