@@ -7,14 +7,14 @@ import gc
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, NoReturn
 
 import typer
 
 from forecaster import __version__
 from forecaster.cli import access, backup, champions, models, nightly, overrides, project, quarantine
-from forecaster.errors import OUR_FAULT, ForecasterError
+from forecaster.errors import OUR_FAULT, ForecasterError, SpecError
 
 DEBUG = "FORECASTER_DEBUG"
 INTERRUPTED = 130
@@ -93,6 +93,7 @@ def main() -> None:
     """Run a command; what a user can cause is told in sentences, and a traceback is shown only to those who ask."""
     atexit.register(gc.freeze)  # else Python looks through all that is there, several times, before it ends
     try:
+        _refuse_bytes(sys.argv[1:])
         app()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
@@ -101,6 +102,14 @@ def main() -> None:
     except Exception as error:
         fault = f"{type(error).__name__}: {error}"
         _fail(f"our fault, not yours: {fault}\n{DEBUG}=1 shows the traceback", OUR_FAULT)
+
+
+def _refuse_bytes(words: Sequence[str]) -> None:
+    """Raises SpecError for a word that is no text, unless a file is called so."""
+    for word in words:
+        text = os.fsencode(word).decode("utf-8", "backslashreplace")
+        if text != word and not os.path.exists(word):
+            raise SpecError(f"found '{text[:80]}', wanted text in UTF-8")
 
 
 def _fail(sentence: str, code: int) -> NoReturn:

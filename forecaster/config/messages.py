@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from forecaster.core.near_words import did_you_mean, nearest_word
 
+IMPOSSIBLE = (ValueError, TypeError, KeyError, AttributeError)  # with which PyYAML meets a value that cannot be
 Place = tuple[str, ...]  # the keys that lead to a value; an element of a list goes by its number
 
 
@@ -46,10 +47,24 @@ def impossible_value(file: Path, text: str, error: Exception) -> str:
     for scalar in _scalars(root) if root else ():
         try:
             loader.construct_object(scalar)
-        except (ValueError, TypeError, KeyError):
-            line = scalar.start_mark.line + 1
-            return f"{file}:{line}: found {scalar.value}, which cannot be ({error}); wanted another value, or quotes"
+        except IMPOSSIBLE:
+            line, why = scalar.start_mark.line + 1, error
+            if not isinstance(error, ValueError):  # an accident of the library, which says nothing to people
+                why = ValueError(f"no {scalar.tag.rpartition(':')[2]}")
+            return f"{file}:{line}: found {scalar.value}, which cannot be ({why}); wanted another value, or quotes"
     return f"{file}: found a value that YAML cannot hold ({error}); wanted it in quotes"
+
+
+def half_letters(file: Path, root: yaml.Node) -> str:
+    """Which value holds half a letter, as "\\uD800" does, which no file and no table can; empty where none does."""
+    for scalar in _scalars(root):
+        try:
+            scalar.value.encode()
+        except UnicodeEncodeError:
+            return (
+                f"{file}:{scalar.start_mark.line + 1}: found {scalar.value!r}, which holds half a letter; wanted text"
+            )
+    return ""
 
 
 def _scalars(node: yaml.Node) -> Iterator[yaml.ScalarNode]:

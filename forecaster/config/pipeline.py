@@ -188,10 +188,12 @@ def _validated_spec(file: Path, text: str) -> Spec:
         content = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise SpecError(messages.broken_yaml(file, error)) from error
-    except (ValueError, TypeError, KeyError) as error:  # as of 2024-02-30, which looks like a date
+    except messages.IMPOSSIBLE as error:  # as of 2024-02-30, which looks like a date
         raise SpecError(messages.impossible_value(file, text, error)) from error
     if not isinstance(node, yaml.MappingNode):
         raise SpecError(f"{file}:1: found no keys, wanted a pipeline file with at least `name` and `demand`")
+    if halves := messages.half_letters(file, node):
+        raise SpecError(halves)
     spec, invalid = None, None
     try:
         spec = Spec.model_validate(content)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -13,6 +14,9 @@ from forecaster.ledger.records import Head
 
 MAX_ORDERS = 10_000_000  # which float32 still tells apart
 MAX_LETTERS = 500  # letters of a note
+LARGEST_ID = 2**31 - 1
+_SHOWN = 80  # letters of what a sentence repeats
+_NO_LETTERS = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")  # which no table or page holds
 
 Cell = tuple[str, date]  # a depot and a day
 
@@ -58,11 +62,9 @@ class ProposedOverride:
 
     def __post_init__(self) -> None:
         if not 0 <= self.orders <= MAX_ORDERS:
-            raise OverrideError(f"orders: found {self.orders}, wanted a whole number from 0 to {MAX_ORDERS:,}")
-        if not self.by.strip():
-            raise OverrideError("by: found nothing, wanted the name of who decides")
-        if len(self.note) > MAX_LETTERS or len(self.by) > MAX_LETTERS:
-            raise OverrideError(f"note: found more than {MAX_LETTERS} letters, wanted a sentence or two")
+            orders = self.orders if abs(self.orders) < 10**_SHOWN else "a number of many digits"
+            raise OverrideError(f"orders: found {orders}, wanted a whole number from 0 to {MAX_ORDERS:,}")
+        check_words(self.by, self.note)
 
     @property
     def last(self) -> date:
@@ -72,11 +74,33 @@ class ProposedOverride:
     def check(self, reasons: Sequence[str], as_of: date) -> None:
         """Raises OverrideError for a reason that was not declared, and for what is over already."""
         if self.reason not in reasons:
-            raise OverrideError(f"reason: found {self.reason!r}, wanted one of {', '.join(reasons)}")
+            raise OverrideError(f"reason: found {shown(self.reason)}, wanted one of {', '.join(reasons)}")
         if self.target_date < as_of:
             raise OverrideError(f"date: found {self.target_date}, which is over; wanted {as_of} or a later day")
         if self.last < as_of:
             raise OverrideError(f"until: found {self.last}, which is over; wanted {as_of} or a later day")
+
+
+def check_words(by: str, note: str) -> None:
+    """Raises OverrideError for who decides and why, where they are missing, too long or no text."""
+    if not by.strip():
+        raise OverrideError("by: found nothing, wanted the name of who decides")
+    if len(note) > MAX_LETTERS or len(by) > MAX_LETTERS:
+        raise OverrideError(f"note: found more than {MAX_LETTERS} letters, wanted a sentence or two")
+    for name, text in (("by", by), ("note", note)):
+        if not is_text(text):
+            raise OverrideError(f"{name}: found {shown(text)}, wanted letters")
+
+
+def is_text(words: str) -> bool:
+    """Are there letters, blanks and line ends alone, which every table and page holds?"""
+    return _NO_LETTERS.search(words) is None
+
+
+def shown(text: object) -> str:
+    """What was given, between quotes, as far as a sentence can bear."""
+    words = repr(text)
+    return words if len(words) <= _SHOWN else words[: _SHOWN - 1] + "…"
 
 
 def active_overrides(overrides: Iterable[Override], day: date) -> dict[Cell, Override]:

@@ -15,7 +15,16 @@ from forecaster.errors import OverrideError
 from forecaster.ledger.records import Head
 from forecaster.ledger.store import Ledger
 from forecaster.planning import override_table
-from forecaster.planning.overrides import Override, ProposedOverride, as_of_day, find_superseded
+from forecaster.planning.overrides import (
+    LARGEST_ID,
+    Override,
+    ProposedOverride,
+    as_of_day,
+    check_words,
+    find_superseded,
+    is_text,
+    shown,
+)
 from forecaster.planning.value_added import Account, account
 
 if TYPE_CHECKING:
@@ -65,9 +74,13 @@ def save(spec: Spec, proposed: ProposedOverride, *, now: datetime | None = None)
 
 
 def withdraw(spec: Spec, override_id: int, *, by: str, note: str = "", now: datetime | None = None) -> OverrideChange:
-    """Take an override back; the row stays. Raises OverrideError for one that is not there or was withdrawn."""
-    if not by.strip():
-        raise OverrideError("by: found nothing, wanted the name of who decides")
+    """Take an override back; the row stays.
+
+    Raises OverrideError for one that is not there or was withdrawn, and for words as `check_words` does.
+    """
+    check_words(by, note)
+    if not 0 < override_id <= LARGEST_ID:
+        raise OverrideError(f"found {shown(override_id)}, wanted the number of an override")
     with Ledger.open(spec.ledger_url) as ledger:
         with ledger.transaction() as connection:
             override = override_table.withdraw(
@@ -91,9 +104,10 @@ def value_added(ledger: Ledger, pipeline: str, min_days: int) -> Account:
 
 def _check_published(ledger: Ledger, head: Head, proposed: ProposedOverride) -> None:
     """Raises OverrideError for a depot or day that is not published, or is closed."""
-    depot = ledger.depot(head.publication_id, proposed.depot_id)
+    # what is no text the ledger could not look for
+    depot = ledger.depot(head.publication_id, proposed.depot_id) if is_text(proposed.depot_id) else None
     if depot is None:
-        raise OverrideError(f"depot: found {proposed.depot_id!r}, wanted a depot of the published forecasts")
+        raise OverrideError(f"depot: found {shown(proposed.depot_id)}, wanted a depot of the published forecasts")
     day = next((candidate for candidate in depot.days if candidate.target_date == proposed.target_date), None)
     if day is None:
         first, last = depot.days[0].target_date, depot.days[-1].target_date

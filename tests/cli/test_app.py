@@ -108,6 +108,20 @@ def test_a_wrong_command_line_is_a_usage_error(call: Call, arguments: list[str])
     assert call(*arguments)[0] == 2
 
 
+@pytest.mark.parametrize(
+    "words", [["history", "DEPOT", "2024-03-05"], ["withdraw", "1", "--by", "DEPOT"]], ids=" ".join
+)
+def test_bytes_that_are_no_text_are_a_usage_error(call: Call, file: Path, words: list[str]) -> None:
+    command, *others = (word.replace("DEPOT", "K\udcf6ln") for word in words)
+    code, _, err = call(command, file, *others)
+    assert (code, err) == (2, r"forecaster: found 'K\xf6ln', wanted text in UTF-8" + "\n")
+
+
+def test_a_number_that_no_override_has_is_refused(call: Call, file: Path) -> None:
+    code, _, err = call("withdraw", file, "9" * 30, "--by", "Ana")
+    assert (code, "wanted the number of an override" in err) == (2, True)
+
+
 def test_a_port_that_cannot_be_is_a_usage_error(call: Call, file: Path) -> None:
     assert call("serve", file, "--port", "65536")[0] == 2
 

@@ -171,6 +171,11 @@ def test_all_mistakes_are_answered_at_once_in_the_order_of_lines(read: Read) -> 
         ("a: &a {b: *a}\n", "p.yaml: found an alias that contains itself"),
         ("a: '\x01'\n", "p.yaml: not valid YAML: unacceptable character"),
         ("name: t\nhorizon: 2024-02-30\n", "p.yaml:2: found 2024-02-30, which cannot be (day is out of range"),
+        (
+            "name: t\nhorizon: !!timestamp 1\n",
+            "p.yaml:2: found 1, which cannot be (no timestamp); wanted",
+        ),
+        ('name: t\nstate: "\\uD800"\n', "p.yaml:2: found '\\ud800', which holds half a letter; wanted text"),
     ],
 )
 def test_a_file_that_is_no_page_of_keys_is_answered_with_the_line(read: Read, text: str, message: str) -> None:

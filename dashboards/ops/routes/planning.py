@@ -7,6 +7,7 @@ own cities, and what overrides were worth is told to those who see all.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -15,7 +16,7 @@ from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import RedirectResponse, Response
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 from starlette.concurrency import run_in_threadpool
 
 from dashboards.ops.access import Person, audit, csrf_token, person, planner, require
@@ -33,7 +34,7 @@ from dashboards.ops.views.planning import book, plan_page, what_if_sheet, worth_
 from forecaster.config import Spec
 from forecaster.errors import BundleError, DeskError, OverrideError
 from forecaster.planning import service
-from forecaster.planning.overrides import Override, ProposedOverride, as_of_day
+from forecaster.planning.overrides import Override, ProposedOverride, as_of_day, shown
 from forecaster.planning.scenario import Supposition, WhatIfAnswer
 from forecaster.planning.value_added import Account, account
 
@@ -55,6 +56,21 @@ class WishIn(BaseModel):
     note: str = ""
     until: date | None = None
     by: str = ""
+
+    @field_validator("target_date", "until", mode="before")
+    @classmethod
+    def _as_written(cls, day: object) -> object:
+        # digits alone would be seconds since 1970
+        if day is not None and not (isinstance(day, str) and re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", day)):
+            raise ValueError("wanted a day such as 2025-06-18")
+        return day
+
+    @field_validator("orders", mode="before")
+    @classmethod
+    def _counted(cls, orders: object) -> object:
+        if isinstance(orders, bool):  # which Python takes for 1 or 0
+            raise ValueError("input should be a valid integer")
+        return orders
 
 
 class WithdrawalIn(BaseModel):
@@ -315,4 +331,5 @@ def _mistake(error: OverrideError | ValidationError) -> str:
     if isinstance(error, OverrideError):
         return str(error)
     first = error.errors()[0]
-    return f"{'.'.join(map(str, first['loc']))}: found {first['input']!r}, {first['msg'][:1].lower()}{first['msg'][1:]}"
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{'.'.join(map(str, first['loc']))[:80]}: found {shown(first['input'])}, {message[:1].lower()}{message[1:]}"

@@ -50,7 +50,7 @@ def unescaped(text: str) -> str:
 @lru_cache(10_000)
 def fault(encoding: str, odd: tuple[str, ...] = ()) -> str:
     """What is wrong with a file or row that has texts with such bytes, and what to set."""
-    example = f", as in '{escaped(odd[0])[:_SHOWN]}'" if odd else ""
+    example = f", as in '{' '.join(escaped(odd[0]).split())[:_SHOWN]}'" if odd else ""
     return f"{NO_TEXT}{encoding} text{example}; wanted the `encoding`, as in {guess(odd) or 'cp1252'},"
 
 

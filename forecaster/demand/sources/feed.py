@@ -226,7 +226,7 @@ def for_pandas(values: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = values.type
     if pa.types.is_decimal(kind):
         return pc.cast(values, pa.float64())
-    if pa.types.is_null(kind):
+    if pa.types.is_null(kind) or pa.types.is_string_view(kind):  # of which Arrow's functions know little
         return pc.cast(values, pa.string())
     if pa.types.is_dictionary(kind) and not is_text(kind.value_type):
         return for_pandas(pc.cast(values, kind.value_type))

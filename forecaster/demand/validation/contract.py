@@ -52,7 +52,6 @@ _AGE = ":age"  # since the end of the day; beside the columns of a source, which
 _NOW = pd.Timedelta(0)
 _SAMPLE = 20_000  # rows of the first block that tell whether rows have times of day
 _SEVERAL_TIMES = 1.5  # a depot and day, on average
-_SHORTENED_TO = 80  # characters of a value that a message shows
 Check = Callable[[Any], Any]  # which values keep a rule
 
 
@@ -270,13 +269,13 @@ class Contract:
             rows = block.loc[index]
             start = quarantine.place(typed.loc[index])
             if rule != "date_form":
-                start = start + " on " + words(rows[columns.date]).str.slice(0, 10)
+                start = start + " on " + quarantine.legible(words(rows[columns.date]).str.slice(0, 10))
             if place == FAULT:
                 detail = ": found " + rows[FAULT]
             else:
                 name = column_of.get(place, place)
                 where = f", column '{name}'" if name not in self._spread else ", column '" + self._header(rows) + "'"
-                detail = where + ": found '" + shortened(rows[name]) + f"', wanted {self._requirement(rule)}"
+                detail = where + ": found '" + quarantine.legible(rows[name]) + f"', wanted {self._requirement(rule)}"
             if rule == "unknown_depot":
                 detail = detail + typed.loc[index, "depot_id"].astype("str").map(self._nearest)
             messages.append((start + detail).astype("str"))
@@ -291,7 +290,7 @@ class Contract:
 
     def _header(self, rows: pd.DataFrame) -> Column:
         """The header of each reading's column in a wide source."""
-        return shortened(rows[self._spread[0]])
+        return quarantine.legible(rows[self._spread[0]])
 
     def _requirement(self, rule: str) -> str:
         limit, zone = self.spec.demand.rules.max_demand, self.spec.timezone
@@ -315,12 +314,6 @@ def covariates(spec: Spec, readings: pd.DataFrame) -> list[str]:
         advice = "declare it as demand.columns.open" if clashes[0] == "open" else "rename that column of the source"
         raise SpecError(f"calendar.known_future: the demand table has a column '{clashes[0]}' of its own; {advice}")
     return names
-
-
-def shortened(column: Column) -> Column:
-    """What was given, cut to what a message can bear."""
-    text = words(column)
-    return text.where(text.str.len() <= _SHORTENED_TO, text.str.slice(0, _SHORTENED_TO - 1) + "…")
 
 
 def _passes_all(typed: pd.DataFrame, rules: Mapping[str, Mapping[str, Check]]) -> NDArray[np.bool_]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,15 @@ import pyarrow.compute as pc
 
 from forecaster.config import Spec
 from forecaster.demand import readings
-from forecaster.demand.parsing import Notation, each_value
+from forecaster.demand.parsing import Notation, each_value, words
 from forecaster.demand.sources import FAULT, FILE, ROW
 from forecaster.lake import TABLES
 
 COLUMNS = [name for name in TABLES["quarantine"].names if name != "batch"]
 DIGITS = 16
 _NAME = 60  # characters of a depot id that a message shows
+_SHOWN = 80  # characters of a value that a message shows
+_NO_LETTER = re.compile("[\0-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")  # ends or turns round lines
 Column = Any  # a pandas Series
 
 
@@ -85,6 +88,16 @@ def place(rows: pd.DataFrame) -> Column:
     return source + ":" + rows["row"].astype("str") + ": depot " + each_value(rows["depot_id"], _names, "?")
 
 
+def legible(column: Column, longest: int = _SHOWN) -> Column:
+    """What was given, as far as a message can bear: cut, in one line, with escapes for what no screen shows."""
+
+    def shorten(text: Column) -> Column:
+        text = text.where(text.str.len() <= longest, text.str.slice(0, longest - 1) + "…")
+        return text.str.replace(_NO_LETTER, lambda sign: sign[0].encode("unicode_escape").decode(), regex=True)
+
+    return each_value(words(column), shorten, "").astype("str")
+
+
 def _joined(*parts: str | Column) -> Any:
     """Columns of text and words between them, row by row in one text; an Arrow array."""
     long = pa.large_string()
@@ -97,8 +110,8 @@ def _isoformat(instants: Column) -> Column:
 
 
 def _names(depots: Column) -> Column:
-    text = depots.astype("str")
-    return text.where(text.str.len() <= _NAME, text.str.slice(0, _NAME - 1) + "…").where(text != "", "?")
+    text = legible(depots, _NAME)
+    return text.where(text != "", "?")
 
 
 def _json(value: Any) -> str:

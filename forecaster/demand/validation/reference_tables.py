@@ -15,7 +15,7 @@ from forecaster.demand import parsing, sources
 from forecaster.demand.history.aliases import resolve
 from forecaster.demand.panel.event_scope import ADDRESS
 from forecaster.demand.panel.events import EVENT
-from forecaster.demand.validation.contract import shortened
+from forecaster.demand.validation.quarantine import legible
 from forecaster.errors import SpecError
 
 ALIAS = ["alias", "depot_id"]
@@ -31,9 +31,8 @@ def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
     source, columns, attributes = spec.depots.source, spec.depots.columns, spec.attributes
     if clashes := sorted(_RESERVED & set(attributes)):
         raise SpecError(f"depots.static: the depots table has a column '{clashes[0]}' of its own; rename the source's")
-    required = [
-        name for name in (columns.depot_id, columns.opened, columns.closed, columns.timezone, *attributes) if name
-    ]
+    declared = (columns.depot_id, columns.opened, columns.closed, columns.timezone)
+    required = [*(name for name in declared if name), *attributes]
     rows = sources.read(source, spec, required)
     tell, notation = RowFindings(spec, findings), parsing.Notation.of(source)
     table = pd.DataFrame({"depot_id": parsing.words(rows[columns.depot_id]), "row": rows[sources.ROW]})
@@ -171,7 +170,7 @@ class RowFindings:
         if first[sources.FAULT]:
             detail = f"found {first[sources.FAULT]}; {wanted.rpartition('; ')[2]}"
         else:
-            detail = f"column '{column}': found '{shortened(rows[column].head(1)).iloc[0]}', wanted {wanted}"
+            detail = f"column '{column}': found '{legible(rows[column].head(1)).iloc[0]}', wanted {wanted}"
         further = f" (also {', '.join(place.iloc[1:_NAMED])})" if len(rows) > 1 else ""
         # rules of readings quarantine them; a row of these sources is taken, or told of
         severity = data_rules.severity(rule, self.declared) if rule in data_rules.OF_BATCHES else "warn"

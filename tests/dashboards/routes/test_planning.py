@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -19,6 +20,7 @@ from forecaster.ledger.store import Ledger
 from forecaster.planning.service import list_overrides
 from tests.dashboards.seed import NOON, depot, fill, publication
 from tests.dashboards.visitor import Get, ask_locally, text
+from tests.mutations import CELLS
 
 DAY = depot(0).days[1]  # Wednesday 18 June
 CHANGE = PublishedChange(
@@ -124,11 +126,37 @@ def test_nobody_elsewhere_and_no_page_of_others_may_write(
         ({"reason": "mood"}, "reason: found 'mood', wanted one of local event"),
         ({"target_date": "2025-06-19"}, "BOS-01 is closed on 2025-06-19; wanted an open day"),
         ({"extra": 1}, "extra: found 1, extra inputs are not permitted"),
+        ({"orders": True}, "orders: found True, input should be a valid integer"),
+        ({"orders": 10**300}, "orders: found a number of many digits, wanted a whole number"),
+        ({"target_date": 1750204800}, "target_date: found 1750204800, wanted a day such as 2025-06-18"),
+        ({"target_date": "9999-12-31"}, "date: found 9999-12-31, wanted a published day, from"),
+        ({"note": "a\0b"}, "note: found 'a\\x00b', wanted letters"),
+        ({"by": "\x1b[31m"}, "by: found '\\x1b[31m', wanted letters"),
     ],
 )
 def test_a_wrong_wish_is_answered_in_a_sentence(app: FastAPI, wrong: Mapping[str, object], sentence: str) -> None:
     answer = ask_locally(app, "POST", "/api/v1/overrides", json={**WISH, **wrong})
     assert (answer.status_code, sentence in answer.json()["detail"]) == (422, True), answer.text
+
+
+@pytest.mark.parametrize("name", WISH)
+def test_whatever_a_wish_holds_is_answered_in_a_sentence(app: FastAPI, name: str) -> None:
+    far = [1e300, -1e300, 2**63, -(2**70), float("nan"), float("inf"), float("-inf")]
+    for value in [*CELLS, *far, [1], [[[]]] * 9, {"a": [1]}, True, None, 3.5]:
+        body = json.dumps({**WISH, name: value}).encode()
+        answer = ask_locally(
+            app, "POST", "/api/v1/overrides", content=body, headers={"content-type": "application/json"}
+        )
+        assert answer.status_code in (201, 422), value
+        sentence = answer.json()["said" if answer.status_code == 201 else "detail"]
+        assert 10 < len(sentence) < 400
+        assert answer.status_code == 422 or name in ("note", "by", "orders")
+        if isinstance(value, str):
+            form = ask_locally(app, "POST", "/overrides", data={**WISH, name: value})
+            assert form.status_code in (303, 422), value
+        withdrawal = ask_locally(app, "POST", "/api/v1/overrides/1/withdrawal", json={"by": "", "note": str(value)})
+        assert withdrawal.status_code == 422
+    assert ask_locally(app, "GET", "/overrides").status_code == 200
 
 
 def test_a_what_if_without_the_nights_inputs_says_so(app: FastAPI) -> None:

@@ -185,6 +185,12 @@ def test_a_byte_of_another_encoding_costs_an_attribute_or_its_row(tmp_path: Path
     ]
 
 
+def test_an_attribute_without_a_name_is_no_column(tmp_path: Path) -> None:
+    write(tmp_path, "depots", "depot_id,city", "A,Bonn")
+    with pytest.raises(SourceError, match="found columns depot_id, city; wanted ''"):
+        reference_tables.depots(spec_of(tmp_path, "{source: {kind: csv, path: depots.csv}, static: ['']}"), [])
+
+
 def test_a_finding_names_the_lines_of_further_rows(tmp_path: Path) -> None:
     odd = ["2024-02-30", "٢٠٢٤-٠٣-٠١", "x" * 5_000]
     table, (finding,) = events(tmp_path, "date,kind,name", "2024-03-05,promo,sale", *(f"{day},promo," for day in odd))

@@ -1,0 +1,106 @@
+"""Whatever stands in a cell of depots, aliases, events or forecasts of others costs its row, which is told of."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecaster.config import Spec
+from forecaster.core.knowledge import Finding
+from forecaster.demand.validation import reference_tables
+from forecaster.demand.validation.external_forecasts import external_forecasts
+from tests.mutations import CELLS, NOW, ZONES, an_end, as_csv, attempt, mutated_csv, spec_of
+from tests.panels import bare
+
+PANEL = bare(np.ones((12, 60)))
+CONTROL = re.compile("[\0-\x1f\x7f\u2028\u202e]")  # what ends a line, or turns it round
+DAYS = [str(day) for day in PANEL.days[:12].astype("datetime64[D]")]
+FORMER = pd.DataFrame({"alias": [], "depot_id": []}, dtype="str")
+TABLES: dict[str, tuple[list[str], list[list[str]]]] = {
+    "depots": (
+        ["depot_id", "opened", "closed", "zone", "city"],
+        [[f"D{row}", "2020-01-01", "", "Asia/Tokyo", "X"] for row in range(12)],
+    ),
+    "aliases": (["alias", "depot_id"], [[f"old{row}", f"D{row}"] for row in range(12)]),
+    "events": (["date", "kind", "name", "until"], [[DAYS[row], "promo", f"sale {row}", ""] for row in range(12)]),
+    "legacy": (
+        ["depot_id", "date", "demand", "known"],
+        [[PANEL.depot_ids[row], DAYS[row], "7", DAYS[0]] for row in range(12)],
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def ends() -> Iterator[None]:
+    with an_end():
+        yield
+
+
+def read(spec: Spec, name: str) -> tuple[Any, list[Finding], str]:
+    """What a source says, what is odd about it, and the sentence with which it is refused."""
+    findings: list[Finding] = []
+    read_source: dict[str, Callable[[], Any]] = {
+        "depots": partial(reference_tables.depots, spec, findings),
+        "aliases": partial(reference_tables.aliases, spec, findings),
+        "events": lambda: reference_tables.events(spec, findings, NOW)[0],
+        "legacy": partial(external_forecasts, spec, PANEL, FORMER, findings),
+    }
+    table, message = attempt(read_source[name])
+    return table, findings, message
+
+
+def words_of(table: Any, name: str) -> list[str]:
+    """What tells each row of a table of `TABLES` from the others."""
+    if name == "legacy":
+        return [str(key) for key in table.key]
+    return list(table[{"depots": "depot_id", "aliases": "alias", "events": "name"}[name]])
+
+
+@pytest.mark.parametrize(
+    ("name", "column"), [(name, column) for name, (header, _) in TABLES.items() for column in range(len(header))]
+)
+def test_an_odd_cell_costs_its_row_and_is_told_of(tmp_path: Path, name: str, column: int) -> None:
+    spec, (header, rows) = spec_of(tmp_path, ZONES[column]), TABLES[name]
+    (tmp_path / f"{name}.csv").write_text(as_csv([header, *rows]), "utf-8")
+    all_words, odd_word = words_of(read(spec, name)[0], name), 5
+    for cell in CELLS:
+        odd = [list(row) for row in rows]
+        odd[odd_word][column] = cell
+        (tmp_path / f"{name}.csv").write_text(as_csv([header, *odd], quoting=csv.QUOTE_ALL), "utf-8", newline="")
+        table, findings, message = read(spec, name)
+        assert not message
+        words = words_of(table, name)
+        others = [word for place, word in enumerate(all_words) if place != odd_word]
+        assert [word for word in words if word in others] == others
+        told = any(f"{name}.csv:{odd_word + 2}: " in finding.message for finding in findings)
+        assert told or is_taken(table, words, all_words[odd_word], header[column], cell, name), cell
+        assert all(len(finding.message) < 400 and not CONTROL.search(finding.message) for finding in findings)
+
+
+def is_taken(table: Any, words: list[str], word: str, column: str, cell: str, name: str) -> bool:
+    """Whether the row of a word says what its odd cell says."""
+    if cell.strip() == "" or name == "legacy":  # forecasts of days that no panel has are not needed
+        return len(words) == len(TABLES[name][1]) or (name == "legacy" and column == "date")
+    if column in ("opened", "closed", "zone", "until", "date"):
+        value = table.loc[[words.index(word)], {"zone": "timezone", "until": "date"}.get(column, column)]
+        return bool(value.notna().all())
+    return bool((table.map(str) == cell.strip()).any(axis=None))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_damaged_files_of_depots_events_and_forecasts_are_told_of(tmp_path: Path, seed: int) -> None:
+    random, spec = np.random.default_rng(seed), spec_of(tmp_path, ZONES[seed])
+    for _ in range(30):
+        for name, (header, _) in TABLES.items():
+            (tmp_path / f"{name}.csv").write_bytes(mutated_csv(random, header))
+            _, findings, message = read(spec, name)
+            assert not message or f"{name}.csv" in message
+            assert all(f"{name}.csv:" in finding.message for finding in findings)
