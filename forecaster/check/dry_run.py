@@ -61,9 +61,9 @@ class DryRun:
     caveats: tuple[str, ...] = ()  # what has to be said of a forecast that starts from it
 
 
-def check(spec: Spec, *, now: datetime, past: bool = False) -> DryRun:
-    """Dry run: reach every source, try the readings against the data contract and build the panel as of `now`; with
-    `past` also what a backtest would see of it.
+def check(spec: Spec, *, now: datetime, as_of: datetime | None = None, past: bool = False) -> DryRun:
+    """Dry run: reach every source, try the readings against the data contract and build the panel as of `as_of`, or of
+    `now`; with `past` also what a backtest would see of it.
 
     Data that cannot be used is no error here but the result's `fault`. Raises SpecError when a source does not fit the
     pipeline file, LakeError when the lake cannot be read.
@@ -78,7 +78,7 @@ def check(spec: Spec, *, now: datetime, past: bool = False) -> DryRun:
         try:
             ingested = ingest(copy, now=now)
             source_checks = (*source_checks[:-1], replace(source_checks[-1], rows=ingested.read))
-            knowledge = read_as_of(copy, as_of=now)
+            knowledge = read_as_of(copy, as_of=as_of or now)
             panel = panels.build(knowledge, copy)
             ingested = replace(
                 ingested,
@@ -94,10 +94,11 @@ def check(spec: Spec, *, now: datetime, past: bool = False) -> DryRun:
         ingested,
         profile(panel),
         evidence,
-        _stopped(ingested) or _staleness(panel, spec, now),
+        _stopped(ingested) or _staleness(panel, spec, as_of or now),
         panel_at,
         (
-            *caveats.stale_feed(panel, spec, now),
+            *caveats.stale_feed(panel, spec, as_of or now),
+            *caveats.archive(panel, spec, as_of or now),
             *caveats.silent_depots(panel, spec),
             *subdivision_days.left_out_holidays(panel, spec),
             *filter(None, [timezones.caveat(spec.timezone)]),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +20,9 @@ from forecaster.cli.options import (
     print_lines,
 )
 from forecaster.errors import DEGRADED, PUBLISHED
+
+if TYPE_CHECKING:
+    from forecaster.config import Spec
 
 
 def run(
@@ -37,6 +41,8 @@ def run(
     Ingest, train, backtest, judge, export, promote, predict, publish.
     """
     spec = load_spec(file)
+    if as_of is None and not due:
+        _refuse_archive(spec, file, "run")
     code = int(entry_point("nightly")(file, spec, instant(as_of, spec), profile=profile, plain=plain, due=due))
     if code in (PUBLISHED, DEGRADED):
         typer.echo(
@@ -52,6 +58,8 @@ def predict_only(file: File, as_of: AsOf = None, plain: Plain = False) -> None:
     Reads the sources, forecasts with the champion, publishes.
     """
     spec = load_spec(file)
+    if as_of is None:
+        _refuse_archive(spec, file, "predict-only")
     raise typer.Exit(int(entry_point("refresh")(file, spec, instant(as_of, spec), plain=plain)))
 
 
@@ -115,3 +123,9 @@ def up(
 def status(file: File) -> None:
     """Say what is up, what comes next, and how the last run went."""
     print_lines(entry_point("status")(load_spec(file), datetime.now(UTC)))
+
+
+def _refuse_archive(spec: Spec, file: Path, command: str) -> None:
+    from forecaster.operations import long_past
+
+    long_past.refuse_archive(spec, file, command, now=datetime.now(UTC))

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from forecaster.cli.options import File, entry_point, load_spec, parsed_time
+from forecaster.cli.options import AsOf, File, entry_point, instant, load_spec, parsed_time
 from forecaster.errors import NO_DATA, OUR_FAULT
 
 
@@ -28,6 +28,7 @@ def init(
 
 def check(
     file: File,
+    as_of: AsOf = None,
     html: Annotated[
         Path | None,
         typer.Option("--html", metavar="PATH", help="Where the page goes; check.html in `state` by default."),
@@ -46,7 +47,7 @@ def check(
     console, now = Console(highlight=False, emoji=False), datetime.now(UTC)
     if adapt := getattr(sys.stdout, "reconfigure", None):
         adapt(errors="replace")  # a letter that the screen does not have becomes a question mark
-    outcome = dry_run.check(spec, now=now)
+    outcome = dry_run.check(spec, now=now, as_of=instant(as_of, spec))
     look = {"tables": console.is_terminal, "ascii_only": console.options.ascii_only}
     for part in text_report.render(outcome, width=console.width if console.is_terminal else text_report.WIDTH, **look):
         console.print(part, markup=False, soft_wrap=isinstance(part, str))

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 import yaml
 
 from forecaster.errors import SpecError
+from forecaster.publishing import caveats
 
 EXPORTED = timedelta(hours=2)  # after midnight, local: by then the sample's source has told of the day before
 
@@ -19,28 +20,33 @@ def create(folder: Path, *, end: date | None = None) -> str:
     """Write pipeline.yaml, demand.csv, depots.csv and events.csv; returns what to do next.
 
     The sample ends with `end`, or with the last day that its source would have told of by now. Raises SpecError when
-    the folder holds something already or cannot be written.
+    the day is not over, or the folder holds something already or cannot be written.
     """
     from forecaster.demand.sample import simulate
 
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise SpecError(f"{folder}: exists and is not an empty folder; wanted a new one")
-        folder.mkdir(parents=True, exist_ok=True)
         template = files("forecaster.operations").joinpath("starter.yaml").read_text("utf-8")
         zone = ZoneInfo(yaml.safe_load(template)["timezone"])
-        last = end or (datetime.now(zone) - EXPORTED).date() - timedelta(days=1)
+        now = datetime.now(zone)
+        last = end or (now - EXPORTED).date() - timedelta(days=1)
+        if last >= now.date():
+            over = now.date() - timedelta(days=1)
+            raise SpecError(f"--end: found {last}, wanted a day that is over in {zone.key}, such as {over}")
         sample = simulate.simulate(end=last)
+        folder.mkdir(parents=True, exist_ok=True)
         simulate.write(sample, folder)
         file = folder / "pipeline.yaml"
         file.write_text(template, "utf-8")
     except OSError as error:
         raise SpecError(f"{folder}: cannot be written: {error.strerror}; wanted a folder of yours") from error
     quoted = shlex.quote(str(file))
+    as_of = f" --as-of {last + timedelta(days=1)}" if caveats.is_archive(last, now.date()) else ""
     return (
         f"{folder}: a pipeline file and {len(sample.depots)} simulated depots up to {last},\n"
         "with a few mistakes for the contract to catch. Next:\n"
-        f"  forecaster check {quoted}   tries the sources against the contract\n"
-        f"  forecaster run {quoted}     runs the night\n"
+        f"  forecaster check {quoted}{as_of}   tries the sources against the contract\n"
+        f"  forecaster run {quoted}{as_of}     runs the night\n"
         f"  forecaster serve {quoted}   shows the page"
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,9 +12,12 @@ from forecaster.config import Spec
 from forecaster.core.arrays import Bools
 from forecaster.core.panel import Panel
 from forecaster.errors import StaleHistory
-from forecaster.serving.bundle import Bundle
+
+if TYPE_CHECKING:
+    from forecaster.serving.bundle import Bundle
 
 MAX_NAMED = 5  # depots
+ARCHIVE_DAYS = 60  # without any reading, after which no feed is late: the data are an archive
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,29 @@ def stale_feed(panel: Panel, spec: Spec, as_of: datetime) -> list[str]:
         f"No reading is newer than {panel.cutoff}, {age:,} days before the last day that was over; wanted at most "
         f"{limit} (demand.rules.late_days).{over}"
     ]
+
+
+def archive(panel: Panel, spec: Spec, as_of: datetime) -> list[str]:
+    """Where the newest reading is long past, a sentence that says how to forecast as of its time."""
+    newest = panel.cutoff
+    if not is_archive(newest, as_of.astimezone(spec.zone).date()):
+        return []
+    first = what_an_archive_lacks(spec)
+    return [
+        f"For an archive, {first + ', then ' if first else ''}type --as-of {newest + timedelta(days=1)} behind the "
+        "pipeline file's name (forecaster check, forecaster run)."
+    ]
+
+
+def is_archive(newest: date, today: date) -> bool:
+    """Is the newest reading so old that the data are an archive, rather than a feed that is late?"""
+    return (today - newest).days > ARCHIVE_DAYS
+
+
+def what_an_archive_lacks(spec: Spec) -> str:
+    """The key without which nothing of an archive counts as known before it arrived; empty where it is there."""
+    is_known = spec.demand.recorded == "next_day" or spec.demand.columns.recorded_at is not None
+    return "" if is_known else "set demand.recorded: next_day"
 
 
 def silent_depots(panel: Panel, spec: Spec) -> list[str]:

@@ -46,7 +46,7 @@ def main() -> None:
         figures += _accuracy("Harbor Fleet, last 30 days", nights[0].run, 0.6)
         os.environ.setdefault(DATASETS, str((ROOT / ENVIRONMENT_DEFAULTS[DATASETS]).resolve()))
         if Path(os.environ[DATASETS]).is_dir():
-            night = _night(_moved(FAVORITA, folder / "favorita"))
+            night = _night(_moved(FAVORITA, folder / "favorita"), "--as-of", "2017-08-16")
             figures += [Figure("favorita night, wall", night.wall, "s")]
             figures += [Figure("favorita night, training", night.run.timings["train"], "s")]
             figures += _accuracy("favorita, last 30 days", night.run)

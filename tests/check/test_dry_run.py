@@ -76,6 +76,37 @@ def test_readings_that_are_too_old_for_the_night_are_no_start(spec: Spec) -> Non
     assert trial.profile is not None
 
 
+def test_of_an_archive_it_says_which_day_to_type_and_which_key_to_set(spec: Spec) -> None:
+    text, later = FILES["pipeline.yaml"], NOW.replace(month=5, day=5)
+    assert check(spec, now=later.replace(day=4)).caveats[1:] == ()  # 60 days
+    [_, undeclared] = check(spec, now=later).caveats
+    assert undeclared == (
+        "For an archive, set demand.recorded: next_day, then type --as-of 2024-03-06 behind the pipeline file's name "
+        "(forecaster check, forecaster run)."
+    )
+    (spec.folder / "pipeline.yaml").write_text(
+        text.replace("path: demand.csv}}", "path: demand.csv}, recorded: next_day}"), "utf-8"
+    )
+    archive = load(spec.folder / "pipeline.yaml")
+    [_, declared] = check(archive, now=later).caveats
+    assert declared.startswith("For an archive, type --as-of 2024-03-06 ")
+    trial = check(archive, now=later, as_of=datetime(2024, 3, 6, 12, tzinfo=UTC))
+    assert trial.caveats == ()
+    assert trial.profile == check(archive, now=NOW).profile
+
+
+def test_as_of_an_earlier_day_only_what_was_known_by_then_counts(spec: Spec) -> None:
+    (spec.folder / "pipeline.yaml").write_text(
+        FILES["pipeline.yaml"].replace("path: demand.csv}}", "path: demand.csv}, recorded: next_day}"), "utf-8"
+    )
+    archive = load(spec.folder / "pipeline.yaml")
+    earlier = check(archive, now=NOW, as_of=datetime(2024, 3, 5, 12, tzinfo=UTC)).profile
+    assert earlier is not None
+    assert str(earlier.cutoff) == "2024-03-04"
+    undeclared = check(spec, now=NOW, as_of=datetime(2024, 3, 5, 12, tzinfo=UTC))
+    assert "set `demand.recorded: next_day`" in verdict(undeclared)
+
+
 def test_a_trial_says_what_a_night_would_start_from(spec: Spec) -> None:
     trial = check(spec, now=NOW)
     assert trial.fault is None

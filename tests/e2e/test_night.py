@@ -269,7 +269,7 @@ def test_favorita_runs_the_whole_line(datasets: Path, tmp_path: Path) -> None:
     content = re.sub(r"(?m)^training: .*$", "", content)
     file = tmp_path / "favorita.yaml"
     file.write_text(content + "\nmodel: {hidden: 8}\ntraining: {epochs: 2, members: 1, learning_rate: 1.0e-2}\n")
-    process = forecaster("run", file, "--plain", FORECASTER_DATASETS=str(datasets))
+    process = forecaster("run", file, "--plain", "--as-of", "2017-08-16", FORECASTER_DATASETS=str(datasets))
     assert process.code == 0, process.err
     spec = load(file)
     [depots] = published(spec)

@@ -74,3 +74,16 @@ def test_a_folder_that_cannot_be_made_is_answered_in_a_sentence(tmp_path: Path) 
     (tmp_path / "letter.txt").write_text("dear", "utf-8")
     with pytest.raises(SpecError, match="cannot be written: Not a directory; wanted a folder of yours"):
         starter.create(tmp_path / "letter.txt" / "below")
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 400])
+def test_a_sample_of_days_to_come_is_not_made(tmp_path: Path, ahead: int) -> None:
+    today = datetime.now(ZoneInfo("America/New_York")).date()
+    with pytest.raises(SpecError, match=r"--end: found .*, wanted a day that is over in America/New_York, such as"):
+        starter.create(tmp_path / "fleet", end=today + timedelta(days=ahead))
+    assert not (tmp_path / "fleet").exists()
+
+
+def test_the_commands_for_a_sample_of_the_past_say_as_of_when(tmp_path: Path) -> None:
+    instructions = starter.create(tmp_path / "fleet", end=date(2024, 5, 30))
+    assert instructions.count("pipeline.yaml --as-of 2024-05-31 ") == 2

@@ -1,0 +1,112 @@
+"""Refuse a run by hand on an archive before its work begins: every day that it would forecast is long past."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Generator
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from forecaster.config import Spec
+from forecaster.demand import sources
+from forecaster.demand.parsing import Notation, day_numbers, days, words
+from forecaster.demand.sources.feed import Columns, Ending, Pieces
+from forecaster.errors import ForecasterError, NoLedger, StaleHistory
+from forecaster.lake import NOT_THERE, Lake
+from forecaster.ledger.store import Ledger
+from forecaster.publishing import caveats
+
+MOST_SECONDS = 3.0  # of reading; of what has not ended by then nothing is said
+NEARLY_ALL = 0.9  # of the days that must be readable: of others nobody knows how new they are
+_AT_ONCE = timedelta(minutes=1)
+
+
+def refuse_archive(spec: Spec, file: Path, command: str, *, now: datetime) -> None:
+    """Raise StaleHistory where the newest reading is so old that the data are an archive; it says what to type.
+
+    A pipeline that has published as of the present is none, however long its feed has been silent: its nights go on
+    with what they have. Of what cannot be read now, or not within MOST_SECONDS, nothing is said either: the run does.
+    """
+    today = now.astimezone(spec.zone).date()
+    try:
+        newest = None if _published_as_of_its_time(spec) else newest_day(spec, today)
+        if newest is None or not caveats.is_archive(newest, today) or _is_newer_in_lake(spec, today):
+            return
+        is_ingested = Lake(spec.lake_url).version("demand") != NOT_THERE
+    except ForecasterError:
+        return  # the run tells it better
+    first = caveats.what_an_archive_lacks(spec)
+    if first and is_ingested:
+        first += f" and another `lake` than {spec.lake_url}, in which these readings count from their arrival"
+    raise StaleHistory(
+        f"{file}: the newest reading is of {newest}, {(today - newest).days:,} days ago, and every day that could be "
+        f"forecast is over. For an archive, {first + ', then ' if first else ''}type: "
+        f"forecaster {command} {shlex.quote(str(file))} --as-of {newest + timedelta(days=1)} "
+        f"(--as-of {today} runs all the same)"
+    )
+
+
+def newest_day(spec: Spec, today: date) -> date | None:
+    """The last day before today for which the demand source has a count; today where one is at most days old.
+
+    None where it has no such day, or cannot be read soon. Raises ForecasterError where it cannot be read at all.
+    """
+    source, columns = spec.demand.source, spec.demand.columns
+    asked = (columns.date, *([] if spec.demand.aggregate == "count" else [columns.demand]))
+    pieces = sources.KINDS[source.kind].pieces(source, spec, Columns(asked), name=sources.name(source), since=None)
+    newest, rows, readable = None, 0, 0
+    try:
+        for block in sources.Feed(sources.name(source), _soon(pieces)).blocks:
+            day = days(block[columns.date], spec.zone, Notation.of(source))
+            rows, readable = rows + len(day), readable + int(day.notna().sum())
+            highest = _highest(day[_has_count(block, spec)], today)
+            newest = max(filter(None, (newest, highest)), default=None)
+            if newest and not caveats.is_archive(newest, today):
+                return newest
+    except TimeoutError:
+        return None
+    return newest if readable >= NEARLY_ALL * rows else None
+
+
+def _soon(pieces: Pieces) -> Generator[tuple[str, pa.Table], None, Ending]:
+    """The pieces of a source. Raises TimeoutError where there are more of them than can be read soon."""
+    begun = time.monotonic()
+    for piece in pieces:
+        yield piece
+        if time.monotonic() - begun > MOST_SECONDS:
+            raise TimeoutError
+    return Ending("")
+
+
+def _has_count(block: pd.DataFrame, spec: Spec) -> Any:
+    if spec.demand.aggregate == "count":
+        return slice(None)
+    return (words(block[spec.demand.columns.demand]) != "").to_numpy()
+
+
+def _highest(day: Any, today: date) -> date | None:
+    number = day_numbers(day.dropna().to_numpy())
+    number = number[number < (today - date(1970, 1, 1)).days]
+    return date(1970, 1, 1) + timedelta(days=int(number.max())) if len(number) else None
+
+
+def _published_as_of_its_time(spec: Spec) -> bool:
+    """Has a night been published when it was due, rather than as of a day long past?"""
+    try:
+        with Ledger.open_reader(spec.ledger_url) as ledger:
+            runs = ledger.runs(spec.name, nights=True)
+    except NoLedger:
+        return False
+    return any(run.outcome in ("published", "degraded") and run.as_of >= run.started_at - _AT_ONCE for run in runs)
+
+
+def _is_newer_in_lake(spec: Spec, today: date) -> bool:
+    since = pa.scalar(today - timedelta(days=caveats.ARCHIVE_DAYS))
+    where = (ds.field("date") > since) & ds.field("demand").is_valid()
+    return bool(len(Lake(spec.lake_url).read("demand", where=where, columns=["date"])))
