@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
 from forecaster.config import CsvSource, Spec
-from forecaster.demand.sources import encodings, files
+from forecaster.demand.sources import encodings, files, recognition
 from forecaster.demand.sources.feed import FAULT, ROW, Columns, Ending, Pieces, header_names, numbered
 from forecaster.demand.sources.text_stream import below_titles, texts
 from forecaster.errors import SourceError
@@ -45,21 +45,26 @@ def pieces(source: CsvSource, spec: Spec, columns: Columns, **_: str | None) -> 
     digests = []
     for file in files.files(source, spec):
         content = hashlib.sha256()
-        text = _Text(file.place, source.delimiter, below_titles(texts(file, source, content), source.header_row))
-        first = next(text.records(), CsvRecord(1, [""]))
-        if first.fault:
-            raise SourceError(f"{file.place}:{first.line}: found {first.fault}; wanted a header")
-        if odd := tuple(field for field in first.fields if not encodings.is_whole(field)):
-            fault = encodings.fault(source.encoding, odd)
-            raise SourceError(f"{file.place}:{first.line}: found {fault} of a CSV file")
-        names = header_names(first.fields)
-        header = _Header(names, columns.of(file.place, names), source.encoding)
+        with recognition.explained(file, source, spec, columns):
+            text = _Text(file.place, source.delimiter, below_titles(texts(file, source, content), source.header_row))
+            header = _header(file, text, source, columns)
         yield file.name, _from_records([], header)
         for table in _tables(text, header):
             yield file.name, table
         digests.append(content.hexdigest())
     whole = digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
     return Ending(whole[:12])
+
+
+def _header(file: files.File, text: _Text, source: CsvSource, columns: Columns) -> _Header:
+    """The file's columns. Raises SourceError where the wanted ones are not among them."""
+    first = next(text.records(), CsvRecord(1, [""]))
+    if first.fault:
+        raise SourceError(f"{file.place}:{first.line}: found {first.fault}; wanted a header")
+    if odd := tuple(field for field in first.fields if not encodings.is_whole(field)):
+        raise SourceError(f"{file.place}:{first.line}: found {encodings.fault(source.encoding, odd)} of a CSV file")
+    names = header_names(first.fields)
+    return _Header(names, columns.of(file.place, names), source.encoding)
 
 
 @dataclass(frozen=True)

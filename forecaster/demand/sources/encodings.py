@@ -51,7 +51,8 @@ def unescaped(text: str) -> str:
 def fault(encoding: str, odd: tuple[str, ...] = ()) -> str:
     """What is wrong with a file or row that has texts with such bytes, and what to set."""
     example = f", as in '{' '.join(escaped(odd[0]).split())[:_SHOWN]}'" if odd else ""
-    return f"{NO_TEXT}{encoding} text{example}; wanted the `encoding`, as in {guess(odd) or 'cp1252'},"
+    other = f", as in {guess(odd) or 'cp1252'}," if odd else ""
+    return f"{NO_TEXT}{encoding} text{example}; wanted the `encoding`{other}"
 
 
 def guess(texts: Iterable[str]) -> str:

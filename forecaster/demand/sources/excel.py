@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime, time
@@ -18,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from forecaster.config import ExcelSource, Spec
-from forecaster.demand.sources import files
+from forecaster.demand.sources import files, layout, recognition
 from forecaster.demand.sources.feed import ROW, Columns, Ending, Pieces, header_names
 from forecaster.demand.sources.files import File
 from forecaster.errors import MissingExtra, SourceError
@@ -34,10 +35,15 @@ def pieces(source: ExcelSource, spec: Spec, columns: Columns, **_: str | None) -
         with file.open() as stream:
             content = stream.read()
         digests.append(hashlib.sha256(content).hexdigest())
-        name, rows = _sheet(file, content, source)
+        with recognition.explained(file, source, spec, columns):
+            name, rows = _sheet(file, content, source)
         header = next(rows, (1, [""]))[1]
         names = header_names(_words(cell, source) for cell in header)
-        chosen = columns.of(f"{file.place}, sheet '{name}'", names)
+        try:
+            chosen = columns.of(f"{file.place}, sheet '{name}'", names)
+        except SourceError as error:
+            request = recognition.request(source, spec, columns)
+            raise SourceError(f"{error}{_remedy(content, source, name, request)}") from None
         positions = [names.index(column) for column in chosen]
         yield file.name, _table([], chosen, positions, source)
         while some := list(islice(rows, _ROWS_A_TABLE)):
@@ -69,6 +75,27 @@ def _sheet(file: File, content: bytes, source: ExcelSource) -> tuple[str, Iterat
     return name, (row for row in _filled_down(rows, merged) if row[1].count("") < len(row[1]))
 
 
+def _remedy(content: bytes, source: ExcelSource, shown: str, request: layout.Request) -> str:
+    """What to set so that the wanted columns are found: another row of the sheet, or another sheet."""
+    import python_calamine
+
+    workbook = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content))
+    if seen := layout.of_cells(_first_rows(workbook, shown, source), source.header_row, request):
+        return seen
+    for name in _of_cells(workbook):
+        if any({*request.names} <= {*fields} for _, fields in _first_rows(workbook, name, source)):
+            return f"; the sheet '{name}' has them: set sheet: {json.dumps(name, ensure_ascii=False)}"
+    return ""
+
+
+def _first_rows(workbook: Any, name: str, source: ExcelSource) -> layout.Rows:
+    cells = workbook.get_sheet_by_name(name).iter_rows()
+    rows = islice(enumerate(cells, start=1), source.header_row + layout.LINES)
+    return [
+        (number, [_words(cell, source).strip() for cell in row]) for number, row in rows if row.count("") < len(row)
+    ]
+
+
 def _name(file: File, workbook: Any, wanted: str | int | None) -> str:
     """The name of a sheet that is declared by name or number, or of the first that is shown and has any cell."""
     names: list[str] = workbook.sheet_names
@@ -80,10 +107,15 @@ def _name(file: File, workbook: Any, wanted: str | int | None) -> str:
     if wanted is not None:
         return str(wanted)
     shown = [sheet.name for sheet in workbook.sheets_metadata if str(sheet.visible).endswith(".Visible")]
-    candidates = [name for name in shown or names if workbook.get_sheet_by_name(name).height]
+    candidates = [name for name in _of_cells(workbook) if name in shown and workbook.get_sheet_by_name(name).height]
     if not candidates:
         raise SourceError(f"{file.place}: found no sheet with any cell; wanted one with a header and rows")
     return candidates[0]
+
+
+def _of_cells(workbook: Any) -> list[str]:
+    """The names of the sheets that have cells: others hold a chart alone."""
+    return [sheet.name for sheet in workbook.sheets_metadata if str(sheet.typ).endswith(".WorkSheet")]
 
 
 def _filled_down(rows: Iterator[Row], merged: Sequence[tuple[int, int, int]]) -> Iterator[Row]:

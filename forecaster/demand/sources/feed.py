@@ -27,6 +27,7 @@ NAMELESS = re.compile(r"\(column \d+\)")  # how a column without a header is cal
 BLOCK = 2_000_000  # rows of a block at most
 _ENOUGH = BLOCK  # rows that are worth a block; smaller pieces wait for the next ones
 LONGEST_CELL = 100_000  # characters that are kept of a cell: no table holds one of 100 MB, and nobody reads it
+_MOST_LISTED = 15  # names of columns in a message
 _EXACT = 2**53  # whole numbers that a double holds
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31, in days since 1970
 _PARTS_OF_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -94,7 +95,7 @@ class Columns:
             if column == ROW or column.startswith(":"):
                 raise SourceError(f"{place}: column '{column}' has a name that is used for a row's place; rename it")
             if missing := [name for name in chosen if name not in available]:
-                names = f"columns {', '.join(available)}" if any(available) else "no columns, as in an empty file"
+                names = f"columns {_listed(available)}" if any(available) else "no columns, as in an empty file"
                 quoted = ", ".join(f"'{name}'" for name in missing)
                 raise SourceError(f"{place}: found {names}; wanted {quoted}{_hint(missing, available)}")
             if list(available).count(column) > 1:
@@ -109,14 +110,21 @@ class Columns:
         return chosen
 
 
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MOST_LISTED]) + (f", … ({len(names)} in all)" if len(names) > _MOST_LISTED else "")
+
+
 def _hint(missing: Sequence[str], available: Sequence[str]) -> str:
-    if len(available) == 1 and (mark := next((mark for mark in ";\t|," if mark in available[0]), None)):
-        return f"; the file seems to be delimited by {mark!r}: set the source's `delimiter`"
+    spellings = {plain(name): name for name in reversed(available) if plain(name)}
+    alike = {name: spellings[plain(name)] for name in missing if plain(name) in spellings}
+    if alike:
+        meant = ", ".join(
+            f"'{other}'" if len(missing) == 1 else f"'{other}' for '{name}'" for name, other in alike.items()
+        )
+        return f"; did you mean {meant}? Upper and lower case, blanks and signs count"
     if len(missing) > 1:
         return ""
     [column] = missing
-    if other := next((name for name in available if name.casefold() == column.casefold()), None):
-        return f"; did you mean '{other}'? Upper and lower case count"
     if close := difflib.get_close_matches(column, available, n=1):
         return f"; did you mean '{close[0]}'?"
     return ""

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from forecaster.config import ParquetSource, Spec
-from forecaster.demand.sources import files
+from forecaster.demand.sources import files, layout, recognition
 from forecaster.demand.sources.feed import BLOCK, Columns, Ending, Pieces, escaped, is_text, numbered
 from forecaster.demand.sources.files import File
 from forecaster.errors import SourceError, SourceUnreachable
@@ -29,7 +29,7 @@ def pieces(source: ParquetSource, spec: Spec, columns: Columns, **_: str | None)
     for file in files.files(source, spec):
         content = hashlib.sha256()
         row = 1
-        for table in _tables(file, columns, content):
+        for table in _tables(file, source, spec, columns, content):
             yield file.name, numbered(table, row)
             row += len(table)
         digests.append(content.hexdigest())
@@ -48,15 +48,18 @@ def coded(table: pa.Table) -> pa.Table:
     return table
 
 
-def _tables(file: File, columns: Columns, content: Any) -> Iterator[pa.Table]:
+def _tables(file: File, source: ParquetSource, spec: Spec, columns: Columns, content: Any) -> Iterator[pa.Table]:
     partitions = _partitions(file.name)
-    with _sound(file), _opened(file) as handle:
+    with recognition.explained(file, source, spec, columns), _sound(file), _opened(file) as handle:
         while chunk := handle.read(_CHUNK):
             content.update(chunk)
         handle.seek(0)
         schema = pq.read_schema(handle)
         file_columns = [name for name in schema.names if name not in partitions]
-        chosen = columns.of(file.place, [*file_columns, *partitions])
+        try:
+            chosen = columns.of(file.place, [*file_columns, *partitions])
+        except SourceError as error:
+            raise SourceError(f"{error}{_remedy(handle, recognition.request(source, spec, columns))}") from None
         text = [name for name in chosen if name in file_columns and is_text(schema.field(name).type)]
         handle.seek(0)
         reader = pq.ParquetFile(handle, read_dictionary=text)
@@ -65,6 +68,20 @@ def _tables(file: File, columns: Columns, content: Any) -> Iterator[pa.Table]:
         for batch in reader.iter_batches(BLOCK, columns=stored):
             table = pa.Table.from_batches([batch]).replace_schema_metadata()  # pandas would read it, damaged or not
             yield _with(coded(_whole(table)), partitions, chosen)
+
+
+def _remedy(handle: Any, request: layout.Request) -> str:
+    """What to set so that a table without the wanted columns is read, by its first rows."""
+    handle.seek(0)
+    batch = next(pq.ParquetFile(handle).iter_batches(layout.LINES), None)
+    rows = (
+        []
+        if batch is None
+        else zip(*(escaped(pa.chunked_array([values])).to_pylist() for values in batch), strict=True)
+    )
+    names = [] if batch is None else batch.schema.names
+    table = [(0, names), *((number, [cell or "" for cell in row]) for number, row in enumerate(rows, start=1))]
+    return layout.of_cells(table, 0, request, has_header_row=False)
 
 
 def _whole(table: pa.Table) -> pa.Table:

@@ -75,6 +75,20 @@ def texts(file: File, source: CsvSource, content: Hash) -> Iterator[tuple[int, s
         yield line, rest
 
 
+def beginning(file: File, source: CsvSource, size: int) -> bytes:
+    """The first bytes of a file's content, decompressed; none where it cannot be."""
+    try:
+        with _opened(file, source) as stream, _sound(file, 1):
+            return stream.read(size)
+    except SourceError:
+        return b""
+
+
+def compression(name: str, declared: str) -> str:
+    """How a file is compressed by what is declared or, where that is left to it, by its name."""
+    return declared if declared != "infer" else _BY_NAME.get(PurePosixPath(name).suffix.lower(), "none")
+
+
 def below_titles(blocks: Iterator[tuple[int, str]], header_row: int) -> Iterator[tuple[int, str]]:
     """The blocks from the header's line on, whatever form the lines above it have."""
     for line, text in blocks:
@@ -122,9 +136,7 @@ def _refuse_nul(file: File, text: str, line: int) -> None:
 
 @contextmanager
 def _opened(file: File, source: CsvSource) -> Iterator[IO[bytes]]:
-    kind = source.compression
-    if kind == "infer":
-        kind = _BY_NAME.get(PurePosixPath(file.name).suffix.lower(), "none")  # type: ignore[assignment]
+    kind = compression(file.name, source.compression)
     with ExitStack() as closing:
         raw: BinaryIO = closing.enter_context(file.open())
         stream: IO[bytes] = raw

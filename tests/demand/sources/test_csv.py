@@ -95,10 +95,10 @@ def test_a_file_with_only_a_header_has_no_rows(spec: Spec) -> None:
         (b"\x89PNG,day\nD1,1\n", r"demand.csv:1: found a byte that is not utf-8 text"),
         ("dep\0ot,day\nD1,2024-03-05\n", r"demand.csv:1: found a NUL character"),
         ("depots,day\n", r"found columns depots, day; wanted 'depot'; did you mean 'depots'\?"),
-        ("Depot,day\n", r"wanted 'depot'; did you mean 'Depot'\? Upper and lower case count"),
-        ("depot;day\n", r"delimited by ';': set the source's `delimiter`"),
+        ("Depot,day\n", r"wanted 'depot'; did you mean 'Depot'\? Upper and lower case, blanks and signs"),
+        ("depot;day\n", r"the header has one column 'depot;day': set delimiter: ';'$"),
         ("depot,day,day\n", r"found column 'day' twice"),
-        ("", r"found no columns, as in an empty file; wanted 'depot', 'day'$"),
+        ("", r"found no columns, as in an empty file; wanted 'depot', 'day'; the file is empty$"),
         ("site,tag\n", r"found columns site, tag; wanted 'depot', 'day'$"),
     ],
 )

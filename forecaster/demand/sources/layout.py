@@ -1,0 +1,200 @@
+"""How a table that lacks wanted columns seems to be laid out: which line is its header, what stands between its fields,
+whether it has a column a depot or a day, and which keys of its source would say so."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from forecaster.core.near_words import plain
+
+LINES = 60  # that are looked at
+_MARKS = (";", ",", "\t", "|")
+_SHOWN = 3  # names
+_DAY = re.compile(r"(\d{4}[-./]\d{1,2}[-./]\d{1,2}|\d{1,2}[-./ ](\d{1,2}|[^\W\d]{3,9}\.?)[-./ ](\d{4}|\d\d))([T ].*)?")
+_NUMBER = re.compile(r"[+-]?[\d.,'\s]*\d[.,]?(e[+-]?\d+)?%?", re.IGNORECASE)
+_NO_DEPOTS = frozenset(  # what columns of a table with a row a reading are called
+    """
+    id store shop site depot branch station location warehouse item product sku article city region country zone
+    state sales orders demand quantity qty count counts number units value values amount total volume parcels visits
+    customers target y price open promo promotion holiday weekday dayofweek week month year day date hour stock
+    filiale standort markt kunde anzahl menge bestellungen umsatz magasin quantite ventes tienda cantidad ventas
+    """.split()  # noqa: SIM905 - read as words
+)
+Rows = Sequence[tuple[int, Sequence[str]]]  # each its line and its fields
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is wanted of a table."""
+
+    names: tuple[str, ...]  # of columns that must be there
+    depot: str = ""  # of them the one with the depot, the day and the count, where the table is one of readings
+    day: str = ""
+    count: str = ""
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """What a table seems to be, and the keys that say so."""
+
+    reasons: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.reasons:
+            return ""
+        keys = f": set {' and '.join(self.keys)}" if self.keys else ""
+        return "; " + " and ".join(self.reasons) + keys
+
+
+def of_text(lines: Sequence[str], delimiter: str, header_row: int, request: Request) -> str:
+    """What to set so that text with these first lines is read, as the end of a message; empty where nothing is seen."""
+    try:
+        mark, rows = _marked(lines, delimiter, request)
+    except (re.error, csv.Error, TypeError, ValueError):  # no such delimiter
+        return ""
+    header = next((fields for number, fields in _split(lines, delimiter) if number >= header_row), [])
+    remedy = _of_rows(rows, header_row, request, "header_row")
+    if mark == delimiter:
+        return str(remedy)
+    other = f"the file seems to be delimited by {mark!r}"
+    one_column = f"the header has one column '{_cut(header[0])}'" if len(header) == 1 else other
+    key = f"delimiter: {json.dumps(mark) if mark == chr(9) else repr(mark)}"
+    reasons = (other if remedy.reasons else one_column, *remedy.reasons)
+    return str(Remedy(reasons, (key, *remedy.keys)))
+
+
+def of_cells(rows: Rows, header_row: int, request: Request, *, has_header_row: bool = True) -> str:
+    """The same of a table of a workbook or, without a key for the header's line, of another kind."""
+    return str(_of_rows(rows, header_row, request, "header_row" if has_header_row else ""))
+
+
+def _of_rows(rows: Rows, header_row: int, request: Request, key: str) -> Remedy:
+    """The line of the header, then what its columns are."""
+    present = next((place for place, (number, _) in enumerate(rows) if number >= header_row), None)
+    if present is None:
+        return Remedy()
+    place = _header(rows, present, request) if key else present
+    number, names = rows[place]
+    reasons, keys = list[str](), list[str]()
+    if place != present:
+        alike = set(request.names) <= {*names}
+        reasons.append(f"the header seems to be line {number}" + ("" if alike else f" ({_some(names)})"))
+        keys.append(f"{key}: {number}")
+    wide = _wide(names, [fields for _, fields in rows[place + 1 :]], request)
+    if wide.reasons:
+        return Remedy((*reasons, *wide.reasons), (*keys, *wide.keys))
+    if not reasons and _is_data(names):
+        wanted = ",".join(request.names)
+        return Remedy(
+            (f"line {number} seems to be a row already: wanted a line with names above it, such as {wanted}",)
+        )
+    return Remedy(tuple(reasons), tuple(keys))
+
+
+def _marked(lines: Sequence[str], delimiter: str, request: Request) -> tuple[str, Rows]:
+    """What stands between fields: what makes the wanted names of a line, else what makes most lines of equal width."""
+    marks = [delimiter, *(mark for mark in _MARKS if mark != delimiter)]
+    tables = {mark: list(_split(lines, mark)) for mark in marks}
+    for same in (_same, _alike):
+        for mark, rows in tables.items():
+            if any(same(request.names, fields) for _, fields in rows):
+                return mark, rows
+    widths = {mark: Counter(len(fields) for _, fields in rows).most_common(1) for mark, rows in tables.items()}
+    fit = {mark: most[0] for mark, most in widths.items() if most and most[0][0] > 1}
+    if delimiter in fit or not fit:
+        return delimiter, tables[delimiter]
+    best = max(fit, key=lambda mark: fit[mark][1])
+    if fit[best][1] < max(2, 0.8 * len(tables[best])):
+        return delimiter, tables[delimiter]
+    return best, tables[best]
+
+
+def _split(lines: Sequence[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """The fields of each line that is not empty."""
+    for number, line in enumerate(lines, start=1):
+        if not line.strip() or "\0" in line:
+            continue
+        if len(delimiter) > 1:
+            fields = re.split(delimiter, line.strip())
+        else:
+            fields = next(csv.reader([line], delimiter=delimiter), [])
+        yield number, [field.strip() for field in fields]
+
+
+def _header(rows: Rows, present: int, request: Request) -> int:
+    """The place of the line with the wanted names, else of the first as wide as most lines, if the present is not."""
+    for same in (_same, _alike):
+        for place, (_, names) in enumerate(rows):
+            if same(request.names, names):
+                return place
+    widths = [sum(map(bool, fields)) for _, fields in rows]
+    [(usual, lines)] = Counter(widths).most_common(1)
+    if usual < 2 or widths[present] >= usual or 2 * lines < len(widths):
+        return present
+    first = next(place for place, width in enumerate(widths) if width >= usual)
+    return first if first > present and not _is_data(rows[first][1]) else present
+
+
+def _wide(names: Sequence[str], rows: Sequence[Sequence[str]], request: Request) -> Remedy:
+    if not request.day or {request.depot, request.count} <= {*names}:
+        return Remedy()
+    days = [name for name in names if _DAY.fullmatch(name)]
+    if len(days) >= 2 and 2 * len(days) >= len(names):
+        return _of_kind("day", days, "days", request.depot, next((n for n in names if n and n not in days), ""), names)
+    dated = [name for place, name in enumerate(names) if name and _holds(rows, place, _DAY.fullmatch)]
+    numeric = [name for place, name in enumerate(names) if name and _holds(rows, place, _NUMBER.fullmatch)]
+    depots = [name for name in numeric if name not in dated]
+    stamps = [fields[names.index(dated[0])] for fields in rows if dated and len(fields) > names.index(dated[0])]
+    if len(depots) < 2 or not dated or len({*stamps}) < len(stamps) or len(dated) + len(depots) < len(names) - 2:
+        return Remedy()
+    if any(plain(name) in _NO_DEPOTS for name in depots if not name.isdigit()):
+        return Remedy()
+    return _of_kind("depot", depots, "depots", request.day, dated[0], names)
+
+
+def _of_kind(what: str, shown: Sequence[str], kind: str, wanted: str, there: str, names: Sequence[str]) -> Remedy:
+    reason = f"the file seems to have a column a {what} ({_some(shown, total=len(shown))})"
+    column = {"depots": "date", "days": "depot_id"}[kind]
+    other = (
+        (f"demand.columns.{column}: {json.dumps(there, ensure_ascii=False)}",) if wanted not in names and there else ()
+    )
+    return Remedy((reason,), (f"wide: {kind}", *other))
+
+
+def _holds(rows: Sequence[Sequence[str]], place: int, form: Callable[[str], object]) -> bool:
+    """Whether the column has values, and nearly all of this form."""
+    values = [fields[place] for fields in rows if len(fields) > place and fields[place]]
+    return len(values) > 0 and sum(form(value) is not None for value in values) >= 0.8 * len(values)
+
+
+def _is_data(names: Sequence[str]) -> bool:
+    """Whether a line is a row of readings, with days and numbers, rather than a header."""
+    values = [name for name in names if name]
+    days = sum(_DAY.fullmatch(value) is not None for value in values)
+    figures = sum(_NUMBER.fullmatch(value) is not None for value in values)
+    return days == 1 and figures >= 1
+
+
+def _same(wanted: Sequence[str], names: Sequence[str]) -> bool:
+    return bool(wanted) and {*wanted} <= {*names}
+
+
+def _alike(wanted: Sequence[str], names: Sequence[str]) -> bool:
+    """Are the wanted names there, if one does not look at case, blanks, quotes and signs?"""
+    return bool(wanted) and {plain(name) for name in wanted} <= {plain(name) for name in names}
+
+
+def _some(names: Sequence[str], total: int = 0) -> str:
+    named = [_cut(name) for name in names if name]
+    return ", ".join(islice(named, _SHOWN)) + (", …" if max(total, len(named)) > _SHOWN else "")
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= 60 else name[:59] + "…"

@@ -1,0 +1,170 @@
+"""What a file seems to be that is not what its source says: another kind, compression, encoding or layout.
+
+Asked only of a file that was refused: its beginning is read once more.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from forecaster.config import CsvSource, Spec
+from forecaster.config.sources import StoredSource
+from forecaster.demand.sources import layout, text_stream
+from forecaster.demand.sources.feed import Columns
+from forecaster.demand.sources.files import File
+from forecaster.errors import MissingExtra, SourceError, SourceUnreachable
+
+_BEGINNING = 2**16  # bytes
+_PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+_FOREIGN = {
+    b"%PDF": "a PDF",
+    b"\x89PNG": "a picture",
+    b"\xff\xd8\xff": "a picture",
+    b"SQLite format 3\0": "an SQLite database (kind: sql reads it)",
+    b"version https://git-lfs": "a pointer of Git LFS, whose file was not fetched",
+}
+_NO_CONTENT = "; the file is empty"
+_UTF_8 = ("utf-8", "utf8", "utf-8-sig", "utf_8")
+
+
+@contextmanager
+def explained(file: File, source: StoredSource, spec: Spec, columns: Columns) -> Iterator[None]:
+    """A SourceError in which a file is refused goes on with what the file seems to be, and what to set."""
+    try:
+        yield
+    except (SourceUnreachable, MissingExtra):
+        raise
+    except SourceError as error:
+        raise SourceError(f"{error}{remedy(file, source, spec, columns)}") from None
+
+
+def remedy(file: File, source: StoredSource, spec: Spec, columns: Columns) -> str:
+    """What to set so that the file can be read, as the end of a message; empty where nothing is seen."""
+    content = _beginning(file)
+    if content is None:
+        return ""
+    if seen := _of_bytes(content, source):
+        return seen
+    if not isinstance(source, CsvSource):
+        return ""
+    content = text_stream.beginning(file, source, _BEGINNING)
+    if not content.strip():
+        return _NO_CONTENT
+    if seen := _of_bytes(content, source.model_copy(update={"compression": "none"})) or _of_encoding(content, source):
+        return seen
+    try:
+        text = content.decode(source.encoding, "replace").removeprefix("\ufeff")
+    except LookupError:  # no encoding, which is said already
+        return ""
+    lines = list(io.StringIO(text, newline=None))[
+        : -1 if len(content) >= _BEGINNING else None
+    ]  # the last one may be half of one
+    wanted = request(source, spec, columns)
+    return layout.of_text(lines[: layout.LINES + source.header_row], source.delimiter, source.header_row, wanted)
+
+
+def request(source: StoredSource, spec: Spec, columns: Columns) -> layout.Request:
+    """What is wanted of the source's table."""
+    named = spec.demand.columns
+    if source is not spec.demand.source:
+        return layout.Request(columns.required)
+    if source.wide is not None:
+        made = (named.demand, named.depot_id if source.wide == "depots" else named.date)
+        return layout.Request(tuple(name for name in columns.required if name not in made))
+    return layout.Request(columns.required, named.depot_id, named.date, named.demand)
+
+
+def _beginning(file: File) -> bytes | None:
+    try:
+        with file.open() as stream:
+            return stream.read(_BEGINNING)
+    except (OSError, SourceUnreachable):
+        return None
+
+
+def _of_bytes(content: bytes, source: StoredSource) -> str:
+    """What a file's first bytes say of its kind."""
+    if not content:
+        return _NO_CONTENT
+    kind, packed = _kind(content), _packed(content)
+    if kind and kind != source.kind:
+        what = {"excel": "an Excel workbook", "parquet": "a Parquet file"}[kind]
+        return f"; it looks like {what}: set kind: {kind}"
+    if packed and not kind:
+        declared = source.compression if isinstance(source, CsvSource) else ""
+        if declared in ("none", "") or text_stream.compression(source.path, declared) != packed:
+            key = f"set compression: {packed}" if isinstance(source, CsvSource) else "wanted it unpacked"
+            return f"; it looks like a file that {packed} compressed: {key}"
+    if foreign := next((what for start, what in _FOREIGN.items() if content.startswith(start)), None):
+        return f"; it looks like {foreign}"
+    return _of_markup(content) or _of_plain_text(content, source, known=bool(kind or packed))
+
+
+def _of_plain_text(content: bytes, source: StoredSource, *, known: bool) -> str:
+    """Whether text stands where something else is declared."""
+    if known or b"\0" in content:
+        return ""
+    if not isinstance(source, CsvSource):
+        return "; it looks like text: set kind: csv" if _is_text(content) and source.kind != "delta" else ""
+    if text_stream.compression(source.path, source.compression) != "none" and _is_text(content):
+        return "; it looks like plain text: set compression: none"
+    return ""
+
+
+def _kind(content: bytes) -> str:
+    if content.startswith(b"PAR1"):
+        return "parquet"
+    if content.startswith(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
+        return "excel"
+    is_book = any(part in content for part in (b"[Content_Types].xml", b"xl/", b"opendocument.spreadsheet"))
+    return "excel" if content.startswith(b"PK\x03\x04") and is_book else ""
+
+
+def _packed(content: bytes) -> str:
+    if content.startswith(b"PK\x03\x04"):
+        return "zip"
+    return next((name for start, name in _PACKED.items() if content.startswith(start)), "")
+
+
+def _of_markup(content: bytes) -> str:
+    start = content.removeprefix(b"\xef\xbb\xbf").lstrip()[:1000].lower()
+    if start.startswith((b"<!doctype html", b"<html", b"<head", b"<body", b"<script", b"<table")):
+        return "; it looks like a web page, as of a login or an error: wanted the file itself; look at it in a browser"
+    if start.startswith(b"<"):
+        return "; it looks like XML; wanted an export of another form"
+    if start[:1] in (b"{", b"[") and start[1:].lstrip()[:1] in (b'"', b"{", b"[", b"}", b"]"):
+        return "; it looks like JSON, as an interface answers; wanted an export of another form"
+    return ""
+
+
+def _is_text(content: bytes) -> bool:
+    try:
+        content[: _BEGINNING - 4].decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.start > len(content) - 8 or content.isascii()
+    return True
+
+
+def _of_encoding(content: bytes, source: CsvSource) -> str:
+    """The encoding that reads a text whose declared one does not, or reads something else."""
+    seen = _encoding(content)
+    declared = source.encoding.lower()
+    if not seen or seen == declared or (seen == "utf-8" and declared in _UTF_8) or declared.replace("_", "-") in seen:
+        return ""
+    if seen == "utf-8" and "16" not in declared and "32" not in declared and not content.startswith(b"\xef\xbb\xbf"):
+        return ""  # what is ASCII is the same in the others
+    return f"; it looks like {seen.upper()}: set encoding: {seen}"
+
+
+def _encoding(content: bytes) -> str:
+    if content.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
+        return "utf-32"
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    sample = content[:1000]
+    zeros = [sample[place::2].count(0) / max(1, len(sample) // 2) for place in (0, 1)]
+    if max(zeros) > 0.4 and min(zeros) < 0.1:
+        return "utf-16-be" if zeros[0] > zeros[1] else "utf-16-le"
+    return "utf-8" if _is_text(content) and b"\0" not in content else ""
