@@ -80,12 +80,12 @@ def deploy(file: Path, spec: Spec, *, pool: str = POOL) -> list[Deployment]:
     content = deployment_file(file, spec, pool)
     environment.prepare(spec.paths.folder)
     with prefect_server.running(local_stack.address(spec)) as ready, tempfile.TemporaryDirectory() as folder:
-        ready()
+        remark = ready()
         prefect_file = Path(folder) / "prefect.yaml"
         prefect_file.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), "utf-8")
         if _prefect("work-pool", "inspect", pool, refused=True):
-            _prefect("work-pool", "create", pool, "--type", "process")
-        _prefect("deploy", "--all", "--prefect-file", str(prefect_file))
+            _prefect("work-pool", "create", pool, "--type", "process", remark=remark)
+        _prefect("deploy", "--all", "--prefect-file", str(prefect_file), remark=remark)
         return deployments(spec)
 
 
@@ -121,8 +121,11 @@ def _fill(value: Any, values: dict[str, str | None]) -> Any:
     return value
 
 
-def _prefect(*arguments: str, refused: bool = False) -> bool:
-    """Call Prefect's own command; with `refused` say whether it refused. Raises ForecasterError with its last words."""
+def _prefect(*arguments: str, refused: bool = False, remark: str = "") -> bool:
+    """Call Prefect's own command; with `refused` say whether it refused.
+
+    Raises ForecasterError with its last words, and with the remark on the versions of both sides.
+    """
     process = subprocess.run(
         [sys.executable, "-m", "prefect", "--no-prompt", *arguments],
         cwd=HERE.parent,
@@ -135,5 +138,6 @@ def _prefect(*arguments: str, refused: bool = False) -> bool:
         return process.returncode != 0
     if process.returncode:
         last_lines = (process.stderr.strip() or process.stdout.strip()).splitlines()[-3:]
-        raise ForecasterError(f"`prefect {arguments[0]}` refused: {' '.join(last_lines)}")
+        versions = f" ({remark})" if remark else ""
+        raise ForecasterError(f"`prefect {arguments[0]}` refused: {' '.join(last_lines)}{versions}")
     return False

@@ -7,14 +7,14 @@ from typing import Any
 from prefect import flow
 from prefect.client.schemas.objects import State
 
-from flows import lines, prefect_view, tasks
+from flows import lines, prefect_view
 from flows.night import Night
 
 
 @flow(name="maintain", flow_run_name=prefect_view.flow_run_name, persist_result=False)
 def maintain(file: str, run_id: str | None = None) -> State[Any]:
     """Tidy what the nights of a pipeline file have left, by its `retention`."""
-    night = Night.joined(run_id) or Night.begin(file, kind="maintain")
-    night.run(lambda: lines.maintain(night, tasks))
+    night = prefect_view.attached_night(run_id) or Night.begin(file, kind="maintain")
+    prefect_view.run_line(night, lines.maintain)
     prefect_view.forget_flow_runs(night)
     return prefect_view.report_run(night)

@@ -65,6 +65,7 @@ class Night:
         )
         self._ledger = ledger
         self._troubles: list[str] = []
+        self._remarks: list[str] = []
 
     @classmethod
     def begin(
@@ -113,7 +114,7 @@ class Night:
 
     @property
     def message(self) -> str | None:
-        return "; ".join(self._troubles) or None
+        return "; ".join(self._troubles + self._remarks) or None
 
     def run(self, line: Callable[[], None]) -> Self:
         """Take the line, and end in an outcome; nothing happens when the run is over already."""
@@ -178,6 +179,11 @@ class Night:
     def trouble(self, sentence: str) -> None:
         """Keep what went wrong for the outcome; the night goes on, degraded."""
         self._troubles.append(sentence)
+        self.progress.say(f"           {sentence}")
+
+    def remark(self, sentence: str) -> None:
+        """Keep for the outcome what the forecast did not suffer from; the night is as good as it was."""
+        self._remarks.append(sentence)
         self.progress.say(f"           {sentence}")
 
     @contextmanager

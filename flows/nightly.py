@@ -22,8 +22,8 @@ def nightly(
     """
     if due and not catch_up.missing_nights(file):
         return prefect_view.nothing_due()
-    night = Night.joined(run_id) or Night.begin(file, as_of, profile=profile)
-    night.run(lambda: lines.nightly(night, tasks))
+    night = prefect_view.attached_night(run_id) or Night.begin(file, as_of, profile=profile)
+    prefect_view.run_line(night, lines.nightly)
     if due and night.outcome != "busy":
         catch_up.catch_up_missed(file, tasks)
     return prefect_view.report_run(night)

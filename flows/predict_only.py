@@ -7,13 +7,13 @@ from typing import Any
 from prefect import flow
 from prefect.client.schemas.objects import State
 
-from flows import lines, prefect_view, tasks
+from flows import lines, prefect_view
 from flows.night import Night
 
 
 @flow(name="predict-only", flow_run_name=prefect_view.flow_run_name, persist_result=False)
 def predict_only(file: str, as_of: str | None = None, run_id: str | None = None) -> State[Any]:
     """Read the sources, forecast with the champion and publish; `as_of` is an ISO instant, now by default."""
-    night = Night.joined(run_id) or Night.begin(file, as_of, kind="refresh")
-    night.run(lambda: lines.predict_only(night, tasks))
+    night = prefect_view.attached_night(run_id) or Night.begin(file, as_of, kind="refresh")
+    prefect_view.run_line(night, lines.predict_only)
     return prefect_view.report_run(night)

@@ -17,26 +17,28 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from forecaster.errors import ForecasterError
+from forecaster.operations import prefect_api
 
 HOST = "127.0.0.1"
-PATIENCE = 120  # seconds until it must answer
-URL = "PREFECT_API_URL"
+PATIENCE = 60  # seconds until it must answer
+URL = prefect_api.URL
 
 
 @contextmanager
-def running(there: str | None = None) -> Iterator[Callable[[], None]]:
-    """A server while open; gives a function that waits until it answers, to be called before the first flow.
+def running(there: str | None = None) -> Iterator[Callable[[], str]]:
+    """A server while open; gives a function that waits until it answers, to be called before the first flow: it gives
+    a remark on the server's version, empty where that is this client's.
 
     The server is named in `PREFECT_API_URL`; whoever has set that keeps their own, and one that is `there` already is
     used. Call `environment.prepare` first.
     """
-    if os.environ.get(URL):
-        yield lambda: None
+    if address := os.environ.get(URL):
+        yield lambda: prefect_api.probe(address)
         return
     if there is not None:
         os.environ[URL] = there
         try:
-            yield lambda: None
+            yield lambda: prefect_api.probe(there)
         finally:
             del os.environ[URL]
         return
@@ -63,7 +65,7 @@ def running(there: str | None = None) -> Iterator[Callable[[], None]]:
             process.wait()
 
 
-def _wait_for(process: subprocess.Popen[bytes], address: str) -> None:
+def _wait_for(process: subprocess.Popen[bytes], address: str) -> str:
     """Raises ForecasterError when the server stops again, or does not answer in time."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
@@ -71,7 +73,7 @@ def _wait_for(process: subprocess.Popen[bytes], address: str) -> None:
             raise ForecasterError(f"Prefect's server stopped at once with exit code {process.returncode}")
         try:
             with urllib.request.urlopen(address, timeout=5):
-                return
+                return ""
         except OSError:
             time.sleep(0.1)
     raise ForecasterError(f"Prefect's server did not answer at {address} within {PATIENCE} s")

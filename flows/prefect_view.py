@@ -5,7 +5,7 @@ Showing is never worth a night: what fails here is told on the screen, and the r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,8 +17,10 @@ from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterEndTime
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
-from flows import notify, report
+from flows import notify, report, tasks
 from flows.night import Night
+from flows.orchestration import attached_flow
+from flows.protocol import Steps
 from forecaster.config import load
 from forecaster.errors import OUR_FAULT, PUBLISHED
 
@@ -35,6 +37,20 @@ def flow_run_name() -> str:
 def backfill_run_name() -> str:
     parameters = runtime.flow_run.parameters
     return f"backfill {parameters['first']} to {parameters['last']}"
+
+
+def attached_night(run_id: str | None) -> Night | None:
+    """The run that this process began already and attached the flow to; None where the flow begins its own."""
+    attached = attached_flow.of_run(run_id)
+    return attached.night if attached else None
+
+
+def run_line(night: Night, line: Callable[[Night, Steps], None]) -> None:
+    """Take a line with Prefect's tasks, or take up the steps that an attached run hands over."""
+    if attached := attached_flow.of_run(night.run_id):
+        attached.serve()
+    else:
+        night.run(lambda: line(night, tasks))
 
 
 def report_run(night: Night) -> State[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import Any
 
 from flows import catch_up, environment, lines, local_stack, prefect_server
 from flows.night import Night
+from flows.orchestration.attached_flow import AttachedFlow
 from flows.protocol import Steps
 from forecaster.config import Spec
 from forecaster.errors import PUBLISHED, ForecasterError, MissingExtra
@@ -117,27 +119,27 @@ def _run(
     plain: bool,
     heavy: tuple[str, ...] = (),
 ) -> Night:
-    """Run a line under Prefect; plainly where that is wanted, or where Prefect does not come up."""
+    """Run a line, plainly or with Prefect beside it, which shows it as soon as its server answers."""
     if night.outcome != "running":
         return night
     threading.Thread(target=_import_modules, args=(heavy,), daemon=True).start()
     if plain:
         return night.run(lambda: line(night, _plain_steps()))
     environment.prepare(spec.paths.folder)
+    for setting, value in environment.IMPATIENT.items():
+        os.environ.setdefault(setting, value)
+    attached = AttachedFlow(night, name)
     try:
-        # The server takes some ten seconds: meanwhile import the flow, and what its steps will need.
-        with prefect_server.running(local_stack.address(spec)) as ready:
-            flow, _ = _flow(name)
-            ready()
-            flow(str(night.file), run_id=night.run_id, return_state=True)
-    except ForecasterError as error:
-        night.trouble(f"Prefect did not come up, and the run went on without it: {error}")
-    except BaseException as error:
-        night.abandon(error)
-        raise
-    if night.outcome == "running":  # Prefect gave up before the first step
-        night.run(lambda: line(night, _plain_steps()))
+        night.run(lambda: _followed(line, night, attached))
+    finally:
+        attached.close()
     return night
+
+
+def _followed(line: Callable[[Night, Steps], None], night: Night, attached: AttachedFlow) -> None:
+    """The line, then what became of Prefect, while the outcome can still say so."""
+    line(night, attached.steps)
+    attached.wait()
 
 
 def _flow(name: str) -> tuple[Any, Any]:

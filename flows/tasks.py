@@ -23,6 +23,7 @@ from prefect.tasks import exponential_backoff
 
 from flows import runners, steps
 from flows.night import Night
+from flows.orchestration.step_call import claimed
 from forecaster.core.forecast import Candidate, Scores
 from forecaster.core.knowledge import Knowledge
 from forecaster.core.panel import Panel
@@ -50,7 +51,7 @@ def _worth_another_try(_: Task[..., Any], __: TaskRun, state: State[Any]) -> boo
 
 def computes(step: Callable[Arguments, Result]) -> Task[Arguments, Result]:
     """Never tried again, never cached: what it takes and gives stays in memory."""
-    return task(cache_policy=NO_CACHE, persist_result=False, timeout_seconds=4 * 3600)(step)
+    return task(cache_policy=NO_CACHE, persist_result=False, timeout_seconds=4 * 3600)(claimed(step))
 
 
 def reaches_out(step: Callable[Arguments, Result]) -> Task[Arguments, Result]:
@@ -64,7 +65,7 @@ def reaches_out(step: Callable[Arguments, Result]) -> Task[Arguments, Result]:
         persist_result=False,
         timeout_seconds=3600,
     )
-    return policy(step)
+    return policy(claimed(step))
 
 
 _backtest = computes(steps.backtest)
@@ -89,3 +90,19 @@ promote = computes(steps.promote)
 predict = computes(steps.predict)
 archive = computes(steps.archive)
 tidy = computes(steps.tidy)
+
+
+@task(
+    cache_policy=NO_CACHE,
+    persist_result=False,
+    task_run_name="{step}, done in {seconds:.0f} s before Prefect was there",
+)
+def done_before(step: str, seconds: float, error: BaseException | None) -> None:
+    """A step that was done before the flow began, as it ended."""
+    if error is not None:
+        raise error
+
+
+def show_past(step: str, seconds: float, error: BaseException | None) -> None:
+    """Let the flow show a step that was done before it began."""
+    done_before(step, seconds, error, return_state=True)

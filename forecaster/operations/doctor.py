@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from forecaster.config.credentials import hide
-from forecaster.errors import BundleError, LakeError, LedgerError, NoLedger
+from forecaster.errors import BundleError, ForecasterError, LakeError, LedgerError, NoLedger
+from forecaster.operations import prefect_api
 
 if TYPE_CHECKING:
     from forecaster.config import Spec
@@ -75,6 +76,7 @@ def examine(spec: Spec | None, *, now: datetime, port: int = 8000) -> Iterator[S
     yield _machine()
     yield _disk(spec.paths.folder if spec else Path.cwd())
     yield _port(port)
+    yield from _prefect_server()
     if spec is not None:
         yield Sign(
             "ok", "pipeline", f"{spec.name}, digest {spec.digest[:12]}; `forecaster check FILE` tries its sources"
@@ -82,6 +84,18 @@ def examine(spec: Spec | None, *, now: datetime, port: int = 8000) -> Iterator[S
         yield from _lake(spec)
         yield from _ledger(spec, now)
         yield from _registry(spec)
+
+
+def _prefect_server() -> Iterator[Sign]:
+    """A Prefect server of somebody's own; runs go on without it, so that nothing of it is broken."""
+    if not (address := os.environ.get(prefect_api.URL)) or _version("prefect") is None:
+        return
+    try:
+        remark = prefect_api.probe(address)
+    except ForecasterError as error:
+        yield Sign("warn", "prefect", f"{error}; runs go on without it")
+    else:
+        yield Sign("warn" if remark else "ok", "prefect", f"{address} answers" + (f"; {remark}" if remark else ""))
 
 
 def _python() -> Sign:

@@ -1,0 +1,187 @@
+"""Whatever Prefect's API does, the run is out, with the outcome it would have had, and says what became of Prefect.
+
+A real server stands behind a proxy that misbehaves as it is told: what is tried is this client, on this machine.
+"""
+
+from __future__ import annotations
+
+import http.client
+import http.server
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from flows import prefect_server
+from forecaster.config import load
+from forecaster.ledger.store import Ledger
+from tests.flows.tiny import NIGHT, pipeline
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Proxy(http.server.ThreadingHTTPServer):
+    """Passes requests on to Prefect's server until `mode` says otherwise."""
+
+    daemon_threads = True
+
+    def __init__(self, behind: str | None, mode: str) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.behind, self.mode = behind, mode
+        self.turns: tuple[str, str] | None = None  # (part of a path, the mode from that request on)
+        self.released = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/api"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is no news."""
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    server: Proxy
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing on the screen."""
+
+    def handle_any(self) -> None:
+        proxy = self.server
+        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        if proxy.turns and proxy.turns[0] in self.path:
+            proxy.mode = proxy.turns[1]
+        if proxy.mode == "hangs":
+            proxy.released.wait(120)
+        if proxy.mode in ("hangs", "dies"):
+            self.close_connection = True
+            self.connection.close()
+        elif proxy.mode == "login":
+            self.answer(200, b"<!doctype html><title>Sign in</title>", "text/html")
+        elif proxy.mode == "broken":
+            self.answer(500, b"<h1>Bad gateway</h1>", "text/html")
+        elif proxy.mode == "2.10.0":
+            self.answer(200, b"true" if self.path.endswith("/health") else b'"2.10.0"', "application/json")
+        elif proxy.mode == "3.1.4":
+            fits = {"/health": b"true", "/version": b'"3.1.4"'}.get(self.path[self.path.rfind("/") :])
+            self.answer(200 if fits else 422, fits or b'{"exception_detail": "extra fields"}', "application/json")
+        else:
+            self.pass_on(body)
+
+    do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = handle_any
+
+    def pass_on(self, body: bytes) -> None:
+        assert self.server.behind is not None
+        connection = http.client.HTTPConnection(urlsplit(self.server.behind).netloc, timeout=60)
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection")}
+        connection.request(self.command, self.path, body, headers)
+        answer = connection.getresponse()
+        self.answer(answer.status, answer.read(), answer.headers.get("content-type", "application/json"))
+        connection.close()
+
+    def answer(self, status: int, body: bytes, kind: str) -> None:
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@contextmanager
+def proxied(mode: str, behind: str | None = None) -> Iterator[Proxy]:
+    proxy = Proxy(behind, mode)
+    thread = threading.Thread(target=proxy.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield proxy
+    finally:
+        proxy.released.set()
+        proxy.shutdown()
+        proxy.server_close()
+        thread.join()
+
+
+def forecaster(command: str, file: Path, api: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "forecaster", command, str(file), "--as-of", NIGHT.isoformat()],
+        cwd=ROOT,
+        env={**os.environ, "PREFECT_API_URL": api},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+@pytest.fixture(scope="module")
+def champion(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pipeline whose champion reigns, so that whatever comes after may be published whole."""
+    file = pipeline(tmp_path_factory.mktemp("champion"))
+    command = [sys.executable, "-m", "forecaster", "run", "--plain", str(file), "--as-of", NIGHT.isoformat()]
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    return file
+
+
+@pytest.mark.parametrize(
+    ("mode", "sentence"),
+    [
+        ("login", "is no Prefect API: it answers '<!doctype html>"),
+        ("broken", "answers 500 when asked how it is"),
+        ("2.10.0", "is Prefect 2.10.0, this client 3."),
+        ("3.1.4", "(the server is Prefect 3.1.4, this client 3."),
+        ("dies", "nothing that speaks HTTP answers at "),
+        ("hangs", "nothing that speaks HTTP answers at "),
+    ],
+)
+def test_an_api_that_is_none_leaves_the_refresh_published_with_a_note(champion: Path, mode: str, sentence: str) -> None:
+    with proxied(mode) as proxy:
+        process = forecaster("predict-only", champion, proxy.url)
+    assert process.returncode == 0, process.stderr
+    with Ledger.open_reader(load(champion).ledger_url) as ledger:
+        run = ledger.runs()[0]
+    assert (run.kind, run.outcome) == ("refresh", "published")
+    assert str(run.message).startswith("Prefect did not come up, and the run went on without it: ")
+    assert sentence in str(run.message)
+    assert "Traceback" not in process.stderr
+
+
+def test_an_address_where_nothing_listens_leaves_the_refresh_published(champion: Path) -> None:
+    process = forecaster("predict-only", champion, "http://127.0.0.1:9/api")
+    assert process.returncode == 0, process.stderr
+    assert "Prefect did not come up, and the run went on without it: nothing that speaks HTTP answers" in process.stderr
+
+
+@pytest.mark.parametrize("mode", ["hangs", "dies", "broken"])
+def test_an_api_that_goes_in_the_middle_of_a_night_costs_nothing(
+    tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the second state of the flow run on, which is while its steps are at work."""
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
+    monkeypatch.setenv("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+    monkeypatch.delenv(prefect_server.URL, raising=False)
+    file = pipeline(tmp_path / "fleet")
+    with prefect_server.running() as ready:
+        ready()
+        with proxied("passes", os.environ[prefect_server.URL]) as proxy:
+            proxy.turns = ("/set_state", mode)
+            begun = time.monotonic()
+            process = forecaster("run", file, proxy.url)
+            seconds = time.monotonic() - begun
+    assert process.returncode == 0, process.stderr
+    with Ledger.open_reader(load(file).ledger_url) as ledger:
+        [run] = ledger.runs()
+        assert ledger.current("tiny") is not None
+        assert ledger.champion("tiny") is not None
+    assert run.outcome == "published"
+    assert "the run went on without it" in str(run.message)
+    assert "Traceback" not in process.stderr
+    print(f"{mode}: {seconds:.0f} s")
