@@ -7,27 +7,41 @@ gives, and where its work is done.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from flows.night import Night
 from flows.protocol import Steps
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from forecaster.core.forecast import Candidate, Scores, Verdict
+    from forecaster.core.panel import Panel
+    from forecaster.training.export import ExportedBundle
+
+    Judged = tuple[Candidate, Panel, Mapping[str, Scores], Verdict, ExportedBundle | None]
+
 
 def nightly(night: Night, steps: Steps) -> None:
-    """From readings to the page in one straight line."""
+    """From readings to the page in one straight line; what only tells of it comes after the forecast is out."""
     with night.goes_on("the sources could not be read"):
         steps.ingest(night)
     knowledge, panel = steps.panel(night)
+    outcome: Judged | None = None
     with night.goes_on("no model could be made tonight"):
         candidate = steps.train(night, panel, knowledge)
         candidate, scores = steps.backtest(night, candidate, panel, knowledge)
         verdict = steps.gate(night, scores)
         exported = steps.export(night, candidate, panel, scores, knowledge) if verdict.admitted else None
-        steps.record(night, candidate, panel, scores, verdict, exported)
-        version = None
-        with night.goes_on("the registry could not be told, which a later night makes up for"):
-            version = steps.register(night)
+        outcome = candidate, panel, scores, verdict, exported
         if exported is not None:
-            steps.promote(night, exported, version)
+            steps.promote(night, exported)
     steps.predict(night)
+    if outcome is not None:
+        with night.goes_on("the registry has no record of tonight's model"):
+            steps.record(night, *outcome)
+    with night.goes_on("the registry could not be told, which a later night makes up for"):
+        steps.register(night)
 
 
 def predict_only(night: Night, steps: Steps) -> None:

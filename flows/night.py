@@ -179,6 +179,8 @@ class Night:
     def trouble(self, sentence: str) -> None:
         """Keep what went wrong for the outcome; the night goes on, degraded."""
         self._troubles.append(sentence)
+        if self.exit_code == PUBLISHED:  # settled already: the forecast is out
+            self.exit_code = DEGRADED
         self.progress.say(f"           {sentence}")
 
     def remark(self, sentence: str) -> None:
@@ -236,18 +238,19 @@ class Night:
             )
         self.progress.say(f"           candidate {verdict.sentence()}")
 
-    def promote(self, bundle: str, version: str | None) -> None:
+    def promote(self, bundle: str) -> None:
         """Make a bundle the champion; one that reigns already goes on, confirmed by this run."""
         reason = self.verdict.sentence() if self.verdict else "promoted"
         promotion = self._ledger.promote(
-            self.spec.name, run_id=self.run_id, bundle_digest=bundle, by=GATE, reason=reason, model_version=version
+            self.spec.name, run_id=self.run_id, bundle_digest=bundle, by=GATE, reason=reason
         )
         self.promoted = bundle if promotion.previous_digest != bundle else None
-        if version is not None:
-            self.align()
 
-    def align(self) -> None:
-        """Let the registry's aliases name whom the ledger names."""
+    def name_versions(self, versions: Mapping[str, str]) -> None:
+        """Keep the versions that the registry gave, by run; its aliases then name whom the ledger names."""
+        if not versions:
+            return
+        self._ledger.name_versions(self.spec.name, versions)
         if untold := outbox.align(self.spec, self._ledger):
             self.note(message=f"the registry's aliases are as they were: {untold}")
 

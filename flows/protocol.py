@@ -54,11 +54,11 @@ class Steps(Protocol):
     ) -> None:
         """Scores, Verdict and bundle → the registry's outbox, in `forecaster.training.record`."""
 
-    def register(self, night: Night, /) -> str | None:
-        """Outbox → registry, in `forecaster.registry.outbox`; gives the version of tonight's model."""
+    def promote(self, night: Night, exported: ExportedBundle, /) -> None:
+        """Bundle → champion, in `forecaster.ledger.store`."""
 
-    def promote(self, night: Night, exported: ExportedBundle, version: str | None, /) -> None:
-        """Bundle → champion, in `forecaster.ledger.store`; the registry's aliases follow."""
+    def register(self, night: Night, /) -> None:
+        """Outbox → registry, in `forecaster.registry.outbox`; its aliases follow the ledger's champion."""
 
     def predict(self, night: Night, /) -> None:
         """Champion → publication, in `forecaster.publishing.predict`."""

@@ -17,8 +17,11 @@ from forecaster.core.forecast import Candidate, Scores, Verdict
 from forecaster.core.knowledge import Knowledge
 from forecaster.core.panel import Panel
 from forecaster.core.parallel import Fan, in_turn
+from forecaster.core.time_limits import call_within
 from forecaster.demand import ingest as demand_ingest
 from forecaster.demand.history.point_in_time import read_as_of
+
+REGISTRY_SECONDS = 180.0  # for all that waits to be told
 
 if TYPE_CHECKING:
     from forecaster.demand.history.past_panels import Past
@@ -170,21 +173,22 @@ def record(
         )
 
 
-def register(night: Night) -> str | None:
-    """The registry hears of this night, and of earlier ones that it missed; the version of tonight's model."""
+def promote(night: Night, exported: ExportedBundle) -> None:
+    """The champion moves, in the ledger, which decides."""
+    with night.stage("promote"):
+        night.promote(exported.folder.name)
+
+
+def register(night: Night) -> None:
+    """The registry hears of this night, and of earlier ones that it missed; its aliases follow the ledger."""
     from forecaster.registry import outbox
 
     with night.stage("register"):
-        versions = outbox.send(night.spec)
-        if versions.keys() - {night.run_id}:
-            night.align()  # of whom an earlier night promoted while the registry was down
-        return versions.get(night.run_id)
+        night.name_versions(call_within(REGISTRY_SECONDS, lambda: outbox.send(night.spec), _registry(night)))
 
 
-def promote(night: Night, exported: ExportedBundle, version: str | None) -> None:
-    """The champion moves: in the ledger, and the registry's aliases after it."""
-    with night.stage("promote"):
-        night.promote(exported.folder.name, version)
+def _registry(night: Night) -> str:
+    return f"the registry at {credentials.hide(night.spec.registry_url)}"
 
 
 def predict(night: Night) -> None:

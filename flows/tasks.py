@@ -27,7 +27,7 @@ from flows.orchestration.step_call import claimed
 from forecaster.core.forecast import Candidate, Scores
 from forecaster.core.knowledge import Knowledge
 from forecaster.core.panel import Panel
-from forecaster.errors import MissingExtra, NoUsableData, SourceUnreachable, SpecError
+from forecaster.errors import MissingExtra, NoUsableData, SourceUnreachable, SpecError, TimeLimitExceeded
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -42,7 +42,7 @@ def _worth_another_try(_: Task[..., Any], __: TaskRun, state: State[Any]) -> boo
         state.result()
     except SourceUnreachable:
         return True
-    except (SpecError, NoUsableData, MissingExtra):
+    except (SpecError, NoUsableData, MissingExtra, TimeLimitExceeded):
         return False
     except Exception:
         return True

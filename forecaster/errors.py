@@ -8,11 +8,13 @@
     │       └── SourceUnreachable   it is not there now; another try may find it       exit code 4
     ├── OverrideError               a planner's number cannot be meant                 exit code 2
     ├── MissingExtra                the command needs a part that is not installed     exit code 2
+    ├── TimeLimitExceeded           something outside did not answer in its time       exit code 1
     ├── Busy                        another run is at work on the pipeline             exit code 5
     ├── LakeError                   a table is missing, damaged or of another version  exit code 1
     ├── LedgerError                 the ledger is damaged, locked or of another version
     │   └── NoLedger                there is none yet
     ├── DeskError                   what a publication was made from is not at hand
+    ├── RegistryError               the MLflow registry is down, or refuses
     ├── BundleError                 a bundle is damaged, foreign or does not fit
     │   └── InputError              what it is to forecast from is not what it wants
     ├── TrainingError               the loss stopped being a number, or the hosts could not join
@@ -70,6 +72,10 @@ class SourceUnreachable(SourceError):
     """A declared source cannot be reached now: no connection, no answer, or no file, which may be being replaced."""
 
 
+class TimeLimitExceeded(ForecasterError):
+    """Something outside of this process did not answer in the time that a night has for it; the message names it."""
+
+
 class Busy(ForecasterError):
     """Another run works on the same pipeline; the message names it."""
 
@@ -90,6 +96,10 @@ class NoLedger(LedgerError):
 
 class DeskError(ForecasterError):
     """What a publication was made from was not kept, is not on this machine, or is damaged."""
+
+
+class RegistryError(ForecasterError):
+    """The MLflow registry cannot be reached, or refuses what it is told; the outbox keeps it."""
 
 
 class BundleError(ForecasterError):

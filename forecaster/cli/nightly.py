@@ -19,6 +19,7 @@ from forecaster.cli.options import (
     parsed_time,
     print_lines,
 )
+from forecaster.config import credentials
 from forecaster.errors import DEGRADED, PUBLISHED
 
 if TYPE_CHECKING:
@@ -45,9 +46,12 @@ def run(
         _refuse_archive(spec, file, "run")
     code = int(entry_point("nightly")(file, spec, instant(as_of, spec), profile=profile, plain=plain, due=due))
     if code in (PUBLISHED, DEGRADED):
+        registry = credentials.hide(spec.registry_url)
+        place = f"{command_here('mlflow')} ui --backend-store-uri {registry}"
+        if registry.startswith(("http://", "https://")):
+            place = registry
         typer.echo(
-            f"The page: {command_here('forecaster')} serve {file}   then open http://127.0.0.1:8000\n"
-            f"The run:  {command_here('mlflow')} ui --backend-store-uri {spec.registry_url}"
+            f"The page: {command_here('forecaster')} serve {file}   then open http://127.0.0.1:8000\nThe run:  {place}"
         )
     raise typer.Exit(code)
 

@@ -54,6 +54,13 @@ class Schedule(Section):
         minute, hour = (int(part) for part in self.cron.split()[:2])
         return hour, minute
 
+    @property
+    def window(self) -> float:
+        """Seconds from the night's start to its deadline, by the clock on the wall."""
+        hour, minute = self.hour_minute
+        deadline_hour, deadline_minute = (int(part) for part in self.deadline.split(":"))
+        return float(((deadline_hour - hour) * 60 + deadline_minute - minute) * 60 % 86_400 or 86_400)
+
 
 class Retention(Section):
     """How long things are kept, in days; `forecaster maintain` removes what is older."""

@@ -7,10 +7,12 @@ write lock at its first statement, so that what it read cannot change before it 
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -28,6 +30,11 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 WAIT_SECONDS = 5  # for another writer's lock
+LEAST_ROOM = 65_536  # bytes without which SQLite cannot so much as open its shared memory
+# Of a PostgreSQL that accepts and says nothing, or whose machine is gone: seconds to connect, then milliseconds of
+# silence, of one statement and of another's lock, after which a transaction fails.
+ANSWER_LIMITS = {"connect_timeout": 10, "tcp_user_timeout": 30_000, "keepalives_idle": 10, "keepalives_interval": 5}
+STATEMENT_LIMITS = "-c statement_timeout=60000 -c lock_timeout=20000 -c idle_in_transaction_session_timeout=120000"
 
 
 def writer(url: str) -> sa.Engine:
@@ -120,6 +127,8 @@ def translated_errors(url: str) -> Iterator[None]:
         cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
         if "locked" in cause:
             cause = f"another program has been writing to it for more than {WAIT_SECONDS} seconds; try again"
+        elif full := _full_disk(url):
+            cause = full
         elif "unable to open" in cause or "readonly" in cause:
             cause = "it is read-only here; SQLite's readers too need the right to write in its folder"
         elif "no such table" in cause:
@@ -136,6 +145,16 @@ def _disposed_on_error(engine: sa.Engine) -> Iterator[None]:
         raise
 
 
+def _full_disk(url: str) -> str | None:
+    """A sentence where the ledger's disk has no room left, which SQLite calls an I/O error among other things."""
+    path = _sqlite_file(url)
+    folder = next((place for place in (path, *path.parents) if place.exists()), None) if path else None
+    if folder is None or (free := shutil.disk_usage(folder).free) >= LEAST_ROOM:
+        return None
+    place = folder if folder.is_dir() else folder.parent
+    return f"no room left on the disk of {place} ({free:,} bytes free); make some, and run the command again"
+
+
 def _sqlite_file(url: str) -> Path | None:
     """The file of an SQLite URL; None for other databases."""
     parsed = sa.make_url(url)
@@ -149,16 +168,48 @@ def _sqlite_file(url: str) -> Path | None:
 def _engine(url: str, path: Path | None, *, read_only: bool) -> sa.Engine:
     strict = partial(json.dumps, allow_nan=False, ensure_ascii=False)
     if path is None:
-        engine = sa.create_engine(url, json_serializer=strict, pool_pre_ping=True)
+        engine = sa.create_engine(url, json_serializer=strict, pool_pre_ping=True, connect_args=_limits(url))
     else:
         mode = "ro" if read_only else "rwc"
         address = f"file:{quote(str(path))}?mode={mode}"
         connect = partial(sqlite3.connect, address, uri=True, check_same_thread=False, timeout=WAIT_SECONDS)
+        if read_only:
+            connect = partial(_connected_reader, path, url, connect)
         # A connection lives for one transaction: a page goes on when the file is replaced from a backup.
         engine = sa.create_engine(url, json_serializer=strict, poolclass=NullPool, creator=connect)
         sa.event.listen(engine, "connect", partial(_pragmas, read_only))
     sa.event.listen(engine, "begin", partial(_begin, read_only))
     return engine
+
+
+def _connected_reader(path: Path, url: str, connect: Callable[[], sqlite3.Connection]) -> sqlite3.Connection:
+    """A reader's connection. SQLite's readers write beside the file: on a full disk, a copy elsewhere is read."""
+    connection = connect()
+    try:
+        connection.execute("select 1 from sqlite_master").fetchone()
+    except sqlite3.OperationalError:
+        connection.close()
+        if _full_disk(url) is None:
+            raise
+    else:
+        return connection
+    with tempfile.TemporaryDirectory(prefix="ledger-") as folder:
+        copy = Path(folder) / path.name
+        for suffix in ("", "-wal"):
+            with suppress(FileNotFoundError):
+                shutil.copyfile(f"{path}{suffix}", f"{copy}{suffix}")
+        connection = sqlite3.connect(copy, check_same_thread=False)
+        connection.execute("select 1 from sqlite_master").fetchone()
+    return connection  # which has its files open, gone or not
+
+
+def _limits(url: str) -> dict[str, Any]:
+    """How long PostgreSQL may take, where the ledger's URL does not say otherwise."""
+    parsed = sa.make_url(url)
+    if parsed.get_backend_name() != "postgresql":
+        return {}
+    limits = {**ANSWER_LIMITS, "options": STATEMENT_LIMITS}
+    return {name: value for name, value in limits.items() if name not in parsed.query}
 
 
 def _pragmas(read_only: bool, connection: sqlite3.Connection, _: Any) -> None:

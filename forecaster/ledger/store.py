@@ -334,6 +334,18 @@ class Ledger:
         assert promotion is not None
         return promotion
 
+    def name_versions(self, pipeline: str, versions: Mapping[str, str]) -> None:
+        """Add the registry's versions to the promotions of their runs, which came before the registry was told."""
+        promotions = tables.promotions
+        with self._transaction() as connection:
+            for run_id, version in versions.items():
+                unnamed = (promotions.c.pipeline == pipeline) & (promotions.c.run_id == run_id)
+                connection.execute(
+                    promotions.update()
+                    .where(unnamed & promotions.c.model_version.is_(None) & (promotions.c.by == GATE))
+                    .values(model_version=version)
+                )
+
     def champion(self, pipeline: str, at: datetime | None = None) -> Promotion | None:
         """The latest promotion, now or at an instant; None when no model ever reigned by then."""
         with self._transaction() as connection:

@@ -14,6 +14,10 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "false")
 os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+os.environ.setdefault(
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2"
+)  # not for minutes: what is not told now waits in the outbox
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
 
 import mlflow  # the environment first: MLflow reads it on import
 import onnx
@@ -35,7 +39,7 @@ class Registry:
     def __init__(self, uri: str, pipeline: str, artifacts: Path) -> None:
         """`artifacts` is where an embedded store keeps files; a server has its own place."""
         # MLflow's own tables are made on first use, which it tells at length.
-        for name in ("alembic", "mlflow.store.db.utils", "mlflow"):
+        for name in ("alembic", "mlflow.store.db.utils", "mlflow", "urllib3.connectionpool"):
             logging.getLogger(name).setLevel(logging.ERROR)
         if uri.startswith("sqlite:///"):
             Path(uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)

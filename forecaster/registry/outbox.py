@@ -6,12 +6,14 @@ So a registry that is down loses nothing: the next night that reaches it tells o
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from forecaster.config import Spec
+from forecaster.config import Spec, credentials
+from forecaster.errors import RegistryError
 from forecaster.ledger.records import previous_champion
 from forecaster.ledger.store import Ledger
 from forecaster.registry.run_record import Record
@@ -36,23 +38,26 @@ def enqueue(record: Record, pictures: Mapping[str, bytes], spec: Spec) -> None:
 def send(spec: Spec) -> dict[str, str]:
     """Send the registry every run that waits, the oldest first; returns run id → its model's version.
 
-    Raises what the registry raises when it is down; what it has got by then does not wait any longer.
+    Raises RegistryError when it is down; what it has got by then does not wait any longer.
     """
-    from forecaster.registry.mlflow_registry import Registry
-
     versions: dict[str, str] = {}
     if not (runs := pending(spec)):
         return versions
-    registry = Registry(spec.registry_url, spec.name, spec.paths.mlflow_artifacts)
-    for file in runs:
-        content = json.loads(file.read_text("utf-8"))
-        record = Record(**{**content, "epochs": tuple(content["epochs"])})
-        bundle = spec.paths.bundle(record.bundle) if record.bundle else None
-        version = registry.log(record, file.parent / _PICTURES, bundle if bundle and bundle.is_dir() else None)
-        if version is not None:
-            versions[record.run_id] = version
-            registry.challenge(version)
-        shutil.rmtree(file.parent)
+    try:
+        from forecaster.registry.mlflow_registry import Registry
+
+        registry = Registry(spec.registry_url, spec.name, spec.paths.mlflow_artifacts)
+        for file in runs:
+            content = json.loads(file.read_text("utf-8"))
+            record = Record(**{**content, "epochs": tuple(content["epochs"])})
+            bundle = spec.paths.bundle(record.bundle) if record.bundle else None
+            version = registry.log(record, file.parent / _PICTURES, bundle if bundle and bundle.is_dir() else None)
+            if version is not None:
+                versions[record.run_id] = version
+                registry.challenge(version)
+            shutil.rmtree(file.parent)
+    except Exception as error:  # of whatever kind a client may raise
+        raise RegistryError(f"{credentials.hide(spec.registry_url)}: {_first_line(error)}") from error
     return versions
 
 
@@ -80,6 +85,12 @@ def align(spec: Spec, ledger: Ledger) -> str | None:
             return f"it has no model of bundle {promotions[-1].bundle_digest} yet"
         registry.promote(version, registry.version_of(previous.bundle_digest) if previous else None)
     except Exception as error:  # of whatever kind a client may raise
-        line = str(error).partition("\n")[0]  # a database's error goes on with its statement
-        return f"{type(error).__name__}: {line[:500]}"
+        return _first_line(error)
     return None
+
+
+def _first_line(error: Exception) -> str:
+    """What a client says, without the whole request: a database's error goes on with its statement."""
+    line = str(error).partition("\n")[0]
+    line = re.sub(r"HTTPS?ConnectionPool\(.*Caused by (\w+).*", r"\1", line)
+    return f"{type(error).__name__}: {line[:300]}"

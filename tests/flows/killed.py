@@ -30,7 +30,7 @@ from forecaster.training import fit_candidate, train  # noqa: F401
 from tests.flows.tiny import NIGHT, pipeline
 from tests.forked import child, die
 
-STAGES = ("ingest", "panel", "train", "backtest", "gate", "export", "record", "register", "promote", "predict")
+STAGES = ("ingest", "panel", "train", "backtest", "gate", "export", "promote", "predict", "record", "register")
 
 
 def before(owner: Any, name: str, when: Callable[..., bool] = lambda *_, **__: True) -> Callable[[], None]:
@@ -115,14 +115,14 @@ POINTS: dict[str, Callable[[], None]] = {
     "after gate": at_boundary("gate", ended=True),
     "within export": within_export,
     "after export": at_boundary("export", ended=True),
+    "within promote": before(Night, "promote"),
+    "after promote": at_boundary("promote", ended=True),
+    "within predict": within_prediction,
+    "after predict": at_boundary("predict", ended=True),
     "within record": before(Path, "rename", lambda self, to: self.name.endswith(".new")),
     "after record": at_boundary("record", ended=True),
     "within register": before(mlflow_registry.Registry, "log"),
     "after register": at_boundary("register", ended=True),
-    "within promote": before(Night, "align"),
-    "after promote": at_boundary("promote", ended=True),
-    "within predict": within_prediction,
-    "after predict": at_boundary("predict", ended=True),
 }
 
 

@@ -26,11 +26,15 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from forecaster.config import AnySource, Spec
+from forecaster.core.time_limits import items_within
 from forecaster.demand.sources import csv, delta, excel, files, parquet, sql, wide
 from forecaster.demand.sources.encodings import NO_TEXT
 from forecaster.demand.sources.feed import BLOCK, FAULT, FILE, ROW, Columns, Feed, Pieces, joined
+from forecaster.errors import SourceError, TimeLimitExceeded
 
 __all__ = ["BLOCK", "FAULT", "FILE", "NO_TEXT", "ROW", "Feed", "name", "open_feed", "read"]
+
+SILENCE, READING = 1 / 6, 1 / 3  # of the time that a night has, in which a source gives something, and all
 
 
 class SourceKind(NamedTuple):
@@ -58,13 +62,25 @@ def open_feed(
     reached before the first block is asked for; that raises
 
     - SourceUnreachable when the source cannot be reached now,
-    - SourceError when it is not what its kind says, or lacks a wanted column,
+    - SourceError when it is not what its kind says, lacks a wanted column, or hangs (`SILENCE`, `READING`),
     - SpecError when a credential or variable that it names is not there,
     - MissingExtra when its driver is not installed.
     """
     columns = wide.columns_of(source, spec, Columns(tuple(dict.fromkeys(required)), tuple(dict.fromkeys(optional))))
     pieces = KINDS[source.kind].pieces(source, spec, columns, name=name(source), since=since)
-    return Feed(name(source), wide.turned(pieces, columns))
+    return Feed(name(source), wide.turned(_in_time(pieces, spec, name(source)), columns))
+
+
+def _in_time(pieces: Pieces, spec: Spec, name: str) -> Pieces:
+    """The pieces, as long as the source gives some: one that hangs must not cost the night."""
+    window = spec.schedule.window
+    try:
+        ending = yield from items_within(window * SILENCE, window * READING, pieces, f"the source {name}")
+    except TimeLimitExceeded as error:
+        raise SourceError(
+            f"{error}, of the {window:.0f} s between schedule.cron and schedule.deadline; wanted a source that answers"
+        ) from None
+    return ending
 
 
 def read(source: AnySource, spec: Spec, required: Iterable[str], optional: Iterable[str] = ()) -> pd.DataFrame:

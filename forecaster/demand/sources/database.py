@@ -41,6 +41,9 @@ def reading(source: SqlSource, spec: Spec, name: str) -> Iterator[tuple[sa.Conne
         options = {"postgresql_readonly": True} if engine.dialect.name == "postgresql" else {}
         try:
             with engine.connect().execution_options(**options) as connection:
+                if engine.dialect.name == "postgresql":  # else the server goes on with what nobody waits for any longer
+                    limit = int(spec.schedule.window * 1000)
+                    connection.exec_driver_sql(f"select set_config('statement_timeout', '{limit}', false)")
                 yield connection, place
         finally:
             engine.dispose()

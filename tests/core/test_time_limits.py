@@ -1,0 +1,87 @@
+"""What hangs is left behind when its time is over; what answers is as it was."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+
+import pytest
+
+from forecaster.core.time_limits import call_within, items_within
+from forecaster.errors import SourceError, TimeLimitExceeded
+
+forever = threading.Event()
+
+
+def test_a_call_gives_what_it_gives_and_raises_what_it_raises() -> None:
+    assert call_within(5, lambda: 7, "nobody") == 7
+    with pytest.raises(SourceError, match="its own"):
+        call_within(5, failing, "nobody")
+
+
+def test_a_call_that_hangs_is_named() -> None:
+    with pytest.raises(TimeLimitExceeded, match=r"the registry did not answer within 0 s"):
+        call_within(0.05, forever.wait, "the registry")
+
+
+def test_a_stream_gives_its_items_in_order_and_what_it_returns() -> None:
+    ending: list[str] = []
+
+    def items() -> Generator[int, None, None]:
+        ending.append((yield from items_within(5, 5, counting(3), "nobody")))
+
+    assert list(items()) == [0, 1, 2]
+    assert ending == ["whole"]
+
+
+def test_a_stream_that_falls_silent_is_named() -> None:
+    stream = items_within(0.05, 60, hanging(), "the source demand.csv")
+    assert next(stream) == 1
+    with pytest.raises(TimeLimitExceeded, match=r"the source demand\.csv gave nothing for 0 s"):
+        next(stream)
+
+
+def test_a_stream_that_drips_is_not_waited_for_in_all_longer_than_it_may() -> None:
+    def dripping() -> Generator[int, None, str]:
+        while True:
+            forever.wait(0.02)
+            yield 1
+
+    stream = items_within(10, 0.2, dripping(), "the view")
+    with pytest.raises(TimeLimitExceeded, match="the view was not through within 0 s"):
+        list(stream)
+
+
+def test_a_streams_error_comes_through_and_one_that_is_left_is_closed() -> None:
+    closed = threading.Event()
+
+    def stream() -> Generator[int, None, str]:
+        try:
+            yield 1
+            raise SourceError("broken")
+        finally:
+            closed.set()
+
+    with pytest.raises(SourceError, match="broken"):
+        list(items_within(5, 5, stream(), "nobody"))
+    assert closed.is_set()
+    closed.clear()
+    left = items_within(5, 5, stream(), "nobody")
+    next(left)
+    left.close()
+    assert closed.wait(5)
+
+
+def failing() -> int:
+    raise SourceError("its own")
+
+
+def counting(number: int) -> Generator[int, None, str]:
+    yield from range(number)
+    return "whole"
+
+
+def hanging() -> Generator[int, None, str]:
+    yield 1
+    forever.wait()
+    return "never"
