@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from forecaster.config import Spec, load
+from forecaster.core import parent_watch
 from forecaster.core.forecast import Verdict
 from forecaster.core.knowledge import Finding, finding_of_row
 from forecaster.core.metric_names import METRICS
@@ -20,6 +21,7 @@ from forecaster.core.progress import NightProgress as Progress
 from forecaster.errors import (
     BUSY,
     DEGRADED,
+    INTERRUPTED,
     NO_DATA,
     OUR_FAULT,
     PUBLISHED,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from forecaster.demand.history.past_panels import Past
 
 OUTCOMES: dict[int, Outcome] = {PUBLISHED: "published", DEGRADED: "degraded", NO_DATA: "no_data", OUR_FAULT: "failed"}
+LONGEST_WITHOUT_TRAINING = 6 * 3600  # seconds after which a run hangs, beside twice what training may take
 PREDICTION = 3600  # seconds after which a prediction hangs
 WITHOUT_TRAINING: Mapping[Kind, tuple[str, ...]] = {"refresh": ("ingest", "predict"), "maintain": ("tidy",)}
 """The steps of the kinds of runs that never train."""
@@ -91,6 +94,8 @@ class Night:
         start = run_start.begin(night._ledger, spec, run_id=night.run_id, kind=kind, as_of=instant, now=begun)
         local = instant.astimezone(spec.zone)
         night.progress.say(f"{spec.name}: {kind} {night.run_id}, as of {local:%Y-%m-%d %H:%M} {spec.timezone}")
+        if start.hung:
+            night.progress.say(f"           {start.hung.sentence(spec.zone)}, hung, and was ended")
         for dead in start.closed_runs:
             night.progress.say(f"           run {dead} was killed, or its machine went down; it is closed")
         if start.closed_runs:
@@ -130,12 +135,18 @@ class Night:
             closing.callback(_joinable.pop, self.run_id, None)
             closing.callback(self._ledger.close)
             closing.enter_context(self.progress.live_bar())
-            closing.enter_context(run_start.lease_renewed(self._ledger, self.run_id))
+            longest = 2 * self.spec.schedule.max_training_hours * 3600 + LONGEST_WITHOUT_TRAINING
+            closing.enter_context(run_start.lease_renewed(self._ledger, self.run_id, longest=longest))
             try:
                 yield
             except ForecasterError as error:
                 self.exit_code = error.exit_code
                 self._troubles.append(str(error))
+            except KeyboardInterrupt as interrupt:
+                self.exit_code = getattr(interrupt, "exit_code", INTERRUPTED)
+                self._troubles.append(
+                    f"{str(interrupt) or 'Ctrl-C'} ended it; the next run goes on from the checkpoint"
+                )
             except BaseException as error:
                 self.exit_code = OUR_FAULT
                 self._troubles.append(f"{type(error).__name__}: {error}")
@@ -264,7 +275,14 @@ class Night:
         note = self._note_for_the_page()
         command += ["--note", note] if note else []
         try:
-            process = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PREDICTION)
+            process = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=PREDICTION,
+                env=parent_watch.environment(),
+            )
         except subprocess.TimeoutExpired:
             raise ForecasterError(f"the prediction took longer than {PREDICTION} s and was ended") from None
         if process.returncode not in (PUBLISHED, DEGRADED):

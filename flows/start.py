@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from flows.night import Night
 from flows.orchestration.attached_flow import AttachedFlow
 from flows.protocol import Steps
 from forecaster.config import Spec
-from forecaster.errors import PUBLISHED, ForecasterError, MissingExtra
+from forecaster.errors import PUBLISHED, TERMINATED, ForecasterError, MissingExtra
 
 REQUIRED = ("prefect", "jax", "flax", "optax", "jax2onnx", "mlflow", "matplotlib")
 HEAVY = (
@@ -122,6 +123,7 @@ def _run(
     """Run a line, plainly or with Prefect beside it, which shows it as soon as its server answers."""
     if night.outcome != "running":
         return night
+    signal.signal(signal.SIGTERM, _interrupt)
     threading.Thread(target=_import_modules, args=(heavy,), daemon=True).start()
     if plain:
         return night.run(lambda: line(night, _plain_steps()))
@@ -134,6 +136,17 @@ def _run(
     finally:
         attached.close()
     return night
+
+
+def _interrupt(*_: object) -> None:
+    """SIGTERM ends a run as Ctrl-C does: with an outcome, and its children."""
+    raise Terminated("SIGTERM")
+
+
+class Terminated(KeyboardInterrupt):
+    """The run was told to stop, as by the system or a container's end."""
+
+    exit_code = TERMINATED
 
 
 def _followed(line: Callable[[Night, Steps], None], night: Night, attached: AttachedFlow) -> None:

@@ -28,6 +28,7 @@ A message says what was found, what was wanted and what to do next.
 from __future__ import annotations
 
 PUBLISHED, OUR_FAULT, WRONG_SPEC, DEGRADED, NO_DATA, BUSY = 0, 1, 2, 3, 4, 5
+INTERRUPTED, TERMINATED = 130, 143  # by Ctrl-C and SIGTERM, as shells count
 
 
 class ForecasterError(Exception):

@@ -20,7 +20,7 @@ from flows.night import Night
 from flows.orchestration.step_call import PrefectTrouble, StepCall, set_current
 from flows.protocol import Steps
 from forecaster.config import Spec, credentials
-from forecaster.errors import ForecasterError, SpecError
+from forecaster.errors import INTERRUPTED, TERMINATED, ForecasterError, SpecError
 
 HANDOVER = 10.0  # seconds that Prefect may take to begin a step
 FAREWELL = 30.0  # seconds, after the run, to show it and to tell whom it concerns
@@ -91,7 +91,8 @@ class AttachedFlow:
         """The run is over: Prefect shows it and tells whom it concerns, or is left behind."""
         self._over = True
         self._calls.put(None)
-        if not self._finished.wait(0 if self._lost else FAREWELL) and not self._lost:
+        hurried = self._lost or self.night.exit_code in (INTERRUPTED, TERMINATED)
+        if not self._finished.wait(0 if hurried else FAREWELL) and not hurried:
             self.night.progress.say(f"           Prefect did not take down the run's end within {FAREWELL:.0f} s")
 
     def serve(self) -> None:

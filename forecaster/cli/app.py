@@ -14,10 +14,10 @@ import typer
 
 from forecaster import __version__
 from forecaster.cli import access, backup, champions, models, nightly, overrides, project, quarantine
-from forecaster.errors import OUR_FAULT, ForecasterError, SpecError
+from forecaster.core import parent_watch
+from forecaster.errors import INTERRUPTED, OUR_FAULT, ForecasterError, SpecError
 
 DEBUG = "FORECASTER_DEBUG"
-INTERRUPTED = 130
 
 app = typer.Typer(
     help="Forecast daily demand for every depot, from one pipeline file.",
@@ -91,6 +91,7 @@ app.add_typer(quarantine.quarantine, name="quarantine")
 
 def main() -> None:
     """Run a command; what a user can cause is told in sentences, and a traceback is shown only to those who ask."""
+    parent_watch.end_with_parent()
     atexit.register(gc.freeze)  # else Python looks through all that is there, several times, before it ends
     try:
         _refuse_bytes(sys.argv[1:])

@@ -1,7 +1,8 @@
 """Lease (mutex with expiry) on a pipeline: one run at a time works on it, and a dead one keeps nobody out for long.
 
 A holder renews its lease while it lives. Killed on the machine that asks, it is found at once, by its process; killed
-elsewhere, when the lease has expired. On one machine the process decides and not the clock, which may be moved.
+elsewhere, when the lease has expired. One that lives here and does not renew hangs, and loses its lease too; since a
+clock may be moved, whoever asks first waits for one renewal more (`run_start.begin`).
 
 Each function works on a connection whose transaction the caller holds.
 """
@@ -10,7 +11,9 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -64,10 +67,15 @@ def read_lease(connection: sa.Connection, pipeline: str, *, to_read: bool = Fals
     return None if row is None else Lease(**row)
 
 
-def take(connection: sa.Connection, pipeline: str, run_id: str, now: datetime) -> Lease | None:
-    """Take the lease; where another run that lives has it, nothing is changed, and its lease is returned."""
+def take(
+    connection: sa.Connection, pipeline: str, run_id: str, now: datetime, hung: Lease | None = None
+) -> Lease | None:
+    """Take the lease; where another run that lives has it, nothing is changed, and its lease is returned.
+
+    `hung` is a lease that is known to be renewed no more: it is taken as long as it is as it was.
+    """
     current = read_lease(connection, pipeline)
-    if current is not None and current.run_id != run_id and not _has_lapsed(current, now):
+    if current is not None and current.run_id != run_id and not _has_lapsed(current, now) and current != hung:
         return current
     connection.execute(tables.lease.delete().where(tables.lease.c.pipeline == pipeline))
     row = {"pipeline": pipeline, "run_id": run_id, "holder": this_process()}
@@ -81,6 +89,22 @@ def lives(connection: sa.Connection, pipeline: str, run_id: str, now: datetime) 
     return current is not None and current.run_id == run_id and not _has_lapsed(current, now)
 
 
+def seems_hung(lease: Lease, now: datetime) -> bool:
+    """Whether a process of this machine lives and should have renewed its lease by now, if the clock is right."""
+    return lease.expires_at <= now and is_gone(lease.holder) is False
+
+
+def end_holder(lease: Lease) -> bool:
+    """End the process that holds a lease, if it is one of this machine; whether that could be done."""
+    if is_gone(lease.holder) is not False:
+        return False
+    try:
+        os.kill(int(lease.holder.split(" ")[2]), signal.SIGKILL)
+    except OSError:
+        return False
+    return True
+
+
 def renew(connection: sa.Connection, run_id: str, now: datetime) -> bool:
     """Go on holding; False when the lease is another's by now."""
     renewal = tables.lease.update().where(tables.lease.c.run_id == run_id)
@@ -88,10 +112,15 @@ def renew(connection: sa.Connection, run_id: str, now: datetime) -> bool:
 
 
 def admit(connection: sa.Connection, pipeline: str, run_id: str) -> None:
-    """Raises LedgerError where another run has the lease, as after a pause so long that this one was taken for dead."""
+    """Raises LedgerError where another run has the lease, or had it and closed this one: after a pause so long that
+    this one was taken for dead."""
     current = read_lease(connection, pipeline)
     if current is not None and current.run_id != run_id:
         raise LedgerError(f"not for run {run_id} any more: {current.sentence()}")
+    runs = tables.runs.c
+    closed = sa.select(runs.message).where(runs.run_id == run_id, runs.finished_at.is_not(None))
+    if current is None and (row := connection.execute(closed).one_or_none()) is not None:
+        raise LedgerError(f"not for run {run_id} any more, which was closed: {row.message}")
 
 
 def give_back(connection: sa.Connection, run_id: str) -> None:
@@ -121,15 +150,18 @@ def close_dead(connection: sa.Connection, pipeline: str, now: datetime, found_by
 
 
 @contextmanager
-def renewed_while_open(renewal: Callable[[], bool], every: float = RENEWED) -> Iterator[None]:
-    """Heartbeat: renew a lease from a thread while open.
+def renewed_while_open(
+    renewal: Callable[[], bool], every: float = RENEWED, longest: float = float("inf")
+) -> Iterator[None]:
+    """Heartbeat: renew a lease from a thread while open, for `longest` seconds: a run that takes longer hangs.
 
     What fails is tried again next time: the lease outlasts many renewals.
     """
     stop = threading.Event()
+    begun = time.monotonic()
 
     def renewing() -> None:
-        while not stop.wait(every):
+        while not stop.wait(every) and time.monotonic() - begun < longest:
             try:
                 if not renewal():
                     return

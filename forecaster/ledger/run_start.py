@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from forecaster.config import Spec
@@ -21,6 +22,7 @@ class RunStart:
 
     run_id: str
     closed_runs: tuple[str, ...] = ()  # earlier runs without an end, which have one now
+    hung: Lease | None = None  # of the run that was at work here without renewing its lease, and was ended
     rival: Lease | None = None
 
 
@@ -33,25 +35,46 @@ def begin(
     """
     at = now or datetime.now(UTC)
     ledger.start_run(run_id, pipeline=spec.name, as_of=as_of, spec_digest=spec.digest, kind=kind, at=at)
+    start = _take_or_close(ledger, spec, run_id, at)
+    if start.rival and lease.seems_hung(start.rival, at) and not _is_renewed(ledger, start.rival):
+        start = replace(_take_or_close(ledger, spec, run_id, at, hung=start.rival), hung=start.rival)
+        if start.rival is None and start.hung:
+            lease.end_holder(start.hung)
+    if start.rival:
+        columns = {"outcome": "busy", "exit_code": BUSY, "finished_at": at, "message": start.rival.sentence(spec.zone)}
+        with ledger.transaction() as connection:
+            connection.execute(tables.runs.update().where(tables.runs.c.run_id == run_id).values(**columns))
+    return start
+
+
+def _take_or_close(ledger: Ledger, spec: Spec, run_id: str, at: datetime, hung: Lease | None = None) -> RunStart:
+    """Take the lease and close the runs that died; or the rival that has it."""
     with ledger.transaction() as connection:
         if connection.dialect.name == "postgresql":  # where there is no lease yet, there is no row to lock
             connection.exec_driver_sql("select pg_advisory_xact_lock(7261131)")
-        rival = lease.take(connection, spec.name, run_id, at)
-        closed_runs = () if rival else tuple(lease.close_dead(connection, spec.name, at, run_id))
-        if rival is None:
-            return RunStart(run_id, closed_runs)
-        columns = {"outcome": "busy", "exit_code": BUSY, "finished_at": at, "message": rival.sentence(spec.zone)}
-        connection.execute(tables.runs.update().where(tables.runs.c.run_id == run_id).values(**columns))
-    return RunStart(run_id, rival=rival)
+        if rival := lease.take(connection, spec.name, run_id, at, hung):
+            return RunStart(run_id, rival=rival)
+        return RunStart(run_id, tuple(lease.close_dead(connection, spec.name, at, run_id)))
+
+
+def _is_renewed(ledger: Ledger, hung: Lease) -> bool:
+    """Whether a lease changes within the time in which a living holder renews it, whatever became of the clock."""
+    end = time.monotonic() + 1.5 * lease.RENEWED
+    while time.monotonic() < end:
+        with ledger.transaction() as connection:
+            if lease.read_lease(connection, hung.pipeline, to_read=True) != hung:
+                return True
+        time.sleep(min(1.0, lease.RENEWED / 10))
+    return False
 
 
 @contextmanager
-def lease_renewed(ledger: Ledger, run_id: str) -> Iterator[None]:
-    """Renew the run's lease while open."""
+def lease_renewed(ledger: Ledger, run_id: str, *, longest: float = float("inf")) -> Iterator[None]:
+    """Renew the run's lease while open, for `longest` seconds."""
 
     def renewal() -> bool:
         with ledger.transaction() as connection:
             return lease.renew(connection, run_id, datetime.now(UTC))
 
-    with lease.renewed_while_open(renewal):
+    with lease.renewed_while_open(renewal, lease.RENEWED, longest):
         yield

@@ -33,7 +33,8 @@ def predict(
         if rival := run_start.begin(ledger, spec, run_id=new_run_id, kind="predict", as_of=instant).rival:
             raise Busy(rival.sentence(spec.zone))
         try:
-            published = publish(spec, choice or choose(spec, ledger), as_of=instant, run_id=new_run_id, note=note)
+            with run_start.lease_renewed(ledger, new_run_id):
+                published = publish(spec, choice or choose(spec, ledger), as_of=instant, run_id=new_run_id, note=note)
         except ForecasterError as error:
             outcome = "no_data" if error.exit_code == 4 else "failed"
             ledger.finish_run(new_run_id, outcome, error.exit_code, str(error))  # type: ignore[arg-type]

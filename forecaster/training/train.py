@@ -25,6 +25,7 @@ from typing import IO, Any
 
 from forecaster import __version__
 from forecaster.config import Spec, load
+from forecaster.core import parent_watch
 from forecaster.core.forecast import Candidate
 from forecaster.core.panel import Panel
 from forecaster.errors import ForecasterError, NoUsableData, TrainingError
@@ -101,7 +102,8 @@ def _run_child(
 ) -> bytes:
     """Let a child process train, and pass on what it tells; returns the model."""
     command = [sys.executable, "-m", "forecaster.training.train", str(file), *([str(profile)] if profile else [])]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=parent_watch.environment())
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
@@ -205,7 +207,7 @@ def main() -> None:
     from forecaster.model.fitting.distributed import panel_from_bytes
     from forecaster.training import fit_candidate
 
-    _end_with_parent()
+    parent_watch.end_with_parent()
     spec = load(sys.argv[1])
     out = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)  # whatever else is printed must not stand between the lines
@@ -230,18 +232,6 @@ def main() -> None:
         traceback.print_exc()
         os._exit(1)  # JAX would first wait for the host that is gone
     tell("model", base64.b64encode(serialization.to_bytes(candidate)).decode())
-
-
-def _end_with_parent() -> None:
-    parent = os.getppid()
-
-    def watch() -> None:
-        pause = threading.Event()
-        while os.getppid() == parent:
-            pause.wait(1)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import tomllib
 from datetime import date
@@ -114,6 +115,9 @@ def test_without_prefects_server_the_run_goes_on_plainly(tmp_path: Path, monkeyp
     file = pipeline(tmp_path)
     monkeypatch.setattr(prefect_server, "PATIENCE", -1)
     assert start.refresh(file, load(file), NIGHT) == 3
+    for thread in threading.enumerate():
+        if thread.name == "prefect":
+            thread.join(30)  # it takes its settings out of this process's environment
     with Ledger.open_reader(load(file).ledger_url) as ledger:
         [run] = ledger.runs()
         assert ledger.current("tiny") is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -110,10 +111,39 @@ def test_a_renewed_lease_expires_later(ledger: Ledger) -> None:
     assert begin(ledger, "next", NOW + lease.LASTS + timedelta(minutes=8)).rival is not None
 
 
-def test_a_living_run_here_is_not_taken_for_dead_when_the_clock_is_moved(ledger: Ledger) -> None:
+def test_a_living_run_here_is_not_taken_for_dead_when_the_clock_is_moved(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "RENEWED", 0.2)
     begin(ledger, "alive")
-    assert begin(ledger, "a-year-later", NOW + timedelta(days=365)).rival is not None
+    with run_start.lease_renewed(ledger, "alive"):
+        assert begin(ledger, "a-year-later", NOW + timedelta(days=365)).rival is not None
     assert begin(ledger, "a-year-before", NOW - timedelta(days=365)).rival is not None
+
+
+def test_a_living_run_here_that_does_not_renew_its_lease_loses_it_and_is_ended(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "RENEWED", 0.2)
+    ended: list[tuple[int, int]] = []
+    monkeypatch.setattr(lease.os, "kill", lambda *call: ended.append(call))
+    begin(ledger, "hung")
+    start = begin(ledger, "next", NOW + lease.LASTS)
+    assert (start.rival, start.closed_runs) == (None, ("hung",))
+    assert start.hung is not None
+    assert start.hung.run_id == "hung"
+    assert ended == [(os.getpid(), signal.SIGKILL)]
+    with pytest.raises(LedgerError, match="not for run hung any more: run next is at work"):
+        ledger.publish(publication("hung"))
+
+
+def test_a_run_that_was_closed_as_dead_never_publishes_although_nobody_has_the_lease(ledger: Ledger) -> None:
+    begin(ledger, "night-1")
+    held_elsewhere(ledger)
+    begin(ledger, "night-2", NOW + lease.LASTS)
+    ledger.finish_run("night-2", "published", 0)
+    with pytest.raises(LedgerError, match="night-1 any more, which was closed: it was killed, or its machine"):
+        ledger.publish(publication("night-1"))
 
 
 def test_a_run_that_lost_its_lease_neither_publishes_nor_promotes(ledger: Ledger) -> None:

@@ -1,0 +1,109 @@
+"""A run that is told to stop stops in seconds, says so once, leaves no child behind, and the next goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from forecaster.config import load
+from forecaster.core import parent_watch
+from forecaster.ledger.store import Ledger
+from tests.flows.tiny import NIGHT, pipeline
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def night(file: Path, *options: str) -> subprocess.Popen[str]:
+    """A night that is in the middle of its training."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "forecaster", "run", str(file), "--as-of", NIGHT.isoformat(), *options],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "epoch 1/" in line:
+            break
+    return process
+
+
+def children_left(file: Path) -> list[str]:
+    """Processes that name the pipeline file, once those that watch their parent have had time to end."""
+    deadline = time.monotonic() + 15
+    while (left := commands_with(str(file))) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return left
+
+
+def commands_with(text: str) -> list[str]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = entry.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+        except OSError:
+            continue
+        if text in command:
+            found.append(command)
+    return found
+
+
+@pytest.mark.parametrize(("number", "name", "code"), [(signal.SIGTERM, "SIGTERM", 143), (signal.SIGINT, "Ctrl-C", 130)])
+@pytest.mark.parametrize("options", [("--plain",), ()])
+def test_a_night_that_is_told_to_stop_ends_with_one_sentence(
+    tmp_path: Path, number: signal.Signals, name: str, code: int, options: tuple[str, ...]
+) -> None:
+    file = pipeline(tmp_path)
+    file.write_text(file.read_text("utf-8").replace("epochs: 3", "epochs: 4000"), "utf-8")
+    process = night(file, *options)
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == code, stderr
+    sentence = f"{name} ended it; the next run goes on from the checkpoint"
+    assert stderr.count(sentence) == 1
+    assert "Traceback" not in stderr
+    assert children_left(file) == []
+    with Ledger.open_reader(load(file).ledger_url) as ledger:
+        [run] = ledger.runs()
+    assert (run.outcome, run.exit_code) == ("failed", code)
+    assert str(run.message).startswith(sentence)
+
+
+def test_nothing_goes_on_for_a_night_that_was_killed(tmp_path: Path) -> None:
+    file = pipeline(tmp_path)
+    file.write_text(file.read_text("utf-8").replace("epochs: 3", "epochs: 4000"), "utf-8")
+    process = night(file, "--plain")
+    assert len(commands_with(str(file))) >= 2
+    process.kill()
+    process.communicate(timeout=60)
+    assert children_left(file) == []
+
+
+def test_a_child_ends_with_its_parent_and_whoever_else_starts_it_is_not_watched(tmp_path: Path) -> None:
+    imports = "import subprocess, sys, time; from forecaster.core import parent_watch; "
+    child = f"{imports}parent_watch.end_with_parent(); time.sleep(60) # {tmp_path}"
+    parent = (
+        f"{imports}subprocess.Popen([sys.executable, '-c', {child!r}], env=parent_watch.environment()); time.sleep(60)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", parent], cwd=ROOT, start_new_session=True)
+    mark = f"# {tmp_path}"
+    deadline = time.monotonic() + 30
+    while not any(mark in command and "environment()" not in command for command in commands_with(mark)):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 30
+    while commands_with(mark):
+        assert time.monotonic() < deadline, commands_with(mark)
+        time.sleep(0.1)
+    os.environ.pop(parent_watch.PARENT, None)
+    parent_watch.end_with_parent()  # and this process lives on
