@@ -78,7 +78,7 @@ def test_no_rows_have_the_right_columns(spec: Spec, orders: Path) -> None:
 
 
 def test_a_column_or_table_that_is_not_there_is_named_with_the_nearest(spec: Spec, orders: Path) -> None:
-    with pytest.raises(SourceError, match=r"wanted 'depot'; did you mean 'Depot'\? Upper and lower case count"):
+    with pytest.raises(SourceError, match=r"wanted 'depot'; did you mean 'Depot'\? Upper and lower case, blanks"):
         sources.read(table(), spec, ["depot"])
     with pytest.raises(SourceError, match=r"no such table: order.*wanted a table 'order'") as caught:
         sources.read(table("order"), spec, ["depot"])
