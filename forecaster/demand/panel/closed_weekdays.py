@@ -86,19 +86,16 @@ def never_on_weekdays(panel: Panel, spec: Spec) -> tuple[Finding, ...]:
     if not weekdays:
         return ()
     groups = Counter(tuple(sorted(days)) for days in weekdays.values()).most_common()
-    sentences = [f"{_list_weekdays(days)} of {number:,}" for days, number in groups[:MOST_NAMED]]
-    rows = sorted(weekdays)
+    rows, one_habit = sorted(weekdays), len(groups) == 1
+    which = _list_weekdays(groups[0][0]) if one_habit else "some weekday"
     depots = "1 depot never has" if len(rows) == 1 else f"{len(rows):,} depots never have"
-    if len(groups) == 1:
-        detail = f"{depots} {_list_weekdays(groups[0][0])}"
-    else:
-        more = (
-            f" and other days of {sum(number for _, number in groups[MOST_NAMED:]):,}"
-            if len(groups) > MOST_NAMED
-            else ""
-        )
-        detail = f"{depots} some weekday ({', '.join(sentences)}{more})"
-    message = f"{detail}, first {panel.depot_ids[rows[0]]}: taken as closed; demand.weekdays says otherwise"
+    habits = [f"{_list_weekdays(days)} {number:,}" for days, number in groups[:MOST_NAMED]]
+    if more := sum(number for _, number in groups[MOST_NAMED:]):
+        habits.append(f"other days {more:,}")
+    examples = (
+        f"first {panel.depot_ids[rows[0]]}" if one_habit else f"{', '.join(habits)}; first {panel.depot_ids[rows[0]]}"
+    )
+    message = f"{depots} {which}: taken as closed; demand.weekdays says otherwise ({examples})"
     severity = data_rules.severity(RULE, spec.demand.rules.severity)
     places = tuple((panel.depot_ids[row], first[row].isoformat()) for row in rows[:PLACES])
     return (Finding(RULE, severity, len(rows), message, places),)
@@ -113,14 +110,22 @@ def _list_weekdays(days: tuple[int, ...]) -> str:
 def _learnt(has_reading: Bools, cities: NDArray[np.str_]) -> Bools:
     """Which weekdays are closed by what is known at the end of each day, (depots, history)."""
     closed, settled, newcomer = (np.zeros(has_reading.shape, np.bool_) for _ in range(3))
-    step = max(_CELLS // max(has_reading.shape[1], 1), 1)
+    days = np.arange(has_reading.shape[1])
+    step = max(_CELLS // max(len(days), 1), 1)
     for start in range(0, len(has_reading), step):
-        rows = slice(start, start + step)
-        closed[rows], settled[rows], newcomer[rows] = _learn(has_reading[rows])
+        part = has_reading[start : start + step]
+        has_weekday = _within(part, np.arange(NEVER_WEEKS) * WEEK)
+        since = days - part.argmax(axis=1)[:, None]  # the first reading
+        settled[start : start + step] = since >= NEVER_WEEKS * WEEK
+        # Few depots are left to look at closely: those that lack a weekday for weeks, and those without any reading.
+        rows = np.flatnonzero((~has_weekday & (since > 0)).any(axis=1) | ~part.any(axis=1))
+        if len(rows):
+            places = rows + start
+            closed[places], settled[places], newcomer[places] = _learn(part[rows], has_weekday[rows])
     return closed | newcomer & _habit_of_peers(closed, settled, cities) if closed.any() else closed
 
 
-def _learn(has_reading: Bools) -> tuple[Bools, Bools, Bools]:
+def _learn(has_reading: Bools, has_weekday: Bools) -> tuple[Bools, Bools, Bools]:
     """By what is known at the end of each day, (depots, days): is its weekday closed; may others go by this depot; and
     does it go by them, as it has not had such a weekday yet and is too new to tell."""
     heard = _within(has_reading, np.arange(WEEK))  # weeks of silence say nothing
@@ -128,8 +133,10 @@ def _learn(has_reading: Bools) -> tuple[Bools, Bools, Bools]:
     days = NEVER_WEEKS * WEEK
     recent_days = known_days.copy()
     recent_days[:, days:] -= known_days[:, :-days]
-    has_weekday = _within(has_reading, np.arange(NEVER_WEEKS) * WEEK)
-    usual_days = sum(_shifted(has_weekday, lag).astype(np.int32) for lag in range(WEEK)) * NEVER_WEEKS
+    usual_days = np.zeros(has_reading.shape, np.int32)
+    for lag in range(WEEK):
+        usual_days[:, lag:] += has_weekday[:, : max(has_weekday.shape[1] - lag, 0)]
+    usual_days *= NEVER_WEEKS
     is_regular = (recent_days > 0) & (recent_days >= REGULAR * usual_days) & (known_days >= cold_start.MIN_HISTORY)
     closed, settled, newcomer = (np.zeros(has_reading.shape, np.bool_) for _ in range(3))
     for weekday in range(min(WEEK, has_reading.shape[1])):
@@ -182,11 +189,3 @@ def _within(cells: Bools, lags: NDArray[np.int64]) -> Bools:
     for lag in lags[lags > 0]:
         result[:, lag:] |= cells[:, :-lag]
     return result
-
-
-def _shifted(cells: Bools, lag: int) -> Bools:
-    if not lag:
-        return cells
-    shifted = np.zeros_like(cells)
-    shifted[:, lag:] = cells[:, :-lag]
-    return shifted

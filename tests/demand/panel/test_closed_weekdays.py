@@ -206,13 +206,13 @@ def test_the_finding_names_weekdays_depots_and_key(tmp_path: Path) -> None:
     [finding] = closed_weekdays.never_on_weekdays(panel_of(tmp_path, demand), pipeline(tmp_path))
     assert (finding.rule, finding.severity, finding.count) == ("closed_weekday", "warn", 2)
     taken = "taken as closed; demand.weekdays says otherwise"
-    assert finding.message == f"2 depots never have a Saturday or Sunday, first A: {taken}"
+    assert finding.message == f"2 depots never have a Saturday or Sunday: {taken} (first A)"
     assert finding.places == (("A", "2024-03-02"), ("B", "2024-03-02"))
     [finding] = closed_weekdays.never_on_weekdays(
         panel_of(tmp_path, demand + rows("D", NO_SUNDAY, 8)), pipeline(tmp_path)
     )
-    several = "3 depots never have some weekday (a Saturday or Sunday of 2, a Sunday of 1)"
-    assert finding.message == f"{several}, first A: {taken}"
+    habits = "a Saturday or Sunday 2, a Sunday 1; first A"
+    assert finding.message == f"3 depots never have some weekday: {taken} ({habits})"
     assert closed_weekdays.never_on_weekdays(panel_of(tmp_path, rows("C", EVERY_DAY, 8)), pipeline(tmp_path)) == ()
 
 
