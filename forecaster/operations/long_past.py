@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import time
-from collections.abc import Generator
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,10 +12,10 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from forecaster.config import Spec
+from forecaster.core.time_limits import items_within
 from forecaster.demand import sources
 from forecaster.demand.parsing import Notation, day_numbers, days, words
-from forecaster.demand.sources.feed import Columns, Ending, Pieces
-from forecaster.errors import ForecasterError, NoLedger, StaleHistory
+from forecaster.errors import ForecasterError, NoLedger, StaleHistory, TimeLimitExceeded
 from forecaster.lake import NOT_THERE, Lake
 from forecaster.ledger.store import Ledger
 from forecaster.publishing import caveats
@@ -35,7 +33,7 @@ def refuse_archive(spec: Spec, file: Path, command: str, *, now: datetime) -> No
     """
     today = now.astimezone(spec.zone).date()
     try:
-        newest = None if _published_as_of_its_time(spec) else newest_day(spec, today)
+        newest = None if _has_run_in_its_time(spec) else newest_day(spec, today)
         if newest is None or not caveats.is_archive(newest, today) or _is_newer_in_lake(spec, today):
             return
         is_ingested = Lake(spec.lake_url).version("demand") != NOT_THERE
@@ -58,30 +56,20 @@ def newest_day(spec: Spec, today: date) -> date | None:
     None where it has no such day, or cannot be read soon. Raises ForecasterError where it cannot be read at all.
     """
     source, columns = spec.demand.source, spec.demand.columns
-    asked = (columns.date, *([] if spec.demand.aggregate == "count" else [columns.demand]))
-    pieces = sources.KINDS[source.kind].pieces(source, spec, Columns(asked), name=sources.name(source), since=None)
+    required = [columns.depot_id, columns.date, *([] if spec.demand.aggregate == "count" else [columns.demand])]
+    pieces = items_within(MOST_SECONDS, MOST_SECONDS, sources.pieces(source, spec, required), "the source")
     newest, rows, readable = None, 0, 0
     try:
-        for block in sources.Feed(sources.name(source), _soon(pieces)).blocks:
+        for block in sources.Feed(sources.name(source), pieces).blocks:
             day = days(block[columns.date], spec.zone, Notation.of(source))
             rows, readable = rows + len(day), readable + int(day.notna().sum())
             highest = _highest(day[_has_count(block, spec)], today)
             newest = max(filter(None, (newest, highest)), default=None)
             if newest and not caveats.is_archive(newest, today):
                 return newest
-    except TimeoutError:
+    except TimeLimitExceeded:
         return None
     return newest if readable >= NEARLY_ALL * rows else None
-
-
-def _soon(pieces: Pieces) -> Generator[tuple[str, pa.Table], None, Ending]:
-    """The pieces of a source. Raises TimeoutError where there are more of them than can be read soon."""
-    begun = time.monotonic()
-    for piece in pieces:
-        yield piece
-        if time.monotonic() - begun > MOST_SECONDS:
-            raise TimeoutError
-    return Ending("")
 
 
 def _has_count(block: pd.DataFrame, spec: Spec) -> Any:
@@ -96,14 +84,16 @@ def _highest(day: Any, today: date) -> date | None:
     return date(1970, 1, 1) + timedelta(days=int(number.max())) if len(number) else None
 
 
-def _published_as_of_its_time(spec: Spec) -> bool:
-    """Has a night been published when it was due, rather than as of a day long past?"""
+def _has_run_in_its_time(spec: Spec) -> bool:
+    """Has a night been published when it was due, rather than as of a day long past, or is one at work?"""
     try:
         with Ledger.open_reader(spec.ledger_url) as ledger:
             runs = ledger.runs(spec.name, nights=True)
     except NoLedger:
         return False
-    return any(run.outcome in ("published", "degraded") and run.as_of >= run.started_at - _AT_ONCE for run in runs)
+    return any(
+        run.outcome in ("published", "degraded", "running") and run.as_of >= run.started_at - _AT_ONCE for run in runs
+    )
 
 
 def _is_newer_in_lake(spec: Spec, today: date) -> bool:

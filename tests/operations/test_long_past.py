@@ -93,6 +93,14 @@ def test_a_pipeline_that_has_published_in_its_time_goes_on_with_what_it_has(tmp_
     runs(spec)
 
 
+def test_of_a_wide_table_the_days_are_known_too(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path)
+    (tmp_path / "demand.csv").write_text("date,A,B\n2024-05-29,5,6\n2024-05-30,,7\n2024-05-31,,\n", "utf-8")
+    text = (tmp_path / "a pipeline.yaml").read_text("utf-8").replace("demand.csv}", "demand.csv, wide: depots}")
+    (tmp_path / "a pipeline.yaml").write_text(text, "utf-8")
+    assert "is of 2024-05-30" in sentence(load(spec.folder / "a pipeline.yaml"))
+
+
 def test_a_night_as_of_a_day_long_past_leaves_it_an_archive(tmp_path: Path) -> None:
     spec = spec_of(tmp_path)
     note_night(spec, datetime(2024, 5, 31, 1, 15, tzinfo=UTC), NOW - timedelta(days=1))

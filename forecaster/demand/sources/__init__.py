@@ -32,7 +32,7 @@ from forecaster.demand.sources.encodings import NO_TEXT
 from forecaster.demand.sources.feed import BLOCK, FAULT, FILE, ROW, Columns, Feed, Pieces, joined
 from forecaster.errors import SourceError, TimeLimitExceeded
 
-__all__ = ["BLOCK", "FAULT", "FILE", "NO_TEXT", "ROW", "Feed", "name", "open_feed", "read"]
+__all__ = ["BLOCK", "FAULT", "FILE", "NO_TEXT", "ROW", "Feed", "name", "open_feed", "pieces", "read"]
 
 SILENCE, READING = 1 / 6, 1 / 3  # of the time that a night has, in which a source gives something, and all
 
@@ -66,9 +66,16 @@ def open_feed(
     - SpecError when a credential or variable that it names is not there,
     - MissingExtra when its driver is not installed.
     """
+    return Feed(name(source), pieces(source, spec, required, optional, since=since))
+
+
+def pieces(
+    source: AnySource, spec: Spec, required: Iterable[str], optional: Iterable[str] = (), *, since: str | None = None
+) -> Pieces:
+    """What `open_feed` makes blocks of, piece by piece as it comes; raises as that does."""
     columns = wide.columns_of(source, spec, Columns(tuple(dict.fromkeys(required)), tuple(dict.fromkeys(optional))))
-    pieces = KINDS[source.kind].pieces(source, spec, columns, name=name(source), since=since)
-    return Feed(name(source), wide.turned(_in_time(pieces, spec, name(source)), columns))
+    answers = KINDS[source.kind].pieces(source, spec, columns, name=name(source), since=since)
+    return wide.turned(_in_time(answers, spec, name(source)), columns)
 
 
 def _in_time(pieces: Pieces, spec: Spec, name: str) -> Pieces:
