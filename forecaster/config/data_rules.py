@@ -73,6 +73,11 @@ OF_BATCHES: Mapping[str, Rule] = {
         "one row a depot and day; demand.aggregate: sum adds up the parts of a day",
         _REPORT,
     ),
+    "empty_feed": Rule("warn", "rows, as in the batches before", _REPORT),
+    "fewer_rows": Rule(
+        "warn", "at least {thin_share:.0%} of the rows of the batch before (demand.rules.thin_share)", _REPORT
+    ),
+    "other_depots": Rule("stop", "the depots of the nights before; depots.aliases says which id became which", _REPORT),
     "thin_feed": Rule(
         "stop", "at least {thin_share:.0%} of the depots of the day before (demand.rules.thin_share)", _REPORT
     ),
@@ -82,6 +87,7 @@ OF_BATCHES: Mapping[str, Rule] = {
         "is little more than one",
         _REPORT,
     ),
+    "day_stamps": Rule("stop", "days, or instants at which a count was taken (demand.date_zone)", _REPORT),
     "cadence": Rule("stop", "a count of each day, not of weeks or months", _REPORT),
     "total_row": Rule(
         "warn", "each count once: leave the total out of the source, or name the depots in depots.source", _REPORT

@@ -11,6 +11,7 @@ from forecaster.config import data_rules
 from forecaster.config.base import Section
 from forecaster.config.messages import nearest
 from forecaster.config.sources import Source, is_incremental, whole_rows
+from forecaster.core import timezones
 
 Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 WEEKDAYS: tuple[Weekday, ...] = get_args(Weekday)
@@ -72,6 +73,9 @@ class Demand(Section):
     """What the source calls its columns."""
     aggregate: Literal["none", "sum", "count"] = "none"
     """What a depot's rows of one local day make together: their `sum`, or their `count` when each row is one order."""
+    date_zone: str | None = None
+    """Zone in which the instants of the date column are days, as in UTC for 2024-03-05T00:00:00Z; without it an instant
+    falls on the local day of its depot."""
     missing: Literal["unknown", "zero"] = "unknown"
     """What it means that an open depot has no row for a day on which most others have one."""
     weekdays: Literal["learn", "all"] | tuple[Weekday, ...] = "learn"
@@ -96,6 +100,13 @@ class Demand(Section):
                 if word not in WEEKDAYS:
                     raise ValueError(f"found '{word}'{nearest(str(word), WEEKDAYS)}, {wanted}")
         return declared
+
+    @field_validator("date_zone")
+    @classmethod
+    def _exists(cls, zone: str | None) -> str | None:
+        if zone is not None and not timezones.exists(zone):
+            raise ValueError(f"unknown time zone '{zone}'; wanted one such as UTC{timezones.hint(zone)}")
+        return zone
 
     @model_validator(mode="after")
     def _whole_days(self) -> Self:

@@ -27,7 +27,7 @@ from forecaster.demand.history.point_in_time import frame, latest
 from forecaster.demand.panel.events import EVENT
 from forecaster.demand.parsing import Kind
 from forecaster.demand.validation import batch as batches
-from forecaster.demand.validation import event_checks, feed_shape, history_checks, reference_tables
+from forecaster.demand.validation import event_checks, feed_shape, feed_turnover, history_checks, reference_tables
 from forecaster.demand.validation.contract import Contract
 from forecaster.demand.validation.known_days import KnownDays
 from forecaster.lake import NOT_THERE, TABLES, Lake
@@ -93,15 +93,18 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
         findings += event_checks.event_findings(announced, depots, former, period, spec)
     unread = _with_distinct_ids(batch.refused) if decided.discarded else batch.refused
     findings += feed_shape.unreadable(unread, batch.accepted, read, decided.discarded, spec)
-    findings += feed_shape.decimals(contract.decimals, spec)
+    findings += [*feed_shape.decimals(contract.decimals, spec), *contract.stamps.findings(spec)]
     every_row, batch = batch.accepted, batches.without_repeats(batch, spec, now)
     findings += [] if batch.single else feed_shape.several_rows(every_row, spec, times_differ=contract.times_differ)
+    came = feed_turnover.depots_of(every_row, batch.refused)
     del every_row
     batch = batches.known_since_release(batch, decided.released, spec)
     batch = batches.without_known(batch, known_days, spec, now)
     batch, batch_findings = _checked_beside_history(
         batch, known_days, snapshots.get("depots"), decided.waived, spec, now
     )
+    findings += feed_turnover.size_findings(read, batch.unchanged, feed.name, frame(lake, "batches"), spec)
+    findings += feed_turnover.other_depots(came, known_days.last_readings.heard, lake, snapshots.get("aliases"), spec)
     refused = _with_distinct_ids(batch.refused)
     findings += [*_refusals(refused, decided, spec), *batch_findings]
     stopped = next((f"{f.rule}: {f.message}" for f in findings if f.severity == "stop"), None)

@@ -42,6 +42,7 @@ from forecaster.demand.parsing import (
 from forecaster.demand.readings import from_typed
 from forecaster.demand.sources import FAULT, FILE, ROW
 from forecaster.demand.validation import quarantine
+from forecaster.demand.validation.day_stamps import DayStamps
 from forecaster.demand.validation.notation_hints import Decimals
 from forecaster.errors import SpecError
 from forecaster.lake import TABLES, YEAR
@@ -86,7 +87,8 @@ class Contract:
         self._depots = pd.Index(sorted(known_depots or ()), dtype="str")
         self._notation = Notation.of(spec.demand.source)
         self.arrival = pd.Timestamp(now).tz_convert("UTC").as_unit("us")
-        self.decimals = Decimals(spec)
+        self.decimals, self.stamps = Decimals(spec), DayStamps(spec)
+        self._date_zone = ZoneInfo(spec.demand.date_zone) if spec.demand.date_zone else None
         self.times_differ = False  # do rows of one depot and day have different times of day, as the first block tells?
         self._first = True
         self._ids, self._checked = Ids(), dict[str, tuple[Any, Any]]()  # rule → distinct depots, and which of them pass
@@ -145,7 +147,8 @@ class Contract:
     def _typed_in(self, zone: ZoneInfo, block: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
         spec, columns = self.spec, self.spec.demand.columns
         notation = self._notation
-        typed: Any = pd.DataFrame({"date": days(block[columns.date], zone, notation)})
+        self.stamps.look_at(block[columns.date], zone)
+        typed: Any = pd.DataFrame({"date": days(block[columns.date], self._date_zone or zone, notation)})
         typed["demand"] = numbers(block[columns.demand], notation) if spec.demand.aggregate != "count" else 1.0
         typed["open"] = yes(block[columns.open]) if columns.open else np.nan
         for name, kind in kinds.items():

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from forecaster.core.arrays import Bools, Days, Doubles, Floats, Ints
 
 RARE = 1e-3  # runs of such a length that chance may bring to a depot, before one is worth telling of
+NEVER_BY_CHANCE = 10  # a count that is no smaller never stands still by chance, however few the depot's other days are
 APART = 28  # known days beside the run that must tell how often a depot's counts repeat
 SAME_WEEKDAYS = 4  # that tell how many depots such a day has; a feed that is younger is not judged
 _CELLS = 1 << 18  # looked at together
@@ -56,7 +57,8 @@ def flat_lines(counts: Floats, fresh: Bools, closed: Bools | None = None, *, fla
 
     `counts` (depots, days) hold consecutive days, NaN = not known; days said to be closed are left out. A run such as
     chance brings is none: how often a count repeats, or how often none come, is learned from the depot's other days,
-    of which at least APART must be known. A run of zeros is one where the depot usually has some.
+    of which at least APART must be known, or the count reach NEVER_BY_CHANCE. A run of zeros is one where the depot
+    usually has some. Where a depot never had another count above zero, its days without any do not end the run.
     """
     parts = [np.zeros((4, 0), np.intp)]
     batch = np.flatnonzero(fresh.any(axis=1))
@@ -66,6 +68,7 @@ def flat_lines(counts: Floats, fresh: Bools, closed: Bools | None = None, *, fla
         has_count = ~np.isnan(counts[rows])
         if closed is not None:
             has_count &= ~closed[rows]
+        has_count &= ~_without_any(counts[rows], has_count)
         with_runs = np.unique(_runs(counts[rows], has_count, flat_days)[0])  # few depots are left to look at closely
         parts.append(_flat(rows[with_runs], counts, fresh, has_count[with_runs], flat_days))
     depot, first, last, days = np.concatenate(parts, axis=1).astype(np.int32)
@@ -117,6 +120,15 @@ def _flat(depots: Places, counts: Floats, fresh: Bools, has_count: Bools, least:
     return np.stack([depots[row], day[begin], day[end - 1], end - begin])
 
 
+def _without_any(counts: Floats, has_count: Bools) -> Bools:
+    """The zeros of depots whose other counts are all the same, and no small ones: days off, not a second count."""
+    is_positive = has_count & (counts > 0)
+    highest = counts.max(axis=1, where=is_positive, initial=0)
+    lowest = counts.min(axis=1, where=is_positive, initial=np.inf)
+    is_constant = (highest == lowest) & (highest >= NEVER_BY_CHANCE)
+    return has_count & ~is_positive & is_constant[:, None]
+
+
 def _runs(counts: Floats, has_count: Bools, least: int) -> tuple[Places, Places, Places]:
     """Row, begin and end of the runs of at least `least` equal counts; begin and end are places among known cells."""
     value, ends = counts[has_count], np.cumsum(np.count_nonzero(has_count, axis=1))
@@ -145,4 +157,4 @@ def _expected(counts: Floats, has_count: Bools, row: Places, begin: Places, end:
     repeats = np.where(zero, equal / (pairs + 1), (equal + 1) / (pairs + 2))
     zeros = np.where(zero, (per_row(none) - length + 1) / (days + 2), 0)
     expected = days * np.maximum(repeats, zeros) ** (length - 1.0)
-    return np.where(days >= APART, expected, np.inf)
+    return np.where((days >= APART) | (value[begin] >= NEVER_BY_CHANCE), expected, np.inf)

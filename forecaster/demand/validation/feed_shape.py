@@ -41,7 +41,7 @@ def unreadable(
     of_first = rows[rows["rule"] == rules.index[0]]
     detail = f"found {len(rows):,} of {read:,} rows that cannot be read ({rules_counted}){whole}"
     hint = notation_hints.hint(of_first, spec)
-    return [_of_batch("unreadable", len(rows), detail, hint or f"first {of_first['message'].iloc[0]}", spec)]
+    return [batch_finding("unreadable", len(rows), detail, hint or f"first {of_first['message'].iloc[0]}", spec)]
 
 
 def decimals(notation: notation_hints.Decimals, spec: Spec) -> list[Finding]:
@@ -49,7 +49,7 @@ def decimals(notation: notation_hints.Decimals, spec: Spec) -> list[Finding]:
     if not notation.may_be_thousands:
         return []
     detail = f"found three decimals in all {notation.counts:,} counts with a point, as in '{notation.example}'"
-    return [_of_batch("decimals", notation.counts, detail, "", spec)]
+    return [batch_finding("decimals", notation.counts, detail, "", spec)]
 
 
 def several_rows(accepted: pd.DataFrame, spec: Spec, *, times_differ: bool) -> list[Finding]:
@@ -78,7 +78,7 @@ def several_rows(accepted: pd.DataFrame, spec: Spec, *, times_differ: bool) -> l
         f"depot {depot} on {day}: found {size:.0f} rows with counts from {low:g} to {high:g}, and several rows on "
         f"{len(several):,} of {len(days):,} depot days"
     )
-    return [_of_batch("several_rows", len(several), detail, "", spec, places)]
+    return [batch_finding("several_rows", len(several), detail, "", spec, places)]
 
 
 def _corrects(rows: pd.DataFrame, days: pd.DataFrame, differing: pd.DataFrame, keys: list[str]) -> bool:
@@ -109,9 +109,10 @@ def _lost_depots(unreadable_rows: pd.DataFrame, accepted: pd.DataFrame) -> list[
     return [str(depot) for depot in counts.index if depot not in heard]
 
 
-def _of_batch(
+def batch_finding(
     rule: str, count: int, detail: str, hint: str, spec: Spec, places: tuple[tuple[str, str], ...] = ()
 ) -> Finding:
+    """A finding of a whole batch: what was found, what was wanted, and between them a hint what to set, if any."""
     limits: Any = spec.demand.rules
     requirement = data_rules.RULES[rule].wanted.format(**limits.model_dump())
     advice = f"; {hint}" if hint else ""  # before what was wanted, so that it stands where a line is cut

@@ -38,6 +38,11 @@ class LastReadings:
         np.maximum.at(last_heard, codes[closed], day[closed])
         return cls(words.categories, last_counted, np.maximum(last_counted, last_heard))
 
+    @property
+    def heard(self) -> pd.Index[Any]:
+        """The depots with a reading."""
+        return self.depots[self.last_heard > NEVER]
+
     def beside(self, other: LastReadings) -> LastReadings:
         """What both say."""
         if self.depots is other.depots:

@@ -44,6 +44,26 @@ def test_fourteen_days_of_one_count_are_a_flat_line(stuck: float) -> None:
     assert lines(counts) == []
 
 
+@pytest.mark.parametrize("others", [0, 5])
+def test_a_count_that_stands_still_from_the_first_day_on_is_a_flat_line(others: int) -> None:
+    counts = np.full((1, 115), 120, np.float32)
+    counts[0, :others] = lively(others)[0] if others else 0
+    assert lines(counts) == [(0, others, 114, 115 - others)]
+    assert lines(counts, last_only(counts)) == [(0, others, 114, 115 - others)]
+    assert lines(counts[:, : others + 13]) == []
+
+
+def test_days_off_do_not_end_the_only_count_that_a_depot_ever_had() -> None:
+    counts = np.full((1, 70), 40, np.float32)
+    counts[0, 6::7] = 0
+    assert lines(counts) == [(0, 0, 68, 60)]
+
+
+@pytest.mark.parametrize("natural", [0, 1, 3])
+def test_a_small_count_may_be_all_that_a_depot_ever_has(natural: float) -> None:
+    assert lines(np.full((1, 115), natural, np.float32)) == []
+
+
 def test_days_without_a_count_neither_break_a_flat_line_nor_belong_to_it() -> None:
     counts = lively(120)
     counts[0, 80:96] = 97
@@ -109,12 +129,14 @@ def slowly(counts: Floats, fresh: Bools, closed: Bools) -> list[tuple[int, int, 
     runs = []
     for depot, row in enumerate(counts):
         days = [t for t in range(len(row)) if np.isfinite(row[t]) and not closed[depot, t]]
+        if len(positive := {row[t] for t in days if row[t] > 0}) == 1 and min(positive) >= 10:
+            days = [t for t in days if row[t] > 0]
         start = 0
         for end in range(1, len(days) + 1):
             if end < len(days) and row[days[end]] == row[days[start]]:
                 continue
             run, rest = days[start:end], len(days) - (end - start)
-            if len(run) >= 14 and rest >= 28 and fresh[depot, run].any():
+            if len(run) >= 14 and (rest >= 28 or row[run[0]] >= 10) and fresh[depot, run].any():
                 zero = row[run[0]] == 0
                 inside = set(range(start, end - 1))
                 pairs = [k for k in range(len(days) - 1) if k not in inside and (row[days[k]] == 0) == zero]

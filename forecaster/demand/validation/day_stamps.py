@@ -1,0 +1,123 @@
+"""Whether the instants of a feed are days: all of them midnight in UTC or another zone that is not the depot's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from zoneinfo import ZoneInfo, available_timezones
+
+import numpy as np
+import pandas as pd
+
+from forecaster.config import CsvSource, Spec
+from forecaster.core.knowledge import Finding
+from forecaster.demand.validation.feed_shape import batch_finding
+
+NEARLY_ALL = 0.95  # of the instants that must be midnight in one zone
+FEW_DAYS = 3  # fewer instants may be midnight by chance
+LOOKED_AT = 1_000  # instants that tell a zone
+_DAY = 86_400
+_OFFSET = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ].*(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)"
+_UTC = r"(?:Z|[+-]00(?::?00)?)$"
+_MIDNIGHT = r"[T ]00:00(?::00(?:\.0*)?)?(?: ?Z|[+-][0-9:]+)$"
+_COMMON = (
+    *("UTC", "Europe/Berlin", "Europe/London", "America/New_York", "America/Chicago", "America/Denver"),
+    *("America/Los_Angeles", "America/Sao_Paulo", "Asia/Kolkata", "Asia/Shanghai", "Asia/Tokyo", "Australia/Sydney"),
+    *("Europe/Helsinki", "Europe/Moscow"),
+)
+Column = Any  # a pandas Series
+
+
+class DayStamps:
+    """The instants of a feed, block after block, as long as they may be the midnights of one zone."""
+
+    def __init__(self, spec: Spec) -> None:
+        source = spec.demand.source
+        is_local = isinstance(source, CsvSource) and source.date_format is not None  # which knows no zone
+        self._open = spec.demand.date_zone is None and not is_local
+        self._seconds: dict[str, pd.Index[Any]] = {}  # zone of the depots → distinct instants, s since 1970
+        self.rows = 0
+
+    def look_at(self, dates: Column, zone: ZoneInfo) -> None:
+        """`dates` are those of a block, of depots of one zone."""
+        if not self._open or not len(dates):
+            return
+        seconds = self._instants(dates)
+        if seconds is None or not len(seconds) or not _two_times_of_day(seconds):
+            self._open = False
+            return
+        before = self._seconds.get(zone.key, pd.Index([], dtype="int64"))
+        self._seconds[zone.key] = before.union(pd.Index(seconds))
+        self.rows += len(dates)
+
+    def findings(self, spec: Spec) -> list[Finding]:
+        """A finding where the instants are days of another zone, and fall on other days in that of their depots.
+
+        Where clocks of UTC or of the depots show one time at all of them, as where a shop closes, and the zone is not
+        UTC, they may be instants after all, and the finding only warns.
+        """
+        for zone, seconds in self._seconds.items() if self._open else ():
+            stamps = pd.DatetimeIndex(pd.to_datetime(seconds[-LOOKED_AT:], unit="s", utc=True))
+            local = stamps.tz_convert(zone)
+            other = None if len(stamps) < FEW_DAYS or _is_midnight(local) else _zone_of_midnights(stamps)
+            if other is None or not (local.tz_localize(None).normalize() != _days(stamps, other)).any():
+                continue
+            day = _days(stamps, other)[-1]
+            detail = (
+                f"found midnights in {other} alone, as of {day:%Y-%m-%d}, which is {local[-1]:%Y-%m-%d %H:%M} in {zone}"
+            )
+            finding = batch_finding("day_stamps", self.rows, detail, f"set demand.date_zone: {other}", spec)
+            if other != "UTC" and (_at_one_time(stamps) or _at_one_time(local)) and finding.severity == "stop":
+                finding = Finding(finding.rule, "warn", finding.count, finding.message)
+            return [finding]
+        return []
+
+    def _instants(self, dates: Column) -> Any:
+        """The distinct instants, None where they are no midnights as they are written, or have no zone."""
+        if pd.api.types.is_datetime64_any_dtype(dates):
+            if dates.dt.tz is None:
+                return None
+            if str(dates.dt.tz) != "UTC" and not _is_midnight(pd.DatetimeIndex(dates.dropna().head(LOOKED_AT))):
+                return None
+            in_utc = dates.dropna().dt.tz_convert("UTC").dt.tz_localize(None).to_numpy("datetime64[s]")
+            return np.unique(in_utc.astype("int64"))
+        text = pd.Series(pd.unique(dates.dropna().astype("str").str.strip()), dtype="str")
+        head = text.head(LOOKED_AT)
+        is_written_so = max(head.str.contains(_UTC).mean(), head.str.contains(_MIDNIGHT).mean()) >= NEARLY_ALL
+        if not (is_written_so and head.str.fullmatch(_OFFSET).mean() >= NEARLY_ALL):
+            return None
+        stamps = pd.to_datetime(text.where(text.str.fullmatch(_OFFSET)), format="ISO8601", errors="coerce", utc=True)
+        return np.unique(stamps.dropna().dt.tz_localize(None).to_numpy("datetime64[s]").astype("int64"))
+
+
+def _two_times_of_day(seconds: Any) -> bool:
+    """Are nearly all of the instants at two times of day at most, as midnights of a zone with summer time are?"""
+    counts = np.sort(np.unique(seconds % _DAY, return_counts=True)[1])
+    return bool(counts[-2:].sum() >= NEARLY_ALL * counts.sum())
+
+
+def _zone_of_midnights(stamps: pd.DatetimeIndex) -> str | None:
+    zones = _COMMON if _at_one_time(stamps) else _zones()  # at each time it is midnight in some far zone
+    return next((zone for zone in zones if _is_midnight(stamps.tz_convert(zone))), None)
+
+
+def _zones() -> Iterator[str]:
+    """Zones, those that are most often meant first."""
+    yield from _COMMON
+    yield from sorted(zone for zone in available_timezones() if "/" in zone and zone not in _COMMON)
+
+
+def _at_one_time(local: pd.DatetimeIndex) -> bool:
+    return bool((local.hour == local[0].hour).mean() >= NEARLY_ALL)
+
+
+def _is_midnight(local: pd.DatetimeIndex) -> bool:
+    return bool((local.tz_localize(None) == _wall_days(local)).mean() >= NEARLY_ALL)
+
+
+def _days(stamps: pd.DatetimeIndex, zone: str) -> pd.DatetimeIndex:
+    return _wall_days(stamps.tz_convert(zone))
+
+
+def _wall_days(local: pd.DatetimeIndex) -> pd.DatetimeIndex:
+    return local.tz_localize(None).normalize()

@@ -1,0 +1,81 @@
+"""What a batch brings beside those before it: no row at all, far fewer rows, or the readings of other depots."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+import pandas as pd
+import pyarrow.compute as pc
+
+from forecaster.config import Spec
+from forecaster.config.sources import is_incremental
+from forecaster.core.knowledge import Finding
+from forecaster.demand.history import aliases
+from forecaster.demand.validation.feed_shape import batch_finding
+from forecaster.lake import Lake
+
+NEARLY_ALL = 0.8  # of the depots that came must be new, and of those known must not have come
+REPEATED = 0.5  # of the rows were known before: the source repeats what it told, and may be compared with last time
+_NAMED = 3  # depots in the message
+
+
+def size_findings(read: int, unchanged: int, name: str, accounts: pd.DataFrame, spec: Spec) -> list[Finding]:
+    """A finding when the source came without a row, or with far fewer than in the last batch that had some.
+
+    `unchanged` of the rows that were `read` were known; `accounts` are those of the batches before, as the lake has
+    them. A source that brings only what is new may well bring nothing, and one whose rows are mostly new is not
+    compared.
+    """
+    before = accounts[accounts["read"] > 0].sort_values("recorded_at", kind="stable")
+    if is_incremental(spec.demand.source) or before.empty:
+        return []
+    last = before.iloc[-1]
+    rows = "no row" if read == 0 else f"{read:,} rows"
+    detail = f"{name}: found {rows}, where {last['read']:,} came in the batch of {last['recorded_at']:%Y-%m-%d}"
+    if read == 0:
+        return [batch_finding("empty_feed", 0, detail, "", spec)]
+    is_repeated = name == last["source"] and unchanged > REPEATED * read
+    if is_repeated and read < spec.demand.rules.thin_share * last["read"]:
+        return [batch_finding("fewer_rows", read, detail, "", spec)]
+    return []
+
+
+def depots_of(rows: pd.DataFrame, refused: pd.DataFrame) -> frozenset[str]:
+    """The depots that a batch tells of: those of readings, and those that the depots source does not know."""
+    words = rows["depot_id"].cat
+    used = words.categories[np.unique(words.codes.to_numpy())] if len(rows) else []
+    return frozenset({*used, *refused.loc[refused["rule"] == "unknown_depot", "depot_id"]})
+
+
+def other_depots(
+    came: Collection[str], heard: Collection[str], lake: Lake, former: pd.DataFrame | None, spec: Spec
+) -> list[Finding]:
+    """A finding when nearly all depots of a batch are new, and nearly all of those known are not among them.
+
+    `heard` are depots with readings of about the same days; where the batch has no reading at all, those of the lake
+    count. A source that brings only what is new must tell of about as many depots as there were.
+    """
+    known = {*heard} if len(heard) else _in_lake(lake) if came else set()
+    if former is not None:
+        came, known = ({*aliases.current(pd.Series([*ids], dtype="str"), former)} for ids in (came, known))
+    new = sorted({*came} - known)
+    missing = sorted(known - {*came})
+    if not known or len(new) <= NEARLY_ALL * len(came) or len(missing) <= NEARLY_ALL * len(known):
+        return []
+    if is_incremental(spec.demand.source) and len(came) < spec.demand.rules.thin_share * len(known):
+        return []
+    detail = (
+        f"found {len(new):,} of {len(came):,} depots that were never heard of ({_some(new)}), and none of "
+        f"{len(missing):,} of the {len(known):,} that were ({_some(missing)})"
+    )
+    return [batch_finding("other_depots", len(new), detail, "", spec)]
+
+
+def _in_lake(lake: Lake) -> set[str]:
+    ids = lake.read("demand", columns=["depot_id"], codes=True)["depot_id"]
+    return {str(depot) for depot in pc.unique(ids.unify_dictionaries()).to_pylist() if depot is not None}
+
+
+def _some(depots: list[str]) -> str:
+    return ", ".join(depots[:_NAMED]) + (", …" if len(depots) > _NAMED else "")

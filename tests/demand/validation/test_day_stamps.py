@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from forecaster.config import load
+from forecaster.core.knowledge import Finding
+from forecaster.demand.ingest import ingest
+from forecaster.errors import SpecError
+from forecaster.lake import Lake
+
+NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
+DAYS = pd.date_range("2026-08-01", "2026-11-23")
+
+
+def day_stamps(folder: Path, stamps: Any, zone: str, demand: str = "", source: str = "") -> Finding | None:
+    rows = pd.DataFrame(
+        {"depot_id": "A", "date": stamps, "demand": [90 + 7 * (n % 7) + n % 5 for n in range(len(stamps))]}
+    )
+    kind = "csv" if rows["date"].dtype == "str" else "parquet"
+    if kind == "csv":
+        rows.to_csv(folder / "demand.csv", index=False)
+    else:
+        rows.to_parquet(folder / "demand.parquet", index=False)
+    (folder / "pipeline.yaml").write_text(
+        f"name: t\ntimezone: {zone}\ndemand: {{source: {{kind: {kind}, path: demand.{kind}{source}}}{demand}}}\n"
+        "calendar: {holidays: false}\n"
+    )
+    result = ingest(load(folder / "pipeline.yaml"), now=NOW)
+    return next((finding for finding in result.findings if finding.rule == "day_stamps"), None)
+
+
+def text(form: str, zone: str = "UTC", days: pd.DatetimeIndex = DAYS) -> pd.Series[str]:
+    return pd.Series([day.tz_localize(zone).tz_convert("UTC").strftime(form) for day in days], dtype="str")
+
+
+def first_day(folder: Path) -> str:
+    spec = load(folder / "pipeline.yaml")
+    return str(Lake(spec.lake_url).read("demand", columns=["date"])["date"].to_pandas().min())
+
+
+@pytest.mark.parametrize(
+    ("form", "source"),
+    [
+        ("%Y-%m-%dT%H:%M:%SZ", ""),
+        ("%Y-%m-%dT%H:%M:%S.000Z", ""),
+        ("%Y-%m-%d %H:%M:%S+00:00", ""),
+        ("%Y-%m-%dT%H:%MZ", ""),
+    ],
+)
+@pytest.mark.parametrize("zone", ["America/New_York", "America/Los_Angeles", "America/Sao_Paulo"])
+def test_midnights_in_utc_are_days_and_the_key_that_takes_them_so_is_named(
+    tmp_path: Path, form: str, source: str, zone: str
+) -> None:
+    finding = day_stamps(tmp_path, text(form), zone, source=source)
+    assert finding is not None
+    assert finding.severity == "stop"
+    assert "found midnights in UTC alone, as of 2026-11-23, which is 2026-11-22 " in finding.message
+    assert "set demand.date_zone: UTC" in finding.message
+    assert day_stamps(tmp_path, text(form), zone, ", date_zone: UTC", source) is None
+    assert first_day(tmp_path) == "2026-08-01"
+
+
+@pytest.mark.parametrize("unit", ["s", "us", "ns"])
+def test_midnights_in_utc_of_a_typed_column_are_days_too(tmp_path: Path, unit: str) -> None:
+    stamps = pd.Series(DAYS.tz_localize("UTC").as_unit(unit))
+    finding = day_stamps(tmp_path, stamps, "America/New_York")
+    assert finding is not None
+    assert finding.severity == "stop"
+    assert day_stamps(tmp_path, stamps, "America/New_York", ", date_zone: UTC") is None
+    assert first_day(tmp_path) == "2026-08-01"
+
+
+@pytest.mark.parametrize("typed", [True, False])
+def test_midnights_of_another_zone_are_days_of_that_zone(tmp_path: Path, typed: bool) -> None:
+    stamps: Any = text("%Y-%m-%dT%H:%M:%SZ", "Europe/Berlin")
+    if typed:
+        stamps = pd.Series(DAYS.tz_localize("Europe/Berlin").tz_convert("UTC"))
+    finding = day_stamps(tmp_path, stamps, "America/New_York")
+    assert finding is not None
+    assert "set demand.date_zone: Europe/Berlin" in finding.message
+    assert day_stamps(tmp_path, stamps, "America/New_York", ", date_zone: Europe/Berlin") is None
+    assert first_day(tmp_path) == "2026-08-01"
+
+
+def test_midnights_as_they_are_written_with_an_offset_are_days(tmp_path: Path) -> None:
+    stamps = pd.Series([day.tz_localize("Europe/Berlin").isoformat() for day in DAYS], dtype="str")
+    finding = day_stamps(tmp_path, stamps, "America/New_York")
+    assert finding is not None
+    assert "demand.date_zone: Europe/Berlin" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("stamps", "zone"),
+    [
+        (text("%Y-%m-%dT%H:%M:%SZ"), "Europe/Berlin"),  # the day is the same
+        (text("%Y-%m-%dT%H:%M:%SZ"), "Asia/Tokyo"),
+        (text("%Y-%m-%dT%H:%M:%SZ"), "UTC"),
+        (text("%Y-%m-%dT%H:%M:%SZ", "America/New_York"), "America/New_York"),  # midnights of the depot
+        (text("%Y-%m-%dT%H:%M:%SZ", days=DAYS[:2]), "America/New_York"),  # too few to tell
+        (text("%Y-%m-%dT12:00:00Z"), "America/New_York"),
+        (text("%Y-%m-%d"), "America/New_York"),
+        (text("%Y-%m-%dT%H:%M:%S"), "America/New_York"),
+        (pd.Series([f"{day:%Y-%m-%d}T23:00:00-05:00" for day in DAYS], dtype="str"), "America/Chicago"),
+        (pd.Series(DAYS), "America/New_York"),
+        (pd.Series(pd.date_range("2026-08-01", periods=600, freq="5h", tz="UTC")), "America/New_York"),
+    ],
+)
+def test_what_falls_on_its_day_or_is_no_midnight_is_left_alone(tmp_path: Path, stamps: Any, zone: str) -> None:
+    assert day_stamps(tmp_path, stamps, zone) is None
+
+
+def test_one_local_time_may_be_when_a_shop_closes(tmp_path: Path) -> None:
+    closing = pd.Series([day.replace(hour=23).tz_localize("America/Chicago") for day in DAYS]).dt.tz_convert("UTC")
+    finding = day_stamps(tmp_path, closing, "America/Chicago")
+    assert finding is not None
+    assert finding.severity == "warn"
+
+
+def test_one_time_in_utc_may_be_when_counts_are_taken(tmp_path: Path) -> None:
+    finding = day_stamps(tmp_path, text("%Y-%m-%dT%H:%M:%SZ", "Asia/Kolkata"), "America/New_York")
+    assert finding is not None
+    assert finding.severity == "warn"
+    assert "demand.date_zone: Asia/Kolkata" in finding.message
+
+
+def test_an_unknown_zone_is_refused_with_what_was_meant(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="unknown time zone 'Europe/Berlim'"):
+        day_stamps(tmp_path, text("%Y-%m-%d"), "UTC", ", date_zone: Europe/Berlim")

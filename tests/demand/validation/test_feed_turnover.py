@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from sqlalchemy import create_engine
+
+from forecaster.config import Spec, load
+from forecaster.demand.ingest import IngestResult, ingest
+
+NOW = datetime(2024, 3, 6, 12, tzinfo=UTC)
+FIRST, DAYS = date(2024, 1, 1), 60
+DEPOTS = ("Alder", "Birch", "Cedar", "Dogwood")
+KINDS = {
+    "csv": "{kind: csv, path: demand.csv}",
+    "parquet": "{kind: parquet, path: demand.parquet}",
+    "delta": "{kind: delta, path: delta}",
+    "sql": "{kind: sql, url: 'sqlite:///demand.db', table: demand}",
+}
+
+
+def table(depots: tuple[str, ...] = DEPOTS, first: int = 0, days: int = DAYS) -> pd.DataFrame:
+    rows = [
+        (depot, str(FIRST + timedelta(day)), 100 + 40 * place + 7 * (day % 7) + 3 * (day % 5))
+        for day in range(first, first + days)
+        for place, depot in enumerate(depots)
+    ]
+    return pd.DataFrame(rows, columns=["depot_id", "date", "demand"])
+
+
+def write(folder: Path, kind: str, rows: pd.DataFrame) -> None:
+    if kind == "csv":
+        rows.to_csv(folder / "demand.csv", index=False)
+    elif kind == "parquet":
+        rows.to_parquet(folder / "demand.parquet", index=False)
+    elif kind == "delta":
+        import pyarrow as pa
+        from deltalake import write_deltalake
+
+        schema = pa.schema([("depot_id", pa.string()), ("date", pa.string()), ("demand", pa.int64())])
+        write_deltalake(folder / "delta", pa.Table.from_pandas(rows, schema, preserve_index=False), mode="overwrite")
+    else:
+        engine = create_engine(f"sqlite:///{folder}/demand.db")
+        rows.to_sql("demand", engine, index=False, if_exists="replace")
+        engine.dispose()
+
+
+def spec_of(folder: Path, source: str, more: str = "") -> Spec:
+    text = f"name: t\ndemand: {{source: {source}}}\ncalendar: {{holidays: false}}\n{more}"
+    (folder / "pipeline.yaml").write_text(text, "utf-8")
+    return load(folder / "pipeline.yaml")
+
+
+@pytest.fixture
+def night(tmp_path: Path) -> Callable[..., IngestResult]:
+    nights = iter(range(100))
+
+    def run(rows: pd.DataFrame, kind: str = "csv", more: str = "", source: str = "") -> IngestResult:
+        write(tmp_path, kind, rows)
+        return ingest(spec_of(tmp_path, source or KINDS[kind], more), now=NOW + timedelta(days=next(nights)))
+
+    return run
+
+
+def told(result: IngestResult) -> dict[str, str]:
+    rules = ("empty_feed", "fewer_rows", "other_depots")
+    return {f.rule: f.message for f in result.findings if f.rule in rules}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_source_without_a_row_is_told_of_the_same_night_and_each_night_after(
+    night: Callable[..., IngestResult], kind: str
+) -> None:
+    assert told(night(table(), kind)) == {}
+    for _ in range(2):
+        result = night(table(days=0), kind)
+        assert "found no row, where 240 came in the batch of 2024-03-06, wanted rows" in told(result)[
+            "empty_feed"
+        ].replace(";", ",")
+        assert result.stopped is None
+    assert told(night(table(), kind)) == {}
+
+
+def test_a_first_night_and_what_brings_only_new_rows_may_bring_none(night: Callable[..., IngestResult]) -> None:
+    assert told(night(table(days=0))) == {}
+    incremental = "{kind: sql, url: 'sqlite:///demand.db', table: demand, watermark: date}"
+    assert told(night(table(), "sql", source=incremental)) == {}
+    assert told(night(table(days=0), "sql", source=incremental)) == {}
+
+
+def test_less_than_half_of_the_rows_of_a_source_that_repeats_them_is_told(night: Callable[..., IngestResult]) -> None:
+    night(table())
+    assert "found 80 rows, where 240 came" in told(night(table(days=20)))["fewer_rows"]
+    assert told(night(table(days=20))) == {}
+
+
+def test_new_days_alone_are_not_compared_with_what_came_before(night: Callable[..., IngestResult]) -> None:
+    night(table())
+    assert told(night(table(first=60, days=2))) == {}
+
+
+@pytest.mark.parametrize("more", ["", "depots: {source: {kind: csv, path: depots.csv}}"])
+def test_the_readings_of_other_depots_stop_the_batch(
+    night: Callable[..., IngestResult], tmp_path: Path, more: str
+) -> None:
+    (tmp_path / "depots.csv").write_text("depot_id\n" + "\n".join(DEPOTS) + "\n")
+    night(table(), more=more)
+    result = night(table(("K1", "K2", "K3", "K4")), more=more)
+    message = told(result)["other_depots"]
+    assert "found 4 of 4 depots that were never heard of (K1, K2, K3, …), and none of 4 of the 4 that were" in message
+    assert "depots.aliases" in message
+    assert result.stopped is not None
+    assert result.accepted == 0
+
+
+def test_a_few_new_or_renamed_depots_are_no_other_ones(night: Callable[..., IngestResult]) -> None:
+    night(table())
+    assert told(night(table(("Alder", "Birch", "Elm", "Fir", "Gorse")))) == {}
+    assert told(night(table((*DEPOTS, *(f"new{number}" for number in range(40)))))) == {}
+
+
+def test_depots_that_were_renamed_as_the_aliases_say_are_the_same(
+    night: Callable[..., IngestResult], tmp_path: Path
+) -> None:
+    night(table())
+    new = tuple(depot.upper() + "1" for depot in DEPOTS)
+    (tmp_path / "depots.csv").write_text("depot_id\n" + "\n".join(new) + "\n")
+    pairs = [f"{old},{renamed}" for old, renamed in zip(DEPOTS, new, strict=True)]
+    (tmp_path / "renamed.csv").write_text("alias,depot_id\n" + "\n".join(pairs) + "\n")
+    more = "depots: {source: {kind: csv, path: depots.csv}, aliases: {source: {kind: csv, path: renamed.csv}}}"
+    assert told(night(table(new), more=more)) == {}
