@@ -126,7 +126,8 @@ def _without_any(counts: Floats, has_count: Bools) -> Bools:
     highest = counts.max(axis=1, where=is_positive, initial=0)
     lowest = counts.min(axis=1, where=is_positive, initial=np.inf)
     is_constant = (highest == lowest) & (highest >= NEVER_BY_CHANCE)
-    return has_count & ~is_positive & is_constant[:, None]
+    days_off: Bools = has_count & ~is_positive & is_constant[:, None]
+    return days_off
 
 
 def _runs(counts: Floats, has_count: Bools, least: int) -> tuple[Places, Places, Places]:

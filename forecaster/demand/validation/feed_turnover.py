@@ -17,6 +17,7 @@ from forecaster.lake import Lake
 
 NEARLY_ALL = 0.8  # of the depots that came must be new, and of those known must not have come
 REPEATED = 0.5  # of the rows were known before: the source repeats what it told, and may be compared with last time
+FEW_DAYS = 14  # of history may be those of some depots, and others follow
 _NAMED = 3  # depots in the message
 
 
@@ -44,7 +45,7 @@ def size_findings(read: int, unchanged: int, name: str, accounts: pd.DataFrame, 
 def depots_of(rows: pd.DataFrame, refused: pd.DataFrame) -> frozenset[str]:
     """The depots that a batch tells of: those of readings, and those that the depots source does not know."""
     words = rows["depot_id"].cat
-    used = words.categories[np.unique(words.codes.to_numpy())] if len(rows) else []
+    used: Collection[str] = words.categories[np.unique(words.codes.to_numpy())] if len(rows) else ()
     return frozenset({*used, *refused.loc[refused["rule"] == "unknown_depot", "depot_id"]})
 
 
@@ -64,6 +65,8 @@ def other_depots(
     if not known or len(new) <= NEARLY_ALL * len(came) or len(missing) <= NEARLY_ALL * len(known):
         return []
     if is_incremental(spec.demand.source) and len(came) < spec.demand.rules.thin_share * len(known):
+        return []
+    if pc.count_distinct(lake.read("demand", columns=["date"])["date"]).as_py() < FEW_DAYS:
         return []
     detail = (
         f"found {len(new):,} of {len(came):,} depots that were never heard of ({_some(new)}), and none of "

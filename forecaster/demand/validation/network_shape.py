@@ -86,8 +86,8 @@ def totals(counts: Floats) -> dict[int, int]:
 def sentinels(counts: Floats, fresh: Bools, *, factor: float) -> tuple[Places, Places]:
     """Depots and days of fresh counts that come again and again and lie far above all others, as 9999 does.
 
-    Far above is `factor` times the next lower count, twice that where the digits are not all the same. `counts` and
-    `fresh` are (depots, days), NaN = not known.
+    Far above is `factor` times the next lower count, twice that where the digits are not all the same; what comes on
+    most days is the usual. `counts` and `fresh` are (depots, days), NaN = not known.
     """
     parts = [(np.zeros(0, np.intp), np.zeros(0, np.intp))]
     rows = np.flatnonzero(fresh.any(axis=1))
@@ -100,8 +100,9 @@ def sentinels(counts: Floats, fresh: Bools, *, factor: float) -> tuple[Places, P
             is_top = left == top[:, None]
             left = np.where(is_top, np.float32(-1), left)
             bound = factor * np.maximum(left.max(axis=1), 0) * np.where(_same_digits(top), 1, 2)
-            far = (top >= FAR_OFF) & (top > bound)
-            depot, day = np.nonzero(is_top & (far & (np.count_nonzero(is_top, axis=1) >= AGAIN))[:, None])
+            times = np.count_nonzero(is_top, axis=1)
+            far = (top >= FAR_OFF) & (top > bound) & (times <= np.count_nonzero(left >= 0, axis=1))
+            depot, day = np.nonzero(is_top & (far & (times >= AGAIN))[:, None])
             new = fresh[block[depot], day]
             parts.append((block[depot][new], day[new]))
             if not far.any():

@@ -258,3 +258,13 @@ def test_a_count_that_comes_again_and_again_far_above_all_others_is_no_count(tmp
 def test_a_busy_day_that_comes_again_is_believed(tmp_path: Path) -> None:
     rows = [f"{depot},{day},{5 * count if day.day in (3, 4) else count}" for depot, day, count in depot_days()]
     assert "sentinel" not in {finding.rule for finding in result_of(tmp_path, *rows).findings}
+
+
+@pytest.mark.parametrize("first", [[], [3, 5, 4]])
+def test_what_comes_on_most_days_is_no_sentinel_but_a_count_that_stands_still(tmp_path: Path, first: list[int]) -> None:
+    counts = [*first, *[120] * (DAYS - len(first))]
+    rows = [f"{depot},{day},{count}" for depot, day, count in depot_days()]
+    rows += [f"Alder,{FIRST + timedelta(day)},{count}" for day, count in enumerate(counts)]
+    result = result_of(tmp_path, *rows)
+    assert result.quarantined == 0
+    assert "depot Alder: found 120 on each of" in {f.rule: f.message for f in result.findings}["flat_line"]

@@ -132,3 +132,8 @@ def test_depots_that_were_renamed_as_the_aliases_say_are_the_same(
     (tmp_path / "renamed.csv").write_text("alias,depot_id\n" + "\n".join(pairs) + "\n")
     more = "depots: {source: {kind: csv, path: depots.csv}, aliases: {source: {kind: csv, path: renamed.csv}}}"
     assert told(night(table(new), more=more)) == {}
+
+
+def test_a_history_of_a_few_days_may_be_of_some_depots_and_others_follow(night: Callable[..., IngestResult]) -> None:
+    night(table(("Alder",), days=13))
+    assert told(night(table(("Birch", "Cedar"), days=13))) == {}
