@@ -7,6 +7,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import xlsxwriter
 from deltalake import write_deltalake
 
 from forecaster.config import Spec
@@ -138,6 +140,44 @@ def test_a_damaged_file_is_refused_or_each_of_its_rows_is_accounted_for(tmp_path
         counts, message = attempt(partial(sorted_rows, spec))
         file.write_bytes(whole)
         assert "demand" in message or counts[0] == counts[1] + counts[2]
+
+
+@pytest.mark.parametrize("column", range(len(NAMES)))
+def test_any_cell_of_a_workbook_costs_its_row(tmp_path: Path, column: int) -> None:
+    far = [date(9999, 12, 31), date(1900, 1, 1), -1, 2**62, 9.9e307, 1e-300, True, None]
+    with xlsxwriter.Workbook(str(tmp_path / "demand.xlsx"), {"strings_to_formulas": False}) as book:
+        sheet, day = book.add_worksheet(), book.add_format({"num_format": "dd/mm/yyyy"})
+        sheet.write_row(0, 0, NAMES)
+        for line, cell in enumerate([*CELLS, *far], start=1):
+            sheet.write_row(line, 0, rows()[line % 12])
+            if isinstance(cell, date):
+                sheet.write_datetime(line, column, cell, day)
+            else:
+                sheet.write(line, column, cell)
+    spec = spec_of(tmp_path, ZONES[column], DEMAND.replace(SOURCE, "{kind: excel, path: demand.xlsx}"))
+    read, accepted, refused = sorted_rows(spec)
+    assert read == accepted + refused == len(CELLS) + len(far)
+    whole, random = (tmp_path / "demand.xlsx").read_bytes(), np.random.default_rng(column)
+    for _ in range(25):
+        content = bytearray(whole)
+        for place in random.integers(len(content), size=4):
+            content[place] = random.integers(256)
+        (tmp_path / "demand.xlsx").write_bytes(content)
+        counts, message = attempt(partial(sorted_rows, spec))
+        assert "demand.xlsx" in message or counts[0] == counts[1] + counts[2]
+
+
+def test_any_cell_of_a_column_a_depot_costs_its_reading(tmp_path: Path) -> None:
+    lines = [[day, "7", "8"] for _, day, _, _ in rows(len(CELLS))]
+    for line, cell in zip(lines, CELLS, strict=True):
+        line[2] = cell
+    (tmp_path / "demand.csv").write_text(
+        as_csv([["date", "A", "B"], *lines], quoting=csv.QUOTE_ALL), "utf-8", newline=""
+    )
+    text = "name: t\ntimezone: UTC\ndemand: {source: {kind: csv, path: demand.csv, wide: depots}}\n"
+    result = ingest(spec_of(tmp_path, "UTC", text), now=NOW + timedelta(days=len(CELLS)))
+    blank = sum(not cell.strip() for cell in CELLS)  # which is no reading
+    assert result.read == result.accepted + result.quarantined == 2 * len(CELLS) - blank
 
 
 def odd_values(random: np.random.Generator) -> Iterator[Any]:
