@@ -92,6 +92,7 @@ OF_BATCHES: Mapping[str, Rule] = {
     "total_row": Rule(
         "warn", "each count once: leave the total out of the source, or name the depots in depots.source", _REPORT
     ),
+    "similar_id": Rule("warn", "one id a depot; depots.aliases says which id became which", _REPORT),
     "flat_line": Rule("warn", "counts that differ within {flat_days} days (demand.rules.flat_days)", _REPORT),
     "silent_depot": Rule(
         "warn", "a reading within {max_gap_days} days (demand.rules.max_gap_days), or a closing day", _REPORT

@@ -27,7 +27,14 @@ from forecaster.demand.history.point_in_time import frame, latest
 from forecaster.demand.panel.events import EVENT
 from forecaster.demand.parsing import Kind
 from forecaster.demand.validation import batch as batches
-from forecaster.demand.validation import event_checks, feed_shape, feed_turnover, history_checks, reference_tables
+from forecaster.demand.validation import (
+    event_checks,
+    feed_shape,
+    feed_turnover,
+    history_checks,
+    reference_tables,
+    similar_ids,
+)
 from forecaster.demand.validation.contract import Contract
 from forecaster.demand.validation.known_days import KnownDays
 from forecaster.lake import NOT_THERE, TABLES, Lake
@@ -101,7 +108,7 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     batch = batches.known_since_release(batch, decided.released, spec)
     batch = batches.without_known(batch, known_days, spec, now)
     batch, batch_findings = _checked_beside_history(
-        batch, known_days, snapshots.get("depots"), decided.waived, spec, now
+        batch, known_days, snapshots.get("depots"), snapshots.get("aliases"), decided.waived, spec, now
     )
     findings += feed_turnover.size_findings(read, batch.unchanged, feed.name, frame(lake, "batches"), spec)
     findings += feed_turnover.other_depots(came, known_days.last_readings.heard, lake, snapshots.get("aliases"), spec)
@@ -282,6 +289,7 @@ def _checked_beside_history(
     batch: batches.Batch,
     known_days: KnownDays,
     depots: pd.DataFrame | None,
+    former: pd.DataFrame | None,
     released: Collection[str],
     spec: Spec,
     now: datetime,
@@ -296,6 +304,7 @@ def _checked_beside_history(
     findings += history_checks.late_counts(batch.accepted, known_days.last_readings, spec)
     findings += history_checks.feed_findings(grid, _countries(depots, spec), spec)
     findings += history_checks.silent_depots(batch.accepted, known_days.last_readings, depots, spec)
+    findings += similar_ids.findings(grid, former, spec)
     return batch, findings
 
 

@@ -41,7 +41,7 @@ from forecaster.demand.parsing import (
 )
 from forecaster.demand.readings import from_typed
 from forecaster.demand.sources import FAULT, FILE, ROW
-from forecaster.demand.validation import quarantine
+from forecaster.demand.validation import quarantine, similar_ids
 from forecaster.demand.validation.day_stamps import DayStamps
 from forecaster.demand.validation.notation_hints import Decimals
 from forecaster.errors import SpecError
@@ -357,6 +357,9 @@ class _Nearest:
     def __call__(self, depot: str) -> str:
         if depot not in self.hints:
             self.searches_left -= 1
-            close = difflib.get_close_matches(depot[:LONGEST], self.depots, n=1) if self.searches_left >= 0 else []
+            close = []
+            if self.searches_left >= 0:
+                alike = similar_ids.same(depot, self.depots)
+                close = [alike] if alike else difflib.get_close_matches(depot[:LONGEST], self.depots, n=1)
             self.hints[depot] = f"; did you mean '{close[0]}'?" if close else ""
         return self.hints[depot]

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from forecaster.config import Spec
 from forecaster.core.knowledge import Finding
+from forecaster.core.near_words import did_you_mean
 from forecaster.core.panel import Panel
 from forecaster.demand import parsing, sources
 from forecaster.demand.history import aliases
+from forecaster.demand.validation import similar_ids
 from forecaster.demand.validation.reference_tables import RowFindings
 
 FOREVER = 100_000  # days since 1970 that no day reaches
@@ -75,7 +77,10 @@ def external_forecasts(
         tell("legacy_form", rows[is_valid & ~fits], column or "", f"{form}; the row is left out")
         is_valid = is_valid & fits
     row = depot_id.map({depot: number for number, depot in enumerate(panel.depot_ids)}).fillna(-1).astype(np.int64)
-    tell("legacy_depot", rows[is_valid & (row < 0)], columns.depot_id, "a depot that counts; the row is left out")
+    unmatched = is_valid & (row < 0)
+    meant = similar_ids.same(str(depot_id[unmatched].iloc[0]), panel.depot_ids) if unmatched.any() else None
+    wanted = f"a depot that counts; the row is left out{did_you_mean(meant)}"
+    tell("legacy_depot", rows[unmatched], columns.depot_id, wanted)
     day = parsing.day_numbers(date.to_numpy()) - panel.days[0].astype("datetime64[D]").astype(np.int64)
     usable = (is_valid & (row >= 0)).to_numpy() & (day >= 0) & (day < panel.history)
     on = np.full(len(rows), UNDATED) if made_on is None else parsing.day_numbers(made_on.to_numpy())

@@ -1,0 +1,119 @@
+"""Depot ids that differ in what tells no depots apart: case, blanks, Unicode form, zeros in front, kinds of dashes."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from forecaster.config import Spec
+from forecaster.core.arrays import Bools
+from forecaster.core.knowledge import Finding
+from forecaster.demand.history import aliases
+from forecaster.demand.validation.feed_shape import PLACES, batch_finding
+
+if TYPE_CHECKING:
+    from forecaster.demand.validation.history_checks import CountGrid
+
+_DASHES = re.compile(r"[\u2010-\u2015\u2043\u2212\ufe58\ufe63\uff0d_]")
+_INVISIBLE = re.compile(r"[\u00ad\u200b-\u200f\u2060\ufeff]")
+_BETWEEN_DIGITS = re.compile(r"(?<=\d) +(?=\d)")
+_WHOLE = re.compile(r"(\d+)\.0+")
+_IN_FRONT = re.compile(r"(?<![\d.,])0+(?=\d)")
+
+
+def _unicode_form(depot: str) -> str:
+    return re.sub(r"\S+", lambda word: unicodedata.normalize("NFKC", word[0]), depot)
+
+
+def _blanks(depot: str) -> str:
+    """Without blanks, of which those between digits alone tell numbers apart."""
+    words = " ".join(_INVISIBLE.sub("", depot).split())
+    return _BETWEEN_DIGITS.sub("\0", words).replace(" ", "").replace("\0", " ")
+
+
+def _zeros(depot: str) -> str:
+    whole = _WHOLE.fullmatch(depot.strip())
+    return _IN_FRONT.sub("", whole[1] if whole else depot)
+
+
+_FORMS: Mapping[str, Callable[[str], str]] = {
+    "Unicode form": _unicode_form,
+    "upper and lower case": str.casefold,
+    "dashes": lambda depot: _DASHES.sub("-", depot),
+    "blanks": _blanks,
+    "zeros in front or a decimal point": _zeros,
+}
+
+
+def key(depot: str, without: str | None = None) -> str:
+    """What is left of an id when nothing is left that never tells depots apart, but for one kind of it."""
+    for name, form in _FORMS.items():
+        depot = depot if name == without else form(depot)
+    return depot
+
+
+def pairs(depots: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Ids with the next one that differs from them in nothing that tells depots apart."""
+    by_key: dict[str, list[str]] = {}
+    for depot in depots:
+        by_key.setdefault(key(depot), []).append(depot)
+    for alike in by_key.values():
+        yield from pairwise(alike)
+
+
+def difference(first: str, second: str) -> str:
+    """In what two ids differ that have the same key."""
+    kinds = [name for name in _FORMS if key(first, name) != key(second, name)]
+    return f"in {' and '.join(kinds)} alone" if kinds else "in how it is written alone"
+
+
+def findings(grid: CountGrid, former: pd.DataFrame | None, spec: Spec) -> list[Finding]:
+    """A finding about depots with new counts whose ids are written in another way than those of others with counts.
+
+    `former` are aliases: what is one depot already is not told of.
+    """
+    has_count = ~np.isnan(grid.counts)
+    place = {str(grid.depots[row]): row for row in np.flatnonzero(has_count.any(axis=1))}
+    current = {}
+    if former is not None:
+        current = dict(zip(place, aliases.current(pd.Series([*place], dtype="str"), former), strict=True))
+    details, places = list[str](), list[tuple[str, str]]()
+    for one, other in pairs(place):
+        old, new = sorted((one, other), key=lambda depot: (_first(has_count, place[depot]), depot))
+        rows = [place[old], place[new]]
+        if grid.fresh[rows].any() and current.get(old, old) != current.get(new, new):
+            details.append(_detail(old, new, grid, has_count[rows]))
+            places.append((new, grid.day(_last(has_count, place[new]))))
+    if not details:
+        return []
+    return [batch_finding("similar_id", len(details), details[0], "", spec, tuple(places[:PLACES]))]
+
+
+def _detail(old: str, new: str, grid: CountGrid, has_count: Bools) -> str:
+    both = int(np.count_nonzero(has_count.all(axis=0)))
+    last, first = _last(has_count, 0), _first(has_count, 1)
+    if last < first:
+        when = f"found since {grid.day(first)}, which differs from {old!r}, silent since {grid.day(last)},"
+    else:
+        when = f"found beside {old!r}, with counts of {both:,} of the same days, from which it differs"
+    return f"depot {new!r}: {when} {difference(old, new)}"
+
+
+def _first(has_count: Bools, row: int) -> int:
+    return int(np.argmax(has_count[row]))
+
+
+def _last(has_count: Bools, row: int) -> int:
+    return has_count.shape[1] - 1 - int(np.argmax(has_count[row, ::-1]))
+
+
+def same(depot: str, depots: Collection[str]) -> str | None:
+    """The one of the depots whose id is written in another way, None where there is none."""
+    meant = key(depot)
+    return next((other for other in depots if other != depot and key(other) == meant), None)

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import unicodedata
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from forecaster.config import load
+from forecaster.core.knowledge import Finding
+from forecaster.demand.ingest import ingest
+from forecaster.demand.validation.similar_ids import difference, key, pairs
+
+NOW = datetime(2024, 3, 6, 12, tzinfo=UTC)
+FIRST, DAYS = date(2024, 1, 1), 60
+
+
+def rows(depot: str, first: int = 0, end: int = DAYS) -> list[str]:
+    return [f"{depot},{FIRST + timedelta(day)},{100 + 7 * (day % 7) + 3 * (day % 5)}" for day in range(first, end)]
+
+
+def told(folder: Path, *lines: str, more: str = "") -> list[Finding]:
+    (folder / "demand.csv").write_text("\n".join(["depot_id,date,demand", *lines]) + "\n", "utf-8")
+    (folder / "pipeline.yaml").write_text(
+        f"name: t\ndemand: {{source: {{kind: csv, path: demand.csv}}}}\ncalendar: {{holidays: false}}\n{more}", "utf-8"
+    )
+    result = ingest(load(folder / "pipeline.yaml"), now=NOW)
+    return [finding for finding in result.findings if finding.rule in ("similar_id", "unknown_depot")]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kinds"),
+    [
+        ("Cedar", "CEDAR", "in upper and lower case alone"),
+        ("Cedar Park", "Cedar  Park", "in blanks alone"),
+        ("Cedar Park", "CedarPark", "in blanks alone"),
+        ("Cedar Park", "Cedar\u00a0Park", "in blanks alone"),
+        ("Cedar", "Ce\u200bdar", "in blanks alone"),
+        ("Zürich", unicodedata.normalize("NFD", "Zürich"), "in Unicode form alone"),
+        ("A12", "\uff21\uff11\uff12", "in Unicode form alone"),
+        ("7", "007", "in zeros in front or a decimal point alone"),
+        ("101", "101.0", "in zeros in front or a decimal point alone"),
+        ("Store 7", "Store 07", "in zeros in front or a decimal point alone"),
+        ("St-Denis", "St\u2013Denis", "in dashes alone"),
+        ("St-Denis", "ST\u2212DENIS", "in upper and lower case and dashes alone"),
+    ],
+)
+def test_ids_that_differ_in_what_never_tells_depots_apart_are_named_with_their_days(
+    tmp_path: Path, old: str, new: str, kinds: str
+) -> None:
+    (finding,) = told(tmp_path, *rows(old, end=40), *rows(new, first=40), *rows("Birch"))
+    days = f"depot {new!r}: found since 2024-02-10, which differs from {old!r}, silent since 2024-02-09, {kinds}"
+    assert finding.message.startswith(days)
+    assert "depots.aliases" in finding.message
+    assert (finding.severity, finding.places) == ("warn", ((new, "2024-02-29"),))
+
+
+def test_ids_that_both_come_on_the_same_days_are_named_too(tmp_path: Path) -> None:
+    (finding,) = told(tmp_path, *rows("Cedar"), *rows("CEDAR", first=20))
+    assert "found beside 'Cedar', with counts of 40 of the same days, from which it differs" in finding.message
+
+
+def test_a_night_that_brings_the_new_id_alone_names_the_old_one(tmp_path: Path) -> None:
+    assert told(tmp_path, *rows("Cedar", end=40), *rows("Birch", end=40)) == []
+    (finding,) = told(tmp_path, *rows("CEDAR", first=40), *rows("Birch", first=40))
+    assert "'Cedar', silent since" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("Cedar", "Cedar2"), ("1 1", "11"), ("1.5", "1.05"), ("A1", "A10"), ("0", "00a"), ("store_1_10", "store_110")],
+)
+def test_ids_that_differ_otherwise_are_two_depots(one: str, other: str) -> None:
+    assert key(one) != key(other)
+    assert list(pairs([one, other])) == []
+
+
+def test_each_way_of_writing_is_told_beside_the_one_before_it() -> None:
+    assert list(pairs(["a", "b", "A", "ａ"])) == [("a", "A"), ("A", "ａ")]
+    assert difference("a", "Ａ") == "in Unicode form and upper and lower case alone"
+
+
+def test_what_the_aliases_make_one_depot_is_not_told_of(tmp_path: Path) -> None:
+    (tmp_path / "depots.csv").write_text("depot_id\nCEDAR\nBirch\n")
+    (tmp_path / "renamed.csv").write_text("alias,depot_id\nCedar,CEDAR\n")
+    more = "depots: {source: {kind: csv, path: depots.csv}, aliases: {source: {kind: csv, path: renamed.csv}}}"
+    assert told(tmp_path, *rows("Cedar", end=40), *rows("CEDAR", first=40), *rows("Birch"), more=more) == []
+
+
+def test_an_unknown_depot_is_answered_with_the_one_that_is_written_so(tmp_path: Path) -> None:
+    (tmp_path / "depots.csv").write_text("depot_id\nCedar\nBirch\n")
+    more = "depots: {source: {kind: csv, path: depots.csv}}"
+    (finding,) = told(tmp_path, *rows("CEDAR"), *rows("Birch"), more=more)
+    assert finding.message.endswith("did you mean 'Cedar'?")
