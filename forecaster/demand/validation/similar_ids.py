@@ -79,7 +79,7 @@ def findings(grid: CountGrid, former: pd.DataFrame | None, spec: Spec) -> list[F
     `former` are aliases: what is one depot already is not told of.
     """
     has_count = ~np.isnan(grid.counts)
-    place = {str(grid.depots[row]): row for row in np.flatnonzero(has_count.any(axis=1))}
+    place = {str(grid.depots[row]): row for row in np.flatnonzero(has_count.any(axis=1)).tolist()}
     current = {}
     if former is not None:
         current = dict(zip(place, aliases.current(pd.Series([*place], dtype="str"), former), strict=True))
@@ -110,7 +110,7 @@ def _first(has_count: Bools, row: int) -> int:
 
 
 def _last(has_count: Bools, row: int) -> int:
-    return has_count.shape[1] - 1 - int(np.argmax(has_count[row, ::-1]))
+    return int(has_count.shape[1]) - 1 - int(np.argmax(has_count[row, ::-1]))
 
 
 def same(depot: str, depots: Collection[str]) -> str | None:
