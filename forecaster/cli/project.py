@@ -10,20 +10,76 @@ from typing import Annotated
 import typer
 
 from forecaster.cli.options import AsOf, File, entry_point, instant, load_spec, parsed_time
-from forecaster.errors import NO_DATA, OUR_FAULT
+from forecaster.errors import NO_DATA, OUR_FAULT, SpecError
+
+DATA_FILES = {".csv", ".tsv", ".txt", ".gz", ".bz2", ".xz", ".zip", ".zst", ".parquet"}
+DATA_FILES |= {".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"}
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[DIR] [FILE]...", help="A new or empty folder; after --from also further files."),
+    ] = None,
+    own: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--from", metavar="FILE", help="Counts of your own, as CSV, Parquet or Excel: what they hold is guessed."
+        ),
+    ] = None,
+    into: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The folder, where it is not told from a file.")
+    ] = None,
+    country: Annotated[
+        str | None, typer.Option(metavar="XX", help="With --from: the depots' country, for holidays and time zone.")
+    ] = None,
     end: Annotated[
         str | None, typer.Option(metavar="DATE", help="The sample's last day; yesterday by default.")
     ] = None,
 ) -> None:
-    """Make a folder to start from: pipeline file and sample data."""
+    """Make a folder to start from: a sample, or your own data.
+
+    With --from the pipeline file says beside each key what was guessed and why; the files stay where they are. Where
+    no folder is named, a new one is called as the first file is. Exits with 4 when no forecast can start from the data.
+    """
+    files, folder = _files_and_folder(paths or [], own or [], into)
+    if files:
+        raise typer.Exit(_start_from(files, folder, country))
+    if folder is None or country is not None:
+        raise SpecError(
+            "found neither a folder nor --from; wanted `forecaster init DIR` or `forecaster init --from FILE`"
+        )
     from forecaster.operations import starter
 
     last = parsed_time("--end", end, "a day such as 2026-11-01").date() if end is not None else None
     typer.echo(starter.create(folder, end=last))
+
+
+def _files_and_folder(paths: list[Path], own: list[Path], into: Path | None) -> tuple[list[Path], Path | None]:
+    """What is read and where to write: of the arguments beside --from those that are no folder are files, too."""
+    folders = [path for path in paths if not own or (not path.is_file() and path.suffix.lower() not in DATA_FILES)]
+    folders += [into] if into else []
+    if len(folders) > 1:
+        raise SpecError(f"found folders {', '.join(map(str, folders))}; wanted one")
+    return [*own, *(path for path in paths if path not in folders)], folders[0] if folders else None
+
+
+def _start_from(files: list[Path], folder: Path | None, country: str | None) -> int:
+    """Write a pipeline file for somebody's own files; the exit code."""
+    from forecaster.onboarding import start
+
+    ask = _country if sys.stdin.isatty() and sys.stdout.isatty() else None
+    outcome = start.create(files, folder, country=country, ask=ask, now=datetime.now(UTC))
+    for line in outcome.lines:
+        typer.echo(line)
+    return NO_DATA if outcome.fault else 0
+
+
+def _country() -> str:
+    question = (
+        "In which country are the depots? Two letters such as DE, for holidays and time zone; Enter to leave it open"
+    )
+    return str(typer.prompt(question, default="", show_default=False))
 
 
 def check(

@@ -30,7 +30,7 @@ _DAYS = (
 _SEPARATORS = ("/", ".", "-")
 _TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S")
 _BLANKS = (" ", "\u00a0", "\u202f", "'", "\u2019")
-_MARKS = (  # thousands and decimal, the simplest first
+MARKS = (  # thousands and decimal, the simplest first
     (",", "."),
     (None, ","),
     *((blank, ".") for blank in _BLANKS),
@@ -93,7 +93,7 @@ def _of_bytes(refused: pd.DataFrame) -> str:
 
 def _of_days(values: pd.Series[str], spec: Spec) -> str:
     shares: dict[str, float] = {}
-    for form in _day_forms():
+    for form in day_forms():
         read = days(values, spec.zone, Notation(date_format=form))
         shares[form] = float((read >= pd.Timestamp("1970-01-01")).mean())
     best = max(shares.values())
@@ -104,11 +104,11 @@ def _of_days(values: pd.Series[str], spec: Spec) -> str:
 
 
 def _of_numbers(values: pd.Series[str]) -> str:
-    shares = [float(np.isfinite(numbers(values, Notation(*marks))).mean()) for marks in _MARKS]
+    shares = [float(np.isfinite(numbers(values, Notation(*marks))).mean()) for marks in MARKS]
     best = max(shares)
     if best < NEARLY_ALL:
         return ""
-    return f"demand.source.{_keys(*_MARKS[shares.index(best)])} would read {_how_many(best)} of them"
+    return f"demand.source.{_keys(*MARKS[shares.index(best)])} would read {_how_many(best)} of them"
 
 
 def _keys(thousands: str | None, decimal: str) -> str:
@@ -117,7 +117,7 @@ def _keys(thousands: str | None, decimal: str) -> str:
     return " and ".join(parts)
 
 
-def _day_forms() -> Iterator[str]:
+def day_forms() -> Iterator[str]:
     for time in _TIMES:
         for form in _DAYS:
             for separator in _SEPARATORS if "/" in form else ("/",):

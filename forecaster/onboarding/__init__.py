@@ -1,0 +1,1 @@
+"""First contact with somebody's data: guess from files what a pipeline file has to say, and write it."""

@@ -1,0 +1,115 @@
+"""The pipeline file that is written from guesses: each key with its reason beside it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+import yaml
+
+_PLAIN = re.compile(r"[A-Za-z_./][\w./-]*")
+_MARGIN = 34  # columns before a reason, where the key leaves room
+_WIDTH = 120
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What a pipeline file will say; a value with the reason for it."""
+
+    name: str
+    files: tuple[str, ...]  # as somebody called them
+    source: tuple[tuple[str, Any, str], ...]  # key, value, reason
+    columns: tuple[tuple[str, str, str], ...]
+    time_zone: tuple[str, str]
+    country: tuple[str | None, str]
+    aggregate: tuple[str, str]
+    recorded: tuple[str, str]
+    static: tuple[str, ...] = ()
+    depots: tuple[tuple[str, Any, str], ...] | None = None  # the source of depots, where it is another file
+    depots_id: str = ""
+    notes: tuple[str, ...] = ()  # what was seen and has no key of its own
+    known_future: tuple[str, ...] = ()  # columns that may be known ahead
+    made_on: date = field(default_factory=date.today)
+
+
+def text(draft: Draft) -> str:
+    """The file's text."""
+    lines = [
+        f"# Written by `forecaster init --from` on {draft.made_on} from {', '.join(draft.files)}.",
+        "# What stands here was guessed from the data; the reason is beside it. Change what is wrong, then run",
+        "# `forecaster check` again. Relative paths start at this file; docs/pipeline-file.md has every key.",
+        "",
+        _line(0, "name", draft.name, "names runs, models and pages"),
+        _line(0, "timezone", *draft.time_zone),
+        _line(0, "horizon", 7, "days ahead"),
+        "",
+        "demand:",
+        "  source:",
+        *(_line(4, *entry) for entry in draft.source),
+        *(["  columns:"] if draft.columns else []),
+        *(_line(4, *entry) for entry in draft.columns),
+        _line(2, "aggregate", *draft.aggregate),
+        _line(2, "recorded", *draft.recorded),
+        *(f"  # {note}" for note in draft.notes),
+        *_depots(draft),
+        "",
+        *_calendar(draft),
+        "",
+        "# Whom to roster: set these to your own numbers, or leave them out to forecast orders alone.",
+        "# staffing: {orders_per_driver: 90, cost_short: 38, cost_idle: 22}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _depots(draft: Draft) -> list[str]:
+    source = draft.depots or (draft.source if draft.static else None)
+    if source is None:
+        return []
+    why = "columns that are one value a depot" if draft.static else ""
+    return [
+        "",
+        "depots:",
+        "  source:",
+        *(_line(4, key, value, reason if draft.depots else "") for key, value, reason in source),
+        "  columns:",
+        _line(4, "depot_id", draft.depots_id, ""),
+        *([_line(2, "static", list(draft.static), why)] if draft.static else []),
+    ]
+
+
+def _calendar(draft: Draft) -> list[str]:
+    country, why = draft.country
+    future = [
+        f"  # known_future: {_value(list(draft.known_future))}",
+        "  # ^ columns beside the counts: name those that are known for days to come; their rows of such days have an",
+        "  #   empty count. What is known only afterwards, such as the weather that it was, must not stand here.",
+    ]
+    if country is None:
+        return [
+            "calendar:",
+            _line(2, "holidays", True, ""),
+            f"  # country: DE   # {why}",
+            *future * bool(draft.known_future),
+        ]
+    return ["calendar:", _line(2, "country", country, why), *future * bool(draft.known_future)]
+
+
+def _line(indent: int, key: str, value: Any, reason: str) -> str:
+    """A key with its value, and its reason behind it, or above it where both are long."""
+    entry = f"{' ' * indent}{_value(key)}: {_value(value)}"
+    if not reason:
+        return entry
+    behind = f"{entry:<{_MARGIN}}  # {reason}"
+    return behind if len(behind) <= _WIDTH else f"{' ' * indent}# {reason}\n{entry}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, bool | int):
+        return json.dumps(value)
+    text = str(value)
+    return text if _PLAIN.fullmatch(text) and yaml.safe_load(text) == text else json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,103 @@
+"""What is seen in readings beside their columns: how far they reach, whether they are an archive, closed weekdays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from forecaster.onboarding import column_names, columns
+from forecaster.onboarding.layout import Readings
+from forecaster.onboarding.tables import FileTable
+
+ARCHIVE = timedelta(days=14)  # since the last reading: no feed that still comes is as old
+_WEEKS = 6  # of readings tell a closed weekday
+_MOST_KINDS = 60  # values of an attribute of depots
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+@dataclass(frozen=True)
+class Facts:
+    depots: int
+    days: int
+    first: date
+    last: date
+    readings: int
+    is_archive: bool
+    closed: tuple[str, ...]  # weekdays without a reading of any depot
+    spacing: int  # days from one day with readings to the next, as a rule
+
+
+def of(readings: Readings, today: date) -> Facts | None:
+    """None where no reading has both a day up to now and a count."""
+    rows = readings.rows
+    rows = rows[rows["day"].notna() & rows["demand"].notna() & (rows["day"] <= pd.Timestamp(today))]
+    if not len(rows):
+        return None
+    days = np.unique(rows["day"].to_numpy().astype("datetime64[D]"))
+    first, last = days[0].item(), days[-1].item()
+    gaps = np.diff(days).astype(int)
+    counts = np.bincount((days.astype(int) + 3) % 7, minlength=7)
+    weeks = (last - first).days / 7
+    closed = tuple(name for name, count in zip(_WEEKDAYS, counts, strict=True) if not count and weeks >= _WEEKS)
+    spacing = int(np.median(gaps)) if len(gaps) else 1
+    return Facts(
+        depots=int(rows["depot"].nunique()),
+        days=len(days),
+        first=first,
+        last=last,
+        readings=len(rows),
+        is_archive=today - last > ARCHIVE,
+        closed=closed if spacing == 1 else (),
+        spacing=spacing,
+    )
+
+
+def statics(table: FileTable, readings: Readings) -> tuple[str, ...]:
+    """Columns beside the readings that are one value a depot, and tell depots apart."""
+    if readings.layout != "long" or readings.depot_column is None:
+        return ()
+    depots = table.frame[readings.depot_column]
+    return tuple(
+        name for name in _others(table, readings) if _is_attribute(columns.Column(name, table.frame[name]), depots)
+    )
+
+
+def _is_attribute(column: columns.Column, depots: Any) -> bool:
+    if column.is_empty or column.dates is not None or column_names.says(column.name, "calendar"):
+        return False
+    kinds = len(column.distinct)
+    is_place = column_names.normalized(column.name) in ("city", "country", "subdivision")
+    tells_apart = 2 <= kinds <= min(_MOST_KINDS, max(depots.nunique() // 2, 1)) and not column.are_numbers
+    return (is_place or tells_apart) and columns.constant_a_depot(column, depots)
+
+
+def known_future(table: FileTable, readings: Readings, static: tuple[str, ...]) -> tuple[str, ...]:
+    """Columns that differ from day to day and may be known ahead; what was observed (`obs_…`) is not."""
+    if readings.layout != "long" or readings.depot_column is None or readings.aggregate != "none":
+        return ()
+    depots = table.frame[readings.depot_column]
+    names = [
+        name
+        for name in _others(table, readings)
+        if name not in static
+        and not name.startswith("obs_")
+        and not any(column_names.says(name, role) for role in ("demand", "calendar", "recorded", "total"))
+    ]
+    varying = (columns.Column(name, table.frame[name]) for name in names)
+    return tuple(
+        column.name
+        for column in varying
+        if not column.is_empty
+        and len(column.distinct) > 1
+        and column.dates is None
+        and not columns.constant_a_depot(column, depots)
+    )
+
+
+def _others(table: FileTable, readings: Readings) -> list[str]:
+    used = {readings.depot_column, readings.date_column, readings.demand_column}
+    return [name for name in table.frame if name not in used]

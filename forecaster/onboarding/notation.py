@@ -1,0 +1,160 @@
+"""How a file writes days and numbers: the date form, the decimal mark and the thousands mark that read its values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+
+from forecaster.demand import parsing
+from forecaster.demand.parsing import Notation
+from forecaster.demand.validation.notation_hints import MARKS, day_forms
+
+LOOKED_AT = 2_000  # distinct values
+_NEARLY_ALL = 0.9  # of the values that a notation reads
+_FEW = 20  # distinct values that tell at once that none are days
+_YEARS = pd.Timestamp("1990-01-01"), pd.Timestamp("2100-01-01")
+_UTC = ZoneInfo("UTC")
+_MONTHS = (
+    "%d %b %Y",
+    "%d. %b %Y",
+    "%d %B %Y",
+    "%d. %B %Y",
+    "%b %d, %Y",
+    "%B %d, %Y",
+    "%d-%b-%y",
+    "%d-%B-%Y",
+    "%b %d %Y",
+)
+_CLOCKS = (" %I:%M %p", " %I:%M:%S %p", ", %H:%M", " %H:%M:%S.%f")
+_SIGNS = {
+    **dict.fromkeys(("%d", "%m", "%y", "%H", "%I", "%M", "%S"), "[0-9]{1,2}"),
+    "%Y": "[0-9]{4}",
+    "%b": r"[^\W\d_]{3,4}",
+    "%B": r"[^\W\d_]+",
+    "%p": "[APap][Mm]",
+    "%f": "[0-9]+",
+}
+_PLAIN = (None, ".")
+
+
+@dataclass(frozen=True)
+class DateForm:
+    """A form of days, as `date_format` has it; None is ISO 8601."""
+
+    form: str | None
+    share: float  # of the values that it reads
+    rival: str | None = None  # another form that reads as many, with day and month the other way round
+
+
+def distinct(column: Any) -> Any:
+    """Texts of a column without blanks around them, each once and none empty, at most LOOKED_AT from all over it."""
+    values = pd.Series(column.dropna().unique()).astype("str").str.strip()
+    values = values[values != ""].drop_duplicates().reset_index(drop=True)
+    if len(values) <= LOOKED_AT:
+        return values
+    return values.iloc[np.linspace(0, len(values) - 1, LOOKED_AT).astype(int)].reset_index(drop=True)
+
+
+def date_form(values: Any) -> DateForm | None:
+    """The form in which nearly all of these texts are days, None where there is none."""
+    if not len(values) or not values.str.contains(r"[0-9]").mean() >= _NEARLY_ALL:
+        return None
+    iso = _share(values, None) if values.str.match(r"[0-9]{4}-").mean() > _NEARLY_ALL / 2 else 0.0
+    if iso >= _NEARLY_ALL:
+        return DateForm(None, iso)
+    few = values.iloc[:: max(1, len(values) // _FEW)]
+    forms = [form for form, shape in _shapes().items() if _how_many(few.tolist(), shape) > len(few) / 2]
+    shares = {form: _share(values, form) for form in forms}
+    best = max(shares.values(), default=0.0)
+    if best < _NEARLY_ALL:
+        return None
+    fit = sorted((form for form in forms if shares[form] == best), key=lambda form: -_regularity(values, form))
+    rival = next((form for form in fit[1:] if _swapped(form) == fit[0]), None)
+    return DateForm(fit[0], best, rival)
+
+
+def marks(values: Any, others: Sequence[Any] = ()) -> tuple[str | None, str] | None:
+    """Thousands and decimal mark that read nearly all of these texts, None where none do.
+
+    What may be either, as 1.234, is taken for thousands, unless numbers of other columns say otherwise.
+    """
+    if not len(values) or not values.str.contains("[0-9]").mean() >= _NEARLY_ALL:
+        return None
+    plain = np.isfinite(parsing.numbers(values, Notation())).all()
+    if plain and not _like_thousands(values, "."):
+        return _PLAIN
+    shares = {pair: float(np.isfinite(parsing.numbers(values, Notation(*pair))).mean()) for pair in (_PLAIN, *MARKS)}
+    best = max(shares.values())
+    if best < _NEARLY_ALL:
+        return None
+    fit = [pair for pair, share in shares.items() if share == best]
+    if fit[0] == _PLAIN and not _like_thousands(values, "."):
+        return _PLAIN
+    mark = "." if fit[0] == _PLAIN else ","
+    if _like_thousands(values, mark) and not _as_decimal(others, mark):
+        return (mark, "," if mark == "." else ".")
+    return next((pair for pair in fit if pair[0] != mark), fit[0])
+
+
+def days(column: Any, form: str | None) -> Any:
+    """The column's days, NaT where none can be read."""
+    return parsing.days(column, _UTC, Notation(date_format=form))
+
+
+@lru_cache(1)
+def _shapes() -> dict[str, re.Pattern[str]]:
+    """The forms, and what a day of each looks like: to parse one takes a thousand times as long."""
+    shapes = {}
+    for form in _forms():
+        shape = re.escape(form)
+        for sign, signs in _SIGNS.items():
+            shape = shape.replace(sign, signs)
+        shapes[form] = re.compile(shape)
+    return shapes
+
+
+def _how_many(texts: Sequence[str], shape: re.Pattern[str]) -> int:
+    return sum(shape.fullmatch(text) is not None for text in texts)
+
+
+def _forms() -> list[str]:
+    written = [form + clock for form in _MONTHS for clock in ("", " %H:%M", " %H:%M:%S")]
+    half_days = [form + clock for form in day_forms() if "%H" not in form for clock in _CLOCKS]
+    return [*day_forms(), *written, *half_days]
+
+
+def _share(values: Any, form: str | None) -> float:
+    read = days(values, form)
+    return float(((read >= _YEARS[0]) & (read < _YEARS[1])).mean())
+
+
+def _regularity(values: Any, form: str) -> float:
+    """The share of days that follow upon another: of a right form nearly all, of a swapped one few."""
+    numbers = np.unique(parsing.day_numbers(days(values, form).dropna().to_numpy()))
+    return float((np.diff(numbers) == 1).mean()) if len(numbers) > 1 else 0.0
+
+
+def _swapped(form: str) -> str:
+    return form.replace("%d", "%?").replace("%m", "%d").replace("%?", "%m")
+
+
+def _like_thousands(values: Any, mark: str) -> bool:
+    """Do all values with the mark have three digits after it, and not always zeros?"""
+    with_mark = values[values.str.contains(mark, regex=False)]
+    form = rf"[+-]?[1-9][0-9]{{0,2}}(\{mark}[0-9]{{3}})+"
+    return bool(
+        len(with_mark) and with_mark.str.fullmatch(form).all() and not with_mark.str.endswith(f"{mark}000").all()
+    )
+
+
+def _as_decimal(others: Sequence[Any], mark: str) -> bool:
+    """Is the mark a decimal one in any of these columns?"""
+    form = rf"[+-]?[0-9]+\{mark}([0-9]{{1,2}}|[0-9]{{4,}})"
+    return any(values.str.fullmatch(form).mean() > 0.1 for values in others if len(values))

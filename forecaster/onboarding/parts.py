@@ -1,0 +1,110 @@
+"""Which of several files holds what: readings, in one file or in parts of the same form, or one row a depot."""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from pathlib import Path
+
+import pandas as pd
+
+from forecaster.demand import parsing
+from forecaster.errors import SpecError
+from forecaster.onboarding import column_names, columns, layout
+from forecaster.onboarding.layout import Readings
+from forecaster.onboarding.tables import FileTable
+
+_SAME = 0.5  # of the depots are in a file that describes depots
+
+
+@dataclass(frozen=True)
+class DepotFile:
+    """A file with a row a depot."""
+
+    table: FileTable
+    column: str  # that names the depot
+    static: tuple[str, ...]
+
+
+def sort(tables: Sequence[FileTable]) -> tuple[FileTable, Readings, DepotFile | None]:
+    """The readings, as one table, and what describes depots. Raises SpecError for a file that is neither."""
+    failures: list[SpecError] = []
+    recognized: list[tuple[FileTable, Readings]] = []
+    rest: list[FileTable] = []
+    for table in tables:
+        try:
+            recognized.append((table, layout.recognize(table)))
+        except SpecError as error:
+            failures.append(error)
+            rest.append(table)
+    if not recognized:
+        raise failures[0]
+    table, readings = _largest(recognized)
+    others = [other for other, _ in recognized if other is not table]
+    alike = [other for other in others if other.columns == table.columns and other.settings == table.settings]
+    if alike:
+        whole = replace(table, frame=pd.concat([table.frame, *(other.frame for other in alike)], ignore_index=True),
+                        more=tuple(other.path for other in alike))  # fmt: skip
+        table, readings = whole, layout.recognize(whole)
+        pattern(table)
+    depots = None
+    for other in [*rest, *(other for other in others if other not in alike)]:
+        depots = _depots(other, readings)
+        if depots is None:
+            raise SpecError(
+                f"{other.path}: has other columns than {table.path}, and no row a depot of it; wanted files of one "
+                "form, and a file with a row a depot if there is one"
+            )
+    return table, readings, depots
+
+
+def paths(table: FileTable) -> list[Path]:
+    return [table.path, *table.more]
+
+
+def pattern(table: FileTable) -> Path:
+    """The path of a file, or a glob that matches all its parts and no other file. Raises SpecError else."""
+    files = [path.resolve() for path in paths(table)]
+    if len(files) == 1:
+        return files[0]
+    folder, names = files[0].parent, [path.name for path in files]
+    start = _common_start(names)
+    end = _common_start([name[len(start) :][::-1] for name in names])[::-1]
+    candidate = Path(glob.escape(str(folder))) / f"{glob.escape(start)}*{glob.escape(end)}"
+    if {path.parent for path in files} != {folder} or {*map(Path, glob.glob(str(candidate)))} != {*files}:
+        raise SpecError(
+            f"{folder}: no pattern such as {candidate.name} matches these {len(files)} files and no other; wanted them "
+            "alone in a folder"
+        )
+    return candidate
+
+
+def _common_start(names: Sequence[str]) -> str:
+    return "".join(letters[0] for letters in takewhile(lambda letters: len({*letters}) == 1, zip(*names, strict=False)))
+
+
+def _largest(recognized: Sequence[tuple[FileTable, Readings]]) -> tuple[FileTable, Readings]:
+    return max(recognized, key=lambda pair: len(pair[1].rows))
+
+
+def _depots(table: FileTable, readings: Readings) -> DepotFile | None:
+    """The file as one with a row a depot, None where it is none."""
+    ids = {*readings.rows["depot"]}
+    for name, column in columns.of(table).items():
+        words = parsing.words(column.values)
+        if words.is_unique and len(ids & {*words}) >= _SAME * len(ids):
+            others = [
+                other for other in columns.of(table).values() if other.name != name and _tells_apart(other, len(words))
+            ]
+            return DepotFile(table, name, tuple(other.name for other in others))
+    return None
+
+
+def _tells_apart(column: columns.Column, depots: int) -> bool:
+    is_place = re.fullmatch("city|country|subdivision", column_names.normalized(column.name)) is not None
+    return is_place or (
+        column.dates is None and not column.are_numbers and 2 <= len(column.distinct) <= max(depots // 2, 2)
+    )

@@ -1,0 +1,91 @@
+"""Where depots are: a country's code, and the time zone that most of it keeps."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import zoneinfo
+from collections import defaultdict
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+
+from forecaster.core import timezones
+from forecaster.errors import SpecError
+
+# Of countries with several zones the one in which most people live.
+_MAIN = {
+    "AR": "America/Argentina/Buenos_Aires",
+    "AU": "Australia/Sydney",
+    "BR": "America/Sao_Paulo",
+    "CA": "America/Toronto",
+    "CD": "Africa/Kinshasa",
+    "CL": "America/Santiago",
+    "CN": "Asia/Shanghai",
+    "CY": "Asia/Nicosia",
+    "DE": "Europe/Berlin",
+    "EC": "America/Guayaquil",
+    "ES": "Europe/Madrid",
+    "ID": "Asia/Jakarta",
+    "KZ": "Asia/Almaty",
+    "MN": "Asia/Ulaanbaatar",
+    "MX": "America/Mexico_City",
+    "MY": "Asia/Kuala_Lumpur",
+    "NZ": "Pacific/Auckland",
+    "PT": "Europe/Lisbon",
+    "RU": "Europe/Moscow",
+    "UA": "Europe/Kyiv",
+    "US": "America/New_York",
+    "UZ": "Asia/Tashkent",
+    "VN": "Asia/Ho_Chi_Minh",
+}
+_OTHERS_ARE_SMALL = {"CN", "CY", "DE", "MY", "UA", "UZ", "VN"}
+_MEANT = {"UK": "GB", "EN": "GB", "EL": "GR"}
+
+
+def country(text: str) -> str:
+    """A code of ISO 3166 in capitals. Raises SpecError for what is none with a holiday calendar."""
+    import holidays
+
+    code = _MEANT.get(text.strip().upper(), text.strip().upper())
+    countries = holidays.list_supported_countries(include_aliases=True)
+    if len(code) == 2 and code in countries:
+        return code
+    close = next(iter(difflib.get_close_matches(code[:2], list(countries), n=1, cutoff=0.5)), None)
+    hint = f"; did you mean {close}?" if close and len(code) > 2 else ""
+    raise SpecError(f"the country: found {text!r}, wanted its two letters, as in DE or US{hint}")
+
+
+def time_zone(country_code: str) -> tuple[str, bool] | None:
+    """The country's main time zone, and whether it has others; None where none is known."""
+    zones = _zones().get(country_code, ())
+    main = _MAIN.get(country_code) or next(iter(zones), None)
+    return (main, len(zones) > 1 and country_code not in _OTHERS_ARE_SMALL) if main else None
+
+
+def time_zone_of_machine() -> str | None:
+    """The zone that this machine keeps, None where it is not known by name, or is UTC as on servers."""
+    link = Path("/etc/localtime")
+    name = os.environ.get("TZ") or (str(link.resolve()).partition("zoneinfo/")[2] if link.is_symlink() else "")
+    return name if "/" in name and not name.startswith("Etc/") and timezones.exists(name) else None
+
+
+@lru_cache(1)
+def _zones() -> dict[str, list[str]]:
+    """The zones of each country, as the time zone database lists them."""
+    zones = defaultdict(list)
+    for line in _table().splitlines():
+        if line and not line.startswith("#"):
+            code, _, name = line.split("\t")[:3]
+            zones[code].append(name)
+    return zones
+
+
+def _table() -> str:
+    for folder in zoneinfo.TZPATH:
+        if (file := Path(folder) / "zone.tab").is_file():
+            return file.read_text("utf-8")
+    try:
+        return resources.files("tzdata").joinpath("zoneinfo/zone.tab").read_text("utf-8")
+    except (ModuleNotFoundError, FileNotFoundError):
+        return ""

@@ -1,0 +1,251 @@
+"""A folder to start from, of somebody's own files (`forecaster init --from`): guess, write, check, say what next."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from forecaster.errors import ForecasterError, SpecError
+from forecaster.onboarding import column_names, draft, facts, parts, place, tables
+from forecaster.onboarding.draft import Draft
+from forecaster.onboarding.facts import Facts
+from forecaster.onboarding.layout import Readings
+from forecaster.onboarding.tables import FileTable
+
+PIPELINE = "pipeline.yaml"
+_UPWARDS = 3  # folders that a relative path climbs at most
+Ask = Callable[[], str]
+
+
+@dataclass(frozen=True)
+class Start:
+    """What became of it: the lines to print, and why no forecast can start from it, if so."""
+
+    lines: tuple[str, ...]
+    fault: str | None
+
+
+def create(files: Sequence[Path], folder: Path | None, *, country: str | None, ask: Ask | None, now: datetime) -> Start:
+    """Write a pipeline file for these files into a folder, by default a new one named after the first of them.
+
+    `ask` asks for the country where neither `country` nor the data say it. Raises SpecError where a file cannot be read
+    or nothing can be guessed, and where the folder has a pipeline file already.
+    """
+    code = place.country(country) if country else None
+    demand, readings, depots = parts.sort([tables.read(file) for file in files])
+    name = _name(demand.path)
+    folder = folder or Path(name)
+    file = folder / PIPELINE
+    if file.exists():
+        raise SpecError(f"{file}: exists; wanted another folder, or the file out of the way")
+    seen = facts.of(readings, now.date())
+    if seen is None:
+        raise SpecError(f"{demand.path}: found no row with a day up to today and a count; wanted daily counts")
+    code = code or _country_in(demand) or (place.country(answer) if ask and (answer := ask()) else None)
+    content = draft.text(_draft(demand, readings, depots, seen, code, name, folder))
+    _write(file, content)
+    fault, verdict = _checked(file, seen, now)
+    return Start(tuple(_summary(file, demand, readings, seen, code, verdict)), fault)
+
+
+def _draft(
+    demand: FileTable,
+    readings: Readings,
+    depots: parts.DepotFile | None,
+    seen: Facts,
+    code: str | None,
+    name: str,
+    folder: Path,
+) -> Draft:
+    static = facts.statics(demand, readings)
+    zone = _time_zone(code)
+    recorded = (
+        ("next_day", f"an archive: it ends on {seen.last}, so each day counts as known from the next morning")
+        if seen.is_archive
+        else ("arrival", f"a feed that still comes: its last day is {seen.last}")
+    )
+    return Draft(
+        name=name,
+        files=tuple(str(path) for path in parts.paths(demand)),
+        source=tuple(_source(demand, readings, folder)),
+        columns=tuple(_columns(readings)),
+        time_zone=zone,
+        country=(code, "public holidays" if code else "two letters, for public holidays; none was named"),
+        aggregate=_aggregate(readings),
+        recorded=recorded,
+        static=depots.static if depots else static,
+        depots=tuple(_plain_source(depots.table, folder)) if depots else None,
+        depots_id=depots.column if depots else readings.depot_column or "",
+        notes=tuple(_notes(readings, seen)),
+        known_future=facts.known_future(demand, readings, static),
+    )
+
+
+def _time_zone(code: str | None) -> tuple[str, str]:
+    if code and (zone := place.time_zone(code)):
+        return zone[0], f"the main zone of {code}, which has others" if zone[1] else f"the zone of {code}"
+    machine = place.time_zone_of_machine()
+    if machine:
+        return machine, "the zone of the machine on which this was written"
+    return "UTC", "not known: set the zone whose calendar days are counted, as in Europe/Berlin"
+
+
+def _plain_source(table: FileTable, folder: Path) -> list[tuple[str, Any, str]]:
+    """How a file is read, whatever its columns mean."""
+    path, settings = parts.pattern(table), table.settings
+    entries: list[tuple[str, Any, str]] = [("kind", settings["kind"], ""), ("path", _path(path, folder), "")]
+    reasons = {
+        "delimiter": "what parts most lines into as many fields",
+        "encoding": "the one that reads every letter",
+        "sheet": f"the fullest of {len(table.cells.sheets)} sheets",
+        "header_row": "the first line that is as wide as the table; above it are titles",
+    }
+    return entries + [(key, settings[key], reason) for key, reason in reasons.items() if key in settings]
+
+
+def _source(table: FileTable, readings: Readings, folder: Path) -> list[tuple[str, Any, str]]:
+    entries = _plain_source(table, folder)
+    thousands, decimal = readings.marks
+    if table.settings["kind"] != "parquet":
+        if thousands:
+            entries.append(("thousands", thousands, "what stands between thousands in the counts"))
+        if decimal != ".":
+            entries.append(("decimal", decimal, "what stands before decimals"))
+        if readings.date_form:
+            rival = f"; '{readings.rival_form}' would read them too" if readings.rival_form else ""
+            entries.append(("date_format", readings.date_form, f"the form that reads the days{rival}"))
+    if readings.layout != "long":
+        laid_out = "days" if readings.layout == "days" else "depots"
+        entries.append(("wide", laid_out, readings.why_demand))
+        if readings.ignored:
+            entries.append(("ignore", list(readings.ignored), "columns that hold no readings"))
+    return entries
+
+
+def _columns(readings: Readings) -> list[tuple[str, str, str]]:
+    rows: list[tuple[str, str | None, str, column_names.Role]] = [
+        ("depot_id", readings.depot_column, "names the depot", "depot"),
+        ("date", readings.date_column, "holds days", "date"),
+        ("demand", readings.demand_column, readings.why_demand, "demand"),
+    ]
+    entries = []
+    for key, name, reason, role in rows:
+        if name is not None:
+            by_name = column_names.says(name, role)
+            how = reason if key == "demand" else f"{reason}, by its {'name' if by_name else 'values'}"
+            entries.append((key, name, how))
+    return entries
+
+
+def _aggregate(readings: Readings) -> tuple[str, str]:
+    reasons = {
+        "none": "a row a depot and day",
+        "sum": "several rows a depot and day, such as hours or channels, make its count together",
+        "count": readings.why_demand,
+    }
+    return readings.aggregate, reasons[readings.aggregate]
+
+
+def _notes(readings: Readings, seen: Facts) -> list[str]:
+    notes = []
+    if readings.layout == "single":
+        notes.append("one series without a column that names a depot: its depot is called as its column is")
+    if seen.closed:
+        notes.append(
+            f"no depot has a reading on a {' or '.join(seen.closed)}: taken as closed; `demand.weekdays` says otherwise"
+        )
+    if seen.spacing > 1:
+        notes.append(f"readings come every {seen.spacing} days: daily counts are wanted")
+    return notes
+
+
+def _path(path: Path, folder: Path) -> str:
+    relative = os.path.relpath(path.resolve(), folder.resolve())
+    climbs = Path(relative).parts.count("..")
+    return relative if climbs <= _UPWARDS else str(path.resolve())
+
+
+def _name(path: Path) -> str:
+    """A pipeline's name from a file's."""
+    stem = column_names.normalized(path.name.split(".")[0])
+    name = re.sub(r"[^a-z0-9_-]+", "", stem.encode("ascii", "ignore").decode())[:60].strip("_")
+    return name if re.match(r"[a-z0-9]", name) else "my-fleet"
+
+
+def _country_in(table: FileTable) -> str | None:
+    """The country that a column of that name holds for all rows."""
+    for name in table.frame:
+        if column_names.normalized(name) in ("country", "country_code", "land"):
+            values = table.frame[name].dropna().astype("str").str.strip().unique()
+            try:
+                return place.country(values[0]) if len(values) == 1 else None
+            except SpecError:
+                return None
+    return None
+
+
+def _write(file: Path, content: str) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content, "utf-8")
+    except OSError as error:
+        raise SpecError(f"{file}: cannot be written: {error.strerror}; wanted a folder of yours") from error
+
+
+def _checked(file: Path, seen: Facts, now: datetime) -> tuple[str | None, str]:
+    """What `check` says of the file: why it is not usable, and its verdict."""
+    from forecaster.check import dry_run, text_report
+    from forecaster.config import load
+
+    try:
+        spec = load(file)
+        outcome = dry_run.check(spec, now=now, as_of=_as_of(spec.zone, seen) if seen.is_archive else None)
+    except ForecasterError as error:
+        return str(error), f"not usable: {error}"
+    return outcome.fault, text_report.verdict(outcome).partition(";")[
+        0
+    ] if not outcome.fault else f"not usable: {outcome.fault}"
+
+
+def _as_of(zone: ZoneInfo, seen: Facts) -> datetime:
+    """The morning after the last reading."""
+    return datetime.combine(seen.last + timedelta(days=1), time(3, 15), zone).astimezone(UTC)
+
+
+def _summary(
+    file: Path, table: FileTable, readings: Readings, seen: Facts, code: str | None, verdict: str
+) -> list[str]:
+    columns = [name for name in (readings.depot_column, readings.date_column, readings.demand_column) if name]
+    as_of = f" --as-of {seen.last + timedelta(days=1)}" if seen.is_archive else ""
+    quoted = shlex.quote(str(file))
+    laid_out = {
+        "long": "a row a reading",
+        "depots": "a column a depot",
+        "days": "a column a day",
+        "single": "one series",
+    }
+    lines = [
+        f"{file}: written; each key has its reason beside it",
+        f"seen      {seen.depots:,} depot{'s' * (seen.depots != 1)}, {seen.days:,} days, {seen.first} to {seen.last}, "
+        f"{seen.readings:,} readings",
+        f"guessed   {laid_out[readings.layout]}; columns {', '.join(columns) or 'by their headers'}; "
+        f"{_aggregate(readings)[1]}",
+        f"country   {code or 'not known, so no public holidays: set calendar.country and timezone, or give --country'}",
+    ]
+    lines += [f"archive   ends on {seen.last}: work as of the day after"] * seen.is_archive
+    return [
+        *lines,
+        *(f"note      {note}" for note in _notes(readings, seen)),
+        f"check     {verdict}",
+        "Next:",
+        f"  forecaster check {quoted}{as_of}   tries the sources against the contract",
+        f"  forecaster run {quoted}{as_of}   runs the night",
+        f"  forecaster serve {quoted}   shows the page",
+    ]

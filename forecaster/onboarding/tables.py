@@ -1,0 +1,125 @@
+"""A file as a table with named columns: where its header stands, and the values under it as the product reads them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from forecaster.config import Spec
+from forecaster.demand import sources
+from forecaster.errors import SpecError
+from forecaster.onboarding import notation, raw_cells
+from forecaster.onboarding.raw_cells import RawCells
+
+_BELOW = 20  # rows under a header that tell what its columns hold
+_NUMBER = re.compile(r"[+-]?[0-9][0-9.,' \u00a0\u202f]*")
+_OWN = (sources.ROW, sources.FAULT, sources.FILE)
+
+
+@dataclass(frozen=True)
+class FileTable:
+    """A file's rows, or the first millions of them."""
+
+    path: Path
+    cells: RawCells
+    header_row: int
+    columns: tuple[str, ...]  # of which a name that stands there twice is none
+    frame: Any  # a pandas DataFrame of these columns
+    settings: dict[str, Any] = field(default_factory=dict)  # of the source: its kind and how it is read
+    more: tuple[Path, ...] = ()  # further files of the same form, whose rows are in the frame
+
+
+def read(path: Path) -> FileTable:
+    """Raises SpecError where a file is none that can be read, or has no header."""
+    cells = raw_cells.read(path)
+    header_row = 1 if cells.kind == "parquet" else _header_row(cells)
+    names = Counter(name for name in map(str.strip, cells.rows[header_row - 1]) if name)
+    columns = tuple(name for name, count in names.items() if count == 1 and name not in _OWN and name[0] != ":")
+    settings = _settings(cells, header_row)
+    frame = _frame(path, settings, columns)
+    return FileTable(path, cells, header_row, columns, frame[[name for name in columns if name in frame]], settings)
+
+
+def _settings(cells: RawCells, header_row: int) -> dict[str, Any]:
+    """The keys of the source beside its path, but for those that the values decide."""
+    settings: dict[str, Any] = {"kind": cells.kind}
+    if cells.kind == "csv" and cells.delimiter != ",":
+        settings["delimiter"] = cells.delimiter
+    if cells.encoding != "utf-8":
+        settings["encoding"] = cells.encoding
+    if cells.sheet is not None:
+        settings["sheet"] = cells.sheet
+    if header_row > 1:
+        settings["header_row"] = header_row
+    return settings
+
+
+def _frame(path: Path, settings: dict[str, Any], columns: Sequence[str]) -> Any:
+    source = {"path": str(path.resolve()), **settings}
+    spec = Spec.model_validate({"name": "draft", "demand": {"source": source}})
+    feed = sources.open_feed(spec.demand.source, spec, (), columns)
+    frame = next(feed.blocks)
+    return frame[frame[sources.FAULT] == ""].reset_index(drop=True)
+
+
+def _header_row(cells: RawCells) -> int:
+    """The line of the header: the first one that is as wide as the table and names what stands below it."""
+    rows = [list(row) for row in cells.rows]
+    widths = Counter(_width(row) for row in rows if _width(row) > 1)
+    if not widths:
+        first = next((row for row in rows if any(row)), [])
+        raise SpecError(
+            f"{cells.path}: found one column, '{' '.join(first)[:60]}'; looked for columns with a depot, a day and a "
+            "count, parted by comma, semicolon, tab or |"
+        )
+    width = max(value for value, count in widths.items() if count >= max(widths.values()) / 2)
+    for place, row in enumerate(rows):
+        filled = sum(cell != "" for cell in row)
+        if filled >= max(2, width / 2) and not _is_of_values(row, rows[place + 1 : place + 1 + _BELOW]):
+            return place + 1
+        if filled >= max(2, width / 2):
+            break
+    start = " ".join(cell for cell in next(row for row in rows if _width(row) > 1) if cell)
+    raise SpecError(
+        f"{cells.path}: found no header: the first row of the table, '{start[:80]}', holds values; wanted a line above "
+        "it that names the columns, as in depot,date,orders"
+    )
+
+
+def _width(row: Sequence[str]) -> int:
+    return max((place for place, cell in enumerate(row, start=1) if cell), default=0)
+
+
+def _is_of_values(row: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
+    """Does the row hold what the rows below it hold: days above days, or numbers above all numbers?"""
+    numbers = days = above = 0
+    for place, cell in enumerate(row):
+        values = pd.Series([other[place] for other in below if place < len(other) and other[place]], dtype="str")
+        if not len(values):
+            continue
+        if _are_days(values):
+            days += 1
+            if cell and _are_days(pd.Series([cell])):
+                return True
+        elif values.map(_is_number).mean() > 0.8:
+            numbers += 1
+            above += _is_number(cell)
+    return bool(days == 0 and numbers and above == numbers and not any(map(_is_word, row)))
+
+
+def _are_days(values: Any) -> bool:
+    return notation.date_form(notation.distinct(values)) is not None
+
+
+def _is_number(cell: str) -> bool:
+    return _NUMBER.fullmatch(cell) is not None
+
+
+def _is_word(cell: str) -> bool:
+    return bool(cell) and not _is_number(cell)

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from forecaster.onboarding import notation
+
+
+def days_of(form: str, count: int = 60) -> pd.Series[str]:
+    return pd.Series(pd.date_range("2024-02-01", periods=count).strftime(form), dtype="str")
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%y", "%Y%m%d", "%Y/%m/%d", "%d-%b-%Y", "%B %d, %Y", "%d.%m.%Y %H:%M"],
+)
+def test_the_form_of_days_is_the_one_that_reads_them(form: str) -> None:
+    assert notation.date_form(days_of(form)) == notation.DateForm(form, 1.0)
+
+
+def test_days_in_iso_8601_need_no_form() -> None:
+    assert notation.date_form(days_of("%Y-%m-%d")) == notation.DateForm(None, 1.0)
+
+
+def test_of_two_forms_the_one_counts_in_which_days_follow_upon_one_another() -> None:
+    twelve = pd.Series([f"{day:02d}/03/2024" for day in range(1, 13)], dtype="str")
+    assert notation.date_form(twelve) == notation.DateForm("%d/%m/%Y", 1.0, "%m/%d/%Y")
+
+
+def test_names_and_counts_are_no_days() -> None:
+    assert notation.date_form(pd.Series(["Berlin", "Hamburg"])) is None
+    assert notation.date_form(pd.Series([str(count) for count in range(100, 200)])) is None
+
+
+@pytest.mark.parametrize(
+    ("texts", "marks"),
+    [
+        (["412", "1200"], (None, ".")),
+        (["412.5", "1200.25"], (None, ".")),
+        (["412,5", "1200,25"], (None, ",")),
+        (["1.412", "980", "2.001"], (".", ",")),
+        (["1,412", "980", "2,001"], (",", ".")),
+        (["1.412,5", "980,0"], (".", ",")),
+        (["1 412", "980"], (" ", ".")),
+        (["412,000", "380,000"], (None, ",")),
+        (["north", "south"], None),
+    ],
+)
+def test_marks_are_those_that_read_the_numbers(texts: list[str], marks: tuple[str | None, str] | None) -> None:
+    assert notation.marks(pd.Series(texts, dtype="str")) == marks
+
+
+def test_another_column_with_decimals_tells_a_decimal_mark_from_one_of_thousands() -> None:
+    counts, prices = pd.Series(["1.412", "2.001"], dtype="str"), pd.Series(["9.99", "12.50"], dtype="str")
+    assert notation.marks(counts) == (".", ",")
+    assert notation.marks(counts, [prices]) == (None, ".")
