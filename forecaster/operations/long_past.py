@@ -51,7 +51,7 @@ def refuse_archive(spec: Spec, file: Path, command: str, *, now: datetime) -> No
 
 
 def newest_day(spec: Spec, today: date) -> date | None:
-    """The last day before today for which the demand source has a count; today where one is at most days old.
+    """The last day before today for which the demand source has a count; or one that is no archive's, which is enough.
 
     None where it has no such day, or cannot be read soon. Raises ForecasterError where it cannot be read at all.
     """

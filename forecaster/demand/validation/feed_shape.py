@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from forecaster.config import Spec, data_rules
+from forecaster.config import Spec, WrittenSource, data_rules
 from forecaster.core.knowledge import Finding
 from forecaster.demand.readings import dates
 from forecaster.demand.validation import notation_hints
@@ -40,7 +40,7 @@ def unreadable(
     whole = f", and none of depot {lost[0]}" if lost else ""
     of_first = rows[rows["rule"] == rules.index[0]]
     detail = f"found {len(rows):,} of {read:,} rows that cannot be read ({rules_counted}){whole}"
-    hint = notation_hints.hint(of_first, spec)
+    hint = notation_hints.hint(of_first, dates(accepted.head(notation_hints.LOOKED_AT)), spec)
     return [batch_finding("unreadable", len(rows), detail, hint or f"first {of_first['message'].iloc[0]}", spec)]
 
 
@@ -49,7 +49,13 @@ def decimals(notation: notation_hints.Decimals, spec: Spec) -> list[Finding]:
     if not notation.may_be_thousands:
         return []
     detail = f"found three decimals in all {notation.counts:,} counts with a point, as in '{notation.example}'"
-    return [batch_finding("decimals", notation.counts, detail, "", spec)]
+    if isinstance(spec.demand.source, WrittenSource):
+        return [batch_finding("decimals", notation.counts, detail, "", spec)]
+    wanted = (
+        f"numbers instead of text from a source of kind {spec.demand.source.kind}, or demand.rules.severity: "
+        "{decimals: warn} where 1.234 is little more than one"
+    )
+    return [batch_finding("decimals", notation.counts, detail, "", spec, wanted=wanted)]
 
 
 def several_rows(accepted: pd.DataFrame, spec: Spec, *, times_differ: bool) -> list[Finding]:
@@ -110,11 +116,18 @@ def _lost_depots(unreadable_rows: pd.DataFrame, accepted: pd.DataFrame) -> list[
 
 
 def batch_finding(
-    rule: str, count: int, detail: str, hint: str, spec: Spec, places: tuple[tuple[str, str], ...] = ()
+    rule: str,
+    count: int,
+    detail: str,
+    hint: str,
+    spec: Spec,
+    places: tuple[tuple[str, str], ...] = (),
+    *,
+    wanted: str | None = None,
 ) -> Finding:
     """A finding of a whole batch: what was found, what was wanted, and between them a hint what to set, if any."""
     limits: Any = spec.demand.rules
-    requirement = data_rules.RULES[rule].wanted.format(**limits.model_dump())
+    requirement = wanted or data_rules.RULES[rule].wanted.format(**limits.model_dump())
     advice = f"; {hint}" if hint else ""  # before what was wanted, so that it stands where a line is cut
     severity = data_rules.severity(rule, limits.severity)
     return Finding(rule, severity, count, f"{detail}{advice}; wanted {requirement}", places)

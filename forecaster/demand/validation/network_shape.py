@@ -80,7 +80,10 @@ def totals(counts: Floats) -> dict[int, int]:
         hits = max(int(np.count_nonzero(np.abs(multiple * orders - whole) <= slack)) for multiple in MULTIPLES)
         if hits >= max(TOTAL_DAYS, TOTAL_SHARE * len(orders)):
             sums[depot] = hits
-    return sums
+    parts = network - recent[list(sums)].sum(axis=0)
+    whole_days = np.count_nonzero(several & (parts > 0))
+    # three depots that always count the same are each a third of the network, too, and leave nothing that they sum up
+    return sums if whole_days >= TOTAL_SHARE * np.count_nonzero(several) else {}
 
 
 def sentinels(counts: Floats, fresh: Bools, *, factor: float) -> tuple[Places, Places]:

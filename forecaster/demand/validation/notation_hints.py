@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -44,7 +45,8 @@ class Decimals:
 
     def __init__(self, spec: Spec) -> None:
         source, self._column = spec.demand.source, spec.demand.columns.demand
-        declared = not isinstance(source, WrittenSource) or {"thousands", "decimal"} & source.model_fields_set
+        self._written = isinstance(source, WrittenSource)  # of others only text is asked: numbers are what they are
+        declared = self._written and {"thousands", "decimal"} & source.model_fields_set
         self._open = not declared and spec.demand.aggregate != "count"
         self.counts, self.example = 0, ""
 
@@ -55,7 +57,7 @@ class Decimals:
 
     def look_at(self, block: pd.DataFrame, counts: pd.Series[float]) -> None:
         """`counts` are those of the block as numbers."""
-        if not self._open:
+        if not self._open or not (self._written or _is_text(block[self._column])):
             return
         number = counts.to_numpy()
         with np.errstate(invalid="ignore"):
@@ -66,9 +68,10 @@ class Decimals:
             self.counts, self.example = self.counts + len(text), self.example or str(text.iloc[0])
 
 
-def hint(refused: pd.DataFrame, spec: Spec) -> str:
+def hint(refused: pd.DataFrame, accepted_days: pd.Series[Any], spec: Spec) -> str:
     """What to set so that rows refused for one rule can be read, empty where nothing would do; `refused` is as
-    `quarantine` describes. Only what people wrote, in a CSV or a sheet, has a notation."""
+    `quarantine` describes, and `accepted_days` are those that can be read as it is. Only what people wrote, in a CSV
+    or a sheet, has a notation."""
     rule, source = refused["rule"].iloc[0], spec.demand.source
     if rule == "row_form" and isinstance(source, WrittenSource):
         return _of_bytes(refused.head(LOOKED_AT))
@@ -79,7 +82,7 @@ def hint(refused: pd.DataFrame, spec: Spec) -> str:
     values = pd.Series([str(value) for value in cells if value not in (None, "")], dtype="str")
     if values.empty:
         return ""
-    return _of_days(values, spec) if rule == "date_form" else _of_numbers(values)
+    return _of_days(values, accepted_days, spec) if rule == "date_form" else _of_numbers(values)
 
 
 def _of_bytes(refused: pd.DataFrame) -> str:
@@ -91,7 +94,12 @@ def _of_bytes(refused: pd.DataFrame) -> str:
     return f"demand.source.encoding: {encoding} would read {_how_many(len(odd) / len(refused))} of them"
 
 
-def _of_days(values: pd.Series[str], spec: Spec) -> str:
+def _is_text(column: pd.Series[Any]) -> bool:
+    values = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else column
+    return pd.api.types.is_string_dtype(values)
+
+
+def _of_days(values: pd.Series[str], accepted: pd.Series[Any], spec: Spec) -> str:
     shares: dict[str, float] = {}
     for form in day_forms():
         read = days(values, spec.zone, Notation(date_format=form))
@@ -100,7 +108,18 @@ def _of_days(values: pd.Series[str], spec: Spec) -> str:
     if best < NEARLY_ALL:
         return ""
     fit = [f"'{form}'" for form, share in shares.items() if share == best][:2]
+    if len(accepted) and not any(_reads_some(form[1:-1], accepted, spec) for form in fit):
+        return (
+            f"{' or '.join(fit)} would read {_how_many(best)} of them, and none of the days that are read now: they "
+            "are written in two ways, of which demand.source.date_format reads one"
+        )
     return f"demand.source.date_format: {' or '.join(fit)} would read {_how_many(best)} of them"
+
+
+def _reads_some(form: str, accepted: pd.Series[Any], spec: Spec) -> bool:
+    """Would a form read any of the days as they are written now?"""
+    text = accepted.dt.strftime(Notation.of(spec.demand.source).date_format or "%Y-%m-%d").astype("str")
+    return bool(days(text, spec.zone, Notation(date_format=form)).notna().any())
 
 
 def _of_numbers(values: pd.Series[str]) -> str:

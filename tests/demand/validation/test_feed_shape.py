@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from forecaster.config import Spec, load
@@ -268,3 +271,44 @@ def test_what_comes_on_most_days_is_no_sentinel_but_a_count_that_stands_still(tm
     result = result_of(tmp_path, *rows)
     assert result.quarantined == 0
     assert "depot Alder: found 120 on each of" in {f.rule: f.message for f in result.findings}["flat_line"]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "sql"])
+def test_text_of_any_source_that_looks_like_thousands_stops_the_batch(tmp_path: Path, kind: str) -> None:
+    rows = [(depot, str(day), f"{count:,}".replace(",", ".")) for depot, day, count in depot_days()]
+    frame = pd.DataFrame(rows, columns=["depot_id", "date", "demand"])
+    if kind == "parquet":
+        frame.to_parquet(tmp_path / "demand.parquet")
+    else:
+        with closing(sqlite3.connect(tmp_path / "demand.db")) as connection:
+            connection.execute("create table t (depot_id text, date text, demand text)")
+            connection.executemany("insert into t values (?, ?, ?)", rows)
+            connection.commit()
+    where = "path: demand.parquet" if kind == "parquet" else f"url: 'sqlite:///{tmp_path}/demand.db', table: t"
+    text = f"name: t\ndemand: {{source: {{kind: {kind}, {where}}}}}\ncalendar: {{holidays: false}}\n"
+    (tmp_path / "pipeline.yaml").write_text(text, "utf-8")
+    message = stopped_for(ingest(load(tmp_path / "pipeline.yaml"), now=NOW), "decimals")
+    assert f"as in '1.400'; wanted numbers instead of text from a source of kind {kind}" in message
+    assert "{decimals: warn}" in message
+
+
+def test_numbers_with_three_decimals_in_a_typed_column_are_what_they_are(tmp_path: Path) -> None:
+    rows = [(depot, str(day), 1 + count / 1000) for depot, day, count in depot_days()]
+    pd.DataFrame(rows, columns=["depot_id", "date", "demand"]).to_parquet(tmp_path / "demand.parquet")
+    text = "name: t\ndemand: {source: {kind: parquet, path: demand.parquet}}\ncalendar: {holidays: false}\n"
+    (tmp_path / "pipeline.yaml").write_text(text, "utf-8")
+    assert ingest(load(tmp_path / "pipeline.yaml"), now=NOW).stopped is None
+
+
+def test_days_written_in_two_ways_are_told_of_as_such(tmp_path: Path) -> None:
+    rows = [f"{depot},{day if day.month == 1 else f'{day:%d.%m.%Y}'},{count}" for depot, day, count in depot_days()]
+    message = stopped_for(result_of(tmp_path, *rows), "unreadable")
+    assert (
+        "; '%d.%m.%Y' would read all of them, and none of the days that are read now: they are written in two"
+        in message
+    )
+
+
+def test_depots_that_always_count_the_same_are_no_totals(tmp_path: Path) -> None:
+    rows = [f"{depot},{FIRST + timedelta(day)},{50 + day % 7}" for day in range(DAYS) for depot in "ABC"]
+    assert "total_row" not in {finding.rule for finding in result_of(tmp_path, *rows).findings}
