@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
 from forecaster.config import DATASETS as KEPT
@@ -49,6 +50,11 @@ sys.dont_write_bytecode = False
 os.environ.setdefault(KEPT, str((ROOT / ENVIRONMENT_DEFAULTS[KEPT]).resolve()))
 
 install_import_hook("forecaster.model", "beartype.beartype")
+# The same examples everywhere, whatever another worker has kept of its own, and however slow the machine is.
+settings.register_profile(
+    "steady", derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("steady")
 
 
 def pytest_unconfigure() -> None:
