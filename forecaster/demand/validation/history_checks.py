@@ -84,7 +84,10 @@ def quarantine_outliers(
     usual = np.nanmedian(grid.counts[depots], axis=1) if len(depots) else np.zeros(0)
     sentinels = outliers.Suspects(depots.astype(np.int32), days.astype(np.int32), usual.astype(np.float64))
     batch, grid, findings = _without_suspects(batch, grid, {"sentinel": sentinels}, released, spec, now)
-    suspects = outliers.suspects(grid.counts, grid.fresh, grid.closed, spike_factor=factor)
+    suspects = {
+        rule: outliers.without_returns(cells, grid.counts)
+        for rule, cells in outliers.suspects(grid.counts, grid.fresh, grid.closed, spike_factor=factor).items()
+    }
     batch, grid, more = _without_suspects(batch, grid, suspects, released, spec, now)
     return batch, grid, findings + more
 

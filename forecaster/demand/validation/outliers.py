@@ -25,6 +25,8 @@ UNITS = (-3, -2, -1, 1, 2, 3)  # powers of ten by which a unit may change
 NEAR = 0.15  # log10: what counts as near a power of ten
 RUN, BACK = 3, 28  # days in a row that make a change of unit; how far before the first fresh day they may begin
 SURE = 20  # a unit is told only from depots that usually have so many
+LOW, OFTEN = 28, 2.0  # days that tell what a depot had; times the upper quartile of it that comes back
+MOST_RETURN = 2_000  # suspects that are looked at one by one
 FEED = 5  # depots that make a feed
 MOST_UP, MOST_DOWN = 0.5, 0.8  # share of a feed near one power; Christmas took 70 % of a city's counters near a tenth
 _CELLS, _SAMPLE = 1 << 16, 1 << 20  # judged at once, in the processor's cache; looked at to tell what days were like
@@ -87,6 +89,33 @@ def suspects(
             depot, day = (part.astype(np.int32) for part in cells)
             cells_by_rule[rule].append((rows[depot].astype(np.int32), day + np.int32(first), block.usual[depot, day]))
     return {rule: _suspects(parts) for rule, parts in cells_by_rule.items()}
+
+
+def without_returns(cells: Suspects, counts: Floats) -> Suspects:
+    """The suspects without demand that comes back: counts, above the usual, of a depot that has just been open again
+    for less than LOW days, after as many of zeros; or that are no more than OFTEN times what it had before the last
+    REACH days, on more than LOW of them, and since then had less.
+
+    `counts` (depots, days) hold consecutive days, NaN = not known; where they begin, what was before is not known. Of
+    more than MOST_RETURN suspects none is looked at: a whole feed does not come back.
+    """
+    if not 0 < len(cells) <= MOST_RETURN:
+        return cells
+    triples = zip(cells.depot.tolist(), cells.day.tolist(), cells.usual.tolist(), strict=True)
+    stays = np.array([not _comes_back(counts[depot, : day + 1], usual) for depot, day, usual in triples], np.bool_)
+    return Suspects(cells.depot[stays], cells.day[stays], cells.usual[stays])
+
+
+def _comes_back(counts: Floats, usual: float) -> bool:
+    """Whether the last count of a depot is demand that comes back."""
+    if not counts[-1] > usual:
+        return False
+    recent, earlier = (part[~np.isnan(part)] for part in (counts[-REACH - 1 : -1], counts[: -REACH - 1]))
+    opened = int(np.argmax(recent > 0))
+    if len(recent) - LOW < opened and opened >= LOW and (recent[opened:] > 0).all():
+        return True
+    earlier = earlier[earlier > 0]
+    return len(earlier) >= LOW and bool(counts[-1] <= OFTEN * np.quantile(earlier, 0.75))
 
 
 class _Block:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forecaster.core.arrays import Bools, Floats
-from forecaster.demand.validation.outliers import suspects
+from forecaster.demand.validation.outliers import suspects, without_returns
 
 WEEK = [40, 42, 41, 43, 60, 80, 20]  # Monday … Sunday
 
@@ -319,3 +319,41 @@ def test_cells_found_together_are_those_found_one_by_one(
 def test_nothing_fresh_has_no_suspects() -> None:
     counts = weeks(9)
     assert all(len(cells) == 0 for cells in suspects(counts, np.zeros(counts.shape, bool)).values())
+
+
+# --- demand that comes back -------------------------------------------------------------------------------------------
+
+
+def left_of(rule: str, counts: Floats) -> list[int]:
+    return without_returns(suspects(counts, np.isfinite(counts))[rule], counts).day.tolist()
+
+
+def test_demand_that_comes_back_to_what_it_was_is_no_spike_and_no_change_of_unit() -> None:
+    counts = weeks(40)
+    counts[0, 84:182] = np.round(counts[0, 84:182] / 12)
+    assert days_of("unit_change", counts) != []
+    assert [day for day in days_of("spike", counts) + days_of("unit_change", counts) if day >= 182] != []
+    assert [day for rule in ("spike", "unit_change") for day in left_of(rule, counts) if day >= 182] == []
+
+
+def test_a_depot_that_opens_after_weeks_of_zeros_has_no_spikes() -> None:
+    counts = np.zeros((1, 130), np.float32)
+    counts[0, 100:] = [12, 34, 43, 60, 54, 90, 40, 38, 37, 52, *[60] * 20]
+    assert days_of("spike", counts) != []
+    assert left_of("spike", counts) == []
+
+
+def test_a_lone_spike_among_ordinary_days_stays_one() -> None:
+    counts = weeks(20)
+    counts[0, 100] = 900
+    assert left_of("spike", counts) == [100]
+    rare = np.zeros((1, 130), np.float32)
+    rare[0, 5::11] = 2
+    rare[0, 120] = 90
+    assert left_of("spike", rare) == days_of("spike", rare)
+
+
+def test_a_unit_that_grows_tenfold_above_what_ever_was_stays_a_change() -> None:
+    counts = weeks(20)
+    counts[0, 120:] *= 10
+    assert left_of("unit_change", counts) == days_of("unit_change", counts) != []
