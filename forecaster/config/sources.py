@@ -34,6 +34,8 @@ def _no_password(url: str) -> str:
     return url
 
 
+COUNTED_DAYS = {"excel": "45356", "unix": "1709596800", "unix_ms": "1709596800000"}
+"""What `date_format` may be where days are numbers, each with 2024-03-05 in it."""
 Url = Annotated[str, AfterValidator(_no_password)]
 
 
@@ -88,14 +90,15 @@ class WrittenSource(StoredSource):
     """The character before decimals."""
     date_format: str | None = None
     """How days and local times are written where not as in 2024-03-05: `%d.%m.%Y` reads 05.03.2024, and %Y, %y, %m, %b,
-    %d, %H, %M and %S are the signs."""
+    %d, %H, %M and %S are the signs. `excel` reads days as spreadsheets count them (45356), `unix` and `unix_ms` read
+    the seconds and milliseconds since 1970."""
 
     @field_validator("date_format")
     @classmethod
     def _names_a_day(cls, form: str | None) -> str | None:
         day = datetime(2024, 3, 5)
         try:
-            if form is None or datetime.strptime(day.strftime(form), form) == day:
+            if form is None or form in COUNTED_DAYS or datetime.strptime(day.strftime(form), form) == day:
                 return form
         except ValueError:
             pass

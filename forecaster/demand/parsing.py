@@ -18,11 +18,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from forecaster.config import AnySource, WrittenSource
+from forecaster.config.sources import COUNTED_DAYS
 
 Kind = Literal["double", "string"]
 Column = Any  # a pandas Series
 LONGEST = 200  # characters of a depot id
 _DIGITS = 400  # characters of a number; a longer one is more than a double holds, or no count
+_LAST_SECOND = 4_102_444_800  # since 1970: the end of 2099
 MANY_DAYS = 20_000  # from the first to the last one, of which a table is not made
 _ENDS = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31, in days since 1970
 _ZONED = _ENDS[0] + 2, _ENDS[1] - 2  # days that are within the calendar in every zone
@@ -35,7 +37,7 @@ class Notation:
 
     thousands: str | None = None
     decimal: str = "."
-    date_format: str | None = None  # as strftime has it; None: ISO 8601
+    date_format: str | None = None  # as strftime has it, or one of COUNTED_DAYS; None: ISO 8601
     of_sheet: bool = False  # days may also be ISO 8601 or the numbers of days by which Excel counts
 
     @classmethod
@@ -48,7 +50,12 @@ class Notation:
     @property
     def day(self) -> str:
         """A day in this notation, for messages."""
-        return date(2024, 3, 5).strftime(self.date_format or "%Y-%m-%d")
+        return COUNTED_DAYS.get(self.date_format or "") or date(2024, 3, 5).strftime(self.written_form)
+
+    @property
+    def written_form(self) -> str:
+        """How days are written in this notation, as strftime has it; ISO 8601, which is read as well, for numbers."""
+        return "%Y-%m-%d" if self.date_format is None or self.date_format in COUNTED_DAYS else self.date_format
 
 
 PLAIN = Notation()
@@ -193,6 +200,9 @@ def days(column: Column, zone: ZoneInfo, notation: Notation = PLAIN) -> Column:
 
 
 def _days_in_form(text: Column, zone: ZoneInfo, form: str) -> Column:
+    if form in COUNTED_DAYS:
+        counted = _sheet_days(text) if form == "excel" else _unix_days(text, zone, form)
+        return counted.fillna(_iso_days(text, zone)) if counted.isna().any() else counted
     is_aware = bool(re.search("%[zZ]", form))
     local = pd.to_datetime(text.where(text != "", None), format=form, errors="coerce", utc=is_aware)
     return (wall_clock(local, zone) if is_aware else local).dt.normalize().astype("datetime64[s]")
@@ -212,6 +222,14 @@ def _sheet_days(text: Column) -> Column:
     """Days that are the number of days since 1899-12-30, from 1927 to 2173; a fraction is the time of day."""
     whole = text.str.extract(r"^([1-9][0-9]{4})(?:\.[0-9]+)?$")[0].astype("float64")
     return pd.to_datetime(whole, unit="D", origin="1899-12-30").astype("datetime64[s]")
+
+
+def _unix_days(text: Column, zone: ZoneInfo, form: str) -> Column:
+    """Local days of the seconds, or milliseconds, since 1970."""
+    parts = 1000 if form == "unix_ms" else 1
+    number = text.str.extract(r"^([0-9]{1,14})(?:\.[0-9]*)?$")[0].astype("float64") // parts
+    stamps = pd.to_datetime(number.where(number < _LAST_SECOND), unit="s", utc=True)
+    return wall_clock(stamps, zone).dt.normalize().astype("datetime64[s]")
 
 
 def instants(column: Column, zone: ZoneInfo) -> Column:

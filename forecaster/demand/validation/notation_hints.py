@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from forecaster.config import Spec, WrittenSource
+from forecaster.config import CsvSource, Spec, WrittenSource
+from forecaster.config.sources import COUNTED_DAYS
 from forecaster.demand.parsing import Notation, days, numbers
 from forecaster.demand.sources import encodings
 
@@ -26,10 +28,23 @@ _DAYS = (
     "%d/%m/%y",
     "%m/%d/%y",
     "%d/%b/%Y",
+    "%d/%b/%y",
     "%d %b %Y",
+    "%d %B %Y",
+    "%b %d, %Y",
+    "%B %d, %Y",
 )
 _SEPARATORS = ("/", ".", "-")
-_TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S")
+_TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+_UNREAD_DAYS = {  # a form that no notation reads, and what is wrong with it
+    r"\d{4}-?W\d{1,2}": "they look like weeks: a count a day is wanted",
+    r"\d{4}[-/]\d{1,2}|\d{1,2}/\d{4}": "they look like months: a count a day is wanted",
+    r"\d{1,2}[./-]\d{1,2}\.?": "they have no year: write days with one, as in 2024-03-05",
+    r"(\w+\.?,? )?\d{1,2}\.?[ -]*[^\W\d]{3,}\.?[ -]*\d{2,4}": "months are written in another language than English, "
+    "which is not read: write them as numbers, as in 2024-03-05",
+}
+_WITH_UNIT = r"([^\W\d]+|[^\w\s.,+-])?\s?[+-]?\d[\d.,\s]*([^\W\d]+\.?|[^\w\s.,])?"
+_MOST_NAMES = 10  # of columns that a hint names
 _BLANKS = (" ", "\u00a0", "\u202f", "'", "\u2019")
 MARKS = (  # thousands and decimal, the simplest first
     (",", "."),
@@ -71,18 +86,47 @@ class Decimals:
 def hint(refused: pd.DataFrame, accepted_days: pd.Series[Any], spec: Spec) -> str:
     """What to set so that rows refused for one rule can be read, empty where nothing would do; `refused` is as
     `quarantine` describes, and `accepted_days` are those that can be read as it is. Only what people wrote, in a CSV
-    or a sheet, has a notation."""
+    or a sheet, has a notation to set; of other values it is said what they look like."""
     rule, source = refused["rule"].iloc[0], spec.demand.source
-    if rule == "row_form" and isinstance(source, WrittenSource):
-        return _of_bytes(refused.head(LOOKED_AT))
+    if rule == "row_form" and isinstance(source, CsvSource):
+        return _of_bytes(refused.head(LOOKED_AT)) or _of_fields(refused.head(LOOKED_AT), source)
     column = {"date_form": spec.demand.columns.date, "count_form": spec.demand.columns.demand}.get(rule)
-    if column is None or not isinstance(source, WrittenSource):
+    if column is None:
         return ""
-    cells = [json.loads(content).get(column) for content in refused["content"].head(LOOKED_AT)]
-    values = pd.Series([str(value) for value in cells if value not in (None, "")], dtype="str")
+    rows = [json.loads(content) for content in refused["content"].head(LOOKED_AT)]
+    values = pd.Series([str(row[column]) for row in rows if row.get(column) not in (None, "")], dtype="str")
     if values.empty:
         return ""
-    return _of_days(values, accepted_days, spec) if rule == "date_form" else _of_numbers(values)
+    seen = _of_days(values, accepted_days, spec) if rule == "date_form" else _of_numbers(values, spec)
+    return seen or _of_wide(rows, rule, spec)
+
+
+def _of_wide(rows: Sequence[Mapping[str, Any]], rule: str, spec: Spec) -> str:
+    """Columns of a wide source that hold no readings: headers that are no day, or columns of words."""
+    columns, wide = spec.demand.columns, spec.demand.source.wide
+    header = {("depots", "count_form"): columns.depot_id, ("days", "date_form"): columns.date}.get((wide or "", rule))
+    if header is None:
+        return ""
+    if wide == "depots":
+        rows = [row for row in rows if not re.search(r"\d", str(row.get(columns.demand)))]
+    counts = pd.Series([str(row.get(header)) for row in rows]).value_counts()
+    if counts.empty:
+        return ""
+    names = [str(name) for name, count in counts.items() if count >= max(2, counts.iloc[0] / 2)]
+    if not 0 < len(names) <= _MOST_NAMES or counts[names].sum() < NEARLY_ALL * counts.sum():
+        return ""
+    return f"demand.source.ignore: {json.dumps(names, ensure_ascii=False)} would leave out columns without readings"
+
+
+def _of_fields(refused: pd.DataFrame, source: CsvSource) -> str:
+    """A delimiter within values makes more fields than the header has."""
+    fields = refused["message"].str.extract(r"found (\d+) fields, wanted (\d+) as in the header").astype("float64")
+    if not (fields[0] > fields[1]).mean() >= NEARLY_ALL:
+        return ""
+    return (
+        f"values seem to hold the delimiter {source.delimiter!r}, as a decimal comma does: write them in quotes, or "
+        "with another delimiter"
+    )
 
 
 def _of_bytes(refused: pd.DataFrame) -> str:
@@ -101,13 +145,16 @@ def _is_text(column: pd.Series[Any]) -> bool:
 
 def _of_days(values: pd.Series[str], accepted: pd.Series[Any], spec: Spec) -> str:
     shares: dict[str, float] = {}
-    for form in day_forms():
+    for form in (*COUNTED_DAYS, *day_forms()):
         read = days(values, spec.zone, Notation(date_format=form))
-        shares[form] = float((read >= pd.Timestamp("1970-01-01")).mean())
+        first = "2000-01-01" if form in COUNTED_DAYS else "1970-01-01"  # of small numbers any may be seconds since 1970
+        shares[form] = float((read >= pd.Timestamp(first)).mean())
     best = max(shares.values())
     if best < NEARLY_ALL:
-        return ""
+        return _in_words(values, _UNREAD_DAYS)
     fit = [f"'{form}'" for form, share in shares.items() if share == best][:2]
+    if not isinstance(spec.demand.source, WrittenSource):
+        return f"they look like {' or '.join(fit)}: make them dates, or text such as 2024-03-05"
     if len(accepted) and not any(_reads_some(form[1:-1], accepted, spec) for form in fit):
         return (
             f"{' or '.join(fit)} would read {_how_many(best)} of them, and none of the days that are read now: they "
@@ -118,15 +165,23 @@ def _of_days(values: pd.Series[str], accepted: pd.Series[Any], spec: Spec) -> st
 
 def _reads_some(form: str, accepted: pd.Series[Any], spec: Spec) -> bool:
     """Would a form read any of the days as they are written now?"""
-    text = accepted.dt.strftime(Notation.of(spec.demand.source).date_format or "%Y-%m-%d").astype("str")
+    text = accepted.dt.strftime(Notation.of(spec.demand.source).written_form).astype("str")
     return bool(days(text, spec.zone, Notation(date_format=form)).notna().any())
 
 
-def _of_numbers(values: pd.Series[str]) -> str:
+def _in_words(values: pd.Series[str], forms: Mapping[str, str]) -> str:
+    """What is wrong with values of which nearly all have one of these forms."""
+    text = values.str.strip()
+    return next((words for form, words in forms.items() if text.str.fullmatch(form).mean() >= NEARLY_ALL), "")
+
+
+def _of_numbers(values: pd.Series[str], spec: Spec) -> str:
     shares = [float(np.isfinite(numbers(values, Notation(*marks))).mean()) for marks in MARKS]
     best = max(shares)
     if best < NEARLY_ALL:
-        return ""
+        return _in_words(values, {_WITH_UNIT: "they have a unit or a sign beside the number: write numbers alone"})
+    if not isinstance(spec.demand.source, WrittenSource):
+        return "they are numbers in a notation of their own: make them numbers, or text such as 1234.5"
     return f"demand.source.{_keys(*MARKS[shares.index(best)])} would read {_how_many(best)} of them"
 
 

@@ -1,0 +1,111 @@
+"""A batch that cannot be read is stopped with what would read it, or with what is wrong with it."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from forecaster.config import load
+from forecaster.demand.ingest import IngestResult, ingest
+
+NOW = datetime(2024, 3, 6, 12, tzinfo=UTC)
+DAYS = [date(2024, 1, 1) + timedelta(day) for day in range(60)]
+
+
+def result_of(folder: Path, content: str, keys: str = "") -> IngestResult:
+    (folder / "demand.csv").write_text(content, "utf-8")
+    source = f"{{kind: csv, path: demand.csv{keys}}}"
+    text = f"name: t\ntimezone: America/New_York\nstate: {folder}/{len(keys)}\ndemand: {{source: {source}}}\n"
+    (folder / "pipeline.yaml").write_text(text + "calendar: {holidays: false}\n", "utf-8")
+    return ingest(load(folder / "pipeline.yaml"), now=NOW)
+
+
+def long(days: list[str], counts: list[str] | None = None) -> str:
+    counts = counts or [f"{90 + place % 7}" for place in range(len(days))]
+    rows = [f'A,"{day}","{count}"' for day, count in zip(days, counts, strict=True)]
+    return "\n".join(["depot_id,date,demand", *rows]) + "\n"
+
+
+def serial(day: date) -> int:
+    return (day - date(1899, 12, 30)).days
+
+
+def noon(day: date) -> int:
+    """Seconds since 1970 of that day at noon in New York."""
+    return int(datetime(day.year, day.month, day.day, 17, tzinfo=UTC).timestamp())
+
+
+@pytest.mark.parametrize(
+    ("days", "form"),
+    [
+        ([f"{serial(day)}" for day in DAYS], "excel"),
+        ([f"{serial(day)}.75" for day in DAYS], "excel"),
+        ([f"{noon(day)}" for day in DAYS], "unix"),
+        ([f"{noon(day)}000" for day in DAYS], "unix_ms"),
+        ([f"{day:%Y%m%d}" for day in DAYS], "%Y%m%d"),
+        ([f"{day:%d.%m.%y}" for day in DAYS], "%d.%m.%y"),
+        ([f"{day:%B %d, %Y}" for day in DAYS], "%B %d, %Y"),
+        ([f"{day:%m/%d/%Y} 12:00 AM" for day in DAYS], "%m/%d/%Y %I:%M %p"),
+    ],
+)
+def test_the_form_that_is_named_reads_the_days(tmp_path: Path, days: list[str], form: str) -> None:
+    stopped = result_of(tmp_path, long(days)).stopped or ""
+    assert f"; demand.source.date_format: '{form}' would read all of them; wanted" in stopped
+    result = result_of(tmp_path, long(days), f', date_format: "{form}"')
+    assert (result.accepted, result.quarantined, result.stopped) == (60, 0, None)
+
+
+def test_seconds_fall_on_the_local_day_and_what_is_none_is_told_with_an_example(tmp_path: Path) -> None:
+    rows = long([f"{noon(DAYS[0])}", "1704085200", "1704085199", "soon"])  # midnight in New York, and a second before
+    result = result_of(tmp_path, rows, ", date_format: unix")
+    assert result.accepted + result.quarantined == 4
+    messages = [finding.message for finding in result.findings]
+    assert any("found 'soon', wanted a date such as 1709596800" in message for message in messages)
+
+
+@pytest.mark.parametrize(
+    ("days", "words"),
+    [
+        ([f"2024-W{week:02}" for week in range(1, 53)], "they look like weeks: a count a day is wanted"),
+        ([f"{year}-{month:02}" for year in (2022, 2023) for month in range(1, 13)], "they look like months"),
+        ([f"{day:%d.%m.}" for day in DAYS], "they have no year: write days with one, as in 2024-03-05"),
+        ([f"{day.day}. Januar 2024" for day in DAYS[:31]], "months are written in another language than English"),
+        ([f"{day.day:02}-mars-24" for day in DAYS[:31]], "months are written in another language than English"),
+    ],
+)
+def test_days_that_no_form_reads_are_told_by_what_they_are(tmp_path: Path, days: list[str], words: str) -> None:
+    assert f"; {words}" in (result_of(tmp_path, long(days)).stopped or "")
+
+
+@pytest.mark.parametrize("form", ["{} pcs", "€{}", "{}€", "{} Stk."])
+def test_units_beside_numbers_are_told(tmp_path: Path, form: str) -> None:
+    counts = [form.format(90 + place % 7) for place in range(60)]
+    stopped = result_of(tmp_path, long([f"{day}" for day in DAYS], counts)).stopped or ""
+    assert "; they have a unit or a sign beside the number: write numbers alone" in stopped
+
+
+def test_a_delimiter_within_values_is_told(tmp_path: Path) -> None:
+    rows = [f"A,{day},90,5" for day in DAYS]
+    stopped = result_of(tmp_path, "\n".join(["depot_id,date,demand", *rows])).stopped or ""
+    assert "; values seem to hold the delimiter ',', as a decimal comma does: write them in quotes" in stopped
+
+
+def test_columns_of_a_wide_table_that_hold_no_readings_are_named(tmp_path: Path) -> None:
+    rows = [f"{day},{day:%a},{90 + day.day % 7},{80 + day.day % 5},{70 + day.day % 6}" for day in DAYS]
+    content = "\n".join(["date,weekday,A,B,C", *rows])
+    stopped = result_of(tmp_path, content, ", wide: depots").stopped or ""
+    assert '; demand.source.ignore: ["weekday"] would leave out columns without readings' in stopped
+    assert result_of(tmp_path, content, ", wide: depots, ignore: [weekday]").accepted == 180
+
+
+def test_days_as_text_of_a_parquet_file_are_told(tmp_path: Path) -> None:
+    table = {"depot_id": ["A"] * 60, "date": [f"{day:%d/%m/%Y}" for day in DAYS], "demand": [7] * 60}
+    pq.write_table(pa.table(table), tmp_path / "demand.parquet")
+    text = f"name: t\nstate: {tmp_path}/var\ndemand: {{source: {{kind: parquet, path: demand.parquet}}}}\n"
+    (tmp_path / "pipeline.yaml").write_text(text, "utf-8")
+    stopped = ingest(load(tmp_path / "pipeline.yaml"), now=NOW).stopped or ""
+    assert "; they look like '%d/%m/%Y': make them dates, or text such as 2024-03-05" in stopped
