@@ -126,7 +126,7 @@ def _how_many(texts: Sequence[str], shape: re.Pattern[str]) -> int:
 
 def _forms() -> list[str]:
     written = [form + clock for form in _MONTHS for clock in ("", " %H:%M", " %H:%M:%S")]
-    half_days = [form + clock for form in day_forms() if "%H" not in form for clock in _CLOCKS]
+    half_days = [form + clock for form in day_forms() if ":" not in form for clock in _CLOCKS]
     return [*day_forms(), *written, *half_days]
 
 
