@@ -105,11 +105,16 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     findings += [] if batch.single else feed_shape.several_rows(every_row, spec, times_differ=contract.times_differ)
     came = feed_turnover.depots_of(every_row, batch.refused)
     del every_row
-    batch = batches.known_since_release(batch, decided.released, spec)
-    batch = batches.without_known(batch, known_days, spec, now)
-    batch, batch_findings = _checked_beside_history(
-        batch, known_days, snapshots.get("depots"), snapshots.get("aliases"), decided.waived, spec, now
-    )
+    again: batches.Batch | None = batch
+    while again is not None:
+        batch, again = again, None
+        before = batch if len(batch.superseded) else None  # else no one holds its rows
+        batch = batches.known_since_release(batch, decided.released, spec)
+        batch = batches.without_known(batch, known_days, spec, now, decided.released)
+        batch, batch_findings = _checked_beside_history(
+            batch, known_days, snapshots.get("depots"), snapshots.get("aliases"), decided.waived, spec, now
+        )
+        again = batches.with_earlier_rows(before, batch, spec) if before else None
     findings += feed_turnover.size_findings(read, batch.unchanged, feed.name, frame(lake, "batches"), spec)
     findings += feed_turnover.other_depots(came, known_days.last_readings.heard, lake, snapshots.get("aliases"), spec)
     refused = _with_distinct_ids(batch.refused)
@@ -133,11 +138,11 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     # readings come last: a process that is killed before them leaves a lake in which the next run finds them still new
     for table, rows in changes.items():
         lake.append(table, rows)
-    before = lake.versions()
+    versions = lake.versions()
     quarantined = refused[~refused["id"].isin(_ids(lake))].drop(columns="rows", errors="ignore")
     lake.append("quarantine", quarantined.assign(batch=outcome.batch))
     lake.append("demand", demand_table(batch.accepted, batch=outcome.batch))
-    _record_batch(outcome, feed.watermark, lake, now, changed=lake.versions() != before)
+    _record_batch(outcome, feed.watermark, lake, now, changed=lake.versions() != versions)
     return replace(outcome, versions=lake.versions())
 
 

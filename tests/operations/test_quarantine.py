@@ -179,6 +179,64 @@ def test_a_row_too_large_is_let_in_by_its_release_night_after_night(tmp_path: Pa
     assert count(spec, NOW + DAY) == 1540
 
 
+def test_a_released_superseded_row_stays_though_its_source_still_says_otherwise(spec: Spec, tmp_path: Path) -> None:
+    feed(tmp_path, f"A,{LAST},154", last="150")
+    assert numbers(ingest(spec, now=NOW)) == (43, 42, 0, 1)
+    assert count(spec, NOW) == 154
+    release(spec, RowSelection(rule="superseded"), now=NOW + DAY, **WHO)
+    for night in (2, 3):
+        assert numbers(ingest(spec, now=NOW + night * DAY)) == (43, 0, 42, 1)
+        assert count(spec, NOW + night * DAY) == 150
+    feed(tmp_path, last="154")  # the row released is gone; what the other says was known when it was released
+    assert numbers(ingest(spec, now=NOW + 4 * DAY)) == (42, 0, 42, 0)
+    assert count(spec, NOW + 4 * DAY) == 150
+    feed(tmp_path, last="160")  # that is news
+    assert numbers(ingest(spec, now=NOW + 5 * DAY)) == (42, 1, 41, 0)
+    feed(tmp_path, last="154")  # and so is this now
+    assert numbers(ingest(spec, now=NOW + 6 * DAY)) == (42, 1, 41, 0)
+    assert count(spec, NOW + 6 * DAY) == 154
+
+
+def test_a_correction_after_a_released_spike_counts_though_it_was_said_before(spec: Spec, tmp_path: Path) -> None:
+    feed(tmp_path, last="150")
+    ingest(spec, now=NOW)
+    feed(tmp_path, last="1540")
+    ingest(spec, now=NOW)
+    release(spec, RowSelection(rule="spike"), now=NOW + DAY, **WHO)
+    assert numbers(ingest(spec, now=NOW + 2 * DAY)) == (42, 0, 42, 0)
+    feed(tmp_path, last="150")
+    ingest(spec, now=NOW + 3 * DAY)
+    assert count(spec, NOW + 3 * DAY) == 150
+
+
+@pytest.mark.parametrize("instant", [False, True])
+def test_a_repeat_that_breaks_a_later_rule_leaves_the_good_reading(tmp_path: Path, instant: bool) -> None:
+    columns = ", columns: {recorded_at: at}" if instant else ""
+    text = f"name: t\ndemand: {{source: {{kind: csv, path: demand.csv}}{columns}}}\ncalendar: {{holidays: false}}\n"
+    (tmp_path / "pipeline.yaml").write_text(text, "utf-8")
+    spec = load(tmp_path / "pipeline.yaml")
+    counts = [*enumerate(map(usual, range(DAYS))), (DAYS - 1, 154), (DAYS - 1, 1540), (DAYS - 1, 1541)]
+    rows = [
+        f"A,{FIRST + timedelta(day)},{value}" + (f",{FIRST + timedelta(day + 1)}T01:00Z" if instant else "")
+        for day, value in counts
+    ]
+    header = "depot_id,date,demand" + (",at" if instant else "")
+    (tmp_path / "demand.csv").write_text("\n".join([header, *rows]) + "\n", "utf-8")
+    assert numbers(ingest(spec, now=NOW)) == (45, 42, 0, 3)
+    assert count(spec, NOW) == 154  # the last row that no rule objects to
+    assert sorted((row.rule, row.row) for row in quarantined_rows(spec)) == [
+        ("spike", 45),
+        ("spike", 46),
+        ("superseded", 43),
+    ]
+    before = Lake(spec.lake_url).version("demand")
+    assert numbers(ingest(spec, now=NOW + DAY)) == (45, 0, 42, 3)
+    assert Lake(spec.lake_url).version("demand") == before
+    spike = next(row for row in quarantined_rows(spec) if row.row == 46)
+    release(spec, RowSelection((spike.id,)), now=NOW + DAY, **WHO)
+    assert count(spec, NOW + DAY) == 1541
+
+
 def test_where_nothing_was_refused_nothing_waits_and_the_history_of_a_day_is_told(spec: Spec, tmp_path: Path) -> None:
     feed(tmp_path, last="150")
     assert numbers(ingest(spec, now=NOW)) == (DAYS, DAYS, 0, 0)

@@ -125,6 +125,34 @@ def new_readings(batch: pd.DataFrame, history: pd.DataFrame, *, declared: bool, 
     return NewReadings(new, recorded)
 
 
+def overruled(batch: pd.DataFrame, history: pd.DataFrame, released: pd.DataFrame) -> Bools:
+    """Which readings of a batch a person decided against: their source said so before another one was released, and
+    nothing came since.
+
+    `released` has the columns depot_id, day and recorded_at (µs since 1970), of the decision.
+    """
+    answer = np.zeros(len(batch), np.bool_)
+    concerned, versions = (
+        np.flatnonzero((part["depot_id"].isin(released["depot_id"]) & part["day"].isin(released["day"])).to_numpy())
+        for part in (batch, history)
+    )
+    if not len(concerned) or not len(versions):
+        return answer
+    of_day = ["depot_id", "day"]
+    rows = batch.iloc[concerned][of_day].assign(place=concerned)
+    known = history.iloc[versions][[*of_day, "recorded_at"]].assign(version=versions)
+    decided = released[[*of_day, "recorded_at"]].rename(columns={"recorded_at": "decided_at"})
+    rows, known, decided = (part.assign(depot_id=part["depot_id"].astype("str")) for part in (rows, known, decided))
+    newest = known.groupby(of_day)["recorded_at"].max().rename("newest").reset_index()
+    decided = decided.groupby(of_day, as_index=False)["decided_at"].max().merge(newest, on=of_day)
+    standing = decided[decided["newest"] <= decided["decided_at"]]
+    pairs = rows.merge(standing, on=of_day).merge(known, on=of_day)
+    pairs = pairs[pairs["recorded_at"] < pairs["decided_at"]]
+    place, version = pairs["place"].to_numpy(), pairs["version"].to_numpy()
+    answer[place[_equal(batch.iloc[place], history, version)]] = True
+    return answer
+
+
 def latest(readings: pd.DataFrame) -> pd.DataFrame:
     """Of each depot and day the version recorded last; of one instant, the later row."""
     slot = slots(readings.iloc[:0].assign(depot_id=readings["depot_id"].iloc[:0]), readings)

@@ -6,7 +6,7 @@ the days before them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -23,7 +23,7 @@ from forecaster.demand.validation import quarantine
 from forecaster.demand.validation.contract import Contract
 from forecaster.demand.validation.known_days import KnownDays
 
-DAY_NOT_OVER = "day_not_over"
+DAY_NOT_OVER, SUPERSEDED = "day_not_over", "superseded"
 Column = Any  # a pandas Series
 
 
@@ -35,6 +35,7 @@ class Batch:
     refused: pd.DataFrame  # as `quarantine` describes
     unchanged: int = 0  # rows
     single: bool = False  # is no depot's day told of twice among those accepted?
+    superseded: pd.DataFrame = field(default_factory=pd.DataFrame)  # the refused ones that may yet count, as readings
 
     def refuse(self, where: Bools, rule: str, message: Column, spec: Spec, now: datetime) -> Batch:
         """The batch with some of the readings accepted so far in quarantine; `message` has one for each of them."""
@@ -90,9 +91,48 @@ def without_repeats(batch: Batch, spec: Spec, now: datetime) -> Batch:
     repeats = reading_versions.repeats(batch.accepted, declared=spec.demand.columns.recorded_at is not None)
     for rule, places in repeats.broken.items():
         if len(places):
-            message = _message(batch.accepted.loc[places], spec, rule)
+            repeated = batch.accepted.loc[places]
+            message = _message(repeated, spec, rule)
+            if rule == SUPERSEDED:
+                batch = replace(batch, superseded=repeated)
             batch = batch.refuse(batch.accepted.index.isin(places), rule, message, spec, now)
     return replace(batch, single=repeats.single)
+
+
+def with_earlier_rows(before: Batch, after: Batch, spec: Spec) -> Batch | None:
+    """The batch `before` the days before it were asked, with the last superseded row in the place of each reading that
+    they refused; None where there is no such row. `after` is what they left of it.
+    """
+    fallen = after.refused.iloc[len(before.refused) :]
+    if before.superseded.empty or fallen.empty:
+        return None
+    is_fallen = before.accepted["row"].isin(fallen["row"]).to_numpy(copy=True)
+    is_fallen[is_fallen] = _rows(before.accepted[is_fallen]).isin(_rows(fallen))
+    of_fallen = _readings(before.accepted[is_fallen], spec)
+    earlier = before.superseded[_readings(before.superseded, spec).isin(of_fallen)]
+    if earlier.empty:
+        return None
+    earlier = earlier[~_readings(earlier, spec).duplicated(keep="last")]
+    is_fallen[is_fallen] = of_fallen.isin(_readings(earlier, spec))
+    now_refused = fallen[_rows(fallen).isin(_rows(before.accepted[is_fallen]))]
+    no_more = (before.refused["rule"] == SUPERSEDED).to_numpy() & _rows(before.refused).isin(_rows(earlier))
+    return replace(
+        before,
+        accepted=pd.concat([before.accepted[~is_fallen], earlier]).sort_index(),
+        refused=pd.concat([before.refused[~no_more], now_refused], ignore_index=True),
+        superseded=before.superseded.drop(index=earlier.index),
+    )
+
+
+def _rows(rows: pd.DataFrame) -> pd.MultiIndex:
+    """Where each stands in its source."""
+    return pd.MultiIndex.from_arrays([rows["source"].astype("str"), rows["row"].astype("int64")])
+
+
+def _readings(accepted: pd.DataFrame, spec: Spec) -> pd.MultiIndex:
+    """What each is a reading of: depot, day, and instant where the source tells it."""
+    instant = [accepted["recorded_at"]] if spec.demand.columns.recorded_at else []
+    return pd.MultiIndex.from_arrays([accepted["depot_id"].astype("str"), accepted["day"], *instant])
 
 
 def known_since_release(batch: Batch, released: pd.DataFrame, spec: Spec) -> Batch:
@@ -115,8 +155,15 @@ def known_since_release(batch: Batch, released: pd.DataFrame, spec: Spec) -> Bat
     return replace(batch, accepted=accepted.assign(recorded_at=recorded))
 
 
-def without_known(batch: Batch, known_days: KnownDays, spec: Spec, now: datetime) -> Batch:
-    """The batch with those readings accepted that the known ones do not hold; the others are counted as unchanged."""
+def without_known(
+    batch: Batch, known_days: KnownDays, spec: Spec, now: datetime, released: pd.DataFrame | None = None
+) -> Batch:
+    """The batch with those readings accepted that the known ones do not hold; the others are counted as unchanged.
+
+    So are those that a person decided against by releasing a superseded row of the same depot and day (`released` as in
+    `known_since_release`): that a source goes on saying what it said before is no news.
+    """
+    decided = None if released is None else released[released["rule"] == SUPERSEDED]
     instant = int(pd.Timestamp(now).as_unit("us").asm8.astype(np.int64))
     days, is_new = Days(batch.accepted["day"].to_numpy()), np.ones(len(batch.accepted), np.bool_)
     recorded = batch.accepted["recorded_at"].to_numpy(copy=True)
@@ -125,6 +172,8 @@ def without_known(batch: Batch, known_days: KnownDays, spec: Spec, now: datetime
         part, declared = batch.accepted.iloc[at], spec.demand.columns.recorded_at is not None
         new_part = reading_versions.new_readings(part, rows, declared=declared, now=instant)
         is_new[at], recorded[at] = new_part.new, new_part.recorded_at
+        if decided is not None and not declared and len(decided):
+            is_new[at] &= ~reading_versions.overruled(part, rows, decided)
     accepted = batch.accepted.assign(recorded_at=recorded)
     unchanged = batch.size(accepted[~is_new])
     return replace(
