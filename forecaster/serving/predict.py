@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from functools import partial
@@ -14,7 +14,7 @@ import onnxruntime
 
 from forecaster.core.arrays import Floats, Ints
 from forecaster.core.forecast import Forecast
-from forecaster.core.panel import Encoding, Panel
+from forecaster.core.panel import Panel
 from forecaster.errors import BundleError, InputError
 from forecaster.serving import input_checks
 from forecaster.serving.bundle import Bundle
@@ -44,11 +44,9 @@ class Predictor:
         Raises BundleError when the panel was not built for this bundle, or when a quantile is not a number, InputError
         when the panel holds what cannot be.
         """
-        manifest = self.bundle.manifest
-        expected = (*_column_meaning(self.bundle.encoding), tuple(manifest["calendar"]), manifest["horizon"])
-        actual = (*_column_meaning(panel.encoding), panel.calendar_names, panel.horizon)
-        if actual != expected:
-            raise BundleError(f"bundle {self.bundle.digest[:16]} wants {expected}, the panel has {actual}")
+        if different := list(_differences(self.bundle, panel)):
+            made_for = f"bundle {self.bundle.digest[:16]} was made for another pipeline file"
+            raise BundleError(f"{made_for}: {'; '.join(different)}; the next night trains a model for this one")
         try:
             quantiles = self._quantiles(panel)
         except InputError as error:
@@ -92,9 +90,21 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _column_meaning(encoding: Encoding) -> tuple[Any, ...]:
-    """What the columns of a panel mean, in their order, which an encoding's own equality leaves out."""
-    return encoding.covariates, tuple(encoding.statics.items())
+def _differences(bundle: Bundle, panel: Panel) -> Iterator[str]:
+    """What a panel has otherwise than the bundle's: the horizon, and what the columns mean, in their order."""
+    horizon = bundle.manifest["horizon"]
+    if panel.horizon != horizon:
+        yield f"it forecasts {horizon} days, the pipeline file wants {panel.horizon}"
+    made, found = bundle.encoding, panel.encoding
+    columns = {
+        "known-future covariates": (made.covariates, found.covariates),
+        "static columns": (tuple(made.statics), tuple(found.statics)),
+        "features of the calendar": (tuple(bundle.manifest["calendar"]), tuple(panel.calendar_names)),
+    }
+    columns |= {f"words of '{name}'": (made.statics[name], found.statics.get(name, ())) for name in made.statics}
+    for name, (before, now) in columns.items():
+        if tuple(before) != tuple(now):
+            yield f"its {name} are {', '.join(before) or 'none'}, found {', '.join(now) or 'none'}"
 
 
 def session(model: bytes) -> onnxruntime.InferenceSession:

@@ -92,14 +92,22 @@ def test_a_panel_that_was_made_for_something_else_is_refused(predictor: Predicto
     words = fitting.encoding
     turned = {name: words.statics[name] for name in reversed(words.statics)}
     others: dict[str, Panel] = {
-        "weather": replace(fitting, encoding=Encoding(("weather",), words.statics)),
-        "Aix": replace(fitting, encoding=Encoding(words.covariates, {**words.statics, "city": ("Aix", "Ulm")})),
-        "city.*size": replace(fitting, encoding=Encoding(words.covariates, turned)),
-        "weekday": replace(fitting, calendar_names=("weekday", *panels.CALENDAR[1:])),
-        ", 2\\)": panels.panel(horizon=2),
+        "its known-future covariates are promo, found weather": replace(
+            fitting, encoding=Encoding(("weather",), words.statics)
+        ),
+        "its words of 'city' are Bonn, Ulm, found Aix, Ulm": replace(
+            fitting, encoding=Encoding(words.covariates, {**words.statics, "city": ("Aix", "Ulm")})
+        ),
+        "its static columns are size, city, found city, size": replace(
+            fitting, encoding=Encoding(words.covariates, turned)
+        ),
+        "its features of the calendar are weekend, .*, found weekday, ": replace(
+            fitting, calendar_names=("weekday", *panels.CALENDAR[1:])
+        ),
+        "it forecasts 3 days, the pipeline file wants 2": panels.panel(horizon=2),
     }
     for difference, panel in others.items():
-        with pytest.raises(BundleError, match=rf"bundle [0-9a-f]{{16}} wants .*promo.* the panel has .*{difference}"):
+        with pytest.raises(BundleError, match=rf"bundle [0-9a-f]{{16}} was made for another .*: {difference}"):
             predictor(panel)
 
 
