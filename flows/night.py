@@ -26,6 +26,7 @@ from forecaster.errors import (
     OUR_FAULT,
     PUBLISHED,
     ForecasterError,
+    ForeignLake,
     LedgerError,
     NoUsableData,
 )
@@ -180,9 +181,11 @@ class Night:
 
     @contextmanager
     def goes_on(self, without: str) -> Iterator[None]:
-        """What fails inside is kept for the outcome; the night goes on, degraded."""
+        """What fails inside is kept for the outcome; the night goes on, degraded, but for one in a lake of others."""
         try:
             yield
+        except ForeignLake:
+            raise
         except Exception as error:
             reason = str(error) if isinstance(error, ForecasterError) else f"{type(error).__name__}: {error}"
             self.trouble(f"{without}: {reason}")

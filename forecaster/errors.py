@@ -2,6 +2,7 @@
 
     ForecasterError                 every error of this package; str() is fit to be shown
     ├── SpecError                   the pipeline file or the command line is wrong     exit code 2
+    │   └── ForeignLake             the lake holds the demand of another fleet         exit code 2
     ├── NoUsableData                there is nothing to forecast from                  exit code 4
     │   ├── StaleHistory            the last reading is older than declared            exit code 4
     │   └── SourceError             a declared source could not be read                exit code 4
@@ -41,6 +42,10 @@ class SpecError(ForecasterError):
     """The pipeline file or the command line says something that cannot be done."""
 
     exit_code = WRONG_SPEC
+
+
+class ForeignLake(SpecError):
+    """The lake that the pipeline file names holds the demand of another fleet."""
 
 
 class OverrideError(ForecasterError):

@@ -31,6 +31,8 @@ _TEXT, _DAY, _LEVELS, _QUANTILES = pa.string(), pa.date32(), pa.list_(pa.float64
 
 TABLES: Mapping[str, pa.Schema] = MappingProxyType(
     {
+        # the fleet whose demand the lake holds; the first row counts
+        "owners": pa.schema([("fleet", _TEXT), ("recorded_at", _INSTANT)]),
         # a reading that passed the contract; a restated value is a new row; covariates follow as further columns
         "demand": pa.schema(
             [
@@ -263,8 +265,6 @@ class Lake:
             delta.optimize.compact(writer_properties=_PACKED)
             delta.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False)
             delta.create_checkpoint()
-        except TableNotFoundError:
-            return
         except _FAULTS:
             return
 

@@ -18,6 +18,7 @@ from forecaster.core import timezones
 from forecaster.core.knowledge import Finding
 from forecaster.core.panel import Panel
 from forecaster.demand import sources
+from forecaster.demand.history import lake_owner
 from forecaster.demand.history.past_panels import Past
 from forecaster.demand.history.point_in_time import former_ids, read_as_of
 from forecaster.demand.ingest import IngestResult, ingest
@@ -68,6 +69,7 @@ def check(spec: Spec, *, now: datetime, as_of: datetime | None = None, past: boo
     Data that cannot be used is no error here but the result's `fault`. Raises SpecError when a source does not fit the
     pipeline file, LakeError when the lake cannot be read.
     """
+    lake_owner.refuse_other_fleets(spec)
     source_checks = tuple(_reach(place, source, keys, spec) for place, source, keys in _declared_sources(spec))
     if unreachable := [source for source in source_checks if source.fault]:
         return DryRun(spec, source_checks, fault=f"{len(unreachable)} of {len(source_checks)} sources cannot be read")

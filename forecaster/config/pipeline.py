@@ -30,12 +30,17 @@ from forecaster.core import timezones
 from forecaster.core.state_paths import StatePaths
 from forecaster.errors import SpecError
 
+NAME = r"^[a-z0-9][a-z0-9_-]*$"
+
 
 class Spec(Section):
     """The whole pipeline file."""
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=64)
+    name: str = Field(pattern=NAME, max_length=64)
     """Names the pipeline in runs, models and pages: lower-case letters, digits, - and _."""
+    fleet: str | None = Field(default=None, pattern=NAME, max_length=64)
+    """Whose demand the lake holds; by default `name`. A renamed pipeline, or one that shares the lake of another,
+    names here the fleet of the lake."""
     timezone: str = "UTC"
     """The zone whose local calendar days are counted, as in America/New_York."""
     horizon: int = Field(default=7, ge=1, le=7)
@@ -95,6 +100,11 @@ class Spec(Section):
         if self.vans_home and self.depots is None:
             raise ValueError("staffing.vans.home names a column of the depots source, and there is no section depots")
         return self
+
+    @property
+    def fleet_name(self) -> str:
+        """Whose demand the lake holds."""
+        return self.fleet or self.name
 
     @property
     def vans_home(self) -> str | None:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from forecaster.config import Spec, data_rules
 from forecaster.core.knowledge import Finding
 from forecaster.demand import readings, sources
+from forecaster.demand.history import lake_owner
 from forecaster.demand.history.point_in_time import frame, latest
 from forecaster.demand.panel.events import EVENT
 from forecaster.demand.parsing import Kind
@@ -80,9 +81,11 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     """Ingest one batch: read the sources and append what is new to the lake; `now` is the instant of arrival.
 
     `on_rows` is told how many rows were read so far. Raises SourceError when a source cannot be read, SpecError when it
-    does not fit the pipeline file, LakeError when the lake cannot take the rows.
+    does not fit the pipeline file, ForeignLake when the lake is of another fleet, LakeError when it cannot take
+    the rows.
     """
     lake, findings = Lake(spec.lake_url), list[Finding]()
+    lake_owner.refuse_other_fleets(spec, lake)
     snapshots, announced = _snapshots(spec, findings, now)
     changes = {table: _changes(rows, frame(lake, table), KEYS[table], now) for table, rows in snapshots.items()}
     decided = decisions(lake)
@@ -136,6 +139,7 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     )
     assert outcome.read == outcome.accepted + outcome.unchanged + outcome.quarantined, outcome
     # readings come last: a process that is killed before them leaves a lake in which the next run finds them still new
+    lake_owner.claim(spec, lake, now)
     for table, rows in changes.items():
         lake.append(table, rows)
     versions = lake.versions()

@@ -21,6 +21,7 @@ import sqlalchemy as sa
 
 from forecaster.config import Spec
 from forecaster.core.state_paths import StatePaths
+from forecaster.demand.history import lake_owner
 from forecaster.errors import BackupError, LakeError
 from forecaster.lake import TABLES, Lake
 from forecaster.ledger import connect, tables
@@ -55,12 +56,13 @@ class Manifest:
 def backup(spec: Spec, to: Path, *, secret_keys: bool = False) -> Manifest:
     """Copy everything into a new or empty folder, with `secret_keys` those too; a night may run meanwhile.
 
-    Raises BackupError where the folder holds something or a file cannot be copied, LedgerError and LakeError where
-    there is nothing to copy.
+    Raises BackupError where the folder holds something or a file cannot be copied, ForeignLake where the
+    lake is of another fleet, LedgerError and LakeError where there is nothing to copy.
     """
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise BackupError(f"{to}: found something there, wanted a new or an empty folder")
     try:
+        lake_owner.refuse_other_fleets(spec)
         to.mkdir(parents=True, exist_ok=True)
         runs = _copy_ledger(spec.ledger_url, to / LEDGER)
         versions = Lake(spec.lake_url).versions()

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from forecaster.config.credentials import hide
-from forecaster.errors import BundleError, ForecasterError, LakeError, LedgerError, NoLedger
+from forecaster.errors import BundleError, ForecasterError, ForeignLake, LakeError, LedgerError, NoLedger
 from forecaster.operations import prefect_api
 
 if TYPE_CHECKING:
@@ -214,15 +214,17 @@ def _port(port: int) -> Sign:
 
 
 def _lake(spec: Spec) -> Iterator[Sign]:
+    from forecaster.demand.history import lake_owner
     from forecaster.lake import NOT_THERE, Lake
 
     try:
+        lake_owner.refuse_other_fleets(spec)
         for table, number in Lake(spec.lake_url).versions().items():
             if number != NOT_THERE:
                 yield Sign("ok", "lake", f"{table}: {_rows(spec, table):,} rows, version {number}")
             elif table == "demand":
                 yield Sign("warn", "lake", f"nothing at {spec.lake_url} yet: the first `forecaster run FILE` fills it")
-    except LakeError as error:
+    except (ForeignLake, LakeError) as error:
         yield Sign("broken", "lake", str(error))
 
 

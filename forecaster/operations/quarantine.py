@@ -21,7 +21,7 @@ import pyarrow.dataset as ds
 from forecaster.config import Spec
 from forecaster.config.data_rules import RULES
 from forecaster.demand import readings
-from forecaster.demand.history import reading_versions
+from forecaster.demand.history import lake_owner, reading_versions
 from forecaster.demand.history.point_in_time import frame, latest
 from forecaster.demand.ingest import contract_of, demand_table
 from forecaster.demand.sources import FAULT, FILE, ROW
@@ -69,9 +69,11 @@ def quarantined_rows(
 ) -> list[QuarantinedRow]:
     """The quarantined rows that are selected and in one of the states, the newest first.
 
-    Raises SpecError for an id that names no row, or several; LakeError when the lake cannot be read.
+    Raises SpecError for an id that names no row, or several, and for a lake of another fleet; LakeError when it cannot
+    be read.
     """
     lake, selection = Lake(spec.lake_url), selection or RowSelection()
+    lake_owner.refuse_other_fleets(spec, lake)
     rows = frame(lake, "quarantine")
     if selection.ids:
         rows = rows[rows["id"].isin([_full_id(prefix, rows["id"]) for prefix in selection.ids])]

@@ -9,13 +9,15 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 import sqlalchemy as sa
 
 from forecaster.config import Spec
-from forecaster.errors import BackupError, Busy
+from forecaster.demand.history import lake_owner
+from forecaster.errors import BackupError, Busy, LakeError
 from forecaster.ledger import connect, lease, tables
 from forecaster.operations import backup
 from forecaster.operations.backup import KEYS, LAKE, LEDGER, STATE, Manifest
@@ -30,12 +32,15 @@ BROUGHT = f"restored-{{}}{PUBLIC}"  # a public key of a backup, by its digest: b
 def restore(spec: Spec, folder: Path, *, replace: bool = False) -> Manifest:
     """Restore ledger, lake and bundles; with `replace` in place of what is there.
 
-    Raises BackupError where the backup is not whole, is of another pipeline, or something is there; Busy where a run
-    is at work; LedgerError where the ledger cannot be written or the backup's is younger than this program.
+    Raises BackupError where the backup is not whole, is of another pipeline, or something is there; ForeignLake where
+    the lake there is of another fleet; Busy where a run is at work; LedgerError where the ledger cannot be written or
+    the backup's is younger than this program.
     """
     manifest = backup.read_manifest(folder)
     if manifest.pipeline != spec.name:
         raise BackupError(f"{folder}: found a backup of {manifest.pipeline}, wanted one of {spec.name}")
+    with suppress(LakeError):  # a damaged one is to be replaced
+        lake_owner.refuse_other_fleets(spec)
     target = connect.writer(spec.ledger_url)
     try:
         with connect.translated_errors(spec.ledger_url), target.begin() as writer:

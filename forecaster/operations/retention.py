@@ -14,6 +14,7 @@ from pathlib import Path
 
 from forecaster.config import Spec
 from forecaster.core.state_paths import StatePaths
+from forecaster.demand.history import lake_owner
 from forecaster.lake import TABLES, Lake
 from forecaster.ledger.store import Ledger
 from forecaster.serving.bundle import MANIFEST
@@ -43,8 +44,10 @@ class CleanupCounts:
 def tidy(spec: Spec, *, now: datetime, keep: str) -> CleanupCounts:
     """Remove what is older than its retention; `keep` is the run that does it.
 
-    Raises LakeError or LedgerError where they cannot be read, or the ledger cannot be written.
+    Raises ForeignLake where the lake is of another fleet, LakeError or LedgerError where they cannot be read, or
+    the ledger cannot be written.
     """
+    lake_owner.refuse_other_fleets(spec)
     paths, retention = spec.paths, spec.retention
     with Ledger.open(spec.ledger_url) as ledger:
         reigned = {promotion.bundle_digest for promotion in ledger.promotions(spec.name)}

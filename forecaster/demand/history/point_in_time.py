@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 from forecaster.config import Spec
 from forecaster.core.knowledge import Knowledge
 from forecaster.demand import readings
-from forecaster.demand.history import aliases, reading_versions
+from forecaster.demand.history import aliases, lake_owner, reading_versions
 from forecaster.demand.panel.events import EVENT
 from forecaster.errors import NoUsableData
 from forecaster.lake import Lake
@@ -28,9 +28,11 @@ def read_as_of(spec: Spec, *, as_of: datetime, versions: Mapping[str, int] | Non
     In an archive (`demand.recorded: next_day`) the known-future covariates of the days right after as_of are known too.
     Former ids of depots count for the depots that they belong to now. `versions` reads the tables as they were at those
     commits, where rows may have come since that say they were recorded before.
-    Raises NoUsableData when no demand was known by then, LakeError when the lake cannot be read.
+    Raises NoUsableData when no demand was known by then, ForeignLake when the lake is of another fleet, LakeError when
+    it cannot be read.
     """
     lake = Lake(spec.lake_url)
+    lake_owner.refuse_other_fleets(spec, lake)
     newest = lake.versions(READ)
     versions = {table: (versions or newest).get(table, newest[table]) for table in READ}
     demand = reading_versions.latest(every_version(lake, spec, as_of, versions["demand"]))

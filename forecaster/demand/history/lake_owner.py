@@ -1,0 +1,39 @@
+"""Whose demand a lake holds: of the fleet that ingested into it first. Pipelines of another fleet are refused."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pyarrow as pa
+
+from forecaster.config import Spec
+from forecaster.errors import ForeignLake
+from forecaster.lake import TABLES, Lake
+
+
+def owner(lake: Lake) -> str | None:
+    """The fleet whose demand a lake holds; None for a lake in which no night has written it down yet.
+
+    Of two that came at once it is the one whose row is older. Raises LakeError.
+    """
+    rows = lake.read("owners").sort_by([("recorded_at", "ascending"), ("fleet", "ascending")])
+    return str(rows["fleet"][0]) if len(rows) else None
+
+
+def refuse_other_fleets(spec: Spec, lake: Lake | None = None) -> None:
+    """Raises ForeignLake where the lake holds the demand of another fleet, LakeError where it cannot be read."""
+    fleet = owner(lake or Lake(spec.lake_url))
+    if fleet not in (None, spec.fleet_name):
+        raise ForeignLake(
+            f"the lake at {spec.lake_url} holds the demand of fleet '{fleet}', wanted that of '{spec.fleet_name}': "
+            f"set `lake` (or `state`) to a folder of its own; where it is the same fleet, under a new name or in a "
+            f"second pipeline, set `fleet: {fleet}`"
+        )
+
+
+def claim(spec: Spec, lake: Lake, now: datetime) -> None:
+    """Write down that the lake is of this fleet, unless it has an owner. Raises as `refuse_other_fleets`."""
+    if owner(lake) is None:
+        row = {"fleet": spec.fleet_name, "recorded_at": now}
+        lake.append("owners", pa.Table.from_pylist([row], schema=TABLES["owners"]))
+        refuse_other_fleets(spec, lake)  # which may have come at the same moment
