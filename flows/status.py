@@ -13,6 +13,7 @@ from forecaster.ledger.records import Run
 from forecaster.ledger.store import Ledger
 from forecaster.operations import due_nights
 from forecaster.operations.doctor import KILLED
+from forecaster.publishing import champion_fit
 
 
 def status(spec: Spec, now: datetime) -> Iterator[str]:
@@ -34,6 +35,7 @@ def status(spec: Spec, now: datetime) -> Iterator[str]:
             missing = due_nights.missed_nights(spec, ledger, now)
             head = ledger.current(spec.name)
             killed = last is not None and ledger.seems_killed(last, now)
+            champion = champion_fit.of_champion(spec, ledger)
     except NoLedger as error:
         yield f"last run   none: {error}"
         return
@@ -43,6 +45,8 @@ def status(spec: Spec, now: datetime) -> Iterator[str]:
     else:
         at = head.published_at.astimezone(spec.zone)
         yield f"published  {at:%Y-%m-%d %H:%M}, tier {head.tier}, {head.model}, cutoff {head.cutoff}"
+    for sentence in champion:
+        yield f"champion   {sentence}"
     if missing:
         yield f"missing    {', '.join(f'{each:%Y-%m-%d}' for each in missing)}"
 

@@ -31,8 +31,6 @@ _TEXT, _DAY, _LEVELS, _QUANTILES = pa.string(), pa.date32(), pa.list_(pa.float64
 
 TABLES: Mapping[str, pa.Schema] = MappingProxyType(
     {
-        # the fleet whose demand the lake holds; the first row counts
-        "owners": pa.schema([("fleet", _TEXT), ("recorded_at", _INSTANT)]),
         # a reading that passed the contract; a restated value is a new row; covariates follow as further columns
         "demand": pa.schema(
             [
@@ -148,6 +146,8 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
                 ("actual", pa.float32()),
             ]
         ),
+        # the fleet whose demand the lake holds; the first row counts
+        "owners": pa.schema([("fleet", _TEXT), ("recorded_at", _INSTANT)]),
     }
 )
 GROWING = frozenset({"demand", "depots"})  # tables that take further columns from the sources

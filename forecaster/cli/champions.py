@@ -29,6 +29,7 @@ def champions(
     """Show who was champion when, the newest first."""
     from forecaster.config import load
     from forecaster.ledger.store import Ledger
+    from forecaster.publishing import champion_fit
 
     spec = load(file)
     with Ledger.open_reader(spec.ledger_url) as ledger:
@@ -37,6 +38,7 @@ def champions(
         else:
             last = ledger.champion(spec.name, _end_of(on, spec))
             promotions = (last,) if last else ()
+        sentences = champion_fit.of_champion(spec, ledger) if on is None else []
     if as_json:
         typer.echo(json.dumps([asdict(promotion) for promotion in promotions], default=str, indent=2))
         return
@@ -44,6 +46,8 @@ def champions(
         typer.echo(_promotion_line(promotion, spec))
     if not promotions:
         typer.echo("no model has reigned" + (f" by the end of {on}" if on else " yet") + ": seasonal naive forecasts")
+    for sentence in sentences:
+        typer.echo(sentence)
 
 
 def promote(

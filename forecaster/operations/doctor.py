@@ -277,11 +277,15 @@ def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Sign]:
 
 
 def _champion(spec: Spec, ledger: Ledger) -> Sign:
+    from forecaster.publishing import champion_fit
     from forecaster.serving import bundle
 
     champion = ledger.champion(spec.name)
     if champion is None:
-        return Sign("warn", "champion", "none yet: seasonal naive forecasts until the gate admits a model")
+        none_yet = "none yet: seasonal naive forecasts until the gate admits a model"
+        return Sign(
+            "warn", "champion", "; ".join(filter(None, [none_yet, champion_fit.under_another_name(spec, ledger)]))
+        )
     text = f"{champion.bundle_digest}, since {_when(champion.at, spec)}: {champion.reason}"
     try:
         bundle.load(spec.paths.bundle(champion.bundle_digest), spec.paths.folder)
@@ -289,7 +293,8 @@ def _champion(spec: Spec, ledger: Ledger) -> Sign:
         return Sign(
             "warn", "champion", f"{text}; seasonal naive forecasts instead, as its bundle is of no use: {error}"
         )
-    return Sign("ok", "champion", text)
+    what_differs = champion_fit.of_champion(spec, ledger)
+    return Sign("warn" if what_differs else "ok", "champion", ". ".join([text, *what_differs]))
 
 
 def _registry(spec: Spec) -> Iterator[Sign]:

@@ -24,6 +24,7 @@ from forecaster.ledger.publication import PublishedDepot
 from forecaster.ledger.records import Head
 from forecaster.ledger.store import Ledger
 from forecaster.operations import due_nights
+from forecaster.publishing import champion_fit
 
 MOST_NAMES = 8  # of depots or days that a line names
 
@@ -37,6 +38,7 @@ class PreviousNight:
     pipeline_file: Mapping[str, Any] | None = None  # its pipeline file
     timings: Mapping[str, float] | None = None
     missing: tuple[datetime, ...] = ()
+    champion: tuple[str, ...] = ()  # what becomes of it
 
 
 def save_spec(spec: Spec) -> None:
@@ -55,6 +57,7 @@ def plan(spec: Spec, file: Path, now: datetime) -> Iterator[str]:
     yield f"{spec.name}, as of {now.astimezone(spec.zone):%Y-%m-%d %H:%M} {spec.timezone}"
     yield from _nights(spec, before, now)
     yield from _changes(spec, before)
+    yield from (f"champion: {sentence}" for sentence in before.champion)
     yield from _data(spec, before, now)
     yield from _expected_duration(before)
     yield f"`forecaster apply {file}` deploys exactly this"
@@ -91,6 +94,7 @@ def _previous_night(spec: Spec, now: datetime) -> PreviousNight:
             runs = {run.run_id: run for run in ledger.runs(spec.name, limit=200)}
             timings, missing = ledger.expected_timings(spec.name), tuple(due_nights.missed_nights(spec, ledger, now))
             depots = ledger.depots(head.publication_id) if head else ()
+            champion = tuple(champion_fit.of_champion(spec, ledger))
     except LedgerError:
         return PreviousNight(missing=(next(due_nights.scheduled_nights(spec, now)),))
     pipeline_file = None
@@ -100,7 +104,7 @@ def _previous_night(spec: Spec, now: datetime) -> PreviousNight:
             pipeline_file = (
                 spec.model_dump(mode="json") if run.spec_digest == spec.digest else json.loads(saved.read_text("utf-8"))
             )
-    return PreviousNight(head, depots, pipeline_file, timings, missing)
+    return PreviousNight(head, depots, pipeline_file, timings, missing, champion)
 
 
 def _nights(spec: Spec, before: PreviousNight, now: datetime) -> Iterator[str]:

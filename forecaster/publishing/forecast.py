@@ -19,7 +19,7 @@ from forecaster.demand.panel import build as panels
 from forecaster.errors import BundleError
 from forecaster.ledger.publication import Tier
 from forecaster.ledger.store import Ledger
-from forecaster.publishing import caveats
+from forecaster.publishing import caveats, champion_fit
 from forecaster.serving import bundle as bundles
 from forecaster.serving.fallback import seasonal_naive
 from forecaster.serving.predict import Predictor
@@ -34,6 +34,7 @@ class ModelChoice:
     bundle: Path | None
     model: str
     tier: Tier
+    absence: str = "no model was ever admitted"  # why there is no bundle
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ def choose(spec: Spec, ledger: Ledger, *, promoted_by: str | None = None) -> Mod
     """The reigning champion, or the fallback when there is none; `promoted_by` is tonight's run."""
     reigning = ledger.champion(spec.name)
     if reigning is None:
-        return ModelChoice(None, NAIVE, "fallback")
+        absence = champion_fit.under_another_name(spec, ledger)
+        return ModelChoice(None, NAIVE, "fallback", absence or ModelChoice.absence)
     label = (
         f"{spec.name} v{reigning.model_version}" if reigning.model_version else f"{spec.name} {reigning.bundle_digest}"
     )
@@ -82,11 +84,14 @@ def forecast(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> ForecastR
     # Whatever is wrong with a bundle raises BundleError, and the seasonal naive goes out in its place.
     try:
         if choice.bundle is None:
-            raise BundleError("no model was ever admitted")
+            raise BundleError(choice.absence)
         predictor = Predictor(bundles.load(choice.bundle, spec.paths.folder))
+        if obstacle := champion_fit.obstacles(spec, predictor.bundle.manifest):
+            raise BundleError(obstacle)
         panel = panels.build(knowledge, spec, predictor.bundle.encoding)
         new = caveats.newcomers(panel, predictor.bundle)
-        predicted, digest, notes = predictor(panel), predictor.bundle.name, new.sentences()
+        predicted, digest = predictor(panel), predictor.bundle.name
+        notes = [*new.sentences(), *champion_fit.differences(spec, predictor.bundle.manifest)]
         lookback, strangers = predictor.bundle.lookback, frozenset(new.strangers)
         if new.strangers:  # not trained on, and without attributes to go by
             naive = seasonal_naive(panel, predicted.levels).quantiles

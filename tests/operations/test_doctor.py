@@ -86,7 +86,12 @@ def test_a_pipeline_that_never_ran_is_told_what_comes_first(spec: Spec) -> None:
 def test_lake_tables_are_told_with_rows_and_versions(spec: Spec) -> None:
     ingest(spec, now=NOW)
     lake = [sign.text for sign in doctor.examine(spec, now=NOW) if sign.topic == "lake"]
-    assert lake == ["demand: 2 rows, version 0", "quarantine: 1 rows, version 0", "batches: 1 rows, version 0"]
+    assert lake == [
+        "demand: 2 rows, version 0",
+        "quarantine: 1 rows, version 0",
+        "batches: 1 rows, version 0",
+        "owners: 1 rows, version 0",
+    ]
 
 
 def test_a_run_is_told_with_its_outcome(spec: Spec, ledger: Ledger) -> None:

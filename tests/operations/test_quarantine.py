@@ -237,6 +237,29 @@ def test_a_repeat_that_breaks_a_later_rule_leaves_the_good_reading(tmp_path: Pat
     assert count(spec, NOW + DAY) == 1541
 
 
+def test_a_value_changed_in_place_and_refused_is_one_row_night_after_night_and_stays_released(tmp_path: Path) -> None:
+    text = "name: t\ndemand: {source: {kind: csv, path: demand.csv}, columns: {recorded_at: at}}\n"
+    (tmp_path / "pipeline.yaml").write_text(text + "calendar: {holidays: false}\n", "utf-8")
+    spec = load(tmp_path / "pipeline.yaml")
+
+    def feed_with(last: int) -> None:
+        counts = [*map(usual, range(DAYS - 1)), last]
+        rows = [f"A,{FIRST + timedelta(n)},{v},{FIRST + timedelta(n + 1)}T01:00Z" for n, v in enumerate(counts)]
+        (tmp_path / "demand.csv").write_text("\n".join(["depot_id,date,demand,at", *rows]) + "\n", "utf-8")
+
+    feed_with(150)
+    assert numbers(ingest(spec, now=NOW)) == (DAYS, DAYS, 0, 0)
+    feed_with(1540)  # of the same instant
+    for night in (1, 2, 3):
+        assert numbers(ingest(spec, now=NOW + night * DAY)) == (DAYS, 0, DAYS - 1, 1)
+    row = only(quarantined_rows(spec))
+    assert f"{LAST + DAY}T01:00:00+00:00" in row.content
+    release(spec, RowSelection((row.id,)), now=NOW + 4 * DAY, **WHO)
+    for night in (5, 6):
+        assert numbers(ingest(spec, now=NOW + night * DAY)) == (DAYS, 0, DAYS, 0)
+        assert count(spec, NOW + night * DAY) == 1540
+
+
 def test_where_nothing_was_refused_nothing_waits_and_the_history_of_a_day_is_told(spec: Spec, tmp_path: Path) -> None:
     feed(tmp_path, last="150")
     assert numbers(ingest(spec, now=NOW)) == (DAYS, DAYS, 0, 0)

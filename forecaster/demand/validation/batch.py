@@ -36,13 +36,21 @@ class Batch:
     unchanged: int = 0  # rows
     single: bool = False  # is no depot's day told of twice among those accepted?
     superseded: pd.DataFrame = field(default_factory=pd.DataFrame)  # the refused ones that may yet count, as readings
+    instants: pd.Series[int] = field(default_factory=lambda: pd.Series(dtype="int64"))
+    """What the source says of when it recorded those that are known since another instant, by `_places`."""
 
     def refuse(self, where: Bools, rule: str, message: Column, spec: Spec, now: datetime) -> Batch:
         """The batch with some of the readings accepted so far in quarantine; `message` has one for each of them."""
         if not where.any():
             return self
-        content = quarantine.source_json(self.accepted[where], spec)
-        rows = self.accepted[where].assign(date=dates(self.accepted[where]))
+        rows = self.accepted[where]
+        as_read = rows
+        if spec.demand.columns.recorded_at and len(self.instants):
+            place = self.instants.index.get_indexer(_places(rows))
+            instants = self.instants.to_numpy()[place]
+            as_read = rows.assign(recorded_at=np.where(place < 0, rows["recorded_at"], instants))
+        content = quarantine.source_json(as_read, spec)
+        rows = rows.assign(date=dates(rows))
         arrival = pd.Timestamp(now).tz_convert("UTC").as_unit("us")
         refused = quarantine.rows(rows, pd.Series(rule, rows.index), message, content, arrival)
         if "rows" in rows:  # one reading made of many rows
@@ -107,15 +115,15 @@ def with_earlier_rows(before: Batch, after: Batch, spec: Spec) -> Batch | None:
     if before.superseded.empty or fallen.empty:
         return None
     is_fallen = before.accepted["row"].isin(fallen["row"]).to_numpy(copy=True)
-    is_fallen[is_fallen] = _rows(before.accepted[is_fallen]).isin(_rows(fallen))
+    is_fallen[is_fallen] = _places(before.accepted[is_fallen]).isin(_places(fallen))
     of_fallen = _readings(before.accepted[is_fallen], spec)
     earlier = before.superseded[_readings(before.superseded, spec).isin(of_fallen)]
     if earlier.empty:
         return None
     earlier = earlier[~_readings(earlier, spec).duplicated(keep="last")]
     is_fallen[is_fallen] = of_fallen.isin(_readings(earlier, spec))
-    now_refused = fallen[_rows(fallen).isin(_rows(before.accepted[is_fallen]))]
-    no_more = (before.refused["rule"] == SUPERSEDED).to_numpy() & _rows(before.refused).isin(_rows(earlier))
+    now_refused = fallen[_places(fallen).isin(_places(before.accepted[is_fallen]))]
+    no_more = (before.refused["rule"] == SUPERSEDED).to_numpy() & _places(before.refused).isin(_places(earlier))
     return replace(
         before,
         accepted=pd.concat([before.accepted[~is_fallen], earlier]).sort_index(),
@@ -124,9 +132,11 @@ def with_earlier_rows(before: Batch, after: Batch, spec: Spec) -> Batch | None:
     )
 
 
-def _rows(rows: pd.DataFrame) -> pd.MultiIndex:
-    """Where each stands in its source."""
-    return pd.MultiIndex.from_arrays([rows["source"].astype("str"), rows["row"].astype("int64")])
+def _places(rows: pd.DataFrame) -> pd.MultiIndex:
+    """Where each stands in its source, of which a line may have many readings."""
+    day = rows["day"].to_numpy() if "day" in rows else rows["date"].to_numpy("datetime64[D]")
+    words = [rows[name].astype("str") for name in ("source", "depot_id")]
+    return pd.MultiIndex.from_arrays([*words, rows["row"].astype("int64"), day.astype("int64")])
 
 
 def _readings(accepted: pd.DataFrame, spec: Spec) -> pd.MultiIndex:
@@ -174,10 +184,13 @@ def without_known(
         is_new[at], recorded[at] = new_part.new, new_part.recorded_at
         if decided is not None and not declared and len(decided):
             is_new[at] &= ~reading_versions.overruled(part, rows, decided)
-    accepted = batch.accepted.assign(recorded_at=recorded)
-    unchanged = batch.size(accepted[~is_new])
+    accepted, of_source = batch.accepted.assign(recorded_at=recorded), batch.accepted["recorded_at"]
+    is_moved = is_new & (recorded != of_source.to_numpy()) & (spec.demand.columns.recorded_at is not None)
     return replace(
-        batch, accepted=accepted if is_new.all() else accepted[is_new], unchanged=batch.unchanged + unchanged
+        batch,
+        accepted=accepted if is_new.all() else accepted[is_new],
+        unchanged=batch.unchanged + batch.size(accepted[~is_new]),
+        instants=pd.Series(of_source[is_moved].to_numpy(), _places(batch.accepted[is_moved])),
     )
 
 

@@ -1,0 +1,93 @@
+"""What becomes of a champion under a pipeline file that wants something else than the one it was trained for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from forecaster.config import Spec
+from forecaster.ledger.store import Ledger
+from forecaster.serving.bundle import MANIFEST
+
+
+def obstacles(spec: Spec, manifest: Mapping[str, Any]) -> str | None:
+    """Why a champion cannot forecast for this pipeline file, and what comes of it; None where it can."""
+    reasons, horizon = [], manifest["horizon"]
+    if horizon != spec.horizon:
+        reasons.append(f"the champion forecasts {horizon} days, the pipeline file wants {spec.horizon}")
+    if gone := _covariates(manifest) - {*spec.calendar.known_future}:
+        which = "covariate" if len(gone) == 1 else "covariates"
+        reasons.append(f"the champion reads the known-future {which} {_names(gone)}, the pipeline file has no such")
+    return f"{'; '.join(reasons)}; the next night trains one" if reasons else None
+
+
+def differences(spec: Spec, manifest: Mapping[str, Any]) -> list[str]:
+    """What a champion that can forecast does otherwise than the pipeline file wants, as sentences."""
+    found = []
+    levels, wanted = tuple(manifest["levels"]), tuple(spec.model.quantiles)
+    if levels != wanted:
+        found.append(f"forecasts the quantiles {_numbers(levels)}, the pipeline file wants {_numbers(wanted)}")
+    if new := {*spec.calendar.known_future} - _covariates(manifest) - _declared(spec, manifest):
+        which = "covariate" if len(new) == 1 else "covariates"
+        found.append(f"was trained without the known-future {which} {_names(new)}")
+    trained = [name for name, _ in manifest["encoding"]["statics"]]
+    static = spec.depots.static if spec.depots else ()
+    if {*trained} != {*static}:
+        found.append(
+            f"knows depots by {_names(trained) or 'no attribute'}, the pipeline file by {_names(static) or 'none'}"
+        )
+    return [f"The champion {text}; it forecasts until a night admits another." for text in found]
+
+
+def of_champion(spec: Spec, ledger: Ledger) -> list[str]:
+    """The sentences on the reigning champion, or on its absence under a new name; none where all is as declared."""
+    reigning = ledger.champion(spec.name)
+    if reigning is None:
+        why = under_another_name(spec, ledger)
+        return [f"{_sentence(why)}."] if why else []
+    try:  # for people alone; whoever forecasts has it verified
+        text = (spec.paths.bundle(reigning.bundle_digest) / MANIFEST).read_text("utf-8")
+        manifest = json.loads(text)
+        obstacle = obstacles(spec, manifest)
+        sentences = [f"{_sentence(obstacle)}; until then the seasonal naive forecasts."] if obstacle else []
+        return [*sentences, *differences(spec, manifest)]
+    except (OSError, ValueError, TypeError, KeyError):
+        return []  # the doctor says what is wrong with it
+
+
+def under_another_name(spec: Spec, ledger: Ledger) -> str | None:
+    """Why a renamed pipeline has no champion, where its fleet had one under the old name."""
+    if spec.fleet_name == spec.name or ledger.champion(spec.fleet_name) is None:
+        return None
+    old, new = spec.fleet_name, spec.name
+    return f"the champion of '{old}' forecasts under that name alone; the next night of '{new}' trains one"
+
+
+def _covariates(manifest: Mapping[str, Any]) -> set[str]:
+    """The columns and kinds of events that the champion reads; that a depot is open has a column of its own."""
+    return {name.partition("=")[0] for name in manifest["encoding"]["covariates"]}
+
+
+def _declared(spec: Spec, manifest: Mapping[str, Any]) -> set[str]:
+    """The covariates that the champion's own pipeline file declared, of which some may have had no word in training.
+
+    Where that file was not kept they are taken for those of today.
+    """
+    try:
+        text = (spec.paths.specs / f"{manifest['spec_digest']}.json").read_text("utf-8")
+        return {*json.loads(text)["calendar"]["known_future"]}
+    except (OSError, ValueError, TypeError, KeyError):
+        return {*spec.calendar.known_future}
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+def _numbers(levels: Iterable[float]) -> str:
+    return ", ".join(f"{level:g}" for level in levels)

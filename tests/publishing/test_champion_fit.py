@@ -1,0 +1,109 @@
+"""A champion under a pipeline file that wants something else says in one sentence what becomes of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from forecaster.config import load
+from forecaster.ledger.store import Ledger
+from forecaster.operations import plan
+from forecaster.publishing import champion_fit
+from tests import fleets
+from tests.calls import Call
+from tests.fleets import AS_OF, Fleet
+
+UNTIL = "; it forecasts until a night admits another."
+
+
+@pytest.fixture(scope="module")
+def published_fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
+    fleet = fleets.build_fleet(tmp_path_factory.mktemp("kept"))
+    plan.save_spec(fleet.spec)
+    return fleet
+
+
+@pytest.fixture
+def file(published_fleet: Fleet, tmp_path: Path) -> Path:
+    """The pipeline file of a copy that a test may change."""
+    shutil.copytree(published_fleet.file.parent, tmp_path / "fleet")
+    return tmp_path / "fleet" / "pipeline.yaml"
+
+
+def changed(file: Path, before: str, after: str) -> Path:
+    text = file.read_text("utf-8")
+    assert before in text
+    file.write_text(text.replace(before, after), "utf-8")
+    return file
+
+
+def sentences(file: Path) -> list[str]:
+    spec = load(file)
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        return champion_fit.of_champion(spec, ledger)
+
+
+def noted(call: Call, file: Path) -> tuple[str, str | None]:
+    _, out, _ = call("predict", file, "--as-of", AS_OF.isoformat(), "--json")
+    published = json.loads(out)
+    return published["tier"], published["note"]
+
+
+def test_where_the_file_is_what_it_was_nothing_is_said(call: Call, file: Path) -> None:
+    assert sentences(file) == []
+    assert noted(call, file) == ("champion", None)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ("horizon: 3", "horizon: 2", "the champion forecasts 3 days, the pipeline file wants 2"),
+        ("horizon: 3", "horizon: 7", "the champion forecasts 3 days, the pipeline file wants 7"),
+        (
+            "[promo]",
+            "[]",
+            "the champion reads the known-future covariate promo, the pipeline file has no such",
+        ),
+    ],
+)
+def test_one_that_cannot_forecast_says_so_and_what_comes_next(
+    call: Call, file: Path, before: str, after: str, reason: str
+) -> None:
+    changed(file, before, after)
+    wanted = f"{reason}; the next night trains one"
+    assert noted(call, file) == ("fallback", f"Seasonal-naive fallback: {wanted}.")
+    assert sentences(file) == [f"T{wanted[1:]}; until then the seasonal naive forecasts."]
+    for command in ("champions", "plan", "doctor", "status"):
+        assert f"T{wanted[1:]}" in call(command, file)[1], command
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        ("0.5", "0.4, 0.5", "The champion forecasts the quantiles 0.1, 0.5, 0.9, the pipeline file wants "),
+        ("[promo]", "[promo, rain]", "The champion was trained without the known-future covariate rain"),
+        ("static: [city]", "static: []", "The champion knows depots by city, the pipeline file by none"),
+    ],
+)
+def test_one_that_can_forecasts_on_and_says_what_it_does_otherwise(
+    call: Call, file: Path, before: str, after: str, sentence: str
+) -> None:
+    changed(file, before, after)
+    [found] = sentences(file)
+    assert found.startswith(sentence)
+    assert found.endswith(UNTIL)
+    tier, note = noted(call, file)
+    assert tier == "champion"
+    assert found in str(note)
+
+
+def test_a_renamed_pipeline_says_where_its_champion_is(call: Call, file: Path) -> None:
+    changed(file, "name: small", "name: tiny\nfleet: small")
+    why = "he champion of 'small' forecasts under that name alone; the next night of 'tiny' trains one"
+    assert noted(call, file) == ("fallback", f"Seasonal-naive fallback: t{why}.")
+    assert sentences(file) == [f"T{why}."]
+    assert f"T{why}." in call("champions", file)[1]
+    assert f"t{why}" in call("doctor", file)[1]
