@@ -56,7 +56,7 @@ def test_ingesting_twice_appends_nothing(tmp_path: Path) -> None:
     assert second.versions == first.versions
     assert second.batch == first.batch
     assert {table for table, version in first.versions.items() if version == 0} == {
-        "demand", "quarantine", "batches", "depots", "events",
+        "demand", "quarantine", "batches", "depots", "events", "owners",
     }  # fmt: skip
 
 
