@@ -191,7 +191,7 @@ def test_a_new_champion_is_told_of_and_one_that_reigns_already_is_not(tmp_path: 
     night.outcome, night.verdict = "published", Verdict(admitted=True, objections=(), compared={})
     occasions = []
     for bundle in (*NEW, NEW[-1]):
-        night.promote(bundle, None)
+        night.promote(bundle)
         occasions.append(notify.occasions(night))
     night.outcome = "running"
     night.abandon(KeyboardInterrupt())
