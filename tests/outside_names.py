@@ -205,6 +205,8 @@ def of_commands(run: Callable[..., tuple[int, str, str]], *command: str) -> dict
             below |= of_commands(run, *command, name)
         else:
             options.append(name)
+            if section == "Arguments" and name.startswith("["):
+                options.append(name.strip("[]"))  # who always gave it may go on so
             choices = value.strip("<>[]").split("|")
             options += [f"{name}={choice}" for choice in choices if len(choices) > 1]
     return {" ".join(command): sorted(options), **below}

@@ -177,7 +177,7 @@ def test_rows_of_another_system_that_cannot_be_read_are_told_and_left_out(panel:
         ("legacy_form", "warn", 1, "old.csv:2: column 'date': found '15.1.2024', wanted a date such as 2024-03-05; "
          "the row is left out"),
         ("legacy_form", "warn", 2, "old.csv:3: column 'forecast': found 'many', wanted a number of 0 or more; "
-         "the row is left out"),
+         "the row is left out (also old.csv:4)"),
         ("legacy_depot", "warn", 1, "old.csv:5: column 'depot_id': found 'C', wanted a depot that counts; "
          "the row is left out"),
     ]  # fmt: skip
