@@ -37,9 +37,9 @@ class Deployment:
 
 
 def bring_up(file: Path, spec: Spec, ports: Mapping[str, int], say: Callable[[str], None]) -> None:
-    """Start everything, the flows deployed, and stop it when told to."""
+    """Start everything, the flows deployed, keep it up, and stop it when told to."""
     due_nights.refuse_changing_hour(spec, file)
-    local_stack.up(file, spec, ports=ports, prepare=lambda: deploy(file, spec), pool=POOL, say=say)
+    local_stack.up(file, spec, ports=ports, pool=POOL, say=say)
 
 
 def variables(file: Path, spec: Spec, pool: str = POOL) -> dict[str, str | None]:

@@ -1,47 +1,36 @@
 """Local process supervisor: Prefect's server and worker, MLflow and the page on one machine, up and down together.
 
-What runs is written down in `state/up.json`, so that nights started by hand use the same server, and `status` finds it.
+What runs is written down in `state/up.json`, so that nights started by hand use the same server, `status` finds it, and
+the next `up` ends what one that was killed has left.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
-import time
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from flows import environment, prefect_server
+from flows.supervision import processes
+from flows.supervision.part import WELL, Part, Service, answers
 from forecaster.config import Spec
-from forecaster.errors import Busy, ForecasterError
+from forecaster.errors import Busy
 from forecaster.ledger import lease
 
 HOST = prefect_server.HOST
-PATIENCE = 180  # seconds until a part must answer
-GRACE = 20  # seconds that a part has to stop by itself
-SHORT = 3  # seconds that a health check may take
-
-
-@dataclass(frozen=True)
-class Service:
-    """One of the processes, and where it says that it is well; the worker serves no page."""
-
-    name: str
-    command: tuple[str, ...]
-    health: str | None
+LOOKS = 0.5  # seconds from one look at the parts to the next
 
 
 def services(file: Path, spec: Spec, ports: Mapping[str, int], pool: str) -> list[Service]:
-    """What is started, in this order: the worker asks the server for work."""
+    """What is started: all at once, but the deployment when the server answers, and then the worker."""
     python = (sys.executable, "-m")
     prefect, mlflow, page = (str(ports[name]) for name in ("prefect", "mlflow", "page"))
     registry = (
@@ -55,28 +44,55 @@ def services(file: Path, spec: Spec, ports: Mapping[str, int], pool: str) -> lis
             "prefect",
             (*python, "prefect", "server", "start", "--host", HOST, "--port", prefect),
             f"http://{HOST}:{prefect}/api/health",
+            f"http://{HOST}:{prefect}/",
         ),
         Service(
             "mlflow",
             (*python, "mlflow", "server", *registry, "--host", HOST, "--port", mlflow, "--workers", "1"),
             f"http://{HOST}:{mlflow}/health",
+            f"http://{HOST}:{mlflow}/",
         ),
         Service(
             "page",
             (*python, "forecaster", "serve", str(file), "--host", HOST, "--port", page),
             f"http://{HOST}:{page}/healthz",
+            f"http://{HOST}:{page}/",
         ),
-        Service("worker", (*python, "prefect", "worker", "start", "--pool", pool, "--type", "process"), None),
+        Service("deploy", (*python, "forecaster", "deploy", str(file)), after="prefect", once=True),
+        Service(
+            "worker",
+            (*python, "prefect", "worker", "start", "--pool", pool, "--type", "process"),
+            after="deploy",
+            outlived=True,
+        ),
     ]
 
 
-def running_stack(spec: Spec) -> Mapping[str, Any] | None:
-    """What `up` wrote down, where its process still lives."""
+def read_record(spec: Spec) -> Mapping[str, Any] | None:
+    """What the last `up` wrote down, whether or not it lives."""
     try:
         record: Mapping[str, Any] = json.loads(spec.paths.local_stack.read_text("utf-8"))
     except (OSError, ValueError):
         return None
-    return None if lease.is_gone(str(record["holder"])) else record
+    return record
+
+
+def running_stack(spec: Spec) -> Mapping[str, Any] | None:
+    """What `up` wrote down, where its process still lives."""
+    record = read_record(spec)
+    return None if record is None or lease.is_gone(str(record["holder"])) else record
+
+
+def left_behind(spec: Spec) -> dict[str, tuple[str, ...]]:
+    """Of an `up` that was killed: what of each part still lives, as `lease.process_name` names it."""
+    record = read_record(spec)
+    if record is None or not lease.is_gone(str(record["holder"])):
+        return {}
+    groups = {
+        name: tuple(filter(processes.group_lives, [*part["former"], *([part["process"]] if part["process"] else [])]))
+        for name, part in record.get("parts", {}).items()
+    }
+    return {name: alive for name, alive in groups.items() if alive}
 
 
 def address(spec: Spec) -> str | None:
@@ -85,103 +101,117 @@ def address(spec: Spec) -> str | None:
     return None if stack is None or not answers(stack["health"]["prefect"]) else str(stack["api"])
 
 
-def answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=SHORT) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
+def up(file: Path, spec: Spec, *, ports: Mapping[str, int], pool: str, say: Callable[[str], None]) -> None:
+    """Start all parts, start again each that ends, and stop them when told to (SIGINT, SIGTERM, SIGHUP).
 
-
-def up(
-    file: Path,
-    spec: Spec,
-    *,
-    ports: Mapping[str, int],
-    prepare: Callable[[], object],
-    pool: str,
-    say: Callable[[str], None],
-) -> None:
-    """Start all parts, and stop them when told to (SIGINT, SIGTERM) or when one of them ends by itself.
-
-    `prepare` deploys, once the server answers. Raises Busy where all is up already, or a port is taken, ForecasterError
-    when a part does not come up or ends.
+    Raises Busy where all is up already, or a port is taken.
     """
-    if (stack := running_stack(spec)) is not None:
-        raise Busy(f"{spec.name} is up already, at {stack['health']['page']}; `forecaster status` tells of it")
-    for name, port in ports.items():
-        _free(name, port)
-    environment.prepare(spec.paths.folder)
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    declared = services(file.resolve(), spec, ports, pool)
-    api = f"http://{HOST}:{ports['prefect']}/api"
-    os.environ |= {
-        prefect_server.URL: api,
-        "MLFLOW_DISABLE_TELEMETRY": "true",
-        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+
+    def tell(sentence: str) -> None:
+        with contextlib.suppress(OSError):  # a terminal that is closed ends nothing
+            say(sentence)
+
+    with _alone(spec):
+        nights = _end_left_behind(spec, tell)
+        for name, port in ports.items():
+            _free(name, port)
+        environment.prepare(spec.paths.folder)
+        stop = _stop_event()
+        api = f"http://{HOST}:{ports['prefect']}/api"
+        os.environ |= {
+            prefect_server.URL: api,
+            "MLFLOW_DISABLE_TELEMETRY": "true",
+            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        }
+        parts = {
+            service.name: Part(service, _log(spec, service.name), tell)
+            for service in services(file.resolve(), spec, ports, pool)
+        }
+        parts["worker"].former = nights
+        with _ended_at_last(spec, parts):
+            _supervise(spec, parts, api, stop, tell)
+
+
+def _supervise(
+    spec: Spec, parts: Mapping[str, Part], api: str, stop: threading.Event, say: Callable[[str], None]
+) -> None:
+    """Look at each part, twice a second, until told to stop."""
+
+    def write() -> None:
+        _write(spec, {"holder": lease.this_process(), "api": api, **_records(parts)})
+
+    write()
+    complete = False
+    while not stop.is_set():
+        for part in parts.values():
+            part.look(parts, write)
+        if not complete and all(part.state in WELL for part in parts.values()):
+            complete = True
+            say("everything is up; Ctrl-C stops it")
+        stop.wait(LOOKS)
+
+
+def _records(parts: Mapping[str, Part]) -> dict[str, Any]:
+    return {
+        "health": {name: part.service.health for name, part in parts.items() if part.service.health},
+        "pids": {name: lease.process_id(part.process) for name, part in parts.items() if part.process},
+        "parts": {name: part.record() for name, part in parts.items()},
     }
-    with _child_processes(spec) as children:
-        for part in declared:
-            if stop.is_set():
-                return
-            if part.health is None:
-                prepare()
-            children[part.name] = _start(part, spec)
-            _wait_for(part, children[part.name], stop)
-            say(f"{part.name:8} {part.health or 'takes up the work of pool ' + pool}")
-        health = {part.name: part.health for part in declared if part.health}
-        pids = {name: child.pid for name, child in children.items()}
-        _write(spec, {"holder": lease.this_process(), "api": api, "health": health, "pids": pids})
-        say("everything is up; Ctrl-C stops it")
-        while not stop.wait(0.5):
-            for name, child in children.items():
-                if (code := child.poll()) is not None:
-                    raise ForecasterError(f"{name} ended with exit code {code}; see {_log(spec, name)}")
+
+
+def _stop_event() -> threading.Event:
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, lambda *_: stop.set())
+    return stop
 
 
 @contextlib.contextmanager
-def _child_processes(spec: Spec) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
-    """Processes that go when this is left, the last one first."""
-    children: dict[str, subprocess.Popen[bytes]] = {}
+def _alone(spec: Spec) -> Iterator[None]:
+    """Be the only `up` of a pipeline on this machine. Raises Busy where there is another."""
+    spec.paths.logs.mkdir(parents=True, exist_ok=True)
+    lock = os.open(spec.paths.logs, os.O_RDONLY)
     try:
-        yield children
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if (stack := running_stack(spec)) is not None:  # of a version without the lock
+            raise _is_up(spec, stack)
+        yield
+    except BlockingIOError:
+        raise _is_up(spec, running_stack(spec)) from None
     finally:
-        spec.paths.local_stack.unlink(missing_ok=True)
-        for child in reversed(children.values()):
-            _stop(child)
+        os.close(lock)
 
 
-def _stop(child: subprocess.Popen[bytes]) -> None:
-    """End a part and whatever it has started, which is in its session."""
-    child.send_signal(signal.SIGINT if child.poll() is None else 0)
+def _is_up(spec: Spec, stack: Mapping[str, Any] | None) -> Busy:
+    place = f", at {stack['health']['page'].removesuffix('healthz')}" if stack else ""
+    return Busy(f"{spec.name} is up already{place}; `forecaster status` tells of it")
+
+
+def _end_left_behind(spec: Spec, say: Callable[[str], None]) -> tuple[str, ...]:
+    """End what an `up` that was killed has left; gives the groups in which nights may go on, which are taken over."""
+    groups = left_behind(spec)
+    if not groups:
+        return ()
+    say(f"the last `up` was killed; {', '.join(groups)} of it still ran, and is ended")
+    workers = groups.pop("worker", ())
+    for name in workers:
+        processes.kill(name)
+    processes.end_groups(name for names in groups.values() for name in names)
+    return tuple(filter(processes.group_lives, workers))
+
+
+@contextlib.contextmanager
+def _ended_at_last(spec: Spec, parts: Mapping[str, Part]) -> Iterator[None]:
+    """Parts that go when this is left: the worker with its nights first, then the others at once."""
     try:
-        child.wait(GRACE)
-    except subprocess.TimeoutExpired:
-        child.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(GRACE)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
-
-
-def _start(part: Service, spec: Spec) -> subprocess.Popen[bytes]:
-    log = _log(spec, part.name)
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as out:
-        return subprocess.Popen(part.command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
-
-
-def _wait_for(part: Service, child: subprocess.Popen[bytes], stop: threading.Event) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while part.health is not None and not stop.is_set() and not answers(part.health):
-        if (code := child.poll()) is not None:
-            raise ForecasterError(f"{part.name} stopped at once with exit code {code}")
-        if time.monotonic() > deadline:
-            raise ForecasterError(f"{part.name} did not answer at {part.health} within {PATIENCE} s")
-        stop.wait(0.2)
+        yield
+    finally:
+        processes.end_groups(parts["worker"].groups())
+        processes.end_groups(group for part in parts.values() for group in part.groups())
+        for part in parts.values():
+            part.reap()
+        spec.paths.local_stack.unlink(missing_ok=True)
 
 
 def _free(name: str, port: int) -> None:
@@ -194,9 +224,11 @@ def _free(name: str, port: int) -> None:
 
 
 def _write(spec: Spec, content: Mapping[str, Any]) -> None:
+    """What cannot be written, as on a full disk, ends nothing: the next change is written again."""
     beside = spec.paths.local_stack.with_suffix(".new")
-    beside.write_text(json.dumps(content, indent=1), "utf-8")
-    beside.rename(spec.paths.local_stack)
+    with contextlib.suppress(OSError):
+        beside.write_text(json.dumps(content, indent=1), "utf-8")
+        beside.rename(spec.paths.local_stack)
 
 
 def _log(spec: Spec, name: str) -> Path:

@@ -33,7 +33,7 @@ from forecaster.errors import (
 from forecaster.ledger import run_start
 from forecaster.ledger.records import Kind, Outcome
 from forecaster.ledger.store import GATE, Ledger
-from forecaster.operations import plan, retention
+from forecaster.operations import heartbeat, plan, retention
 from forecaster.registry import outbox
 
 if TYPE_CHECKING:
@@ -138,6 +138,8 @@ class Night:
             closing.enter_context(self.progress.live_bar())
             longest = 2 * self.spec.schedule.max_training_hours * 3600 + LONGEST_WITHOUT_TRAINING
             closing.enter_context(run_start.lease_renewed(self._ledger, self.run_id, longest=longest))
+            if self.kind == "night":
+                closing.push(self._tell_heartbeat(heartbeat.begin(self.spec)))
             try:
                 yield
             except ForecasterError as error:
@@ -157,6 +159,19 @@ class Night:
         self.progress.say(
             f"{self.outcome} in {self.progress.elapsed:.0f} s" + (f": {self.message}" if self.message else "")
         )
+
+    def _tell_heartbeat(self, begun: Callable[[], None]) -> Callable[..., None]:
+        """What to call when the night has its outcome, whatever that is."""
+
+        def tell(*_: object) -> None:
+            begun()
+            sentence = f"{self.spec.name}, run {self.run_id}: {self.outcome}" + (
+                f". {self.message}" if self.message else ""
+            )
+            if fault := heartbeat.send(self.spec, heartbeat.signal_of(self.exit_code), sentence):
+                self.progress.say(f"           {fault}")
+
+        return tell
 
     def abandon(self, error: BaseException) -> None:
         """End as failed for a reason outside the line, unless the run is over."""

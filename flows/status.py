@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
-from pathlib import Path
+from typing import Any
 
 from flows import local_stack
+from flows.supervision import processes
+from flows.supervision.part import answers
 from forecaster.config import Spec
 from forecaster.errors import NoLedger
+from forecaster.ledger import lease
 from forecaster.ledger.records import Run
 from forecaster.ledger.store import Ledger
 from forecaster.operations import due_nights
 from forecaster.operations.doctor import KILLED
 from forecaster.publishing import champion_fit
+
+STATES = {
+    "waits": "waits",
+    "starting": "starting",
+    "up": "up",
+    "silent": "does not answer",
+    "pauses": "down, will be started again",
+    "done": "done",
+}
 
 
 def status(spec: Spec, now: datetime) -> Iterator[str]:
@@ -21,12 +33,7 @@ def status(spec: Spec, now: datetime) -> Iterator[str]:
 
     Raises LedgerError, after what the ledger is not asked for, where there is one that cannot be read.
     """
-    stack = local_stack.running_stack(spec)
-    if stack is None:
-        yield "parts      nothing is up; `forecaster up FILE` starts server, worker, MLflow and page"
-    else:
-        for name, pid in stack["pids"].items():
-            yield f"{name:10} {_part(stack['health'].get(name), pid)}"
+    yield from _parts(spec)
     following = due_nights.next_night(spec.schedule.cron, spec.zone, now)
     yield f"next night {following:%Y-%m-%d %H:%M} {spec.timezone}"
     try:
@@ -51,10 +58,29 @@ def status(spec: Spec, now: datetime) -> Iterator[str]:
         yield f"missing    {', '.join(f'{each:%Y-%m-%d}' for each in missing)}"
 
 
-def _part(health: str | None, pid: int) -> str:
-    if health is None:
-        return f"{'up' if Path(f'/proc/{pid}').exists() else 'down'}, process {pid}"
-    return f"{'up' if local_stack.answers(health) else 'does not answer'}, {health}"
+def _parts(spec: Spec) -> Iterator[str]:
+    stack = local_stack.running_stack(spec)
+    if stack is None:
+        yield "parts      nothing is up; `forecaster up FILE` starts server, worker, MLflow and page"
+        if remains := local_stack.left_behind(spec):
+            yield f"left       of an `up` that was killed: {', '.join(remains)}; the next `up` ends them"
+        return
+    if "parts" not in stack:
+        yield f"parts      {', '.join(stack['pids'])}, started by an earlier version"
+    for name, part in stack.get("parts", {}).items():
+        yield f"{name:10} {_part(part, stack['health'].get(name), spec)}"
+
+
+def _part(part: Mapping[str, Any], health: str | None, spec: Spec) -> str:
+    state, reason = part["state"], part["reason"]
+    if state == "up" and not (processes.lives(part["process"]) if health is None else answers(health)):
+        state, reason = "silent", ""
+    since = datetime.fromisoformat(part["since"]).astimezone(spec.zone)
+    place = part["page"] or (f"process {lease.process_id(part['process'])}" if part["process"] else "")
+    words = [STATES[state], reason, place if state == "up" else "", f"since {since:%Y-%m-%d %H:%M:%S}"]
+    if part["restarts"] or state != "done":
+        words.append(f"{part['restarts']} restart{'s' if part['restarts'] != 1 else ''}")
+    return ", ".join(filter(None, words))
 
 
 def _run(run: Run, spec: Spec) -> str:

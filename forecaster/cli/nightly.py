@@ -20,7 +20,7 @@ from forecaster.cli.options import (
     print_lines,
 )
 from forecaster.config import credentials
-from forecaster.errors import DEGRADED, PUBLISHED
+from forecaster.errors import DEGRADED, PUBLISHED, SpecError
 
 if TYPE_CHECKING:
     from forecaster.config import Spec
@@ -118,9 +118,18 @@ def up(
     prefect_port: Annotated[int, typer.Option(min=1, max=65535, help="Of Prefect's server.")] = 4200,
     mlflow_port: Annotated[int, typer.Option(min=1, max=65535, help="Of MLflow.")] = 5000,
     page_port: Annotated[int, typer.Option(min=1, max=65535, help="Of the page.")] = 8000,
+    install: Annotated[
+        bool, typer.Option("--install", help="Only print systemd units that keep this up, for ~/.config/systemd/user.")
+    ] = False,
+    system: Annotated[bool, typer.Option("--system", help="With --install: for /etc/systemd/system.")] = False,
 ) -> None:
-    """Start server, worker, MLflow and page; Ctrl-C stops them."""
+    """Start server, worker, MLflow and page, and keep them up; Ctrl-C stops them."""
     ports = {"prefect": prefect_port, "mlflow": mlflow_port, "page": page_port}
+    if system and not install:
+        raise SpecError("--system: wanted --install with it")
+    if install:
+        print_lines(entry_point("units")(file, load_spec(file), ports, system=system))
+        return
     entry_point("up")(file, load_spec(file), ports, typer.echo)
 
 

@@ -88,6 +88,9 @@ class Notify(Section):
     of: tuple[Occasion, ...] = ("late", "degraded", "stop", "failed", "promotion", "rollback")
     """What they are told of: nothing published by the deadline, a degraded night, a batch stopped, a failed night, a
     new champion, a step back to an earlier one."""
+    heartbeat: str | None = None
+    """A URL as Healthchecks.io understands it, which each night tells that it began (URL/start) and how it ended (URL
+    or URL/fail); whoever listens there alerts when it hears nothing."""
 
     @field_validator("blocks")
     @classmethod
@@ -96,3 +99,11 @@ class Notify(Section):
             if not re.fullmatch(r"[a-z0-9-]+/[a-z0-9-]+", block):
                 raise ValueError(f"found {block!r}, wanted type/name of a block, as in custom-webhook/on-call")
         return blocks
+
+    @field_validator("heartbeat")
+    @classmethod
+    def _heartbeat(cls, value: str | None) -> str | None:
+        expected = "wanted a URL as in https://hc-ping.com/your-uuid"
+        if value is not None and (not re.fullmatch(r"https?://[^\s/?#]+[^\s#]*", value) or not value.isascii()):
+            raise ValueError(f"found {value!r}, {expected}")
+        return value

@@ -48,8 +48,16 @@ class Lease:
 
 def this_process() -> str:
     """Host, boot of the host, process id and the process's start: no later process has the same."""
-    pid = os.getpid()
+    return process_name(os.getpid())
+
+
+def process_name(pid: int) -> str:
+    """Host, boot of the host, process id and the process's start, of a process of this machine."""
     return f"{platform.node() or '-'} {_boot()} {pid} {_start_ticks(pid)}"
+
+
+def process_id(holder: str) -> int:
+    return int(holder.split(" ")[2])
 
 
 def is_gone(holder: str) -> bool | None:
@@ -99,7 +107,7 @@ def end_holder(lease: Lease) -> bool:
     if is_gone(lease.holder) is not False:
         return False
     try:
-        os.kill(int(lease.holder.split(" ")[2]), signal.SIGKILL)
+        os.kill(process_id(lease.holder), signal.SIGKILL)
     except OSError:
         return False
     return True

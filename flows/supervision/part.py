@@ -1,0 +1,153 @@
+"""Supervisor of one part (process): started, asked whether it is well, and started again with growing pauses."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from flows.supervision import processes
+from forecaster.ledger import lease
+
+PATIENCE = 180.0  # seconds for which a part may give no answer, at its start and later
+SHORT = 3.0  # seconds that a health check may take
+CHECKED = 10.0  # seconds from one health check to the next, of a part that was well
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0  # seconds until a part that ended is started again
+STEADY = 600.0  # seconds after which a part that is up has its first pause again
+
+State = Literal["waits", "starting", "up", "silent", "pauses", "done"]
+WELL = ("up", "done")
+
+
+@dataclass(frozen=True)
+class Service:
+    """One of the processes: where it says that it is well, and what people open; the worker serves neither."""
+
+    name: str
+    command: tuple[str, ...]
+    health: str | None = None
+    page: str | None = None
+    after: str | None = None  # the part that has to be well before
+    once: bool = False  # it is done when it has ended with exit code 0
+    outlived: bool = False  # what it has started goes on without it: nights, which have a lease
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=SHORT) as answer:
+            return bool(answer.status == 200)
+    except (OSError, ValueError):
+        return False
+
+
+class Part:
+    """A service and its process of the moment."""
+
+    def __init__(self, service: Service, log: Path, say: Callable[[str], None]) -> None:
+        self.service, self._log, self._say = service, log, say
+        self.state: State = "waits"
+        self.since = datetime.now(UTC)
+        self.restarts = 0
+        self.reason = f"for {service.after}" if service.after else ""
+        self.process: str | None = None  # as `lease.process_name` names it
+        self.former: tuple[str, ...] = ()  # ended, and what they had started may go on
+        self._child: subprocess.Popen[bytes] | None = None
+        self._pause = FIRST_PAUSE
+        self._changed = self._checked = time.monotonic()
+
+    def record(self) -> dict[str, Any]:
+        """What `status` is told of it."""
+        return {
+            "state": self.state,
+            "since": self.since.isoformat(timespec="seconds"),
+            "restarts": self.restarts,
+            "reason": self.reason,
+            "process": self.process,
+            "page": self.service.page,
+            "former": list(self.former),
+        }
+
+    def look(self, parts: Mapping[str, Part], write: Callable[[], None]) -> None:
+        """Take the next step: start it, or see how it is. `write` keeps the records, before a process begins."""
+        before = self.state, self.process
+        if self.state in ("waits", "pauses"):
+            ready = self.service.after is None or parts[self.service.after].state in WELL
+            if ready and (self.state == "waits" or time.monotonic() - self._changed >= self._pause):
+                self._start(write)
+        elif self._child is not None:
+            self._see(self._child)
+        if (self.state, self.process) != before:
+            write()
+
+    def _start(self, write: Callable[[], None]) -> None:
+        if self.state == "pauses":
+            self.restarts += 1
+            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+        try:
+            self._child = processes.start_held(self.service.command, self._log)
+        except OSError as error:
+            self._change("pauses", f"could not be started: {error}")
+            return
+        self.process = lease.process_name(self._child.pid)
+        self._change("starting")
+        write()
+        processes.let_go(self._child)
+
+    def _see(self, child: subprocess.Popen[bytes]) -> None:
+        if (code := child.poll()) is not None:
+            self._ended(code)
+        elif self.service.health is None:
+            if self.state == "starting" and not self.service.once:
+                self._change("up")
+        elif self.state != "up" or time.monotonic() - self._checked >= CHECKED:
+            self._ask(self.service.health, child)
+        if self.state == "up" and time.monotonic() - self._changed >= STEADY:
+            self._pause = FIRST_PAUSE
+
+    def _ask(self, health: str, child: subprocess.Popen[bytes]) -> None:
+        if answers(health):
+            if self.state != "up":
+                self._change("up")
+        elif self.state == "up":
+            self._change("silent", f"no answer at {health}")
+        elif time.monotonic() - self._changed > PATIENCE:
+            processes.kill_group(self.process or "")
+            child.wait()
+            self._pausing(f"no answer at {health} for {PATIENCE:.0f} s")
+        self._checked = time.monotonic()
+
+    def _ended(self, code: int) -> None:
+        if self.service.once and code == 0:
+            self._child = self.process = None
+            self._change("done")
+            return
+        if self.process is not None and not self.service.outlived:
+            processes.kill_group(self.process)  # what it left behind would hold its port
+        self._pausing(f"ended with {f'exit code {code}' if code >= 0 else f'signal {-code}'}")
+
+    def _pausing(self, reason: str) -> None:
+        former = (*self.former, self.process) if self.process and self.service.outlived else self.former
+        self.former = tuple(filter(processes.group_lives, former))
+        self._child = self.process = None
+        self._change("pauses", reason)
+        self._say(f"{self.service.name:8} {reason}; it is started again in {self._pause:.0f} s; see {self._log}")
+
+    def _change(self, state: State, reason: str = "") -> None:
+        self.state, self.reason = state, reason
+        self.since, self._changed = datetime.now(UTC), time.monotonic()
+        if state == "up":
+            self._say(f"{self.service.name:8} {self.service.page or 'takes up the work of the schedule'}")
+
+    def groups(self) -> tuple[str, ...]:
+        """All that is to be ended with it."""
+        return (*self.former, *((self.process,) if self.process else ()))
+
+    def reap(self) -> None:
+        """Once it was ended: leave no zombie."""
+        if self._child is not None:
+            self._child.wait()

@@ -1,0 +1,82 @@
+"""Process groups of parts: started so that none is lost to a kill, and ended whole, by pid and start of the process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from forecaster.ledger import lease
+
+GRACE = 20.0  # seconds that a process has to stop by itself
+_HELD = ("/bin/sh", "-c", 'read -r word && exec "$@" </dev/null', "sh")
+
+
+def start_held(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+    """Start a command in a session of its own, which begins only when it is let go: until then it can be written down.
+
+    It ends where this process ends before. Raises OSError.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as out:
+        return subprocess.Popen(
+            (*_HELD, *command), stdin=subprocess.PIPE, stdout=out, stderr=out, start_new_session=True
+        )
+
+
+def let_go(child: subprocess.Popen[bytes]) -> None:
+    """Let a held command begin; one that was killed meanwhile is found by its exit code."""
+    with contextlib.suppress(OSError), child.stdin or contextlib.nullcontext() as pipe:
+        if pipe is not None:
+            pipe.write(b"go\n")
+
+
+def lives(name: str | None) -> bool:
+    """Whether a process of this machine, named as `lease.process_name` does, is there."""
+    return name is not None and lease.is_gone(name) is False
+
+
+def group_lives(name: str) -> bool:
+    """Whether anything of the session is there that a process began, itself or what it left behind.
+
+    Its number is given to no other process while one of its group lives.
+    """
+    host, boot, pid, _ = name.split(" ")
+    here = lease.process_name(os.getpid()).split(" ")
+    if [host, boot] != here[:2]:
+        return False
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(int(pid), 0)
+        return lives(name) or lease.process_name(int(pid)).split(" ")[3] == ""
+    return False
+
+
+def kill(name: str) -> None:
+    """Kill one process, whatever it has started lives on."""
+    if lives(name):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(lease.process_id(name), signal.SIGKILL)
+
+
+def kill_group(name: str) -> None:
+    if group_lives(name):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(lease.process_id(name), signal.SIGKILL)
+
+
+def end_groups(names: Iterable[str], grace: float = GRACE) -> None:
+    """Ask processes to stop (SIGINT, then SIGTERM), all at once, and kill what is left of their groups."""
+    groups = [name for name in names if group_lives(name)]
+    for number in (signal.SIGINT, signal.SIGTERM):
+        for name in filter(lives, groups):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(lease.process_id(name), number)
+        deadline = time.monotonic() + grace
+        while any(map(lives, groups)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+    for name in groups:
+        kill_group(name)

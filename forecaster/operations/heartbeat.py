@@ -1,0 +1,88 @@
+"""Heartbeat (dead man's switch): each night tells a URL that it began, and how it ended, as Healthchecks.io has it.
+
+Whoever listens alerts when nothing came by the deadline: it lives elsewhere, and notices a machine that is down.
+`URL/start` is told at the start, `URL` when the forecasts are out, `URL/fail` when they are not, with a sentence in the
+body. A night never fails by it, and waits for it a few seconds at the most.
+"""
+
+from __future__ import annotations
+
+import argparse
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit, urlunsplit
+
+from forecaster.config import Spec, load
+from forecaster.core.time_limits import call_within
+from forecaster.errors import DEGRADED, PUBLISHED
+
+Signal = Literal["start", "success", "fail"]
+TRIES = 3
+SILENCE = 3.0  # seconds that a try may take
+LIMIT = 8.0  # seconds that all tries may take
+LONGEST_BODY = 2000  # characters
+_SUFFIXES: dict[Signal, str] = {"start": "/start", "success": "", "fail": "/fail"}
+
+
+def address(url: str, signal: Signal) -> str:
+    """The URL of a signal: its suffix stands before the query."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(path=parts.path.rstrip("/") + _SUFFIXES[signal]))
+
+
+def signal_of(exit_code: int) -> Signal:
+    """What a night's end is worth to whoever waits for its forecasts."""
+    return "success" if exit_code in (PUBLISHED, DEGRADED) else "fail"
+
+
+def send(spec: Spec, signal: Signal, sentence: str = "") -> str | None:
+    """Tell `notify.heartbeat`, where it is declared; returns what was wrong, without the URL, which is a secret."""
+    url = spec.notify.heartbeat
+    if url is None:
+        return None
+    request = urllib.request.Request(address(url, signal), sentence[:LONGEST_BODY].encode(), method="POST")
+    request.add_header("Content-Type", "text/plain; charset=utf-8")
+    try:
+        call_within(LIMIT, lambda: _post(request), "notify.heartbeat")
+    except Exception as error:  # of whatever kind a server, a proxy or a resolver may raise
+        return f"the heartbeat ({signal}) was not taken: {str(error).replace(url, '…') or type(error).__name__}"
+    return None
+
+
+def begin(spec: Spec) -> Callable[[], None]:
+    """Tell that a night began, beside it; gives a function that waits until that is through."""
+    if spec.notify.heartbeat is None:
+        return lambda: None
+    thread = threading.Thread(target=send, args=(spec, "start"), name="heartbeat", daemon=True)
+    thread.start()
+    return lambda: thread.join(LIMIT)
+
+
+def _post(request: urllib.request.Request) -> None:
+    for remaining in reversed(range(TRIES)):
+        try:
+            with urllib.request.urlopen(request, timeout=SILENCE):
+                return
+        except OSError as error:
+            if isinstance(error, urllib.error.HTTPError):
+                error.close()
+            if not remaining:
+                raise
+
+
+def main(words: list[str] | None = None) -> None:
+    """Tell that what keeps a pipeline up has failed, as its systemd unit does (`forecaster up --install`)."""
+    parser = argparse.ArgumentParser(prog="forecaster.operations.heartbeat")
+    parser.add_argument("file", type=Path)
+    spec = load(parser.parse_args(words).file)
+    sentence = f"{spec.name}: `forecaster up` has failed, and is started no more"
+    fault = send(spec, "fail", sentence)
+    print(f"{sentence}; {fault}" if fault else sentence)
+
+
+if __name__ == "__main__":
+    main()

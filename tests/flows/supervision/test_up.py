@@ -1,0 +1,230 @@
+"""What is up stays up: a part that ends is started again, and a supervisor that was killed is taken over from."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows import local_stack
+from flows.status import status
+from flows.supervision import processes
+from forecaster.config import Spec, load
+from forecaster.ledger import lease
+from tests.flows.test_deploy import free_ports
+from tests.flows.tiny import NIGHT, pipeline
+
+ROOT = Path(__file__).resolve().parents[3]
+SERVER = """
+import http.server, subprocess, sys
+if len(sys.argv) > 2:
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+    def log_message(self, *_): pass
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"""
+STACK = """
+import sys
+from pathlib import Path
+from flows import local_stack
+from flows.supervision import part
+from flows.supervision.part import Service
+from forecaster.config import load
+
+PYTHON, SERVER = sys.executable, sys.argv[3]
+part.PATIENCE, part.CHECKED = 3.0, 0.5
+
+def services(file, spec, ports, pool):
+    def server(name, *more):
+        url = f"http://127.0.0.1:{ports[name]}/"
+        return Service(name, (PYTHON, "-c", SERVER, str(ports[name]), *more), url, url)
+    night = "import subprocess, sys, time; subprocess.Popen(['sleep', '300']); time.sleep(300)"
+    return [
+        server("prefect"),
+        server("mlflow", "with a child"),
+        server("page"),
+        Service("deploy", (PYTHON, "-c", "pass"), after="prefect", once=True),
+        Service("worker", (PYTHON, "-c", night), after="deploy", outlived=True),
+    ]
+
+local_stack.services = services
+ports = dict(zip(("prefect", "mlflow", "page"), map(int, sys.argv[2].split(",")), strict=True))
+file = Path(sys.argv[1])
+local_stack.up(file, load(file), ports=ports, pool="forecaster", say=lambda line: print(line, flush=True))
+"""
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Spec:
+    return load(pipeline(tmp_path, days=20))
+
+
+@contextmanager
+def up(spec: Spec, ports: list[int]) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", STACK, str(spec.folder / "pipeline.yaml"), ",".join(map(str, ports)), SERVER]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+            try:
+                process.wait(60)
+            finally:
+                process.kill()
+
+
+def wait_until_up(process: subprocess.Popen[str]) -> list[str]:
+    assert process.stdout is not None
+    lines = []
+    for line in process.stdout:
+        lines.append(line.rstrip())
+        if line.startswith("everything is up"):
+            return lines
+    pytest.fail("\n".join(lines))
+
+
+def wait_for(condition: Callable[[], bool], patience: float = 60) -> None:
+    deadline = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to that"
+        time.sleep(0.05)
+
+
+def parts(spec: Spec) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(spec.paths.local_stack.read_text("utf-8"))
+    return dict(content["parts"])
+
+
+def group(spec: Spec, name: str) -> int:
+    return lease.process_id(parts(spec)[name]["process"])
+
+
+def group_is_there(number: int) -> bool:
+    try:
+        os.killpg(number, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_part_that_ends_is_started_again_and_takes_no_other_with_it(spec: Spec) -> None:
+    with up(spec, free_ports(3)) as process:
+        lines = wait_until_up(process)
+        page = parts(spec)["page"]["page"]
+        assert any(line.split() == ["page", page] for line in lines), "the address that people open"
+        before = {name: group(spec, name) for name in ("prefect", "mlflow", "page", "worker")}
+        for name in ("page", "mlflow", "worker"):
+            os.kill(before[name], signal.SIGKILL)
+        wait_for(lambda: all(parts(spec)[name]["restarts"] for name in ("page", "mlflow", "worker")))
+        wait_for(lambda: all(part["state"] in ("up", "done") for part in parts(spec).values()))
+        after = {name: group(spec, name) for name in before}
+        assert after["prefect"] == before["prefect"]
+        assert parts(spec)["mlflow"]["restarts"] == 1
+        wait_for(lambda: not group_is_there(before["mlflow"]))  # its child held nothing back
+        assert group_is_there(before["worker"])  # a night goes on
+        told = {line[:10].strip(): line[10:].strip() for line in status(spec, NIGHT)}
+        assert told["page"].startswith(f"up, {page}, since 20")
+        assert told["page"].endswith(", 1 restart")
+        assert told["prefect"].endswith(", 0 restarts")
+        process.terminate()
+        assert process.wait(60) == 0
+    assert not spec.paths.local_stack.exists()
+    wait_for(lambda: not any(map(group_is_there, (*before.values(), *after.values()))))
+
+
+def test_a_part_that_hangs_is_started_again(spec: Spec) -> None:
+    with up(spec, free_ports(3)) as process:
+        wait_until_up(process)
+        os.kill(group(spec, "page"), signal.SIGSTOP)
+        wait_for(lambda: parts(spec)["page"]["state"] == "silent")
+        assert any(line.startswith("page       does not answer, no answer at http://") for line in status(spec, NIGHT))
+        wait_for(lambda: parts(spec)["page"]["restarts"] == 1 and parts(spec)["page"]["state"] == "up")
+
+
+def test_what_a_killed_up_has_left_is_ended_or_taken_over_by_the_next(spec: Spec) -> None:
+    ports = free_ports(3)
+    with up(spec, ports) as process:
+        wait_until_up(process)
+        numbers = {name: group(spec, name) for name in ("prefect", "mlflow", "page", "worker")}
+        process.kill()
+        process.wait()
+    assert "of an `up` that was killed: prefect, mlflow, page, worker" in "\n".join(status(spec, NIGHT))
+    with up(spec, ports) as process:
+        lines = wait_until_up(process)
+        assert lines[0].startswith("the last `up` was killed; prefect, mlflow, page, worker of it")
+        wait_for(lambda: not any(group_is_there(numbers[name]) for name in ("prefect", "mlflow", "page")))
+        assert group_is_there(numbers["worker"])  # the night of it goes on
+        assert group(spec, "worker") != numbers["worker"]
+        assert len(parts(spec)["worker"]["former"]) == 1
+    wait_for(lambda: not group_is_there(numbers["worker"]))
+
+
+def test_an_up_that_is_killed_at_any_moment_of_its_start_leaves_nothing_unknown(spec: Spec) -> None:
+    ports = free_ports(3)
+    for moment in (0.6, 0.9, 1.2, 1.6, 2.4):
+        with up(spec, ports) as process:
+            time.sleep(moment)
+            process.kill()
+            process.wait()
+    with up(spec, ports) as process:
+        wait_until_up(process)
+        process.terminate()
+        assert process.wait(60) == 0
+    mentions = [
+        entry.name
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit() and str(ports[2]).encode() in _command(entry)
+    ]
+    assert mentions == []
+
+
+def test_a_second_up_is_refused_while_the_first_starts(spec: Spec) -> None:
+    ports = free_ports(3)
+    with up(spec, ports) as process:
+        wait_until_up(process)
+        with up(spec, ports) as second:
+            assert second.stdout is not None
+            assert f"tiny is up already, at http://127.0.0.1:{ports[2]}/; " in second.stdout.read()
+
+
+def test_a_process_of_another_start_is_never_ended(spec: Spec) -> None:
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as other:
+        name = lease.process_name(other.pid)
+        stranger = name.rpartition(" ")[0] + " 1"
+        try:
+            assert processes.group_lives(name)
+            assert not processes.group_lives(stranger)
+            processes.kill(stranger)
+            processes.end_groups([stranger])
+            assert other.poll() is None
+        finally:
+            processes.end_groups([name])
+        assert other.wait(5) != 0
+
+
+def test_records_of_an_earlier_version_are_read(spec: Spec) -> None:
+    content = {"holder": lease.this_process(), "api": "http://127.0.0.1:1/api", "health": {}, "pids": {"page": 1}}
+    spec.paths.logs.mkdir(parents=True, exist_ok=True)
+    spec.paths.local_stack.write_text(json.dumps(content), "utf-8")
+    assert next(iter(status(spec, NIGHT))) == "parts      page, started by an earlier version"
+    assert local_stack.left_behind(spec) == {}
+
+
+def _command(entry: Path) -> bytes:
+    try:
+        return (entry / "cmdline").read_bytes()
+    except OSError:
+        return b""
