@@ -90,7 +90,11 @@ def depot_column(columns: dict[str, Column], days: Any, date_name: str) -> Colum
     """The column that names the depot: by its name, else the one of which each value has one row a day."""
     taken = [name for name in columns if name != date_name and columns[name].dates is None]
     taken = [name for name in taken if not pd.api.types.is_float_dtype(columns[name].values) or _whole(columns[name])]
-    by_name = [name for name in column_names.best(taken, "depot") if not _counts(columns[name])]
+    by_name = [
+        name
+        for name in column_names.best(taken, "depot")
+        if not _counts(columns[name]) and not _varies_by_day(columns[name], days)
+    ]
     if by_name:
         return columns[min(by_name, key=lambda name: (repeats(columns[name], days) > 0.5, by_name.index(name)))]
     return _depot_by_content(taken, columns, days)
@@ -104,6 +108,14 @@ def _whole(column: Column) -> bool:
 def _counts(column: Column) -> bool:
     """Does it rather count, as `store_visitors` does, than name a depot?"""
     return column_names.rank(column.name, "demand") < column_names.rank(column.name, "depot") and column.are_numbers
+
+
+def _varies_by_day(column: Column, days: Any) -> bool:
+    """Has it a row a day and another number on many, as the counts of a site called Centre have, and no ids?"""
+    if not column.are_numbers or days.nunique() < _NEARLY_UNIQUE * len(days):
+        return False
+    values = column.values.to_numpy()[np.argsort(days.to_numpy(), kind="stable")]
+    return bool((values[1:] != values[:-1]).mean() > 0.2)
 
 
 def _depot_by_content(names: list[str], columns: dict[str, Column], days: Any) -> Column | None:

@@ -115,3 +115,17 @@ def test_a_pipeline_file_is_never_overwritten(tmp_path: Path) -> None:
 def test_a_country_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="wanted its two letters"):
         made(tmp_path / "fleet", made_up_files.archive(tmp_path, LAST), country="Germany")
+
+
+def test_a_site_called_as_depots_are_is_no_column_that_names_the_depot(tmp_path: Path) -> None:
+    """`Málaga Centro` has a row a day and another number on each: its column holds counts."""
+    first = date(2026, 1, 1)
+    rows = [
+        f"{first + timedelta(day):%d/%m/%Y};1.{200 + day * 37 % 90};{800 + day * 29 % 120};1.{500 + day * 13 % 400}"
+        for day in range(200)
+    ]
+    file = tmp_path / "ventas.csv"
+    file.write_text("\n".join(["Fecha;Málaga Centro;Sevilla;Lager Nord", *rows]) + "\n", "utf-8")
+    _, spec, _ = made(tmp_path / "new", file, country="ES")
+    assert isinstance(spec.demand.source, CsvSource)
+    assert (spec.demand.source.wide, spec.demand.columns.date) == ("depots", "Fecha")
