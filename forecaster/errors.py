@@ -13,15 +13,17 @@
     ├── Busy                        another run is at work on the pipeline             exit code 5
     ├── LakeError                   a table is missing, damaged or of another version  exit code 1
     ├── LedgerError                 the ledger is damaged, locked or of another version
-    │   └── NoLedger                there is none yet
-    ├── DeskError                   what a publication was made from is not at hand
+    │   ├── NoLedger                there is none yet                              exit code 2
+    │   └── NoSuchRow               it has not what a command names                exit code 2
+    ├── DeskError                   what a publication was made from is not here   exit code 1
     ├── RegistryError               the MLflow registry is down, or refuses
     ├── BundleError                 a bundle is damaged, foreign or does not fit
     │   └── InputError              what it is to forecast from is not what it wants
     ├── TrainingError               the loss stopped being a number, or the hosts could not join
     ├── CheckpointError             what a killed training left is damaged or does not fit
-    ├── BackupError                 a backup is not whole, or would overwrite something
-    └── ExportError                 the exported model does not say what the trained one says
+    ├── BackupError                 a backup cannot be made or is not whole
+    │   └── BackupFolderError       the folder is none to back up into or restore  exit code 2
+    └── ExportError                 the exported model says something else         exit code 1
 
 A message says what was found, what was wanted and what to do next.
 """
@@ -99,6 +101,14 @@ class LedgerError(ForecasterError):
 class NoLedger(LedgerError):
     """There is no ledger yet, as no night has run."""
 
+    exit_code = WRONG_SPEC
+
+
+class NoSuchRow(LedgerError):
+    """A command names a run, a link or a champion that the ledger does not have."""
+
+    exit_code = WRONG_SPEC
+
 
 class DeskError(ForecasterError):
     """What a publication was made from was not kept, is not on this machine, or is damaged."""
@@ -125,7 +135,13 @@ class CheckpointError(ForecasterError):
 
 
 class BackupError(ForecasterError):
-    """A backup cannot be made, is not whole, or would overwrite what is there."""
+    """A backup cannot be made, or is not whole."""
+
+
+class BackupFolderError(BackupError):
+    """A command names a folder that holds something, or no backup of this pipeline, or what is there would be lost."""
+
+    exit_code = WRONG_SPEC
 
 
 class ExportError(ForecasterError):

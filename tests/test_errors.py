@@ -16,12 +16,7 @@ def drawn_tree() -> dict[str, tuple[str, str | None]]:
     above = {-1: "Exception"}
     code = None
     for line in (errors.__doc__ or "").splitlines():
-        if not (
-            match := re.match(
-                r"    ([│ ├└─]*)([A-Z]\w+Error|No[A-Z]\w+|MissingExtra|SourceUnreachable|StaleHistory|Busy)\s",
-                line + " ",
-            )
-        ):
+        if not (match := re.match(r"    ([│ ├└─]*)([A-Z]\w+)\s", line + " ")):
             continue
         depth = len(match[1]) // 4
         code_match = re.search(r"exit code (\d)", line)

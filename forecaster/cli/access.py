@@ -101,6 +101,8 @@ def _revoke_link(spec: Spec, link_id: str, by: str, now: datetime) -> tuple[Link
     from forecaster.ledger import access as ledger_access
     from forecaster.ledger.store import Ledger
 
+    with Ledger.open_reader(spec.ledger_url):  # where there is none, none is made
+        pass
     with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
         closed = ledger_access.revoke(connection, spec.name, link_id, by=by, at=now)
         row: dict[str, Any] = {"at": now, "pipeline": spec.name, "who": by, "role": "command"}

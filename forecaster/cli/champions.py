@@ -32,11 +32,12 @@ def champions(
     from forecaster.publishing import champion_fit
 
     spec = load(file)
+    instant = None if on is None else _end_of(on, spec)
     with Ledger.open_reader(spec.ledger_url) as ledger:
-        if on is None:
+        if instant is None:
             promotions = ledger.promotions(spec.name)[::-1]
         else:
-            last = ledger.champion(spec.name, _end_of(on, spec))
+            last = ledger.champion(spec.name, instant)
             promotions = (last,) if last else ()
         sentences = champion_fit.of_champion(spec, ledger) if on is None else []
     if as_json:

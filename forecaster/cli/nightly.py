@@ -123,7 +123,10 @@ def up(
     ] = False,
     system: Annotated[bool, typer.Option("--system", help="With --install: for /etc/systemd/system.")] = False,
 ) -> None:
-    """Start server, worker, MLflow and page, and keep them up; Ctrl-C stops them."""
+    """Start server, worker, MLflow and page; Ctrl-C stops them.
+
+    A part that ends is started again, with growing pauses.
+    """
     ports = {"prefect": prefect_port, "mlflow": mlflow_port, "page": page_port}
     if system and not install:
         raise SpecError("--system: wanted --install with it")

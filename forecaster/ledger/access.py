@@ -12,7 +12,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from forecaster.errors import LedgerError
+from forecaster.errors import NoSuchRow
 from forecaster.ledger import tables
 
 MOST_DAYS = 400  # of a link: longer no browser keeps what lets the screen in
@@ -72,10 +72,10 @@ def link(connection: sa.Connection, link_id: str) -> Link | None:
 
 
 def revoke(connection: sa.Connection, pipeline: str, link_id: str, *, by: str, at: datetime) -> Link:
-    """Close a link for good; one that is revoked already stays as it is. LedgerError when there is none."""
+    """Close a link for good; one that is revoked already stays as it is. NoSuchRow when there is none."""
     existing = link(connection, link_id)
     if existing is None or existing.pipeline != pipeline:
-        raise LedgerError(f"there is no link {link_id!r}; `forecaster links FILE` lists them")
+        raise NoSuchRow(f"there is no link {link_id!r}; `forecaster links FILE` lists them")
     row = tables.links.c
     change = tables.links.update().where(row.link_id == link_id, row.revoked_at.is_(None))
     connection.execute(change.values(revoked_at=at, revoked_by=by))

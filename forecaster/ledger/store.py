@@ -17,7 +17,7 @@ from typing import Any, Self, get_args
 
 import sqlalchemy as sa
 
-from forecaster.errors import LedgerError
+from forecaster.errors import LedgerError, NoSuchRow
 from forecaster.ledger import connect, lease, records, tables
 from forecaster.ledger.publication import (
     Publication,
@@ -376,5 +376,5 @@ class Ledger:
     def _run_row(self, connection: sa.Connection, run_id: str) -> sa.RowMapping:
         query = sa.select(tables.runs).where(tables.runs.c.run_id == run_id).with_for_update()
         if (row := records.single_row(connection, query)) is None:
-            raise LedgerError(f"run {run_id!r} is not in the ledger; wanted one that `forecaster status` names")
+            raise NoSuchRow(f"run {run_id!r} is not in the ledger; wanted one that `forecaster status` names")
         return row

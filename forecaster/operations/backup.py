@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from forecaster.config import Spec
 from forecaster.core.state_paths import StatePaths
 from forecaster.demand.history import lake_owner
-from forecaster.errors import BackupError, LakeError
+from forecaster.errors import BackupError, BackupFolderError, LakeError
 from forecaster.lake import TABLES, Lake
 from forecaster.ledger import connect, tables
 from forecaster.serving import encryption
@@ -56,14 +56,15 @@ class Manifest:
 def backup(spec: Spec, to: Path, *, secret_keys: bool = False) -> Manifest:
     """Copy everything into a new or empty folder, with `secret_keys` those too; a night may run meanwhile.
 
-    Raises BackupError where the folder holds something or a file cannot be copied, ForeignLake where the
+    Raises BackupFolderError where the folder holds something or cannot be made, BackupError where a file cannot be
+    copied, ForeignLake where the
     lake is of another fleet, LedgerError and LakeError where there is nothing to copy.
     """
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
-        raise BackupError(f"{to}: found something there, wanted a new or an empty folder")
+        raise BackupFolderError(f"{to}: found something there, wanted a new or an empty folder")
     try:
         lake_owner.refuse_other_fleets(spec)
-        to.mkdir(parents=True, exist_ok=True)
+        _make(to)
         runs = _copy_ledger(spec.ledger_url, to / LEDGER)
         versions = Lake(spec.lake_url).versions()
         digests = {LEDGER: digest_of(to / LEDGER)}
@@ -81,6 +82,13 @@ def backup(spec: Spec, to: Path, *, secret_keys: bool = False) -> Manifest:
         return manifest
     except OSError as error:
         raise BackupError(f"{to}: cannot be made: {error}; empty it and try again") from error
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (NotADirectoryError, PermissionError) as error:
+        raise BackupFolderError(f"{folder}: cannot be made there: {error.strerror}; wanted another folder") from error
 
 
 def digest_of(file: Path) -> str:
@@ -156,7 +164,12 @@ def _copy_file(store: Any, path: str, to: Path) -> str:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a backup, each of its files verified against its SHA-256. Raises BackupError."""
+    """The manifest of a backup, each of its files verified against its SHA-256.
+
+    Raises BackupFolderError where there is none, BackupError for one that is damaged.
+    """
+    if not (folder / MANIFEST).is_file():
+        raise BackupFolderError(f"{folder}: found no {MANIFEST}, wanted a folder of `forecaster backup`")
     try:
         manifest = Manifest(**json.loads((folder / MANIFEST).read_text("utf-8")))
     except (OSError, ValueError, TypeError) as error:

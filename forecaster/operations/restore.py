@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from forecaster.config import Spec
 from forecaster.demand.history import lake_owner
-from forecaster.errors import BackupError, Busy, LakeError
+from forecaster.errors import BackupError, BackupFolderError, Busy, LakeError
 from forecaster.ledger import connect, lease, tables
 from forecaster.operations import backup
 from forecaster.operations.backup import KEYS, LAKE, LEDGER, STATE, Manifest
@@ -32,13 +32,13 @@ BROUGHT = f"restored-{{}}{PUBLIC}"  # a public key of a backup, by its digest: b
 def restore(spec: Spec, folder: Path, *, replace: bool = False) -> Manifest:
     """Restore ledger, lake and bundles; with `replace` in place of what is there.
 
-    Raises BackupError where the backup is not whole, is of another pipeline, or something is there; ForeignLake where
-    the lake there is of another fleet; Busy where a run is at work; LedgerError where the ledger cannot be written or
-    the backup's is younger than this program.
+    Raises BackupFolderError where there is no backup, one of another pipeline, or something is in its place;
+    BackupError where it is not whole; ForeignLake where the lake there is of another fleet; Busy where a run is at
+    work; LedgerError where the ledger cannot be written or the backup's is younger than this program.
     """
     manifest = backup.read_manifest(folder)
     if manifest.pipeline != spec.name:
-        raise BackupError(f"{folder}: found a backup of {manifest.pipeline}, wanted one of {spec.name}")
+        raise BackupFolderError(f"{folder}: found a backup of {manifest.pipeline}, wanted one of {spec.name}")
     with suppress(LakeError):  # a damaged one is to be replaced
         lake_owner.refuse_other_fleets(spec)
     target = connect.writer(spec.ledger_url)
@@ -46,7 +46,7 @@ def restore(spec: Spec, folder: Path, *, replace: bool = False) -> Manifest:
         with connect.translated_errors(spec.ledger_url), target.begin() as writer:
             _refuse_while_busy(writer, spec)
             if not replace and (obstacles := [*_obstacles(writer, spec)]):
-                raise BackupError(
+                raise BackupFolderError(
                     f"found {', '.join(obstacles)}, wanted an empty place; `--replace` puts the backup in its place"
                 )
         _restore_files(spec, folder, manifest)

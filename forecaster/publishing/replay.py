@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 from forecaster.config import Spec
 from forecaster.core.forecast import Forecast
 from forecaster.demand.history.point_in_time import read_as_of
-from forecaster.errors import LakeError, LedgerError
+from forecaster.errors import LakeError, NoSuchRow
 from forecaster.lake import Lake
 from forecaster.ledger.publication import Publication
 from forecaster.ledger.records import Run
@@ -54,15 +54,15 @@ class ReplayReport:
 def replay(spec: Spec, run_id: str) -> ReplayReport:
     """Forecast with the run's bundle from what the lake knew at its as_of, at its versions; nothing is written.
 
-    Raises LedgerError where the run is not in the ledger or published nothing, BundleError for a bundle that is not
-    what it was, LakeError for a lake that cannot be read.
+    Raises NoLedger where there is none, NoSuchRow where the run is not in the ledger or published nothing, BundleError
+    for a bundle that is not what it was, LakeError for a lake that cannot be read.
     """
     with Ledger.open_reader(spec.ledger_url) as ledger:
         run = ledger.run(run_id)
         publication = ledger.published_by(run_id)
     archived = _archived_values(spec, run_id)
     if not archived:
-        raise LedgerError(
+        raise NoSuchRow(
             f"run {run_id!r} ended {run.outcome} and has no forecast in the archive; wanted a published one"
         )
     # What is not as it was then is a remark, not an error: the forecast may come out the same nevertheless.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from forecaster.config import Spec
-from forecaster.errors import BundleError, LedgerError, SpecError
+from forecaster.errors import BundleError, NoSuchRow, SpecError
 from forecaster.ledger.records import Promotion, previous_champion
 from forecaster.ledger.store import Ledger
 from forecaster.registry import outbox
@@ -44,12 +44,15 @@ def promote(spec: Spec, digest: str, *, by: str, reason: str, now: datetime) -> 
 def rollback(spec: Spec, *, by: str, reason: str, now: datetime) -> Change:
     """Let the champion before the reigning one forecast again, from the next prediction on.
 
-    Raises LedgerError where nobody reigned before, BundleError where that one's bundle is not what it was.
+    Raises NoLedger where there is none, NoSuchRow where nobody reigned before, BundleError where that
+    one's bundle is not what it was.
     """
+    with Ledger.open_reader(spec.ledger_url):  # where there is none, none is made
+        pass
     with Ledger.open(spec.ledger_url) as ledger:
         target = previous_champion(ledger.promotions(spec.name))
         if target is None:
-            raise LedgerError(f"nothing to go back to: {spec.name} has had no other champion before this one")
+            raise NoSuchRow(f"nothing to go back to: {spec.name} has had no other champion before this one")
         digest, version = target.bundle_digest, target.model_version
         return _promote(spec, ledger, digest, target.run_id, version, by=by, reason=reason, now=now)
 

@@ -125,7 +125,7 @@ def test_a_backup_that_is_not_whole_or_of_another_pipeline_changes_nothing(tmp_p
     with pytest.raises(BackupError, match=r"model\.onnx: found another content than was backed up, or none"):
         restore(spec, copy, replace=True)
     (copy / "backup.json").unlink()
-    with pytest.raises(BackupError, match=r"found no whole backup\.json, wanted a folder of `forecaster backup`"):
+    with pytest.raises(BackupError, match=r"found no backup\.json, wanted a folder of `forecaster backup`"):
         restore(spec, copy, replace=True)
     assert published(spec) == before
 

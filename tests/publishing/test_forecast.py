@@ -301,7 +301,7 @@ def test_what_is_no_longer_as_it_was_is_said(fleet: Fleet, call: Call) -> None:
     code, out, _ = call("replay", fleet.file, run, "--verify")
     assert code == 1
     assert "model.onnx has sha256" in out
-    assert call("replay", fleet.file, "nobody")[0] == 1
+    assert call("replay", fleet.file, "nobody")[0] == 2
     assert "has no forecast in the archive" in call("replay", fleet.file, "first")[2]
 
 
