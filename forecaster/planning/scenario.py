@@ -22,7 +22,7 @@ class Supposition:
 @dataclass(frozen=True)
 class Side:
     """A depot's day, as it is published or would be; money is what the crew is expected to cost in missing and idle
-    drivers, of this depot and of all that day."""
+    drivers, of this depot and of all that day whose numbers the reader sees."""
 
     open: bool
     low: float

@@ -7,12 +7,14 @@ hold stay on both sides, but for the one that is supposed.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from forecaster.core.arrays import Bools
 from forecaster.core.forecast import Forecast
 from forecaster.core.state_paths import StatePaths
 from forecaster.errors import BundleError, OverrideError
@@ -78,8 +80,8 @@ class Questions:
         """Why no model answers; None where one does."""
         return self._missing
 
-    def ask(self, supposed: Supposition) -> WhatIfAnswer:
-        """The answer of a scenario.
+    def ask(self, supposed: Supposition, visible: Collection[str] | None = None) -> WhatIfAnswer:
+        """The answer of a scenario; `cost_of_all` sums over the `visible` depots, all of them by default.
 
         Raises OverrideError for what cannot be supposed, BundleError where no model can answer it.
         """
@@ -102,8 +104,10 @@ class Questions:
         unchanged_override = self._at.get((row, step)) if supposed.kind != ORDERS else None
         if step not in self._before:
             self._before[step] = self._staff_day(before, step)
-        side_before = _side(before, self._before[step], row, step)
-        side_after = _side(after, self._staff_day(after, step), row, step)
+        depot_ids = self._inputs.panel.depot_ids
+        summed = np.array([visible is None or depot_id in visible for depot_id in depot_ids])
+        side_before = _side(before, self._before[step], row, step, summed)
+        side_after = _side(after, self._staff_day(after, step), row, step, summed)
         return WhatIfAnswer(
             supposed, side_before, side_after, tuple(days), unchanged_override.id if unchanged_override else None
         )
@@ -162,15 +166,15 @@ class Questions:
         return rosters.roster_for(day_forecast, self._inputs.panel, self._inputs.staffing)
 
 
-def _side(forecast: Forecast, roster: Roster | None, row: int, step: int) -> Side:
-    """A depot's day; `roster` is the roster of this day alone."""
+def _side(forecast: Forecast, roster: Roster | None, row: int, step: int, summed: Bools) -> Side:
+    """A depot's day; `roster` is the roster of this day alone, `summed` (depots,) says whose costs are added up."""
     low, orders, high = (float(forecast.quantiles[row, step, forecast.levels.index(q)]) for q in (0.1, 0.5, 0.9))
     opened = bool(forecast.open[row, step])
     if roster is None:
         return Side(opened, low, orders, high, None, None, None, None)
     vans = None if roster.vans is None else int(roster.vans[row, 0])
     drivers, costs = int(roster.drivers[row, 0]), roster.expected_cost
-    return Side(opened, low, orders, high, drivers, vans, float(costs[row, 0]), float(costs.sum()))
+    return Side(opened, low, orders, high, drivers, vans, float(costs[row, 0]), float(costs[summed].sum()))
 
 
 def _close_day(model: Forecast, row: int, step: int) -> Forecast:

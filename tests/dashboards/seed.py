@@ -120,9 +120,9 @@ def remember(url: str) -> None:
         with ledger.transaction() as connection:
             accuracy.replace_weeks(connection, "harbor-fleet", weeks, tallies)
         ledger.note("night-1", verdict=verdict, timings={"ingest": 2.0, "train": 64.0, "night": 70.0})
-        ledger.finish_run("night-1", "published", 0, tier="fresh")
         for digest, version in (("aa11", "1"), ("bb22", "2")):
             reason = "admitted: it misses less than the champion did"
             ledger.promote(
                 "harbor-fleet", run_id="night-1", bundle_digest=digest, by="gate", reason=reason, model_version=version
             )
+        ledger.finish_run("night-1", "published", 0, tier="fresh")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
-from forecaster.config import Spec
+from forecaster.config import Spec, load
 from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.panel import build as panels
 from forecaster.ledger.publication import Publication, PublishedDay
@@ -16,7 +16,7 @@ from forecaster.publishing.predict import predict
 from forecaster.publishing.publish import PublishedForecast
 from forecaster.serving import bundle, keys
 from tests import fleets, graphs
-from tests.fleets import AS_OF
+from tests.fleets import AS_OF, Fleet
 
 STAFFING = "staffing: {orders_per_driver: 10, cost_short: 38, cost_idle: 22, vans: {total: 30}}\n"
 THURSDAY = date(2024, 4, 11)
@@ -26,6 +26,23 @@ DAY = timedelta(days=1)
 
 def publish_as_of(spec: Spec, as_of: datetime, folder: Path | None = None) -> PublishedForecast:
     return predict(spec, as_of=as_of, bundle=folder, run_id=None, note=None)
+
+
+def publish_nights(
+    folder: Path, rows: list[str], cities: dict[str, str] = fleets.CITIES, staffing: str = STAFFING
+) -> Fleet:
+    """A fleet of which two nights were published."""
+    file = folder / "pipeline.yaml"
+    file.write_text(fleets.PIPELINE + staffing, "utf-8")
+    spec = load(file)
+    fleets.fill(spec, rows, cities)
+    bundle_folder = write_bundle(spec, 1.0)
+    with Ledger.open(spec.ledger_url) as ledger:
+        ledger.start_run("first", pipeline=spec.name, as_of=AS_OF, spec_digest=spec.digest)
+        ledger.promote(spec.name, run_id="first", bundle_digest=bundle_folder.name, by="test", reason="the first")
+    publish_as_of(spec, AS_OF - DAY)
+    publish_as_of(spec, AS_OF)
+    return Fleet(file, spec, bundle_folder)
 
 
 def write_bundle(spec: Spec, factor: float) -> Path:

@@ -141,8 +141,11 @@ class Logbook:
         return tuple(depot for depot in depots if _sees(self.cities, depot))
 
     def promotions(self) -> tuple[Promotion, ...]:
-        """Who became champion, the oldest first."""
-        return self.ledger.promotions(self.pipeline) if self.pipeline else ()
+        """Who became champion, the oldest first. The reasons tell of all depots together, and may name some."""
+        promotions = self.ledger.promotions(self.pipeline) if self.pipeline else ()
+        if self.cities is None:
+            return promotions
+        return tuple(replace(promotion, reason=HIDDEN_MESSAGE) for promotion in promotions)
 
     def tallies(self) -> tuple[Tally, ...]:
         """What came of earlier forecasts. Who does not see every city is told of theirs and of the depots in them."""

@@ -98,7 +98,8 @@ class PublicationStore:
         runs = ledger.runs(newest[0].pipeline, limit=NIGHTS, nights=True) if newest else ()
         pipeline = head.pipeline if head else runs[0].pipeline if runs else None
         visible_runs = runs if cities is None else tuple(map(_without_messages, runs))
-        return Logbook(head, visible_runs, self._clock(), pipeline, ledger, self._outlines, cities)
+        visible_head = head if head is None or cities is None else replace(head, note=None)
+        return Logbook(visible_head, visible_runs, self._clock(), pipeline, ledger, self._outlines, cities)
 
     def reader(self) -> Ledger:
         """The ledger, for what is no publication. Raises LedgerError when there is none to read."""

@@ -36,7 +36,11 @@ class WhatIfCache:
             if supposed is None:
                 return (ORDERS,), str(error), None
             raise
-        return questions.kinds, questions.missing, questions.ask(supposed) if supposed else None
+        if supposed is None:
+            return questions.kinds, questions.missing, None
+        # The costs of depots that the reader does not see are in no sum that they get.
+        visible = None if edition.cities is None else frozenset(depot.depot_id for depot in edition.outline())
+        return questions.kinds, questions.missing, questions.ask(supposed, visible)
 
     def _ready(self, edition: Edition) -> Questions:
         from forecaster.planning.what_if import (

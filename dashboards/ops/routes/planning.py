@@ -176,7 +176,8 @@ class PlanningRoutes:
             question = Supposition(depot, target, kind, value) if kind else None
             kinds, missing, answer = self._what_ifs.answer(edition, question)
             reasons = self._spec.overrides.reasons
-            view = plan_page(published, forecast, edition.head.levels, kinds, missing, answer, reasons)
+            some = edition.cities is not None
+            view = plan_page(published, forecast, edition.head.levels, kinds, missing, answer, reasons, some)
             who = _form_context(request)
             body = self._page("plan.html", front=edition.front, plan=view, href=href(depot), who=who)
             return Response(body, media_type=HTML)

@@ -186,7 +186,7 @@ def publications(book: Logbook) -> PublicationsOut:
 
 def champions(book: Logbook) -> ChampionsOut:
     names = tuple(ChampionRow.__dataclass_fields__)
-    promotions = book.ledger.promotions(book.head.pipeline)[::-1] if book.head else ()
+    promotions = book.promotions()[::-1] if book.head else ()
     return ChampionsOut([ChampionRow(**{name: getattr(promotion, name) for name in names}) for promotion in promotions])
 
 

@@ -62,8 +62,9 @@ def plan_page(
     missing: str | None,
     answer: WhatIfAnswer | None,
     reasons: tuple[str, ...],
+    some: bool = False,
 ) -> PlanPage:
-    """Everything the page says."""
+    """Everything the page says; `some` says that there may be other depots, which the reader does not see."""
     median = day.quantiles[levels.index(0.5)]
     kind = answer.supposed.kind if answer else ""
     return PlanPage(
@@ -75,7 +76,7 @@ def plan_page(
         f"{answer.supposed.value:g}" if answer else "1",
         missing,
         scenario_text(answer) if answer else "",
-        comparison(answer) if answer else (),
+        comparison(answer, some) if answer else (),
         remark(answer, levels, day) if answer else "",
         day.open or depot.may_open(day.target_date),
         round(answer.after.orders if answer and answer.after.open else median),
@@ -112,7 +113,7 @@ def worth_sheet(account: Account) -> CsvSheet:
     return CsvSheet(("part", *names), rows)
 
 
-def comparison(answer: WhatIfAnswer) -> tuple[ComparisonRow, ...]:
+def comparison(answer: WhatIfAnswer, some: bool = False) -> tuple[ComparisonRow, ...]:
     """Orders, drivers, vans and money, those that the pipeline counts."""
     published, changed = answer.before, answer.after
     rows = [
@@ -123,7 +124,7 @@ def comparison(answer: WhatIfAnswer) -> tuple[ComparisonRow, ...]:
         ("Drivers", published.drivers, changed.drivers),
         ("Vans", published.vans, changed.vans),
         ("Expected cost of too few and too many", published.cost, changed.cost),
-        ("The same, of all depots that day", published.cost_of_all, changed.cost_of_all),
+        (f"The same, of all {'your ' if some else ''}depots that day", published.cost_of_all, changed.cost_of_all),
     ):
         if before is not None and after is not None:
             rows.append(ComparisonRow(name, display.orders(before), display.orders(after), _moved(before, after)))

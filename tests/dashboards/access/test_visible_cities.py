@@ -1,0 +1,183 @@
+"""Who sees some cities reads in every view, format and parameter what a page of their depots alone would say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from dashboards.ops.views.accuracy import PARTS
+from dashboards.ops.views.catalogue import DEPOT_PAGE, VIEWS
+from dashboards.ops.views.depot_table import SORTS
+from forecaster.config import load
+from forecaster.core.knowledge import Finding
+from forecaster.ledger import accuracy
+from forecaster.ledger.accuracy import Tally
+from forecaster.ledger.publication import Publication, PublishedDepot
+from forecaster.ledger.store import Ledger
+from forecaster.planning import override_table
+from forecaster.planning.overrides import ProposedOverride
+from tests.dashboards.guests import SECRET, Guest, declared, house, signed_in
+from tests.dashboards.routes.test_pages import totals
+from tests.dashboards.seed import CITIES, PUBLISHED, earlier, fill, publication
+from tests.dashboards.views.test_health import night
+
+INSTANT = datetime(2025, 6, 17, 8, tzinfo=UTC)
+DEPOTS = tuple(depot.depot_id for depot in publication().depots[: len(CITIES)])  # one of each city
+FORMATS = ("", "format=json", "format=csv", "format=xml")
+PAST = ("", "publication=1", "publication=2", "publication=9", "as_of=2100-01-01", "as_of=1999-01-01", "as_of=x")
+HIDDEN = "NYC-01, PHL-01 and 4,711 orders of the network"
+READERS = {
+    "one": ["Boston"],
+    "two": ["Boston", "Philadelphia"],
+    "each": list(CITIES),
+    "all": ["*"],
+    "another": ["Berlin"],
+    "none": [],
+}
+
+
+def _city(depot: PublishedDepot) -> str:
+    return depot.attributes["city"]
+
+
+def _narrowed(whole: Publication, cities: list[str]) -> Publication:
+    depots = tuple(depot for depot in whole.depots if _city(depot) in cities)
+    sums = tuple(total for total in whole.totals if total.city in cities)
+    return replace(whole, depots=depots, totals=sums, note=None)
+
+
+def _tallies(cities: list[str], whole: bool) -> list[Tally]:
+    weeks = [date(2025, 5, 26), date(2025, 6, 2), date(2025, 6, 9)]
+    parts = [(accuracy.CITY, city) for city in CITIES if city in cities]
+    parts += [(accuracy.DEPOT, depot.depot_id) for depot in publication().depots if _city(depot) in cities]
+    if whole:
+        parts += [(accuracy.ALL, ""), (accuracy.HORIZON, "01"), (accuracy.WEEKDAY, "Mon")]
+    return [
+        Tally(week, model, part, label, 40, 4000.0, -60.0, 400.0 + len(label), 32)
+        for week in weeks
+        for model in (accuracy.FORECAST, accuracy.NAIVE)
+        for part, label in parts
+    ]
+
+
+def _write(url: str, cities: list[str], whole: bool) -> None:
+    """Two nights of the depots of these cities; of the `whole`, with everything that would tell of others."""
+    hidden = HIDDEN if whole else "nothing"
+    now = publication(totals=totals(*CITIES), note=HIDDEN)
+    then = replace(earlier(), totals=(), note=HIDDEN)
+    for run_id, began in (("night-0", PUBLISHED - timedelta(days=1)), ("night-1", PUBLISHED)):
+        night(url, run_id, Finding("late", "warn", 40, hidden), began=began, outcome=None)
+    fill(url, *(edition if whole else _narrowed(edition, cities) for edition in (then, now)))
+    with Ledger.open(url) as ledger:
+        ledger.note("night-1", verdict={"admitted": False, "objections": [hidden], "compared": {}})
+        for digest in ("aa11", "bb22"):
+            ledger.promote("harbor-fleet", run_id="night-1", bundle_digest=digest, by="gate", reason=hidden, at=INSTANT)
+        for run_id in ("night-0", "night-1"):
+            ledger.finish_run(run_id, "published", 0, hidden, "fresh", at=INSTANT)
+        tallies = _tallies(cities, whole)
+        with ledger.transaction() as connection:
+            accuracy.replace_weeks(connection, "harbor-fleet", sorted({tally.week for tally in tallies}), tallies)
+            for depot in now.depots[::-1]:  # the newest numbers are of depots that the reader may see
+                if whole or _city(depot) in cities:
+                    wish = ProposedOverride(depot.depot_id, date(2025, 6, 18), 200, "weather", "Ana")
+                    override_table.write(connection, "harbor-fleet", wish, INSTANT)
+
+
+@dataclass(frozen=True)
+class Readers:
+    whole: Guest
+    alone: Guest
+
+
+@pytest.fixture(scope="module", params=["one", "two", "each", "another", "none"])
+def readers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Readers]:
+    """A reader of some cities, of everything and of a ledger with the depots of these cities alone."""
+    cities, folder = READERS[request.param], tmp_path_factory.mktemp(request.param)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PAGE_SECRET", SECRET)
+        seen_cities = [city for city in cities if city in CITIES] or list(CITIES)
+        yield Readers(
+            _guest(folder / "whole", cities, True, cities), _guest(folder / "alone", seen_cities, False, cities)
+        )
+
+
+def _guest(folder: Path, content: list[str], whole: bool, cities: list[str]) -> Guest:
+    folder.mkdir()
+    url = f"sqlite:///{folder / 'ledger.db'}"
+    _write(url, list(CITIES) if whole else content, whole)
+    file = folder / "pipeline.yaml"
+    source = "demand: {source: {kind: csv, path: demand.csv}}"
+    file.write_text(f"name: harbor-fleet\n{source}\nstate: .\nledger: {url}\n", "utf-8")
+    access = declared(cities={"vic": cities}, limits={"reads": "100000/minute"})
+    return signed_in(house(url, access, spec=load(file)), "vic")
+
+
+def _addresses() -> Iterator[str]:
+    """Every view in every format, of today and of the past, and every page with each of its parameters."""
+    yield from _api()
+    yield from _pages()
+    for part, weeks in product(("", *(part for part, _ in PARTS)), ("4", "13", "26")):
+        for label in ("", "01", "Mon", *CITIES):
+            yield f"/accuracy?weeks={weeks}&part={part}&label={label}"
+    yield from ("/overrides", "/champion", "/health", "/api/v1/openapi.json", "/api/v1/me", "/api/v1/audit")
+
+
+def _api() -> Iterator[str]:
+    for view in VIEWS:
+        for form, past in product(FORMATS, PAST if view.of_publication else ("",)):
+            yield f"/api/v1/{view.name}?{form}&{past}"
+    for depot, form, past in product((*DEPOTS, "Nowhere"), FORMATS, PAST):
+        yield f"/api/v1/depots/{depot}?{form}&{past}"
+    for form in FORMATS:
+        yield from (f"/api/v1/overrides?{form}", f"/api/v1/overrides/worth?{form}")
+        for depot, kind in product((*DEPOTS, "Nowhere"), ("orders", "closed", "promo")):
+            yield f"/api/v1/what-if?depot={depot}&date=2025-06-18&kind={kind}&value=9&{form}"
+
+
+def _pages() -> Iterator[str]:
+    for depot in (*DEPOTS, "Nowhere"):
+        yield f"/depot/{depot}"
+        for asked in ("", "&day=2025-06-18", "&day=2025-06-18&kind=orders&value=9", "&day=2030-01-01"):
+            yield f"/plan?depot={depot}{asked}"
+    for city in ("", *CITIES, "Berlin"):
+        yield from (f"/roster?city={city}", f"/wall?city={city}", f"/?city={city}")
+    for sort, order, words in product(SORTS, ("asc", ""), ("", "BOS", "NYC")):
+        yield f"/?sort={sort}&order={order}&q={words}&day=2025-06-19"
+
+
+def test_every_answer_is_that_of_their_depots_alone(readers: Readers) -> None:
+    count = 0
+    for path in _addresses():
+        whole, alone = readers.whole(path), readers.alone(path)
+        assert (whole.status_code, _plain(whole.text)) == (alone.status_code, _plain(alone.text)), path
+        count += 1
+    assert count > 400
+
+
+def test_pages_of_the_catalogue_are_among_them() -> None:
+    walked = {re.split(r"[?]", path)[0] for path in _addresses()}
+    assert {view.page for view in VIEWS if view.page} <= walked
+    assert DEPOT_PAGE.partition("{")[0] + DEPOTS[0] in walked
+
+
+def test_who_sees_all_reads_what_others_are_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PAGE_SECRET", SECRET)
+    guest = _guest(tmp_path / "whole", ["*"], True, READERS["all"])
+    assert HIDDEN in guest("/champion").text
+    assert "4,711" in guest("/api/v1/champions").text
+    assert "1,345" in guest("/").text
+
+
+def _plain(body: str) -> str:
+    """Without what is of this app and not of what it shows: its token, and the numbers of rows."""
+    body = re.sub(r'(?<=name="csrf" value=")[^"]*|(?<="csrf":")[^"]*', "", body)
+    body = re.sub(r"^\d+,(?=2025)", "", body, flags=re.M)
+    return re.sub(
+        r'(?<="id":)\d+|(?<=overrides/)\d+(?=/withdrawal)|(?<=Withdraw override )\d+|\b\d+(?=: Ana)', "", body
+    )
