@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 from anyio import to_thread
 from fastapi import APIRouter, FastAPI, Request
-from fastapi.responses import PlainTextResponse, Response
+from fastapi.responses import Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.middleware.sessions import SessionMiddleware
@@ -26,16 +26,17 @@ from dashboards.ops.access.context import AccessContext, signing_key
 from dashboards.ops.access.middleware import AccessMiddleware
 from dashboards.ops.access.networks import is_local
 from dashboards.ops.formatting import display
+from dashboards.ops.http.head import HeadRequests
 from dashboards.ops.http.render import Renderer, RenderPage
 from dashboards.ops.http.response_cache import ResponseCache
 from dashboards.ops.http.responses import SecurityHeaders
 from dashboards.ops.reading.store import PublicationStore
-from dashboards.ops.routes import admin, api, errors
+from dashboards.ops.routes import admin, api, errors, health
 from dashboards.ops.routes.pages import pages
 from dashboards.ops.views.catalogue import linkable
 from forecaster import __version__
 from forecaster.config.access import Access
-from forecaster.errors import LedgerError, SpecError
+from forecaster.errors import SpecError
 
 if TYPE_CHECKING:
     from forecaster.config import Spec
@@ -80,6 +81,7 @@ def create_app(
     )
     app.state.access_context = context
     app.add_middleware(ResponseCache, store=store)
+    app.add_middleware(HeadRequests, but=("/sign-in", "/link/"))
     app.add_middleware(AccessMiddleware, context=context, refuse=refuse)
     if access.sign_in == "oidc":
         app.add_middleware(
@@ -97,7 +99,7 @@ def create_app(
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
     renderer = Renderer(store)
     read = pages(renderer, page, plans=spec is not None)
-    for routes in (read, _health(store), _links(context), api.router(renderer), admin.router(context)):
+    for routes in (read, health.router(store), _links(context), api.router(renderer), admin.router(context)):
         app.include_router(routes)
     if spec is not None:
         from dashboards.ops.routes.planning import router  # which loads what forecasts
@@ -130,28 +132,6 @@ def _pages(build: str, *, signs_out: bool) -> RenderPage:
         return templates.get_template(name).render(**values).encode()
 
     return page
-
-
-def _health(store: PublicationStore) -> APIRouter:
-    """What a machine asks: is it up, has it something to show?"""
-    routes = APIRouter(tags=["health"])
-
-    @routes.get("/healthz", response_class=PlainTextResponse)
-    def healthz() -> str:
-        """The process is up."""
-        return "ok\n"
-
-    @routes.get("/readyz", response_class=PlainTextResponse, responses={503: {"description": "Not ready, and why"}})
-    def readyz(request: Request) -> Response:
-        """The ledger can be read and something is published; else 503 and, for who has signed in, why."""
-        signed_in = request.state.person is not None
-        try:
-            head = store.edition().head
-        except LedgerError as error:
-            return PlainTextResponse(f"{error if signed_in else 'not ready'}\n", 503, {"Retry-After": "60"})
-        return PlainTextResponse(f"publication {head.publication_id} of {head.pipeline}\n" if signed_in else "ready\n")
-
-    return routes
 
 
 def _links(context: AccessContext) -> APIRouter:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dashboards.ops.http import response_cache
+from dashboards.ops.routes import health
 from tests.dashboards.seed import fill, publication
 from tests.dashboards.visitor import Get, visitor
 
@@ -16,6 +17,7 @@ def _newest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers are the newest, where readers would for a moment still get the one before: `test_again` has those."""
     monkeypatch.setattr(response_cache, "STALE_SECONDS", 0.0)
     monkeypatch.setattr(response_cache, "STALE_SECONDS_WHILE_REFRESHING", 0.0)
+    monkeypatch.setattr(health, "READINESS_SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
@@ -12,7 +10,6 @@ from dashboards.ops.access.context import AccessContext
 from dashboards.ops.access.person import Person, with_role
 from forecaster.config.access import Access
 
-log = logging.getLogger("forecaster.page")
 LONGEST_NAME = 256
 
 
@@ -29,10 +26,20 @@ async def identify(request: Request, context: AccessContext) -> Person | None:
     way = context.access.sign_in
     if way == "none":
         return _local(request)
-    person = _by_header(request, context.access) if way == "header" else _by_session(request, context)
+    person = _by_header(request, context) if way == "header" else _by_session(request, context)
     if person is None and (token := request.cookies.get(context.cookie(links.COOKIE))):
         person = await run_in_threadpool(links.visitor, context, token)
     return person
+
+
+def identify_cheaply(request: Request, context: AccessContext) -> Person | None:
+    """Who asks, as far as the request alone says it: for what everyone may ask, as often as they like."""
+    try:
+        if context.access.sign_in == "none":
+            return _local(request)
+        return _by_header(request, context) if context.access.sign_in == "header" else None
+    except AccessRefused:
+        return None
 
 
 def _local(request: Request) -> Person:
@@ -48,11 +55,13 @@ def _local(request: Request) -> Person:
     return Person("local", "admin", "local")
 
 
-def _by_header(request: Request, access: Access) -> Person | None:
+def _by_header(request: Request, context: AccessContext) -> Person | None:
+    access = context.access
     names = [name for name in (access.header.user, access.header.groups) if name]
     if not networks.is_proxy(networks.peer(request), access.proxies):
         if spoofed := [name for name in names if name in request.headers]:
-            log.warning("refused: %s sends %s, and is no declared proxy", networks.peer(request), ", ".join(spoofed))
+            sent = ", ".join(spoofed)
+            context.warnings.warn("refused: %s sends %s, and is no declared proxy", networks.peer(request), sent)
             raise AccessRefused(403, f"only a declared proxy may say {spoofed[0]}; page.access.proxies names them")
         return None
     if twice := [name for name in names if len(request.headers.getlist(name)) > 1]:

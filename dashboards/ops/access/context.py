@@ -11,6 +11,7 @@ from datetime import datetime
 import sqlalchemy as sa
 from starlette.requests import Request
 
+from dashboards.ops.access.rare_warnings import RareWarnings
 from dashboards.ops.reading.store import PublicationStore
 from forecaster.config.access import Access
 from forecaster.errors import SpecError
@@ -30,6 +31,7 @@ class AccessContext:
     clock: Callable[[], datetime]
     views: Mapping[str, tuple[str, ...]]
     key: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    warnings: RareWarnings = field(default_factory=RareWarnings, init=False, repr=False)
 
     @property
     def secure(self) -> bool:

@@ -13,14 +13,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboards.ops.access import csrf, networks
 from dashboards.ops.access.audit import audit
-from dashboards.ops.access.authentication import AccessRefused, identify
+from dashboards.ops.access.authentication import AccessRefused, identify, identify_cheaply
 from dashboards.ops.access.context import AccessContext
 from dashboards.ops.access.person import Person
 from dashboards.ops.access.roles import SAFE
 from forecaster.errors import LedgerError
 
 FREE = ("/static/", "/healthz", "/worker.js")  # for everyone, as often as they like
-OPEN = ("/readyz", "/sign-in", "/sign-in/back", "/sign-out")  # for everyone, in measure; links are, too
+READY = "/readyz"  # likewise, and it says more to whom it knows
+OPEN = ("/sign-in", "/sign-in/back", "/sign-out")  # for everyone, in measure; links are, too
 Refuse = Callable[[Request, int, str], Response]
 
 
@@ -39,6 +40,9 @@ class AccessMiddleware:
         if scope["type"] != "http" or scope["path"].startswith(FREE[0]) or scope["path"] in FREE:
             return await self.app(scope, receive, send)
         request = Request(scope, receive)
+        if scope["path"] == READY:
+            request.state.person = identify_cheaply(request, self._context)
+            return await self.app(scope, receive, send)
         try:
             person = await self._let_in(request)
         except AccessRefused as refused:
@@ -53,11 +57,14 @@ class AccessMiddleware:
         """The person, or what they get instead. Only what is open to everyone goes on with nobody."""
         context, path = self._context, request.url.path
         address = networks.origin(request, context.access.proxies)
-        person = await identify(request, context)
+        try:
+            person = await identify(request, context)
+        except AccessRefused:  # who pretends, and who has no role or city, counts as a stranger does
+            if (answer := self._too_much(request, None, address)) is not None:
+                return answer
+            raise
         request.state.person, request.state.address, request.state.audited = person, address, False
-        if self._limiter and (wait := self._limiter.wait(person, address, request.method)) is not None:
-            answer = self._refuse(request, 429, f"that was too much at once; try again in {wait} s")
-            answer.headers["Retry-After"] = str(wait)
+        if (answer := self._too_much(request, person, address)) is not None:
             return answer
         if path in OPEN or path.startswith("/link/"):
             return person
@@ -68,6 +75,14 @@ class AccessMiddleware:
         if request.method not in SAFE and csrf.is_foreign(request, context):
             raise AccessRefused(403, "this came from another site; wanted a page of ours")
         return person
+
+    def _too_much(self, request: Request, person: Person | None, address: str) -> Response | None:
+        """The answer to one request more than the limits allow; None while they do."""
+        if self._limiter is None or (wait := self._limiter.wait(person, address, request.method)) is None:
+            return None
+        answer = self._refuse(request, 429, f"that was too much at once; try again in {wait} s")
+        answer.headers["Retry-After"] = str(wait)
+        return answer
 
     def _unauthenticated(self, request: Request) -> Response:
         oidc = self._context.access.sign_in == "oidc"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import time
 
@@ -9,6 +10,7 @@ from limits import RateLimitItem, parse
 from limits.storage import MemoryStorage
 from limits.strategies import SlidingWindowCounterRateLimiter
 
+from dashboards.ops.access.networks import parse_address
 from dashboards.ops.access.person import Person
 from dashboards.ops.access.roles import SAFE
 from forecaster.config.access import Limits
@@ -31,7 +33,15 @@ class RateLimiter:
 
     def _rate_and_key(self, person: Person | None, address: str, method: str) -> tuple[RateLimitItem, tuple[str, ...]]:
         if person is None:
-            return self._strangers, ("stranger", address)
+            return self._strangers, ("stranger", _block(address))
         # a screen's link may hang on many walls: each counts for itself
         key = (person.via, person.name, address if person.via == "link" else "")
         return (self._reads, ("reads", *key)) if method in SAFE else (self._writes, ("writes", *key))
+
+
+def _block(address: str) -> str:
+    """Who counts as one stranger: an address, and with IPv6 the 64 bits that a single customer gets."""
+    parsed = parse_address(address)
+    if isinstance(parsed, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((parsed, 64), strict=False))
+    return address

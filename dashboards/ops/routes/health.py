@@ -1,0 +1,74 @@
+"""Health checks: liveness (the process is up) and readiness (it has something to show), as load balancers ask them.
+
+They are answered to everyone, as often as asked and under whatever name: what answers costs nothing, or a look at the
+ledger that is taken once a second for all.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from time import monotonic
+
+from fastapi import APIRouter, Request
+from fastapi.responses import PlainTextResponse, Response
+
+from dashboards.ops.reading.store import PublicationStore
+from forecaster.errors import LedgerError
+
+READINESS_SECONDS = 1.0  # that what is known of the ledger is told again
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """Whether there is something to show, and a sentence for who has signed in; `at` is of the monotonic clock."""
+
+    ready: bool
+    sentence: str
+    stamp: object | None
+    at: float
+
+
+class ReadinessCache:
+    """What the ledger said a moment ago, asked by one for all who come meanwhile. Thread-safe."""
+
+    def __init__(self, store: PublicationStore) -> None:
+        self._store, self._lock = store, threading.Lock()
+        self._last: Readiness | None = None
+
+    def now(self) -> Readiness:
+        with self._lock:
+            last, stamp = self._last, self._store.stamp()
+            if last is None or last.stamp != stamp or monotonic() - last.at >= READINESS_SECONDS:
+                last = self._last = self._look()
+        return last
+
+    def _look(self) -> Readiness:
+        try:
+            head = self._store.edition().head
+        except LedgerError as error:
+            ready, sentence = False, str(error)
+        else:
+            ready, sentence = True, f"publication {head.publication_id} of {head.pipeline}"
+        return Readiness(ready, sentence, self._store.stamp(), monotonic())
+
+
+def router(store: PublicationStore) -> APIRouter:
+    """What a machine asks: is it up, has it something to show?"""
+    routes, cache = APIRouter(tags=["health"]), ReadinessCache(store)
+
+    @routes.get("/healthz", response_class=PlainTextResponse)
+    async def healthz() -> str:  # which waits for no thread
+        """The process is up."""
+        return "ok\n"
+
+    @routes.get("/readyz", response_class=PlainTextResponse, responses={503: {"description": "Not ready, and why"}})
+    def readyz(request: Request) -> Response:
+        """The ledger can be read and something is published; else 503 and, for who has signed in, why."""
+        signed_in, readiness = request.state.person is not None, cache.now()
+        if readiness.ready:
+            return PlainTextResponse(f"{readiness.sentence if signed_in else 'ready'}\n")
+        sentence = readiness.sentence if signed_in else "not ready"
+        return PlainTextResponse(f"{sentence}\n", 503, {"Retry-After": "60"})
+
+    return routes
