@@ -7,7 +7,9 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from forecaster.ledger import accuracy
+import sqlalchemy as sa
+
+from forecaster.ledger import accuracy, tables
 from forecaster.ledger.accuracy import Tally
 from forecaster.ledger.publication import Publication, PublishedDay, PublishedDepot, PublishedMark, RecentDay
 from forecaster.ledger.store import Ledger
@@ -79,7 +81,19 @@ def fill(url: str, *publications: Publication) -> None:
             if edition.run_id not in begun:
                 ledger.start_run(edition.run_id, pipeline=edition.pipeline, as_of=edition.as_of, spec_digest="5pec")
                 begun.add(edition.run_id)
-            ledger.publish(edition)
+            _publish(ledger, edition)
+
+
+def _publish(ledger: Ledger, edition: Publication) -> None:
+    """Of a run that is over, which may publish no more, as if it were still at work."""
+    row = tables.runs.c
+    of_run = tables.runs.update().where(row.run_id == edition.run_id)
+    with ledger.transaction() as connection:
+        ended = connection.execute(sa.select(row.finished_at).where(row.run_id == edition.run_id)).scalar_one()
+        connection.execute(of_run.values(finished_at=None))
+    ledger.publish(edition)
+    with ledger.transaction() as connection:
+        connection.execute(of_run.values(finished_at=ended))
 
 
 def earlier(factor: float = 0.8, days: int = 1) -> Publication:

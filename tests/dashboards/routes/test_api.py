@@ -64,7 +64,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
         first = publication(run_id=f"night-{number}", published_at=day, as_of=day, totals=totals(*CITIES))
         fill(address, replace(first, depots=depots, model=f"v{number}"))
     with Ledger.open(address) as ledger:
-        ledger.promote("harbor-fleet", run_id="night-3", bundle_digest="b1", by="gate", reason="better", at=PUBLISHED)
+        ledger.promote("harbor-fleet", run_id="night-3", bundle_digest="b1", by="ada", reason="better", at=PUBLISHED)
         with ledger.transaction() as connection:
             tallies = [
                 Tally(date(2025, 6, 2), FORECAST, ALL, "", 40, 4000.0, -60.0, 400.0, 32),
