@@ -26,7 +26,9 @@ from dashboards.ops.access.context import AccessContext, signing_key
 from dashboards.ops.access.middleware import AccessMiddleware
 from dashboards.ops.access.networks import is_local
 from dashboards.ops.formatting import display
+from dashboards.ops.http.bodies import BodyLimits
 from dashboards.ops.http.head import HeadRequests
+from dashboards.ops.http.protocol import GuardedProtocol, quiet_log
 from dashboards.ops.http.render import Renderer, RenderPage
 from dashboards.ops.http.response_cache import ResponseCache
 from dashboards.ops.http.responses import SecurityHeaders
@@ -82,6 +84,7 @@ def create_app(
     app.state.access_context = context
     app.add_middleware(ResponseCache, store=store)
     app.add_middleware(HeadRequests, but=("/sign-in", "/link/"))
+    app.add_middleware(BodyLimits)
     app.add_middleware(AccessMiddleware, context=context, refuse=refuse)
     if access.sign_in == "oidc":
         app.add_middleware(
@@ -158,8 +161,10 @@ def quick() -> None:
 
 def config(app: FastAPI) -> uvicorn.Config:
     """How the page is served."""
+    quiet_log()
     return uvicorn.Config(
         app,
+        http=GuardedProtocol,
         log_level="warning",
         server_header=False,
         proxy_headers=False,  # whose headers are believed is declared, and looked at by the access middleware

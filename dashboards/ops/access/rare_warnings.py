@@ -19,11 +19,17 @@ class RareWarnings:
         self._next = 0.0  # of the monotonic clock: when one may be written again
         self._left_out = 0
 
-    def warn(self, message: str, *values: object) -> None:
+    def may_write(self) -> int | None:
+        """How many were left out since the last one, where one may be written now; else None."""
         with self._lock:
             if monotonic() < self._next:
                 self._left_out += 1
-                return
+                return None
             self._next = monotonic() + SECONDS
             left_out, self._left_out = self._left_out, 0
-        log.warning(f"{message}%s", *values, f" ({left_out:,} more like it before)" if left_out else "")
+        return left_out
+
+    def warn(self, message: str, *values: object) -> None:
+        if (left_out := self.may_write()) is not None:
+            more = f" ({left_out:,} more like it before)" if left_out else ""
+            log.warning(f"{message}%s", *values, more)

@@ -13,6 +13,7 @@ from starlette.requests import Request
 
 from dashboards.ops.access import Person, audit, links, require
 from dashboards.ops.access.context import AccessContext
+from dashboards.ops.access.roles import RoleFirst
 from dashboards.ops.routes.api import PREFIX, TROUBLE, sorry
 from forecaster.ledger import access as ledger_access
 
@@ -72,7 +73,7 @@ class AuditOut:
 
 def router(context: AccessContext) -> APIRouter:
     """Everything here needs the role admin."""
-    routes = APIRouter(prefix=PREFIX, responses=TROUBLE, tags=["access"])
+    routes = APIRouter(prefix=PREFIX, responses=TROUBLE, tags=["access"], route_class=RoleFirst)
 
     @routes.get("/links")
     def listed(admin: Admin) -> LinksOut:

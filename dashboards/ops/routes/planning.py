@@ -21,6 +21,7 @@ from starlette.concurrency import run_in_threadpool
 
 from dashboards.ops.access import Person, audit, csrf_token, person, planner, require
 from dashboards.ops.access.csrf import FIELD
+from dashboards.ops.access.roles import RoleFirst
 from dashboards.ops.formatting.csv import sheet
 from dashboards.ops.http.render import JSON, RenderPage, attached
 from dashboards.ops.reading.editions import Edition
@@ -129,7 +130,7 @@ def fields(request: Request, content: bytes) -> Mapping[str, Any]:
 def router(spec: Spec, store: PublicationStore, page: RenderPage, refuse: Refuse) -> APIRouter:
     """The planners' routes for a pipeline; `page` renders a template, `refuse` answers with a plain sentence."""
     planning = PlanningRoutes(spec, store, page, refuse)
-    routes = APIRouter(responses=TROUBLE | GONE | UNANSWERED)
+    routes = APIRouter(responses=TROUBLE | GONE | UNANSWERED, route_class=RoleFirst)
 
     def add_page(path: str, endpoint: Callable[..., Any], method: str) -> None:
         routes.add_api_route(path, endpoint, methods=[method], include_in_schema=False)

@@ -1,0 +1,165 @@
+"""Bodies and heads of requests have limits, of a served page: of their size, their time, and how many there are."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+import uvicorn
+from fastapi import FastAPI
+
+from dashboards.ops.app import config
+from dashboards.ops.http import bodies, protocol
+from forecaster.config import load
+from tests.dashboards.guests import SECRET, declared, house
+from tests.dashboards.seed import fill, publication
+
+MEGABYTE = b"x" * 1_000_000
+
+
+@pytest.fixture
+def app(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FastAPI:
+    monkeypatch.setenv("PAGE_SECRET", SECRET)
+    fill(url, publication())
+    file = tmp_path / "pipeline.yaml"
+    source = "demand: {source: {kind: csv, path: demand.csv}}"
+    file.write_text(f"name: harbor-fleet\n{source}\nstate: .\nledger: {url}\n", "utf-8")
+    access = declared(proxies=["127.0.0.1/32"], url=None, limits={"writes": "1000/minute"})
+    return house(url, access, spec=load(file))
+
+
+@pytest.fixture
+def address(app: FastAPI) -> Iterator[tuple[str, int]]:
+    with served(app) as port:
+        yield "127.0.0.1", port
+
+
+@contextmanager
+def served(app: FastAPI) -> Iterator[int]:
+    listener = socket.create_server(("127.0.0.1", 0), backlog=1000)
+    server = uvicorn.Server(config(app))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        listener.close()
+
+
+def ask(address: tuple[str, int], who: str) -> httpx.Client:
+    headers = {"X-Forwarded-User": who} | ({"X-Forwarded-Groups": "planners"} if who == "paula" else {})
+    return httpx.Client(base_url=f"http://{address[0]}:{address[1]}", headers=headers, timeout=20)
+
+
+def exchange(address: tuple[str, int], *parts: bytes, pause: float = 0.0) -> bytes:
+    """What the server answers to these bytes before it closes."""
+    with socket.create_connection(address, timeout=20) as connection:
+        try:
+            for part in parts:
+                connection.sendall(part)
+                time.sleep(pause)
+        except OSError:  # it has closed already
+            pass
+        answer = b""
+        try:
+            while data := connection.recv(65_536):
+                answer += data
+        except ConnectionResetError:
+            pass
+        return answer
+
+
+def head(who: str, length: str) -> bytes:
+    group = "X-Forwarded-Groups: planners\r\n" if who == "paula" else ""
+    lines = f"POST /api/v1/overrides HTTP/1.1\r\nHost: x\r\nX-Forwarded-User: {who}\r\n{group}{length}"
+    return f"{lines}\r\nContent-Type: application/json\r\n".encode()
+
+
+@pytest.mark.parametrize("length", ["Content-Length: 100000000", "Transfer-Encoding: chunked"])
+def test_a_role_is_looked_at_before_a_body(address: tuple[str, int], length: str) -> None:
+    """Of the body nothing is sent, and the answer comes all the same."""
+    with socket.create_connection(address, timeout=20) as connection:
+        connection.sendall(head("vic", length) + b"\r\n")
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 403")
+    for path in ("links", "overrides"):
+        with ask(address, "vic") as vic:
+            answer = vic.post(f"/api/v1/{path}", content=b"no JSON", headers={"content-type": "application/json"})
+            assert (answer.status_code, "needs the role" in answer.text) == (403, True)
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_that_is_too_large_is_refused_while_it_comes(address: tuple[str, int], chunked: bool) -> None:
+    with ask(address, "paula") as paula:
+        token = f"X-CSRF-Token: {paula.get('/api/v1/me').json()['csrf']}\r\n\r\n".encode()
+    length = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {100 * len(MEGABYTE)}"
+    part = b"%x\r\n%b\r\n" % (len(MEGABYTE), MEGABYTE) if chunked else MEGABYTE
+    begun = head("paula", length) + token
+    assert exchange(address, begun, part[:70_000]).startswith(b"HTTP/1.1 413" if not chunked else b"HTTP/1.1 4")
+    form = begun.replace(b"application/json", b"application/x-www-form-urlencoded").replace(b"X-CSRF", b"X-Other")
+    assert exchange(address, form, part[:70_000]).startswith(b"HTTP/1.1 413")
+
+
+def test_a_body_that_does_not_come_is_waited_for_no_longer(
+    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "BODY_SECONDS", 0.3)
+    form = head("paula", "Content-Length: 20").replace(b"application/json", b"application/x-www-form-urlencoded")
+    assert exchange(address, form + b"\r\n", b"csrf=").startswith(b"HTTP/1.1 408")
+
+
+def test_a_head_has_a_time_limit(address: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.3)
+    began = time.monotonic()
+    trickle = [b"GET / HTTP/1.1\r\n", *[b"X-A: b\r\n"] * 20]
+    assert exchange(address, *trickle, pause=0.05) == b""
+    assert exchange(address) == b""
+    again = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    assert exchange(address, again, again[:9], pause=0.1).endswith(b"ok\n")
+    assert time.monotonic() - began < 5
+
+
+def test_a_head_has_a_limit_of_bytes_and_of_headers(address: tuple[str, int]) -> None:
+    many = b"".join(b"X-%d: b\r\n" % number for number in range(protocol.MOST_HEADERS + 1))
+    assert exchange(address, b"GET /healthz HTTP/1.1\r\n" + many + b"\r\n").startswith(b"HTTP/1.1 431")
+    assert exchange(address, b"GET /healthz HTTP/1.1\r\nX: ", *[b"x" * 1000] * 40).startswith(b"HTTP/1.1 431")
+    assert exchange(address, b"GET /", *[b"x" * 1000] * 40).startswith(b"HTTP/1.1 431")
+    fits = b"".join(b"X-%d: b\r\n" % number for number in range(protocol.MOST_HEADERS - 2))
+    last = b"GET /healthz HTTP/1.1\r\nConnection: close\r\n" + fits + b"\r\n"
+    assert exchange(address, last).endswith(b"ok\n")
+
+
+def test_of_many_half_open_requests_the_oldest_goes_and_others_are_answered(
+    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "MOST_HALF_OPEN", 20)
+    half_open = [socket.create_connection(address, timeout=20) for _ in range(60)]
+    try:
+        for connection in half_open:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost")
+        with ask(address, "vic") as vic:
+            assert [vic.get("/").status_code for _ in range(5)] == [200] * 5
+        assert half_open[0].recv(10) == b""
+    finally:
+        for connection in half_open:
+            connection.close()
+
+
+def test_requests_that_come_one_behind_the_other_are_all_answered(address: tuple[str, int]) -> None:
+    one = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    last = one.replace(b"Host: x", b"Connection: close")
+    assert exchange(address, one * 3 + last).count(b"ok\n") == 4
+    assert exchange(address, *[one] * 3, last, pause=0.05).count(b"ok\n") == 4
+
+
+def test_nonsense_fills_no_log(address: tuple[str, int], caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(5):
+        exchange(address, b"nonsense\r\n\r\n")
+    assert len([record for record in caplog.records if "Invalid HTTP" in record.getMessage()]) <= 1
