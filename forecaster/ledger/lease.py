@@ -26,6 +26,8 @@ from forecaster.errors import DEGRADED, OUR_FAULT, LedgerError
 from forecaster.ledger import tables
 
 LASTS = timedelta(minutes=10)  # without renewal
+WAS_KILLED = "it was killed"
+"""How the message of a run begins that another one closed."""
 RENEWED = 60.0  # seconds from one renewal to the next
 
 
@@ -126,7 +128,7 @@ def admit(connection: sa.Connection, pipeline: str, run_id: str) -> None:
     if current is not None and current.run_id != run_id:
         raise LedgerError(f"not for run {run_id} any more: {current.sentence()}")
     runs = tables.runs.c
-    closed = sa.select(runs.message).where(runs.run_id == run_id, runs.finished_at.is_not(None))
+    closed = sa.select(runs.message).where(runs.run_id == run_id, runs.message.startswith(WAS_KILLED))
     if current is None and (row := connection.execute(closed).one_or_none()) is not None:
         raise LedgerError(f"not for run {run_id} any more, which was closed: {row.message}")
 
@@ -151,7 +153,7 @@ def close_dead(connection: sa.Connection, pipeline: str, now: datetime, found_by
             if run_id not in published_runs
             else (" after it had published", "degraded", DEGRADED)
         )
-        message = f"it was killed{suffix}, or its machine went down; run {found_by} found it"
+        message = f"{WAS_KILLED}{suffix}, or its machine went down; run {found_by} found it"
         columns = {"outcome": outcome, "exit_code": code, "finished_at": now, "message": message}
         connection.execute(tables.runs.update().where(runs.run_id == run_id).values(**columns))
     return dead
