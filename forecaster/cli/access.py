@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forecaster.cli.options import By, File, Json, login_name
+from forecaster.cli.options import By, File, Json, login_name, print_line
 from forecaster.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ def links(
         typer.echo(json.dumps([asdict(wall_link) for wall_link in wall_links], default=str, indent=2))
         return
     for wall_link in wall_links:
-        typer.echo(_link_line(wall_link, spec, now))
+        print_line(_link_line(wall_link, spec, now))
     if not wall_links:
-        typer.echo("no link was made yet; `forecaster link FILE` makes one")
+        print_line("no link was made yet; `forecaster link FILE` makes one")
 
 
 def audit(
@@ -80,11 +80,9 @@ def audit(
         return
     for entry in entries:
         when = f"{entry.at.astimezone(spec.zone):%Y-%m-%d %H:%M:%S %Z}"
-        typer.echo(
-            _plain(f"{when}  {entry.who} ({entry.role}, {entry.address})  {entry.method} {entry.path}  {entry.what}")
-        )
+        print_line(f"{when}  {entry.who} ({entry.role}, {entry.address})  {entry.method} {entry.path}  {entry.what}")
     if not entries:
-        typer.echo("nobody has written anything yet")
+        print_line("nobody has written anything yet")
 
 
 def _all_links(spec: Spec) -> tuple[Link, ...]:
@@ -104,7 +102,9 @@ def _revoke_link(spec: Spec, link_id: str, by: str, now: datetime) -> tuple[Link
     with Ledger.open_reader(spec.ledger_url):  # where there is none, none is made
         pass
     with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
-        closed = ledger_access.revoke(connection, spec.name, link_id, by=by, at=now)
+        closed, was_open = ledger_access.revoke(connection, spec.name, link_id, by=by, at=now)
+        if not was_open:
+            return (closed,)
         row: dict[str, Any] = {"at": now, "pipeline": spec.name, "who": by, "role": "command"}
         row |= {"address": socket.gethostname(), "method": "-", "path": "links", "what": f"revoked link {link_id}"}
         ledger_access.note(connection, ledger_access.AuditEntry(**row))
@@ -117,11 +117,6 @@ def _link_line(wall_link: Link, spec: Spec, now: datetime) -> str:
         until = f"revoked {wall_link.revoked_at.astimezone(spec.zone):%Y-%m-%d %H:%M %Z} by {wall_link.revoked_by}"
     elif not wall_link.opens(now):
         until = f"expired {wall_link.expires_at.astimezone(spec.zone):%Y-%m-%d %H:%M %Z}"
-    return _plain(
+    return (
         f"{wall_link.link_id}  {wall_link.view}, {wall_link.city or 'all cities'}  {until}, made by {wall_link.made_by}"
     )
-
-
-def _plain(text: str) -> str:
-    """Without what would move a terminal's cursor: some of it was written by others."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -15,6 +15,7 @@ import typer
 from forecaster import __version__
 from forecaster.cli import access, backup, champions, models, nightly, overrides, project, quarantine
 from forecaster.core import parent_watch
+from forecaster.core.terminal import escaped_lines
 from forecaster.errors import INTERRUPTED, OUR_FAULT, ForecasterError, SpecError
 
 DEBUG = "FORECASTER_DEBUG"
@@ -116,5 +117,5 @@ def _refuse_bytes(words: Sequence[str]) -> None:
 def _fail(sentence: str, code: int) -> NoReturn:
     if os.environ.get(DEBUG):
         traceback.print_exc()
-    typer.echo(f"forecaster: {sentence}", err=True)
+    typer.echo(escaped_lines(f"forecaster: {sentence}"), err=True)
     sys.exit(code)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from forecaster.cli.options import File
+from forecaster.cli.options import File, print_line
 
 
 def backup(
@@ -27,7 +27,7 @@ def backup(
     from forecaster.config import load
     from forecaster.operations import backup as backups
 
-    typer.echo(backups.backup(load(file), to, secret_keys=keys).sentence())
+    print_line(backups.backup(load(file), to, secret_keys=keys).sentence())
 
 
 def restore(
@@ -43,4 +43,4 @@ def restore(
     from forecaster.config import load
     from forecaster.operations import restore as restores
 
-    typer.echo(restores.restore(load(file), folder, replace=replace).sentence())
+    print_line(restores.restore(load(file), folder, replace=replace).sentence())

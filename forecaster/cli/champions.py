@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forecaster.cli.options import By, File, Json, Reason, decision
+from forecaster.cli.options import By, File, Json, Reason, decision, print_line
 from forecaster.errors import SpecError
 
 if TYPE_CHECKING:
@@ -44,11 +44,11 @@ def champions(
         typer.echo(json.dumps([asdict(promotion) for promotion in promotions], default=str, indent=2))
         return
     for promotion in promotions:
-        typer.echo(_promotion_line(promotion, spec))
+        print_line(_promotion_line(promotion, spec))
     if not promotions:
-        typer.echo("no model has reigned" + (f" by the end of {on}" if on else " yet") + ": seasonal naive forecasts")
+        print_line("no model has reigned" + (f" by the end of {on}" if on else " yet") + ": seasonal naive forecasts")
     for sentence in sentences:
-        typer.echo(sentence)
+        print_line(sentence)
 
 
 def promote(
@@ -87,14 +87,14 @@ def _notify(spec: Spec, sentence: str) -> None:
         try:
             line.load()(spec, "rollback", sentence)
         except Exception as error:  # of whatever kind a service may raise
-            typer.echo(f"Nobody was told: {type(error).__name__}: {error}", err=True)
+            print_line(f"Nobody was told: {type(error).__name__}: {error}", err=True)
 
 
 def _print_change(change: Change, spec: Spec) -> None:
-    typer.echo(_promotion_line(change.promotion, spec))
+    print_line(_promotion_line(change.promotion, spec))
     if change.registry_problem:
-        typer.echo(f"The registry's aliases are as they were: {change.registry_problem}", err=True)
-    typer.echo("It forecasts from the next `forecaster predict` or night on.")
+        print_line(f"The registry's aliases are as they were: {change.registry_problem}", err=True)
+    print_line("It forecasts from the next `forecaster predict` or night on.")
 
 
 def _promotion_line(promotion: Promotion, spec: Spec) -> str:

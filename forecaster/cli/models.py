@@ -11,7 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from forecaster.cli.options import AsOf, File, instant, load_spec
+from forecaster.cli.options import AsOf, File, instant, load_spec, print_line
+from forecaster.core.terminal import escaped
 from forecaster.errors import DEGRADED, OUR_FAULT, PUBLISHED, MissingExtra, SpecError
 
 SELDOM = 500_000  # objects, after which a prediction looks for garbage: it imports half as many, and all of them stay
@@ -56,10 +57,10 @@ def backtest(
         typer.echo(json.dumps(leaderboard.to_json(), indent=2))
         return
     for line in (f"{spec.name}, {leaderboard.days}", *leaderboard.lines(), leaderboard.verdict):
-        typer.echo(line)
+        print_line(line)
     if leaderboard.rosters:
         for line in ("", f"What rosters would have cost, {leaderboard.days}", *leaderboard.rosters.lines()):
-            typer.echo(line)
+            print_line(line)
 
 
 def assist(
@@ -110,9 +111,9 @@ def predict(
 
         sys.stdout.buffer.write(serialize(published, out.value))
         sys.stdout.flush()
-    typer.echo(published.to_json() if json else published.sentence(), err=out is not None)
+    typer.echo(published.to_json() if json else escaped(published.sentence()), err=out is not None)
     if published.tier == "fallback":
-        typer.echo(f"forecaster: degraded: {published.note}", err=True)
+        print_line(f"forecaster: degraded: {published.note}", err=True)
     raise typer.Exit(DEGRADED if published.tier == "fallback" or published.trouble else PUBLISHED)
 
 
@@ -129,5 +130,5 @@ def replay(
 
     report = replay(load_spec(file), run)
     for line in report.lines():
-        typer.echo(line)
+        print_line(line)
     raise typer.Exit(OUR_FAULT if verify and report.differences else 0)

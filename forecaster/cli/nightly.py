@@ -95,8 +95,7 @@ def plan(file: File) -> None:
     """
     from forecaster.operations import plan as plans
 
-    for line in plans.plan(load_spec(file), file, datetime.now(UTC)):
-        typer.echo(line)
+    print_lines(plans.plan(load_spec(file), file, datetime.now(UTC)))
 
 
 def apply(file: File) -> None:
@@ -131,7 +130,8 @@ def up(
     if system and not install:
         raise SpecError("--system: wanted --install with it")
     if install:
-        print_lines(entry_point("units")(file, load_spec(file), ports, system=system))
+        for unit in entry_point("units")(file, load_spec(file), ports, system=system):
+            typer.echo(unit)
         return
     entry_point("up")(file, load_spec(file), ports, typer.echo)
 

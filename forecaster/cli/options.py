@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from forecaster.core.terminal import escaped
 from forecaster.errors import MissingExtra, SpecError
 
 if TYPE_CHECKING:
@@ -30,9 +31,14 @@ Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
 Plain = Annotated[bool, typer.Option("--plain", help="Without Prefect: the same steps, called one after the other.")]
 
 
+def print_line(line: object, *, err: bool = False) -> None:
+    """A line for people; some of it may have been written by others, and moves no cursor."""
+    typer.echo(escaped(str(line)), err=err)
+
+
 def print_lines(lines: Any) -> None:
     for line in lines:
-        typer.echo(str(line))
+        print_line(line)
 
 
 def command_here(command: str) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from forecaster.cli.options import By, File, Json, decision
+from forecaster.cli.options import By, File, Json, decision, print_line
 from forecaster.errors import SpecError
 from forecaster.planning.value_added import Account, Added
 
@@ -37,7 +37,7 @@ def override(
 
     last = None if until is None else _day("--until", until)
     wish = ProposedOverride(depot, _day("--date", day), orders, reason, decision(by, reason)["by"], note, last)
-    typer.echo(service.save(load(file), wish).sentence())
+    print_line(service.save(load(file), wish).sentence())
 
 
 def withdraw(
@@ -50,7 +50,7 @@ def withdraw(
     from forecaster.config import load
     from forecaster.planning import service
 
-    typer.echo(service.withdraw(load(file), number, by=decision(by, "withdrawn")["by"], note=note).sentence())
+    print_line(service.withdraw(load(file), number, by=decision(by, "withdrawn")["by"], note=note).sentence())
 
 
 def overrides(
@@ -73,15 +73,15 @@ def overrides(
         typer.echo(json.dumps(content, default=str, indent=2))
     elif account:
         for line in _account_lines(account):
-            typer.echo(line)
+            print_line(line)
     else:
         newer = find_superseded(book)
         for row in book:
             state = f"replaced by {newer[row.id]}" if row.id in newer else f"until {row.until}"
             state = f"withdrawn {row.withdrawn:%Y-%m-%d}" if row.withdrawn else state
             why = f"{row.reason}: {row.note}" if row.note else row.reason
-            typer.echo(f"{row.id:>5}  {row.target_date}  {row.depot_id}  {row.orders:,}  {state}  {row.by}, {why}")
-        typer.echo("1 override" if len(book) == 1 else f"{len(book):,} overrides")
+            print_line(f"{row.id:>5}  {row.target_date}  {row.depot_id}  {row.orders:,}  {state}  {row.by}, {why}")
+        print_line("1 override" if len(book) == 1 else f"{len(book):,} overrides")
 
 
 def _account_lines(account: Account) -> list[str]:

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from forecaster.cli.options import AsOf, File, entry_point, instant, load_spec, parsed_time
+from forecaster.cli.options import AsOf, File, entry_point, instant, load_spec, parsed_time, print_line
+from forecaster.core.terminal import escaped_lines
 from forecaster.errors import NO_DATA, OUR_FAULT, SpecError
 
 DATA_FILES = {".csv", ".tsv", ".txt", ".gz", ".bz2", ".xz", ".zip", ".zst", ".parquet"}
@@ -71,7 +72,7 @@ def _start_from(files: list[Path], folder: Path | None, country: str | None) -> 
     ask = _country if sys.stdin.isatty() and sys.stdout.isatty() else None
     outcome = start.create(files, folder, country=country, ask=ask, now=datetime.now(UTC))
     for line in outcome.lines:
-        typer.echo(line)
+        typer.echo(escaped_lines(line))
     return NO_DATA if outcome.fault else 0
 
 
@@ -141,6 +142,6 @@ def doctor(file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="T
 
     broken = False
     for sign in examine(spec, now=datetime.now(UTC)):
-        typer.echo(str(sign))
+        print_line(sign)
         broken |= sign.state == "broken"
     raise typer.Exit(OUR_FAULT if broken else 0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from forecaster.cli.options import By, File, Json, Reason, decision
+from forecaster.cli.options import By, File, Json, Reason, decision, print_line
 from forecaster.errors import SpecError
 
 if TYPE_CHECKING:
@@ -53,10 +53,10 @@ def list_(
         return
     for row in rows[:SHOWN]:
         depot_id = row.depot_id if len(row.depot_id) <= _NAME else row.depot_id[: _NAME - 1] + "…"
-        typer.echo(f"{row.id:18}  {row.state:9}  {row.rule:17}  {depot_id or '?'}  {row.date or '?'}  {row.message}")
+        print_line(f"{row.id:18}  {row.state:9}  {row.rule:17}  {depot_id or '?'}  {row.date or '?'}  {row.message}")
     total = f"{len(rows):,} rows" if len(rows) != 1 else "1 row"
     more = f", of which the first {SHOWN} are shown; --json shows all" if len(rows) > SHOWN else ""
-    typer.echo(f"{total}{more}" if rows else "no row waits for a decision")
+    print_line(f"{total}{more}" if rows else "no row waits for a decision")
 
 
 @quarantine.command()
@@ -78,7 +78,7 @@ def show(file: File, identity: Annotated[str, typer.Argument(metavar="ID")], as_
         "state": row.state + (f" by {row.by} on {row.decided_at:%Y-%m-%d %H:%M} UTC: {row.reason}" if row.by else ""),
     }
     for name, text in fields.items():
-        typer.echo(f"{name:8} {text}")
+        print_line(f"{name:8} {text}")
 
 
 @quarantine.command()
@@ -148,12 +148,12 @@ def history(
         alias = f"as {version.depot_id}, " if version.depot_id != depot else ""
         mark = "counts  " if version.counts else "replaced"
         local = version.recorded_at.astimezone(spec.zone)
-        typer.echo(
+        print_line(
             f"{mark}  known since {local:%Y-%m-%d %H:%M:%S %Z}: {reading}   {alias}{version.source}:{version.row}"
         )
     for row in day_history.refused:
         local = row.recorded_at.astimezone(spec.zone)
-        typer.echo(f"refused   on {local:%Y-%m-%d %H:%M:%S %Z}, {row.state} ({row.id}): {row.message}")
+        print_line(f"refused   on {local:%Y-%m-%d %H:%M:%S %Z}, {row.state} ({row.id}): {row.message}")
 
 
 def _selection(ids: Sequence[str] | None, rule: str | None, depot: str | None, batch: str | None) -> RowSelection:
@@ -164,5 +164,5 @@ def _selection(ids: Sequence[str] | None, rule: str | None, depot: str | None, b
 
 def _say(what: str, rows: Sequence[QuarantinedRow], then: str) -> None:
     for row in rows[:SHOWN]:
-        typer.echo(f"{row.id}  {what}: {row.message}")
-    typer.echo(f"{len(rows):,} {'row' if len(rows) == 1 else 'rows'} {what}; {then}")
+        print_line(f"{row.id}  {what}: {row.message}")
+    print_line(f"{len(rows):,} {'row' if len(rows) == 1 else 'rows'} {what}; {then}")

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from forecaster.core.metric_names import STAGES
+from forecaster.core.terminal import escaped_lines
 
 LOG = "FORECASTER_LOG"
 """Environment variable: `json` makes each line an object with time, run_id, stage and message."""
@@ -79,7 +80,7 @@ class NightProgress:
             self.console.file.write(json.dumps(line, ensure_ascii=False) + "\n")
             self.console.file.flush()
             return
-        self.console.print(text, markup=False, soft_wrap=True)
+        self.console.print(escaped_lines(text), markup=False, soft_wrap=True)
 
     @property
     def elapsed(self) -> float:

@@ -71,17 +71,18 @@ def link(connection: sa.Connection, link_id: str) -> Link | None:
     return None if row is None else Link(**row)
 
 
-def revoke(connection: sa.Connection, pipeline: str, link_id: str, *, by: str, at: datetime) -> Link:
-    """Close a link for good; one that is revoked already stays as it is. NoSuchRow when there is none."""
+def revoke(connection: sa.Connection, pipeline: str, link_id: str, *, by: str, at: datetime) -> tuple[Link, bool]:
+    """Close a link for good; also whether it was open: one that is revoked already stays as it is, and there is nothing
+    to audit. NoSuchRow when there is none."""
     existing = link(connection, link_id)
     if existing is None or existing.pipeline != pipeline:
         raise NoSuchRow(f"there is no link {link_id!r}; `forecaster links FILE` lists them")
     row = tables.links.c
     change = tables.links.update().where(row.link_id == link_id, row.revoked_at.is_(None))
-    connection.execute(change.values(revoked_at=at, revoked_by=by))
+    was_open = connection.execute(change.values(revoked_at=at, revoked_by=by)).rowcount > 0
     closed = link(connection, link_id)
     assert closed is not None
-    return closed
+    return closed, was_open
 
 
 def note(connection: sa.Connection, entry: AuditEntry) -> None:

@@ -103,10 +103,12 @@ def router(context: AccessContext) -> APIRouter:
         with context.writing() as connection:
             if ledger_access.link(connection, link_id) is None:
                 raise HTTPException(404, f"there is no link {link_id!r}")
-            revoked = ledger_access.revoke(
+            revoked, was_open = ledger_access.revoke(
                 connection, context.pipeline_shown(), link_id, by=admin.name, at=context.clock()
             )
-            audit(request, f"revoked {links.link_sentence(revoked)}", connection)
+            if was_open:
+                audit(request, f"revoked {links.link_sentence(revoked)}", connection)
+            request.state.audited = True  # or there is nothing to audit
         return _out(revoked)
 
     @routes.get("/audit")

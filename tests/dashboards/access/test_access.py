@@ -172,7 +172,8 @@ def test_each_write_leaves_one_row_that_says_who_did_what_from_where(app: FastAP
     link = admin.writes(
         "/api/v1/links", json={"view": "network", "city": "Boston"}, headers={"X-Forwarded-For": "1.1.1.1, 192.0.2.7"}
     ).json()["link"]
-    admin.writes(f"/api/v1/links/{link['link_id']}", "DELETE")
+    for _ in range(2):  # once more changes nothing, and is no row
+        admin.writes(f"/api/v1/links/{link['link_id']}", "DELETE")
     rows = admin("/api/v1/audit").json()["rows"]
     assert len(rows) == before + 2
     row = {name: rows[1][name] for name in ("who", "role", "address", "method", "path", "what")}
