@@ -3,7 +3,7 @@
 As operations of XLA a day's gates leave and enter memory several times; in one loop of their own they stay in the
 registers, and a step of training takes half the time (`make bench-speed`). The compiler is the one that the variable
 CXX names, else `c++`, `g++` or `clang++`; without one, or with `CXX=` (empty), the scan of `gru` does the same work, to
-rounding. What was compiled lies among JAX's compiled programs, named by all that it depends on.
+rounding. What was compiled lies among JAX's compiled programs, named by all that it depends on and by its own digest.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import platform
 import shlex
 import shutil
+import stat
 import subprocess
 import tempfile
 import warnings
@@ -79,28 +80,52 @@ def _command(compiler_command: str) -> list[str]:
 
 def _load_library(command: list[str]) -> ctypes.CDLL:
     """The library, compiled anew where a disk has damaged it."""
-    library = _compiled_library(command)
-    try:
-        return ctypes.CDLL(str(library))
-    except OSError:
-        library.unlink(missing_ok=True)
-        return ctypes.CDLL(str(_compiled_library(command)))
+    return ctypes.CDLL(str(_compiled_library(command)))
 
 
 def _compiled_library(command: list[str]) -> Path:
-    """The library for this processor, among JAX's compiled programs, or in a folder that goes with the process."""
-    cache_folder: str | None = jax.config.values["jax_compilation_cache_dir"]
-    folder = Path(cache_folder) if cache_folder else _temporary_folder()
+    """The library for this processor, in a private folder among JAX's compiled programs, or in one that goes with the
+    process.
+
+    Its name ends with the SHA-256 of what was compiled: another content is not loaded, and compiled anew.
+    """
+    folder = _private_folder()
     digest = hashlib.sha256(repr((command, version("jaxlib"), _processor())).encode() + SOURCE.read_bytes())
-    library = folder / f"gru_cpu-{digest.hexdigest()[:16]}.so"
-    if not library.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder, prefix="gru_cpu-") as temporary:
-            unfinished = Path(temporary) / library.name
-            call = [*command, str(SOURCE), "-o", str(unfinished)]
-            subprocess.run(call, check=True, capture_output=True, text=True, timeout=_COMPILE_TIMEOUT)
-            unfinished.replace(library)  # whole or not at all, whoever else compiles it just now
+    name = f"gru_cpu-{digest.hexdigest()[:16]}"
+    for library in sorted(folder.glob(f"{name}-*.so")):
+        if library.name == f"{name}-{_content_digest(library)}.so":
+            return library
+        library.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix="compiles-") as temporary:
+        unfinished = Path(temporary) / f"{name}.so"
+        call = [*command, str(SOURCE), "-o", str(unfinished)]
+        subprocess.run(call, check=True, capture_output=True, text=True, timeout=_COMPILE_TIMEOUT)
+        library = folder / f"{name}-{_content_digest(unfinished)}.so"
+        unfinished.replace(library)  # whole or not at all, whoever else compiles it just now
     return library
+
+
+def _content_digest(library: Path) -> str:
+    try:
+        with library.open("rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
+def _private_folder() -> Path:
+    """Where only this user may write: what lies there runs in this process. In another's folder nothing is kept."""
+    cache_folder: str | None = jax.config.values["jax_compilation_cache_dir"]
+    if cache_folder is None:
+        return _temporary_folder()
+    folder = Path(cache_folder) / "gru_cpu"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        status = folder.lstat()
+    except OSError:
+        return _temporary_folder()
+    is_private = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
+    return folder if is_private else _temporary_folder()
 
 
 _folders: list[tempfile.TemporaryDirectory[str]] = []  # that are removed when Python ends

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -143,7 +144,7 @@ def report(folder: Path, compiler: str | None) -> list[str]:
 def test_without_a_compiler_the_scan_does_it_and_nobody_is_bothered(tmp_path: Path) -> None:
     assert report(tmp_path, "") == ["False", "0.20482"]
     assert report(tmp_path, "no-such-compiler") == ["False", "0.20482"]
-    assert not list(tmp_path.glob("gru_cpu*"))
+    assert not list(tmp_path.rglob("gru_cpu-*"))
 
 
 def test_a_compiler_that_fails_is_named_with_its_words(tmp_path: Path) -> None:
@@ -154,7 +155,7 @@ def test_a_compiler_that_fails_is_named_with_its_words(tmp_path: Path) -> None:
     assert (ready, state) == ("False", "0.20482")
     assert str(broken) in warned
     assert "no header for you; set CXX" in warned
-    assert not list(tmp_path.glob("gru_cpu*"))
+    assert not list(tmp_path.rglob("gru_cpu-*"))
 
 
 @compiled
@@ -165,8 +166,34 @@ def test_it_is_compiled_once_and_again_where_it_was_damaged(tmp_path: Path) -> N
     for _ in range(2):
         assert report(tmp_path / "programs", str(counting)) == ["True", "0.20482"]
     assert calls.read_text() == "called\n"
-    [library] = (tmp_path / "programs").glob("gru_cpu*")
-    library.write_bytes(library.read_bytes()[:100])
-    assert report(tmp_path / "programs", str(counting)) == ["True", "0.20482"]
-    assert calls.read_text() == "called\n" * 2
-    assert list((tmp_path / "programs").glob("gru_cpu*")) == [library]
+    folder = tmp_path / "programs" / "gru_cpu"
+    [library] = folder.iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    whole = library.read_bytes()
+    flipped = whole[:-1] + bytes([whole[-1] ^ 1])
+    for number, damaged in enumerate((whole[:100], flipped), start=2):
+        library.write_bytes(damaged)
+        assert report(tmp_path / "programs", str(counting)) == ["True", "0.20482"]
+        assert calls.read_text() == "called\n" * number
+        assert list(folder.iterdir()) == [library]
+        assert library.read_bytes() == whole
+
+
+@compiled
+@pytest.mark.parametrize("way", ["others may write", "a link"])
+def test_nothing_is_loaded_from_a_folder_into_which_others_may_write(tmp_path: Path, way: str) -> None:
+    assert report(tmp_path / "mine", None) == ["True", "0.20482"]
+    [library] = (tmp_path / "mine" / "gru_cpu").iterdir()
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    planted = f"gru_cpu-{library.name.split('-')[1]}-{hashlib.sha256(b'planted').hexdigest()}.so"
+    (foreign / planted).write_bytes(b"planted")
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    if way == "a link":
+        (programs / "gru_cpu").symlink_to(foreign)
+    else:
+        foreign.rename(programs / "gru_cpu")
+        (programs / "gru_cpu").chmod(0o777)
+    assert report(programs, None) == ["True", "0.20482"]
+    assert [path.name for path in (programs / "gru_cpu").iterdir()] == [planted]
