@@ -38,7 +38,7 @@ def list_(
     depot: Depot = None,
     batch: Batch = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also rows that were settled, released or discarded.")
+        bool, typer.Option("--all", help="Also rows that were settled, released or discarded, and what became of each.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -49,11 +49,13 @@ def list_(
     states = STATES if everything else ("open",)
     rows = quarantined_rows(load(file), RowSelection((), rule, depot, batch), states=states)
     if as_json:
-        typer.echo(json.dumps([asdict(row) for row in rows], default=str, indent=2))
+        typer.echo(json.dumps([asdict(row) | {"became": row.became} for row in rows], default=str, indent=2))
         return
     for row in rows[:SHOWN]:
         depot_id = row.depot_id if len(row.depot_id) <= _NAME else row.depot_id[: _NAME - 1] + "…"
         print_line(f"{row.id:18}  {row.state:9}  {row.rule:17}  {depot_id or '?'}  {row.date or '?'}  {row.message}")
+        if everything:
+            print_line(f\"{'':18}  {row.became}\")
     total = f"{len(rows):,} rows" if len(rows) != 1 else "1 row"
     more = f", of which the first {SHOWN} are shown; --json shows all" if len(rows) > SHOWN else ""
     print_line(f"{total}{more}" if rows else "no row waits for a decision")
@@ -67,7 +69,7 @@ def show(file: File, identity: Annotated[str, typer.Argument(metavar="ID")], as_
 
     (row,) = quarantined_rows(load(file), RowSelection((identity,)), states=STATES)
     if as_json:
-        typer.echo(json.dumps(asdict(row), default=str, indent=2))
+        typer.echo(json.dumps(asdict(row) | {"became": row.became}, default=str, indent=2))
         return
     fields = {
         "row": row.id,
@@ -75,7 +77,7 @@ def show(file: File, identity: Annotated[str, typer.Argument(metavar="ID")], as_
         "since": f"{row.recorded_at:%Y-%m-%d %H:%M:%S} UTC",
         "broke": f"{row.rule}: {row.message}",
         "content": row.content,
-        "state": row.state + (f" by {row.by} on {row.decided_at:%Y-%m-%d %H:%M} UTC: {row.reason}" if row.by else ""),
+        "state": row.became,
     }
     for name, text in fields.items():
         print_line(f"{name:8} {text}")

@@ -30,6 +30,7 @@ from forecaster.lake import TABLES, Lake
 
 State = Literal["open", "settled", "released", "discarded"]
 STATES: tuple[State, ...] = get_args(State)
+_ANOTHER_COUNTS = ("superseded", "duplicate_row")
 SHORTEST = 4  # digits of an id that are enough to name it
 _STATE_AFTER = {"release": "released", "discard": "discarded"}
 
@@ -52,6 +53,18 @@ class QuarantinedRow:
     by: str | None = None
     reason: str | None = None
     decided_at: datetime | None = None
+
+    @property
+    def became(self) -> str:
+        """What became of it, in a sentence."""
+        if self.state in ("released", "discarded"):
+            since = "counts since" if self.state == "released" else "counts no more"
+            return f"{self.state} by {self.by} on {self.decided_at:%Y-%m-%d %H:%M} UTC, and {since}: {self.reason}"
+        if self.state == "settled":
+            return "settled: a later reading of this depot and day counts"
+        if self.rule in _ANOTHER_COUNTS:
+            return "open: another row of this depot and day counts; released, this one does"
+        return "open: it does not count unless it is released, or its source tells of the day again"
 
 
 @dataclass(frozen=True)

@@ -41,12 +41,27 @@ def test_the_list_shows_each_row_with_its_state_its_rule_and_its_message(file: P
     assert call("quarantine", "list", file, "--depot", "Depot 2")[1] == "no row waits for a decision\n"
 
 
+def test_the_list_tells_what_became_of_each(file: Path, call: Call) -> None:
+    waiting, other = [line.split()[0] for line in call("quarantine", "list", file)[1].splitlines()[:2]]
+    assert call("quarantine", "discard", file, waiting, "--reason", "a test", "--by", "ops")[0] == 0
+    assert call("quarantine", "discard", file, other, "--reason", "another", "--by", "ops")[0] == 0
+    _, out, _ = call("quarantine", "list", file, "--all")
+    lines = out.splitlines()
+    for identity, reason in ((waiting, "a test"), (other, "another")):
+        [place] = [number for number, line in enumerate(lines) if line.startswith(identity)]
+        assert lines[place + 1].strip().startswith("discarded by ops on ")
+        assert lines[place + 1].endswith(f" UTC, and counts no more: {reason}")
+    rows = json.loads(call("quarantine", "list", file, "--all", "--json")[1])
+    assert {row["state"] for row in rows} >= {"discarded"}
+    assert all(row["became"].startswith(row["state"]) for row in rows)
+
+
 def test_a_row_is_shown_whole_and_with_what_was_decided(file: Path, call: Call) -> None:
     identity = call("quarantine", "list", file, "--rule", "count_form")[1].split()[0]
     code, out, _ = call("quarantine", "show", file, identity[:5])
     assert code == 0
     assert 'content  {"depot_id": "Depot 1", "date": "2023-12-31", "demand": "none"}' in out
-    assert "state    open\n" in out
+    assert "state    open: it does not count unless it is released" in out
     call("quarantine", "discard", file, identity, "--reason", "not ours", "--by", "ada")
     assert "state    discarded by ada on " in call("quarantine", "show", file, identity)[1]
     assert call("quarantine", "list", file)[1].splitlines()[-1] == "1 row"
