@@ -41,28 +41,33 @@ class RefreshOutcome:
 
 
 def refresh(ledger: Ledger, pipeline: str, folder: Path) -> RefreshOutcome:
-    """Bring what is shown into line; `folder` is where inputs are saved. Idempotent: nothing happens where nothing is
-    shown, or where there never was an override.
+    """Bring what is shown into line, in a transaction of its own; `folder` is where inputs are saved.
 
     Raises LedgerError when the ledger cannot be written.
     """
     with ledger.transaction() as connection:
-        head = records.head(connection, pipeline)
-        if head is None or not override_table.has_overrides(connection, pipeline):
-            return RefreshOutcome(0)
-        publication = records.whole(connection, head)
-        active = active_overrides(
-            override_table.read_overrides(connection, pipeline, publication.cutoff), as_of_day(publication)
-        )
-        trouble, revised = None, publication
-        if _published_overrides(publication) != _expected_overrides(publication, active):
-            try:
-                revised = with_overrides(publication, active, saved_inputs.read(folder, publication.desk))
-            except DeskError as error:
-                trouble = str(error)
-        changed = _update_rows(connection, head, publication, revised)
-        _record_results(connection, revised)
-        return RefreshOutcome(changed, trouble)
+        return refresh_within(connection, pipeline, folder)
+
+
+def refresh_within(connection: sa.Connection, pipeline: str, folder: Path) -> RefreshOutcome:
+    """Bring what is shown into line, in the transaction of whoever calls. Idempotent: nothing happens where nothing is
+    shown, or where there never was an override."""
+    head = records.head(connection, pipeline)
+    if head is None or not override_table.has_overrides(connection, pipeline):
+        return RefreshOutcome(0)
+    publication = records.whole(connection, head)
+    active = active_overrides(
+        override_table.read_overrides(connection, pipeline, publication.cutoff), as_of_day(publication)
+    )
+    trouble, revised = None, publication
+    if _published_overrides(publication) != _expected_overrides(publication, active):
+        try:
+            revised = with_overrides(publication, active, saved_inputs.read(folder, publication.desk))
+        except DeskError as error:
+            trouble = str(error)
+    changed = _update_rows(connection, head, publication, revised)
+    _record_results(connection, revised)
+    return RefreshOutcome(changed, trouble)
 
 
 def with_overrides(publication: Publication, active: Mapping[Cell, Override], inputs: SavedInputs) -> Publication:

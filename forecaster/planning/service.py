@@ -1,14 +1,17 @@
 """Override service: save and withdraw a planner's override of a published day, list them, account for their value.
 
-Both the commands and the page call these; each writes the table of overrides first and then brings the shown
-publication into line.
+Both the commands and the page call these; each writes the table of overrides, brings the shown publication into line
+and has its audit row written (`audit`) in one transaction: all of it is there, or nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
 
 from forecaster.config import Spec
 from forecaster.errors import OverrideError
@@ -57,7 +60,13 @@ class OverrideChange:
         return f"{message}; from the next publication on, since {self.revised.trouble}"
 
 
-def save(spec: Spec, proposed: ProposedOverride, *, now: datetime | None = None) -> OverrideChange:
+Audit = Callable[[sa.Connection, OverrideChange], None]
+"""Writes a row about a change, in its transaction."""
+
+
+def save(
+    spec: Spec, proposed: ProposedOverride, *, now: datetime | None = None, audit: Audit | None = None
+) -> OverrideChange:
     """Write an override down and show it.
 
     Raises OverrideError for a day that is not published, is closed or over, or an undeclared reason; LedgerError.
@@ -70,10 +79,18 @@ def save(spec: Spec, proposed: ProposedOverride, *, now: datetime | None = None)
         _check_published(ledger, head, proposed)
         with ledger.transaction() as connection:
             override = override_table.write(connection, spec.name, proposed, now or datetime.now(UTC))
-        return OverrideChange(override, _refresh_published(spec, ledger))
+            return _shown(connection, spec, override, None, audit)
 
 
-def withdraw(spec: Spec, override_id: int, *, by: str, note: str = "", now: datetime | None = None) -> OverrideChange:
+def withdraw(
+    spec: Spec,
+    override_id: int,
+    *,
+    by: str,
+    note: str = "",
+    now: datetime | None = None,
+    audit: Audit | None = None,
+) -> OverrideChange:
     """Take an override back; the row stays.
 
     Raises OverrideError for one that is not there or was withdrawn, and for words as `check_words` does.
@@ -81,13 +98,12 @@ def withdraw(spec: Spec, override_id: int, *, by: str, note: str = "", now: date
     check_words(by, note)
     if not 0 < override_id <= LARGEST_ID:
         raise OverrideError(f"found {shown(override_id)}, wanted the number of an override")
-    with Ledger.open(spec.ledger_url) as ledger:
-        with ledger.transaction() as connection:
-            override = override_table.withdraw(
-                connection, spec.name, override_id, by=by, note=note, at=now or datetime.now(UTC)
-            )
-            newer = find_superseded(override_table.read_overrides(connection, spec.name)).get(override.id)
-        return OverrideChange(override, _refresh_published(spec, ledger), newer)
+    with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        override = override_table.withdraw(
+            connection, spec.name, override_id, by=by, note=note, at=now or datetime.now(UTC)
+        )
+        newer = find_superseded(override_table.read_overrides(connection, spec.name)).get(override.id)
+        return _shown(connection, spec, override, newer, audit)
 
 
 def list_overrides(ledger: Ledger, pipeline: str) -> tuple[Override, ...]:
@@ -117,8 +133,14 @@ def _check_published(ledger: Ledger, head: Head, proposed: ProposedOverride) -> 
         raise OverrideError(f"{closed}; wanted an open day, or another word from its source")
 
 
-def _refresh_published(spec: Spec, ledger: Ledger) -> RefreshOutcome:
-    """The shown publication, brought into line."""
+def _shown(
+    connection: sa.Connection, spec: Spec, override: Override, replaced_by: int | None, audit: Audit | None
+) -> OverrideChange:
+    """The change, with the shown publication brought into line and its row of the audit."""
     from forecaster.planning import refresh  # which count with NumPy, as those who only read need not
 
-    return refresh.refresh(ledger, spec.name, spec.paths.saved_inputs)
+    revised = refresh.refresh_within(connection, spec.name, spec.paths.saved_inputs)
+    change = OverrideChange(override, revised, replaced_by)
+    if audit is not None:
+        audit(connection, change)
+    return change

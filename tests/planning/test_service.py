@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
 
 import pytest
+import sqlalchemy as sa
 
-from forecaster.errors import OverrideError
+from forecaster.errors import LedgerError, OverrideError
 from forecaster.lake import Lake
+from forecaster.ledger import access
 from forecaster.ledger.store import Ledger
-from forecaster.planning import service
+from forecaster.planning import refresh, service
 from forecaster.planning.scenario import Supposition
 from forecaster.planning.what_if import Questions
 from forecaster.publishing.replay import replay
@@ -44,6 +46,37 @@ def test_an_override_is_shown_at_once_with_totals_and_rosters_and_the_models_num
     assert parts(after)
     vans = [sum(entry.drivers or 0 for d in after.depots for entry in d.days if entry.target_date == THURSDAY)]
     assert vans[0] <= 30
+
+
+@pytest.mark.parametrize("where", ["the audit", "the publication"])
+def test_an_override_its_publication_and_its_audit_are_written_together_or_not_at_all(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    saved = service.save(fleet.spec, PROPOSED, audit=noted)
+    before = current(fleet.spec)
+
+    def fails(*_: object) -> None:
+        raise LedgerError(f"{where} cannot be written")
+
+    if where == "the publication":
+        monkeypatch.setattr(refresh, "_record_results", fails)
+    audit = fails if where == "the audit" else noted
+    with pytest.raises(LedgerError, match="cannot be written"):
+        service.save(fleet.spec, replace(PROPOSED, orders=70), audit=audit)
+    with pytest.raises(LedgerError, match="cannot be written"):
+        service.withdraw(fleet.spec, saved.override.id, by="Ben", audit=audit)
+    assert current(fleet.spec) == before
+    with Ledger.open_reader(fleet.spec.ledger_url) as ledger:
+        assert service.list_overrides(ledger, fleet.spec.name) == (saved.override,)
+        with ledger.transaction() as connection:
+            assert [row.what for row in access.entries(connection, fleet.spec.name)] == [saved.sentence()]
+
+
+def noted(connection: sa.Connection, change: service.OverrideChange) -> None:
+    entry = access.AuditEntry(
+        datetime.now(UTC), "small", change.override.by, "planner", "::1", "POST", "/overrides", change.sentence()
+    )
+    access.note(connection, entry)
 
 
 def test_a_withdrawn_override_leaves_the_page_as_it_was_and_its_row(fleet: Fleet) -> None:

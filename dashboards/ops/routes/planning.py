@@ -300,14 +300,15 @@ class PlanningRoutes:
             wish.note.strip(),
             wish.until,
         )
-        return _audited(request, service.save(self._spec, override))
+        return service.save(self._spec, override, audit=_auditing(request))
 
     def _withdraw(self, request: Request, by: Person, number: int, content: bytes) -> service.OverrideChange:
         withdrawal = WithdrawalIn.model_validate(fields(request, content))
         if by.cities is not None and number not in {row.id for row in self._visible(self._edition(request))}:
             raise OverrideError(f"found {number}, wanted the number of an override")
         name = planner.name(by, withdrawal.by)
-        return _audited(request, service.withdraw(self._spec, number, by=name, note=withdrawal.note.strip()))
+        note = withdrawal.note.strip()
+        return service.withdraw(self._spec, number, by=name, note=note, audit=_auditing(request))
 
 
 def _form_context(request: Request) -> dict[str, object]:
@@ -316,9 +317,9 @@ def _form_context(request: Request) -> dict[str, object]:
     return {"plans": who.may("planner"), "signed_in": who.via != "local", "csrf": csrf_token(request)}
 
 
-def _audited(request: Request, change: service.OverrideChange) -> service.OverrideChange:
-    audit(request, change.sentence())
-    return change
+def _auditing(request: Request) -> service.Audit:
+    """Writes the audit's row of a change in the change's own transaction."""
+    return lambda connection, change: audit(request, change.sentence(), connection)
 
 
 def _to_depot(change: service.OverrideChange) -> Response:
