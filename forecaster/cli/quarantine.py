@@ -55,7 +55,7 @@ def list_(
         depot_id = row.depot_id if len(row.depot_id) <= _NAME else row.depot_id[: _NAME - 1] + "…"
         print_line(f"{row.id:18}  {row.state:9}  {row.rule:17}  {depot_id or '?'}  {row.date or '?'}  {row.message}")
         if everything:
-            print_line(f\"{'':18}  {row.became}\")
+            print_line(f"{'':18}  {row.became}")
     total = f"{len(rows):,} rows" if len(rows) != 1 else "1 row"
     more = f", of which the first {SHOWN} are shown; --json shows all" if len(rows) > SHOWN else ""
     print_line(f"{total}{more}" if rows else "no row waits for a decision")
