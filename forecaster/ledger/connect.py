@@ -61,7 +61,10 @@ def writer(url: str) -> sa.Engine:
 
 
 def reader(url: str) -> sa.Engine:
-    """An engine that cannot write. Raises NoLedger where there is none yet, LedgerError for one of another revision."""
+    """An engine that cannot write; a ledger of an older revision is first brought to today's.
+
+    Raises NoLedger where there is none yet, LedgerError for one of an unknown revision, or that cannot be written.
+    """
     with translated_errors(url):
         path = _sqlite_file(url)
         if path is not None and not path.exists():
@@ -71,8 +74,18 @@ def reader(url: str) -> sa.Engine:
             if (revision := _revision(connection)) != REVISION:
                 if not sa.inspect(connection).get_table_names():
                     raise NoLedger(_none_at(_without_password(url)))
-                raise LedgerError(_other_revision_message(url, revision))
+                if not _is_older(revision):
+                    raise LedgerError(_other_revision_message(url, revision))
+        if revision != REVISION:
+            engine.dispose()
+            writer(url).dispose()
+            return reader(url)
         return engine
+
+
+def _is_older(revision: str | None) -> bool:
+    """Whether today's migrations begin at this revision or before it; they are numbered from 0001."""
+    return revision is not None and "0001" <= revision < REVISION
 
 
 def _upgrade(connection: sa.Connection, url: str, revision: str | None) -> None:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
-REVISION = "0007"
+REVISION = "0008"
 REVISION_TABLE = "forecaster_revision"  # not alembic's own name: other tools in the same database use that one
 
 
@@ -219,6 +219,17 @@ audit = sa.Table(
     sa.Column("path", sa.Text, nullable=False),
     sa.Column("what", sa.Text, nullable=False),
     sqlite_autoincrement=True,
+)
+
+sessions = sa.Table(
+    "sessions",
+    metadata,
+    sa.Column("session_id", sa.Text, primary_key=True),  # digest of what the browser holds
+    sa.Column("pipeline", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("groups", Json, nullable=False),  # as the provider told them
+    sa.Column("checked_at", Instant, nullable=False),
+    sa.Column("expires_at", Instant, nullable=False),
 )
 
 overrides = sa.Table(

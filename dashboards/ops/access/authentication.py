@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from dashboards.ops.access import links, networks
+from dashboards.ops.access import links, networks, sessions
 from dashboards.ops.access.context import AccessContext
 from dashboards.ops.access.person import Person, with_role
 from forecaster.config.access import Access
@@ -26,7 +26,11 @@ async def identify(request: Request, context: AccessContext) -> Person | None:
     way = context.access.sign_in
     if way == "none":
         return _local(request)
-    person = _by_header(request, context) if way == "header" else _by_session(request, context)
+    if way == "header":
+        person = _by_header(request, context)
+    else:
+        token = request.session.get(sessions.KEY)
+        person = await run_in_threadpool(_by_session, context, token) if isinstance(token, str) else None
     if person is None and (token := request.cookies.get(context.cookie(links.COOKIE))):
         person = await run_in_threadpool(links.visitor, context, token)
     return person
@@ -75,11 +79,10 @@ def _by_header(request: Request, context: AccessContext) -> Person | None:
     return _with_role(access, name, tuple(group.strip() for group in groups.split(",") if group.strip()), "header")
 
 
-def _by_session(request: Request, context: AccessContext) -> Person | None:
-    session = request.session.get("person")
-    if not session or session["until"] <= context.clock().timestamp():
-        return None
-    return _with_role(context.access, session["name"], tuple(session["groups"]), "oidc")
+def _by_session(context: AccessContext, token: str) -> Person | None:
+    pipeline, hours = context.pipeline or "", context.access.session_hours
+    session = context.sessions.holder(context.reading, pipeline, token, hours, context.clock())
+    return None if session is None else _with_role(context.access, session.name, session.groups, "oidc")
 
 
 def _with_role(access: Access, name: str, groups: tuple[str, ...], via: str) -> Person:

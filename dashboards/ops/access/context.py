@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from starlette.requests import Request
 
 from dashboards.ops.access.rare_warnings import RareWarnings
+from dashboards.ops.access.sessions import SessionCache
 from dashboards.ops.reading.store import PublicationStore
 from forecaster.config.access import Access
 from forecaster.errors import SpecError
@@ -31,6 +32,7 @@ class AccessContext:
     clock: Callable[[], datetime]
     views: Mapping[str, tuple[str, ...]]
     key: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    sessions: SessionCache = field(default_factory=SessionCache, init=False, repr=False)
     warnings: RareWarnings = field(default_factory=RareWarnings, init=False, repr=False)
 
     @property
@@ -50,6 +52,12 @@ class AccessContext:
     def writing(self) -> Iterator[sa.Connection]:
         """A transaction on the ledger."""
         with Ledger.open(self.url) as ledger, ledger.transaction() as connection:
+            yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """A transaction of the ledger that the page reads."""
+        with self.store.reader().transaction() as connection:
             yield connection
 
 

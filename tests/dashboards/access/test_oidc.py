@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import time
+from base64 import b64decode
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
+import sqlalchemy as sa
 from fastapi import FastAPI
 from joserfc.jwk import RSAKey
 
+from dashboards.ops.access import sessions
 from dashboards.ops.access.oidc import is_ours
 from forecaster.errors import SpecError
+from forecaster.ledger import tables
+from forecaster.ledger.store import Ledger
 from tests.dashboards.access.test_access import routes
 from tests.dashboards.guests import HOME, SECRET, Guest, declared, house
 from tests.dashboards.provider import CLIENT, Provider, providing
@@ -39,7 +46,9 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 def app(provider: Provider, url: str) -> Iterator[FastAPI]:
     oidc = {"issuer": provider.issuer, "client_id": CLIENT, "client_secret": "${OIDC_SECRET}"}
     roles = {"admin": ["ada@example.com"], "planner": ["group:planners"]}
-    access = declared(sign_in="oidc", oidc=oidc, proxies=[], roles=roles, cities={})
+    access = declared(
+        sign_in="oidc", oidc=oidc, proxies=[], roles=roles, cities={}, limits={"strangers": "1000/minute"}
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PAGE_SECRET", SECRET)
         patch.setenv("OIDC_SECRET", GIVEN)
@@ -105,7 +114,10 @@ def test_groups_give_roles(guest: Guest, provider: Provider) -> None:
     [
         ({"audience": "another page"}, "aud"),
         ({"signs_in": {"name": "Ada"}}, "it did not tell your email"),
-        ({"signs_in": {"email": "ada@example.com", "email_verified": False}}, "has not verified"),
+        *(
+            ({"signs_in": {"email": "ada@example.com", "email_verified": value}}, "has not verified")
+            for value in (False, "false", "no", 0, 1, None, "", [True])
+        ),
         ({"key": RSAKey.generate_key(2048, {"kid": "k1"})}, "ad_signature"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
@@ -153,6 +165,51 @@ def test_who_signs_out_is_nobody_again(guest: Guest) -> None:
     assert gone.headers["clear-site-data"] == '"cache", "storage"'
     assert "You have signed out" in guest("/sign-out").text
     assert guest("/api/v1/me").status_code == 401
+
+
+def test_signing_out_ends_every_copy_of_a_session(guest: Guest) -> None:
+    sent(guest)
+    copy = Guest(guest.app, address="192.0.2.99", cookies=httpx.Cookies(dict(guest.cookies)))
+    elsewhere = Guest(house_again(guest), address="192.0.2.99", cookies=httpx.Cookies(dict(guest.cookies)))
+    assert [other("/api/v1/me").status_code for other in (copy, elsewhere)] == [200, 200]
+    guest("/sign-out", "POST")
+    time.sleep(sessions.REREAD_SECONDS)  # that a page of another process may take
+    assert [other("/api/v1/me").status_code for other in (copy, elsewhere)] == [401, 401]
+
+
+def house_again(guest: Guest, now: datetime = NOON) -> FastAPI:
+    context = guest.app.state.access_context
+    return house(context.url, context.access, now)
+
+
+def test_the_cookie_holds_no_name_and_no_group_and_the_ledger_no_token(guest: Guest, provider: Provider) -> None:
+    provider.signs_in = {"email": "paula@example.com", "groups": ["planners"]}
+    sent(guest)
+    held = json.loads(b64decode(guest.cookies["__Host-session"].split(".")[0]))
+    assert list(held) == ["id"]
+    with Ledger.open_reader(guest.app.state.access_context.url) as ledger, ledger.transaction() as connection:
+        rows = connection.execute(sa.select(tables.sessions)).mappings().all()
+    assert held["id"] not in str(rows)
+    assert "planners" in str(rows)
+
+
+def test_groups_are_asked_for_again_after_a_quarter_of_the_session(guest: Guest, provider: Provider) -> None:
+    provider.signs_in = {"email": "paula@example.com", "groups": ["planners"]}
+    sent(guest)
+    fresh = replace(guest, app=house_again(guest, NOON + timedelta(hours=2.9)))
+    assert fresh("/api/v1/me").json()["role"] == "planner"
+    later = replace(guest, app=house_again(guest, NOON + timedelta(hours=3)))
+    assert later("/api/v1/me").status_code == 401
+    provider.signs_in = {"email": "paula@example.com", "groups": []}
+    assert sent(later, "/roster").headers["location"] == "/roster"
+    assert later("/api/v1/me").json()["role"] == "viewer"
+
+
+@pytest.mark.parametrize("verified", [True, "true"])
+def test_a_verified_email_lets_people_in(guest: Guest, provider: Provider, verified: object) -> None:
+    provider.signs_in = {"email": "ada@example.com", "email_verified": verified}
+    sent(guest)
+    assert guest("/api/v1/me").status_code == 200
 
 
 def test_a_cookie_of_ones_own_making_signs_nobody_in(guest: Guest) -> None:
