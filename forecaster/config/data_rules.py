@@ -68,6 +68,7 @@ OF_BATCHES: Mapping[str, Rule] = {
         "at most {unreadable_share:.0%} (demand.rules.unreadable_share), and some of each depot",
         _REPORT,
     ),
+    "day_month_order": Rule("stop", "day and month in the order in which they are written", _REPORT),
     "several_rows": Rule(
         "stop",
         "one row a depot and day; demand.aggregate: sum adds up the parts of a day",

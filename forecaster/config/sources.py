@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
@@ -48,6 +48,20 @@ class TableSource(Section):
     the pipeline file names is such a one, cells are demand, and an empty cell is no reading."""
     ignore: tuple[str, ...] = ()
     """Columns of a wide table that are neither, such as a weekday or a total."""
+    null_values: tuple[str, ...] = ()
+    """Words that stand for nothing where the source has text, in upper or lower case, as in `["n/a", "-"]`: such a cell
+    is empty."""
+
+    @field_validator("null_values", mode="before")
+    @classmethod
+    def _as_written(cls, words: Any) -> Any:
+        """YAML takes null for nothing, and 9999 for a number; of a source both are text."""
+        if not isinstance(words, list | tuple):
+            return words
+        written = ["null" if word is None else str(word) if type(word) in (int, float) else word for word in words]
+        if any(isinstance(word, str) and not word.strip() for word in written):
+            raise ValueError('found a blank word; wanted words such as "n/a": what is blank is empty anyway')
+        return written
 
     @model_validator(mode="after")
     def _only_wide(self) -> Self:

@@ -13,6 +13,7 @@ in `forecaster.config.sources`, a module here and a row of `KINDS`.
     sql           any database that SQLAlchemy reaches (database opens it, driver_types reads what its driver gives)
     delta         Delta tables
     wide          tables with a column a depot or a day, of any kind
+    null_values   words for nothing, of any kind
     encodings     bytes that are no text
     files         files and object stores, which CSV, Excel and Parquet read
     feed          what the kinds have in common: blocks, digest, errors
@@ -27,7 +28,7 @@ import pandas as pd
 
 from forecaster.config import AnySource, Spec
 from forecaster.core.time_limits import items_within
-from forecaster.demand.sources import csv, delta, excel, files, parquet, sql, wide
+from forecaster.demand.sources import csv, delta, excel, files, null_values, parquet, sql, wide
 from forecaster.demand.sources.encodings import NO_TEXT
 from forecaster.demand.sources.feed import BLOCK, FAULT, FILE, ROW, Columns, Feed, Pieces, joined
 from forecaster.errors import SourceError, TimeLimitExceeded
@@ -75,7 +76,8 @@ def pieces(
     """What `open_feed` makes blocks of, piece by piece as it comes; raises as that does."""
     columns = wide.columns_of(source, spec, Columns(tuple(dict.fromkeys(required)), tuple(dict.fromkeys(optional))))
     answers = KINDS[source.kind].pieces(source, spec, columns, name=name(source), since=since)
-    return wide.turned(_in_time(answers, spec, name(source)), columns)
+    filled = null_values.emptied(_in_time(answers, spec, name(source)), source.null_values)
+    return wide.turned(filled, columns)
 
 
 def _in_time(pieces: Pieces, spec: Spec, name: str) -> Pieces:

@@ -43,7 +43,7 @@ from forecaster.demand.readings import from_typed
 from forecaster.demand.sources import FAULT, FILE, ROW
 from forecaster.demand.validation import quarantine, similar_ids
 from forecaster.demand.validation.day_stamps import DayStamps
-from forecaster.demand.validation.notation_hints import Decimals
+from forecaster.demand.validation.notation_hints import Decimals, advice
 from forecaster.errors import SpecError
 from forecaster.lake import TABLES, YEAR
 
@@ -279,6 +279,8 @@ class Contract:
                 name = column_of.get(place, place)
                 where = f", column '{name}'" if name not in self._spread else ", column '" + self._header(rows) + "'"
                 detail = where + ": found '" + quarantine.legible(rows[name]) + f"', wanted {self._requirement(rule)}"
+            if rule in ("count_form", "covariate_form"):
+                detail = detail + advice(rows[name])
             if rule == "unknown_depot":
                 detail = detail + typed.loc[index, "depot_id"].astype("str").map(self._nearest)
             messages.append((start + detail).astype("str"))

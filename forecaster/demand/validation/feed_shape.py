@@ -44,6 +44,16 @@ def unreadable(
     return [batch_finding("unreadable", len(rows), detail, hint or f"first {of_first['message'].iloc[0]}", spec)]
 
 
+def day_month_order(accepted: pd.DataFrame, refused: pd.DataFrame, spec: Spec) -> list[Finding]:
+    """A finding when days are far apart, and follow one another with day and month the other way round."""
+    is_ahead = (refused["rule"] == "day_not_over") & refused["date"].notna()
+    days_ahead = refused.loc[is_ahead, "date"].drop_duplicates().to_numpy("datetime64[D]").astype("int64")
+    order = notation_hints.other_order(pd.unique(accepted["day"]), days_ahead)
+    if order is None:
+        return []
+    return [batch_finding("day_month_order", order.before[2], order.message(), order.hint(spec), spec)]
+
+
 def decimals(notation: notation_hints.Decimals, spec: Spec) -> list[Finding]:
     """A finding when every count with a point may as well be a number of thousands."""
     if not notation.may_be_thousands:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,15 @@ import pandas as pd
 
 from forecaster.config import CsvSource, Spec, WrittenSource
 from forecaster.config.sources import COUNTED_DAYS
-from forecaster.demand.parsing import Notation, days, numbers
+from forecaster.demand.parsing import Notation, days, each_value, numbers
 from forecaster.demand.sources import encodings
 
 LOOKED_AT = 20_000  # rows
 FEW_COUNTS = 5  # with a point, which may look like thousands by chance
 NEARLY_ALL = 0.95  # of the values that a notation must read, to be worth naming
+_FEW_DAYS = 4  # which may be far apart by chance
+_FARTHER = 2  # times as long as the other order's is the stretch of days that are all read in the wrong one
+_CLOSER, _DENSE = 20, 0.65  # days by which a stretch shrinks when a part of its days is exchanged; days of it that come
 _DAYS = (
     "%d/%m/%Y",
     "%m/%d/%Y",
@@ -43,7 +47,47 @@ _UNREAD_DAYS = {  # a form that no notation reads, and what is wrong with it
     r"(\w+\.?,? )?\d{1,2}\.?[ -]*[^\W\d]{3,}\.?[ -]*\d{2,4}": "months are written in another language than English, "
     "which is not read: write them as numbers, as in 2024-03-05",
 }
-_WITH_UNIT = r"([^\W\d]+|[^\w\s.,+-])?\s?[+-]?\d[\d.,\s]*([^\W\d]+\.?|[^\w\s.,])?"
+_WITH_MARKS = r"^([^\W\d]+\.?|[^\w\s.,+-])?\s?[+-]?\d[\d.,\s]*?\s?([^\W\d]+\.?|[^\w\s.,])?$"
+_NULL_WORDS = {
+    *(
+        "-",
+        "--",
+        "---",
+        "\u2013",
+        "\u2014",
+        ".",
+        "..",
+        "?",
+        "*",
+        "/",
+        "x",
+        "n/a",
+        "na",
+        "n.a",
+        "n.a.",
+        "n/d",
+        "nd",
+        "n.d.",
+    ),
+    *("#n/a", "#na", "#n/v", "#nv", "#null!", "#value!", "#wert!", "#div/0!", "#ref!", "#bezug!", "#name?", "#num!"),
+    *(
+        "null",
+        "<null>",
+        "(null)",
+        "\\n",
+        "none",
+        "nil",
+        "nan",
+        "-nan",
+        "<na>",
+        "nat",
+        "missing",
+        "unknown",
+        "unbekannt",
+    ),
+    *("k. a.", "k.\u00a0a.", "k.a.", "k.a", "k/a", "keine angabe", "s/d", "s.d.", "n.v.t.", "nvt", "b/d", "s/o"),
+    *("no data", "not available", "empty", "(empty)", "(blank)", "leer", "vide"),
+}  # in lower case
 _MOST_NAMES = 10  # of columns that a hint names
 _BLANKS = (" ", "\u00a0", "\u202f", "'", "\u2019")
 MARKS = (  # thousands and decimal, the simplest first
@@ -81,6 +125,67 @@ class Decimals:
             text = block[self._column].iloc[fractions].astype("str").str.strip()
             self._open = bool(text.str.fullmatch(r"[+-]?[1-9]\d{0,2}\.\d{3}").all())
             self.counts, self.example = self.counts + len(text), self.example or str(text.iloc[0])
+
+
+@dataclass(frozen=True)
+class OtherOrder:
+    """Days that make a dense run once day and month change places: (first, last, how many) before and after."""
+
+    before: tuple[np.datetime64, np.datetime64, int]
+    after: tuple[np.datetime64, np.datetime64, int]
+    is_whole: bool  # or are there days after the 12th, which have one order alone?
+
+    def message(self) -> str:
+        first, last, count = self.before
+        which = "all among the first 12 of a month" if self.is_whole else "of which those up to the 12th stand apart"
+        return f"found {count:,} days from {first} to {last}, {which}"
+
+    def hint(self, spec: Spec) -> str:
+        """What to set, or to mend where the source declares no order that could be another one."""
+        first, last, count = self.after
+        form = _with_other_order(spec) if self.is_whole else None
+        if form:
+            return f"demand.source.date_format: '{form}' would read them as {count:,} days from {first} to {last}"
+        which = "" if self.is_whole else ", those up to the 12th of a month alone,"
+        return (
+            f"with day and month the other way round{which} they are {count:,} days from {first} to {last}, as where a "
+            "program has swapped the two: write them as in 2024-03-05"
+        )
+
+
+def other_order(days_read: Any, days_ahead: Any) -> OtherOrder | None:
+    """Whether days stand far apart as they are read, and close together with day and month the other way round.
+
+    `days_read` are days since 1970, and `days_ahead` those of rows that were refused because they are not over yet.
+    """
+    read = np.unique(np.concatenate([days_read, days_ahead]).astype("int64")).astype("datetime64[D]")
+    year, month = read.astype("datetime64[Y]"), read.astype("datetime64[M]")
+    day_of_month = (read - month.astype("datetime64[D]")).astype("int64")  # from 0 on
+    is_either = day_of_month < 12
+    if np.count_nonzero(is_either) < _FEW_DAYS:
+        return None
+    exchanged = (year.astype("datetime64[M]") + day_of_month).astype("datetime64[D]") + (month - year).astype("int64")
+    other = np.unique(np.where(is_either, exchanged, read))
+    span, other_span = int((read[-1] - read[0]).astype("int64")) + 1, int((other[-1] - other[0]).astype("int64")) + 1
+    if is_either.all():
+        is_of_months = not len(days_ahead) and not day_of_month.any()  # as counts of months are written
+        is_other = 2 * len(other) >= other_span and span >= _FARTHER * other_span and not is_of_months
+    else:
+        is_other = len(other) >= _DENSE * other_span and span - other_span >= _CLOSER
+    if not is_other:
+        return None
+    return OtherOrder((read[0], read[-1], len(read)), (other[0], other[-1], len(other)), bool(is_either.all()))
+
+
+def _with_other_order(spec: Spec) -> str | None:
+    """The declared form of days with day and month exchanged, None where it has none."""
+    source = spec.demand.source
+    if not isinstance(source, WrittenSource) or (source.kind == "excel" and source.date_format is None):
+        return None
+    form = Notation.of(source).date_format or "%Y-%m-%d"
+    if form in COUNTED_DAYS or "%d" not in form or "%m" not in form:
+        return None
+    return form.replace("%d", "%\0").replace("%m", "%d").replace("%\0", "%m")
 
 
 def hint(refused: pd.DataFrame, accepted_days: pd.Series[Any], spec: Spec) -> str:
@@ -179,10 +284,49 @@ def _of_numbers(values: pd.Series[str], spec: Spec) -> str:
     shares = [float(np.isfinite(numbers(values, Notation(*marks))).mean()) for marks in MARKS]
     best = max(shares)
     if best < NEARLY_ALL:
-        return _in_words(values, {_WITH_UNIT: "they have a unit or a sign beside the number: write numbers alone"})
+        return _of_empty_words(values) or _of_marks(values)
     if not isinstance(spec.demand.source, WrittenSource):
         return "they are numbers in a notation of their own: make them numbers, or text such as 1234.5"
     return f"demand.source.{_keys(*MARKS[shares.index(best)])} would read {_how_many(best)} of them"
+
+
+def _of_empty_words(values: pd.Series[str]) -> str:
+    words = values[values.str.strip().str.lower().isin(_NULL_WORDS)].str.strip()
+    if len(words) < NEARLY_ALL * len(values):
+        return ""
+    listed = json.dumps(words.value_counts().index[:_MOST_NAMES].tolist(), ensure_ascii=False)
+    return f"demand.source.null_values: {listed} would read {_how_many(len(words) / len(values))} of them as nothing"
+
+
+def _of_marks(values: pd.Series[str]) -> str:
+    marks = _marks(values)
+    if (marks != "").mean() < NEARLY_ALL:
+        return ""
+    return f"they have {marks.value_counts().index[0]} beside the number: write numbers alone"
+
+
+def _marks(values: pd.Series[str]) -> pd.Series[str]:
+    """What stands beside the number of each value, in quotes; empty where there is nothing, or no number."""
+    sides = values.str.strip().str.extract(_WITH_MARKS).fillna("")
+    quoted = sides.map(lambda mark: f"'{mark}'" if mark else "")
+    both = (quoted[0] != "") & (quoted[1] != "")
+    return (quoted[0] + quoted[1]).where(~both, quoted[0] + " and " + quoted[1]).astype("str")
+
+
+def advice(values: pd.Series[Any]) -> pd.Series[str]:
+    """What to do about each value that is no number, for its message: a word for nothing can be declared, a mark beside
+    a number be left out. Empty where it is neither."""
+
+    def of_distinct(distinct: pd.Series[Any]) -> pd.Series[str]:
+        text = distinct.astype("str").str.strip()
+        marks = _marks(text)
+        with_mark = ("; it has " + marks + " beside the number: write numbers alone").where(marks != "", "")
+        listed = text.map(lambda word: json.dumps([word], ensure_ascii=False))
+        declared = "; where it is a word for nothing, demand.source.null_values: " + listed + " says so"
+        return with_mark.where(~text.str.lower().isin(_NULL_WORDS), declared).astype("str")
+
+    sentences: pd.Series[str] = each_value(values, of_distinct, "").astype("str")
+    return sentences
 
 
 def _keys(thousands: str | None, decimal: str) -> str:

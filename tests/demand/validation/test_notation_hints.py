@@ -81,11 +81,53 @@ def test_days_that_no_form_reads_are_told_by_what_they_are(tmp_path: Path, days:
     assert f"; {words}" in (result_of(tmp_path, long(days)).stopped or "")
 
 
-@pytest.mark.parametrize("form", ["{} pcs", "€{}", "{}€", "{} Stk."])
-def test_units_beside_numbers_are_told(tmp_path: Path, form: str) -> None:
-    counts = [form.format(90 + place % 7) for place in range(60)]
-    stopped = result_of(tmp_path, long([f"{day}" for day in DAYS], counts)).stopped or ""
-    assert "; they have a unit or a sign beside the number: write numbers alone" in stopped
+@pytest.mark.parametrize(
+    ("form", "marks"),
+    [
+        ("{} pcs", "'pcs'"),
+        ("€{}", "'€'"),
+        ("{}€", "'€'"),
+        ("{} Stk.", "'Stk.'"),
+        ("{}.00%", "'%'"),
+        ("USD {}", "'USD'"),
+        ("({})", "'(' and ')'"),
+    ],
+)
+def test_marks_beside_numbers_are_named(tmp_path: Path, form: str, marks: str) -> None:
+    counts = [f"{90 + place % 7}" for place in range(60)]
+    of_all = [form.format(count) for count in counts]
+    stopped = result_of(tmp_path, long([f"{day}" for day in DAYS], of_all)).stopped or ""
+    assert f"; they have {marks} beside the number: write numbers alone" in stopped
+    of_few = [form.format(count) if place % 20 == 3 else count for place, count in enumerate(counts)]
+    result = result_of(tmp_path, long([f"{day}" for day in DAYS], of_few), " ")
+    assert (result.accepted, result.quarantined, result.stopped) == (57, 3, None)
+    (finding,) = result.findings
+    assert finding.message.endswith(f"; it has {marks} beside the number: write numbers alone")
+
+
+@pytest.mark.parametrize("word", ["n/a", "-", "NULL", "None", "NaN", "#N/A", "k. A.", "\u2014"])
+def test_a_word_for_nothing_is_told_with_the_key_that_declares_it(tmp_path: Path, word: str) -> None:
+    counts = [word if place % 20 == 3 else f"{90 + place % 7}" for place in range(60)]
+    content = long([f"{day}" for day in DAYS], counts)
+    (finding,) = result_of(tmp_path, content).findings
+    key = f'null_values: ["{word}"]'
+    assert finding.message.endswith(f"; where it is a word for nothing, demand.source.{key} says so")
+    result = result_of(tmp_path, content, f", {key}")
+    assert (result.accepted, result.quarantined, result.findings) == (60, 0, ())
+
+
+def test_a_batch_of_words_for_nothing_is_stopped_with_all_of_them(tmp_path: Path) -> None:
+    counts = [("n/a", "-", "n/a", "90")[place % 4] for place in range(60)]
+    content = long([f"{day}" for day in DAYS], counts)
+    key = 'null_values: ["n/a", "-"]'
+    assert f"; demand.source.{key} would read all of them as nothing" in (result_of(tmp_path, content).stopped or "")
+    assert result_of(tmp_path, content, f", {key}").accepted == 60
+
+
+def test_what_is_no_word_for_nothing_and_has_no_mark_is_told_without_advice(tmp_path: Path) -> None:
+    counts = ["soon" if place % 20 == 3 else f"{90 + place % 7}" for place in range(60)]
+    (finding,) = result_of(tmp_path, long([f"{day}" for day in DAYS], counts)).findings
+    assert finding.message.endswith("found 'soon', wanted a number, or nothing where the count is not known")
 
 
 def test_a_delimiter_within_values_is_told(tmp_path: Path) -> None:

@@ -1,0 +1,38 @@
+"""Words for nothing: cells that hold one of a source's `null_values` are empty, in every kind of source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from forecaster.demand.sources.feed import FAULT, ROW, Ending, Pieces, is_text
+
+
+def emptied(pieces: Pieces, null_values: Sequence[str]) -> Pieces:
+    """The pieces of a source, in which cells of text that hold such a word, in any case, hold nothing."""
+    if not null_values:
+        return (yield from pieces)
+    lowered = pa.array(sorted({word.strip().lower() for word in null_values}), pa.string())
+    while True:
+        try:
+            name, table = next(pieces)
+        except StopIteration as end:
+            ending: Ending = end.value
+            return ending
+        columns = {
+            column: values if column in (ROW, FAULT) else _emptied(values, lowered)
+            for column, values in zip(table.column_names, table.columns, strict=True)
+        }
+        yield name, pa.table(columns)
+
+
+def _emptied(values: pa.ChunkedArray, lowered: pa.Array) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(values.type) and is_text(values.type.value_type):
+        values = pc.cast(values, values.type.value_type)
+    if not is_text(values.type):
+        return values
+    text = pc.utf8_lower(pc.utf8_trim_whitespace(pc.cast(values, pa.large_string())))
+    is_null = pc.fill_null(pc.is_in(text, pc.cast(lowered, text.type)), False)
+    return pc.if_else(is_null, pa.scalar(None, values.type), values)
