@@ -90,6 +90,8 @@ OF_BATCHES: Mapping[str, Rule] = {
     ),
     "day_stamps": Rule("stop", "days, or instants at which a count was taken (demand.date_zone)", _REPORT),
     "cadence": Rule("stop", "a count of each day, not of weeks or months", _REPORT),
+    "meter": Rule("stop", "the count of each day: the difference between two readings of a meter", _REPORT),
+    "spread_counts": Rule("warn", "the count of each day, not one value for all days of a week or month", _REPORT),
     "total_row": Rule(
         "warn", "each count once: leave the total out of the source, or name the depots in depots.source", _REPORT
     ),

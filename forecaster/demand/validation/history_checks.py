@@ -186,12 +186,52 @@ def _network_findings(grid: CountGrid, closed: Bools | None, spec: Spec) -> list
     if cadence := network_shape.cadence(grid.counts, closed):
         detail = f"found readings {cadence} of {cadence.depots:,} depots"
         findings.append(_of_feed("cadence", cadence.depots, detail, spec))
+    findings += [*_meter_findings(grid, spec), *_spread_findings(grid, spec)]
     for depot, days in network_shape.totals(grid.counts).items():
         name = str(grid.depots[depot])
         detail = f"depot {name}: found the sum of the others on each of {days:,} days"
         place = (name, grid.day(grid.counts.shape[1] - 1))
         findings.append(_of_feed("total_row", days, detail, spec, (place,)))
     return findings
+
+
+def _meter_findings(grid: CountGrid, spec: Spec) -> list[Finding]:
+    """A finding about depots whose counts only rise; where they are few of many, it only warns."""
+    meters = network_shape.meters(grid.counts, grid.fresh)
+    if meters is None:
+        return []
+    name, low, high, days = _first_of(grid, meters.depots)
+    share = f"{len(meters.depots):,} of {meters.judged:,} depots"
+    detail = f"depot {name}: found counts that only rise, from {low:g} to {high:g} on {days} days, at {share}"
+    detail += ", as the readings of a meter do"
+    finding = _of_feed("meter", len(meters.depots), detail, spec, _last_places(grid, meters.depots))
+    is_rule = 2 * len(meters.depots) >= meters.judged or "meter" in spec.demand.rules.severity
+    return [finding if is_rule else replace(finding, severity="warn")]
+
+
+def _spread_findings(grid: CountGrid, spec: Spec) -> list[Finding]:
+    """A finding about one value on all days of a week, or month."""
+    spread = network_shape.spread_counts(grid.counts, grid.fresh, grid.first)
+    if spread is None:
+        return []
+    name = str(grid.depots[spread.depots[0]])
+    detail = (
+        f"depot {name}: found one value on all days of each {spread.period}, at {len(spread.depots):,} of "
+        f"{spread.judged:,} depots, as averages or totals of {spread.period}s have that are spread over days"
+    )
+    return [_of_feed("spread_counts", len(spread.depots), detail, spec, _last_places(grid, spread.depots))]
+
+
+def _first_of(grid: CountGrid, depots: Any) -> tuple[str, float, float, int]:
+    """The first of these depots, its first and last count of the newest days, and how many these are."""
+    counts = grid.counts[depots[0], -network_shape.RECENT :]
+    counts = counts[~np.isnan(counts)]
+    return str(grid.depots[depots[0]]), float(counts[0]), float(counts[-1]), len(counts)
+
+
+def _last_places(grid: CountGrid, depots: Any) -> tuple[tuple[str, str], ...]:
+    day = grid.day(grid.counts.shape[1] - 1)
+    return tuple((str(grid.depots[depot]), day) for depot in depots[:PLACES])
 
 
 def silent_depots(

@@ -1,4 +1,5 @@
-"""What the counts of all depots say of a feed: readings of weeks or months, a total among the depots, sentinels."""
+"""What the counts of all depots say of a feed: readings of weeks or months, of a meter, or spread over weeks; a total
+among the depots, sentinels."""
 
 from __future__ import annotations
 
@@ -21,6 +22,14 @@ TOTAL_VALUES = 5  # different counts: what is always the same may be equal by ch
 MULTIPLES = (2, 3, 4)  # network / total: with the depots themselves, then with one or two levels of subtotals
 FAR_OFF = 50  # a smaller count is no sentinel
 AGAIN = 3  # times that a far-off count makes it a sentinel
+RECENT = 182  # newest days that tell a meter, or counts spread over weeks or months
+RISES = 13  # of a meter in that time, without a fall between them: in days that vary, chance brings no 14 in a row
+AT_A_TIME = 1.5  # counts that a meter rises by on average; what rises by one each day is a number of days
+RESETS, MOSTLY = 0.05, 0.5  # falls of a meter that starts again at times, and its rises, of all steps
+SPREAD_GROUPS = {"week": 6, "month": 3}  # of one value that must have come, other from one to the next
+EVEN, LEVELS = 0.9, 3  # of the weeks, or months, must have one value, and together so many different ones
+ROUNDED = 10  # from this count on, values that differ by one are the same, as where a total does not divide evenly
+_MANY_DAYS = {"week": 4, "month": 20}  # known, that tell whether a week, or month, has one value
 _SENTINELS = 3  # different ones that a depot may have
 _CELLS = 1 << 18  # looked at together
 
@@ -60,6 +69,92 @@ def cadence(counts: Floats, closed: Bools | None = None) -> Cadence | None:
     if max(float(np.mean(steps % WEEK == 0)), float(np.mean(monthly))) < REGULAR:
         return None
     return Cadence(usual, len(has_reading))
+
+
+@dataclass(frozen=True)
+class Meters:
+    """Depots whose counts only rise, by their rows, of so many depots that have enough counts to tell."""
+
+    depots: Places
+    judged: int
+
+
+@dataclass(frozen=True)
+class SpreadCounts:
+    """Depots, by their rows, that have one value on all days of each week or month; of so many that could tell."""
+
+    depots: Places
+    judged: int
+    period: str  # "week" or "month"
+
+
+def meters(counts: Floats, fresh: Bools) -> Meters | None:
+    """Depots with fresh counts whose counts only rise, or fall no more often than a meter starts again; None where
+    there are none.
+
+    `counts` (depots, days) hold consecutive days, NaN = not known; `fresh` says which are new.
+    """
+    rows = np.flatnonzero(fresh[:, -RECENT:].any(axis=1))
+    recent = counts[rows, -RECENT:]
+    owner, steps = _steps(recent)
+    size, rises, falls = (
+        np.bincount(owner[cells], minlength=len(rows)) for cells in (slice(None), steps > 0, steps < 0)
+    )
+    judged = size >= RISES
+    climbs = np.bincount(owner, np.maximum(steps, 0), len(rows)) > AT_A_TIME * rises
+    only_rises = (falls == 0) & (rises >= RISES)
+    starts_again = (falls <= RESETS * size) & (rises >= MOSTLY * size)
+    is_meter = judged & climbs & (only_rises | starts_again)
+    return Meters(rows[is_meter], int(np.count_nonzero(judged))) if is_meter.any() else None
+
+
+def spread_counts(counts: Floats, fresh: Bools, first: int) -> SpreadCounts | None:
+    """Depots with one value on all days of nearly each week, whatever day weeks begin on, or of each month; None where
+    they are less than half of those with enough counts to tell.
+
+    `counts` and `fresh` as in `meters`; `first` is their first day, since 1970.
+    """
+    rows = np.flatnonzero(fresh[:, -RECENT:].any(axis=1))
+    recent = counts[rows, -RECENT:]
+    owner, steps = _steps(recent)
+    size = np.bincount(owner, minlength=len(rows))
+    still = np.bincount(owner[np.abs(steps) <= 1], minlength=len(rows))
+    if np.count_nonzero((still >= MOSTLY * size) & (size > 0)) * 2 < len(rows):
+        return None
+    days = first + counts.shape[1] - recent.shape[1] + np.arange(recent.shape[1])
+    months = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+    # what stands still for a month does so in most of its weeks, too
+    periods = [("month", months), *(("week", (days + 3 - start) // WEEK) for start in range(WEEK))]
+    for period, groups in periods:
+        is_spread, judged = _evenly_spread(recent, groups, period)
+        if is_spread.any() and 2 * np.count_nonzero(is_spread) >= judged:
+            return SpreadCounts(rows[is_spread], judged, period)
+    return None
+
+
+def _steps(counts: Floats) -> tuple[Places, Floats]:
+    """The row, and the difference, of each step from one known count of a depot to its next."""
+    owner, day = np.nonzero(~np.isnan(counts))
+    follows = owner[1:] == owner[:-1]
+    differences: Floats = np.diff(counts[owner, day])[follows]
+    return owner[1:][follows], differences
+
+
+def _evenly_spread(counts: Floats, groups: Places, period: str) -> tuple[Bools, int]:
+    """Which depots have one value on all known days of nearly every group of days, and how many have enough groups."""
+    starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
+    has_count = ~np.isnan(counts)
+    low = np.minimum.reduceat(np.where(has_count, counts, np.inf), starts, axis=1)
+    high = np.maximum.reduceat(np.where(has_count, counts, -np.inf), starts, axis=1)
+    known = np.add.reduceat(has_count, starts, axis=1, dtype=np.intp)
+    tells = (known >= _MANY_DAYS[period]) & (high > 0)
+    is_even = tells & (high - np.where(tells, low, 0) <= np.where(high >= ROUNDED, 1, 0))
+    total = np.count_nonzero(tells, axis=1)
+    levels = np.sort(np.where(is_even, high, -1), axis=1)
+    different = np.count_nonzero(np.diff(levels, axis=1) > 1e-3, axis=1) + (levels[:, 0] >= 0)
+    enough = total >= SPREAD_GROUPS[period]
+    is_spread: Bools = enough & (np.count_nonzero(is_even, axis=1) >= EVEN * total) & (different >= LEVELS)
+    return is_spread, int(np.count_nonzero(enough))
 
 
 def totals(counts: Floats) -> dict[int, int]:

@@ -58,7 +58,9 @@ def same(first: Panel, second: Panel) -> bool:
 
 
 def test_an_archive_that_nobody_restated_is_tonights_panel_cut_off(tmp_path: Path) -> None:
-    rows = [f"{d},{day},{10 * i + d.encode()[0]},{day.day % 9 == 0:d}" for d in "AB" for i, day in enumerate(days())]
+    rows = [
+        f"{d},{day},{10 * (i % 9) + d.encode()[0]},{day.day % 9 == 0:d}" for d in "AB" for i, day in enumerate(days())
+    ]
     write(tmp_path, "demand", "depot_id,date,demand,promo", *rows)
     spec = spec_of(tmp_path, ARCHIVE, "calendar: {holidays: true, country: DE, known_future: [promo]}")
     ingest(spec, now=datetime(2030, 1, 1, tzinfo=UTC))

@@ -1,0 +1,128 @@
+"""Readings of a meter, and counts of weeks or months spread over their days, are no counts of days."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from forecaster.config import load
+from forecaster.demand.ingest import IngestResult, ingest
+from forecaster.demand.validation import network_shape
+
+NOW = datetime(2024, 6, 3, 12, tzinfo=UTC)
+FIRST, DAYS = date(2024, 1, 1), 91  # a Monday
+DEPOTS = ("A", "B", "C")
+Count = Callable[[int, int], float]  # of a depot's number and a day's
+
+
+def noisy(depot: int, day: int) -> float:
+    return 90 + 40 * depot + 7 * (day % 7) + (day * 37 + depot * 11) % 23
+
+
+def result_of(folder: Path, count: Count, rules: str = "", days: int = DAYS) -> IngestResult:
+    rows = [
+        f"{name},{FIRST + timedelta(day)},{count(depot, day):g}"
+        for day in range(days)
+        for depot, name in enumerate(DEPOTS)
+        if not np.isnan(count(depot, day))
+    ]
+    (folder / "demand.csv").write_text("\n".join(["depot_id,date,demand", *rows, ""]), "utf-8")
+    (folder / "pipeline.yaml").write_text(
+        f"name: t\ndemand: {{source: {{kind: csv, path: demand.csv}}{rules}}}\ncalendar: {{holidays: false}}\n", "utf-8"
+    )
+    return ingest(load(folder / "pipeline.yaml"), now=NOW)
+
+
+def total(depot: int, day: int) -> float:
+    return sum(noisy(depot, earlier) for earlier in range(day + 1))
+
+
+def month_to_date(depot: int, day: int) -> float:
+    first = (FIRST + timedelta(day)).replace(day=1)
+    return sum(noisy(depot, earlier) for earlier in range((first - FIRST).days, day + 1))
+
+
+@pytest.mark.parametrize(
+    "count",
+    [
+        lambda depot, day: (day + 1) * 55 + depot,
+        total,
+        lambda depot, day: 120_000 + total(depot, day),
+        lambda depot, day: total(depot, day - day % 7 + 4 if day % 7 > 4 else day),
+        lambda depot, day: np.nan if day % 7 > 4 else total(depot, day),
+        month_to_date,
+    ],
+    ids=["even", "noisy", "an old meter", "still at weekends", "not read at weekends", "from each month on"],
+)
+def test_counts_that_only_rise_stop_the_batch(tmp_path: Path, count: Count) -> None:
+    stopped = result_of(tmp_path, count, ", rules: {max_demand: 1000000}").stopped or ""
+    assert stopped.startswith("meter: depot A: found counts that only rise, from ")
+    assert ", at 3 of 3 depots, as the readings of a meter do, wanted the count of each day: " in stopped
+
+
+def test_three_weeks_tell_a_meter(tmp_path: Path) -> None:
+    assert (result_of(tmp_path, total, days=21).stopped or "").startswith("meter: ")
+
+
+def test_a_meter_among_depots_that_count_is_told(tmp_path: Path) -> None:
+    result = result_of(tmp_path, lambda depot, day: total(depot, day) if depot == 0 else noisy(depot, day))
+    assert result.stopped is None
+    (finding,) = [finding for finding in result.findings if finding.rule == "meter"]
+    assert (finding.severity, finding.count, finding.places) == ("warn", 1, (("A", "2024-03-31"),))
+    assert ", at 1 of 3 depots, as the readings of a meter do" in finding.message
+
+
+def test_what_is_declared_holds_for_one_meter_too(tmp_path: Path) -> None:
+    count: Count = lambda depot, day: total(depot, day) if depot == 0 else noisy(depot, day)  # noqa: E731
+    assert result_of(tmp_path, count, ", rules: {severity: {meter: stop}}").stopped
+
+
+@pytest.mark.parametrize(
+    ("count", "period"),
+    [
+        (lambda depot, day: 50 + 10 * depot + (day // 7) * 3.25, "week"),
+        (lambda depot, day: 50 + 10 * depot + ((day + 1) // 7 * 37 % 11), "week"),
+        (lambda depot, day: np.nan if day % 7 > 4 else 50 + 10 * depot + (day // 7 * 37 % 11), "week"),
+        (lambda depot, day: 50 + 10 * depot + (day // 7 * 37 % 11) + (day % 7 < 3), "week"),
+        (lambda depot, day: 0 if day // 7 == 4 else 50 + 10 * depot + (day // 7 * 37 % 11), "week"),
+        (lambda depot, day: 50 + 10 * depot + 9 * (FIRST + timedelta(day)).month, "month"),
+    ],
+    ids=["ISO weeks", "from Sunday on", "five days a week", "with a remainder", "a week off", "months"],
+)
+def test_a_value_on_all_days_of_a_week_or_month_is_told(tmp_path: Path, count: Count, period: str) -> None:
+    result = result_of(tmp_path, count, ", rules: {severity: {meter: warn}}")
+    findings = [finding for finding in result.findings if finding.rule == "spread_counts"]
+    assert [(finding.severity, finding.count) for finding in findings] == [("warn", 3)]
+    assert f"found one value on all days of each {period}, at 3 of 3 depots" in findings[0].message
+
+
+@pytest.mark.parametrize(
+    "count",
+    [
+        noisy,
+        lambda depot, day: 50 + 30 * (day % 7) + day // 7,  # rises from Monday to Sunday
+        lambda depot, day: 0 if day % 7 > 4 else noisy(depot, day),
+        lambda depot, day: (day * 37 + depot * 11) % 23 // 20,  # a few orders
+        lambda depot, day: 20 + 2 * day + (day * 37 + depot * 11) % 23,  # grows
+        lambda depot, day: 40,
+        lambda depot, day: 40 if day < 45 else 80,
+        lambda depot, day: 50 + 10 * depot + (day // 7 * 37 % 11) if depot == 0 else noisy(depot, day),
+    ],
+)
+def test_counts_of_days_are_let_be(tmp_path: Path, count: Count) -> None:
+    rules = {finding.rule for finding in result_of(tmp_path, count).findings}
+    assert not rules & {"meter", "spread_counts"}
+
+
+def test_only_new_counts_tell() -> None:
+    counts = np.arange(5, 305, 5, dtype=np.float32)[None].repeat(2, axis=0)
+    fresh = np.zeros(counts.shape, np.bool_)
+    assert network_shape.meters(counts, fresh) is None
+    fresh[1, -1] = True
+    meters = network_shape.meters(counts, fresh)
+    assert meters is not None
+    assert (meters.depots.tolist(), meters.judged) == ([1], 1)
