@@ -20,7 +20,7 @@ from forecaster.errors import ForecasterError
 from forecaster.operations import prefect_api
 
 HOST = "127.0.0.1"
-PATIENCE = 60  # seconds until it must answer
+PATIENCE = 120  # seconds until it must answer, beside the work
 URL = prefect_api.URL
 
 

@@ -19,6 +19,11 @@ from tests.flows.tiny import NIGHT, pipeline
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def heard_again() -> None:
+    """A shell lets what it starts in the background ignore Ctrl-C, and whatever that starts."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def night(file: Path, *options: str) -> subprocess.Popen[str]:
     """A night that is in the middle of its training."""
     process = subprocess.Popen(
@@ -28,6 +33,7 @@ def night(file: Path, *options: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=heard_again,
     )
     assert process.stderr is not None
     for line in process.stderr:
