@@ -114,7 +114,7 @@ def _guest(folder: Path, content: list[str], whole: bool, cities: list[str]) -> 
     file = folder / "pipeline.yaml"
     source = "demand: {source: {kind: csv, path: demand.csv}}"
     file.write_text(f"name: harbor-fleet\n{source}\nstate: .\nledger: {url}\n", "utf-8")
-    access = declared(cities={"vic": cities}, limits={"reads": "100000/minute"})
+    access = declared(cities={"vic": cities}, limits={"reads": "100000/minute", "strangers": "100000/minute"})
     return signed_in(house(url, access, spec=load(file)), "vic")
 
 
