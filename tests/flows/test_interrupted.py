@@ -19,21 +19,25 @@ from tests.flows.tiny import NIGHT, pipeline
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def heard_again() -> None:
-    """A shell lets what it starts in the background ignore Ctrl-C, and whatever that starts."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+HEARD_AGAIN = (
+    "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
+    "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+)
+"""A shell lets what it starts in the background ignore Ctrl-C, and whatever that starts."""
 
 
 def night(file: Path, *options: str) -> subprocess.Popen[str]:
     """A night that is in the middle of its training."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "forecaster", "run", str(file), "--as-of", NIGHT.isoformat(), *options],
+        [
+            *(sys.executable, "-c", HEARD_AGAIN, "-m", "forecaster", "run"),
+            *(str(file), "--as-of", NIGHT.isoformat(), *options),
+        ],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=heard_again,
     )
     assert process.stderr is not None
     for line in process.stderr:
