@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 from forecaster.config import Spec, load
 from forecaster.core import parent_watch
@@ -44,7 +44,6 @@ LONGEST_WITHOUT_TRAINING = 6 * 3600  # seconds after which a run hangs, beside t
 PREDICTION = 3600  # seconds after which a prediction hangs
 WITHOUT_TRAINING: Mapping[Kind, tuple[str, ...]] = {"refresh": ("ingest", "predict"), "maintain": ("tidy",)}
 """The steps of the kinds of runs that never train."""
-_joinable: dict[str, Night] = {}  # of this process, until their line is run
 
 
 class Night:
@@ -109,14 +108,7 @@ class Night:
             sentence = start.rival.sentence(spec.zone)
             night._troubles.append(sentence)
             night.progress.say(f"not begun: {sentence}")
-        else:
-            _joinable[night.run_id] = cast(Night, night)
         return night
-
-    @classmethod
-    def joined(cls, run_id: str | None) -> Night | None:
-        """A night that was begun in this process, before Prefect was there."""
-        return _joinable.get(run_id or "")
 
     @property
     def message(self) -> str | None:
@@ -133,7 +125,6 @@ class Night:
     def ends_in_an_outcome(self) -> Iterator[None]:
         """Whatever happens inside, the run row is closed with an outcome, an exit code and a sentence."""
         with ExitStack() as closing:
-            closing.callback(_joinable.pop, self.run_id, None)
             closing.callback(self._ledger.close)
             closing.enter_context(self.progress.live_bar())
             longest = 2 * self.spec.schedule.max_training_hours * 3600 + LONGEST_WITHOUT_TRAINING
@@ -146,10 +137,7 @@ class Night:
                 self.exit_code = error.exit_code
                 self._troubles.append(str(error))
             except KeyboardInterrupt as interrupt:
-                self.exit_code = getattr(interrupt, "exit_code", INTERRUPTED)
-                self._troubles.append(
-                    f"{str(interrupt) or 'Ctrl-C'} ended it; the next run goes on from the checkpoint"
-                )
+                self._interrupted_by(interrupt)
             except BaseException as error:
                 self.exit_code = OUR_FAULT
                 self._troubles.append(f"{type(error).__name__}: {error}")
@@ -173,14 +161,15 @@ class Night:
 
         return tell
 
-    def abandon(self, error: BaseException) -> None:
-        """End as failed for a reason outside the line, unless the run is over."""
-        if self.outcome == "running":
-            self._troubles.append(f"{type(error).__name__}: {error}")
-            self.exit_code = OUR_FAULT
-            self._end()
-            _joinable.pop(self.run_id, None)
-            self._ledger.close()
+    def _interrupted_by(self, interrupt: KeyboardInterrupt) -> None:
+        """What a run comes to that was told to stop: with its forecast out, it only lacks what comes after."""
+        name = str(interrupt) or "Ctrl-C"
+        if self.publication:
+            self.exit_code = DEGRADED
+            self._troubles.append(f"{name} ended it after the forecast was out")
+        else:
+            self.exit_code = getattr(interrupt, "exit_code", INTERRUPTED)
+            self._troubles.append(f"{name} ended it; the next run goes on from the checkpoint")
 
     def _end(self) -> None:
         self.outcome = OUTCOMES.get(self.exit_code, "failed")

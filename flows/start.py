@@ -18,7 +18,7 @@ from flows.night import Night
 from flows.orchestration.attached_flow import AttachedFlow
 from flows.protocol import Steps
 from forecaster.config import Spec
-from forecaster.errors import PUBLISHED, TERMINATED, ForecasterError, MissingExtra
+from forecaster.errors import PUBLISHED, TERMINATED, MissingExtra
 
 REQUIRED = ("prefect", "jax", "flax", "optax", "jax2onnx", "mlflow", "matplotlib")
 HEAVY = (
@@ -93,10 +93,10 @@ def backfill(
             flow, view = _flow("backfill")
             try:
                 ready()
-            except ForecasterError as error:
-                sys.stderr.write(f"Prefect did not come up, and the dates are forecast without it: {error}\n")
-            else:
                 return int(view.exit_code(flow(str(file), **parameters, return_state=True)))
+            except Exception as error:  # of whatever kind a client may raise
+                sentence = str(error).partition("\n")[0][:200] or type(error).__name__
+                sys.stderr.write(f"Prefect failed, and the dates are forecast without it: {sentence}\n")
     finished = catch_up.backfill_dates(str(file), steps=_plain_steps(), **parameters)  # type: ignore[arg-type]
     return max((night.exit_code for night in finished), default=PUBLISHED)
 
@@ -123,7 +123,8 @@ def _run(
     """Run a line, plainly or with Prefect beside it, which shows it as soon as its server answers."""
     if night.outcome != "running":
         return night
-    signal.signal(signal.SIGTERM, _interrupt)
+    if threading.current_thread() is threading.main_thread():  # where alone a signal can be heard
+        signal.signal(signal.SIGTERM, _interrupt)
     threading.Thread(target=_import_modules, args=(heavy,), daemon=True).start()
     if plain:
         return night.run(lambda: line(night, _plain_steps()))

@@ -131,6 +131,7 @@ class AttachedFlow:
             come_up = "was lost on the way" if self._ready else "did not come up"
             self._lose(f"Prefect {come_up}, and the run went on without it: {_sentence(error, remark)}")
         finally:
+            _flows.pop(self.night.run_id, None)
             self._finished.set()
             self._settled.set()
 

@@ -118,16 +118,18 @@ def _run_child(
     complaints: list[bytes] = []
     listening = threading.Thread(target=_collect_lines, args=(process.stderr, complaints), daemon=True)
     sending = threading.Thread(target=_send, args=(process.stdin, panel), daemon=True)
-    for thread in (limit, listening, sending):
-        thread.start()
+    limit.daemon = True  # an interrupted process must not wait for it
     try:
+        for thread in (limit, listening, sending):
+            thread.start()
         model, fault = _messages(process.stdout, on_epoch, on_trouble)
     finally:
         limit.cancel()
         if sys.exc_info()[0] is not None:
             process.kill()
         code = process.wait()
-        listening.join()
+        if listening.ident is not None:
+            listening.join()
     if timed_out.is_set():
         hours = spec.schedule.max_training_hours
         raise TrainingError(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from flows.night import Night
 from forecaster.config import load
 from forecaster.core import parent_watch
 from forecaster.ledger.store import Ledger
@@ -27,7 +28,7 @@ HEARD_AGAIN = (
 
 
 def night(file: Path, *options: str) -> subprocess.Popen[str]:
-    """A night that is in the middle of its training."""
+    """A night whose training has begun, which takes seconds to import and compile alone."""
     process = subprocess.Popen(
         [
             *(sys.executable, "-c", HEARD_AGAIN, "-m", "forecaster", "run"),
@@ -39,10 +40,11 @@ def night(file: Path, *options: str) -> subprocess.Popen[str]:
         text=True,
         start_new_session=True,
     )
-    assert process.stderr is not None
-    for line in process.stderr:
-        if "epoch 1/" in line:
-            break
+    deadline = time.monotonic() + 120
+    while not any("forecaster.training.train" in command for command in commands_with(str(file))):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
     return process
 
 
@@ -72,7 +74,6 @@ def test_a_night_that_is_told_to_stop_ends_with_one_sentence(
     tmp_path: Path, number: signal.Signals, name: str, code: int, options: tuple[str, ...]
 ) -> None:
     file = pipeline(tmp_path)
-    file.write_text(file.read_text("utf-8").replace("epochs: 3", "epochs: 4000"), "utf-8")
     process = night(file, *options)
     process.send_signal(number)
     _, stderr = process.communicate(timeout=60)
@@ -89,7 +90,6 @@ def test_a_night_that_is_told_to_stop_ends_with_one_sentence(
 
 def test_nothing_goes_on_for_a_night_that_was_killed(tmp_path: Path) -> None:
     file = pipeline(tmp_path)
-    file.write_text(file.read_text("utf-8").replace("epochs: 3", "epochs: 4000"), "utf-8")
     process = night(file, "--plain")
     assert len(commands_with(str(file))) >= 2
     process.kill()
@@ -117,3 +117,23 @@ def test_a_child_ends_with_its_parent_and_whoever_else_starts_it_is_not_watched(
         time.sleep(0.1)
     os.environ.pop(parent_watch.PARENT, None)
     parent_watch.end_with_parent()  # and this process lives on
+
+
+@pytest.mark.parametrize(("published", "outcome", "code"), [(True, "degraded", 3), (False, "failed", 130)])
+def test_what_is_told_to_stop_after_the_forecast_is_out_has_published(
+    tmp_path: Path, published: bool, outcome: str, code: int
+) -> None:
+    run = Night.begin(str(pipeline(tmp_path)), NIGHT)
+
+    def line() -> None:
+        if published:
+            run.publication = {"tier": "fresh"}
+        raise KeyboardInterrupt
+
+    run.run(line)
+    assert (run.outcome, run.exit_code) == (outcome, code)
+    assert str(run.message) == (
+        "Ctrl-C ended it after the forecast was out"
+        if published
+        else "Ctrl-C ended it; the next run goes on from the checkpoint"
+    )

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -109,9 +110,9 @@ def proxied(mode: str, behind: str | None = None) -> Iterator[Proxy]:
         thread.join()
 
 
-def forecaster(command: str, file: Path, api: str) -> subprocess.CompletedProcess[str]:
+def forecaster(command: str, file: Path, api: str, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "forecaster", command, str(file), "--as-of", NIGHT.isoformat()],
+        [sys.executable, "-m", "forecaster", command, str(file), *(options or ("--as-of", NIGHT.isoformat()))],
         cwd=ROOT,
         env={**os.environ, "PREFECT_API_URL": api},
         capture_output=True,
@@ -185,3 +186,12 @@ def test_an_api_that_goes_in_the_middle_of_a_night_costs_nothing(
     assert "the run went on without it" in str(run.message)
     assert "Traceback" not in process.stderr
     print(f"{mode}: {seconds:.0f} s")
+
+
+def test_past_dates_are_forecast_where_the_api_refuses_them(champion: Path) -> None:
+    day = (NIGHT - timedelta(days=2)).date().isoformat()
+    with proxied("3.1.4") as proxy:
+        process = forecaster("backfill", champion, proxy.url, "--from", day, "--to", day)
+    assert process.returncode == 3, process.stderr  # the fallback: no champion reigned on that day
+    assert "Prefect failed, and the dates are forecast without it: Client error '422" in process.stderr
+    assert "Traceback" not in process.stderr

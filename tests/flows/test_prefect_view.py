@@ -194,7 +194,7 @@ def test_a_new_champion_is_told_of_and_one_that_reigns_already_is_not(tmp_path: 
         night.promote(bundle)
         occasions.append(notify.occasions(night))
     night.outcome = "running"
-    night.abandon(KeyboardInterrupt())
+    night.run(lambda: None)
     first, sentence = (f"tiny, run {night.run_id}: bundle {name} is champion now. It was admitted." for name in NEW)
     assert occasions == [{"promotion": first}, {"promotion": sentence}, {}]
     assert notify.send(load(file), "promotion", sentence) == 2
@@ -238,4 +238,4 @@ def test_old_flow_runs_are_forgotten_and_younger_ones_stay(tmp_path: Path) -> No
         prefect_view.forget_flow_runs(night)
         with pytest.raises(ObjectNotFound):
             client.read_flow_run(number)
-    night.abandon(KeyboardInterrupt())
+    night.run(lambda: None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -43,6 +43,18 @@ class Ending:
 
 Pieces = Generator[tuple[str, pa.Table], None, Ending]
 """Each a file's name and rows of it: the columns, `row` and, where a row's form may be wrong, `:fault`."""
+
+
+def map_tables(pieces: Pieces, change: Callable[[pa.Table], Iterable[pa.Table]]) -> Pieces:
+    """The pieces of a source with other tables in the place of each, and its ending."""
+    while True:
+        try:
+            name, table = next(pieces)
+        except StopIteration as end:
+            ending: Ending = end.value
+            return ending
+        for part in change(table):
+            yield name, part
 
 
 class Feed:

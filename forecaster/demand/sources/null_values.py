@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from forecaster.demand.sources.feed import FAULT, ROW, Ending, Pieces, is_text
+from forecaster.demand.sources.feed import FAULT, ROW, Pieces, is_text, map_tables
 
 
 def emptied(pieces: Pieces, null_values: Sequence[str]) -> Pieces:
     """The pieces of a source, in which cells of text that hold such a word, in any case, hold nothing."""
     if not null_values:
-        return (yield from pieces)
+        return pieces
     lowered = pa.array(sorted({word.strip().lower() for word in null_values}), pa.string())
-    while True:
-        try:
-            name, table = next(pieces)
-        except StopIteration as end:
-            ending: Ending = end.value
-            return ending
+
+    def emptied_table(table: pa.Table) -> Iterator[pa.Table]:
         columns = {
             column: values if column in (ROW, FAULT) else _emptied(values, lowered)
             for column, values in zip(table.column_names, table.columns, strict=True)
         }
-        yield name, pa.table(columns)
+        yield pa.table(columns)
+
+    return map_tables(pieces, emptied_table)
 
 
 def _emptied(values: pa.ChunkedArray, lowered: pa.Array) -> pa.ChunkedArray:

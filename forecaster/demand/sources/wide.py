@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from forecaster.config import AnySource, Spec
 from forecaster.demand.sources.encodings import NO_TEXT
-from forecaster.demand.sources.feed import FAULT, NAMELESS, ROW, Columns, Ending, Pieces, for_pandas, is_text
+from forecaster.demand.sources.feed import FAULT, NAMELESS, ROW, Columns, Pieces, for_pandas, is_text, map_tables
 from forecaster.errors import SourceError
 
 _CELLS = 2_000_000  # turned at once
@@ -92,16 +92,7 @@ def columns_of(source: AnySource, spec: Spec, columns: Columns) -> Columns:
 
 def turned(pieces: Pieces, columns: Columns) -> Pieces:
     """The pieces of a source with a row a reading, however it is laid out."""
-    if not isinstance(columns, WideColumns):
-        return (yield from pieces)
-    while True:
-        try:
-            name, table = next(pieces)
-        except StopIteration as end:
-            ending: Ending = end.value
-            return ending
-        for part in columns.readings(table):
-            yield name, part
+    return map_tables(pieces, columns.readings) if isinstance(columns, WideColumns) else pieces
 
 
 def _one_type(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
