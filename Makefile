@@ -112,7 +112,7 @@ bench-training: $(ENV) ## measure whole trainings: the sample's with five member
 bench-growth: $(ENV) ## measure memory and time of training against the number of depots, up to 100,000
 	@$(BIN)/python -m tests.benchmarks.growth
 
-bench-scale: $(ENV) ## measure 55 million rows into the lake and back, and 1,000 nights (15 minutes, 6 GB)
+bench-scale: $(ENV) ## measure 55 million rows into the lake and back, 1,000 nights, and `check` (15 minutes, 6 GB)
 	@$(BIN)/python -m tests.benchmarks.scale
 
 bench-serving: $(ENV) ## measure the inference step: size, cold start, calls against JAX and NumPy

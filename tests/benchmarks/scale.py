@@ -1,4 +1,5 @@
-"""Measure the way in: 100,000 depots × 550 days from Parquet into the lake and back as a Panel, and 1,000 nights.
+"""Measure the way in: 100,000 depots × 550 days from Parquet into the lake and back as a Panel, 1,000 nights, and
+`forecaster check` on a million rows of CSV, as they should be and as they often are.
 
 make bench-scale
 """
@@ -26,6 +27,7 @@ from tests.benchmarks.report import ROOT, Figure, below, tell
 DEPOTS, DAYS = 100_000, 550
 NIGHTS, FLEET, EVERY = 1000, 2000, 100  # nights one after the other, depots of those, nights between two looks
 READ = 400  # days that a look reads back
+CHECKED, CHECK_LIMIT = 2000, 20.0  # depots of 500 days whose CSV is checked, a million rows; seconds for that
 PIPELINE = """
 name: scale
 timezone: America/New_York
@@ -41,6 +43,11 @@ calendar: {events: {source: {kind: csv, path: events.csv}}, known_future: [promo
 NIGHTLY = """
 name: nights
 demand: {source: {kind: parquet, path: demand.parquet}, recorded: next_day}
+calendar: {holidays: false}
+"""
+CHECKED_PIPELINE = """
+name: checked
+demand: {source: {kind: csv, path: demand.csvKEYS}, recorded: next_day}
 calendar: {holidays: false}
 """
 
@@ -59,7 +66,7 @@ def main() -> None:
         return
     folder = Path(tempfile.mkdtemp(prefix="bench-scale-", dir=ROOT / "var" if (ROOT / "var").is_dir() else None))
     try:
-        figures = _scale(folder, options.depots) + _nights(folder, options.nights)
+        figures = _scale(folder, options.depots) + _nights(folder, options.nights) + _checks(folder)
         tell("scale", figures)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -88,6 +95,13 @@ def _nights(folder: Path, nights: int) -> list[Figure]:
         for name, seconds in look.items():
             figures.append(Figure(f"after {night} nights: {name}", seconds, "s" if name != "files" else "files"))
     return figures
+
+
+def _checks(folder: Path) -> list[Figure]:
+    report = _part("check", folder, CHECKED)
+    return [
+        below(f"check of 1 M rows, {name}", seconds, "s", CHECK_LIMIT) for name, seconds in report["seconds"].items()
+    ]
 
 
 def _part(part: str, folder: Path, size: int) -> dict[str, Any]:
@@ -174,13 +188,43 @@ def nights(folder: Path, count: int) -> dict[str, Any]:
     return {"looks": looks}
 
 
+def check(folder: Path, depots: int) -> dict[str, Any]:
+    """What `forecaster check` takes, by the clock, on a million rows: clean, and each way that is refused whole."""
+    days = pd.date_range("2025-01-01", periods=500).astype(str).to_numpy()
+    demand = pd.DataFrame({
+        "depot_id": np.repeat([f"D{i:05d}" for i in range(depots)], len(days)),
+        "date": np.tile(days, depots),
+        "demand": np.random.default_rng(0).poisson(np.repeat(np.linspace(20, 400, depots), len(days))),
+    })  # fmt: skip
+    half = demand[: len(demand) // 2]
+    swapped = pd.to_datetime(demand["date"]).dt.strftime("%d.%m.%Y")
+    batches = {
+        "clean": (demand, {}),
+        "nothing readable": (demand.assign(demand=demand["demand"].astype(str) + " pcs"), {}),
+        "days and months swapped": (demand.assign(date=swapped), {"date_format": "'%m.%d.%Y'"}),
+        "several rows a day": (pd.concat([half, half.assign(demand=half["demand"] // 3)]), {}),
+    }
+    seconds = {}
+    for name, (batch, source) in batches.items():
+        own = folder / name.replace(" ", "-")
+        own.mkdir()
+        batch.to_csv(own / "demand.csv", index=False)
+        keys = "".join(f", {key}: {value}" for key, value in source.items())
+        (own / "pipeline.yaml").write_text(CHECKED_PIPELINE.replace("KEYS", keys), "utf-8")
+        command = [sys.executable, "-m", "forecaster", "check", str(own / "pipeline.yaml"), "--as-of", "2026-05-16"]
+        seconds[name], result = _timed(lambda: subprocess.run(command, cwd=ROOT, capture_output=True, text=True))  # noqa: B023
+        if result.returncode != (0 if name == "clean" else 4):
+            raise RuntimeError(f"check of the batch '{name}' ended with {result.returncode}: {result.stderr[-2000:]}")
+    return {"seconds": seconds}
+
+
 def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
     begun = time.perf_counter()
     result = work()
     return time.perf_counter() - begun, result
 
 
-PARTS = {"make": make, "ingest": take, "panel": panel, "nights": nights}
+PARTS = {"make": make, "ingest": take, "panel": panel, "nights": nights, "check": check}
 
 if __name__ == "__main__":
     main()
