@@ -16,10 +16,17 @@ from forecaster.planning.value_added import Account, Added
 
 def override(
     file: File,
-    depot: Annotated[str, typer.Option(help="The depot.")],
     day: Annotated[str, typer.Option("--date", metavar="DATE", help="The day, as in 2026-11-01.")],
-    orders: Annotated[int, typer.Option(help="Orders in the place of the model's median.")],
     reason: Annotated[str, typer.Option(help="One of `overrides.reasons`.")],
+    depot: Annotated[list[str] | None, typer.Option(help="The depot; again for further ones.")] = None,
+    city: Annotated[str | None, typer.Option(help="All depots of a city, instead of --depot.")] = None,
+    orders: Annotated[int | None, typer.Option(help="Orders in the place of the model's median.")] = None,
+    percent: Annotated[
+        float | None, typer.Option(help="Instead of --orders: so much more than the model's, or less, as in 10 or -25.")
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option(metavar="DATE", help="The last day of a range that begins with --date.")
+    ] = None,
     note: Annotated[str, typer.Option(help="A sentence for whoever asks later.")] = "",
     until: Annotated[
         str | None,
@@ -29,15 +36,19 @@ def override(
 ) -> None:
     """Put a planner's number in the place of the model's.
 
-    The page shows both at once, with rosters and totals to match; later nights take it up until it expires.
+    The page shows both at once, with rosters and totals to match; later nights take it up until it expires. A wish for
+    several days or depots is written down whole or not at all, an override for each open day.
     """
     from forecaster.config import load
     from forecaster.planning import service
-    from forecaster.planning.overrides import ProposedOverride
+    from forecaster.planning.override_groups import OverrideGroup
 
-    last = None if until is None else _day("--until", until)
-    wish = ProposedOverride(depot, _day("--date", day), orders, reason, decision(by, reason)["by"], note, last)
-    print_line(service.save(load(file), wish).sentence())
+    first = _day("--date", day)
+    last = first if to is None else _day("--to", to)
+    until_day = None if until is None else _day("--until", until)
+    who = decision(by, reason)["by"]
+    group = OverrideGroup(tuple(depot or ()), first, last, reason, who, city, orders, percent, note, until_day)
+    print_line(service.save_group(load(file), group).sentence())
 
 
 def withdraw(

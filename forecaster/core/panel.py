@@ -19,6 +19,10 @@ from forecaster.core import cold_start
 from forecaster.core.arrays import Bools, Days, Floats, Ints
 from forecaster.core.marks import Marks
 
+Rows = slice | NDArray[np.intp]
+"""Depots by their positions."""
+ALL_ROWS = slice(None)
+
 
 @dataclass(frozen=True)
 class Encoding:
@@ -154,7 +158,7 @@ class Panel:
         """Depots with so few known days that their forecast rests on their peers (`cold_start`), (depots,)."""
         return cold_start.cold_depots(self.demand, self.open)
 
-    def past(self, lookback: int, rows: slice = slice(None)) -> tuple[Floats, Bools]:
+    def past(self, lookback: int, rows: Rows = ALL_ROWS) -> tuple[Floats, Bools]:
         """Counts of the last `lookback` days of history, and open on these and the horizon, as a model sees them.
 
         Days before the history are unknown, and open. The unknown days of a young depot before its first known one
@@ -174,7 +178,7 @@ class Panel:
             open_[is_guessed, :lookback] |= guessed
         return demand, open_
 
-    def widen_by_doubt(self, quantiles: Floats, levels: Sequence[float], rows: slice = slice(None)) -> Floats:
+    def widen_by_doubt(self, quantiles: Floats, levels: Sequence[float], rows: Rows = ALL_ROWS) -> Floats:
         """Quantiles of the depots `rows`, (depots, horizon, levels); those of a young one are wider by what is not
         known of its level."""
         is_guessed = self._guess.rows[rows]
@@ -184,7 +188,7 @@ class Panel:
         wider[is_guessed] = cold_start.widened_quantiles(quantiles[is_guessed], levels, doubt)
         return wider
 
-    def _place_among_guessed(self, rows: slice) -> NDArray[np.intp]:
+    def _place_among_guessed(self, rows: Rows) -> NDArray[np.intp]:
         """Where those of the depots `rows` whose past is guessed stand in the guess."""
         guessed = self._guess.rows
         place: NDArray[np.intp] = np.cumsum(guessed)[rows][guessed[rows]] - 1
@@ -194,7 +198,7 @@ class Panel:
     def _guess(self) -> cold_start.Guess:
         return cold_start.guess(self.demand, self.open, self.attributes)
 
-    def window(self, lookback: int, rows: slice = slice(None)) -> dict[str, Floats | Ints]:
+    def window(self, lookback: int, rows: Rows = ALL_ROWS) -> dict[str, Floats | Ints]:
         """The model's raw input: the last `lookback` days of history and the horizon, by name, of the depots `rows`.
 
         demand (depots, lookback) and open (depots, lookback + horizon) as 0 and 1 are those of `past`; covariates and

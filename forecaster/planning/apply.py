@@ -1,8 +1,9 @@
 """Apply overrides to a forecast: a planner's number moves all quantiles of a day.
 
-A planner's number takes the place of the median. The other quantiles are scaled with it, since a day twice as large is
-about twice as uncertain in orders; where the model expects less than one order, there is no share to scale, and they
-are shifted. Rosters and totals are then computed from these quantiles as from any others.
+A planner's number takes the place of the median. What the other quantiles lie away from it is scaled with it, since a
+day twice as large is about twice as uncertain in orders. Where the model expects less than one order, it is scaled as
+if it expected one: a few more orders than a small share of one are no manifold of what is usual. Rosters and totals are
+then computed from these quantiles as from any others.
 """
 
 from __future__ import annotations
@@ -18,12 +19,11 @@ from forecaster.planning.overrides import Cell, Override
 
 
 def move_quantiles(quantiles: Floats, levels: Sequence[float], orders: float) -> Floats:
-    """Quantiles (…, levels) around a planner's number, which becomes the median."""
+    """Quantiles (…, levels) around a planner's number, which becomes the median: orders + (quantile - median)
+    · orders / max(median, 1), and none below 0. An order-less day has no range."""
     middle = levels.index(0.5)
     median = quantiles[..., [middle]].astype(float)
-    scaled = np.where(
-        median < 1, np.maximum(quantiles - median + orders, 0), quantiles / np.maximum(median, 1) * orders
-    )
+    scaled = np.maximum(orders + (quantiles - median) * (orders / np.maximum(median, 1)), 0)
     scaled[..., middle] = orders
     moved: Floats = scaled.astype(np.float32)
     return moved

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import sqlalchemy as sa
 
@@ -18,6 +18,7 @@ from forecaster.errors import OverrideError
 from forecaster.ledger.records import Head
 from forecaster.ledger.store import Ledger
 from forecaster.planning import override_table
+from forecaster.planning.override_groups import OverrideGroup
 from forecaster.planning.overrides import (
     LARGEST_ID,
     Override,
@@ -60,7 +61,39 @@ class OverrideChange:
         return f"{message}; from the next publication on, since {self.revised.trouble}"
 
 
-Audit = Callable[[sa.Connection, OverrideChange], None]
+@dataclass(frozen=True)
+class GroupChange:
+    """Overrides of several days that were written down together, and what became of the page."""
+
+    overrides: tuple[Override, ...]
+    closed: int  # days of the wish that are closed and stay so
+    revised: RefreshOutcome
+
+    def sentence(self) -> str:
+        """For people: what was saved, and what the page shows."""
+        if len(self.overrides) == 1:
+            return OverrideChange(self.overrides[0], self.revised).sentence()
+        first, last = self.overrides[0], self.overrides[-1]
+        days = sorted({override.target_date for override in self.overrides})
+        depots = sorted({override.depot_id for override in self.overrides})
+        whose = depots[0] if len(depots) == 1 else f"{len(depots):,} depots"
+        when = f"{days[0]}" if len(days) == 1 else f"{days[0]} to {days[-1]}"
+        orders = sum(override.orders for override in self.overrides)
+        message = f"overrides {first.id} to {last.id}: {whose} on {when}, {orders:,} orders together ({first.reason})"
+        if self.closed:
+            message += "; 1 closed day stays closed" if self.closed == 1 else f"; {self.closed:,} closed days stay so"
+        if self.revised.trouble is None:
+            return message
+        return f"{message}; from the next publication on, since {self.revised.trouble}"
+
+
+class Sentence(Protocol):
+    """A change that tells people of itself."""
+
+    def sentence(self) -> str: ...
+
+
+Audit = Callable[[sa.Connection, Sentence], None]
 """Writes a row about a change, in its transaction."""
 
 
@@ -80,6 +113,31 @@ def save(
         with ledger.transaction() as connection:
             override = override_table.write(connection, spec.name, proposed, now or datetime.now(UTC))
             return _shown(connection, spec, override, None, audit)
+
+
+def save_group(
+    spec: Spec, group: OverrideGroup, *, now: datetime | None = None, audit: Audit | None = None
+) -> GroupChange:
+    """Write all overrides of a group down and show them: all of them, or none.
+
+    Raises OverrideError as `save` and `OverrideGroup.expand` do; LedgerError.
+    """
+    with Ledger.open(spec.ledger_url) as ledger:
+        head = ledger.current(spec.name)
+        if head is None:
+            raise OverrideError("nothing has been published yet; wanted a published day to override")
+        publication = ledger.whole(head)
+        proposals, closed = group.expand(publication.depots, publication.levels)
+        for proposed in proposals:
+            proposed.check(spec.overrides.reasons, as_of_day(head))
+        with ledger.transaction() as connection:
+            at = now or datetime.now(UTC)
+            written = tuple(override_table.write(connection, spec.name, proposed, at) for proposed in proposals)
+            revised = _bring_into_line(connection, spec)
+            change = GroupChange(written, closed, revised)
+            if audit is not None:
+                audit(connection, change)
+            return change
 
 
 def withdraw(
@@ -137,10 +195,13 @@ def _shown(
     connection: sa.Connection, spec: Spec, override: Override, replaced_by: int | None, audit: Audit | None
 ) -> OverrideChange:
     """The change, with the shown publication brought into line and its row of the audit."""
-    from forecaster.planning import refresh  # which count with NumPy, as those who only read need not
-
-    revised = refresh.refresh_within(connection, spec.name, spec.paths.saved_inputs)
-    change = OverrideChange(override, revised, replaced_by)
+    change = OverrideChange(override, _bring_into_line(connection, spec), replaced_by)
     if audit is not None:
         audit(connection, change)
     return change
+
+
+def _bring_into_line(connection: sa.Connection, spec: Spec) -> RefreshOutcome:
+    from forecaster.planning import refresh  # which count with NumPy, as those who only read need not
+
+    return refresh.refresh_within(connection, spec.name, spec.paths.saved_inputs)

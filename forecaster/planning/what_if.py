@@ -1,8 +1,8 @@
-"""What-if analysis of a depot's day: orders, drivers, vans and money, before and after; nothing is kept.
+"""What-if analysis of depots' days: orders, drivers, vans and money, before and after; nothing is kept.
 
-The model reads the inputs that the night saved (`saved_inputs`) with one of them changed, for this depot alone; then
-the day is staffed anew for all depots, since they share vans. What is compared is what is published, so overrides that
-hold stay on both sides, but for the one that is supposed.
+The model reads the inputs that the night saved (`saved_inputs`) with one of them changed, for these depots alone; then
+the days are staffed anew for all depots, since they share vans. What is compared is what is published, so overrides
+that hold stay on both sides, but for the one that is supposed.
 """
 
 from __future__ import annotations
@@ -20,9 +20,21 @@ from forecaster.core.state_paths import StatePaths
 from forecaster.errors import BundleError, OverrideError
 from forecaster.ledger.publication import Publication
 from forecaster.planning import apply, refresh, saved_inputs
+from forecaster.planning.override_groups import LARGEST_PERCENT, share_of_orders
 from forecaster.planning.overrides import ProposedOverride
 from forecaster.planning.saved_inputs import SavedInputs
-from forecaster.planning.scenario import BUILT_IN, CLOSED, OPEN, ORDERS, Side, Supposition, WhatIfAnswer
+from forecaster.planning.scenario import (
+    BUILT_IN,
+    CLOSED,
+    OPEN,
+    ORDERS,
+    PERCENT,
+    MovedVans,
+    Side,
+    SupposedDay,
+    Supposition,
+    WhatIfAnswer,
+)
 from forecaster.staffing import rosters
 from forecaster.staffing.newsvendor import Roster
 
@@ -73,7 +85,14 @@ class Questions:
     @property
     def kinds(self) -> tuple[str, ...]:
         """What may be supposed."""
-        return (*self._inputs.panel.encoding.covariates, *BUILT_IN) if self._predictor else (ORDERS, CLOSED)
+        return (*self._inputs.panel.encoding.covariates, *BUILT_IN) if self._predictor else (ORDERS, PERCENT, CLOSED)
+
+    @property
+    def yes_or_no(self) -> frozenset[str]:
+        """Covariates that are 0 or 1 on all days at hand: promotions that are on or off, events that are or are not."""
+        covariates = self._inputs.panel.covariates
+        binary = np.flatnonzero(((covariates == 0) | (covariates == 1)).all(axis=(0, 1)))
+        return frozenset(self._inputs.panel.encoding.covariates[place] for place in binary)
 
     @property
     def missing(self) -> str | None:
@@ -85,74 +104,101 @@ class Questions:
 
         Raises OverrideError for what cannot be supposed, BundleError where no model can answer it.
         """
-        row, step = self._locate(supposed)
+        rows, steps = self._locate(supposed)
+        cells = [(row, step) for row in rows for step in steps]
         model, numbers = self._model, {cell: override.orders for cell, override in self._at.items()}
-        before, supposing = apply.with_orders(model, numbers), dict(numbers)
-        if supposed.kind == ORDERS:
-            supposing[row, step] = ProposedOverride(
-                supposed.depot_id, supposed.target_date, _whole_number(supposed.value), "", "what-if"
-            ).orders
+        before, supposing, closed = apply.with_orders(model, numbers), dict(numbers), 0
+        if supposed.kind in (ORDERS, PERCENT):
+            orders = self._suppose_orders(supposed, cells)
+            supposing, closed = supposing | orders, len(cells) - len(orders)
         elif supposed.kind == CLOSED and self._predictor is None:
-            model = _close_day(model, row, step)
+            model = _close_days(model, cells)
         else:
-            model = self._ask_model(supposed, row, step)
+            model = self._ask_model(supposed, rows, steps)
         # Overrides that hold stay on both sides, but for those of days that are closed by the question.
         if supposed.kind == CLOSED:
-            supposing.pop((row, step), None)
+            supposing = {cell: orders for cell, orders in supposing.items() if cell not in set(cells)}
         after = apply.with_orders(model, supposing)
+        row, step = cells[0]
         days = zip(before.target_dates, before.median[row].tolist(), after.median[row].tolist(), strict=True)
-        unchanged_override = self._at.get((row, step)) if supposed.kind != ORDERS else None
-        if step not in self._before:
-            self._before[step] = self._staff_day(before, step)
+        unchanged_override = self._at.get((row, step)) if supposed.kind not in (ORDERS, PERCENT) else None
         depot_ids = self._inputs.panel.depot_ids
         summed = np.array([visible is None or depot_id in visible for depot_id in depot_ids])
-        side_before = _side(before, self._before[step], row, step, summed)
-        side_after = _side(after, self._staff_day(after, step), row, step, summed)
+        staffed = [(self._staff_before(before, step), self._staff_day(after, step)) for step in steps]
+        pairs = list(zip(steps, staffed, strict=True))
         return WhatIfAnswer(
-            supposed, side_before, side_after, tuple(days), unchanged_override.id if unchanged_override else None
+            supposed,
+            _side(before, staffed[0][0], row, step, summed),
+            _side(after, staffed[0][1], row, step, summed),
+            tuple(days),
+            unchanged_override.id if unchanged_override else None,
+            tuple(_supposed_day(before, after, pair, rows, step, summed) for step, pair in pairs),
+            tuple(moved for step, pair in pairs for moved in _moved_vans(before, pair, step, summed)),
+            closed,
         )
 
-    def _locate(self, supposed: Supposition) -> tuple[int, int]:
+    def _locate(self, supposed: Supposition) -> tuple[list[int], list[int]]:
+        """Positions of its depots and days, the first of either first."""
         panel = self._inputs.panel
-        if supposed.depot_id not in panel.depot_ids:
-            raise OverrideError(f"depot: found {supposed.depot_id!r}, wanted a depot of the published forecasts")
-        days = panel.target_dates
-        if supposed.target_date not in days:
-            raise OverrideError(
-                f"date: found {supposed.target_date}, wanted a published day, from {days[0]} to {days[-1]}"
-            )
-        row, step = panel.depot_ids.index(supposed.depot_id), days.index(supposed.target_date)
-        may_open = bool(self._model.open[row, step]) or (supposed.depot_id, supposed.target_date) in self._openable
-        if supposed.kind == ORDERS and not may_open:
-            raise OverrideError(f"{supposed.depot_id} is closed on {supposed.target_date}; suppose that it is open")
-        return row, step
+        for depot_id in supposed.depot_ids:
+            if depot_id not in panel.depot_ids:
+                raise OverrideError(f"depot: found {depot_id!r}, wanted a depot of the published forecasts")
+        days, last = panel.target_dates, supposed.last or supposed.target_date
+        for day in (supposed.target_date, last):
+            if day not in days:
+                raise OverrideError(f"date: found {day}, wanted a published day, from {days[0]} to {days[-1]}")
+        if last < supposed.target_date:
+            raise OverrideError(f"last: found {last}, before {supposed.target_date}; wanted it or a later day")
+        rows = {depot_id: row for row, depot_id in enumerate(panel.depot_ids)}
+        steps = range(days.index(supposed.target_date), days.index(last) + 1)
+        return [rows[depot_id] for depot_id in supposed.depot_ids], list(steps)
 
-    def _ask_model(self, supposed: Supposition, row: int, step: int) -> Forecast:
+    def _suppose_orders(self, supposed: Supposition, cells: list[tuple[int, int]]) -> dict[tuple[int, int], int]:
+        """The orders of each day that is open, or that alone is asked for and may be opened."""
+        depot_ids, days = self._inputs.panel.depot_ids, self._model.target_dates
+        openable = {cell for cell in cells if (depot_ids[cell[0]], days[cell[1]]) in self._openable}
+        orders = {
+            (row, step): _orders(supposed, float(self._model.median[row, step]))
+            for row, step in cells
+            if self._model.open[row, step] or (len(cells) == 1 and supposed.kind == ORDERS and (row, step) in openable)
+        }
+        if not orders:
+            raise OverrideError(f"{supposed.depot_id} is closed on {supposed.target_date}; suppose that it is open")
+        return orders
+
+    def _ask_model(self, supposed: Supposition, rows: list[int], steps: list[int]) -> Forecast:
         """What the model says with the changed input."""
         panel = self._inputs.panel
         if self._predictor is None:
             raise BundleError(f"the model cannot be asked: {self._missing}")
-        if supposed.depot_id in self._inputs.strangers:
-            raise BundleError(f"the model has no forecast of {supposed.depot_id}, which it was not trained on")
+        for depot_id in supposed.depot_ids:
+            if depot_id in self._inputs.strangers:
+                raise BundleError(f"the model has no forecast of {depot_id}, which it was not trained on")
         names = panel.encoding.covariates
         if supposed.kind not in (*names, CLOSED, OPEN):
             raise OverrideError(f"kind: found {supposed.kind!r}, wanted one of {', '.join((*names, *BUILT_IN))}")
         if not np.isfinite(supposed.value):
             raise OverrideError(f"value: found {supposed.value}, wanted a number")
-        lookback = self._predictor.bundle.lookback
-        window = panel.window(lookback, slice(row, row + 1))
-        place, opened = lookback + step, supposed.kind == OPEN
+        lookback, places = self._predictor.bundle.lookback, np.array(rows)
+        window = panel.window(lookback, places)
+        ahead, opened = lookback + np.array(steps), supposed.kind == OPEN
         if supposed.kind in (CLOSED, OPEN):
-            window["open"][0, place] = float(opened)
+            window["open"][:, ahead] = float(opened)
         changed = "open" if supposed.kind in (CLOSED, OPEN) else supposed.kind
         if changed in names:
             value = float(opened) if supposed.kind in (CLOSED, OPEN) else supposed.value
-            window["covariates"][0, place, names.index(changed)] = value
+            window["covariates"][:, ahead, names.index(changed)] = value
         quantiles, open_ = self._model.quantiles.copy(), self._model.open.copy()
-        predicted = self._predictor.quantiles(window, (supposed.depot_id,), panel.cutoff)
-        quantiles[row] = panel.widen_by_doubt(predicted, self._model.levels, slice(row, row + 1))[0]
-        open_[row] = window["open"][0, lookback:] > 0
+        predicted = self._predictor.quantiles(window, supposed.depot_ids, panel.cutoff)
+        quantiles[places] = panel.widen_by_doubt(predicted, self._model.levels, places)
+        open_[places] = window["open"][:, lookback:] > 0
         return replace(self._model, quantiles=quantiles, open=open_)
+
+    def _staff_before(self, forecast: Forecast, step: int) -> Roster | None:
+        """The roster of one day as it is published, which is made once."""
+        if step not in self._before:
+            self._before[step] = self._staff_day(forecast, step)
+        return self._before[step]
 
     def _staff_day(self, forecast: Forecast, step: int) -> Roster | None:
         """The roster of one day."""
@@ -177,10 +223,50 @@ def _side(forecast: Forecast, roster: Roster | None, row: int, step: int, summed
     return Side(opened, low, orders, high, drivers, vans, float(costs[row, 0]), float(costs[summed].sum()))
 
 
-def _close_day(model: Forecast, row: int, step: int) -> Forecast:
+def _supposed_day(
+    before: Forecast,
+    after: Forecast,
+    rosters_of_day: tuple[Roster | None, Roster | None],
+    rows: list[int],
+    step: int,
+    summed: Bools,
+) -> SupposedDay:
+    """One day of the question, its depots together."""
+    orders = [float(forecast.median[rows, step].sum()) for forecast in (before, after)]
+    drivers = [None if roster is None else int(roster.drivers[rows, 0].sum()) for roster in rosters_of_day]
+    costs = [None if roster is None else float(roster.expected_cost[summed].sum()) for roster in rosters_of_day]
+    return SupposedDay(before.target_dates[step], orders[0], orders[1], drivers[0], drivers[1], costs[0], costs[1])
+
+
+def _moved_vans(
+    forecast: Forecast, rosters_of_day: tuple[Roster | None, Roster | None], step: int, summed: Bools
+) -> tuple[MovedVans, ...]:
+    """The depots whose vans differ between the two rosters of a day, those whose numbers the reader sees."""
+    vans = [roster.vans for roster in rosters_of_day if roster is not None and roster.vans is not None]
+    if len(vans) < 2:
+        return ()
+    moved = np.flatnonzero((vans[0][:, 0] != vans[1][:, 0]) & summed).tolist()
+    day = forecast.target_dates[step]
+    return tuple(MovedVans(day, forecast.depot_ids[row], int(vans[0][row, 0]), int(vans[1][row, 0])) for row in moved)
+
+
+def _close_days(model: Forecast, cells: list[tuple[int, int]]) -> Forecast:
     quantiles, open_ = model.quantiles.copy(), model.open.copy()
-    quantiles[row, step], open_[row, step] = 0, False
+    for row, step in cells:
+        quantiles[row, step], open_[row, step] = 0, False
     return replace(model, quantiles=quantiles, open=open_)
+
+
+def _orders(supposed: Supposition, model_orders: float) -> int:
+    """The orders that are supposed of a day. Raises OverrideError for what is no number of orders."""
+    if supposed.kind == ORDERS:
+        orders = _whole_number(supposed.value)
+    elif -100 <= supposed.value <= LARGEST_PERCENT:
+        orders = share_of_orders(model_orders, supposed.value)
+    else:
+        wanted = f"wanted a number from -100 to {LARGEST_PERCENT:g}"
+        raise OverrideError(f"percent: found {supposed.value:g}, {wanted}")
+    return ProposedOverride(supposed.depot_id, supposed.target_date, orders, "", "what-if").orders
 
 
 def _whole_number(value: float) -> int:

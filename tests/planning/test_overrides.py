@@ -26,9 +26,13 @@ def test_the_override_becomes_the_median_and_the_range_is_scaled_with_it() -> No
     assert move_quantiles(np.float32([80, 100, 130]), LEVELS, 0).tolist() == [0, 0, 0]
 
 
-def test_a_range_about_nothing_is_shifted() -> None:
-    assert move_quantiles(np.float32([0, 0.5, 2.5]), LEVELS, 10).tolist() == [9.5, 10, 12]
-    assert move_quantiles(np.float32([0, 0, 3]), LEVELS, 2).tolist() == [2, 2, 5]
+def test_a_range_about_less_than_one_order_is_scaled_as_about_one() -> None:
+    assert move_quantiles(np.float32([0, 0.5, 2.5]), LEVELS, 10).tolist() == [5, 10, 30]
+    assert move_quantiles(np.float32([0, 0, 3]), LEVELS, 2).tolist() == [2, 2, 8]
+    assert move_quantiles(np.float32([0, 0.25, 3]), LEVELS, 0).tolist() == [0, 0, 0]
+    # no jump where the model's median passes one order
+    below, above = (move_quantiles(np.float32([0, median, 3]), LEVELS, 6) for median in (0.999, 1.001))
+    np.testing.assert_allclose(below, above, atol=0.03)
 
 
 def test_the_newest_override_of_a_day_counts_or_none() -> None:

@@ -12,8 +12,9 @@ from playwright.sync_api import sync_playwright
 from dashboards.ops.app import create_app
 from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.panel import build as panels
-from forecaster.errors import BundleError
+from forecaster.errors import BundleError, OverrideError
 from forecaster.planning import service
+from forecaster.planning.override_groups import share_of_orders
 from forecaster.planning.scenario import Supposition
 from forecaster.planning.what_if import Questions
 from forecaster.serving import bundle, keys
@@ -22,7 +23,7 @@ from tests.dashboards.signing_in import signing_in
 from tests.dashboards.visitor import ask_locally
 from tests.e2e.test_browser import CHROMIUM, FLAGS, faults, shot, too_wide
 from tests.fleets import AS_OF, Fleet
-from tests.planning.nights import PROPOSED, THURSDAY, current, day
+from tests.planning.nights import DAY, PROPOSED, THURSDAY, current, day
 
 
 def test_what_is_supposed_is_answered_as_the_model_would_with_that_input(published_fleet: Fleet) -> None:
@@ -54,6 +55,47 @@ def test_a_closure_and_a_number_of_orders_are_answered_in_drivers_and_money(publ
     assert more.after.cost_of_all > more.before.cost_of_all
 
 
+def test_several_depots_and_days_are_asked_at_once(published_fleet: Fleet) -> None:
+    published = current(published_fleet.spec)
+    questions = Questions.of(published_fleet.spec.paths.folder, published)
+    friday = THURSDAY + DAY
+    both = questions.ask(Supposition("A", THURSDAY, "promo", 1, others=("B",), last=friday))
+    for place, target in enumerate((THURSDAY, friday)):
+        alone = [questions.ask(Supposition(depot, THURSDAY, "promo", 1, last=friday)) for depot in "AB"]
+        of_day = both.days[place]
+        assert of_day.target_date == target
+        assert of_day.orders_before == pytest.approx(sum(day(published, depot, target).quantiles[1] for depot in "AB"))
+        assert of_day.orders_after == pytest.approx(sum(answer.days[place].orders_after for answer in alone))
+    assert both.before == questions.ask(Supposition("A", THURSDAY, "orders", 5)).before
+    share = questions.ask(Supposition("A", THURSDAY, "percent", 50))
+    assert share.after.orders == share_of_orders(day(published).quantiles[1], 50)
+
+
+def test_it_is_told_which_depots_lose_a_van(published_fleet: Fleet) -> None:
+    published = current(published_fleet.spec)
+    questions = Questions.of(published_fleet.spec.paths.folder, published)
+    answer = questions.ask(Supposition("A", THURSDAY, "orders", 250))
+    moved = {van.depot_id: van.after - van.before for van in answer.moved_vans}
+    assert moved["A"] > 0
+    lost = [depot for depot, vans in moved.items() if vans < 0]
+    assert lost  # thirty vans are fewer than that many orders and the others need
+    for van in answer.moved_vans:
+        roster = day(published, van.depot_id).roster
+        assert roster is not None
+        assert van.before == roster.vans
+    some = questions.ask(Supposition("A", THURSDAY, "orders", 250), visible={"A"})
+    assert [van.depot_id for van in some.moved_vans] == ["A"]
+
+
+def test_what_is_on_or_off_is_told_from_what_is_a_number(published_fleet: Fleet) -> None:
+    questions = Questions.of(published_fleet.spec.paths.folder, current(published_fleet.spec))
+    assert questions.yes_or_no == {"promo"}
+    with pytest.raises(OverrideError, match=r"percent: found nan, wanted a number from -100 to 1000"):
+        questions.ask(Supposition("A", THURSDAY, "percent", float("nan")))
+    with pytest.raises(OverrideError, match="last: found 2024-04-10, before 2024-04-11; wanted it or a later day"):
+        questions.ask(Supposition("A", THURSDAY, "closed", last=THURSDAY - DAY))
+
+
 def test_asking_keeps_nothing_and_saving_shows_what_was_answered(fleet: Fleet) -> None:
     before = current(fleet.spec)
     answer = Questions.of(fleet.spec.paths.folder, before).ask(Supposition("A", THURSDAY, "orders", 90))
@@ -74,7 +116,7 @@ def test_a_bundle_that_is_not_believed_is_told_and_orders_are_answered_still(fle
     with pytest.raises(BundleError, match=r"the model cannot be asked: bundle .* is not trusted"):
         questions.ask(Supposition("A", THURSDAY, "promo"))
     assert questions.ask(Supposition("A", THURSDAY, "orders", 90)).after.orders == 90
-    assert questions.kinds == ("orders", "closed")
+    assert questions.kinds == ("orders", "percent", "closed")
 
 
 def test_the_page_answers_shows_and_saves(fleet: Fleet) -> None:

@@ -1,0 +1,119 @@
+"""Override groups: one wish of a planner for several days and depots, as a number or as a share of the model's.
+
+A group is written down as an override for each depot and day, so that each can be withdrawn, replaced and judged by
+itself. A percentage is of the model's number as it is published now; what it comes to is what is written down, and
+stays when a later night expects another number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from forecaster.errors import OverrideError
+from forecaster.ledger.publication import PublishedDay, PublishedDepot
+from forecaster.planning.overrides import MAX_ORDERS, ProposedOverride, shown
+
+LARGEST_PERCENT = 1000.0
+MOST_CELLS = 5_000  # depots and days of one wish
+
+
+@dataclass(frozen=True)
+class OverrideGroup:
+    """What a planner wants of some depots from a first to a last day; `city` names all its depots, and either `orders`
+    a day or `percent`, such as 10 for a tenth more than the model says, is the number.
+
+    Raises OverrideError where these do not fit together.
+    """
+
+    depot_ids: tuple[str, ...]
+    first: date
+    last: date
+    reason: str
+    by: str
+    city: str | None = None
+    orders: int | None = None
+    percent: float | None = None
+    note: str = ""
+    until: date | None = None  # None: each day's up to the day itself
+
+    def __post_init__(self) -> None:
+        if (self.orders is None) == (self.percent is None):
+            amount = "neither" if self.orders is None else "both"
+            raise OverrideError(f"found {amount} of orders and percent, wanted one of them")
+        if self.percent is not None and not -100 <= self.percent <= LARGEST_PERCENT:  # NaN is in no range
+            raise OverrideError(f"percent: found {self.percent}, wanted a number from -100 to {LARGEST_PERCENT:g}")
+        if self.last < self.first:
+            raise OverrideError(f"last: found {self.last}, before the first, {self.first}; wanted it or a later day")
+        if bool(self.depot_ids) == (self.city is not None):
+            raise OverrideError("found no depot, or depots beside a city; wanted depots or a city")
+
+    def expand(
+        self, depots: Sequence[PublishedDepot], levels: Sequence[float]
+    ) -> tuple[tuple[ProposedOverride, ...], int]:
+        """An override for each open day of the group among the published depots, and how many days are closed and stay
+        so.
+
+        Raises OverrideError for a depot or a city that is not published, where no day is, where all are closed, and for
+        more days than one wish may have.
+        """
+        days = [(depot, day) for depot in self._members(depots) for day in self._days(depot)]
+        if not days:
+            published = depots[0].days
+            wanted = f"published days, from {published[0].target_date} to {published[-1].target_date}"
+            raise OverrideError(f"date: found {self._period()}, wanted {wanted}")
+        if len(days) > MOST_CELLS:
+            raise OverrideError(f"found {len(days):,} depots and days, wanted at most {MOST_CELLS:,} in one wish")
+        alone = len(days) == 1 and self.orders is not None  # who names one day means it; a range reaches over days off
+        open_days = [(depot, day) for depot, day in days if day.open or (alone and depot.may_open(day.target_date))]
+        if not open_days:
+            whose = days[0][0].depot_id if len({depot.depot_id for depot, _ in days}) == 1 else "each depot"
+            closed = f"{whose} is closed on {self._period()}"
+            raise OverrideError(f"{closed}; wanted an open day, or another word from its source")
+        overrides = tuple(
+            ProposedOverride(
+                depot.depot_id,
+                day.target_date,
+                self._orders(day, levels.index(0.5)),
+                self.reason,
+                self.by,
+                self.note,
+                self.until,
+            )
+            for depot, day in open_days
+        )
+        return overrides, len(days) - len(open_days)
+
+    def _members(self, depots: Sequence[PublishedDepot]) -> Iterable[PublishedDepot]:
+        if self.city is not None:
+            members = [depot for depot in depots if depot.attributes.get("city") == self.city]
+            if not members:
+                cities = sorted({depot.attributes["city"] for depot in depots if depot.attributes.get("city")})
+                wanted = f"one of {', '.join(cities[:20])}" if cities else "depots, since none has a city"
+                raise OverrideError(f"city: found {shown(self.city)}, wanted {wanted}")
+            return members
+        by_id = {depot.depot_id: depot for depot in depots}
+        for depot_id in self.depot_ids:
+            if depot_id not in by_id:
+                raise OverrideError(f"depot: found {shown(depot_id)}, wanted a depot of the published forecasts")
+        return [by_id[depot_id] for depot_id in dict.fromkeys(self.depot_ids)]
+
+    def _days(self, depot: PublishedDepot) -> Iterable[PublishedDay]:
+        return (day for day in depot.days if self.first <= day.target_date <= self.last)
+
+    def _orders(self, day: PublishedDay, middle: int) -> int:
+        if self.orders is not None:
+            return self.orders
+        assert self.percent is not None
+        model = day.override.quantiles if day.override else day.quantiles
+        return share_of_orders(model[middle], self.percent)
+
+    def _period(self) -> str:
+        return str(self.first) if self.first == self.last else f"{self.first} to {self.last}"
+
+
+def share_of_orders(orders: float, percent: float) -> int:
+    """Whole orders that are so much per cent more, halves upwards, and no more than an override may have."""
+    return min(math.floor(orders * (1 + percent / 100) + 0.5), MAX_ORDERS)
