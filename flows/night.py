@@ -30,6 +30,7 @@ from forecaster.errors import (
     LedgerError,
     NoUsableData,
 )
+from forecaster.lake import limits
 from forecaster.ledger import run_start
 from forecaster.ledger.records import Kind, Outcome
 from forecaster.ledger.store import GATE, Ledger
@@ -89,6 +90,7 @@ class Night:
         begun = datetime.now(UTC)
         instant = datetime.fromisoformat(as_of) if isinstance(as_of, str) else as_of or begun
         night = cls(Path(file), spec, instant, begun, Ledger.open(spec.ledger_url), kind)
+        limits.renew()
         night.profile = spec.paths.profiles / night.run_id if profile else None
         night.trains = night.trains if trains is None else trains
         start = run_start.begin(night._ledger, spec, run_id=night.run_id, kind=kind, as_of=instant, now=begun)
@@ -135,7 +137,8 @@ class Night:
                 yield
             except ForecasterError as error:
                 self.exit_code = error.exit_code
-                self._troubles.append(str(error))
+                if not any(str(error) in trouble for trouble in self._troubles):
+                    self._troubles.append(str(error))
             except KeyboardInterrupt as interrupt:
                 self._interrupted_by(interrupt)
             except BaseException as error:
@@ -293,7 +296,9 @@ class Night:
         except subprocess.TimeoutExpired:
             raise ForecasterError(f"the prediction took longer than {PREDICTION} s and was ended") from None
         if process.returncode not in (PUBLISHED, DEGRADED):
-            raise (NoUsableData if process.returncode == NO_DATA else ForecasterError)(process.stderr.strip()[-2000:])
+            raise (NoUsableData if process.returncode == NO_DATA else ForecasterError)(
+                process.stderr.strip()[-2000:].removeprefix("forecaster: ")
+            )
         published: Mapping[str, Any] = json.loads(process.stdout)
         return published
 

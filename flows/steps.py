@@ -109,7 +109,12 @@ def backtest(
             on_model=lambda name: night.progress.advance(0, name),
             fan=fan,
         )
-        score_rows.append_scores(scores, Lake(night.spec.lake_url), run_id=night.run_id, now=datetime.now(UTC))
+        score_rows.append_scores(
+            scores,
+            Lake(night.spec.lake_url, window=night.spec.schedule.window),
+            run_id=night.run_id,
+            now=datetime.now(UTC),
+        )
     night.past_panels = None  # which may be large, and is not asked again
     if troubles:
         night.note(message="; ".join(troubles))

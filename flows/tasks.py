@@ -23,11 +23,10 @@ from prefect.tasks import exponential_backoff
 
 from flows import runners, steps
 from flows.night import Night
-from flows.orchestration.step_call import claimed
+from flows.orchestration.step_call import claimed, may_recover
 from forecaster.core.forecast import Candidate, Scores
 from forecaster.core.knowledge import Knowledge
 from forecaster.core.panel import Panel
-from forecaster.errors import MissingExtra, NoUsableData, SourceUnreachable, SpecError, TimeLimitExceeded
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -37,15 +36,10 @@ PAUSE = "FORECASTER_PAUSE"
 
 
 def _worth_another_try(_: Task[..., Any], __: TaskRun, state: State[Any]) -> bool:
-    """A wrong file stays wrong; a busy disk or a network may have recovered, a missing export may be there by then."""
     try:
         state.result()
-    except SourceUnreachable:
-        return True
-    except (SpecError, NoUsableData, MissingExtra, TimeLimitExceeded):
-        return False
-    except Exception:
-        return True
+    except Exception as error:
+        return may_recover(error)
     return False
 
 

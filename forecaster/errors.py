@@ -12,6 +12,7 @@
     ├── TimeLimitExceeded           something outside did not answer in its time       exit code 1
     ├── Busy                        another run is at work on the pipeline             exit code 5
     ├── LakeError                   a table is missing, damaged or of another version  exit code 1
+    │   └── LakeSilent              it did not answer in its time                      exit code 1
     ├── LedgerError                 the ledger is damaged, locked or of another version
     │   ├── NoLedger                there is none yet                              exit code 2
     │   └── NoSuchRow               it has not what a command names                exit code 2
@@ -92,6 +93,10 @@ class Busy(ForecasterError):
 
 class LakeError(ForecasterError):
     """A Delta table is missing, damaged or has another schema than ours."""
+
+
+class LakeSilent(LakeError, TimeLimitExceeded):
+    """The lake, an object store or a folder of another machine, did not answer in the time that a run has for it."""
 
 
 class LedgerError(ForecasterError):

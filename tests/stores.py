@@ -5,9 +5,14 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -34,3 +39,80 @@ def s3() -> Iterator[str]:
     finally:
         server.terminate()
         server.wait(20)
+
+
+class Gateway:
+    """A way to an S3 that can be made to hang: requests that match are taken, and not answered."""
+
+    def __init__(self, there: str) -> None:
+        self._there = urlsplit(there)
+        self.hangs: Callable[[str, str], bool] = lambda method, path: False
+        self.trickles = False
+        """Answers come, at a byte a second."""
+        gateway = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def handle_one_request(self) -> None:
+                self.raw_requestline = self.rfile.readline(65537)
+                if not self.raw_requestline or not self.parse_request():
+                    self.close_connection = True
+                    return
+                gateway._answer(self)
+
+            def log_message(self, *_: object) -> None:
+                return
+
+        self._over = threading.Event()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread.start()
+        self.address = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def close(self) -> None:
+        self._over.set()
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def _answer(self, request: BaseHTTPRequestHandler) -> None:
+        if self.hangs(request.command, request.path):
+            self._over.wait()
+            request.close_connection = True
+            return
+        body = request.rfile.read(int(request.headers.get("Content-Length") or 0))
+        onward = HTTPConnection(str(self._there.hostname), self._there.port, timeout=60)
+        onward.request(request.command, request.path, body, dict(request.headers))
+        answer = onward.getresponse()
+        content = answer.read()
+        head = [f"HTTP/1.1 {answer.status} {answer.reason}"]
+        head += [f"{name}: {value}" for name, value in answer.getheaders() if name.lower() not in HOP]
+        if request.command != "HEAD":
+            head.append(f"Content-Length: {len(content)}")
+        onward.close()
+        with suppress(OSError):
+            self._send(request, "\r\n".join([*head, "", ""]).encode() + content)
+
+    def _send(self, request: BaseHTTPRequestHandler, data: bytes) -> None:
+        if not self.trickles:
+            request.wfile.write(data)
+            return
+        for place in range(len(data)):
+            request.wfile.write(data[place : place + 1])
+            if self._over.wait(1):
+                return
+
+
+HOP = ("transfer-encoding", "connection", "content-length", "keep-alive")
+
+
+@pytest.fixture
+def gateway(s3: str) -> Iterator[Gateway]:
+    """A way to that S3, of the test's own."""
+    way = Gateway(s3)
+    try:
+        yield way
+    finally:
+        way.close()

@@ -17,10 +17,10 @@ from typing import Any, cast
 
 from flows import local_stack, prefect_server
 from flows.night import Night
-from flows.orchestration.step_call import PrefectTrouble, StepCall, set_current
+from flows.orchestration.step_call import PrefectTrouble, StepCall, may_recover, set_current
 from flows.protocol import Steps
 from forecaster.config import Spec, credentials
-from forecaster.errors import INTERRUPTED, TERMINATED, ForecasterError, SpecError
+from forecaster.errors import INTERRUPTED, TERMINATED, ForecasterError
 
 HANDOVER = 10.0  # seconds that Prefect may take to begin a step
 FAREWELL = 30.0  # seconds, after the run, to show it and to tell whom it concerns
@@ -63,10 +63,8 @@ class AttachedFlow:
         if not self._ready:
             try:
                 return self._plainly(name, arguments)
-            except SpecError:
-                raise
-            except Exception:
-                if name not in _TRIED_AGAIN or self._lost:
+            except Exception as error:
+                if name not in _TRIED_AGAIN or self._lost or not may_recover(error):
                     raise
                 self.wait()  # for Prefect's retries
                 if not self._ready:

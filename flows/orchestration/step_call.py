@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Literal, ParamSpec, TypeVar, cast
 
+from forecaster.errors import MissingExtra, NoUsableData, SourceUnreachable, SpecError, TimeLimitExceeded
+
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 Claimant = Literal["prefect", "night"]
@@ -93,6 +95,14 @@ class StepCall:
         with self._changed:
             self._runs, self._result, self._error = False, result, error
             self._changed.notify_all()
+
+
+def may_recover(error: Exception) -> bool:
+    """A wrong file stays wrong, and what hung has had its time; a busy disk or a network may have recovered, a missing
+    export may be there by then.
+    """
+    lost_for_tonight = SpecError, NoUsableData, MissingExtra, TimeLimitExceeded
+    return isinstance(error, SourceUnreachable) or not isinstance(error, lost_for_tonight)
 
 
 def set_current(call: StepCall | None) -> None:

@@ -17,6 +17,7 @@ from forecaster.errors import TimeLimitExceeded
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _END = object()
+LEAST = 1.0  # seconds for a call whose budget is used up
 
 
 def call_within(seconds: float, call: Callable[[], Result], waiting_for: str) -> Result:
@@ -37,6 +38,27 @@ def call_within(seconds: float, call: Callable[[], Result], waiting_for: str) ->
     if error is not None:
         raise error
     return result  # type: ignore[no-any-return]
+
+
+class Budget:
+    """Seconds for many calls together. Each may take half of what is left, so that one that hangs leaves the others
+    some, and all that hang take no more than the whole.
+    """
+
+    def __init__(self, total: float) -> None:
+        self.total = self._left = total
+
+    def renew(self) -> None:
+        """Give all of it again, as to another run of this process."""
+        self._left = self.total
+
+    def call(self, call: Callable[[], Result], waiting_for: str) -> Result:
+        """What a call gives or raises. Raises TimeLimitExceeded as `call_within` does."""
+        begun = time.monotonic()
+        try:
+            return call_within(max(LEAST, self._left / 2), call, waiting_for)
+        finally:
+            self._left -= time.monotonic() - begun
 
 
 def items_within(

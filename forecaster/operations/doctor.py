@@ -219,7 +219,7 @@ def _lake(spec: Spec) -> Iterator[Sign]:
 
     try:
         lake_owner.refuse_other_fleets(spec)
-        for table, number in Lake(spec.lake_url).versions().items():
+        for table, number in Lake(spec.lake_url, window=spec.schedule.window).versions().items():
             if number != NOT_THERE:
                 yield Sign("ok", "lake", f"{table}: {_rows(spec, table):,} rows, version {number}")
             elif table == "demand":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from forecaster.config import Spec
-from forecaster.core.time_limits import items_within
+from forecaster.core.time_limits import call_within, items_within
 from forecaster.demand import sources
 from forecaster.demand.parsing import Notation, day_numbers, days, words
 from forecaster.errors import ForecasterError, NoLedger, StaleHistory, TimeLimitExceeded
@@ -36,7 +37,7 @@ def refuse_archive(spec: Spec, file: Path, command: str, *, now: datetime) -> No
         newest = None if _has_run_in_its_time(spec) else newest_day(spec, today)
         if newest is None or not caveats.is_archive(newest, today) or _is_newer_in_lake(spec, today):
             return
-        is_ingested = Lake(spec.lake_url).version("demand") != NOT_THERE
+        is_ingested = _of_lake(lambda: Lake(spec.lake_url).version("demand") != NOT_THERE)
     except ForecasterError:
         return  # the run tells it better
     first = caveats.what_an_archive_lacks(spec)
@@ -99,4 +100,9 @@ def _has_run_in_its_time(spec: Spec) -> bool:
 def _is_newer_in_lake(spec: Spec, today: date) -> bool:
     since = pa.scalar(today - timedelta(days=caveats.ARCHIVE_DAYS))
     where = (ds.field("date") > since) & ds.field("demand").is_valid()
-    return bool(len(Lake(spec.lake_url).read("demand", where=where, columns=["date"])))
+    return _of_lake(lambda: bool(len(Lake(spec.lake_url).read("demand", where=where, columns=["date"]))))
+
+
+def _of_lake(question: Callable[[], bool]) -> bool:
+    """What the lake says. Raises TimeLimitExceeded where that takes too long."""
+    return call_within(MOST_SECONDS, question, "the lake")

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from forecaster.config import load
+from forecaster.config.operations import Schedule
 from forecaster.core.knowledge import Finding
 from forecaster.core.panel import Panel
 from forecaster.demand.validation import external_forecasts
@@ -107,7 +108,9 @@ def test_depots_are_told_the_worst_first_where_there_is_enough_to_compare(panel:
 def test_a_publication_writes_what_came_of_earlier_ones_and_a_past_date_leaves_later_weeks(
     panel: Panel, lake: Lake, tmp_path: Path
 ) -> None:
-    spec: Any = SimpleNamespace(name="p", ledger_url=f"sqlite:///{tmp_path / 'ledger.db'}", lake_url=lake.url)
+    spec: Any = SimpleNamespace(
+        name="p", ledger_url=f"sqlite:///{tmp_path / 'ledger.db'}", lake_url=lake.url, schedule=Schedule()
+    )
     archive(lake, ("n1", "A", date(2024, 1, 14), 1, 111.0), ("n0", "A", date(2024, 1, 7), 1, 90.0))
 
     def errors_by_week() -> list[tuple[date, float]]:
@@ -184,7 +187,9 @@ def test_rows_of_another_system_that_cannot_be_read_are_told_and_left_out(panel:
 
 
 def test_a_system_that_was_just_declared_is_compared_from_the_start(panel: Panel, lake: Lake, tmp_path: Path) -> None:
-    spec: Any = SimpleNamespace(name="p", ledger_url=f"sqlite:///{tmp_path / 'ledger.db'}", lake_url=lake.url)
+    spec: Any = SimpleNamespace(
+        name="p", ledger_url=f"sqlite:///{tmp_path / 'ledger.db'}", lake_url=lake.url, schedule=Schedule()
+    )
     archive(lake, ("n1", "A", date(2024, 1, 14), 1, 111.0))
     track_accuracy(spec, panel)
     track_accuracy(spec, panel, other_system(tmp_path, panel, "depot_id,date,forecast\nA,2024-01-15,100\n")[0])

@@ -31,7 +31,7 @@ def read_as_of(spec: Spec, *, as_of: datetime, versions: Mapping[str, int] | Non
     Raises NoUsableData when no demand was known by then, ForeignLake when the lake is of another fleet, LakeError when
     it cannot be read.
     """
-    lake = Lake(spec.lake_url)
+    lake = Lake(spec.lake_url, window=spec.schedule.window)
     lake_owner.refuse_other_fleets(spec, lake)
     newest = lake.versions(READ)
     versions = {table: (versions or newest).get(table, newest[table]) for table in READ}
@@ -61,7 +61,7 @@ def assemble(
 
 def former_ids(spec: Spec) -> pd.DataFrame:
     """The aliases that stand now: alias and depot_id."""
-    return current_rows(frame(Lake(spec.lake_url), "aliases"), KEYS["aliases"])
+    return current_rows(frame(Lake(spec.lake_url, window=spec.schedule.window), "aliases"), KEYS["aliases"])
 
 
 def frame(lake: Lake, table: str, *, version: int | None = None, until: datetime | None = None) -> pd.DataFrame:

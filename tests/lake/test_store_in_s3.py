@@ -19,7 +19,7 @@ from forecaster.operations.restore import restore
 from tests.flows.tiny import NIGHT, pipeline
 from tests.stores import s3  # noqa: F401 (a fixture)
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 EACH = 12
 WRITER = f"""
 import sys

@@ -1,0 +1,6 @@
+"""The lake: append-only Delta tables, their schemas, and the time that an object store may take."""
+
+from forecaster.lake.store import KEPT_HOURS, NOT_THERE, Lake
+from forecaster.lake.tables import TABLES, YEAR
+
+__all__ = ["KEPT_HOURS", "NOT_THERE", "TABLES", "YEAR", "Lake"]

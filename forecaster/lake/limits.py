@@ -1,0 +1,66 @@
+"""How long a run waits for the lake: limits of the object store's client, and one budget around everything.
+
+Both are shares of the time between `schedule.cron` and `schedule.deadline`. A client that is refused or not answered
+tries again by itself; what it does not notice (a folder on another machine, an answer at a byte a second), the budget
+ends.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from forecaster.core.time_limits import Budget
+from forecaster.errors import LakeSilent, TimeLimitExceeded
+from forecaster.lake.faults import is_timeout
+
+Result = TypeVar("Result")
+
+WAITING = 1 / 3  # of the time that a night has: all that one process waits for the lake
+REQUEST, CONNECTING, TRYING = 30.0, 5.0, 180.0  # seconds at the most, for a request, a connection and all tries
+TRIED = 1 / 12  # of the time that a night has, where that is less
+_budgets: dict[tuple[str, float], Budget] = {}
+
+
+def storage_options(url: str, window: float | None) -> dict[str, str] | None:
+    """The client's limits, as delta-rs passes them on to object_store; None for a folder, which has no client."""
+    if window is None or "://" not in url:
+        return None
+    limits = {"timeout": REQUEST, "connect_timeout": CONNECTING, "retry_timeout": TRYING}
+    return {name: f"{max(1, round(min(limit, window * TRIED)))}s" for name, limit in limits.items()}
+
+
+class Waits:
+    """What is asked of one lake, in the time that this process has for it; all the time in the world without one."""
+
+    def __init__(self, url: str, window: float | None) -> None:
+        self._url, self._window = url, window
+        self._request = 0.0 if window is None else min(REQUEST, window * TRIED)
+        self._budget = None if window is None else _budgets.setdefault((url, window), Budget(window * WAITING))
+
+    def call(self, call: Callable[[], Result], table: str) -> Result:
+        """What a call gives or raises. Raises LakeSilent, which says what was waited for and how long."""
+        if self._budget is None:
+            return call()
+        begun = time.monotonic()
+        try:
+            return self._budget.call(call, self._url)
+        except TimeLimitExceeded as error:
+            raise self._silent(table, begun) from error
+        except Exception as error:  # delta-rs wraps what its client says in many kinds
+            if is_timeout(error, time.monotonic() - begun, self._request):
+                raise self._silent(table, begun) from error
+            raise
+
+    def _silent(self, table: str, begun: float) -> LakeSilent:
+        return LakeSilent(
+            f"the lake at {self._url} did not answer within {time.monotonic() - begun:.0f} s (table '{table}'), of the "
+            f"{self._window:.0f} s between schedule.cron and schedule.deadline; wanted a store that answers"
+        )
+
+
+def renew() -> None:
+    """Give every lake its whole budget again: another run of this process begins."""
+    for budget in _budgets.values():
+        budget.renew()

@@ -1,0 +1,241 @@
+"""Data lake of append-only Delta tables: append, and read as of an instant or a version.
+
+A table is only ever appended to, and one append is one commit: a process killed before it leaves nothing. What was
+known at an instant is read by `recorded_at`; what the tables held at a commit, by version. Demand is partitioned by the
+year of its days, and the small files of many nights are put together now and then, so that old nights cost new ones
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.fs as fs
+import pyarrow.parquet as pq
+from deltalake import ColumnProperties, DeltaTable, WriterProperties, write_deltalake
+from deltalake.exceptions import TableNotFoundError
+
+from forecaster.errors import LakeError, LakeSilent
+from forecaster.lake.faults import FAULTS, sentence
+from forecaster.lake.limits import Waits, storage_options
+from forecaster.lake.rows import conform
+from forecaster.lake.tables import GREW, GROWING, TABLES, TEXT, YEAR, schema_of
+
+NOT_THERE = -1
+
+TIDIED = 32  # commits of a table after which its small files are put together
+KEPT_HOURS = 7 * 24  # for which files that were put together stay, for whoever reads an older version
+WAITING = 1 << 16  # rows handed over at once; the writer lets so many of such pieces wait, and spells their words out
+REPEATING = ("depot_id", "source", "batch")  # columns of few words, which are read as codes
+
+_PACKED = WriterProperties(
+    compression="ZSTD",  # a third of the space, in the same time
+    dictionary_page_size_limit=1 << 24,  # bytes: the words of 100,000 depots, which else were written out for each row
+    column_properties={"row": ColumnProperties(dictionary_enabled=False, encoding="DELTA_BINARY_PACKED")},
+)
+
+
+class Lake:
+    """The tables below one folder or object-store URL."""
+
+    def __init__(self, url: str, *, window: float | None = None) -> None:
+        """Nothing is touched yet. `window` are the seconds that a run has (`forecaster.lake.limits`), within which
+        everything here answers or raises LakeSilent. Raises LakeError for a folder that Delta cannot address.
+        """
+        if "%" in url and "://" not in url:
+            raise LakeError(
+                f"lake {url!r}: found % in the path of a folder, which Delta decodes; wanted a path without"
+            )
+        self.url = url.rstrip("/")
+        self._waits, self._options = Waits(self.url, window), storage_options(self.url, window)
+        # by table and version, which stays what it is
+        self._tables: dict[tuple[str, int], DeltaTable] = {}
+        self._read: dict[tuple[str, int, bool], ds.Dataset] = {}
+
+    def append(self, table: str, rows: pa.Table | pd.DataFrame | Iterable[pa.Table]) -> int:
+        """Add rows in one atomic commit; the table's version afterwards. No rows, no commit.
+
+        Many rows can be given as tables of the same columns, which are written one after the other.
+        Raises LakeError when the rows do not fit the table's schema or cannot be written.
+        """
+        parts = iter([rows] if isinstance(rows, pa.Table | pd.DataFrame) else rows)
+        first = next((part for each in parts if (part := conform(table, each)).num_rows), None)
+        if first is None:
+            return self.version(table)
+        stream = pa.RecordBatchReader.from_batches(first.schema, _batches(table, first, parts))
+        merge = {"schema_mode": "merge"} if table in GROWING | GREW else {}
+        divided = {"partition_by": [YEAR]} if table == "demand" else {}
+
+        def write() -> None:
+            place = self._place(table)
+            write_deltalake(  # type: ignore[call-overload]
+                place,
+                stream,
+                mode="append",
+                writer_properties=_PACKED,
+                storage_options=self._options,
+                **merge,
+                **divided,
+            )
+
+        try:
+            self._waits.call(write, table)
+        except LakeError:
+            raise
+        except Exception as error:  # delta-rs raises bare ones, too
+            raise LakeError(f"lake table '{table}' at {self.url}: rows cannot be added: {sentence(error)}") from error
+        version = self.version(table)
+        if version % TIDIED == TIDIED - 1:
+            self.tidy(table)
+            version = self.version(table)
+        return version
+
+    def read(
+        self,
+        table: str,
+        *,
+        where: Any = None,
+        version: int | None = None,
+        columns: Iterable[str] | None = None,
+        codes: bool = False,
+    ) -> pa.Table:
+        """The rows that pass `where` (a dataset expression or filters as lists of tuples), in no particular order.
+
+        `version` reads what an earlier commit held; `columns` only those, with `codes` such that repeat their words as
+        dictionaries. A table that does not exist yet has no rows.
+        Raises LakeError when the table is damaged or has another schema than ours.
+        """
+        schema, names = schema_of(table), list(columns) if columns is not None else None
+        if version == NOT_THERE:
+            return _coded(schema, names, codes).empty_table()
+        condition = pq.filters_to_expression(where) if isinstance(where, list) else where
+
+        def rows() -> pa.Table:
+            dataset = self._dataset(table, version, codes)
+            further = [field for field in dataset.schema if field.name not in (*schema.names, YEAR)]
+            target = _coded(pa.schema([*schema, *further]), names, codes)
+            data = dataset.to_table(
+                columns=[name for name in target.names if name in dataset.schema.names], filter=condition
+            )
+            return _completed(data, target)
+
+        try:
+            return self._waits.call(rows, table)
+        except TableNotFoundError:
+            return _coded(schema, names, codes).empty_table()
+        except LakeSilent:
+            raise
+        except Exception as error:  # delta-rs raises bare ones, too
+            raise LakeError(
+                f"lake table '{table}' at {self.url} cannot be read: {sentence(error)}; restore the folder from a "
+                "backup, or move it aside and ingest again"
+            ) from error
+
+    def covariates(self, table: str = "demand", *, version: int | None = None) -> dict[str, pa.DataType]:
+        """The columns that a table has beyond its own, with their types. Raises LakeError when it cannot be read."""
+        if version == NOT_THERE:
+            return {}
+        try:
+            delta = self._waits.call(lambda: self._table(table, version), table)
+            schema = pa.schema(delta.schema().to_arrow())
+        except TableNotFoundError:
+            return {}
+        except FAULTS as error:
+            raise LakeError(f"lake table '{table}' at {self.url} cannot be opened: {sentence(error)}") from error
+        return {field.name: field.type for field in schema if field.name not in (*TABLES[table].names, YEAR)}
+
+    def tidy(self, table: str, *, hours: int = KEPT_HOURS) -> None:
+        """Put a table's small files together, and delete those that were put together long ago.
+
+        `hours` ago, that is. What a reader sees stays the same. A disk that is full, or another process that does the
+        same, leaves the work to the next time, and so does a store that does not answer.
+        """
+
+        def put_together() -> None:
+            delta = self._delta(table)
+            delta.optimize.compact(writer_properties=_PACKED)
+            delta.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False)
+            delta.create_checkpoint()
+
+        with suppress(*FAULTS, LakeSilent):
+            self._waits.call(put_together, table)
+
+    def files(self) -> int:
+        """How many data files all tables have. Raises LakeError for a damaged one."""
+        there = [table for table, version in self.versions().items() if version != NOT_THERE]
+        return sum(map(self._files, there))
+
+    def versions(self, tables: Iterable[str] = tuple(TABLES)) -> dict[str, int]:
+        """The Delta version of each of these tables; -1 for one that is not there yet."""
+        return {table: self.version(table) for table in tables}
+
+    def version(self, table: str) -> int:
+        """A table's Delta version; NOT_THERE for one that is not there yet. Raises LakeError for a damaged one."""
+        try:
+            return self._waits.call(lambda: self._table(table, None), table).version()
+        except TableNotFoundError:
+            return NOT_THERE
+        except FAULTS as error:
+            raise LakeError(f"lake table '{table}' at {self.url} cannot be opened: {sentence(error)}") from error
+
+    def _files(self, table: str) -> int:
+        return len(self._waits.call(lambda: self._delta(table).file_uris(), table))
+
+    def _dataset(self, table: str, version: int | None, codes: bool) -> ds.Dataset:
+        if version is None:
+            return self._opened(table, None, codes)
+        if (dataset := self._read.get((table, version, codes))) is None:
+            dataset = self._read[table, version, codes] = self._opened(table, version, codes)
+        return dataset
+
+    def _opened(self, table: str, version: int | None, codes: bool) -> ds.Dataset:
+        options = ds.ParquetReadOptions(dictionary_columns=set(REPEATING) if codes else set())
+        delta = self._table(table, version)
+        return delta.to_pyarrow_dataset(filesystem=_local(self._place(table)), parquet_read_options=options)
+
+    def _table(self, table: str, version: int | None) -> DeltaTable:
+        """The table as of a commit, which is looked up once; without one the newest, which is looked up each time."""
+        if version is not None and (delta := self._tables.get((table, version))) is not None:
+            return delta
+        delta = self._delta(table, version)
+        return self._tables.setdefault((table, delta.version()), delta)
+
+    def _delta(self, table: str, version: int | None = None) -> DeltaTable:
+        return DeltaTable(self._place(table), version=version, storage_options=self._options)
+
+    def _place(self, table: str) -> str:
+        return f"{self.url}/{table}"
+
+
+def _local(place: str) -> fs.FileSystem | None:
+    """Arrow's own files for a folder of this machine. Those of delta-rs are Python's: a thread of Arrow's that closes
+    one while Python ends, as after a command that only read, aborts the process.
+    """
+    return None if "://" in place else fs.SubTreeFileSystem(str(Path(place).absolute()), fs.LocalFileSystem())
+
+
+def _batches(table: str, first: pa.Table, parts: Iterator[pa.Table | pd.DataFrame]) -> Iterator[pa.RecordBatch]:
+    yield from first.to_batches(WAITING)
+    for part in parts:
+        yield from conform(table, part).select(first.schema.names).cast(first.schema).to_batches(WAITING)
+
+
+def _coded(schema: pa.Schema, names: list[str] | None, codes: bool) -> pa.Schema:
+    """The schema of the wanted columns, repeating ones as dictionaries."""
+    fields = [field for field in schema if names is None or field.name in names]
+    coded = pa.dictionary(pa.int32(), TEXT)
+    return pa.schema([pa.field(f.name, coded) if codes and f.name in REPEATING else f for f in fields])
+
+
+def _completed(data: pa.Table, target: pa.Schema) -> pa.Table:
+    """The data with all columns of the target; one that an older table lacks is null."""
+    for field in target:
+        if field.name not in data.column_names:
+            data = data.append_column(field, pa.nulls(len(data), field.type))
+    return data.select(target.names).cast(target)

@@ -1,0 +1,144 @@
+"""Delta tables of the lake: their names and schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import pyarrow as pa
+
+from forecaster.errors import LakeError
+
+INSTANT = pa.timestamp("us", tz="UTC")
+TEXT, _DAY, _LEVELS, _QUANTILES = pa.string(), pa.date32(), pa.list_(pa.float64()), pa.list_(pa.float32())
+
+TABLES: Mapping[str, pa.Schema] = MappingProxyType(
+    {
+        # a reading that passed the contract; a restated value is a new row; covariates follow as further columns
+        "demand": pa.schema(
+            [
+                ("depot_id", TEXT),
+                ("date", _DAY),
+                ("demand", pa.float64()),
+                ("open", pa.bool_()),
+                ("source", TEXT),
+                ("batch", TEXT),
+                ("row", pa.int64()),
+                ("recorded_at", INSTANT),
+            ]
+        ),
+        # a reading that did not, whole, with the rule it broke
+        "quarantine": pa.schema(
+            [
+                ("id", TEXT),
+                ("depot_id", TEXT),
+                ("date", _DAY),
+                ("source", TEXT),
+                ("batch", TEXT),
+                ("row", pa.int64()),
+                ("rule", TEXT),
+                ("message", TEXT),
+                ("content", TEXT),
+                ("recorded_at", INSTANT),
+            ]
+        ),
+        # what a person decided about a quarantined row; the last decision counts
+        "decisions": pa.schema(
+            [
+                ("id", TEXT),
+                ("action", TEXT),
+                ("by", TEXT),
+                ("reason", TEXT),
+                ("recorded_at", INSTANT),
+            ]
+        ),
+        # what became of each batch: read = accepted + unchanged + quarantined
+        "batches": pa.schema(
+            [
+                ("batch", TEXT),
+                ("source", TEXT),
+                ("read", pa.int64()),
+                ("accepted", pa.int64()),
+                ("unchanged", pa.int64()),
+                ("quarantined", pa.int64()),
+                ("stopped", pa.bool_()),
+                ("watermark", TEXT),
+                ("recorded_at", INSTANT),
+            ]
+        ),
+        # what is known of a depot; static attributes follow as further columns of words
+        "depots": pa.schema(
+            [
+                ("depot_id", TEXT),
+                ("opened", _DAY),
+                ("closed", _DAY),
+                ("timezone", TEXT),
+                ("retracted", pa.bool_()),
+                ("recorded_at", INSTANT),
+            ]
+        ),
+        "events": pa.schema(
+            [
+                ("date", _DAY),
+                ("kind", TEXT),
+                ("name", TEXT),
+                ("depot_id", TEXT),
+                ("city", TEXT),
+                ("subdivision", TEXT),
+                ("country", TEXT),
+                ("retracted", pa.bool_()),
+                ("recorded_at", INSTANT),
+            ]
+        ),
+        # a former depot id and the depot that it belongs to
+        "aliases": pa.schema(
+            [
+                ("alias", TEXT),
+                ("depot_id", TEXT),
+                ("retracted", pa.bool_()),
+                ("recorded_at", INSTANT),
+            ]
+        ),
+        # the archive of every run's forecasts: `quantiles[i]` belongs to `levels[i]`
+        "forecasts": pa.schema(
+            [
+                ("run_id", TEXT),
+                ("recorded_at", INSTANT),
+                ("bundle", TEXT),
+                ("tier", TEXT),
+                ("depot_id", TEXT),
+                ("cutoff", _DAY),
+                ("target_date", _DAY),
+                ("horizon", pa.int32()),
+                ("levels", _LEVELS),
+                ("quantiles", _QUANTILES),
+                ("override", pa.int64()),
+            ]
+        ),
+        "scores": pa.schema(
+            [
+                ("run_id", TEXT),
+                ("recorded_at", INSTANT),
+                ("model", TEXT),
+                ("cutoff", _DAY),
+                ("depot_id", TEXT),
+                ("target_date", _DAY),
+                ("horizon", pa.int32()),
+                ("levels", _LEVELS),
+                ("quantiles", _QUANTILES),
+                ("actual", pa.float32()),
+            ]
+        ),
+        # the fleet whose demand the lake holds; the first row counts
+        "owners": pa.schema([("fleet", TEXT), ("recorded_at", INSTANT)]),
+    }
+)
+GROWING = frozenset({"demand", "depots"})  # tables that take further columns from the sources
+GREW = frozenset({"forecasts"})  # tables that once had fewer columns
+YEAR = "year"  # of the day; demand is partitioned by it
+
+
+def schema_of(table: str) -> pa.Schema:
+    if table not in TABLES:
+        raise LakeError(f"unknown lake table '{table}'; wanted one of {', '.join(TABLES)}")
+    return TABLES[table]

@@ -1,0 +1,12 @@
+"""What delta-rs says comes as one line, with its causes."""
+
+from __future__ import annotations
+
+from forecaster.lake.faults import sentence
+
+
+def test_causes_below_an_error_are_put_behind_it_and_a_backtrace_is_left_out() -> None:
+    cause = "\x1b[31m↳\x1b[0m"
+    text = f"Kernel error -> Generic S3 error\n  {cause} Error performing GET\n    {cause} refused\n0: x\n"
+    assert sentence(OSError(text)) == "Kernel error -> Generic S3 error: Error performing GET: refused"
+    assert sentence(OSError("")) == "OSError"
