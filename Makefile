@@ -3,7 +3,8 @@
 
 PYTHON   ?= python3
 PIPELINE ?= data/harbor_fleet/pipeline.yaml
-AS_OF    ?= 2026-11-01
+AS_OF    ?=
+PAST     ?= 14
 UPGRADE  ?=
 
 BIN := .venv/bin
@@ -54,7 +55,7 @@ help: ## list the targets
 env: $(ENV) ## make .venv from the lock (the others do this by themselves)
 
 run: $(ENV) ## run the night: forecast, judge and publish the Harbor Fleet sample
-	@$(BIN)/forecaster run $(PIPELINE) --as-of $(AS_OF)
+	@$(BIN)/forecaster run $(PIPELINE) --past $(PAST) $(if $(AS_OF),--as-of $(AS_OF))
 
 page: $(ENV) ## serve the page that depots and planners read
 	@$(BIN)/forecaster serve $(PIPELINE)

@@ -1,9 +1,11 @@
-"""Catch-up of missed nights: as of each scheduled date, into the archive, one run row each."""
+"""Catch-up of missed nights: as of each scheduled date, one run row each; into the archive, or onto the page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import date, datetime
+import json
+from collections.abc import Callable, Iterable
+from datetime import date, datetime, timedelta
+from functools import partial
 from itertools import takewhile
 
 from flows import lines
@@ -12,7 +14,9 @@ from flows.protocol import Steps
 from forecaster.config import Spec, load
 from forecaster.errors import SpecError
 from forecaster.ledger.store import Ledger
-from forecaster.operations import due_nights
+from forecaster.operations import due_nights, sample_overrides
+from forecaster.publishing import past_nights
+from forecaster.publishing.publish import PublishedForecast
 
 
 def missing_nights(file: str, now: datetime | None = None) -> list[datetime]:
@@ -38,13 +42,51 @@ def backfill_dates(file: str, first: str, last: str, steps: Steps, *, trains: bo
     return _run_each(file, instants if again else without_forecasts(spec, instants), steps, trains=trains)
 
 
-def scheduled_nights(spec: Spec, first: date, last: date) -> list[datetime]:
+def publish_past_nights(night: Night, count: int) -> list[Night]:
+    """Publish the scheduled nights before a published one that have no forecasts, the oldest first, then it once more.
+
+    By the champion of now, where its training has not seen these days.
+    """
+    spec, file = night.spec, str(night.file)
+    today = night.as_of.astimezone(spec.zone).date()
+    instants = [
+        instant
+        for instant in scheduled_nights(spec, today - timedelta(days=count), today, night.as_of)
+        if instant.date() < today
+    ]
+    missing = without_forecasts(spec, instants)
+    if not missing:
+        return []
+    night.progress.say(
+        f"           {len(missing)} nights before it, by the model of now, which has not seen their days"
+    )
+    past = [_publish(file, instant, past_nights.publish_past) for instant in missing]
+    again = partial(past_nights.publish_again, promoted_by=night.run_id)
+    return [*past, _publish(file, night.as_of, again)]
+
+
+def _publish(file: str, as_of: datetime, publish: Callable[..., PublishedForecast]) -> Night:
+    """A run that forecasts and publishes alone, and in the sample has a planner's number written down."""
+    night = Night.begin(file, as_of, kind="backfill")  # no night of its own: of those the last is the one that trained
+
+    def line() -> None:
+        with night.stage("predict"):
+            published = publish(night.spec, as_of=as_of, run_id=night.run_id)
+        night.settle(json.loads(published.to_json()))
+        if sample_overrides.is_sample(night.spec):
+            with night.goes_on("the sample has no planner's number of this day"):
+                sample_overrides.override_one_day(night.spec, as_of)
+
+    return night.run(line)
+
+
+def scheduled_nights(spec: Spec, first: date, last: date, now: datetime | None = None) -> list[datetime]:
     """The scheduled instants of some local days that are past, the oldest first.
 
     Raises SpecError where there is none.
     """
     since = takewhile(
-        lambda instant: instant.date() >= first, due_nights.scheduled_nights(spec, datetime.now(spec.zone))
+        lambda instant: instant.date() >= first, due_nights.scheduled_nights(spec, now or datetime.now(spec.zone))
     )
     instants = [instant for instant in since if instant.date() <= last][::-1]
     if not instants:

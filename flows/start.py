@@ -36,11 +36,13 @@ def nightly(
     profile: bool = False,
     plain: bool = False,
     due: bool = False,
+    past: int = 0,
 ) -> int:
     """Run tonight's line for a pipeline file; the exit code says how it ended. `profile` leaves a trace of training.
 
-    With `due` only where tonight's forecasts are missing, and the missed nights before it too. Raises MissingExtra when
-    a part is not installed.
+    With `past` so many nights before it are published too, where they are missing. With `due` it runs only where
+    tonight's forecasts are missing, and the missed nights before it too. Raises MissingExtra when a part is not
+    installed.
     """
     _require_packages(REQUIRED[1:] if plain else REQUIRED)
     if due and not catch_up.missing_nights(str(file)):
@@ -48,6 +50,8 @@ def nightly(
         return PUBLISHED
     night = Night.begin(str(file), as_of, profile=profile)
     _run(night, "nightly", lines.nightly, spec, plain=plain, heavy=HEAVY)
+    if past and night.publication:
+        catch_up.publish_past_nights(night, past)
     if due and night.outcome != "busy":
         catch_up.catch_up_missed(str(file), _plain_steps())
     return night.exit_code

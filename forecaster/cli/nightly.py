@@ -36,15 +36,30 @@ def run(
     due: Annotated[
         bool, typer.Option("--due", help="Only where tonight's forecasts are missing; missed nights are made up for.")
     ] = False,
+    past: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="NIGHTS",
+            help="Also publish so many nights before it, by the model just trained, which has not seen them.",
+        ),
+    ] = 0,
 ) -> None:
     """Run the night, from the sources to the page.
 
     Ingest, train, backtest, judge, export, promote, predict, publish.
     """
     spec = load_spec(file)
+    if past > spec.backtest.days:
+        raise SpecError(
+            f"--past: found {past} nights, wanted at most the {spec.backtest.days} of backtest.days: of days before "
+            "them the model has seen what came"
+        )
     if as_of is None and not due:
         _refuse_archive(spec, file, "run")
-    code = int(entry_point("nightly")(file, spec, instant(as_of, spec), profile=profile, plain=plain, due=due))
+    code = int(
+        entry_point("nightly")(file, spec, instant(as_of, spec), profile=profile, plain=plain, due=due, past=past)
+    )
     if code in (PUBLISHED, DEGRADED):
         registry = credentials.hide(spec.registry_url)
         place = f"{command_here('mlflow')} ui --backend-store-uri {registry}"

@@ -1,4 +1,4 @@
-"""Data sources as the pipeline file declares them: CSV, Excel, Parquet, Delta and SQL.
+"""Data sources as the pipeline file declares them: CSV, Excel, Parquet, Delta, SQL and the sample.
 
 A credential never stands in the file: it is named, `${NAME}` for an environment variable or `${secret:NAME}` for a
 Prefect Secret block.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import date, datetime
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
@@ -185,7 +185,17 @@ class SqlSource(TableSource):
         return self
 
 
-AnySource = CsvSource | ExcelSource | ParquetSource | SqlSource | DeltaSource
+class SampleSource(StoredSource):
+    kind: Literal["sample"]
+    """A CSV file of the sample, Harbor Fleet, and after its last day simulated days up to yesterday, so that the sample
+    lives. No other file can be continued."""
+    path: Url
+    """`demand.csv` or `events.csv` as they lie in `data/harbor_fleet`; relative to the pipeline file."""
+    until: date | None = None
+    """The last simulated day; left out: the last that such a source would have told of by now."""
+
+
+AnySource = CsvSource | ExcelSource | ParquetSource | SqlSource | DeltaSource | SampleSource
 """The one list of kinds that a pipeline file may name."""
 Source = Annotated[AnySource, Field(discriminator="kind")]
 

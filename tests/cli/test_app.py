@@ -232,6 +232,13 @@ def test_an_as_of_that_is_neither_is_answered_in_a_sentence(
     assert nights == []
 
 
+def test_more_past_nights_than_the_model_has_not_seen_are_refused(call: Call, file: Path, nights: list[Any]) -> None:
+    code, _, err = call("run", file, "--past", "31")
+    assert code == 2
+    assert "--past: found 31 nights, wanted at most the 30 of backtest.days" in err
+    assert nights == []
+
+
 # --- init, schema -----------------------------------------------------------------------------------------------------
 
 

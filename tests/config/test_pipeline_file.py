@@ -122,7 +122,8 @@ def test_a_short_file_is_enough(read: Read) -> None:
         ),
         (
             "depots: {source: {kind: cvs, path: a}}",
-            "depots.source.kind: found 'cvs', wanted one of csv, excel, parquet, sql, delta; did you mean 'csv'?",
+            "depots.source.kind: found 'cvs', wanted one of csv, excel, parquet, sql, delta, sample; did you mean "
+            "'csv'?",
         ),
         ("depots: {source: {kind: csv}}", "'depots.source.path' is missing"),
         (

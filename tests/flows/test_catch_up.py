@@ -128,3 +128,23 @@ def test_after_an_outage_the_missed_nights_are_past_night_for_the_newest_first_a
     assert instants == due[1:]
     assert instants == sorted(instants, reverse=True)
     assert catch_up.missing_nights(str(file)) == due[:1]  # tonight's own is not made up for, but run
+
+
+def test_the_nights_before_one_are_published_and_the_page_ends_with_that_night_again(file: Path) -> None:
+    with Ledger.open_reader(load(file).ledger_url) as ledger:
+        before = ledger.runs("tiny")
+    night = Night.begin(str(file), NIGHT, kind="refresh")
+    night.run(lambda: lines.predict_only(night, steps))
+    past = catch_up.publish_past_nights(night, 3)
+    days = [LAST - timedelta(days=ago) for ago in (2, 1, 0)]
+    assert [run.as_of.date() for run in past] == [*days, NIGHT.date()]
+    with Ledger.open_reader(load(file).ledger_url) as ledger:
+        kinds = [(run.kind, run.as_of.date()) for run in reversed(ledger.runs("tiny"))][len(before) + 1 :]
+        head = ledger.current("tiny")
+        assert head is not None
+        change = ledger.depots(head.publication_id)[0].days[0].change
+    assert kinds == [*(("backfill", day) for day in days), ("backfill", NIGHT.date())]
+    assert (head.run_id, head.as_of) == (past[-1].run_id, NIGHT)
+    assert change is not None
+    assert change.since == LAST  # the morning before: what its number is compared with
+    assert catch_up.publish_past_nights(night, 3) == []

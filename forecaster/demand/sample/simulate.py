@@ -93,19 +93,19 @@ def simulate(
         raise ValueError(f"found {depots} depots and {days} days, wanted at least 8 depots and 60 days")
     for_fleet, for_plan, for_weather, for_noise, for_flaws = np.random.default_rng(seed).spawn(5)
     dates = [end + timedelta(k - days + 1) for k in range(days + AHEAD)]
-    fleet = _fleet(depots, days, for_fleet)
+    fleet = draw_fleet(depots, days, for_fleet)
     promo, promo_rows = promotions(dates, days, for_plan)
     event, event_rows = local_events(dates)
     closed, closure_rows = closures(fleet.ids, fleet.steady, dates, days, for_plan)
     effects = {"promo": promo, "event": event, "holiday": public_holidays(dates), "season": shopping_season(dates)}
     expected = np.empty((depots, len(dates)), np.float32)
     orders = np.empty((depots, days), np.int32)
-    weather = _weather(days, for_weather)
+    weather = weather_shocks(days, for_weather)
     for start in range(0, depots, BLOCK):
         block = slice(start, start + BLOCK)
-        mean = np.where(closed[block], 0.0, _expected(fleet, block, dates, effects))
+        mean = np.where(closed[block], 0.0, expected_orders(fleet, block, dates, effects))
         expected[block] = mean
-        orders[block] = _observe(mean[:, :days] * np.exp(weather[fleet.city[block]]), for_noise)
+        orders[block] = observe(mean[:, :days] * np.exp(weather[fleet.city[block]]), for_noise)
     day, depot = _in_business(fleet, len(dates))
     truth = pd.DataFrame(
         {"depot": _words(depot, fleet.ids), "day": _words(day, _iso(dates)), "expected": expected[depot, day]}
@@ -125,7 +125,7 @@ def write(sample: Sample, folder: Path) -> None:
         table.to_csv(folder / f"{name}.csv", index=False, lineterminator="\n", encoding="utf-8")
 
 
-def _fleet(depots: int, days: int, random: Random) -> SimulatedFleet:
+def draw_fleet(depots: int, days: int, random: Random) -> SimulatedFleet:
     counts = _apportion(np.array([city.depots for city in CITIES], float), depots)
     width = max(2, len(str(depots)))
     ids = [f"{c.prefix}-{k + 1:0{width}d}" for c, count in zip(CITIES, counts, strict=True) for k in range(count)]
@@ -151,7 +151,7 @@ def _fleet(depots: int, days: int, random: Random) -> SimulatedFleet:
     )
 
 
-def _expected(fleet: SimulatedFleet, block: slice, dates: list[date], effects: dict[str, Doubles]) -> Doubles:
+def expected_orders(fleet: SimulatedFleet, block: slice, dates: list[date], effects: dict[str, Doubles]) -> Doubles:
     """Mean orders of a block of depots when they are open, (depots, days)."""
     city, index = fleet.city[block], np.arange(len(dates))
     day_of_year = np.array([d.timetuple().tm_yday for d in dates])
@@ -169,12 +169,12 @@ def _expected(fleet: SimulatedFleet, block: slice, dates: list[date], effects: d
     return mean
 
 
-def _observe(mean: Doubles, random: Random) -> Codes:
+def observe(mean: Doubles, random: Random) -> Codes:
     """Negative-binomial counts: variance mean + mean² / 500, a little over Poisson."""
     return random.poisson(mean * random.standard_gamma(500, mean.shape) / 500)
 
 
-def _weather(days: int, random: Random) -> Doubles:
+def weather_shocks(days: int, random: Random) -> Doubles:
     """One shock a city and day, log: AR(1) with coefficient 0.6 and standard deviation 4.5 %, (cities, days)."""
     shocks = random.normal(0, 0.045, (len(CITIES), days))
     for day in range(1, days):

@@ -12,6 +12,7 @@ in `forecaster.config.sources`, a module here and a row of `KINDS`.
     parquet       files, folders and partitioned folders
     sql           any database that SQLAlchemy reaches (database opens it, driver_types reads what its driver gives)
     delta         Delta tables
+    sample        the sample, and the days after it
     wide          tables with a column a depot or a day, of any kind
     null_values   words for nothing, of any kind
     encodings     bytes that are no text
@@ -28,7 +29,7 @@ import pandas as pd
 
 from forecaster.config import AnySource, Spec
 from forecaster.core.time_limits import items_within
-from forecaster.demand.sources import csv, delta, excel, files, null_values, parquet, sql, wide
+from forecaster.demand.sources import csv, delta, excel, files, null_values, parquet, sample, sql, wide
 from forecaster.demand.sources.encodings import NO_TEXT
 from forecaster.demand.sources.feed import BLOCK, FAULT, FILE, ROW, Columns, Feed, Pieces, joined
 from forecaster.errors import SourceError, TimeLimitExceeded
@@ -51,6 +52,7 @@ KINDS: Mapping[str, SourceKind] = {
     "parquet": SourceKind(parquet.pieces, files.name),
     "delta": SourceKind(delta.pieces, files.name),
     "sql": SourceKind(sql.pieces, sql.name),
+    "sample": SourceKind(sample.pieces, files.name),
 }
 
 

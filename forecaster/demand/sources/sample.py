@@ -1,0 +1,52 @@
+"""The Harbor Fleet sample as a source that lives: its committed CSV file, then the simulated days up to yesterday.
+
+What a source holds depends on when it is asked, and so here: this is the one source that asks the clock. Of any other
+file than the sample's own nothing is made up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from forecaster.config import CsvSource, SampleSource, Spec
+from forecaster.demand.sample.continuation import last_exported, later_days
+from forecaster.demand.sources import csv, files
+from forecaster.demand.sources.feed import FAULT, ROW, Columns, Ending, Pieces, numbered
+from forecaster.errors import SourceError
+
+DEMAND, EVENTS = "7b55273b951b", "9549f71ac060"  # the digests of the sample's files
+
+
+def pieces(source: SampleSource, spec: Spec, columns: Columns, **_: str | None) -> Pieces:
+    """The rows of the file, then those of the days after it, of a file that its name says is simulated.
+
+    Raises SourceError where the file is another one.
+    """
+    [file] = files.files(source, spec)
+    header: list[str] = []
+    rows = 1  # the header's line
+
+    ending = None
+    lines = csv.pieces(CsvSource(kind="csv", path=source.path), spec, columns)
+    while ending is None:
+        try:
+            name, table = next(lines)
+        except StopIteration as end:
+            ending = end.value
+            continue
+        header, rows = header or [n for n in table.column_names if n not in (ROW, FAULT)], rows + len(table)
+        yield name, table
+    if ending.digest not in (DEMAND, EVENTS):
+        raise SourceError(
+            f"{file.place}: found another file than the Harbor Fleet sample's; wanted that one, unchanged, or "
+            "`kind: csv` for a file of yours: only the sample's days can be continued"
+        )
+    until = source.until or last_exported(datetime.now(UTC))
+    later = later_days(until)
+    words = later.demand if ending.digest == DEMAND else later.events
+    table = pa.table({name: pa.array(words[name], pa.string()) for name in header})
+    yield f"simulated days of {file.name}", numbered(table, rows + 1)
+    return Ending(hashlib.sha256(f"{ending.digest} {until}".encode()).hexdigest()[:12])

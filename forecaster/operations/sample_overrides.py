@@ -1,0 +1,50 @@
+"""Planners' numbers of the sample, so that its pages have some to show: made up, and said to be so."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from forecaster.config import Spec
+from forecaster.ledger.store import Ledger
+from forecaster.planning import service
+from forecaster.planning.overrides import ProposedOverride
+
+BY = "the sample"
+NOTE = "Made up, so that the sample has a planner's number to show."
+EVERY = 2  # days from one override to the next
+DAYS_AHEAD = 2
+AFTER = timedelta(hours=5)  # from the morning's forecast to a planner's number
+
+
+def is_sample(spec: Spec) -> bool:
+    """Whether the demand is made up as well."""
+    return spec.demand.source.kind == "sample"
+
+
+def override_one_day(spec: Spec, as_of: datetime) -> None:
+    """Save a number for one depot's day of the publication that is shown, on every other morning.
+
+    Of the same morning always the same one, up to a tenth above or below the model's. Raises as `service.save` does.
+    """
+    morning = as_of.astimezone(spec.zone).date()
+    if morning.toordinal() % EVERY:
+        return
+    random = np.random.default_rng(morning.toordinal())
+    with Ledger.open(spec.ledger_url) as ledger:
+        head = ledger.current(spec.name)
+        depots = ledger.depots(head.publication_id) if head else ()
+    days = [
+        (depot.depot_id, day)
+        for depot in depots
+        for day in depot.days
+        if day.open and day.override is None and day.target_date == morning + timedelta(days=DAYS_AHEAD)
+    ]
+    if not days or head is None:
+        return
+    depot_id, day = days[int(random.integers(len(days)))]
+    median = day.quantiles[head.levels.index(0.5)]
+    orders = round(median * (1 + random.choice([-1, 1]) * random.uniform(0.04, 0.1)))
+    reason = spec.overrides.reasons[int(random.integers(len(spec.overrides.reasons)))]
+    service.save(spec, ProposedOverride(depot_id, day.target_date, orders, reason, by=BY, note=NOTE), now=as_of + AFTER)
