@@ -125,7 +125,7 @@ bench-orchestration: $(ENV) ## measure what Prefect costs a night
 bench-page: $(ENV) ## measure the page: start, memory, bytes, and its answers under load while publications arrive
 	@$(BIN)/python -m tests.benchmarks.page
 
-bench-staffing: $(ENV) ## measure what rosters of the last eight weeks would have cost, and how fast vans are placed
+bench-staffing: $(ENV) ## measure what rosters of the last eight weeks would have cost, and how fairly and fast vans are placed
 	@$(BIN)/python -m tests.benchmarks.staffing
 
 bench-what-if: $(ENV) ## measure how long a what-if takes on the page; after `make run`

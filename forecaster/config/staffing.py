@@ -16,6 +16,9 @@ class Crew(Section):
     """Fewest drivers."""
     max: int | None = Field(default=None, ge=1)
     """Most drivers. Left out: as many as pay."""
+    min_share: float = Field(default=0.7, ge=0, le=1)
+    """Share of the drivers that the median of a day needs (its orders over `orders_per_driver`), rounded up, that each
+    depot gets before any other gets more, as long as there are vans."""
 
     @model_validator(mode="after")
     def _rising(self) -> Self:
@@ -40,7 +43,11 @@ class Staffing(Section):
     shift_hours: float = Field(default=8, gt=0)
     """Length of a shift; `backtest --staffing` says how many hours each way to roster takes."""
     cost_short: float = Field(gt=0)
-    """Cost of one driver too few for a shift."""
+    """Cost of one driver too few for a shift: of the first that a depot misses."""
+    cost_short_growth: float = Field(default=1, ge=0)
+    """How the cost grows with each further one: of a day that needs N drivers, the k-th missing one costs
+    `cost_short` × (1 + growth × (k - 1) / N). It decides where scarce vans go, and not how many drivers are wanted.
+    With 0 one depot may go without for all."""
     cost_idle: float = Field(gt=0)
     """Cost of one driver too many for a shift."""
     crew: Crew = Crew()

@@ -93,7 +93,7 @@ def _days(connection: sa.Connection, publication_id: int) -> defaultdict[str, li
         quantiles = _parse_many([row[5] for row in rows])
         rosters = _parse_many([row[6] or "null" for row in rows])
         for row, values, roster in zip(rows, quantiles, rosters, strict=True):
-            published_roster = None if roster is None else PublishedRoster(**roster)
+            published_roster = None if roster is None else PublishedRoster.from_json(roster)
             by_depot[row[0]].append(PublishedDay(row[1], row[2], row[3], tuple(values), row[4], published_roster))
     return by_depot
 

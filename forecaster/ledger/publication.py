@@ -22,6 +22,15 @@ PAGE_LEVELS = (0.1, 0.5, 0.9)  # the page shows the median and the 80 % band
 
 
 @dataclass(frozen=True)
+class Shortage:
+    """Why a depot has fewer drivers than it wants: no van is left where it could have one from."""
+
+    place: str  # the city; empty: vans have no home
+    share: float  # the vans there are, of those that are wanted
+    network: bool  # in the whole network; False: in the city
+
+
+@dataclass(frozen=True)
 class PublishedRoster:
     """What a day's crew is worth; money is in the unit of the declared costs."""
 
@@ -32,10 +41,17 @@ class PublishedRoster:
     one_fewer: float | None
     borrowed: tuple[tuple[str, int], ...] = ()  # vans of other depots of the city that stand here: whose, how many
     lent: tuple[tuple[str, int], ...] = ()  # own vans that stand elsewhere: where, how many
+    wanted: int | None = None  # drivers, were there vans for all; None = published before that was told
+    shortage: Shortage | None = None  # None = there are vans for all that are wanted
 
     def __post_init__(self) -> None:
         # JSON gives lists.
         _keep(self, borrowed=tuple(map(tuple, self.borrowed)), lent=tuple(map(tuple, self.lent)))
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        shortage = content.get("shortage")
+        return cls(**{**content, "shortage": None if shortage is None else Shortage(**shortage)})
 
 
 @dataclass(frozen=True)
@@ -295,6 +311,8 @@ def _wrong_roster(roster: PublishedRoster) -> str | None:
     if not all(0 <= amount < math.inf for amount in money):
         return f"expected costs {money}, wanted finite amounts of 0 or more"
     counts = [count for _, count in (*roster.borrowed, *roster.lent)] + [roster.vans or 0]
+    if roster.shortage is not None and not 0 <= roster.shortage.share <= 1:
+        return f"a share of {roster.shortage.share} of the vans wanted, wanted one from 0 to 1"
     return f"vans {counts}, wanted 0 or more" if min(counts) < 0 else None
 
 

@@ -242,7 +242,7 @@ def depots(connection: sa.Connection, publication_id: int, depot_id: str | None 
                 row["open"],
                 tuple(row["quantiles"]),
                 row["drivers"],
-                None if row["roster"] is None else PublishedRoster(**row["roster"]),
+                None if row["roster"] is None else PublishedRoster.from_json(row["roster"]),
                 None if row["override"] is None else PublishedOverride.from_json(row["override"]),
                 None if row["change"] is None else PublishedChange.from_json(row["change"]),
             )

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from forecaster.config import Spec, Staffing
 from forecaster.core.arrays import Doubles, Floats, Ints
@@ -22,9 +21,11 @@ from forecaster.core.forecast import Fold
 from forecaster.core.panel import Panel
 from forecaster.errors import SpecError
 from forecaster.evaluation.backtest import PanelAt
-from forecaster.staffing import newsvendor, vans
-from forecaster.staffing.newsvendor import DIGITS
+from forecaster.staffing import newsvendor, placing
+from forecaster.staffing.need import DIGITS
+from forecaster.staffing.placing import Claims
 from forecaster.staffing.rosters import van_pool
+from forecaster.staffing.vans import VanPool
 
 DEFAULT_DAYS = 56  # replayed where nothing else is said
 WEEKS = 8  # of the past in which the same weekday is looked for
@@ -140,21 +141,22 @@ def _last_week(fold: Fold, panel_at: PanelAt, costs: Staffing) -> Doubles:
     return np.nan_to_num(_drivers_needed(last_known, costs))
 
 
-def _within_limits(desired: Doubles, fold: Fold, costs: Staffing, fleet: vans.VanPool | None) -> Ints:
+def _within_limits(desired: Doubles, fold: Fold, costs: Staffing, fleet: VanPool | None) -> Ints:
     """The crews that limits and vans leave of those wanted; where vans are too few, the next goes to the depot that has
     the smallest share of what it wants."""
     crew = newsvendor.within_limits(desired, fold.forecast.open, costs)
     if fleet is None:
         return crew
     sharing = fleet.drivers_per_van
+    wanted = -(-crew // sharing)
 
-    def share(depot: NDArray[np.intp], day: int, van: Ints) -> NDArray[np.float64]:
-        first = (van * sharing < costs.crew.min) * vans.FIRST_VAN_BONUS
-        priority: NDArray[np.float64] = first - van * sharing / crew[depot, day]
-        return priority
+    def claims(day: int) -> Claims:
+        depot, van = Claims.rows(wanted[:, day])
+        tier = np.where(van * sharing < costs.crew.min, placing.FIRST, placing.FURTHER)
+        return Claims(depot, van, tier, van * sharing / np.maximum(crew[depot, day], 1), np.zeros(len(van)))
 
     fewest: Callable[..., Ints] = np.minimum
-    return fewest(crew, fleet.allocate(-(-crew // sharing), share) * sharing)
+    return fewest(crew, fleet.allocate(wanted, crew / sharing, claims) * sharing)
 
 
 def _missing(crew: Ints, fold: Fold, costs: Staffing) -> Doubles:

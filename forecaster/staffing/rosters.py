@@ -50,6 +50,8 @@ def published_rosters(roster: Roster, forecast: Forecast) -> dict[tuple[int, int
             one_fewer=fewer[row][step],
             borrowed=tuple(borrowed.get((row, step), ())),
             lent=tuple(lent.get((row, step), ())),
+            wanted=int(roster.desired[row, step]),
+            shortage=roster.shortages.get((row, step)),
         )
         for row, step in zip(*(axis.tolist() for axis in forecast.open.nonzero()), strict=True)
     }

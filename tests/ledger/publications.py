@@ -13,6 +13,7 @@ from forecaster.ledger.publication import (
     PublishedRoster,
     PublishedTotal,
     RecentDay,
+    Shortage,
 )
 from forecaster.ledger.store import Ledger
 
@@ -26,7 +27,9 @@ LEVELS = (0.1, 0.5, 0.9)
 
 
 ROSTERS = {
-    1: PublishedRoster(3, 0.125, 41.5, 44.0, None, borrowed=(("D9", 2),)),
+    1: PublishedRoster(
+        3, 0.125, 41.5, 44.0, None, borrowed=(("D9", 2),), wanted=4, shortage=Shortage("Ulm", 0.875, network=True)
+    ),
     3: PublishedRoster(None, 0.0, 0.1 + 0.2, None, 44.0),  # without loans, and with a number that has many digits
 }
 

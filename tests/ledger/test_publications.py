@@ -16,6 +16,7 @@ from forecaster.ledger.publication import (
     PublishedDepot,
     PublishedRoster,
     RecentDay,
+    Shortage,
     objections,
 )
 from forecaster.ledger.store import Ledger
@@ -78,6 +79,10 @@ def test_depot_ids_of_any_letters_are_kept(ledger: Ledger) -> None:
         (broken(drivers=-1), "-1 drivers"),
         (broken(roster=PublishedRoster(1, 1.5, 1.0, None, None)), "a chance of 1.5 to be short"),
         (broken(roster=PublishedRoster(1, 0.5, float("nan"), None, None)), "wanted finite amounts of 0 or more"),
+        (
+            broken(roster=PublishedRoster(1, 0.5, 1.0, None, None, shortage=Shortage("", 1.5, network=True))),
+            "a share of 1.5 of the vans wanted, wanted one from 0 to 1",
+        ),
         (broken(roster=PublishedRoster(1, 0.5, 1.0, None, None, lent=(("D1", -2),))), "wanted 0 or more"),
         (broken(target_date=date(2025, 6, 25)), "wanted the 3 days after 2025-06-17"),
         (publication(totals=(total(step=4),)), "the total of the network, 2025-06-21: wanted one of the 3 days"),

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from forecaster.config import Staffing
 from forecaster.core.arrays import Ints
-from forecaster.staffing.newsvendor import Need, roster
+from forecaster.staffing.need import Need
+from forecaster.staffing.newsvendor import roster
 from tests.panels import LEVELS, forecast
 
 NINE = tuple(tenth / 10 for tenth in range(1, 10))

@@ -13,7 +13,7 @@ from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.ingest import ingest
 from forecaster.demand.validation import reference_tables
 from forecaster.errors import SpecError
-from forecaster.ledger.publication import PublishedRoster
+from forecaster.ledger.publication import PublishedRoster, Shortage
 from forecaster.publishing import content
 from forecaster.publishing.forecast import ModelChoice, forecast
 from forecaster.staffing import rosters
@@ -49,15 +49,24 @@ def published(folder: Path, more: str = DEPOTS + COSTS) -> Any:
 def test_the_published_day_tells_crew_vans_loans_and_cost(tmp_path: Path) -> None:
     panel, (first, second) = published(tmp_path)
     assert [day.drivers for day in first.days] == [4] * 7
-    assert first.days[0].roster == PublishedRoster(4, 0.0, 0.0, 10.0, 30.0, borrowed=(("B", 1),))
-    assert second.days[0].roster == PublishedRoster(1, 0.0, 0.0, 10.0, None, lent=(("A", 1),))
+    assert first.days[0].roster == PublishedRoster(4, 0.0, 0.0, 10.0, 30.0, borrowed=(("B", 1),), wanted=4)
+    assert second.days[0].roster == PublishedRoster(1, 0.0, 0.0, 10.0, None, lent=(("A", 1),), wanted=1)
     assert dict(first.attributes) == {"city": "Ulm"}  # the fleet is no word of the place
     assert dict(panel.encoding.statics) == {"city": ("Ulm",)}  # and no input of the model
 
 
+def test_a_depot_without_enough_vans_says_why_and_what_it_wanted(tmp_path: Path) -> None:
+    _, (first, second) = published(tmp_path, DEPOTS + COSTS.replace("total: 6", "total: 4"))
+    crew = first.days[0].roster
+    assert crew is not None
+    assert (first.days[0].drivers, crew.wanted, crew.shortage) == (3, 4, Shortage("Ulm", 0.8, network=True))
+    assert second.days[0].roster is not None
+    assert second.days[0].roster.shortage is None
+
+
 def test_without_vans_or_costs_there_is_nothing_to_say_of_them(tmp_path: Path) -> None:
     _, (first, _) = published(tmp_path, DEPOTS + COSTS.replace(", vans: {total: 6, home: vans}", ""))
-    assert first.days[0].roster == PublishedRoster(None, 0.0, 0.0, 10.0, 30.0)
+    assert first.days[0].roster == PublishedRoster(None, 0.0, 0.0, 10.0, 30.0, wanted=4)
     (tmp_path / "bare").mkdir()
     panel, (first, _) = published(tmp_path / "bare", DEPOTS)
     assert first.days[0].drivers is None

@@ -7,6 +7,7 @@ from datetime import date, datetime
 
 from dashboards.ops.reading.editions import Edition, Logbook
 from dashboards.ops.reading.header import median_and_range
+from dashboards.ops.views import roster_text
 from dashboards.ops.views.api_schema import AboutOut, TotalOut, about, totals_out
 
 
@@ -47,7 +48,8 @@ class TotalsOut:
 
 @dataclass(frozen=True)
 class RosterRow:
-    """Whom a depot rosters on a day; costs are in the unit of `staffing`, and loans are of vans."""
+    """Whom a depot rosters on a day; costs are in the unit of `staffing`, and loans are of vans. `wanted` are the
+    drivers that it would have, were there vans for all, and `why` says what keeps it from them."""
 
     depot_id: str
     city: str | None
@@ -61,6 +63,8 @@ class RosterRow:
     one_fewer: float | None
     borrowed: list[tuple[str, int]]
     lent: list[tuple[str, int]]
+    wanted: int | None
+    why: str
 
 
 @dataclass(frozen=True)
@@ -166,6 +170,8 @@ def rosters(edition: Edition) -> RostersOut:
                     plan.one_fewer if plan else None,
                     [(name, count) for name, count in plan.borrowed] if plan else [],
                     [(name, count) for name, count in plan.lent] if plan else [],
+                    plan.wanted if plan else None,
+                    roster_text.shortage(plan),
                 )
             )
     return RostersOut(about(edition.head, edition.front), rows)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dashboards.ops.formatting import display
 from dashboards.ops.reading.header import Front, href, median_and_range
 from dashboards.ops.views.depot_table import city_of
+from dashboards.ops.views.roster_text import shortage
 from forecaster.ledger.publication import PublishedDay, PublishedDepot
 from forecaster.ledger.records import Head
 
@@ -35,6 +36,7 @@ class CityRoster:
     anchor: str
     crews: tuple[DepotRoster, ...]
     sums: tuple[str, ...]  # drivers of each day
+    shortages: tuple[str, ...]  # a sentence for each day on which vans are missing
 
 
 @dataclass(frozen=True)
@@ -70,9 +72,15 @@ def _sheet(number: int, city: str, depots: Sequence[PublishedDepot], head: Head)
         DepotRoster(depot.depot_id, href(depot.depot_id), tuple(_cell(day, head) for day in depot.days))
         for depot in depots
     )
-    days = zip(*(depot.days for depot in depots), strict=True)
+    days = list(zip(*(depot.days for depot in depots), strict=True))
     sums = tuple(display.number(sum(day.drivers or 0 for day in column if day.open)) for column in days)
-    return CityRoster(city, f"sheet-{number}", crews, sums)
+    return CityRoster(city, f"sheet-{number}", crews, sums, tuple(filter(None, map(_shortage, days))))
+
+
+def _shortage(column: Sequence[PublishedDay]) -> str:
+    """What a city lacks on a day: "Thu 5 Nov: no van left in Boston; 0.88 of what the network needs"."""
+    reason = next(filter(None, (shortage(day.roster) for day in column)), "")
+    return f"{display.day(column[0].target_date)}: {reason}" if reason else ""
 
 
 def _cell(day: PublishedDay, head: Head) -> RosterCell:

@@ -7,7 +7,8 @@ from forecaster.ledger.publication import PublishedDay, PublishedRoster
 
 
 def sentence(day: PublishedDay) -> str:
-    """ "12 drivers, 12 vans (2 lent by NYC-03); 1 chance in 8 of being short; one fewer would cost 31 more".
+    """ "4 drivers, 4 vans (2 lent by NYC-03); no van left in New York; 0.88 of what the network needs; 1 chance in 3 of
+    being short; one more would save 9".
 
     Empty where nothing was published of the crew.
     """
@@ -16,7 +17,19 @@ def sentence(day: PublishedDay) -> str:
     crew = display.count(day.drivers, "driver")
     if day.roster.vans is not None:
         crew += f", {display.count(day.roster.vans, 'van')}{_loans(day.roster)}"
-    return "; ".join(part for part in (crew, f"{chance(day.roster.chance_short)} of being short", _beside(day)) if part)
+    parts = (crew, shortage(day.roster), f"{chance(day.roster.chance_short)} of being short", _beside(day))
+    return "; ".join(part for part in parts if part)
+
+
+def shortage(roster: PublishedRoster | None) -> str:
+    """Why a depot has fewer drivers than it wants: "no van left in New York; 0.88 of what the network needs"; empty
+    where vans suffice."""
+    if roster is None or roster.shortage is None:
+        return ""
+    where = f" in {roster.shortage.place}" if roster.shortage.place else ""
+    whose = "network" if roster.shortage.network else "city"
+    # never "1.00 of what it needs" where something is missing
+    return f"no van left{where}; {display.number(min(roster.shortage.share, 0.99), 2)} of what the {whose} needs"
 
 
 def chance(share: float) -> str:

@@ -28,7 +28,7 @@ from dashboards.ops.views.catalogue import DEPOT_PAGE, VIEWS
 from forecaster.config import load
 from forecaster.ledger import accuracy
 from forecaster.ledger.accuracy import ALL, FORECAST, NAIVE, Tally
-from forecaster.ledger.publication import PublishedRoster
+from forecaster.ledger.publication import PublishedRoster, Shortage
 from forecaster.ledger.store import Ledger
 from tests.dashboards.routes.test_pages import totals
 from tests.dashboards.seed import CITIES, NOON, ODD_ID, PUBLISHED, depot, fill, publication
@@ -51,6 +51,7 @@ def rostered(number: int, depot_id: str | None = None) -> Any:
     """A depot that borrows two vans on its first day."""
     plain = depot(number, depot_id)
     plan = PublishedRoster(vans=5, chance_short=0.125, cost=61.5, one_more=70.0, one_fewer=92.0, borrowed=(("X", 2),))
+    plan = replace(plan, wanted=6, shortage=Shortage("Boston", 0.88, network=True))
     return replace(plain, days=(replace(plain.days[0], roster=plan), *plain.days[1:]))
 
 
@@ -151,6 +152,8 @@ def test_the_network_is_told_for_tomorrow(get: Get) -> None:
 def test_rosters_tell_what_a_crew_costs_and_who_lends_vans(get: Get) -> None:
     first = get("/api/v1/rosters").json()["rows"][0]
     assert (first["vans"], first["chance_short"], first["borrowed"]) == (5, 0.125, [["X", 2]])
+    assert (first["wanted"], first["why"]) == (6, "no van left in Boston; 0.88 of what the network needs")
+    assert rows(get("/api/v1/rosters?format=csv"))[0]["why"] == first["why"]
     assert rows(get("/api/v1/rosters?format=csv"))[0]["borrowed"] == '[["X", 2]]'
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dashboards.ops.views.roster_text import chance, sentence
-from forecaster.ledger.publication import PublishedDay, PublishedRoster
+from forecaster.ledger.publication import PublishedDay, PublishedRoster, Shortage
 from tests.dashboards.seed import depot, fill, publication
 from tests.dashboards.visitor import text, visitor
 
@@ -41,6 +41,21 @@ def day(drivers: int | None = 12, roster: PublishedRoster | None = CREW, **chang
             "12 drivers, 12 vans; 1 chance in 8 of being short; one fewer would cost as much",
         ),
         (day(vans=None, borrowed=(), one_more=None, one_fewer=None), "12 drivers; 1 chance in 8 of being short"),
+        (
+            day(vans=12, borrowed=(), shortage=Shortage("New York", 0.884, network=True), one_more=20.0),
+            "12 drivers, 12 vans; no van left in New York; 0.88 of what the network needs; "
+            "1 chance in 8 of being short; one more would save 40",
+        ),
+        (
+            day(borrowed=(), shortage=Shortage("Boston", 0.999, network=False)),
+            "12 drivers, 12 vans; no van left in Boston; 0.99 of what the city needs; "
+            "1 chance in 8 of being short; one fewer would cost 31 more",
+        ),
+        (
+            day(borrowed=(), shortage=Shortage("", 0.5, network=True)),
+            "12 drivers, 12 vans; no van left; 0.50 of what the network needs; "
+            "1 chance in 8 of being short; one fewer would cost 31 more",
+        ),
         (day(roster=None), ""),
         (replace(day(0), open=False), ""),
     ],

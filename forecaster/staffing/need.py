@@ -1,0 +1,101 @@
+"""How many drivers days may need: the distribution of N = ceil(orders / orders_per_driver), from published quantiles.
+
+Orders come whole, and models never say quite zero: a quantile of less than half an order is read as no order, unless
+that much is a good part of a driver's day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forecaster.config import Staffing
+from forecaster.core.arrays import Doubles, Ints
+
+NO_ORDER = 0.5  # orders below which a quantile stands for none,
+NO_WORK = 0.05  # and shares of a driver's day that it must stay below as well
+DIGITS = 6  # of drivers: 30.000002 orders, as float32 has it, are three drivers' worth
+
+
+@dataclass(frozen=True)
+class Need:
+    """How many drivers days may need, as quantile functions of orders / orders_per_driver that are straight between
+    knots.
+
+    Beyond the outermost published level they go on straight to level 0 or 1, as far as gives the tail the mean that a
+    normal's would have whose quantiles run through the two outermost levels; they never pass below 0.
+    """
+
+    knots: Doubles  # (levels + 2, …), rising along the first axis
+    levels: tuple[float, ...]  # of the knots, from 0 to 1
+
+    @classmethod
+    def of(cls, quantiles: NDArray[np.floating], levels: Sequence[float], orders_per_driver: float) -> Need:
+        """From quantiles of orders (…, levels)."""
+        none = quantiles < min(NO_ORDER, NO_WORK * orders_per_driver)
+        drivers = np.moveaxis(np.where(none, 0.0, quantiles.astype(float)), -1, 0) / orders_per_driver
+        lowest = np.maximum(drivers[0] - _tail_reach(levels[0], levels[1]) * (drivers[1] - drivers[0]), 0)
+        highest = drivers[-1] + _tail_reach(1 - levels[-1], 1 - levels[-2]) * (drivers[-1] - drivers[-2])
+        return cls(np.round(np.concatenate([[lowest], drivers, [highest]]), DIGITS), (0.0, *levels, 1.0))
+
+    def at(self, cells: NDArray[np.intp]) -> Need:
+        """Of some of the days, by their place when all are put in one row."""
+        return Need(self.knots.reshape(len(self.knots), -1)[:, cells], self.levels)
+
+    def level(self, ratio: float) -> Doubles:
+        """The quantiles at one level."""
+        right = int(np.clip(np.searchsorted(self.levels, ratio), 1, len(self.levels) - 1))
+        share = (ratio - self.levels[right - 1]) / (self.levels[right] - self.levels[right - 1])
+        quantiles: Doubles = np.round(self.knots[right - 1] * (1 - share) + self.knots[right] * share, DIGITS)
+        return quantiles
+
+    def suffices(self, crew: Ints) -> Doubles:
+        """P(N ≤ crew)."""
+        probability = np.zeros(np.broadcast_shapes(crew.shape, self.knots.shape[1:]))
+        for left, right, low, high in self._pieces():
+            width = right - left
+            along = np.divide(crew - left, width, out=(crew >= right).astype(float), where=width > 0)
+            probability += (high - low) * np.clip(along, 0, 1)
+        return probability
+
+    def idle(self, crew: Ints | Doubles) -> Doubles:
+        """E(crew - N)+, exactly: the sum of P(N ≤ k) over all k below the crew, piece by piece an arithmetic series."""
+        expected: Doubles = np.maximum(crew - np.ceil(self.knots[-1]), 0.0)
+        for left, right, low, high in self._pieces():
+            first, last = np.ceil(left), np.minimum(np.ceil(right), crew)  # whole numbers from first to before last
+            count = np.maximum(last - first, 0)
+            beyond = count * ((first + last - 1) / 2 - left)  # what they lie beyond the left end, together
+            width = right - left
+            expected += low * count + (high - low) * np.divide(
+                beyond, width, out=np.zeros_like(expected), where=width > 0
+            )
+        return expected
+
+    @property
+    def mean(self) -> Doubles:
+        """E(N)."""
+        enough = np.ceil(self.knots[-1])
+        expected: Doubles = enough - self.idle(enough)
+        return expected
+
+    def cost(self, crew: Ints, staffing: Staffing) -> Doubles:
+        """G(crew): what this many drivers are expected to cost in missing and idle ones."""
+        idle = self.idle(crew)
+        bill = staffing.cost_short * (self.mean - crew + idle) + staffing.cost_idle * idle
+        expected: Doubles = np.maximum(bill, 0)  # not -1e-14
+        return expected
+
+    def _pieces(self) -> zip[tuple[Doubles, Doubles, float, float]]:
+        return zip(self.knots[:-1], self.knots[1:], self.levels[:-1], self.levels[1:], strict=True)
+
+
+def _tail_reach(outer: float, inner: float) -> float:
+    """How far the tail beyond the outer level goes, as a multiple of the step between the two outermost quantiles."""
+    normal = NormalDist()
+    first, second = normal.inv_cdf(outer), normal.inv_cdf(inner)
+    mean = -normal.pdf(first) / outer  # of a standard normal below its `outer` quantile
+    return 2 * (first - mean) / (second - first)
