@@ -69,6 +69,7 @@ class Night:
         )
         self._ledger = ledger
         self._troubles: list[str] = []
+        self._beside: set[str] = set()  # of these: what no depot has to read of
         self._remarks: list[str] = []
 
     @classmethod
@@ -101,7 +102,8 @@ class Night:
         for dead in start.closed_runs:
             night.progress.say(f"           run {dead} was killed, or its machine went down; it is closed")
         if start.closed_runs:
-            retention.sweep(spec)
+            with suppress(OSError):  # a folder that cannot be tidied is none that a night must have
+                retention.sweep(spec)
         with suppress(OSError):  # a plan then says that it cannot compare
             plan.save_spec(spec)
         if start.rival:
@@ -204,6 +206,14 @@ class Night:
             self.exit_code = DEGRADED
         self.progress.say(f"           {sentence}")
 
+    @contextmanager
+    def lacks(self, without: str) -> Iterator[None]:
+        """What fails inside is a by-product, kept for the outcome: degraded, and no word of it to the depots."""
+        before = len(self._troubles)
+        with self.goes_on(without):
+            yield
+        self._beside |= set(self._troubles[before:])
+
     def remark(self, sentence: str) -> None:
         """Keep for the outcome what the forecast did not suffer from; the night is as good as it was."""
         self._remarks.append(sentence)
@@ -294,19 +304,35 @@ class Night:
                 env=parent_watch.environment(),
             )
         except subprocess.TimeoutExpired:
-            raise ForecasterError(f"the prediction took longer than {PREDICTION} s and was ended") from None
+            sentence = f"the prediction took longer than {PREDICTION} s and was ended"
+            return self._published_all_the_same(ForecasterError(sentence))
         if process.returncode not in (PUBLISHED, DEGRADED):
-            raise (NoUsableData if process.returncode == NO_DATA else ForecasterError)(
-                process.stderr.strip()[-2000:].removeprefix("forecaster: ")
-            )
+            reason = process.stderr.strip()[-2000:].removeprefix("forecaster: ")
+            kind = NoUsableData if process.returncode == NO_DATA else ForecasterError
+            return self._published_all_the_same(kind(reason or f"the prediction ended with {process.returncode}"))
         published: Mapping[str, Any] = json.loads(process.stdout)
         return published
+
+    def _published_all_the_same(self, error: ForecasterError) -> Mapping[str, Any]:
+        """What the prediction published before it failed, as the ledger has it; raises its error where that is
+        nothing.
+        """
+        head = self._ledger.current(self.spec.name)
+        if head is None or head.run_id != self.run_id:
+            raise error
+        names = ("publication_id", "tier", "model", "bundle_digest", "note")
+        return {
+            **{name: getattr(head, name) for name in names},
+            "cutoff": head.cutoff.isoformat(),
+            "depots": len(self._ledger.depots(head.publication_id)),
+            "trouble": f"what follows a publication was not done: {error}",
+        }
 
     def settle(self, report: Mapping[str, Any]) -> None:
         """Settle tier and exit code."""
         self.publication = report
         self._keep_findings(map(finding_of_row, self._ledger.run(self.run_id).findings))  # those of the prediction
-        note, troubled = self._note_for_the_page() or "", bool(self._troubles)
+        note, troubled = self._note_for_the_page() or "", len(self._troubles) > len(self._beside)
         remark = (report["note"] or "").removeprefix(note).strip()  # what the prediction itself has to say
         if report["trouble"]:
             self._troubles.append(report["trouble"])
@@ -322,8 +348,8 @@ class Night:
             self.progress.say(f"           {remark}")
 
     def _note_for_the_page(self) -> str | None:
-        if self._troubles:
-            return f"Tonight {self._troubles[0]}."
+        if shown := [trouble for trouble in self._troubles if trouble not in self._beside]:
+            return f"Tonight {shown[0]}."
         if self.verdict is not None and not self.verdict.admitted:
             return f"Tonight's model was {self.verdict.sentence()}."
         return None

@@ -7,6 +7,7 @@ A block is made once, in Prefect's pages or in Python, and named in `notify.bloc
 from __future__ import annotations
 
 from datetime import datetime, time, timedelta
+from functools import partial
 from typing import Any
 
 from prefect.blocks.abstract import NotificationBlock
@@ -15,9 +16,12 @@ from prefect.blocks.notifications import AppriseNotificationBlock
 
 from flows.night import Night
 from forecaster.config import Spec, load
-from forecaster.errors import SpecError
+from forecaster.core.time_limits import Budget
+from forecaster.errors import SpecError, TimeLimitExceeded
 from forecaster.ledger.store import Ledger
 from forecaster.operations import due_nights
+
+EACH, ALL = 10.0, 25.0  # seconds that a block may take, and all that a run tells
 
 
 class Email(AppriseNotificationBlock):
@@ -68,22 +72,30 @@ def _deadline(spec: Spec, night: datetime) -> datetime:
     return datetime.combine(day, at, spec.zone)
 
 
-def send(spec: Spec, occasion: str, sentence: str) -> int:
+def send(spec: Spec, occasion: str, sentence: str, *, within: Budget | None = None) -> int:
     """Tell every declared block, where the occasion is one of those declared; returns how many were told.
 
-    Each is tried, whatever became of the others. Raises SpecError, which names those that could not be told.
+    Each is tried, whatever became of the others, for EACH seconds at the most and for half of what a run has left for
+    all that it tells (`within`). Raises SpecError, which names those that could not be told.
     """
     if occasion not in spec.notify.of:
         return 0
-    faults = []
+    faults, within = [], within or Budget(ALL)
     for name in spec.notify.blocks:
         try:
-            _block(name).notify(sentence, subject=f"{spec.name}: {occasion}")
+            subject = f"{spec.name}: {occasion}"
+            within.call(partial(_notify, name, sentence, subject), name, most=EACH)
+        except TimeLimitExceeded as error:
+            faults.append(str(error))
         except Exception as error:  # of whatever kind a service may raise
             faults.append(f"{name}: {type(error).__name__}: {error}")
     if faults:
         raise SpecError(f"notify.blocks: {'; '.join(faults)}")
     return len(spec.notify.blocks)
+
+
+def _notify(name: str, sentence: str, subject: str) -> None:
+    _block(name).notify(sentence, subject=subject)
 
 
 def _block(name: str) -> Any:

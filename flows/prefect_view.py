@@ -22,6 +22,7 @@ from flows.night import Night
 from flows.orchestration import attached_flow
 from flows.protocol import Steps
 from forecaster.config import load
+from forecaster.core.time_limits import Budget
 from forecaster.errors import OUR_FAULT, PUBLISHED
 
 AT_ONCE = 200  # flow runs asked for
@@ -59,9 +60,10 @@ def report_run(night: Night) -> State[Any]:
         day = f"{night.as_of.astimezone(night.spec.zone):%Y-%m-%d}"
         _rename(f"{runtime.flow_run.flow_name} {day} {night.outcome}")
         _artifacts(night, f"{night.spec.name}-{night.kind}".replace("_", "-"))
+    within = Budget(notify.ALL)
     for occasion, sentence in notify.occasions(night).items():
         with _best_effort(night, f"told of ({occasion})"):
-            notify.send(night.spec, occasion, sentence)
+            notify.send(night.spec, occasion, sentence, within=within)
     return _state(night)
 
 

@@ -109,12 +109,13 @@ def backtest(
             on_model=lambda name: night.progress.advance(0, name),
             fan=fan,
         )
-        score_rows.append_scores(
-            scores,
-            Lake(night.spec.lake_url, window=night.spec.schedule.window),
-            run_id=night.run_id,
-            now=datetime.now(UTC),
-        )
+        with night.lacks("the lake does not have tonight's scores"):
+            score_rows.append_scores(
+                scores,
+                Lake(night.spec.lake_url, window=night.spec.schedule.window),
+                run_id=night.run_id,
+                now=datetime.now(UTC),
+            )
     night.past_panels = None  # which may be large, and is not asked again
     if troubles:
         night.note(message="; ".join(troubles))
@@ -161,11 +162,12 @@ def record(
     verdict: Verdict,
     exported: ExportedBundle | None,
 ) -> None:
-    """What the registry is to be told of the night, written down."""
+    """What the registry is to be told of the night, written down, and the report of it."""
+    from forecaster.reports.html import write_atomically
     from forecaster.training.record import record
 
     with night.stage("record"):
-        record(
+        page = record(
             candidate,
             panel,
             scores,
@@ -176,6 +178,8 @@ def record(
             as_of=night.as_of,
             versions=night.versions,
         )
+        with night.lacks("the report of tonight's model was not written"):
+            write_atomically(night.spec.paths.run_report, page)  # for whoever has no registry at hand
 
 
 def promote(night: Night, exported: ExportedBundle) -> None:

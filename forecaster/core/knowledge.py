@@ -37,3 +37,4 @@ class Knowledge:
         None  # DataFrame depot_id, date of readings in quarantine: a row came, and its count is not known
     )
     cutoff: date | None = None  # where the history ends, though no count be known of that day; None = the last counted
+    lacking: tuple[str, ...] = ()  # what could not be read and is not needed to forecast, in sentences

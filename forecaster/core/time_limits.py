@@ -52,11 +52,11 @@ class Budget:
         """Give all of it again, as to another run of this process."""
         self._left = self.total
 
-    def call(self, call: Callable[[], Result], waiting_for: str) -> Result:
-        """What a call gives or raises. Raises TimeLimitExceeded as `call_within` does."""
+    def call(self, call: Callable[[], Result], waiting_for: str, *, most: float = float("inf")) -> Result:
+        """What a call gives or raises, after `most` seconds. Raises TimeLimitExceeded as `call_within` does."""
         begun = time.monotonic()
         try:
-            return call_within(max(LEAST, self._left / 2), call, waiting_for)
+            return call_within(min(most, max(LEAST, self._left / 2)), call, waiting_for)
         finally:
             self._left -= time.monotonic() - begun
 

@@ -45,6 +45,7 @@ CHUNK = 1_000_000  # rows that are made ready for the lake at once
 PLACES = 50  # depots and days that a finding names
 _MICROSECOND = pd.Timedelta(microseconds=1)
 _DAY = np.timedelta64(1, "D")
+INGESTED = tuple(table for table in TABLES if table not in ("forecasts", "scores"))  # all that this reads and writes
 KEYS = {"depots": ["depot_id"], "aliases": ["alias"], "events": EVENT}  # what makes a row the same one
 Progress = Callable[[int], None]
 
@@ -143,12 +144,12 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     lake_owner.claim(spec, lake, now)
     for table, rows in changes.items():
         lake.append(table, rows)
-    versions = lake.versions()
+    versions = lake.versions(INGESTED)
     quarantined = refused[~refused["id"].isin(_ids(lake))].drop(columns="rows", errors="ignore")
     lake.append("quarantine", quarantined.assign(batch=outcome.batch))
     lake.append("demand", demand_table(batch.accepted, batch=outcome.batch))
-    _record_batch(outcome, feed.watermark, lake, now, changed=lake.versions() != versions)
-    return replace(outcome, versions=lake.versions())
+    _record_batch(outcome, feed.watermark, lake, now, changed=lake.versions(INGESTED) != versions)
+    return replace(outcome, versions=lake.versions(INGESTED))
 
 
 def source_columns(spec: Spec) -> tuple[list[str], list[str]]:

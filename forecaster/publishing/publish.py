@@ -6,10 +6,11 @@ What goes out is worth more than what is kept beside it: nothing that only expla
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from forecaster.config import Spec
 from forecaster.core.forecast import Forecast
@@ -18,7 +19,7 @@ from forecaster.core.marks import CLOSED_WEEKDAY
 from forecaster.core.panel import Panel
 from forecaster.demand.history.point_in_time import former_ids, read_as_of
 from forecaster.demand.panel.panel_findings import panel_findings
-from forecaster.errors import DeskError, ForecasterError, LakeError
+from forecaster.errors import ForecasterError, LakeError
 from forecaster.lake import Lake
 from forecaster.ledger.publication import Publication, PublishedChange, Tier
 from forecaster.ledger.store import Ledger
@@ -29,12 +30,15 @@ from forecaster.publishing import archive_rows, content, explain
 from forecaster.publishing.forecast import ForecastResult, ModelChoice, forecast
 from forecaster.publishing.track_accuracy import track_accuracy
 
+if TYPE_CHECKING:
+    from forecaster.demand.validation.external_forecasts import ExternalForecasts
+
 
 class Troubles:
     """Non-fatal errors: what could not be done beside publishing, in sentences."""
 
-    def __init__(self) -> None:
-        self._messages: list[str] = []
+    def __init__(self, messages: Iterable[str] = ()) -> None:
+        self._messages = list(messages)
 
     @property
     def summary(self) -> str | None:
@@ -90,7 +94,7 @@ def publish(
     result = forecast(spec, choice, knowledge)
     now = datetime.now(UTC)
     overrides = overrides_in_force(result, spec, as_of) if show else {}
-    troubles = Troubles()
+    troubles = Troubles(knowledge.lacking)
     # The archive comes first, so that what is shown can be scored; a forecast for the archive alone fails without it.
     with troubles.collect(LakeError, "the archive does not have these forecasts") if show else nullcontext():
         Lake(spec.lake_url, window=spec.schedule.window).append(
@@ -139,7 +143,7 @@ def _save_inputs(result: ForecastResult, spec: Spec, troubles: Troubles) -> tupl
     if too_large := saved_inputs.too_large(saved):
         return None, f"{too_large}."
     name = None
-    with troubles.collect(DeskError):
+    with troubles.collect(Exception, "planners cannot change this publication at once"):
         name = saved_inputs.write(spec.paths.saved_inputs, saved)
     return name, None
 
@@ -157,21 +161,31 @@ def _explain_changes(
 def _follow_up(spec: Spec, panel: Panel, run_id: str, troubles: Troubles) -> None:
     """What follows a publication: the overrides saved while it was made, files that nothing names, looking back."""
     folder = spec.paths.saved_inputs
-    with Ledger.open(spec.ledger_url) as ledger:
-        with troubles.collect(ForecasterError, "overrides saved meanwhile are not shown"):
-            refresh.refresh(ledger, spec.name, folder)
-        with troubles.collect((ForecasterError, OSError), "inputs of earlier nights were not removed"):
-            saved_inputs.prune(folder, ledger.desks())
-    rival, findings = None, list[Finding]()
-    if spec.legacy is not None:
-        from forecaster.demand.validation import external_forecasts  # which brings all that reads sources
-
-        with troubles.collect(ForecasterError, "the legacy system is not compared"):
-            rival = external_forecasts.external_forecasts(spec, panel, former_ids(spec), findings)
-        with Ledger.open(spec.ledger_url) as ledger:
-            ledger.note(run_id, findings=findings)
-    with troubles.collect(ForecasterError, "what came of earlier forecasts is not told"):
+    # Of whatever kind an error is: the forecast is out.
+    with troubles.collect(Exception, "overrides saved meanwhile are not shown"), Ledger.open(spec.ledger_url) as ledger:
+        refresh.refresh(ledger, spec.name, folder)
+    with (
+        troubles.collect(Exception, "inputs of earlier nights were not removed"),
+        Ledger.open(spec.ledger_url) as ledger,
+    ):
+        saved_inputs.prune(folder, ledger.desks())
+    rival = None
+    with troubles.collect(Exception, "the legacy system is not compared"):
+        rival = _legacy_forecasts(spec, panel, run_id)
+    with troubles.collect(Exception, "what came of earlier forecasts is not told"):
         track_accuracy(spec, panel, rival)
+
+
+def _legacy_forecasts(spec: Spec, panel: Panel, run_id: str) -> ExternalForecasts | None:
+    if spec.legacy is None:
+        return None
+    from forecaster.demand.validation import external_forecasts  # which brings all that reads sources
+
+    findings = list[Finding]()
+    rival = external_forecasts.external_forecasts(spec, panel, former_ids(spec), findings)
+    with Ledger.open(spec.ledger_url) as ledger:
+        ledger.note(run_id, findings=findings)
+    return rival
 
 
 def overrides_in_force(result: ForecastResult, spec: Spec, as_of: datetime) -> dict[tuple[int, int], Override]:

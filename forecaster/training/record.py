@@ -15,7 +15,6 @@ from forecaster.evaluation import segments
 from forecaster.registry import outbox
 from forecaster.registry.run_record import Record
 from forecaster.reports import run_figures, run_report
-from forecaster.reports.html import write_atomically
 from forecaster.serving import totals
 from forecaster.training.backtest import CANDIDATE, CHAMPION, NAIVE
 from forecaster.training.export import ExportedBundle
@@ -37,8 +36,8 @@ def record(
     run_id: str,
     as_of: datetime,
     versions: Mapping[str, int],
-) -> None:
-    """Write down what the registry is to be told of the night (`outbox.send`), and the page of the latest night."""
+) -> str:
+    """Write down what the registry is to be told of the night (`outbox.send`); gives its report as HTML."""
     candidate_scores, summary = scores[CANDIDATE], candidate.summary
     parts, total_metrics = segments.parts(candidate_scores, panel), totals.score_totals(candidate_scores.folds, panel)
     metrics = {f"{name}/{metric}": v for name, of_model in scores.items() for metric, v in of_model.metrics.items()}
@@ -70,7 +69,6 @@ def record(
     figures = _figures(scores, panel)
     review = run_report.GateReview(run_id, as_of, scores, verdict, total_metrics)
     page = run_report.page(review, panel, figures, spec)
-    write_atomically(spec.paths.run_report, page)  # the latest one, for whoever has no registry at hand
     files = {
         "report.html": page.encode(errors="replace"),
         "spec.json": _json(spec.model_dump(mode="json")),
@@ -78,6 +76,7 @@ def record(
         "depots.json": _json(segments.depots(candidate_scores, panel)),
     }
     outbox.enqueue(run_record, figures | files, spec)
+    return page
 
 
 def _figures(scores: Mapping[str, Scores], panel: Panel) -> dict[str, bytes]:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import email
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -180,6 +184,62 @@ def test_only_declared_occasions_are_told_of_and_a_block_that_is_not_there_is_na
     assert notify.send(spec, "promotion", "a new champion") == 0
     with pytest.raises(SpecError, match="Prefect has no block 'custom-webhook/nobody-made-it'"):
         notify.send(spec, "late", "nothing came")
+
+
+HANGING = """
+import socket, sys, threading
+from pathlib import Path
+from flows import notify, prefect_view
+from flows.night import Night
+from forecaster.config import load
+from prefect.blocks.notifications import CustomWebhookNotificationBlock
+from tests.flows.tiny import NIGHT
+
+def trickle(server):
+    while True:
+        there = server.accept()[0]
+        if sys.argv[2] == "trickles":
+            threading.Thread(target=lambda: [there.send(b"H") for _ in iter(lambda: never.wait(1), True)]).start()
+        kept.append(there)
+
+kept, never = [], threading.Event()
+server = socket.create_server(("127.0.0.1", 0), backlog=20)
+threading.Thread(target=trickle, args=(server,), daemon=True).start()
+url = f"127.0.0.1:{server.getsockname()[1]}"
+hook = CustomWebhookNotificationBlock(name="hook", url=f"http://{url}/", timeout=600, json_data={})
+hook.save("hook", overwrite=True)
+mail = notify.Email(url=f"mailto://{url}?from=night@fleet.example&to=a@fleet.example&mode=insecure")
+mail.save("mail", overwrite=True)
+try:
+    notify.send(load(Path(sys.argv[1])), "late", "nothing came")
+except Exception as error:
+    print(error, flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", ["trickles"])
+def test_a_receiver_that_hangs_is_left_and_holds_neither_the_others_nor_the_process(
+    tmp_path: Path, received: Received, how: str
+) -> None:
+    from prefect.settings import PREFECT_API_URL
+
+    blocks = "[custom-webhook/hook, custom-webhook/on-call, forecaster-email/on-call, forecaster-email/mail]"
+    file = pipeline(tmp_path, f"notify: {{blocks: {blocks}}}\n")
+    begun = time.monotonic()
+    process = subprocess.run(
+        [sys.executable, "-c", HANGING, str(file), how],
+        cwd=Path(__file__).resolve().parents[2],
+        env={**os.environ, "PREFECT_API_URL": PREFECT_API_URL.value()},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    print(how, time.monotonic() - begun, process.stdout)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.startswith("notify.blocks: custom-webhook/hook did not answer within 10 s; ")
+    assert "on-call" not in process.stdout
+    assert len(received.posted) == len(received.mailed) == 1
 
 
 def test_a_new_champion_is_told_of_and_one_that_reigns_already_is_not(tmp_path: Path, received: Received) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -15,8 +17,8 @@ from forecaster.core.knowledge import Knowledge
 from forecaster.demand import readings
 from forecaster.demand.history import aliases, lake_owner, reading_versions
 from forecaster.demand.panel.events import EVENT
-from forecaster.errors import NoUsableData
-from forecaster.lake import Lake
+from forecaster.errors import LakeError, LakeSilent, NoUsableData
+from forecaster.lake import NOT_THERE, Lake
 
 KEYS: Mapping[str, list[str]] = {"depots": ["depot_id"], "events": EVENT, "aliases": ["alias"]}
 READ = ("demand", *KEYS)
@@ -29,15 +31,30 @@ def read_as_of(spec: Spec, *, as_of: datetime, versions: Mapping[str, int] | Non
     Former ids of depots count for the depots that they belong to now. `versions` reads the tables as they were at those
     commits, where rows may have come since that say they were recorded before.
     Raises NoUsableData when no demand was known by then, ForeignLake when the lake is of another fleet, LakeError when
-    it cannot be read.
+    what is needed to forecast cannot be read; what is not needed is said to be `lacking`.
     """
-    lake = Lake(spec.lake_url, window=spec.schedule.window)
-    lake_owner.refuse_other_fleets(spec, lake)
+    lake, lacking = Lake(spec.lake_url, window=spec.schedule.window), list[str]()
+    with _not_needed(lacking, "whose demand the lake holds is not known"):
+        lake_owner.refuse_other_fleets(spec, lake)
     newest = lake.versions(READ)
     versions = {table: (versions or newest).get(table, newest[table]) for table in READ}
     demand = reading_versions.latest(every_version(lake, spec, as_of, versions["demand"]))
     small = {table: frame(lake, table, version=versions[table], until=as_of) for table in KEYS}
-    return assemble(demand, small, refused_readings(lake, as_of), spec, as_of, versions)
+    refused = refused_readings(lake, as_of, version=NOT_THERE)
+    with _not_needed(lacking, "days whose readings are in quarantine count as days without"):
+        refused = refused_readings(lake, as_of)
+    return replace(assemble(demand, small, refused, spec, as_of, versions), lacking=tuple(lacking))
+
+
+@contextmanager
+def _not_needed(lacking: list[str], without: str) -> Iterator[None]:
+    """Keep what is wrong with a table that a forecast can do without. Raises LakeSilent: the others are silent too."""
+    try:
+        yield
+    except LakeSilent:
+        raise
+    except LakeError as error:
+        lacking.append(f"{without}: {error}")
 
 
 def assemble(
@@ -108,10 +125,10 @@ def every_version(lake: Lake, spec: Spec, as_of: datetime, version: int) -> pd.D
     return readings.concatenate([by_then, ahead])
 
 
-def refused_readings(lake: Lake, as_of: datetime) -> pd.DataFrame:
+def refused_readings(lake: Lake, as_of: datetime, *, version: int | None = None) -> pd.DataFrame:
     """Depot, date and instant of the readings that were in quarantine at an instant: a row came, and its count is not
     known."""
-    rows = frame(lake, "quarantine", until=as_of)
+    rows = frame(lake, "quarantine", version=version, until=as_of)
     return rows.loc[rows["date"].notna() & (rows["depot_id"] != ""), ["depot_id", "date", "recorded_at"]]
 
 

@@ -1,0 +1,233 @@
+"""Only what is needed to forecast may fail a run: whatever else is damaged, it is out, and a note names what lacks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from flows import lines, steps
+from flows.night import Night
+from forecaster.config import load
+from forecaster.ledger.store import Ledger
+from tests.flows.tiny import NIGHT, pipeline
+
+ROOT = Path(__file__).resolve().parents[2]
+LEGACY = "legacy: {source: {kind: parquet, path: legacy.parquet}}\n"
+MORE = f"registry: http://127.0.0.1:9\nschedule: {{cron: '0 3 * * *', deadline: '03:01'}}\n{LEGACY}"
+Damage = Callable[[Path], None]  # of the folder of a pipeline
+
+
+def forecaster(command: str, folder: Path, days: int = 0) -> subprocess.CompletedProcess[str]:
+    at = (NIGHT + timedelta(days)).isoformat()
+    return subprocess.run(
+        [sys.executable, "-m", "forecaster", command, "--plain", str(folder / "pipeline.yaml"), "--as-of", at],
+        cwd=ROOT,
+        env={**os.environ, "MLFLOW_HTTP_REQUEST_TIMEOUT": "2", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
+    )
+
+
+@pytest.fixture(scope="module")
+def after_a_night(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pipeline with a champion and a publication, and every table and file that a night leaves."""
+    folder = tmp_path_factory.mktemp("night")
+    file = pipeline(folder, MORE)
+    rows = pd.DataFrame({"depot_id": ["D0"], "date": ["2026-05-10"], "forecast": ["31"]})
+    rows.to_parquet(folder / "legacy.parquet")
+    with (folder / "demand.csv").open("a", encoding="utf-8") as source:
+        source.write("D1,2026-05-10,none\n")  # a row for the quarantine
+    process = forecaster("run", folder)
+    assert process.returncode == 3, process.stderr
+    with Ledger.open_reader(load(file).ledger_url) as ledger:
+        assert ledger.runs()[0].tier == "fresh"
+    return folder
+
+
+@pytest.fixture
+def folder(after_a_night: Path, tmp_path: Path) -> Path:
+    copy = Path(shutil.copytree(after_a_night, tmp_path / "pipeline"))
+    with (copy / "demand.csv").open("a", encoding="utf-8") as source:  # what came of a day that was forecast
+        source.write("".join(f"D{depot},2026-05-11,{30 * (1 + depot)}\n" for depot in range(4)))
+    return copy
+
+
+def log_of(table: str) -> Damage:
+    """A Delta table whose last commit is no JSON."""
+
+    def damage(folder: Path) -> None:
+        commits = folder / f"var/lake/{table}/_delta_log"
+        commits.mkdir(parents=True, exist_ok=True)
+        (commits / f"{max(0, len(list(commits.glob('*.json'))) - 1):020d}.json").write_text("no JSON\n", "utf-8")
+
+    return damage
+
+
+def data_of(table: str, *, gone: bool) -> Damage:
+    """A Delta table whose files are cut, or gone."""
+
+    def damage(folder: Path) -> None:
+        files = list((folder / f"var/lake/{table}").rglob("*.parquet"))
+        assert files
+        for file in files:
+            if gone:
+                file.unlink()
+            else:
+                file.write_bytes(file.read_bytes()[:100])
+
+    return damage
+
+
+def in_place_of(name: str) -> Damage:
+    """A file where a folder belongs, or a folder where a file belongs: it can be neither read nor written."""
+
+    def damage(folder: Path) -> None:
+        place = folder / "var" / name
+        if place.is_dir():
+            shutil.rmtree(place)
+            place.write_text("", "utf-8")
+        else:
+            place.unlink(missing_ok=True)
+            place.mkdir()
+            (place / "something").write_text("", "utf-8")
+
+    return damage
+
+
+def cut(pattern: str) -> Damage:
+    def damage(folder: Path) -> None:
+        files = list((folder / "var").glob(pattern))
+        assert files
+        for file in files:
+            file.write_bytes(file.read_bytes()[:50])
+
+    return damage
+
+
+def sql(statement: str) -> Damage:
+    def damage(folder: Path) -> None:
+        with sqlite3.connect(folder / "var/ledger.db") as connection:
+            connection.execute(statement)
+        connection.close()
+
+    return damage
+
+
+def legacy(frame: pd.DataFrame | bytes | None) -> Damage:
+    """The other system's file with other content; None: one that never opens."""
+
+    def damage(folder: Path) -> None:
+        file = folder / "legacy.parquet"
+        file.unlink()
+        if frame is None:
+            os.mkfifo(file)
+        elif isinstance(frame, bytes):
+            file.write_bytes(frame)
+        else:
+            frame.to_parquet(file)
+
+    return damage
+
+
+NOT_COMPARED = "the legacy system is not compared: "
+BY_REFRESH: dict[str, tuple[Damage, int, str]] = {
+    "nothing": (lambda folder: None, 0, ""),
+    "owners, log": (log_of("owners"), 3, "whose demand the lake holds is not known: lake table 'owners'"),
+    "owners, cut": (data_of("owners", gone=False), 3, "whose demand the lake holds is not known: lake table 'owners'"),
+    "quarantine, log": (log_of("quarantine"), 3, "readings are in quarantine count as days without: lake table 'quar"),
+    "quarantine, gone": (data_of("quarantine", gone=True), 3, "the sources could not be read: lake table 'quarantine'"),
+    "decisions, log": (log_of("decisions"), 3, "the sources could not be read: lake table 'decisions'"),
+    "batches, log": (log_of("batches"), 3, "the sources could not be read: lake table 'batches'"),
+    "batches, cut": (data_of("batches", gone=False), 3, "the sources could not be read: lake table 'batches'"),
+    "forecasts, log": (log_of("forecasts"), 3, "the archive does not have these forecasts: lake table 'forecasts'"),
+    "forecasts, cut": (data_of("forecasts", gone=False), 3, "earlier forecasts is not told: lake table 'forecasts'"),
+    "forecasts, gone": (data_of("forecasts", gone=True), 3, "earlier forecasts is not told: lake table 'forecasts'"),
+    "hindsight": (sql("drop table hindsight"), 3, "what came of earlier forecasts is not told: the ledger"),
+    "audit": (sql("drop table audit"), 0, ""),
+    "audit, refused": (
+        sql("create trigger no before insert on audit begin select raise(abort, 'refused'); end"),
+        0,
+        "",
+    ),
+    "links": (sql("drop table links"), 0, ""),
+    "sessions": (sql("drop table sessions"), 0, ""),
+    "override_results": (sql("drop table override_results"), 0, ""),
+    "desks": (in_place_of("desks"), 3, "planners cannot change this publication at once: the night's inputs cannot"),
+    "desks, cut": (cut("desks/*.npz"), 0, ""),
+    "specs": (in_place_of("specs"), 0, ""),
+    "legacy, gone": (lambda folder: (folder / "legacy.parquet").unlink(), 3, NOT_COMPARED),
+    "legacy, no Parquet": (legacy(b"PAR1 no more"), 3, NOT_COMPARED),
+    "legacy, no column": (legacy(pd.DataFrame({"depot_id": ["D0"], "date": ["2026-05-10"]})), 3, NOT_COMPARED),
+    "legacy, bad cell": (
+        legacy(pd.DataFrame({"depot_id": ["D0", "D1"], "date": ["2026-05-10", "soon"], "forecast": ["31", "many"]})),
+        0,
+        "",
+    ),
+    "legacy, odd type": (
+        legacy(pd.DataFrame({"depot_id": ["D0"], "date": [[1, 2]], "forecast": [{"a": 1}]})),
+        0,
+        "",
+    ),
+    "legacy, hangs": (legacy(None), 3, NOT_COMPARED + "the source legacy.parquet gave nothing for 10 s"),
+}
+
+
+def published(folder: Path) -> str:
+    """The note of the last run, whose forecast is the one that is shown."""
+    with Ledger.open_reader(load(folder / "pipeline.yaml").ledger_url) as ledger:
+        run, head = ledger.runs()[0], ledger.current("tiny")
+    assert head is not None
+    assert head.run_id == run.run_id, run
+    assert run.outcome in ("published", "degraded")
+    return run.message or ""
+
+
+@pytest.mark.parametrize("name", BY_REFRESH)
+def test_a_forecast_goes_out_without_its_by_products(folder: Path, name: str) -> None:
+    damage, code, note = BY_REFRESH[name]
+    damage(folder)
+    night = Night.begin(str(folder / "pipeline.yaml"), NIGHT + timedelta(1), kind="refresh")
+    night.run(lambda: lines.predict_only(night, steps))
+    message = published(folder)
+    print(name, night.exit_code, message)
+    assert (night.exit_code, note in message) == (code, True), message
+    assert bool(message) == bool(note) or code == 0
+
+
+def test_a_model_is_made_and_goes_out_without_its_scores(folder: Path) -> None:
+    log_of("scores")(folder)
+    process = forecaster("run", folder, days=1)
+    message = published(folder)
+    assert process.returncode == 3, process.stderr  # the registry refuses anyway
+    assert "the lake does not have tonight's scores: lake table 'scores'" in message
+    assert "no model could be made" not in message
+    with Ledger.open_reader(load(folder / "pipeline.yaml").ledger_url) as ledger:
+        head = ledger.current("tiny")
+    assert head is not None
+    assert "scores" not in (head.note or ""), "which is no word for a depot"
+    assert head.tier == "fresh"
+
+
+def test_a_report_that_cannot_be_written_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = pipeline(tmp_path)
+    in_place_of("report.html")(make_state(tmp_path))
+    monkeypatch.setattr("forecaster.training.record.record", lambda *_, **__: "<!doctype html>")
+    night = Night.begin(str(file), NIGHT)
+    night.run(lambda: steps.record(night, *(None,) * 5))  # type: ignore[arg-type]
+    assert str(night.message).startswith("the report of tonight's model was not written: IsADirectoryError")
+
+
+def make_state(folder: Path) -> Path:
+    (folder / "var").mkdir()
+    return folder
