@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
-REVISION = "0008"
+REVISION = "0009"
 REVISION_TABLE = "forecaster_revision"  # not alembic's own name: other tools in the same database use that one
 
 
@@ -230,6 +230,17 @@ sessions = sa.Table(
     sa.Column("groups", Json, nullable=False),  # as the provider told them
     sa.Column("checked_at", Instant, nullable=False),
     sa.Column("expires_at", Instant, nullable=False),
+)
+
+idempotency_keys = sa.Table(
+    "idempotency_keys",
+    metadata,
+    sa.Column("pipeline", sa.Text, primary_key=True),
+    sa.Column("who", sa.Text, primary_key=True),
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("at", Instant, nullable=False),
+    sa.Column("request", sa.Text, nullable=False),  # digest of what was asked for
+    sa.Column("answer", Json, nullable=False),
 )
 
 overrides = sa.Table(

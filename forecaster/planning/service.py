@@ -1,7 +1,8 @@
 """Override service: save and withdraw a planner's override of a published day, list them, account for their value.
 
 Both the commands and the page call these; each writes the table of overrides, brings the shown publication into line
-and has its audit row written (`audit`) in one transaction: all of it is there, or nothing.
+and has its audit row written (`audit`) in one transaction: all of it is there, or nothing. `begin` is called first in
+it, and ends it by raising where there is nothing to do any more.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeVar
 
 import sqlalchemy as sa
 
@@ -87,18 +88,22 @@ class GroupChange:
         return f"{message}; from the next publication on, since {self.revised.trouble}"
 
 
-class Sentence(Protocol):
-    """A change that tells people of itself."""
+Change = TypeVar("Change")
 
-    def sentence(self) -> str: ...
+Begin = Callable[[sa.Connection], None]
+"""Looks whether a change is still to be made, in its transaction."""
 
-
-Audit = Callable[[sa.Connection, Sentence], None]
+Audit = Callable[[sa.Connection, Change], None]
 """Writes a row about a change, in its transaction."""
 
 
 def save(
-    spec: Spec, proposed: ProposedOverride, *, now: datetime | None = None, audit: Audit | None = None
+    spec: Spec,
+    proposed: ProposedOverride,
+    *,
+    now: datetime | None = None,
+    begin: Begin | None = None,
+    audit: Audit[OverrideChange] | None = None,
 ) -> OverrideChange:
     """Write an override down and show it.
 
@@ -111,12 +116,19 @@ def save(
         proposed.check(spec.overrides.reasons, as_of_day(head))
         _check_published(ledger, head, proposed)
         with ledger.transaction() as connection:
+            if begin is not None:
+                begin(connection)
             override = override_table.write(connection, spec.name, proposed, now or datetime.now(UTC))
             return _shown(connection, spec, override, None, audit)
 
 
 def save_group(
-    spec: Spec, group: OverrideGroup, *, now: datetime | None = None, audit: Audit | None = None
+    spec: Spec,
+    group: OverrideGroup,
+    *,
+    now: datetime | None = None,
+    begin: Begin | None = None,
+    audit: Audit[GroupChange] | None = None,
 ) -> GroupChange:
     """Write all overrides of a group down and show them: all of them, or none.
 
@@ -131,6 +143,8 @@ def save_group(
         for proposed in proposals:
             proposed.check(spec.overrides.reasons, as_of_day(head))
         with ledger.transaction() as connection:
+            if begin is not None:
+                begin(connection)
             at = now or datetime.now(UTC)
             written = tuple(override_table.write(connection, spec.name, proposed, at) for proposed in proposals)
             revised = _bring_into_line(connection, spec)
@@ -147,7 +161,8 @@ def withdraw(
     by: str,
     note: str = "",
     now: datetime | None = None,
-    audit: Audit | None = None,
+    begin: Begin | None = None,
+    audit: Audit[OverrideChange] | None = None,
 ) -> OverrideChange:
     """Take an override back; the row stays.
 
@@ -157,6 +172,8 @@ def withdraw(
     if not 0 < override_id <= LARGEST_ID:
         raise OverrideError(f"found {shown(override_id)}, wanted the number of an override")
     with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        if begin is not None:
+            begin(connection)
         override = override_table.withdraw(
             connection, spec.name, override_id, by=by, note=note, at=now or datetime.now(UTC)
         )
@@ -192,7 +209,11 @@ def _check_published(ledger: Ledger, head: Head, proposed: ProposedOverride) -> 
 
 
 def _shown(
-    connection: sa.Connection, spec: Spec, override: Override, replaced_by: int | None, audit: Audit | None
+    connection: sa.Connection,
+    spec: Spec,
+    override: Override,
+    replaced_by: int | None,
+    audit: Audit[OverrideChange] | None,
 ) -> OverrideChange:
     """The change, with the shown publication brought into line and its row of the audit."""
     change = OverrideChange(override, _bring_into_line(connection, spec), replaced_by)

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from typing import Annotated, Any
 from urllib.parse import parse_qs
 
+import sqlalchemy as sa
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
@@ -23,6 +26,8 @@ from dashboards.ops.access import Person, audit, csrf_token, person, planner, re
 from dashboards.ops.access.csrf import FIELD
 from dashboards.ops.access.roles import RoleFirst
 from dashboards.ops.formatting.csv import sheet
+from dashboards.ops.http import idempotency
+from dashboards.ops.http.idempotency import KeyHeader, Once
 from dashboards.ops.http.render import JSON, RenderPage, attached
 from dashboards.ops.reading.editions import Edition
 from dashboards.ops.reading.header import href
@@ -38,6 +43,8 @@ from forecaster.planning import service
 from forecaster.planning.overrides import Override, ProposedOverride, as_of_day, shown
 from forecaster.planning.scenario import Supposition, WhatIfAnswer
 from forecaster.planning.value_added import Account, account
+
+Answer = Callable[[service.OverrideChange], Response]
 
 HTML = "text/html; charset=utf-8"
 LARGEST = 16_384  # bytes of a form
@@ -196,7 +203,7 @@ class PlanningRoutes:
         """Save the override of a form, and lead to its depot."""
 
         def make() -> Response:
-            return _to_depot(self._save(request, by, content))
+            return self._save(request, by, content, None, _to_depot)
 
         return await run_in_threadpool(self._or_refused, request, make)
 
@@ -204,7 +211,7 @@ class PlanningRoutes:
         """Withdraw an override by a form, and lead to its depot."""
 
         def make() -> Response:
-            return _to_depot(self._withdraw(request, by, number, content))
+            return self._withdraw(request, by, number, content, None, _to_depot)
 
         return await run_in_threadpool(self._or_refused, request, make)
 
@@ -248,19 +255,21 @@ class PlanningRoutes:
             return attached(worth_sheet(worth).csv(), "overrides-worth")
         return Response(to_json(worth), media_type=JSON)
 
-    async def save(self, request: Request, by: Planner, content: Body) -> Response:
+    async def save(self, request: Request, by: Planner, content: Body, key: KeyHeader = None) -> Response:
         """Save an override: depot_id, target_date, orders, reason, note, until, and by where nobody signs in."""
 
         def make() -> Response:
-            return _as_json(self._save(request, by, content), 201)
+            return self._save(request, by, content, key, partial(_as_json, 201))
 
         return await run_in_threadpool(self._or_refused, request, make)
 
-    async def withdraw(self, request: Request, number: Number, by: Planner, content: Body) -> Response:
+    async def withdraw(
+        self, request: Request, number: Number, by: Planner, content: Body, key: KeyHeader = None
+    ) -> Response:
         """Withdraw an override: note, and by where nobody signs in."""
 
         def make() -> Response:
-            return _as_json(self._withdraw(request, by, number, content), 200)
+            return self._withdraw(request, by, number, content, key, partial(_as_json, 200))
 
         return await run_in_threadpool(self._or_refused, request, make)
 
@@ -287,46 +296,78 @@ class PlanningRoutes:
             return account((), self._spec.overrides.min_days)
         return service.value_added(edition.ledger, edition.head.pipeline, self._spec.overrides.min_days)
 
-    def _save(self, request: Request, by: Person, content: bytes) -> service.OverrideChange:
-        wish = WishIn.model_validate(fields(request, content))
-        if by.cities is not None:
-            self._edition(request).depot(wish.depot_id)  # of a city that they see, or there is no such depot
-        override = ProposedOverride(
-            wish.depot_id,
-            wish.target_date,
-            wish.orders,
-            wish.reason,
-            planner.name(by, wish.by),
-            wish.note.strip(),
-            wish.until,
-        )
-        return service.save(self._spec, override, audit=_auditing(request))
+    def _save(self, request: Request, by: Person, content: bytes, key: str | None, answer: Answer) -> Response:
+        values = dict(fields(request, content))
 
-    def _withdraw(self, request: Request, by: Person, number: int, content: bytes) -> service.OverrideChange:
-        withdrawal = WithdrawalIn.model_validate(fields(request, content))
-        if by.cities is not None and number not in {row.id for row in self._visible(self._edition(request))}:
-            raise OverrideError(f"found {number}, wanted the number of an override")
-        name = planner.name(by, withdrawal.by)
-        note = withdrawal.note.strip()
-        return service.withdraw(self._spec, number, by=name, note=note, audit=_auditing(request))
+        def write(once: Once) -> service.OverrideChange:
+            wish = WishIn.model_validate(values)
+            if by.cities is not None:
+                self._edition(request).depot(wish.depot_id)  # of a city that they see, or there is no such depot
+            override = ProposedOverride(
+                wish.depot_id,
+                wish.target_date,
+                wish.orders,
+                wish.reason,
+                planner.name(by, wish.by),
+                wish.note.strip(),
+                wish.until,
+            )
+            return service.save(self._spec, override, begin=once.begin, audit=_auditing(request, once, answer))
+
+        return _once(request, key, values, write, answer)
+
+    def _withdraw(
+        self, request: Request, by: Person, number: int, content: bytes, key: str | None, answer: Answer
+    ) -> Response:
+        values = dict(fields(request, content))
+
+        def write(once: Once) -> service.OverrideChange:
+            withdrawal = WithdrawalIn.model_validate(values)
+            if by.cities is not None and number not in {row.id for row in self._visible(self._edition(request))}:
+                raise OverrideError(f"found {number}, wanted the number of an override")
+            name, note = planner.name(by, withdrawal.by), withdrawal.note.strip()
+            auditing = _auditing(request, once, answer)
+            return service.withdraw(self._spec, number, by=name, note=note, begin=once.begin, audit=auditing)
+
+        return _once(request, key, values, write, answer)
 
 
 def _form_context(request: Request) -> dict[str, object]:
-    """What a form has to know of whoever asks: may they plan, have they a name already, and their CSRF token."""
+    """What a form has to know of whoever asks: may they plan, have they a name already, their CSRF token, and what
+    makes a key for each form, so that one that is sent twice is done once."""
     who = person(request)
-    return {"plans": who.may("planner"), "signed_in": who.via != "local", "csrf": csrf_token(request)}
+    keys = partial(secrets.token_urlsafe, 16)
+    return {"plans": who.may("planner"), "signed_in": who.via != "local", "csrf": csrf_token(request), "new_key": keys}
 
 
-def _auditing(request: Request) -> service.Audit:
-    """Writes the audit's row of a change in the change's own transaction."""
-    return lambda connection, change: audit(request, change.sentence(), connection)
+def _once(
+    request: Request,
+    key: str | None,
+    values: dict[str, Any],
+    write: Callable[[Once], service.OverrideChange],
+    answer: Answer,
+) -> Response:
+    """The answer to a change, which is made once however often it is sent with its key: the header, or a field."""
+    named = values.pop(idempotency.FIELD, None) if isinstance(values.get(idempotency.FIELD), str) else None
+    once = Once(request, named if key is None else key, values)
+    return once.answer(lambda: answer(write(once)))
+
+
+def _auditing(request: Request, once: Once, answer: Answer) -> service.Audit[service.OverrideChange]:
+    """Writes the audit's row of a change, and how it is answered, in the change's own transaction."""
+
+    def auditing(connection: sa.Connection, change: service.OverrideChange) -> None:
+        audit(request, change.sentence(), connection)
+        once.keep(connection, answer(change))
+
+    return auditing
 
 
 def _to_depot(change: service.OverrideChange) -> Response:
     return RedirectResponse(href(change.override.depot_id), 303)
 
 
-def _as_json(change: service.OverrideChange, status: int) -> Response:
+def _as_json(status: int, change: service.OverrideChange) -> Response:
     return Response(to_json(SavedOut(change.override, change.sentence())), status, media_type=JSON)
 
 
