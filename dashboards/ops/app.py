@@ -71,7 +71,7 @@ def create_app(
     store = PublicationStore(ledger_url, pipeline, clock, build)
     key = signing_key(access)
     context = AccessContext(access, ledger_url, pipeline, store, clock, linkable(), **({"key": key} if key else {}))
-    page = _pages(build, signs_out=access.sign_in == "oidc")
+    page = _pages(build, signs_out=access.sign_in == "oidc", plans_days=spec is not None)
     refuse = errors.refusing(page)
     app = FastAPI(
         title="Depot forecasts",
@@ -118,8 +118,9 @@ async def _few_threads(_: FastAPI) -> AsyncIterator[None]:
     yield
 
 
-def _pages(build: str, *, signs_out: bool) -> RenderPage:
-    """Fills in a template; `signs_out` says whether people sign in here, and can sign out."""
+def _pages(build: str, *, signs_out: bool, plans_days: bool) -> RenderPage:
+    """Fills in a template; `signs_out` says whether people sign in here, and can sign out, `plans_days` whether there
+    are pages for planners."""
     templates = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,
@@ -128,7 +129,7 @@ def _pages(build: str, *, signs_out: bool) -> RenderPage:
         lstrip_blocks=True,
     )
     templates.filters["number"] = display.number
-    templates.globals["signs_out"] = signs_out
+    templates.globals.update(signs_out=signs_out, plans_days=plans_days)
     templates.globals.update({name: f"/static/{file}?v={build}" for name, file in STATIC.items()})
 
     def page(name: str, **values: Any) -> bytes:

@@ -1,11 +1,12 @@
-"""Planners: under which name they write overrides, and of which depots they see them."""
+"""Planners: under which name they write overrides, of which depots they see them, and which they may choose."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from dashboards.ops.access import Person
-from dashboards.ops.reading.editions import Edition
+from dashboards.ops.reading.editions import Edition, NoSuchDepot
+from forecaster.ledger.publication import PublishedDepot
 from forecaster.planning.overrides import Override
 
 
@@ -20,3 +21,21 @@ def visible(edition: Edition, overrides: Iterable[Override]) -> tuple[Override, 
         return tuple(overrides)
     depot_ids = {depot.depot_id for depot in edition.outline()}
     return tuple(override for override in overrides if override.depot_id in depot_ids)
+
+
+def neighbours(edition: Edition, depot: PublishedDepot) -> tuple[str, ...]:
+    """The other depots of the depot's city, or all others that whoever asks sees where it has none."""
+    city = depot.attributes.get("city")
+    return tuple(
+        other.depot_id
+        for other in edition.outline()
+        if other.depot_id != depot.depot_id and other.attributes.get("city") == city
+    )
+
+
+def see_all(edition: Edition, depot_ids: Iterable[str]) -> None:
+    """Raises NoSuchDepot for a depot that is not published, or that whoever asks does not see."""
+    visible = {depot.depot_id for depot in edition.outline()}
+    for depot_id in depot_ids:
+        if depot_id not in visible:
+            raise NoSuchDepot(depot_id)

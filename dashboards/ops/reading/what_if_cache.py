@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dashboards.ops.reading.editions import Edition
@@ -14,6 +15,16 @@ if TYPE_CHECKING:
     from forecaster.planning.what_if import Questions
 
 
+@dataclass(frozen=True)
+class WhatIfState:
+    """What may be supposed, which of it is on or off, why no model answers (if so), and the answer to a question."""
+
+    kinds: tuple[str, ...]
+    yes_or_no: frozenset[str] = frozenset()
+    missing: str | None = None
+    answer: WhatIfAnswer | None = None
+
+
 class WhatIfCache:
     """The what-if questions that the newest publication can answer, loaded on first use. Thread-safe."""
 
@@ -23,10 +34,8 @@ class WhatIfCache:
         self._of: object = None
         self._questions: Questions | None = None
 
-    def answer(
-        self, edition: Edition, supposed: Supposition | None
-    ) -> tuple[tuple[str, ...], str | None, WhatIfAnswer | None]:
-        """What may be supposed, why no model answers (if so), and the answer where something was supposed.
+    def answer(self, edition: Edition, supposed: Supposition | None) -> WhatIfState:
+        """What can be asked, and the answer where something was supposed.
 
         Raises what `Questions.of` and `Questions.ask` raise; without a question, missing saved inputs are told.
         """
@@ -34,13 +43,14 @@ class WhatIfCache:
             questions = self._ready(edition)
         except DeskError as error:
             if supposed is None:
-                return (ORDERS,), str(error), None
+                return WhatIfState((ORDERS,), missing=str(error))
             raise
+        state = WhatIfState(questions.kinds, questions.yes_or_no, questions.missing)
         if supposed is None:
-            return questions.kinds, questions.missing, None
+            return state
         # The costs of depots that the reader does not see are in no sum that they get.
         visible = None if edition.cities is None else frozenset(depot.depot_id for depot in edition.outline())
-        return questions.kinds, questions.missing, questions.ask(supposed, visible)
+        return replace(state, answer=questions.ask(supposed, visible))
 
     def _ready(self, edition: Edition) -> Questions:
         from forecaster.planning.what_if import (

@@ -6,24 +6,19 @@ own cities, and what overrides were worth is told to those who see all.
 
 from __future__ import annotations
 
-import json
-import re
 import secrets
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import date
 from functools import partial
 from typing import Annotated, Any
-from urllib.parse import parse_qs
 
 import sqlalchemy as sa
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import RedirectResponse, Response
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from dashboards.ops.access import Person, audit, csrf_token, person, planner, require
-from dashboards.ops.access.csrf import FIELD
 from dashboards.ops.access.roles import RoleFirst
 from dashboards.ops.formatting.csv import sheet
 from dashboards.ops.http import idempotency
@@ -35,103 +30,43 @@ from dashboards.ops.reading.store import PublicationStore
 from dashboards.ops.reading.what_if_cache import WhatIfCache
 from dashboards.ops.routes.api import AS_CSV, GONE, LARGEST_ID, TROUBLE, Format, sorry
 from dashboards.ops.routes.errors import Refuse
+from dashboards.ops.routes.planning_requests import (
+    Body,
+    GroupIn,
+    WishForm,
+    WishIn,
+    WithdrawalIn,
+    described,
+    fields,
+    form_day,
+    form_number,
+    supposition,
+)
 from dashboards.ops.views.api_schema import to_json
-from dashboards.ops.views.planning import book, plan_page, what_if_sheet, worth_sheet
+from dashboards.ops.views.planning.override_book import GroupOut, OverridesOut, SavedOut, book, worth_sheet
+from dashboards.ops.views.planning.plan_day import (
+    ALONE,
+    CITY,
+    PlanOptions,
+    kind_and_value,
+    plan_page,
+    what_if_sheet,
+)
 from forecaster.config import Spec
 from forecaster.errors import BundleError, DeskError, OverrideError
 from forecaster.planning import service
+from forecaster.planning.override_groups import OverrideGroup
 from forecaster.planning.overrides import Override, ProposedOverride, as_of_day, shown
-from forecaster.planning.scenario import Supposition, WhatIfAnswer
+from forecaster.planning.scenario import WhatIfAnswer
 from forecaster.planning.value_added import Account, account
 
-Answer = Callable[[service.OverrideChange], Response]
+Change = service.OverrideChange | service.GroupChange
+Answer = Callable[[Change], Response]
 
 HTML = "text/html; charset=utf-8"
-LARGEST = 16_384  # bytes of a form
 UNANSWERED: dict[int | str, dict[str, Any]] = {409: sorry("What the night kept, or its model, cannot answer this")}
 Planner = Annotated[Person, Depends(require("planner"))]
 Number = Annotated[int, Path(ge=1, le=LARGEST_ID)]
-
-
-class WishIn(BaseModel):
-    """An override to be saved; `until` is the last day whose publication takes it up, the day itself by default."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    depot_id: str
-    target_date: date
-    orders: int
-    reason: str
-    note: str = ""
-    until: date | None = None
-    by: str = ""
-
-    @field_validator("target_date", "until", mode="before")
-    @classmethod
-    def _as_written(cls, day: object) -> object:
-        # digits alone would be seconds since 1970
-        if day is not None and not (isinstance(day, str) and re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", day)):
-            raise ValueError("wanted a day such as 2025-06-18")
-        return day
-
-    @field_validator("orders", mode="before")
-    @classmethod
-    def _counted(cls, orders: object) -> object:
-        if isinstance(orders, bool):  # which Python takes for 1 or 0
-            raise ValueError("input should be a valid integer")
-        return orders
-
-
-class WithdrawalIn(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    by: str = ""
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class SavedOut:
-    """What was written down; `said` is a sentence about it and about what the page shows."""
-
-    override: Override
-    said: str
-
-
-@dataclass(frozen=True)
-class OverridesOut:
-    overrides: list[Override]
-
-
-async def read_body(request: Request) -> bytes:
-    """The body of a request, as far as a form may go, and one part more."""
-    content = b""
-    async for part in request.stream():
-        content += part
-        if len(content) > LARGEST:
-            break
-    return content
-
-
-Body = Annotated[bytes, Depends(read_body)]
-
-
-def fields(request: Request, content: bytes) -> Mapping[str, Any]:
-    """The fields of a form or of a JSON object, without the CSRF token.
-
-    Raises OverrideError for one that is too large or no text.
-    """
-    if len(content) > LARGEST:
-        raise OverrideError(f"found more than {LARGEST:,} bytes, wanted a form")
-    try:
-        if request.headers.get("content-type", "").startswith(JSON):
-            values = json.loads(content or b"{}")
-            json.dumps(values, ensure_ascii=False).encode()  # half a letter cannot be kept
-            if not isinstance(values, dict):
-                raise ValueError
-        else:
-            lists = parse_qs(content.decode("ascii"), keep_blank_values=True, max_num_fields=50)
-            values = {name: texts[0] for name, texts in lists.items() if texts[0] != ""}  # left empty: not filled in
-    except (ValueError, RecursionError) as error:
-        raise OverrideError("found something else, wanted the fields of a form, or a JSON object") from error
-    return {name: value for name, value in values.items() if name != FIELD}
 
 
 def router(spec: Spec, store: PublicationStore, page: RenderPage, refuse: Refuse) -> APIRouter:
@@ -152,8 +87,10 @@ def router(spec: Spec, store: PublicationStore, page: RenderPage, refuse: Refuse
     add_api("/api/v1/what-if", planning.what_if, "GET", WhatIfAnswer, responses=AS_CSV)
     add_api("/api/v1/overrides", planning.overrides, "GET", OverridesOut, responses=AS_CSV)
     add_api("/api/v1/overrides/worth", planning.worth, "GET", Account, responses=AS_CSV)
-    add_api("/api/v1/overrides", planning.save, "POST", SavedOut, status_code=201)
-    add_api("/api/v1/overrides/{number}/withdrawal", planning.withdraw, "POST", SavedOut)
+    wish, group, withdrawal = described(WishIn), described(GroupIn), described(WithdrawalIn)
+    add_api("/api/v1/overrides", planning.save, "POST", SavedOut, status_code=201, openapi_extra=wish)
+    add_api("/api/v1/overrides/group", planning.save_group, "POST", GroupOut, status_code=201, openapi_extra=group)
+    add_api("/api/v1/overrides/{number}/withdrawal", planning.withdraw, "POST", SavedOut, openapi_extra=withdrawal)
     return routes
 
 
@@ -170,7 +107,15 @@ class PlanningRoutes:
     # --- pages --------------------------------------------------------------------------------------------------------
 
     def plan_of_day(
-        self, request: Request, depot: str, day: date | None = None, kind: str = "", value: float = 1.0
+        self,
+        request: Request,
+        depot: str,
+        day: date | None = None,
+        kind: str = "",
+        value: Annotated[str, Query(max_length=40)] = "",
+        last: Annotated[str, Query(max_length=40)] = "",
+        scope: Annotated[str, Query(max_length=40)] = ALONE,
+        others: Annotated[list[str], Query()] = [],  # noqa: B006 -- FastAPI copies it
     ) -> Response:
         """A depot's day: a what-if of it, and the form for an override."""
 
@@ -181,11 +126,23 @@ class PlanningRoutes:
             forecast = next((ahead for ahead in published.days if ahead.target_date == target), None)
             if forecast is None:
                 raise OverrideError(f"found {target}, wanted a published day")
-            question = Supposition(depot, target, kind, value) if kind else None
-            kinds, missing, answer = self._what_ifs.answer(edition, question)
-            reasons = self._spec.overrides.reasons
+            neighbours = planner.neighbours(edition, published)
+            question = None
+            if kind:
+                choice, number = kind_and_value(kind, form_number(value))
+                further = neighbours if scope == CITY else tuple(filter(None, others))
+                question = supposition(edition, depot, target, choice, number, further, form_day(last))
+            state = self._what_ifs.answer(edition, question)
+            options = PlanOptions(
+                state.kinds,
+                state.yes_or_no,
+                self._spec.overrides.reasons,
+                neighbours,
+                published.attributes.get("city", ""),
+                len(neighbours) + 1,
+            )
             some = edition.cities is not None
-            view = plan_page(published, forecast, edition.head.levels, kinds, missing, answer, reasons, some)
+            view = plan_page(published, forecast, edition.head.levels, options, state.missing, state.answer, some)
             who = _form_context(request)
             body = self._page("plan.html", front=edition.front, plan=view, href=href(depot), who=who)
             return Response(body, media_type=HTML)
@@ -200,10 +157,10 @@ class PlanningRoutes:
         return Response(body, media_type=HTML)
 
     async def save_form(self, request: Request, by: Planner, content: Body) -> Response:
-        """Save the override of a form, and lead to its depot."""
+        """Save the overrides of a form, and lead to its depot."""
 
         def make() -> Response:
-            return self._save(request, by, content, None, _to_depot)
+            return self._save_group(request, by, content, None, _to_depot, self._form_group)
 
         return await run_in_threadpool(self._or_refused, request, make)
 
@@ -220,19 +177,22 @@ class PlanningRoutes:
     def what_if(
         self,
         request: Request,
-        depot: str,
+        depot: Annotated[list[str], Query(min_length=1, description="The depot; again for further ones")],
         day: Annotated[date, Query(alias="date")],
-        kind: str,
-        value: float = 1.0,
+        kind: Annotated[str, Query(description="orders, percent, closed, open, or a covariate such as promo")],
+        value: Annotated[
+            float | None, Query(description="Orders, per cent, or the covariate's value; not for closed and open")
+        ] = None,
+        last: Annotated[date | None, Query(description="The last day of a range that begins with date")] = None,
         format: Format = "json",
     ) -> Response:
-        """A depot's day if one thing were otherwise: `orders`, `closed`, `open`, or a covariate such as `promo`; as
-        CSV a row for each number, before and after."""
+        """A depot's day if one thing were otherwise, or several depots' days; as CSV a row for each number, before and
+        after."""
         edition = self._edition(request)
-        edition.depot(depot)
 
         def make() -> Response:
-            _, _, answer = self._what_ifs.answer(edition, Supposition(depot, day, kind, value))
+            question = supposition(edition, depot[0], day, kind, value, tuple(depot[1:]), last)
+            answer = self._what_ifs.answer(edition, question).answer
             assert answer is not None
             if format == "csv":
                 return attached(what_if_sheet(answer).csv(), "what-if")
@@ -260,6 +220,14 @@ class PlanningRoutes:
 
         def make() -> Response:
             return self._save(request, by, content, key, partial(_as_json, 201))
+
+        return await run_in_threadpool(self._or_refused, request, make)
+
+    async def save_group(self, request: Request, by: Planner, content: Body, key: KeyHeader = None) -> Response:
+        """Save an override for each open day of several depots or days, all of them or none."""
+
+        def make() -> Response:
+            return self._save_group(request, by, content, key, partial(_as_json, 201), self._api_group)
 
         return await run_in_threadpool(self._or_refused, request, make)
 
@@ -316,6 +284,43 @@ class PlanningRoutes:
 
         return _once(request, key, values, write, answer)
 
+    def _save_group(
+        self,
+        request: Request,
+        by: Person,
+        content: bytes,
+        key: str | None,
+        answer: Answer,
+        read: Callable[[Request, Person, dict[str, Any]], OverrideGroup],
+    ) -> Response:
+        values = dict(fields(request, content))
+
+        def write(once: Once) -> service.GroupChange:
+            group = read(request, by, values)
+            return service.save_group(self._spec, group, begin=once.begin, audit=_auditing(request, once, answer))
+
+        return _once(request, key, values, write, answer)
+
+    def _form_group(self, request: Request, by: Person, values: dict[str, Any]) -> OverrideGroup:
+        """The wish of a form; a city is those of its depots that the planner sees."""
+        wish = WishForm.model_validate(values)
+        edition = self._edition(request)
+        others = planner.neighbours(edition, edition.depot(wish.depot_id)) if wish.scope == CITY else ()
+        group = wish.group(planner.name(by, wish.by), others)
+        if by.cities is not None:
+            planner.see_all(edition, group.depot_ids)
+        return group
+
+    def _api_group(self, request: Request, by: Person, values: dict[str, Any]) -> OverrideGroup:
+        """The wish of a JSON object. Raises NoSuchDepot for depots that the planner does not see."""
+        wish = GroupIn.model_validate(values)
+        group = wish.group(planner.name(by, wish.by))
+        if by.cities is not None:
+            planner.see_all(self._edition(request), group.depot_ids)
+            if group.city is not None and group.city not in by.cities:
+                raise OverrideError(f"city: found {shown(group.city)}, wanted one of {', '.join(sorted(by.cities))}")
+        return group
+
     def _withdraw(
         self, request: Request, by: Person, number: int, content: bytes, key: str | None, answer: Answer
     ) -> Response:
@@ -341,11 +346,7 @@ def _form_context(request: Request) -> dict[str, object]:
 
 
 def _once(
-    request: Request,
-    key: str | None,
-    values: dict[str, Any],
-    write: Callable[[Once], service.OverrideChange],
-    answer: Answer,
+    request: Request, key: str | None, values: dict[str, Any], write: Callable[[Once], Change], answer: Answer
 ) -> Response:
     """The answer to a change, which is made once however often it is sent with its key: the header, or a field."""
     named = values.pop(idempotency.FIELD, None) if isinstance(values.get(idempotency.FIELD), str) else None
@@ -353,22 +354,28 @@ def _once(
     return once.answer(lambda: answer(write(once)))
 
 
-def _auditing(request: Request, once: Once, answer: Answer) -> service.Audit[service.OverrideChange]:
+def _auditing(request: Request, once: Once, answer: Answer) -> service.Audit[Any]:
     """Writes the audit's row of a change, and how it is answered, in the change's own transaction."""
 
-    def auditing(connection: sa.Connection, change: service.OverrideChange) -> None:
+    def auditing(connection: sa.Connection, change: Change) -> None:
         audit(request, change.sentence(), connection)
         once.keep(connection, answer(change))
 
     return auditing
 
 
-def _to_depot(change: service.OverrideChange) -> Response:
-    return RedirectResponse(href(change.override.depot_id), 303)
+def _to_depot(change: Change) -> Response:
+    override = change.override if isinstance(change, service.OverrideChange) else change.overrides[0]
+    return RedirectResponse(href(override.depot_id), 303)
 
 
-def _as_json(status: int, change: service.OverrideChange) -> Response:
-    return Response(to_json(SavedOut(change.override, change.sentence())), status, media_type=JSON)
+def _as_json(status: int, change: Change) -> Response:
+    saved: SavedOut | GroupOut
+    if isinstance(change, service.OverrideChange):
+        saved = SavedOut(change.override, change.sentence())
+    else:
+        saved = GroupOut(list(change.overrides), change.closed, change.sentence())
+    return Response(to_json(saved), status, media_type=JSON)
 
 
 def _mistake(error: OverrideError | ValidationError) -> str:

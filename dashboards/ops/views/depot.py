@@ -12,7 +12,7 @@ from dashboards.ops.formatting import display
 from dashboards.ops.formatting.charts import Ahead, Chart, chart
 from dashboards.ops.reading.header import Front, median_and_range
 from dashboards.ops.views.change import NONE_BEFORE, Why, why
-from dashboards.ops.views.planning import override_sentence
+from dashboards.ops.views.planning.plan_day import override_sentence, planners_number
 from dashboards.ops.views.roster_text import sentence
 from forecaster.ledger.publication import PublishedDay, PublishedDepot, PublishedMark, RecentDay
 from forecaster.ledger.records import Head
@@ -89,6 +89,7 @@ class DepotPage:
     why: tuple[Why, ...]
     unheard: str  # said where no day was forecast the day before
     days: tuple[tuple[str, str], ...]  # of the days ahead: ISO date, name
+    planned: str  # whose number stands in front, beside the model's; empty where it is the model's
 
 
 def depot_page(
@@ -142,6 +143,7 @@ def depot_page(
         why(depot.days),
         "" if any(day.change for day in depot.days) else NONE_BEFORE.replace("this day", "these days"),
         tuple((day.target_date.isoformat(), display.day(day.target_date)) for day in depot.days),
+        planners_number(depot.days[front.meant].override, head.levels),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, date, datetime
 
-from dashboards.ops.views.planning import book
+from dashboards.ops.views.planning.override_book import book
 from forecaster.planning.overrides import Override
 from forecaster.planning.value_added import Result, account
 from tests.dashboards.seed import depot

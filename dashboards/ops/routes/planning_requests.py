@@ -1,0 +1,214 @@
+"""What planners send and ask: the fields of their forms and JSON objects, and the questions of a what-if."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import date
+from typing import Annotated, Any, Literal
+from urllib.parse import parse_qs
+
+from fastapi import Depends, Request
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from dashboards.ops.access import planner
+from dashboards.ops.access.csrf import FIELD
+from dashboards.ops.http.render import JSON
+from dashboards.ops.reading.editions import Edition
+from forecaster.errors import OverrideError
+from forecaster.planning.override_groups import OverrideGroup
+from forecaster.planning.overrides import shown
+from forecaster.planning.scenario import WITHOUT_VALUE, Supposition
+
+LARGEST = 16_384  # bytes of a form
+MOST_FIELDS = 300  # of a form, whose list of depots has a field for each that was chosen
+LISTS = ("others",)  # fields of a form that may come several times
+
+
+def _as_written(day: object) -> object:
+    # digits alone would be seconds since 1970
+    if day is not None and not (isinstance(day, str) and re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", day)):
+        raise ValueError("wanted a day such as 2025-06-18")
+    return day
+
+
+def _no_truth(value: object) -> object:
+    if isinstance(value, bool):  # which Python takes for 1 or 0
+        raise ValueError("input should be a number")
+    return value
+
+
+Day = Annotated[date, BeforeValidator(_as_written)]
+Whole = Annotated[int, BeforeValidator(_no_truth)]
+Share = Annotated[float, BeforeValidator(_no_truth)]
+
+
+class WishIn(BaseModel):
+    """An override to be saved; `until` is the last day whose publication takes it up, the day itself by default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    depot_id: str
+    target_date: Day
+    orders: Whole
+    reason: str
+    note: str = ""
+    until: Day | None = None
+    by: str = ""
+
+
+class WithdrawalIn(BaseModel):
+    """An override to be withdrawn."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    by: str = ""
+    note: str = ""
+
+
+class GroupIn(BaseModel):
+    """Overrides of several depots or days: either `depot_ids` or a `city`, either `orders` a day or `percent` of what
+    the model says now; `until` is the last day whose publication takes them up, each day itself by default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    depot_ids: tuple[str, ...] = ()
+    city: str | None = None
+    first: Day
+    last: Day | None = None
+    orders: Whole | None = None
+    percent: Share | None = None
+    reason: str
+    note: str = ""
+    until: Day | None = None
+    by: str = ""
+
+    def group(self, by: str) -> OverrideGroup:
+        """The wish of whoever asks. Raises OverrideError where its fields do not fit together."""
+        return OverrideGroup(
+            self.depot_ids,
+            self.first,
+            self.last or self.first,
+            self.reason,
+            by,
+            self.city,
+            self.orders,
+            self.percent,
+            self.note.strip(),
+            self.until,
+        )
+
+
+class WishForm(BaseModel):
+    """The form of a depot's day: the day or a range, the depot, further ones or its city, orders or per cent."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    depot_id: str
+    target_date: Day
+    last: Day | None = None
+    scope: Literal["depot", "city"] = "depot"
+    others: tuple[str, ...] = ()
+    amount: Annotated[Share, Field(alias="orders")]
+    unit: Literal["orders", "percent"] = "orders"
+    reason: str
+    note: str = ""
+    until: Day | None = None
+    by: str = ""
+
+    def group(self, by: str, city_depots: tuple[str, ...]) -> OverrideGroup:
+        """The wish of whoever asks; `city_depots` are the others of the depot's city that they see.
+
+        Raises OverrideError where its fields do not fit together.
+        """
+        further = city_depots if self.scope == "city" else self.others
+        orders, percent = (None, self.amount) if self.unit == "percent" else (self._whole_orders(), None)
+        return OverrideGroup(
+            tuple(dict.fromkeys((self.depot_id, *further))),
+            self.target_date,
+            max(self.last or self.target_date, self.target_date),
+            self.reason,
+            by,
+            None,
+            orders,
+            percent,
+            self.note.strip(),
+            self.until,
+        )
+
+    def _whole_orders(self) -> int:
+        if not float(self.amount).is_integer():
+            raise OverrideError(f"orders: found {self.amount:g}, wanted a whole number")
+        return int(self.amount)
+
+
+async def read_body(request: Request) -> bytes:
+    """The body of a request, as far as a form may go, and one part more."""
+    content = b""
+    async for part in request.stream():
+        content += part
+        if len(content) > LARGEST:
+            break
+    return content
+
+
+Body = Annotated[bytes, Depends(read_body)]
+
+
+def fields(request: Request, content: bytes) -> Mapping[str, Any]:
+    """The fields of a form or of a JSON object, without the CSRF token.
+
+    Raises OverrideError for one that is too large or no text.
+    """
+    if len(content) > LARGEST:
+        raise OverrideError(f"found more than {LARGEST:,} bytes, wanted a form")
+    try:
+        if request.headers.get("content-type", "").startswith(JSON):
+            values = json.loads(content or b"{}")
+            json.dumps(values, ensure_ascii=False).encode()  # half a letter cannot be kept
+            if not isinstance(values, dict):
+                raise ValueError
+        else:
+            lists = parse_qs(content.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+            filled = {name: [text for text in texts if text] for name, texts in lists.items()}
+            values = {name: texts if name in LISTS else texts[0] for name, texts in filled.items() if texts}
+    except (ValueError, RecursionError) as error:
+        raise OverrideError("found something else, wanted the fields of a form, or a JSON object") from error
+    return {name: value for name, value in values.items() if name != FIELD}
+
+
+def described(body: type[BaseModel]) -> dict[str, Any]:
+    """What the API's schema says of a route that reads its body itself."""
+    schema = {"schema": body.model_json_schema()}
+    return {"requestBody": {"required": True, "content": {"application/json": schema}}}
+
+
+def supposition(
+    edition: Edition,
+    depot: str,
+    day: date,
+    kind: str,
+    value: float | None,
+    others: tuple[str, ...],
+    last: date | None,
+) -> Supposition:
+    """A reader's question. Raises NoSuchDepot for a depot that they do not see, OverrideError without a number
+    where the kind needs one."""
+    edition.depot(depot)
+    if others:
+        planner.see_all(edition, others)
+    if value is None and kind not in WITHOUT_VALUE:
+        raise OverrideError(f"value: found nothing, wanted a number for {shown(kind)}")
+    return Supposition(depot, day, kind, 1.0 if value is None else value, others, last)
+
+
+def form_number(text: str) -> float | None:
+    """A number of a form's field; None where it was left empty."""
+    try:
+        return float(text) if text.strip() else None
+    except ValueError:
+        raise OverrideError(f"value: found {shown(text)}, wanted a number") from None
+
+
+def form_day(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text) if text.strip() else None
+    except ValueError:
+        raise OverrideError(f"last: found {shown(text)}, wanted a day such as 2025-06-18") from None

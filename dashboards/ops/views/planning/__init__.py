@@ -1,0 +1,1 @@
+"""What planners see: a day to ask about and to override, and the book of overrides."""
