@@ -50,6 +50,12 @@ class Staffing(Section):
     With 0 one depot may go without for all."""
     cost_idle: float = Field(gt=0)
     """Cost of one driver too many for a shift."""
+    change_cost: float = Field(default=0, ge=0)
+    """Cost of changing a depot's crew of a day that is already published. An override, or a later run of the same day,
+    changes only crews of which that is expected to save more; 0 changes whatever the new plan changes."""
+    change_hour: int | None = Field(default=None, ge=0, le=23)
+    """Hour of a depot's local day, from which on its crews change once a day at most, unless the new plan has two
+    drivers more, or more than two. Left out: as often as the plan does."""
     crew: Crew = Crew()
     """Limits of a depot's crew on an open day."""
     vans: Vans | None = None

@@ -31,6 +31,16 @@ class Shortage:
 
 
 @dataclass(frozen=True)
+class LeftCrew:
+    """Why a day that was planned anew keeps the crew that it was published with."""
+
+    drivers: int  # of the new plan
+    saving: float  # expected of changing to it; below 0 where it gives a van to others
+    change_cost: float  # declared
+    hour: int | None = None  # from which on a depot has one change a day, where that is why
+
+
+@dataclass(frozen=True)
 class PublishedRoster:
     """What a day's crew is worth; money is in the unit of the declared costs."""
 
@@ -43,6 +53,8 @@ class PublishedRoster:
     lent: tuple[tuple[str, int], ...] = ()  # own vans that stand elsewhere: where, how many
     wanted: int | None = None  # drivers, were there vans for all; None = published before that was told
     shortage: Shortage | None = None  # None = there are vans for all that are wanted
+    left: LeftCrew | None = None  # None = the crew is the plan's
+    changed_at: datetime | None = None  # when the crew last became another after it was published
 
     def __post_init__(self) -> None:
         # JSON gives lists.
@@ -50,8 +62,16 @@ class PublishedRoster:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        shortage = content.get("shortage")
-        return cls(**{**content, "shortage": None if shortage is None else Shortage(**shortage)})
+        shortage, left, at = (content.get(name) for name in ("shortage", "left", "changed_at"))
+        values = {
+            "shortage": None if shortage is None else Shortage(**shortage),
+            "left": None if left is None else LeftCrew(**left),
+            "changed_at": None if at is None else datetime.fromisoformat(at),
+        }
+        return cls(**{**content, **values})
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self) | {"changed_at": None if self.changed_at is None else self.changed_at.isoformat()}
 
 
 @dataclass(frozen=True)

@@ -210,7 +210,7 @@ def of_day(day: PublishedDay) -> dict[str, Any]:
     """A day as a row of its publication and depot."""
     besides = {
         "quantiles": list(day.quantiles),
-        "roster": None if day.roster is None else asdict(day.roster),
+        "roster": None if day.roster is None else day.roster.to_json(),
         "override": None if day.override is None else day.override.to_json(),
         "change": None if day.change is None else day.change.to_json(),
     }

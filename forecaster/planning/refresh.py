@@ -27,7 +27,8 @@ from forecaster.planning import apply, override_table, saved_inputs
 from forecaster.planning.overrides import Cell, Override, active_overrides, as_of_day
 from forecaster.planning.saved_inputs import SavedInputs
 from forecaster.serving import totals
-from forecaster.staffing import rosters
+from forecaster.staffing import changes, rosters
+from forecaster.staffing.changes import PublishedCrews
 
 OVERRIDE = "override"  # the part of a change that planners made
 
@@ -62,7 +63,8 @@ def refresh_within(connection: sa.Connection, pipeline: str, folder: Path) -> Re
     trouble, revised = None, publication
     if _published_overrides(publication) != _expected_overrides(publication, active):
         try:
-            revised = with_overrides(publication, active, saved_inputs.read(folder, publication.desk))
+            inputs = saved_inputs.read(folder, publication.desk)
+            revised = with_overrides(publication, active, inputs, datetime.now(UTC))
         except DeskError as error:
             trouble = str(error)
     changed = _update_rows(connection, head, publication, revised)
@@ -70,14 +72,18 @@ def refresh_within(connection: sa.Connection, pipeline: str, folder: Path) -> Re
     return RefreshOutcome(changed, trouble)
 
 
-def with_overrides(publication: Publication, active: Mapping[Cell, Override], inputs: SavedInputs) -> Publication:
-    """The publication as it would have gone out with these overrides and no others."""
+def with_overrides(
+    publication: Publication, active: Mapping[Cell, Override], inputs: SavedInputs, now: datetime
+) -> Publication:
+    """The publication as it would have gone out with these overrides and no others, but for crews whose change is not
+    worth what it costs."""
     model = model_forecast(publication, inputs.panel)
     openable = openable_days(publication)
     overrides_at = apply.locate_overrides(model, active, openable.__contains__)
     forecast = apply.apply_overrides(model, overrides_at)
-    roster = rosters.roster_for(forecast, inputs.panel, inputs.staffing)
-    roster_at = rosters.published_rosters(roster, forecast) if roster else {}
+    crews = published_crews(publication, forecast, inputs, now)
+    roster = rosters.roster_for(forecast, inputs.panel, inputs.staffing, crews)
+    roster_at = rosters.published_rosters(roster, forecast, crews, now) if roster else {}
     # Vans are shared, so a day is written anew for all depots once one of its overrides is another.
     expected, current = _expected_overrides(publication, active), _published_overrides(publication)
     moved = {cell[1] for cell in expected.keys() | current.keys() if expected.get(cell) != current.get(cell)}
@@ -112,6 +118,15 @@ def with_overrides(publication: Publication, active: Mapping[Cell, Override], in
         for total in publication.totals
     )
     return replace(publication, depots=tuple(map(update_depot, publication.depots)), totals=summed)
+
+
+def published_crews(
+    publication: Publication, forecast: Forecast, inputs: SavedInputs, now: datetime
+) -> PublishedCrews | None:
+    """The crews that the publication shows, where changing them is declared to cost something."""
+    if inputs.staffing is None:
+        return None
+    return changes.published_crews(publication.depots, forecast, inputs.staffing, publication.timezone, now)
 
 
 def model_forecast(publication: Publication, panel: Panel) -> Forecast:

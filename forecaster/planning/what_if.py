@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -209,7 +210,9 @@ class Questions:
             quantiles=forecast.quantiles[:, day],
             open=forecast.open[:, day],
         )
-        return rosters.roster_for(day_forecast, self._inputs.panel, self._inputs.staffing)
+        crews = refresh.published_crews(self._publication, forecast, self._inputs, datetime.now(UTC))
+        of_day = None if crews is None else crews.on(day)
+        return rosters.roster_for(day_forecast, self._inputs.panel, self._inputs.staffing, of_day)
 
 
 def _side(forecast: Forecast, roster: Roster | None, row: int, step: int, summed: Bools) -> Side:

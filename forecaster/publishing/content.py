@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from types import MappingProxyType
 
 from forecaster.config import Spec
@@ -24,6 +25,7 @@ from forecaster.planning.overrides import Override
 from forecaster.publishing.forecast import ForecastResult
 from forecaster.serving import totals
 from forecaster.staffing import rosters
+from forecaster.staffing.changes import published_crews
 
 Cell = tuple[int, int]  # positions of a depot and a day
 RECENT_DAYS = 60  # days of actuals that a publication carries
@@ -54,14 +56,18 @@ def published_depots(
     knowledge: Knowledge,
     overrides: Mapping[Cell, Override] = MappingProxyType({}),
     changes: Mapping[Cell, PublishedChange] = MappingProxyType({}),
+    before: Sequence[PublishedDepot] = (),
+    now: datetime | None = None,
 ) -> tuple[PublishedDepot, ...]:
     """Each depot's days, of a forecast with the planners' numbers in it and of what the model `result` without them.
 
-    A depot that closed before its recent days began is left out.
+    A depot that closed before its recent days began is left out. Of crews that are published already, `before`, those
+    stay whose change is not worth what it costs `now`.
     """
     panel, timezones = result.panel, depot_timezones(knowledge)
-    roster = rosters.plan(forecast, panel, spec)
-    roster_at = rosters.published_rosters(roster, forecast) if roster else {}
+    crews = published_crews(before, forecast, spec.staffing, spec.timezone, now) if spec.staffing and now else None
+    roster = rosters.plan(forecast, panel, spec, crews)
+    roster_at = rosters.published_rosters(roster, forecast, crews, now) if roster else {}
     first = max(panel.history - RECENT_DAYS, 0)
     recent_days = panel.days[first : panel.history].astype(object)
     published = []

@@ -21,10 +21,10 @@ from forecaster.demand.history.point_in_time import former_ids, read_as_of
 from forecaster.demand.panel.panel_findings import panel_findings
 from forecaster.errors import ForecasterError, LakeError
 from forecaster.lake import Lake
-from forecaster.ledger.publication import Publication, PublishedChange, Tier
+from forecaster.ledger.publication import Publication, PublishedChange, PublishedDepot, Tier
 from forecaster.ledger.store import Ledger
 from forecaster.planning import apply, refresh, saved_inputs, service
-from forecaster.planning.overrides import Cell, Override, active_overrides
+from forecaster.planning.overrides import Cell, Override, active_overrides, as_of_day
 from forecaster.planning.saved_inputs import SavedInputs
 from forecaster.publishing import archive_rows, content, explain
 from forecaster.publishing.forecast import ForecastResult, ModelChoice, forecast
@@ -118,7 +118,9 @@ def publish(
             model=result.choice.model,
             timezone=spec.timezone,
             levels=result.forecast.levels,
-            depots=content.published_depots(overridden, result, spec, knowledge, overrides, changes),
+            depots=content.published_depots(
+                overridden, result, spec, knowledge, overrides, changes, _published_today(spec, as_of), now
+            ),
             totals=content.published_totals(overridden, result.panel),
             bundle_digest=result.digest,
             note=_join(notes),
@@ -134,6 +136,17 @@ def publish(
     return PublishedForecast(
         number, tier, model, digest, cutoff, depots, _join(notes), result.forecast, troubles.summary
     )
+
+
+def _published_today(spec: Spec, as_of: datetime) -> tuple[PublishedDepot, ...]:
+    """The depots of the publication that is shown, if it was made as of the same local day."""
+    if spec.staffing is None or (spec.staffing.change_cost == 0 and spec.staffing.change_hour is None):
+        return ()
+    with Ledger.open(spec.ledger_url) as ledger:
+        head = ledger.current(spec.name)
+        if head is None or as_of_day(head) != as_of.astimezone(spec.zone).date():
+            return ()
+        return ledger.whole(head).depots
 
 
 def _save_inputs(result: ForecastResult, spec: Spec, troubles: Troubles) -> tuple[str | None, str | None]:

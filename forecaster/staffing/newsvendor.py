@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from forecaster.config import Staffing
 from forecaster.core.arrays import Bools, Doubles, Ints
 from forecaster.core.forecast import Forecast
-from forecaster.ledger.publication import Shortage
+from forecaster.ledger.publication import LeftCrew, Shortage
 from forecaster.staffing import shortage
 from forecaster.staffing.need import Need
 from forecaster.staffing.vans import Loan, VanPool
@@ -42,6 +42,8 @@ class Roster:
     desired: Ints  # drivers with vans for all
     loans: tuple[Loan, ...] = ()
     shortages: Mapping[tuple[int, int], Shortage] = field(default_factory=dict)  # by depot and day
+    left: Mapping[tuple[int, int], LeftCrew] = field(default_factory=dict)  # crews that stay as they are published
+    changed: Bools | None = None  # from what was published; None = that does not count
 
 
 def cheapest_crew(need: Need, open_: Bools, staffing: Staffing) -> Ints:

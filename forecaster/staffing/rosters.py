@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from datetime import datetime
 
 from forecaster.config import Spec, Staffing
 from forecaster.core.arrays import Doubles
 from forecaster.core.forecast import Forecast
 from forecaster.core.panel import Panel
 from forecaster.ledger.publication import PublishedRoster
-from forecaster.staffing import newsvendor
+from forecaster.staffing import changes, newsvendor
+from forecaster.staffing.changes import PublishedCrews
 from forecaster.staffing.newsvendor import Roster
 from forecaster.staffing.vans import VanPool
 
 
-def plan(forecast: Forecast, panel: Panel, spec: Spec) -> Roster | None:
+def plan(forecast: Forecast, panel: Panel, spec: Spec, published: PublishedCrews | None = None) -> Roster | None:
     """The cheapest roster of the panel's depots; None where the pipeline plans no staff."""
-    return roster_for(forecast, panel, spec.staffing)
+    return roster_for(forecast, panel, spec.staffing, published)
 
 
-def roster_for(forecast: Forecast, panel: Panel, staffing: Staffing | None) -> Roster | None:
-    """The cheapest roster of the panel's depots, for what is declared of the staff; None where nothing is."""
-    return newsvendor.roster(forecast, staffing, _van_pool(panel, staffing)) if staffing else None
+def roster_for(
+    forecast: Forecast, panel: Panel, staffing: Staffing | None, published: PublishedCrews | None = None
+) -> Roster | None:
+    """The cheapest roster of the panel's depots, for what is declared of the staff; None where nothing is. Crews that
+    are published already change only where that is worth it."""
+    if staffing is None:
+        return None
+    fleet = _van_pool(panel, staffing)
+    cheapest = newsvendor.roster(forecast, staffing, fleet)
+    if published is None:
+        return cheapest
+    return changes.keep_unless_worthwhile(cheapest, published, forecast, staffing, fleet)
 
 
 def van_pool(panel: Panel, spec: Spec) -> VanPool | None:
@@ -33,8 +44,14 @@ def _van_pool(panel: Panel, staffing: Staffing) -> VanPool | None:
     return VanPool.of(staffing.vans, panel.attributes, len(panel.depot_ids)) if staffing.vans else None
 
 
-def published_rosters(roster: Roster, forecast: Forecast) -> dict[tuple[int, int], PublishedRoster]:
-    """What is published of each open day, by the positions of depot and day."""
+def published_rosters(
+    roster: Roster, forecast: Forecast, published: PublishedCrews | None = None, now: datetime | None = None
+) -> dict[tuple[int, int], PublishedRoster]:
+    """What is published of each open day, by the positions of depot and day; `now` is when crews that are `published`
+    already change."""
+    changed_at = dict(published.changed_at) if published is not None else {}
+    if roster.changed is not None and now is not None:
+        changed_at |= dict.fromkeys(zip(*(axis.tolist() for axis in roster.changed.nonzero()), strict=True), now)
     borrowed, lent = defaultdict(list), defaultdict(list)
     for loan in roster.loans:
         borrowed[loan.borrower, loan.day].append((forecast.depot_ids[loan.lender], loan.vans))
@@ -52,6 +69,8 @@ def published_rosters(roster: Roster, forecast: Forecast) -> dict[tuple[int, int
             lent=tuple(lent.get((row, step), ())),
             wanted=int(roster.desired[row, step]),
             shortage=roster.shortages.get((row, step)),
+            left=roster.left.get((row, step)),
+            changed_at=changed_at.get((row, step)),
         )
         for row, step in zip(*(axis.tolist() for axis in forecast.open.nonzero()), strict=True)
     }

@@ -43,8 +43,7 @@ def claims(desired: Ints, need: Need, staffing: Staffing, fleet: VanPool) -> Cla
     sharing, limits = fleet.drivers_per_van, staffing.crew
     wanted = -(-desired // sharing)
     depot, van = Claims.rows(wanted)
-    usual = need.level(0.5)
-    floor = np.ceil(np.round(limits.min_share * usual, DIGITS))
+    usual, floor = need.level(0.5), floors(need, staffing)
     before = van * sharing
     tier = np.where(before < limits.min, placing.FIRST, np.where(before < floor[depot], placing.FLOOR, placing.FURTHER))
     share = np.where(tier == placing.FLOOR, before / np.maximum(usual[depot], 1e-9), 1.0)
@@ -52,6 +51,12 @@ def claims(desired: Ints, need: Need, staffing: Staffing, fleet: VanPool) -> Cla
     firsts = np.repeat(np.cumsum(desired) - desired, wanted) + before
     saving = np.add.reduceat(of_drivers, firsts) if len(firsts) else np.zeros(0)
     return Claims(depot, van, tier, share, saving)
+
+
+def floors(need: Need, staffing: Staffing) -> Doubles:
+    """The drivers of `crew.min_share` of what the median needs."""
+    drivers: Doubles = np.ceil(np.round(staffing.crew.min_share * need.level(0.5), DIGITS))
+    return drivers
 
 
 def driver_savings(desired: Ints, need: Need, staffing: Staffing) -> Doubles:

@@ -79,8 +79,14 @@ def quantiles(file: Path, publication: int) -> dict[tuple[str, str], list[float]
 
 def days(file: Path, publication: int) -> list[dict[str, Any]]:
     """What else was published of each depot and day."""
-    columns = "depot_id, target_date, horizon, open, drivers, override"
+    columns = "depot_id, target_date, horizon, open, override"
     return rows(file, f"select {columns} from published where publication_id = {publication} order by 1, 2")
+
+
+def drivers(file: Path, publication: int) -> list[dict[str, Any]]:
+    """Of all depots together, day by day: which of them gets a scarce van is decided otherwise than it was."""
+    query = f"select target_date, sum(drivers) as drivers from published where publication_id = {publication}"
+    return rows(file, f"{query} group by 1 order by 1")
 
 
 def hold(before: Any, now: Any) -> None:
@@ -115,6 +121,7 @@ def test_the_champion_of_before_publishes_what_it_published_before(file: Path, c
         key: pytest.approx(values, rel=CLOSE, abs=CLOSE) for key, values in published.items()
     }
     assert days(file, now["publication_id"]) == days(file, 3)
+    assert drivers(file, now["publication_id"]) == drivers(file, 3)
     assert rows(file, "select outcome, kind from runs order by started_at desc limit 1") == [
         {"outcome": "published", "kind": "predict"}
     ]

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 from forecaster.ledger.publication import (
+    LeftCrew,
     Publication,
     PublishedDay,
     PublishedDepot,
@@ -28,7 +29,16 @@ LEVELS = (0.1, 0.5, 0.9)
 
 ROSTERS = {
     1: PublishedRoster(
-        3, 0.125, 41.5, 44.0, None, borrowed=(("D9", 2),), wanted=4, shortage=Shortage("Ulm", 0.875, network=True)
+        3,
+        0.125,
+        41.5,
+        44.0,
+        None,
+        borrowed=(("D9", 2),),
+        wanted=4,
+        shortage=Shortage("Ulm", 0.875, network=True),
+        left=LeftCrew(4, 12.5, 20, 14),
+        changed_at=datetime(2026, 1, 1, 14, 30, tzinfo=UTC),
     ),
     3: PublishedRoster(None, 0.0, 0.1 + 0.2, None, 44.0),  # without loans, and with a number that has many digits
 }

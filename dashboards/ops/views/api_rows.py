@@ -49,7 +49,7 @@ class TotalsOut:
 @dataclass(frozen=True)
 class RosterRow:
     """Whom a depot rosters on a day; costs are in the unit of `staffing`, and loans are of vans. `wanted` are the
-    drivers that it would have, were there vans for all, and `why` says what keeps it from them."""
+    drivers that it would have, were there vans for all; `why` says what keeps it from them, or from a new plan."""
 
     depot_id: str
     city: str | None
@@ -171,7 +171,7 @@ def rosters(edition: Edition) -> RostersOut:
                     [(name, count) for name, count in plan.borrowed] if plan else [],
                     [(name, count) for name, count in plan.lent] if plan else [],
                     plan.wanted if plan else None,
-                    roster_text.shortage(plan),
+                    roster_text.why(day),
                 )
             )
     return RostersOut(about(edition.head, edition.front), rows)

@@ -17,8 +17,28 @@ def sentence(day: PublishedDay) -> str:
     crew = display.count(day.drivers, "driver")
     if day.roster.vans is not None:
         crew += f", {display.count(day.roster.vans, 'van')}{_loans(day.roster)}"
-    parts = (crew, shortage(day.roster), f"{chance(day.roster.chance_short)} of being short", _beside(day))
+    beside = "" if day.roster.left else _beside(day)
+    parts = (crew, why(day), f"{chance(day.roster.chance_short)} of being short", beside)
     return "; ".join(part for part in parts if part)
+
+
+def why(day: PublishedDay) -> str:
+    """Why a crew is not the one that costs least: no van is left, or a change would not be worth it; else empty."""
+    return "; ".join(part for part in (shortage(day.roster), left(day)) if part)
+
+
+def left(day: PublishedDay) -> str:
+    """ "left at 4 as published before: 5 would save 12, a change costs 20"; empty where the crew is the plan's."""
+    if day.roster is None or day.roster.left is None or day.drivers is None:
+        return ""
+    plan, crew = day.roster.left, f"left at {display.number(day.drivers)} as published before"
+    saving = round(plan.saving)
+    gain = f"{display.number(plan.drivers)} would {_costs(-saving)}"
+    if plan.hour is not None:
+        return f"{crew}: {gain}, from {plan.hour}:00 on a depot has one change a day"
+    if saving < 0:
+        return f"{crew}: {gain} here, and what that would save others is less than the changes cost"
+    return f"{crew}: {gain}, a change costs {display.number(plan.change_cost)}"
 
 
 def shortage(roster: PublishedRoster | None) -> str:

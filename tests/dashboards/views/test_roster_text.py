@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dashboards.ops.views.roster_text import chance, sentence
-from forecaster.ledger.publication import PublishedDay, PublishedRoster, Shortage
+from forecaster.ledger.publication import LeftCrew, PublishedDay, PublishedRoster, Shortage
 from tests.dashboards.seed import depot, fill, publication
 from tests.dashboards.visitor import text, visitor
 
@@ -55,6 +55,21 @@ def day(drivers: int | None = 12, roster: PublishedRoster | None = CREW, **chang
             day(borrowed=(), shortage=Shortage("", 0.5, network=True)),
             "12 drivers, 12 vans; no van left; 0.50 of what the network needs; "
             "1 chance in 8 of being short; one fewer would cost 31 more",
+        ),
+        (
+            day(4, vans=None, borrowed=(), left=LeftCrew(5, 12.3, 20)),
+            "4 drivers; left at 4 as published before: 5 would save 12, a change costs 20; "
+            "1 chance in 8 of being short",
+        ),
+        (
+            day(4, vans=None, borrowed=(), left=LeftCrew(3, -8, 20)),
+            "4 drivers; left at 4 as published before: 3 would cost 8 more here, and what that would save others is "
+            "less than the changes cost; 1 chance in 8 of being short",
+        ),
+        (
+            day(4, vans=None, borrowed=(), left=LeftCrew(5, 12, 0, 14)),
+            "4 drivers; left at 4 as published before: 5 would save 12, from 14:00 on a depot has one change a day; "
+            "1 chance in 8 of being short",
         ),
         (day(roster=None), ""),
         (replace(day(0), open=False), ""),

@@ -1,0 +1,194 @@
+"""Only changes that are worth it: which crews of a published day stay as they are when the day is planned anew.
+
+A change of a depot's crew costs `change_cost`. Of the depots that the new plan would change, those stay whose change is
+expected to save no more than that, as far as there are vans for it: a van that one gives is a van that another gets, so
+the depots of a city are chosen together, by a 0/1 knapsack in which items may also give (Bellman 1957, Dynamic
+Programming). Savings are of missing and idle drivers at what is declared of the first. After `change_hour` a depot that
+has had its change of the day stays too, unless the plan has two drivers or more beyond its crew.
+
+The plan's own rules come first: who would fall below a floor, or lend to who is less short, changes in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forecaster.config import Staffing
+from forecaster.core.arrays import Bools, Doubles, Ints
+from forecaster.core.forecast import Forecast
+from forecaster.ledger.publication import LeftCrew, PublishedDepot
+from forecaster.staffing import lending, newsvendor, placing, shortage
+from forecaster.staffing.lending import LEAST_NEED, DepotVans
+from forecaster.staffing.need import Need
+from forecaster.staffing.newsvendor import Roster
+from forecaster.staffing.vans import VanPool
+
+FAR_SHORT = 2  # drivers that a crew must lack before it changes a second time
+NOT_PUBLISHED = -1
+
+
+@dataclass(frozen=True)
+class PublishedCrews:
+    """The crews that a day is already published with, (depots, horizon)."""
+
+    drivers: Ints  # NOT_PUBLISHED where none are
+    had_change: Bools  # after the declared hour of today
+    changed_at: Mapping[tuple[int, int], datetime] = field(default_factory=dict)  # by depot and day
+
+    def on(self, day: slice) -> PublishedCrews:
+        """Of some of the days; when they changed is left out."""
+        return PublishedCrews(self.drivers[:, day], self.had_change[:, day])
+
+
+def published_crews(
+    depots: Iterable[PublishedDepot], forecast: Forecast, staffing: Staffing, timezone: str, now: datetime
+) -> PublishedCrews | None:
+    """The published crews of a forecast's days; None where every change is welcome."""
+    if staffing.change_cost == 0 and staffing.change_hour is None:
+        return None
+    rows = {depot: row for row, depot in enumerate(forecast.depot_ids)}
+    steps = {day: step for step, day in enumerate(forecast.target_dates)}
+    drivers = np.full(forecast.open.shape, NOT_PUBLISHED, np.int32)
+    had_change, changed_at = np.zeros(forecast.open.shape, bool), dict[tuple[int, int], datetime]()
+    for depot in depots:
+        row = rows.get(depot.depot_id)
+        if row is None:
+            continue
+        instants = []
+        for day in depot.days:
+            step = steps.get(day.target_date)
+            if step is None or day.roster is None or day.drivers is None or not day.open:
+                continue
+            drivers[row, step] = day.drivers
+            if day.roster.changed_at is not None:
+                changed_at[row, step] = day.roster.changed_at
+                instants.append(day.roster.changed_at)
+        zone = ZoneInfo(depot.timezone or timezone)
+        had_change[row] = any(_same_evening(at, now, zone, staffing.change_hour) for at in instants)
+    return PublishedCrews(drivers, had_change, changed_at)
+
+
+def _same_evening(at: datetime, now: datetime, zone: ZoneInfo, hour: int | None) -> bool:
+    """Do both instants lie after the hour of one local day?"""
+    there, here = at.astimezone(zone), now.astimezone(zone)
+    return hour is not None and there.date() == here.date() and min(there.hour, here.hour) >= hour
+
+
+def keep_unless_worthwhile(
+    plan: Roster, crews: PublishedCrews, forecast: Forecast, staffing: Staffing, fleet: VanPool | None
+) -> Roster:
+    """The plan, but for the crews that stay as they are published."""
+    need = Need.of(forecast.quantiles, forecast.levels, staffing.orders_per_driver)
+    saving = need.cost(np.maximum(crews.drivers, 0), staffing) - need.cost(plan.drivers, staffing)
+    eligible = _may_stay(plan, crews, need, forecast.open, staffing)
+    bound = eligible & crews.had_change & (plan.drivers - crews.drivers < FAR_SHORT)
+    if staffing.change_cost == 0:
+        eligible = bound
+    worth = staffing.change_cost - saving + np.where(bound, 1 + 2 * np.abs(saving).sum(), 0)
+    stay = np.zeros_like(eligible)
+    for day in range(eligible.shape[1]):
+        stay[:, day] = _stay_on(day, plan, crews, need, eligible[:, day], worth[:, day], fleet)
+    drivers = np.where(stay, crews.drivers, plan.drivers).astype(np.int32)
+    changed = (crews.drivers >= 0) & (drivers != crews.drivers)
+    left = {
+        (row, day): LeftCrew(
+            int(plan.drivers[row, day]),
+            float(saving[row, day]),
+            staffing.change_cost,
+            staffing.change_hour if bound[row, day] else None,
+        )
+        for row, day in zip(*(axis.tolist() for axis in stay.nonzero()), strict=True)
+    }
+    placed = None if fleet is None else -(-drivers // fleet.drivers_per_van)
+    bare = newsvendor.with_crews(drivers, plan.desired, placed, need, forecast.open, staffing)
+    if fleet is not None and placed is not None:
+        reasons = shortage.shortages(plan.desired, drivers, placed, fleet)
+        reasons = {cell: reason for cell, reason in reasons.items() if cell not in left}
+        bare = replace(bare, loans=fleet.loans(placed), shortages=reasons)
+    return replace(bare, left=left, changed=changed)
+
+
+def _may_stay(plan: Roster, crews: PublishedCrews, need: Need, open_: Bools, staffing: Staffing) -> Bools:
+    """Whose published crew differs from the plan's, and is within limits and floors."""
+    limits = staffing.crew
+    floor = np.maximum(shortage.floors(need, staffing), limits.min)
+    most = np.inf if limits.max is None else limits.max
+    allowed = (crews.drivers >= np.minimum(floor, plan.drivers)) & (crews.drivers <= most)
+    may_stay: Bools = open_ & (crews.drivers >= 0) & (crews.drivers != plan.drivers) & allowed
+    return may_stay
+
+
+def _stay_on(
+    day: int,
+    plan: Roster,
+    crews: PublishedCrews,
+    need: Need,
+    eligible: Bools,
+    worth: Doubles,
+    fleet: VanPool | None,
+) -> Bools:
+    """Who stays on a day (depots,), until no lender is shorter than a borrower would be without its last van."""
+    if fleet is None:
+        return eligible & (worth >= 0)
+    assert plan.vans is not None
+    placed, before = plan.vans[:, day], -(-np.maximum(crews.drivers[:, day], 0) // fleet.drivers_per_van)
+    home = np.zeros_like(placed) if fleet.home is None else fleet.home
+    usual = np.maximum(Need(need.knots[:, :, day], need.levels).level(0.5) / fleet.drivers_per_van, LEAST_NEED)
+    depots = DepotVans(home, -(-plan.desired[:, day] // fleet.drivers_per_van), usual)
+    while True:
+        stay = _chosen(eligible, worth, before - placed, placed, fleet)
+        vans = np.where(stay, before, placed).astype(np.int32)
+        unfair = lending.breaches(vans, depots, fleet.city) if fleet.home is not None else {}
+        if not unfair:
+            return stay
+        concerned = stay & np.isin(fleet.city, list(unfair))
+        moved = concerned & (vans != home)
+        eligible = eligible & ~(moved if moved.any() else concerned)
+
+
+def _chosen(eligible: Bools, worth: Doubles, further: Ints, placed: Ints, fleet: VanPool) -> Bools:
+    """Who stays, if that takes so many `further` vans of each beside those `placed`, (depots,)."""
+    stay = np.zeros_like(eligible)
+    if fleet.home is None:
+        groups, own = [np.arange(len(placed))], np.zeros(1, np.int32)
+        reserve = fleet.total - int(placed.sum())
+    else:
+        groups = placing.members(fleet.city, int(fleet.city.max(initial=0)) + 1)
+        of_city, home = placing.by_city(placed, fleet.city), placing.by_city(fleet.home, fleet.city)
+        own = np.maximum(home - of_city, 0)
+        reserve = max(fleet.total - int(home.sum()), 0) - int(np.maximum(of_city - home, 0).sum())
+    of_all = fleet.total - int(placed.sum())
+    for members, spare in zip(groups, own.tolist(), strict=True):
+        items = members[eligible[members]]
+        stay[items] = choose(worth[items], further[items], min(spare + reserve, of_all))
+        used = int(further[items][stay[items]].sum())
+        reserve, of_all = reserve - max(used - spare, 0), of_all - max(used, 0)
+    return stay
+
+
+def choose(worth: Doubles, vans: Ints, free: int) -> NDArray[np.bool_]:
+    """The items of most worth together that take no more than the free vans; negative ones give."""
+    least = -int(vans[vans < 0].sum())
+    best = np.full(least + int(vans[vans > 0].sum()) + 1, -np.inf)
+    best[least] = 0
+    took = np.zeros((len(worth), len(best)), bool)
+    places = np.arange(len(best))
+    for item, (value, count) in enumerate(zip(worth.tolist(), vans.tolist(), strict=True)):
+        source = places - count
+        inside = (source >= 0) & (source < len(best))
+        candidate = np.where(inside, best[np.clip(source, 0, len(best) - 1)] + value, -np.inf)
+        took[item] = inside & (candidate >= best) & ~np.isneginf(candidate)
+        best = np.where(took[item], candidate, best)
+    place = int(best[: least + max(free, 0) + 1].argmax())
+    chosen = np.zeros(len(worth), bool)
+    for item in range(len(worth) - 1, -1, -1):
+        if took[item, place]:
+            chosen[item] = True
+            place -= int(vans[item])
+    return chosen
