@@ -47,7 +47,8 @@ WITHOUT_EXTRAS := \
 
 .DEFAULT_GOAL := help
 .PHONY: help env run page test check docs format lock bench bench-accuracy bench-example bench-speed bench-training bench-growth \
-  bench-scale bench-variants bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-what-if clean
+  bench-scale bench-variants bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-what-if \
+  bench-faults clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -130,6 +131,9 @@ bench-staffing: $(ENV) ## measure what rosters of the last eight weeks would hav
 
 bench-what-if: $(ENV) ## measure how long a what-if takes on the page; after `make run`
 	@$(BIN)/python -m tests.benchmarks.whatif
+
+bench-faults: $(ENV) ## kill, pause and damage a small installation at random, and count what did not come out whole (hours)
+	@$(BIN)/python -m tests.benchmarks.faults
 
 clean: ## remove what make made (.venv, .tools, caches); forecasts in var/ stay
 	rm -rf .venv .tools build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

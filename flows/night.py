@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -28,6 +30,7 @@ from forecaster.errors import (
     ForecasterError,
     ForeignLake,
     LedgerError,
+    LostLease,
     NoUsableData,
 )
 from forecaster.lake import limits
@@ -71,6 +74,7 @@ class Night:
         self._troubles: list[str] = []
         self._beside: set[str] = set()  # of these: what no depot has to read of
         self._remarks: list[str] = []
+        self._is_deposed = False  # whether another run has the lease by now
 
     @classmethod
     def begin(
@@ -132,7 +136,7 @@ class Night:
             closing.callback(self._ledger.close)
             closing.enter_context(self.progress.live_bar())
             longest = 2 * self.spec.schedule.max_training_hours * 3600 + LONGEST_WITHOUT_TRAINING
-            closing.enter_context(run_start.lease_renewed(self._ledger, self.run_id, longest=longest))
+            closing.enter_context(self._renewed_lease(longest))
             if self.kind == "night":
                 closing.push(self._tell_heartbeat(heartbeat.begin(self.spec)))
             try:
@@ -153,6 +157,16 @@ class Night:
             f"{self.outcome} in {self.progress.elapsed:.0f} s" + (f": {self.message}" if self.message else "")
         )
 
+    def _renewed_lease(self, longest: float) -> AbstractContextManager[None]:
+        """Keep the lease; a run that has lost it, after a pause so long that it was taken for dead, is ended."""
+
+        def end() -> None:
+            if self.outcome == "running" and callable(signal.getsignal(signal.SIGTERM)):
+                self._is_deposed = True
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+
+        return run_start.lease_renewed(self._ledger, self.run_id, longest=longest, on_loss=end)
+
     def _tell_heartbeat(self, begun: Callable[[], None]) -> Callable[..., None]:
         """What to call when the night has its outcome, whatever that is."""
 
@@ -169,7 +183,10 @@ class Night:
     def _interrupted_by(self, interrupt: KeyboardInterrupt) -> None:
         """What a run comes to that was told to stop: with its forecast out, it only lacks what comes after."""
         name = str(interrupt) or "Ctrl-C"
-        if self.publication:
+        if self._is_deposed:
+            self.exit_code = OUR_FAULT
+            self._troubles.append("it stood still for so long that it was taken for dead; another run has its lease")
+        elif self.publication:
             self.exit_code = DEGRADED
             self._troubles.append(f"{name} ended it after the forecast was out")
         else:
@@ -190,10 +207,11 @@ class Night:
 
     @contextmanager
     def goes_on(self, without: str) -> Iterator[None]:
-        """What fails inside is kept for the outcome; the night goes on, degraded, but for one in a lake of others."""
+        """What fails inside is kept for the outcome; the night goes on, degraded, but for one in a lake of others
+        or without its lease."""
         try:
             yield
-        except ForeignLake:
+        except (ForeignLake, LostLease):
             raise
         except Exception as error:
             reason = str(error) if isinstance(error, ForecasterError) else f"{type(error).__name__}: {error}"

@@ -103,6 +103,10 @@ class LedgerError(ForecasterError):
     """The ledger cannot be opened, is busy, or belongs to another version."""
 
 
+class LostLease(LedgerError):
+    """A run that was taken for dead, and whose lease another one has, wants to write."""
+
+
 class NoLedger(LedgerError):
     """There is no ledger yet, as no night has run."""
 

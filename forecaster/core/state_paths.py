@@ -11,6 +11,7 @@
     graphs/, jax_cache/     caches: exported graphs, compiled programs
     profiles/RUN            traces of trainings
     specs/DIGEST.json       pipeline files that published, which `plan` compares with; plan.json is what it showed
+    restoring               the backup that a restore is bringing back, until it is done
     report.html, check.html the last run and the last check, as pages
     up.json, logs/, prefect/, artifacts/    what `forecaster up` and Prefect keep
 
@@ -88,6 +89,10 @@ class StatePaths:
     @property
     def specs(self) -> Path:
         return self.folder / "specs"
+
+    @property
+    def restoring(self) -> Path:
+        return self.folder / "restoring"
 
     @property
     def plan(self) -> Path:

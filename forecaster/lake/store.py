@@ -22,6 +22,7 @@ from deltalake import ColumnProperties, DeltaTable, WriterProperties, write_delt
 from deltalake.exceptions import TableNotFoundError
 
 from forecaster.errors import LakeError, LakeSilent
+from forecaster.lake import digests
 from forecaster.lake.faults import FAULTS, sentence
 from forecaster.lake.limits import Waits, storage_options
 from forecaster.lake.rows import conform
@@ -74,6 +75,7 @@ class Lake:
 
         def write() -> None:
             place = self._place(table)
+            digests.verify(place)
             write_deltalake(  # type: ignore[call-overload]
                 place,
                 stream,
@@ -83,6 +85,7 @@ class Lake:
                 **merge,
                 **divided,
             )
+            digests.keep(place)
 
         try:
             self._waits.call(write, table)
@@ -162,6 +165,7 @@ class Lake:
             delta.optimize.compact(writer_properties=_PACKED)
             delta.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False)
             delta.create_checkpoint()
+            digests.keep(self._place(table), again=".checkpoint.parquet")
 
         with suppress(*FAULTS, LakeSilent):
             self._waits.call(put_together, table)
@@ -207,6 +211,7 @@ class Lake:
         return self._tables.setdefault((table, delta.version()), delta)
 
     def _delta(self, table: str, version: int | None = None) -> DeltaTable:
+        digests.verify(self._place(table))
         return DeltaTable(self._place(table), version=version, storage_options=self._options)
 
     def _place(self, table: str) -> str:

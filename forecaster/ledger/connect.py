@@ -136,6 +136,8 @@ def translated_errors(url: str) -> Iterator[None]:
         raise LedgerError(
             f"the ledger at {_without_password(url)} needs the package {error.name}; install it"
         ) from error
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:  # what a driver or JSON makes of damaged text
+        raise LedgerError(f"the ledger at {_without_password(url)} is damaged: {error}") from error
     except SQLAlchemyError as error:
         cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
         if "locked" in cause:

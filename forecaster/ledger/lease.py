@@ -15,14 +15,14 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
 import sqlalchemy as sa
 
-from forecaster.errors import DEGRADED, OUR_FAULT, LedgerError
+from forecaster.errors import DEGRADED, OUR_FAULT, LedgerError, LostLease
 from forecaster.ledger import tables
 
 LASTS = timedelta(minutes=10)  # without renewal
@@ -105,13 +105,21 @@ def seems_hung(lease: Lease, now: datetime) -> bool:
 
 
 def end_holder(lease: Lease) -> bool:
-    """End the process that holds a lease, if it is one of this machine; whether that could be done."""
+    """End the process that holds a lease, if it is one of this machine; whether that could be done.
+
+    Its children end with it, since one that was stopped together with it would not notice that it is gone.
+    """
     if is_gone(lease.holder) is not False:
         return False
+    holder = process_id(lease.holder)
+    children = _descendants(holder)
     try:
-        os.kill(process_id(lease.holder), signal.SIGKILL)
+        os.kill(holder, signal.SIGKILL)
     except OSError:
         return False
+    for child in children:
+        with suppress(OSError):
+            os.kill(child, signal.SIGKILL)
     return True
 
 
@@ -122,15 +130,15 @@ def renew(connection: sa.Connection, run_id: str, now: datetime) -> bool:
 
 
 def admit(connection: sa.Connection, pipeline: str, run_id: str) -> None:
-    """Raises LedgerError where another run has the lease, or had it and closed this one: after a pause so long that
+    """Raises LostLease where another run has the lease, or had it and closed this one: after a pause so long that
     this one was taken for dead."""
     current = read_lease(connection, pipeline)
     if current is not None and current.run_id != run_id:
-        raise LedgerError(f"not for run {run_id} any more: {current.sentence()}")
+        raise LostLease(f"not for run {run_id} any more: {current.sentence()}")
     runs = tables.runs.c
     closed = sa.select(runs.message).where(runs.run_id == run_id, runs.message.startswith(WAS_KILLED))
     if current is None and (row := connection.execute(closed).one_or_none()) is not None:
-        raise LedgerError(f"not for run {run_id} any more, which was closed: {row.message}")
+        raise LostLease(f"not for run {run_id} any more, which was closed: {row.message}")
 
 
 def give_back(connection: sa.Connection, run_id: str) -> None:
@@ -161,11 +169,15 @@ def close_dead(connection: sa.Connection, pipeline: str, now: datetime, found_by
 
 @contextmanager
 def renewed_while_open(
-    renewal: Callable[[], bool], every: float = RENEWED, longest: float = float("inf")
+    renewal: Callable[[], bool],
+    every: float = RENEWED,
+    longest: float = float("inf"),
+    on_loss: Callable[[], None] = lambda: None,
 ) -> Iterator[None]:
     """Heartbeat: renew a lease from a thread while open, for `longest` seconds: a run that takes longer hangs.
 
-    What fails is tried again next time: the lease outlasts many renewals.
+    What fails is tried again next time: the lease outlasts many renewals. `on_loss` is called, from that thread, once
+    the lease is another's.
     """
     stop = threading.Event()
     begun = time.monotonic()
@@ -174,6 +186,7 @@ def renewed_while_open(
         while not stop.wait(every) and time.monotonic() - begun < longest:
             try:
                 if not renewal():
+                    on_loss()
                     return
             except LedgerError:
                 continue
@@ -190,6 +203,22 @@ def renewed_while_open(
 def _has_lapsed(lease: Lease, now: datetime) -> bool:
     is_dead = is_gone(lease.holder)
     return lease.expires_at <= now if is_dead is None else is_dead
+
+
+def _descendants(parent: int) -> list[int]:
+    """The processes that a process has started, and those that they have; none where the system does not say."""
+    parents = {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(file.parent.name)] = int(
+                file.read_text("utf-8", errors="replace").rpartition(")")[2].split()[1]
+            )
+        except (OSError, IndexError, ValueError):
+            continue
+    below = [parent]
+    for pid in below:
+        below += [child for child, its_parent in parents.items() if its_parent == pid]
+    return below[1:]
 
 
 def _boot() -> str:

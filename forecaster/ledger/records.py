@@ -6,6 +6,7 @@ Each function works on a connection whose transaction the caller holds.
 from __future__ import annotations
 
 import json
+import zlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
@@ -14,6 +15,7 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
+from forecaster.errors import LedgerError
 from forecaster.ledger import tables
 from forecaster.ledger.publication import (
     Publication,
@@ -32,6 +34,7 @@ Outcome = Literal["running", "published", "degraded", "failed", "no_data", "busy
 """`busy`: another run was at work; `done`: maintenance, which publishes nothing."""
 Kind = Literal["night", "refresh", "predict", "backfill", "maintain"]
 KEPT = 8  # publications of a pipeline
+_DAY_FIELDS = tuple(field.name for field in fields(PublishedDay))
 PUBLICATION_FIELDS = tuple(field.name for field in fields(Publication) if field.name not in ("depots", "totals"))
 
 
@@ -214,7 +217,14 @@ def of_day(day: PublishedDay) -> dict[str, Any]:
         "override": None if day.override is None else day.override.to_json(),
         "change": None if day.change is None else day.change.to_json(),
     }
-    return vars(day) | besides
+    row = vars(day) | besides
+    return row | {"checksum": _checksum(row)}
+
+
+def _checksum(row: Mapping[Any, Any]) -> int:
+    """CRC-32 of what a row says of its day: finds any flipped byte, at the price of writing the row down as JSON."""
+    values = {name: row[name] for name in _DAY_FIELDS}
+    return zlib.crc32(json.dumps(values, default=str, sort_keys=True).encode())
 
 
 def totals(connection: sa.Connection, publication_id: int) -> tuple[PublishedTotal, ...]:
@@ -235,6 +245,11 @@ def depots(connection: sa.Connection, publication_id: int, depot_id: str | None 
         queries.append(query if depot_id is None else query.where(table.c.depot_id == depot_id))
     days = defaultdict(list)
     for row in connection.execute(queries[1].order_by(tables.published.c.target_date)).mappings():
+        if row["checksum"] not in (None, _checksum(row)):
+            raise LedgerError(
+                f"the ledger is damaged: publication {publication_id}, depot {row['depot_id']}, {row['target_date']} "
+                "is not what was written; the next publication replaces it"
+            )
         days[row["depot_id"]].append(
             PublishedDay(
                 row["target_date"],

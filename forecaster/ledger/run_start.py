@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -69,12 +69,14 @@ def _is_renewed(ledger: Ledger, hung: Lease) -> bool:
 
 
 @contextmanager
-def lease_renewed(ledger: Ledger, run_id: str, *, longest: float = float("inf")) -> Iterator[None]:
-    """Renew the run's lease while open, for `longest` seconds."""
+def lease_renewed(
+    ledger: Ledger, run_id: str, *, longest: float = float("inf"), on_loss: Callable[[], None] = lambda: None
+) -> Iterator[None]:
+    """Renew the run's lease while open, for `longest` seconds; `on_loss` is called once it is another's."""
 
     def renewal() -> bool:
         with ledger.transaction() as connection:
             return lease.renew(connection, run_id, datetime.now(UTC))
 
-    with lease.renewed_while_open(renewal, lease.RENEWED, longest):
+    with lease.renewed_while_open(renewal, lease.RENEWED, longest, on_loss):
         yield

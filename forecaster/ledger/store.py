@@ -124,14 +124,15 @@ class Ledger:
         at: datetime | None = None,
     ) -> None:
         """Write down how a night ended, and give its lease back. A message or tier noted earlier stays unless another
-        is given."""
+        is given; the row of a run that another one closed as dead stays as it is."""
         if outcome not in get_args(Outcome):
             raise LedgerError(f"outcome is {outcome!r}, wanted one of {', '.join(get_args(Outcome))}")
         values: dict[str, Any] = {"outcome": outcome, "exit_code": exit_code, "finished_at": at or datetime.now(UTC)}
         values |= {name: value for name, value in {"message": message, "tier": tier}.items() if value is not None}
         with self._transaction() as connection:
-            self._run_row(connection, run_id)
-            connection.execute(tables.runs.update().where(tables.runs.c.run_id == run_id).values(**values))
+            row = self._run_row(connection, run_id)
+            if not (row["finished_at"] and str(row["message"]).startswith(lease.WAS_KILLED)):
+                connection.execute(tables.runs.update().where(tables.runs.c.run_id == run_id).values(**values))
             lease.give_back(connection, run_id)
 
     def runs(

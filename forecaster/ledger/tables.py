@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
-REVISION = "0009"
+REVISION = "0010"
 REVISION_TABLE = "forecaster_revision"  # not alembic's own name: other tools in the same database use that one
 
 
@@ -28,7 +28,10 @@ class Instant(sa.types.TypeDecorator[datetime]):
         return value.astimezone(UTC).isoformat(timespec="microseconds")
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> datetime | None:
-        return None if value is None else datetime.fromisoformat(value)
+        try:
+            return None if value is None else datetime.fromisoformat(value)
+        except ValueError as error:
+            raise sa.exc.SQLAlchemyError(f"it is damaged: found {value!r}, wanted an instant") from error
 
 
 Json = sa.JSON(none_as_null=True)
@@ -131,6 +134,7 @@ published = sa.Table(
     ),  # {vans, chance_short, cost, one_more, one_fewer, borrowed, lent}; money in the spec's unit
     sa.Column("override", Json),  # {id, orders, quantiles, reason, note, by, at, until}; the quantiles are the model's
     sa.Column("change", Json),  # {since, before, parts: list of [name, orders]}
+    sa.Column("checksum", sa.BigInteger),  # CRC-32 of the others; null: written by an earlier version
 )
 
 published_totals = sa.Table(

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -29,6 +31,9 @@ from forecaster.serving import encryption
 from forecaster.serving.keys import PRIVATE, PUBLIC
 
 MANIFEST, LEDGER, LAKE, STATE = "backup.json", "ledger.db", "lake", "state"
+UNFINISHED = (
+    f"{MANIFEST}.new"  # what becomes the manifest: in a folder that has it, a backup was begun and not finished
+)
 KEYS = StatePaths(Path(STATE)).keys.name
 SECRETS = (PRIVATE, encryption.FILE)  # in the folder of keys
 LOG = "_delta_log"
@@ -56,15 +61,17 @@ class Manifest:
 def backup(spec: Spec, to: Path, *, secret_keys: bool = False) -> Manifest:
     """Copy everything into a new or empty folder, with `secret_keys` those too; a night may run meanwhile.
 
+    What a backup that was killed has left in the folder is removed.
+
     Raises BackupFolderError where the folder holds something or cannot be made, BackupError where a file cannot be
     copied, ForeignLake where the
     lake is of another fleet, LedgerError and LakeError where there is nothing to copy.
     """
-    if to.exists() and (not to.is_dir() or any(to.iterdir())):
+    if to.exists() and (not to.is_dir() or any(to.iterdir())) and not (to / UNFINISHED).is_file():
         raise BackupFolderError(f"{to}: found something there, wanted a new or an empty folder")
     try:
         lake_owner.refuse_other_fleets(spec)
-        _make(to)
+        _begin(to)
         runs = _copy_ledger(spec.ledger_url, to / LEDGER)
         versions = Lake(spec.lake_url, window=spec.schedule.window).versions()
         digests = {LEDGER: digest_of(to / LEDGER)}
@@ -78,17 +85,32 @@ def backup(spec: Spec, to: Path, *, secret_keys: bool = False) -> Manifest:
             private_key=f"{STATE}/{KEYS}/{PRIVATE}" in digests,
             files=digests,
         )
-        (to / MANIFEST).write_text(json.dumps(asdict(manifest), indent=1, sort_keys=True), "utf-8")
+        _finish(to, json.dumps(asdict(manifest), indent=1, sort_keys=True))
         return manifest
     except OSError as error:
         raise BackupError(f"{to}: cannot be made: {error}; empty it and try again") from error
 
 
-def _make(folder: Path) -> None:
+def _begin(folder: Path) -> None:
+    """Make the folder, empty but for the file that says that a backup was begun."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        for path in folder.iterdir():
+            if path.name == UNFINISHED:
+                continue
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        (folder / UNFINISHED).touch()
     except (NotADirectoryError, PermissionError) as error:
         raise BackupFolderError(f"{folder}: cannot be made there: {error.strerror}; wanted another folder") from error
+
+
+def _finish(folder: Path, manifest: str) -> None:
+    """Write the manifest and give it its name: from then on, and not before, the folder is a backup."""
+    with (folder / UNFINISHED).open("w", encoding="utf-8") as out:
+        out.write(manifest)
+        out.flush()
+        os.fsync(out.fileno())
+    (folder / UNFINISHED).rename(folder / MANIFEST)
 
 
 def digest_of(file: Path) -> str:
@@ -169,6 +191,11 @@ def read_manifest(folder: Path) -> Manifest:
     Raises BackupFolderError where there is none, BackupError for one that is damaged.
     """
     if not (folder / MANIFEST).is_file():
+        if (folder / UNFINISHED).is_file():
+            raise BackupFolderError(
+                f"{folder}: found a backup that was not finished, wanted a whole one; `forecaster backup --to "
+                f"{folder}` makes it anew"
+            )
         raise BackupFolderError(f"{folder}: found no {MANIFEST}, wanted a folder of `forecaster backup`")
     try:
         manifest = Manifest(**json.loads((folder / MANIFEST).read_text("utf-8")))

@@ -1,7 +1,8 @@
 """Restore from a backup: into an empty place, or, with `replace`, in place of what is there.
 
-Every file is compared with its digest before anything is touched. The ledger comes last, in one transaction: until then
-nothing on the page has changed, and a restore that was killed is begun again.
+Every file is compared with its digest before anything is touched. The ledger comes last, in one transaction: until
+then nothing on the page has changed. A file in `state` says that a restore is under way, so that what one that was
+killed has left in part is refused by whoever reads it, and the same restore may be done again.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from forecaster.serving.keys import PUBLIC
 
 LEAP = 10_000
 """Numbers of publications that are left out: those given since the backup may still be in some browser's cache."""
+BESIDE = ".restore-"  # how the folder begins in which a copy of the ledger is brought up to date
 BROUGHT = f"restored-{{}}{PUBLIC}"  # a public key of a backup, by its digest: beside those of this machine
 
 
@@ -45,23 +47,34 @@ def restore(spec: Spec, folder: Path, *, replace: bool = False) -> Manifest:
     try:
         with connect.translated_errors(spec.ledger_url), target.begin() as writer:
             _refuse_while_busy(writer, spec)
-            if not replace and (obstacles := [*_obstacles(writer, spec)]):
+            is_again = spec.paths.restoring.exists()  # what is there is half of another restore
+            if not (replace or is_again) and (obstacles := [*_obstacles(writer, spec)]):
                 raise BackupFolderError(
                     f"found {', '.join(obstacles)}, wanted an empty place; `--replace` puts the backup in its place"
                 )
+        _begin(spec, folder)
         _restore_files(spec, folder, manifest)
-        with tempfile.TemporaryDirectory() as beside:
+        with tempfile.TemporaryDirectory(dir=spec.paths.folder, prefix=BESIDE) as beside:
             copy = shutil.copy(folder / LEDGER, Path(beside) / LEDGER)
             source = connect.writer(f"sqlite:///{copy}")  # which brings one of an older version to ours
             with connect.translated_errors(spec.ledger_url), source.begin() as reader, target.begin() as writer:
                 _refuse_while_busy(writer, spec)
                 _replace_rows(reader, writer)
             source.dispose()
+        spec.paths.restoring.unlink()
     except OSError as error:
         raise BackupError(f"{folder}: cannot be restored: {error}; try again with --replace") from error
     finally:
         target.dispose()
     return manifest
+
+
+def _begin(spec: Spec, folder: Path) -> None:
+    """Write down that a restore is under way, and remove what an earlier one has left that was killed."""
+    spec.paths.folder.mkdir(parents=True, exist_ok=True)
+    spec.paths.restoring.write_text(str(folder.absolute()), "utf-8")
+    for left in spec.paths.folder.glob(f"{BESIDE}*"):
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def _refuse_while_busy(writer: sa.Connection, spec: Spec) -> None:

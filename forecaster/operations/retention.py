@@ -85,7 +85,7 @@ def _is_of(spec: Spec, bundle: Path) -> bool:
 
 
 def _leftovers(paths: StatePaths) -> Iterator[Path]:
-    for folder in (paths.registry_outbox, paths.bundles):
+    for folder in (paths.registry_outbox, paths.bundles, paths.saved_inputs):
         yield from (path for path in folder.glob("*") if _unfinished(path))
 
 

@@ -33,6 +33,19 @@ def write(connection: sa.Connection, pipeline: str, proposed: ProposedOverride, 
     return _read_one(connection, pipeline, key[0])
 
 
+def read_same(connection: sa.Connection, pipeline: str, proposed: ProposedOverride) -> Override | None:
+    """The override that says the same, where it is the newest of its depot and day and was not withdrawn."""
+    columns = tables.overrides.c
+    cell = (columns.depot_id == proposed.depot_id) & (columns.target_date == proposed.target_date)
+    newest = connection.execute(_query(pipeline).where(cell).order_by(columns.id.desc()).limit(1)).mappings().first()
+    if newest is None or newest["withdrawn"] is not None:
+        return None
+    wanted = (proposed.orders, proposed.reason, proposed.note, proposed.by, proposed.last)
+    override = Override(**newest)
+    same = (override.orders, override.reason, override.note, override.by, override.until) == wanted
+    return override if same else None
+
+
 def withdraw(
     connection: sa.Connection, pipeline: str, override_id: int, *, by: str, note: str, at: datetime
 ) -> Override:

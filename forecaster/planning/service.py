@@ -105,7 +105,8 @@ def save(
     begin: Begin | None = None,
     audit: Audit[OverrideChange] | None = None,
 ) -> OverrideChange:
-    """Write an override down and show it.
+    """Write an override down and show it (idempotent): the same one by the same planner is not written twice, nor is
+    its row of the audit.
 
     Raises OverrideError for a day that is not published, is closed or over, or an undeclared reason; LedgerError.
     """
@@ -118,6 +119,8 @@ def save(
         with ledger.transaction() as connection:
             if begin is not None:
                 begin(connection)
+            if same := override_table.read_same(connection, spec.name, proposed):
+                return _shown(connection, spec, same, None, None if begin is None else audit)
             override = override_table.write(connection, spec.name, proposed, now or datetime.now(UTC))
             return _shown(connection, spec, override, None, audit)
 

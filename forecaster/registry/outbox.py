@@ -55,16 +55,28 @@ def send(spec: Spec) -> dict[str, str]:
             if version is not None:
                 versions[record.run_id] = version
                 registry.challenge(version)
-            shutil.rmtree(file.parent)
+            _remove(file.parent)
     except Exception as error:  # of whatever kind a client may raise
         raise RegistryError(f"{credentials.hide(spec.registry_url)}: {_first_line(error)}") from error
     return versions
 
 
+def _remove(folder: Path) -> None:
+    """Remove a record; what is left where this is killed waits no more, and goes with the next leftovers."""
+    gone = folder.with_name(f".{folder.name}")
+    shutil.rmtree(gone, ignore_errors=True)
+    shutil.rmtree(folder.rename(gone))
+
+
 def pending(spec: Spec) -> list[Path]:
     """The records in the outbox, which the registry does not have yet, the oldest first."""
-    whole = (file for file in spec.paths.registry_outbox.glob(f"*/{_RECORD}") if not file.parent.name.endswith(".new"))
+    whole = (file for file in spec.paths.registry_outbox.glob(f"*/{_RECORD}") if not _is_unfinished(file.parent.name))
     return sorted(whole, key=lambda file: file.stat().st_mtime_ns)
+
+
+def _is_unfinished(name: str) -> bool:
+    """Whether a folder is one that a record is written in, or removed from."""
+    return name.startswith(".") or name.endswith(".new")
 
 
 def align(spec: Spec, ledger: Ledger) -> str | None:

@@ -26,6 +26,7 @@ NAMES = {
     "prefect": "prefect",
     "profiles": "profiles",
     "registry_outbox": "registry_waiting",
+    "restoring": "restoring",
     "run_report": "report.html",
     "saved_inputs": "desks",
     "specs": "specs",

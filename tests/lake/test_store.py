@@ -136,3 +136,19 @@ def test_a_version_that_was_never_written_is_an_error(tmp_path: Path) -> None:
 def test_a_folder_with_a_percent_sign_is_refused_before_anything_is_written() -> None:
     with pytest.raises(LakeError, match="found % in the path"):
         Lake("/data/100%25/lake")
+
+
+@pytest.mark.parametrize("pattern", ["**/*.parquet", "_delta_log/*.json"])
+def test_a_flipped_byte_is_named_and_never_another_number(tmp_path: Path, pattern: str) -> None:
+    lake = Lake(str(tmp_path))
+    lake.append("demand", readings(*map(float, range(200))))
+    [file] = (tmp_path / "demand").glob(pattern)
+    content = file.read_bytes()
+    for place in range(0, len(content), max(1, len(content) // 50)):
+        file.write_bytes(content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :])
+        with pytest.raises(LakeError, match=r"(?s)lake table 'demand' .*is damaged: it has sha256"):
+            Lake(str(tmp_path)).read("demand")
+        with pytest.raises(LakeError, match="is damaged"):
+            Lake(str(tmp_path)).append("demand", readings(7.0))
+    file.write_bytes(content)
+    assert Lake(str(tmp_path)).read("demand").num_rows == 200

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from forecaster.config import Spec
 from forecaster.errors import BUSY, OUR_FAULT, LedgerError
 from forecaster.ledger import lease, run_start, tables
+from forecaster.ledger.lease import Lease
 from forecaster.ledger.store import Ledger
 from tests.ledger.publications import publication
 
@@ -188,6 +190,30 @@ def test_a_lease_is_renewed_by_a_thread_while_the_run_lives() -> None:
     with lease.renewed_while_open(renewal, every=0.001):
         assert renewed.acquire(timeout=30)
         assert renewed.acquire(timeout=30)
+
+
+def test_a_holder_hears_when_its_lease_is_anothers() -> None:
+    lost = threading.Semaphore(0)
+    with lease.renewed_while_open(lambda: False, every=0.001, on_loss=lost.release):
+        assert lost.acquire(timeout=30)
+        assert not lost.acquire(timeout=0.05)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux's /proc")
+def test_the_children_of_a_hung_holder_end_with_it_also_where_they_stand_still() -> None:
+    sleeps = [sys.executable, "-c", "import time; time.sleep(60)"]
+    starts = f"import subprocess, time; print(subprocess.Popen({sleeps!r}).pid, flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", starts], stdout=subprocess.PIPE, start_new_session=True) as holder:
+        assert holder.stdout is not None
+        child = lease.process_name(int(holder.stdout.readline()))
+        os.killpg(holder.pid, signal.SIGSTOP)
+        held = Lease("harbor", "hung", lease.process_name(holder.pid), NOW, NOW)
+        assert lease.end_holder(held)
+        assert holder.wait(timeout=30) == -signal.SIGKILL
+        deadline = time.monotonic() + 30
+        while not lease.is_gone(child):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
 
 def test_this_process_lives_and_one_of_another_machine_is_not_known() -> None:

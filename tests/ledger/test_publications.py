@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from forecaster.errors import LedgerError
-from forecaster.ledger import connect
+from forecaster.ledger import connect, tables
 from forecaster.ledger.publication import (
     Publication,
     PublishedDay,
@@ -35,6 +36,43 @@ def test_what_was_published_is_read_back_as_it_was(ledger: Ledger, url: str) -> 
         assert reader.depot(number, "D1") == publication().depots[1]
         assert reader.depot(number, "D9") is None
         assert reader.depots(number + 1) == ()
+
+
+@pytest.mark.parametrize(("name", "value"), [("quantiles", [80.0, 101.0, 120.0]), ("drivers", 2), ("open", False)])
+def test_a_published_day_that_is_not_what_was_written_is_named_and_the_next_publication_replaces_it(
+    ledger: Ledger, name: str, value: object
+) -> None:
+    number = ledger.publish(publication())
+    here = (tables.published.c.depot_id == "D1", tables.published.c.horizon == 1)
+    with ledger.transaction() as connection:
+        connection.execute(tables.published.update().where(*here).values({name: value}))
+    assert ledger.depot(number, "D0") == publication().depots[0]
+    with pytest.raises(LedgerError, match=r"damaged: publication 1, depot D1, 2025-06-18 is not what was written"):
+        ledger.depots(number)
+    start(ledger, "night-2", hours=24)
+    assert ledger.depots(ledger.publish(publication("night-2"))) == publication().depots
+
+
+def test_days_that_an_earlier_version_wrote_have_no_checksum_and_are_believed(ledger: Ledger) -> None:
+    number = ledger.publish(publication())
+    with ledger.transaction() as connection:
+        connection.execute(tables.published.update().values(checksum=None))
+    assert ledger.depots(number) == publication().depots
+
+
+def test_text_that_is_damaged_is_a_sentence(tmp_path: Path) -> None:
+    with Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}") as opened:
+        start(opened, "night-1")
+        number = opened.publish(publication())
+        for damage in ("x'5b38302e30ff5d'", "'[80.0'"):
+            with opened.transaction() as connection:
+                connection.exec_driver_sql(f"update published set quantiles = cast({damage} as text)")
+            with pytest.raises(LedgerError, match=r"the ledger at .*(damaged|UTF-8)"):
+                opened.depots(number)
+        with opened.transaction() as connection:
+            connection.exec_driver_sql("update runs set started_at = '2025-06-18X'")
+        with pytest.raises(LedgerError, match="it is damaged: found '2025-06-18X', wanted an instant"):
+            opened.run("night-1")
 
 
 def test_totals_are_read_back_by_city_and_day_the_networks_first(ledger: Ledger) -> None:

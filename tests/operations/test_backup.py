@@ -13,11 +13,13 @@ import pytest
 from flows.night import Night
 from forecaster.config import Spec, load
 from forecaster.demand.ingest import ingest
-from forecaster.errors import BackupError, Busy
+from forecaster.errors import BackupError, Busy, LakeError
 from forecaster.lake import Lake
 from forecaster.ledger.publication import PublishedDepot
 from forecaster.ledger.records import Head
 from forecaster.ledger.store import Ledger
+from forecaster.operations import backup as backups
+from forecaster.operations import restore as restores
 from forecaster.operations.backup import backup
 from forecaster.operations.restore import LEAP, restore
 from forecaster.publishing.predict import predict
@@ -128,6 +130,58 @@ def test_a_backup_that_is_not_whole_or_of_another_pipeline_changes_nothing(tmp_p
     with pytest.raises(BackupError, match=r"found no backup\.json, wanted a folder of `forecaster backup`"):
         restore(spec, copy, replace=True)
     assert published(spec) == before
+
+
+def test_a_backup_that_was_killed_is_no_backup_and_is_made_anew_in_its_folder(
+    tmp_path: Path, spec: Spec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "copy"
+    with monkeypatch.context() as patch:
+        patch.setattr(backups, "_finish", killed)
+        with pytest.raises(KeyboardInterrupt):
+            backup(spec, copy)
+    (copy / "lake" / "demand" / "half.parquet").write_bytes(b"half")
+    with pytest.raises(
+        BackupError, match=r"found a backup that was not finished, wanted a whole one; .* makes it anew"
+    ):
+        restore(spec, copy, replace=True)
+    manifest = backup(spec, copy)
+    assert {str(path.relative_to(copy)) for path in copy.rglob("*") if path.is_file()} == {
+        *manifest.files,
+        "backup.json",
+    }
+
+
+@pytest.mark.parametrize("emptied", [True, False])
+def test_what_a_restore_that_was_killed_has_left_is_refused_until_it_was_done_again(
+    tmp_path: Path, spec: Spec, monkeypatch: pytest.MonkeyPatch, emptied: bool
+) -> None:
+    before, copy = published(spec), tmp_path / "copy"
+    backup(spec, copy)
+    if emptied:
+        shutil.rmtree(spec.paths.folder)
+    else:
+        night(spec, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(restores, "_replace_rows", killed)
+        with pytest.raises(KeyboardInterrupt):
+            restore(spec, copy, replace=not emptied)
+    (spec.paths.folder / f"{restores.BESIDE}left").mkdir()
+    refusal = rf"restored in part: a restore from {copy} has not ended; .*`forecaster restore FILE --from {copy}`"
+    with pytest.raises(LakeError, match=refusal):
+        night(spec, 1)
+    with pytest.raises(LakeError, match=refusal):
+        predict(spec, as_of=NIGHT, bundle=None, run_id=None, note=None)
+    with pytest.raises(LakeError, match=refusal):
+        backup(spec, tmp_path / "another")
+    restore(spec, copy)  # without --replace, since what is there is half of itself
+    assert published(spec) == before
+    assert not [path.name for path in spec.paths.folder.iterdir() if path.name.startswith((".restore-", "restoring"))]
+    night(spec, 1)
+
+
+def killed(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_while_a_run_is_at_work_nothing_is_restored(tmp_path: Path, spec: Spec) -> None:

@@ -86,8 +86,12 @@ def test_the_lakes_small_files_are_put_together_and_its_rows_stay(spec: Spec) ->
 
 
 def test_what_a_killed_run_left_half_written_is_swept_at_once(spec: Spec) -> None:
-    half = write_aged(spec.paths.bundles / ".bundle-half" / "model.onnx", 0)
+    half = [
+        write_aged(spec.paths.bundles / ".bundle-half" / "model.onnx", 0),
+        write_aged(spec.paths.saved_inputs / ".desk-half", 0),
+        write_aged(spec.paths.registry_outbox / ".told" / "record.json", 0),
+    ]
     whole = bundle(spec, "whole", 0)
     retention.sweep(spec)
-    assert not half.exists()
+    assert not any(path.exists() for path in half)
     assert whole.exists()

@@ -72,6 +72,20 @@ def test_an_override_its_publication_and_its_audit_are_written_together_or_not_a
             assert [row.what for row in access.entries(connection, fleet.spec.name)] == [saved.sentence()]
 
 
+def test_an_override_that_is_saved_again_is_the_same_one_until_it_is_another_or_was_withdrawn(fleet: Fleet) -> None:
+    first = service.save(fleet.spec, PROPOSED, audit=noted)
+    again = service.save(fleet.spec, PROPOSED, audit=noted)
+    assert (again.override, again.sentence()) == (first.override, first.sentence())
+    other = service.save(fleet.spec, replace(PROPOSED, orders=70), audit=noted)
+    back = service.save(fleet.spec, PROPOSED, audit=noted)
+    service.withdraw(fleet.spec, back.override.id, by="Ben")
+    last = service.save(fleet.spec, PROPOSED, audit=noted)
+    assert [change.override.id for change in (first, again, other, back, last)] == [1, 1, 2, 3, 4]
+    with Ledger.open_reader(fleet.spec.ledger_url) as ledger, ledger.transaction() as connection:
+        assert len(service.list_overrides(ledger, fleet.spec.name)) == 4
+        assert len(access.entries(connection, fleet.spec.name)) == 4
+
+
 def noted(connection: sa.Connection, change: service.OverrideChange) -> None:
     entry = access.AuditEntry(
         datetime.now(UTC), "small", change.override.by, "planner", "::1", "POST", "/overrides", change.sentence()

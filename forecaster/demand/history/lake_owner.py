@@ -1,4 +1,6 @@
-"""Whose demand a lake holds: of the fleet that ingested into it first. Pipelines of another fleet are refused."""
+"""Whose demand a lake holds: of the fleet that ingested into it first. Pipelines of another fleet are refused, and so
+is a lake that a restore has not brought back whole.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from forecaster.config import Spec
-from forecaster.errors import ForeignLake
+from forecaster.errors import ForeignLake, LakeError
 from forecaster.lake import TABLES, Lake
 
 
@@ -21,7 +23,9 @@ def owner(lake: Lake) -> str | None:
 
 
 def refuse_other_fleets(spec: Spec, lake: Lake | None = None) -> None:
-    """Raises ForeignLake where the lake holds the demand of another fleet, LakeError where it cannot be read."""
+    """Raises ForeignLake where the lake holds the demand of another fleet, LakeError where it cannot be read or is half
+    restored."""
+    refuse_half_restored(spec)
     fleet = owner(lake or Lake(spec.lake_url, window=spec.schedule.window))
     if fleet not in (None, spec.fleet_name):
         raise ForeignLake(
@@ -29,6 +33,20 @@ def refuse_other_fleets(spec: Spec, lake: Lake | None = None) -> None:
             f"set `lake` (or `state`) to a folder of its own; where it is the same fleet, under a new name or in a "
             f"second pipeline, set `fleet: {fleet}`"
         )
+
+
+def refuse_half_restored(spec: Spec) -> None:
+    """Raises LakeError where a restore was begun and has not ended."""
+    try:
+        folder = spec.paths.restoring.read_text("utf-8") or "DIR"  # it was killed before it said from where
+    except FileNotFoundError:
+        return
+    except (OSError, UnicodeDecodeError):
+        folder = "DIR"
+    raise LakeError(
+        f"{spec.paths.folder} is restored in part: a restore from {folder} has not ended; wait for it, or where it was "
+        f"killed, do it again: `forecaster restore FILE --from {folder}`"
+    )
 
 
 def claim(spec: Spec, lake: Lake, now: datetime) -> None:

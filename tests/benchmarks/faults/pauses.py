@@ -1,0 +1,80 @@
+"""SIGSTOP past the lease while a second night runs, then SIGCONT: the second publishes, the first must not any more."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from forecaster.config import load
+from forecaster.ledger import lease, tables
+from forecaster.ledger.store import Ledger
+from tests.benchmarks.faults import kills
+from tests.benchmarks.faults.installation import TONIGHT, ending, forecaster, put_in_place, start
+
+PLACES = ("here", "elsewhere")
+"""Where the paused night runs, as the second sees it: on its own machine, where it is ended, or on another one."""
+PATIENCE = 120.0  # seconds within which a continued night has to end
+SENTENCES = "taken for dead; another run|not for run .* any more"
+
+
+def one_trial(
+    template: Path, folder: Path, twin: kills.Twin, mode: str, place: str, instant: float
+) -> tuple[bool, list[str]]:
+    """Whether the pause met a night at work, and what was wrong afterwards, in sentences."""
+    file = put_in_place(template, folder)
+    words = ["run", str(file), "--plain", "--as-of", TONIGHT]
+    first, said = start(folder, *words)
+    time.sleep(instant)
+    send = os.killpg if mode == "group" else os.kill
+    hit = first.poll() is None
+    if hit:
+        send(first.pid, signal.SIGSTOP)
+    hit = hit and _outlasts_its_lease(file, elsewhere=place == "elsewhere")
+    said = said.rename(folder / "said by the first")
+    second = forecaster(folder, *words)
+    faults = kills._faults_of_ending(second, (0,))
+    if first.poll() is None:
+        send(first.pid, signal.SIGCONT)
+    faults += _faults_of_first(first.pid, said, _code(first, faults), place) if hit else []
+    faults += kills.compare(file, twin)
+    return hit, faults
+
+
+def _code(process: subprocess.Popen[bytes], faults: list[str]) -> int:
+    try:
+        return process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        faults.append(f"the first had not ended after {PATIENCE:g} s")
+        return process.wait()
+
+
+def _faults_of_first(pid: int, said: Path, code: int, place: str) -> list[str]:
+    end = ending(said, code, 0)
+    faults = ["a traceback of the first"] if "Traceback" in end.err else []
+    if place == "elsewhere" and len(re.findall(SENTENCES, end.err)) != 1:
+        faults.append(f"the first ended with {code} and no sentence: {end.sentence}")
+    faults += [f"the first ended with {code}"] if code in (0, 3) else []
+    faults += ["the first has left children"] if kills._group_lives(pid) else []
+    return faults
+
+
+def _outlasts_its_lease(file: Path, *, elsewhere: bool) -> bool:
+    """Let the lease expire at once, as of a holder on another machine where wanted; whether there was one."""
+    spec = load(file)
+    with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        current = lease.read_lease(connection, spec.name)
+        if current is None:
+            return False
+        _, rest = current.holder.split(" ", 1)
+        holder = f"elsewhere {rest}" if elsewhere else current.holder
+        expired = datetime.now(UTC) - timedelta(seconds=1)
+        connection.execute(sa.update(tables.lease).values(holder=holder, expires_at=expired))
+    return True
