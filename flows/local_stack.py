@@ -61,7 +61,8 @@ def services(file: Path, spec: Spec, ports: Mapping[str, int], pool: str) -> lis
         Service("deploy", (*python, "forecaster", "deploy", str(file)), after="prefect", once=True),
         Service(
             "worker",
-            (*python, "prefect", "worker", "start", "--pool", pool, "--type", "process"),
+            (*python, "prefect", "worker", "start", "--pool", pool, "--type", "process", "--with-healthcheck"),
+            f"http://{HOST}:{ports['worker']}/health",
             after="deploy",
             outlived=True,
         ),
@@ -115,11 +116,14 @@ def up(file: Path, spec: Spec, *, ports: Mapping[str, int], pool: str, say: Call
         nights = _end_left_behind(spec, tell)
         for name, port in ports.items():
             _free(name, port)
+        ports = {**ports, "worker": _any_free_port()}
         environment.prepare(spec.paths.folder)
         stop = _stop_event()
         api = f"http://{HOST}:{ports['prefect']}/api"
         os.environ |= {
             prefect_server.URL: api,
+            "PREFECT_WORKER_WEBSERVER_HOST": HOST,
+            "PREFECT_WORKER_WEBSERVER_PORT": str(ports["worker"]),
             "MLFLOW_DISABLE_TELEMETRY": "true",
             "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         }
@@ -221,6 +225,12 @@ def _free(name: str, port: int) -> None:
         raise Busy(
             f"port {port}, wanted for {name}, is taken ({error.strerror}); --{name}-port takes another"
         ) from None
+
+
+def _any_free_port() -> int:
+    """A port for what nobody opens: where the worker says that it still asks for work."""
+    with socket.create_server((HOST, 0)) as free:
+        return int(free.getsockname()[1])
 
 
 def _write(spec: Spec, content: Mapping[str, Any]) -> None:

@@ -26,7 +26,7 @@ WELL = ("up", "done")
 
 @dataclass(frozen=True)
 class Service:
-    """One of the processes: where it says that it is well, and what people open; the worker serves neither."""
+    """One of the processes: where it says that it is well, and what people open, which the worker does not serve."""
 
     name: str
     command: tuple[str, ...]
@@ -102,8 +102,11 @@ class Part:
         if (code := child.poll()) is not None:
             self._ended(code)
         elif self.service.health is None:
-            if self.state == "starting" and not self.service.once:
-                self._change("up")
+            if not self.service.once:
+                if self.state == "starting":
+                    self._change("up")
+            elif time.monotonic() - self._changed > PATIENCE:
+                self._end(child, f"was not done within {PATIENCE:.0f} s")
         elif self.state != "up" or time.monotonic() - self._checked >= CHECKED:
             self._ask(self.service.health, child)
         if self.state == "up" and time.monotonic() - self._changed >= STEADY:
@@ -116,10 +119,14 @@ class Part:
         elif self.state == "up":
             self._change("silent", f"no answer at {health}")
         elif time.monotonic() - self._changed > PATIENCE:
-            processes.kill_group(self.process or "")
-            child.wait()
-            self._pausing(f"no answer at {health} for {PATIENCE:.0f} s")
+            self._end(child, f"no answer at {health} for {PATIENCE:.0f} s")
         self._checked = time.monotonic()
+
+    def _end(self, child: subprocess.Popen[bytes], reason: str) -> None:
+        """End a part that hangs; what may outlive it goes on."""
+        (processes.kill if self.service.outlived else processes.kill_group)(self.process or "")
+        child.wait()
+        self._pausing(reason)
 
     def _ended(self, code: int) -> None:
         if self.service.once and code == 0:

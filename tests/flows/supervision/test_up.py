@@ -50,13 +50,14 @@ def services(file, spec, ports, pool):
     def server(name, *more):
         url = f"http://127.0.0.1:{ports[name]}/"
         return Service(name, (PYTHON, "-c", SERVER, str(ports[name]), *more), url, url)
-    night = "import subprocess, sys, time; subprocess.Popen(['sleep', '300']); time.sleep(300)"
+    deploy = file.parent / "deploy.py"  # a test's own
+    worker = server("worker", "with a night")
     return [
         server("prefect"),
         server("mlflow", "with a child"),
         server("page"),
-        Service("deploy", (PYTHON, "-c", "pass"), after="prefect", once=True),
-        Service("worker", (PYTHON, "-c", night), after="deploy", outlived=True),
+        Service("deploy", (PYTHON, str(deploy)) if deploy.exists() else (PYTHON, "-c", ""), after="prefect", once=True),
+        Service("worker", worker.command, worker.health, after="deploy", outlived=True),
     ]
 
 local_stack.services = services
@@ -64,6 +65,13 @@ ports = dict(zip(("prefect", "mlflow", "page"), map(int, sys.argv[2].split(","))
 file = Path(sys.argv[1])
 local_stack.up(file, load(file), ports=ports, pool="forecaster", say=lambda line: print(line, flush=True))
 """
+REAL = """
+part.PATIENCE, part.CHECKED = 60.0, 0.5
+every = local_stack.services
+
+def services(file, spec, ports, pool):
+    return [service for service in every(file, spec, ports, pool) if service.name not in ("mlflow", "page")]
+""" + STACK[STACK.index("\nlocal_stack.services = services") :]
 
 
 @pytest.fixture
@@ -72,8 +80,8 @@ def spec(tmp_path: Path) -> Spec:
 
 
 @contextmanager
-def up(spec: Spec, ports: list[int]) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-c", STACK, str(spec.folder / "pipeline.yaml"), ",".join(map(str, ports)), SERVER]
+def up(spec: Spec, ports: list[int], *, stack: str = STACK) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", stack, str(spec.folder / "pipeline.yaml"), ",".join(map(str, ports)), SERVER]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
             yield process
@@ -152,6 +160,35 @@ def test_a_part_that_hangs_is_started_again(spec: Spec) -> None:
         wait_for(lambda: parts(spec)["page"]["state"] == "silent")
         assert any(line.startswith("page       does not answer, no answer at http://") for line in status(spec, NIGHT))
         wait_for(lambda: parts(spec)["page"]["restarts"] == 1 and parts(spec)["page"]["state"] == "up")
+
+
+def test_a_worker_that_hangs_is_started_again_and_its_night_goes_on(spec: Spec) -> None:
+    with up(spec, free_ports(3)) as process:
+        wait_until_up(process)
+        former = group(spec, "worker")
+        os.kill(former, signal.SIGSTOP)
+        wait_for(lambda: parts(spec)["worker"]["state"] == "silent")
+        assert any(line.startswith("worker     does not answer, no answer at http://") for line in status(spec, NIGHT))
+        wait_for(lambda: parts(spec)["worker"]["restarts"] == 1 and parts(spec)["worker"]["state"] == "up")
+        assert group(spec, "worker") != former
+        assert group_is_there(former)  # what it had started
+        assert any(line.startswith("worker     up, process ") and "1 restart" in line for line in status(spec, NIGHT))
+
+
+def test_a_deployment_that_hangs_is_ended_and_begun_again(spec: Spec) -> None:
+    hangs_once = "import pathlib, time\nif not (it := pathlib.Path(__file__ + '.was')).exists():\n    it.touch()\n"
+    (spec.folder / "deploy.py").write_text(f"{hangs_once}    time.sleep(300)\n", "utf-8")
+    with up(spec, free_ports(3)) as process:
+        lines = wait_until_up(process)
+        assert any(line.startswith("deploy   was not done within 3 s; it is started again in 1 s") for line in lines)
+        assert parts(spec)["deploy"]["state"] == "done"
+
+
+def test_the_real_worker_says_that_it_asks_for_work_and_is_started_again_where_it_hangs(spec: Spec) -> None:
+    with up(spec, free_ports(3), stack=STACK.partition("def services")[0] + REAL) as process:
+        wait_until_up(process)
+        os.kill(group(spec, "worker"), signal.SIGSTOP)
+        wait_for(lambda: parts(spec)["worker"]["restarts"] == 1 and parts(spec)["worker"]["state"] == "up", 180)
 
 
 def test_what_a_killed_up_has_left_is_ended_or_taken_over_by_the_next(spec: Spec) -> None:
