@@ -47,7 +47,7 @@ WITHOUT_EXTRAS := \
 
 .DEFAULT_GOAL := help
 .PHONY: help env run page test check docs format lock bench bench-accuracy bench-example bench-speed bench-training bench-growth \
-  bench-scale bench-variants bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-what-if \
+  bench-scale bench-variants bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-flood bench-what-if \
   bench-faults clean
 
 help: ## list the targets
@@ -125,6 +125,9 @@ bench-orchestration: $(ENV) ## measure what Prefect costs a night
 
 bench-page: $(ENV) ## measure the page: start, memory, bytes, and its answers under load while publications arrive
 	@$(BIN)/python -m tests.benchmarks.page
+
+bench-flood: $(ENV) ## measure the page under 300 MB bodies and half-open requests for ten minutes
+	@$(BIN)/python -m tests.benchmarks.page_flood
 
 bench-staffing: $(ENV) ## measure what rosters of the last eight weeks would have cost, and how fairly and fast vans are placed
 	@$(BIN)/python -m tests.benchmarks.staffing

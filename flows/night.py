@@ -20,6 +20,7 @@ from forecaster.core.forecast import Verdict
 from forecaster.core.knowledge import Finding, finding_of_row
 from forecaster.core.metric_names import METRICS
 from forecaster.core.progress import NightProgress as Progress
+from forecaster.core.terminal import count
 from forecaster.errors import (
     BUSY,
     DEGRADED,
@@ -73,6 +74,7 @@ class Night:
         self._ledger = ledger
         self._troubles: list[str] = []
         self._beside: set[str] = set()  # of these: what no depot has to read of
+        self._for_readers: dict[str, str] = {}  # of these: the words that name no file, key or address
         self._remarks: list[str] = []
         self._is_deposed = False  # whether another run has the lease by now
 
@@ -215,11 +217,12 @@ class Night:
             raise
         except Exception as error:
             reason = str(error) if isinstance(error, ForecasterError) else f"{type(error).__name__}: {error}"
-            self.trouble(f"{without}: {reason}")
+            self.trouble(f"{without}: {reason}", without)
 
-    def trouble(self, sentence: str) -> None:
-        """Keep what went wrong for the outcome; the night goes on, degraded."""
+    def trouble(self, sentence: str, for_readers: str) -> None:
+        """Keep what went wrong for the outcome, and for the page in words for readers; the night goes on, degraded."""
         self._troubles.append(sentence)
+        self._for_readers[sentence] = for_readers
         if self.exit_code == PUBLISHED:  # settled already: the forecast is out
             self.exit_code = DEGRADED
         self.progress.say(f"           {sentence}")
@@ -359,15 +362,16 @@ class Night:
         if report["tier"] == "fallback" and report["note"]:
             self._troubles.append(remark if troubled else report["note"])
         self.progress.say(
-            f"           {report['depots']:,} depots from {report['model']}, tier {report['tier']}, "
+            f"           {count(report['depots'], 'depot')} from {report['model']}, tier {report['tier']}, "
             + (f"as publication {report['publication_id']}" if report["publication_id"] else "in the archive")
         )
         if remark and report["tier"] != "fallback":
             self.progress.say(f"           {remark}")
 
     def _note_for_the_page(self) -> str | None:
-        if shown := [trouble for trouble in self._troubles if trouble not in self._beside]:
-            return f"Tonight {shown[0]}."
+        for trouble in self._troubles:
+            if trouble in self._for_readers and trouble not in self._beside:
+                return f"Tonight {self._for_readers[trouble]}."
         if self.verdict is not None and not self.verdict.admitted:
             return f"Tonight's model was {self.verdict.sentence()}."
         return None

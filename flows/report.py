@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from flows.night import Night
+from forecaster.core.terminal import count
 from forecaster.ledger.store import Ledger
 
 SHOWN = ("mape", "wape", "mase", "bias", "coverage")
@@ -47,7 +48,8 @@ def _lines(night: Night) -> Iterator[str]:
     yield f"\nRun `{night.run_id}` ({night.kind}), as of {local:%Y-%m-%d %H:%M} {night.spec.timezone}."
     if night.publication:
         page = night.publication
-        yield f"\n{page['depots']:,} depots from {page['model']}, tier **{page['tier']}**, cutoff {page['cutoff']}."
+        depots = count(page["depots"], "depot")
+        yield f"\n{depots} from {page['model']}, tier **{page['tier']}**, cutoff {page['cutoff']}."
     if night.message:
         yield f"\n> {night.message}"
     if night.progress.timings:

@@ -17,6 +17,7 @@ from forecaster.core.forecast import Candidate, Scores, Verdict
 from forecaster.core.knowledge import Knowledge
 from forecaster.core.panel import Panel
 from forecaster.core.parallel import Fan, in_turn
+from forecaster.core.terminal import count
 from forecaster.core.time_limits import call_within
 from forecaster.demand import ingest as demand_ingest
 from forecaster.demand.history.point_in_time import read_as_of
@@ -37,15 +38,16 @@ def ingest(night: Night) -> None:
             secrets.provide(night.spec)
         # Arrived when the night began, so that a night as of now knows what it has just read.
         batch = demand_ingest.ingest(
-            night.spec, now=night.begun, on_rows=lambda rows: night.progress.advance(0, f"{rows:,} rows read")
+            night.spec, now=night.begun, on_rows=lambda rows: night.progress.advance(0, f"{count(rows, 'row')} read")
         )
     night.note(findings=batch.findings, lake_versions=batch.versions)
     night.progress.say(
-        f"           {batch.read:,} rows read: {batch.accepted:,} accepted, {batch.unchanged:,} unchanged, "
+        f"           {count(batch.read, 'row')} read: {batch.accepted:,} accepted, {batch.unchanged:,} unchanged, "
         f"{batch.quarantined:,} quarantined"
     )
     if batch.stopped:
-        night.trouble(f"the batch was stopped and is in quarantine: {batch.stopped}")
+        for_readers = "the newest readings were kept aside, and nothing of them counts"
+        night.trouble(f"the batch was stopped and is in quarantine: {batch.stopped}", for_readers)
 
 
 def panel(night: Night) -> tuple[Knowledge, Panel]:
@@ -58,7 +60,7 @@ def panel(night: Night) -> tuple[Knowledge, Panel]:
         built = build(knowledge, night.spec)
     night.note(findings=panel_findings(knowledge, built, night.spec), lake_versions=knowledge.versions)
     night.progress.say(
-        f"           {len(built.depot_ids):,} depots, {built.history:,} days up to {built.cutoff}, "
+        f"           {count(len(built.depot_ids), 'depot')}, {count(built.history, 'day')} up to {built.cutoff}, "
         f"{len(built.encoding.covariates)} known-future covariates"
     )
     return knowledge, built

@@ -26,7 +26,8 @@
     │   └── BackupFolderError       the folder is none to back up into or restore  exit code 2
     └── ExportError                 the exported model says something else         exit code 1
 
-A message says what was found, what was wanted and what to do next.
+A message says what was found, what was wanted and what to do next. It is for whoever runs the pipeline, and may name
+files, keys and addresses; those who read the page are told `for_readers`, which names none.
 """
 
 from __future__ import annotations
@@ -36,9 +37,22 @@ INTERRUPTED, TERMINATED = 130, 143  # by Ctrl-C and SIGTERM, as shells count
 
 
 class ForecasterError(Exception):
-    """Base of all errors that this package raises on purpose."""
+    """Base of all errors that this package raises on purpose.
+
+    str() is for whoever runs the pipeline, `for_readers` is what readers of the page are told: the sentence of the
+    class, or that with which the error was raised.
+    """
 
     exit_code = OUR_FAULT
+    readers_sentence = "this cannot be done at the moment; whoever runs the forecasts finds why in the log"
+
+    def __init__(self, *message: object, for_readers: str | None = None) -> None:
+        super().__init__(*message)
+        self._for_readers = for_readers
+
+    @property
+    def for_readers(self) -> str:
+        return self._for_readers or self.readers_sentence
 
 
 class SpecError(ForecasterError):
@@ -52,9 +66,13 @@ class ForeignLake(SpecError):
 
 
 class OverrideError(ForecasterError):
-    """A planner asks for a number, a day or a reason that cannot be meant."""
+    """A planner asks for a number, a day or a reason that cannot be meant; the message is for them."""
 
     exit_code = WRONG_SPEC
+
+    @property
+    def for_readers(self) -> str:
+        return str(self)
 
 
 class MissingExtra(ForecasterError):
@@ -102,6 +120,8 @@ class LakeSilent(LakeError, TimeLimitExceeded):
 class LedgerError(ForecasterError):
     """The ledger cannot be opened, is busy, or belongs to another version."""
 
+    readers_sentence = "the forecasts cannot be read at the moment; whoever runs this page finds why in its log"
+
 
 class LostLease(LedgerError):
     """A run that was taken for dead, and whose lease another one has, wants to write."""
@@ -111,6 +131,7 @@ class NoLedger(LedgerError):
     """There is no ledger yet, as no night has run."""
 
     exit_code = WRONG_SPEC
+    readers_sentence = "nothing has been published yet; the first night does it"
 
 
 class NoSuchRow(LedgerError):
@@ -122,6 +143,8 @@ class NoSuchRow(LedgerError):
 class DeskError(ForecasterError):
     """What a publication was made from was not kept, is not on this machine, or is damaged."""
 
+    readers_sentence = "the planning tool is not available until tonight's run; the numbers shown are of the last one"
+
 
 class RegistryError(ForecasterError):
     """The MLflow registry cannot be reached, or refuses what it is told; the outbox keeps it."""
@@ -129,6 +152,8 @@ class RegistryError(ForecasterError):
 
 class BundleError(ForecasterError):
     """A bundle is damaged, foreign, or does not fit the data at hand."""
+
+    readers_sentence = "the model cannot be used at present; the next night looks again"
 
 
 class InputError(BundleError):

@@ -11,6 +11,7 @@ from forecaster.check.dry_run import DryRun
 from forecaster.check.text_report import render, verdict
 from forecaster.config import Spec
 from forecaster.core.knowledge import Finding
+from forecaster.core.terminal import count
 from forecaster.errors import SpecError
 from forecaster.reports.finding_examples import (
     WHAT_HAPPENS,
@@ -163,7 +164,7 @@ def _pictures(finding: Finding, evidence: Evidence, spec: Spec) -> Iterator[tupl
     else:
         for number, example in enumerate(examples(finding, evidence)):
             days = list(example.days)
-            when = f"{days[0]}" if len(days) == 1 else f"{len(days):,} days from {days[0]} to {days[-1]}"
+            when = f"{days[0]}" if len(days) == 1 else f"{count(len(days), 'day')} from {days[0]} to {days[-1]}"
             yield (
                 figures.finding_context(panel, example, finding.rule),
                 f"{printable(example.depot_id)}, {when}.{LEGEND if not number else ''}",

@@ -13,6 +13,7 @@ from rich.text import Text
 from forecaster.check.dry_run import DryRun
 from forecaster.check.profile import STATES, Profile
 from forecaster.core.knowledge import Finding
+from forecaster.core.terminal import count
 from forecaster.demand.ingest import IngestResult
 from forecaster.reports.finding_examples import by_severity, printable
 
@@ -38,7 +39,7 @@ def render(dry_run: DryRun, *, tables: bool, width: int = WIDTH, ascii_only: boo
         yield f"source    {source.place}: {source.fault or f'{source.name}, {rows}'}"
     if ingested is not None:
         yield (
-            f"contract  {ingested.read:,} rows read = {ingested.accepted:,} accepted + "
+            f"contract  {count(ingested.read, 'row')} read = {ingested.accepted:,} accepted + "
             f"{ingested.unchanged:,} unchanged + {ingested.quarantined:,} quarantined"
         )
         if ingested.stopped:

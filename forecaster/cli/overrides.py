@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from forecaster.cli.options import By, File, Json, decision, print_line
+from forecaster.core.terminal import count
 from forecaster.errors import SpecError
 from forecaster.planning.value_added import Account, Added
 
@@ -92,7 +93,7 @@ def overrides(
             state = f"withdrawn {row.withdrawn:%Y-%m-%d}" if row.withdrawn else state
             why = f"{row.reason}: {row.note}" if row.note else row.reason
             print_line(f"{row.id:>5}  {row.target_date}  {row.depot_id}  {row.orders:,}  {state}  {row.by}, {why}")
-        print_line("1 override" if len(book) == 1 else f"{len(book):,} overrides")
+        print_line(count(len(book), "override"))
 
 
 def _account_lines(account: Account) -> list[str]:
@@ -104,12 +105,14 @@ def _account_lines(account: Account) -> list[str]:
     ]
     lines += [f"{group.of}: {_added_line(group)}" for group in account.planners]
     if account.unnamed:
-        lines.append(f"planners with fewer than {account.min_days} days are not told by name: {account.unnamed}")
+        lines.append(
+            f"planners with fewer than {count(account.min_days, 'day')} are not told by name: {account.unnamed}"
+        )
     return lines
 
 
 def _added_line(added: Added) -> str:
-    days = "1 day" if added.days == 1 else f"{added.days:,} days"
+    days = count(added.days, "day")
     return f"{days}, nearer than the model on {added.helped:,}; {added.per_hundred:+.1f} orders of each 100"
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from forecaster.cli.options import By, File, Json, Reason, decision, print_line
+from forecaster.core.terminal import count
 from forecaster.errors import SpecError
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def list_(
         print_line(f"{row.id:18}  {row.state:9}  {row.rule:17}  {depot_id or '?'}  {row.date or '?'}  {row.message}")
         if everything:
             print_line(f"{'':18}  {row.became}")
-    total = f"{len(rows):,} rows" if len(rows) != 1 else "1 row"
+    total = count(len(rows), "row")
     more = f", of which the first {SHOWN} are shown; --json shows all" if len(rows) > SHOWN else ""
     print_line(f"{total}{more}" if rows else "no row waits for a decision")
 

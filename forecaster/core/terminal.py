@@ -1,6 +1,13 @@
-"""Terminal escaping: what others wrote is shown with its control characters in plain letters (ANSI injection)."""
+"""Text for people: numbers with their nouns, and what others wrote, which a terminal shows with its control characters
+in plain letters (ANSI injection)."""
 
 from __future__ import annotations
+
+
+def count(number: float, noun: str, plural: str = "") -> str:
+    """A number and what it counts: "1 depot", "1,115 depots"; `plural` where an s does not make it, as of "city"."""
+    digits = f"{number:,}"
+    return f"{digits} {noun if digits == '1' else plural or noun + 's'}"
 
 
 def escaped(text: str) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 
 from forecaster.config import Gate
 from forecaster.core.forecast import Scores, Verdict
+from forecaster.core.terminal import count
 from forecaster.evaluation.paired_test import Pairs, pairs
 from forecaster.evaluation.sampling_error import HeldOut
 
@@ -47,7 +48,9 @@ def _not_finite(candidate: Scores) -> Iterator[str]:
         if len(wrong):
             depot, ahead = wrong[0]
             first = f"{fold.forecast.depot_ids[depot]} on {fold.forecast.target_dates[ahead]}"
-            yield f"{len(wrong)} forecasts of the fold after {fold.forecast.cutoff} are not numbers, as of {first}"
+            which = count(len(wrong), "forecast")
+            are = "is no number" if len(wrong) == 1 else "are not numbers"
+            yield f"{which} of the fold after {fold.forecast.cutoff} {are}, as of {first}"
 
 
 def _no_demand(held_out: HeldOut) -> str:
@@ -62,7 +65,7 @@ def _beaten(candidate: Scores, rivals: Mapping[str, Scores], gate: Gate) -> Iter
     for name in gate.beat:
         if name not in rivals:
             if name != CHAMPION:  # of whom there may be none yet
-                yield f"{name}, which is to be beaten, was not compared: is it in backtest.baselines, and installed?"
+                yield f"{name}, which is to be beaten, was not compared: is it declared, and installed?"
             continue
         theirs = rivals[name].metrics[gate.metric]
         if not (math.isfinite(mine) and math.isfinite(theirs)):
@@ -85,7 +88,7 @@ def _beaten(candidate: Scores, rivals: Mapping[str, Scores], gate: Gate) -> Iter
 def _bounds(candidate: Scores, held_out: HeldOut | None, gate: Gate) -> Iterator[str]:
     """Is coverage or bias outside its bounds, and surely so? Without folds nothing is known of chance."""
     coverage, bias, (low, high) = candidate.metrics["coverage"], candidate.metrics["bias"], gate.coverage
-    over = f" over {held_out.days} days" if held_out else ""
+    over = f" over {count(held_out.days, 'day')}" if held_out else ""
     if not math.isfinite(coverage):
         yield f"what the 80 % interval covers is not a number, wanted {low} to {high}"
     elif not low <= coverage <= high and (held_out is None or held_out.surely_covers_outside(coverage, low, high)):

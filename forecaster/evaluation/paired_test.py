@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from forecaster.core.arrays import Days, Doubles
 from forecaster.core.forecast import Fold, Scale
+from forecaster.core.terminal import count
 from forecaster.evaluation.metrics import Scored, scored
 
 CONFIDENCE = 0.95  # of each bound, on its side
@@ -42,7 +43,7 @@ class Difference:
         chance = "more than chance" if self.low * self.high > 0 else "which may be chance"
         return (
             f"{ours} is {100 * abs(self.relative):.1f} % {better} than {theirs} in {metric}, {chance} "
-            f"({bounds} over {self.days} days)"
+            f"({bounds} over {count(self.days, 'day')})"
         )
 
 

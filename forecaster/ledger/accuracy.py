@@ -1,8 +1,8 @@
 """Forecast accuracy in hindsight: sums by week and segment that the ledger keeps, and WAPE, bias and coverage of them.
 
 A tally is of one model (ours, the seasonal naive, or the system that the section `legacy` declares), one week of target
-days and one part of the depot-days: all of them, those of a horizon (days ahead), of a city, of a weekday, of a depot.
-Sums are kept and not rates, so that weeks can be put together.
+days and one part of the depot-days: all of them, those of a horizon (days ahead), of a city, of a weekday, of a depot,
+of a tier (who forecast). Sums are kept and not rates, so that weeks can be put together.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from forecaster.ledger import tables
 
 FORECAST, NAIVE, LEGACY = "forecast", "seasonal naive", "legacy"
 MODELS = (FORECAST, NAIVE, LEGACY)
-ALL, HORIZON, CITY, WEEKDAY, DEPOT = "all", "horizon", "city", "weekday", "depot"
+ALL, HORIZON, CITY, WEEKDAY, DEPOT, TIER = "all", "horizon", "city", "weekday", "depot", "tier"
 WEEKS = 26  # that are kept
 
 

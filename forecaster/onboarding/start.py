@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from forecaster.core.terminal import count
 from forecaster.errors import ForecasterError, SpecError
 from forecaster.onboarding import column_names, draft, facts, parts, place, tables
 from forecaster.onboarding.draft import Draft
@@ -233,8 +234,8 @@ def _summary(
     }
     lines = [
         f"{file}: written; each key has its reason beside it",
-        f"seen      {seen.depots:,} depot{'s' * (seen.depots != 1)}, {seen.days:,} days, {seen.first} to {seen.last}, "
-        f"{seen.readings:,} readings",
+        f"seen      {count(seen.depots, 'depot')}, {count(seen.days, 'day')}, {seen.first} to {seen.last}, "
+        f"{count(seen.readings, 'reading')}",
         f"guessed   {laid_out[readings.layout]}; columns {', '.join(columns) or 'by their headers'}; "
         f"{_aggregate(readings)[1]}",
         f"country   {code or 'not known, so no public holidays: set calendar.country and timezone, or give --country'}",

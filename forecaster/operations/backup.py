@@ -23,6 +23,7 @@ import sqlalchemy as sa
 
 from forecaster.config import Spec
 from forecaster.core.state_paths import StatePaths
+from forecaster.core.terminal import count
 from forecaster.demand.history import lake_owner
 from forecaster.errors import BackupError, BackupFolderError, LakeError
 from forecaster.lake import TABLES, Lake
@@ -55,7 +56,7 @@ class Manifest:
     def sentence(self) -> str:
         secret = [name for name in SECRETS if f"{STATE}/{KEYS}/{name}" in self.files]
         keys = f"with {' and '.join(secret)}" if secret else "without secret keys"
-        return f"{self.pipeline} as of {self.at}: {self.runs:,} runs, {len(self.files):,} files, {keys}"
+        return f"{self.pipeline} as of {self.at}: {count(self.runs, 'run')}, {count(len(self.files), 'file')}, {keys}"
 
 
 def backup(spec: Spec, to: Path, *, secret_keys: bool = False) -> Manifest:

@@ -11,6 +11,7 @@ import pyarrow.dataset as ds
 
 from forecaster.config import Spec
 from forecaster.config.messages import nearest
+from forecaster.core.terminal import count
 from forecaster.demand.history.point_in_time import current_rows, frame
 from forecaster.errors import NoUsableData
 from forecaster.lake import TABLES, Lake
@@ -84,4 +85,4 @@ def _why_nothing(lake: Lake, depot_id: str, names: list[str], day: date) -> str:
     if days:
         return f"nothing is known of depot {depot_id!r} on {day}; its readings run from {min(days)} to {max(days)}"
     depots = lake.read("demand", columns=["depot_id"], codes=True)["depot_id"].unique().to_pylist()
-    return f"no depot {depot_id!r} is known{nearest(depot_id, depots)}; the lake holds {len(depots):,} depots"
+    return f"no depot {depot_id!r} is known{nearest(depot_id, depots)}; the lake holds {count(len(depots), 'depot')}"

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from forecaster.config.credentials import hide
+from forecaster.core.terminal import count
 from forecaster.errors import BundleError, ForecasterError, ForeignLake, LakeError, LedgerError, NoLedger
 from forecaster.operations import prefect_api
 
@@ -221,7 +222,7 @@ def _lake(spec: Spec) -> Iterator[Sign]:
         lake_owner.refuse_other_fleets(spec)
         for table, number in Lake(spec.lake_url, window=spec.schedule.window).versions().items():
             if number != NOT_THERE:
-                yield Sign("ok", "lake", f"{table}: {_rows(spec, table):,} rows, version {number}")
+                yield Sign("ok", "lake", f"{table}: {count(_rows(spec, table), 'row')}, version {number}")
             elif table == "demand":
                 yield Sign("warn", "lake", f"nothing at {spec.lake_url} yet: the first `forecaster run FILE` fills it")
     except (ForeignLake, LakeError) as error:

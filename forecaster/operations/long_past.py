@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from forecaster.config import Spec
+from forecaster.core.terminal import count
 from forecaster.core.time_limits import call_within, items_within
 from forecaster.demand import sources
 from forecaster.demand.parsing import Notation, day_numbers, days, words
@@ -44,8 +45,8 @@ def refuse_archive(spec: Spec, file: Path, command: str, *, now: datetime) -> No
     if first and is_ingested:
         first += f" and another `lake` than {spec.lake_url}, in which these readings count from their arrival"
     raise StaleHistory(
-        f"{file}: the newest reading is of {newest}, {(today - newest).days:,} days ago, and every day that could be "
-        f"forecast is over. For an archive, {first + ', then ' if first else ''}type: "
+        f"{file}: the newest reading is of {newest}, {count((today - newest).days, 'day')} ago, and every day that "
+        f"could be forecast is over. For an archive, {first + ', then ' if first else ''}type: "
         f"forecaster {command} {shlex.quote(str(file))} --as-of {newest + timedelta(days=1)} "
         f"(--as-of {today} runs all the same)"
     )

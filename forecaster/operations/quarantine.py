@@ -20,6 +20,7 @@ import pyarrow.dataset as ds
 
 from forecaster.config import Spec
 from forecaster.config.data_rules import RULES
+from forecaster.core.terminal import count
 from forecaster.demand import readings
 from forecaster.demand.history import lake_owner, reading_versions
 from forecaster.demand.history.point_in_time import frame, latest
@@ -215,7 +216,7 @@ def _full_id(prefix: str, ids: pd.Series[str]) -> str:
     if len(prefix) < SHORTEST:
         problem = f"wanted at least its first {SHORTEST} digits"
     elif matches:
-        problem = f"{len(matches)} rows begin so: {', '.join(matches[:5])}"
+        problem = f"{count(len(matches), 'row')} begin so: {', '.join(matches[:5])}"
     else:
         problem = "no quarantined row has such an id"
     raise SpecError(f"found id {prefix!r}, but {problem}; `forecaster quarantine list` shows them")

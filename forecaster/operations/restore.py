@@ -17,6 +17,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from forecaster.config import Spec
+from forecaster.core.terminal import count
 from forecaster.demand.history import lake_owner
 from forecaster.errors import BackupError, BackupFolderError, Busy, LakeError
 from forecaster.ledger import connect, lease, tables
@@ -87,7 +88,7 @@ def _refuse_while_busy(writer: sa.Connection, spec: Spec) -> None:
 def _obstacles(writer: sa.Connection, spec: Spec) -> Iterator[str]:
     """What a restore would overwrite."""
     if runs := writer.execute(sa.select(sa.func.count()).select_from(tables.runs)).scalar_one():
-        yield f"{runs:,} runs in the ledger"
+        yield f"{count(runs, 'run')} in the ledger"
     store, root = backup.store_of(spec.lake_url)
     if store.exists(root) and store.find(root):
         yield f"a lake at {spec.lake_url}"

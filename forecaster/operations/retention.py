@@ -14,6 +14,7 @@ from pathlib import Path
 
 from forecaster.config import Spec
 from forecaster.core.state_paths import StatePaths
+from forecaster.core.terminal import count
 from forecaster.demand.history import lake_owner
 from forecaster.lake import TABLES, Lake
 from forecaster.ledger.store import Ledger
@@ -35,9 +36,10 @@ class CleanupCounts:
 
     def sentence(self) -> str:
         return (
-            f"removed {self.bundles} bundles that never reigned, {self.checkpoints} checkpoints, {self.caches} cached "
-            f"files and traces, {self.leftovers} leftovers, {self.runs} old runs; the lake has {self.files[1]} files, "
-            f"had {self.files[0]}"
+            f"removed {count(self.bundles, 'bundle')} that never reigned, {count(self.checkpoints, 'checkpoint')}, "
+            f"{count(self.caches, 'cached file or trace', 'cached files and traces')}, "
+            f"{count(self.leftovers, 'leftover')}, {count(self.runs, 'old run')}; "
+            f"the lake has {count(self.files[1], 'file')}, had {self.files[0]}"
         )
 
 

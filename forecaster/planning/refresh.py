@@ -38,7 +38,14 @@ class RefreshOutcome:
     """What became of the shown publication; `trouble` says why it could not be brought into line."""
 
     days: int
-    trouble: str | None = None
+    trouble: DeskError | None = None
+
+    def later(self, for_readers: bool) -> str:
+        """What is added to a sentence about a change that could not be shown; empty where it could."""
+        if self.trouble is None:
+            return ""
+        why = self.trouble.for_readers if for_readers else self.trouble
+        return f"; from the next publication on, since {why}"
 
 
 def refresh(ledger: Ledger, pipeline: str, folder: Path) -> RefreshOutcome:
@@ -66,7 +73,7 @@ def refresh_within(connection: sa.Connection, pipeline: str, folder: Path) -> Re
             inputs = saved_inputs.read(folder, publication.desk)
             revised = with_overrides(publication, active, inputs, datetime.now(UTC))
         except DeskError as error:
-            trouble = str(error)
+            trouble = error
     changed = _update_rows(connection, head, publication, revised)
     _record_results(connection, revised)
     return RefreshOutcome(changed, trouble)

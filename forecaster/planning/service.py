@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import sqlalchemy as sa
 
 from forecaster.config import Spec
+from forecaster.core.terminal import count
 from forecaster.errors import OverrideError
 from forecaster.ledger.records import Head
 from forecaster.ledger.store import Ledger
@@ -44,7 +45,7 @@ class OverrideChange:
     revised: RefreshOutcome
     replaced_by: int | None = None  # the newest override of the same day, where that is another
 
-    def sentence(self) -> str:
+    def sentence(self, *, for_readers: bool = False) -> str:
         """For people: what was saved or withdrawn, and what the page shows."""
         override = self.override
         day = f"{override.depot_id} on {override.target_date}"
@@ -55,11 +56,9 @@ class OverrideChange:
         elif override.withdrawn is not None:
             message = f"override {override.id} withdrawn: {day} shows the model's number again"
         else:
-            orders = f"{override.orders:,} orders ({override.reason})"
+            orders = f"{count(override.orders, 'order')} ({override.reason})"
             message = f"override {override.id}: {day} is {orders}, until {override.until}"
-        if self.revised.trouble is None:
-            return message
-        return f"{message}; from the next publication on, since {self.revised.trouble}"
+        return message + self.revised.later(for_readers)
 
 
 @dataclass(frozen=True)
@@ -70,22 +69,22 @@ class GroupChange:
     closed: int  # days of the wish that are closed and stay so
     revised: RefreshOutcome
 
-    def sentence(self) -> str:
+    def sentence(self, *, for_readers: bool = False) -> str:
         """For people: what was saved, and what the page shows."""
         if len(self.overrides) == 1:
-            return OverrideChange(self.overrides[0], self.revised).sentence()
+            return OverrideChange(self.overrides[0], self.revised).sentence(for_readers=for_readers)
         first, last = self.overrides[0], self.overrides[-1]
         days = sorted({override.target_date for override in self.overrides})
         depots = sorted({override.depot_id for override in self.overrides})
-        whose = depots[0] if len(depots) == 1 else f"{len(depots):,} depots"
+        whose = depots[0] if len(depots) == 1 else count(len(depots), "depot")
         when = f"{days[0]}" if len(days) == 1 else f"{days[0]} to {days[-1]}"
         orders = sum(override.orders for override in self.overrides)
-        message = f"overrides {first.id} to {last.id}: {whose} on {when}, {orders:,} orders together ({first.reason})"
+        message = (
+            f"overrides {first.id} to {last.id}: {whose} on {when}, {count(orders, 'order')} together ({first.reason})"
+        )
         if self.closed:
             message += "; 1 closed day stays closed" if self.closed == 1 else f"; {self.closed:,} closed days stay so"
-        if self.revised.trouble is None:
-            return message
-        return f"{message}; from the next publication on, since {self.revised.trouble}"
+        return message + self.revised.later(for_readers)
 
 
 Change = TypeVar("Change")

@@ -47,7 +47,7 @@ class Questions:
     """What-if questions of one publication, with its inputs and its model in memory; threads may share it."""
 
     def __init__(
-        self, publication: Publication, inputs: SavedInputs, predictor: Predictor | None, missing: str | None
+        self, publication: Publication, inputs: SavedInputs, predictor: Predictor | None, missing: BundleError | None
     ) -> None:
         self._publication, self._inputs, self._predictor, self._missing = publication, inputs, predictor, missing
         self._model = refresh.model_forecast(publication, inputs.panel)
@@ -70,7 +70,8 @@ class Questions:
         """
         inputs = saved_inputs.read(StatePaths(state).saved_inputs, publication.desk)
         if inputs.bundle is None:
-            return cls(publication, inputs, None, "no model forecasts at present, the seasonal naive does")
+            naive = "no model forecasts at present, the seasonal naive does"
+            return cls(publication, inputs, None, BundleError(naive, for_readers=naive))
         # With onnxruntime, which a page that nobody asks can do without.
         from forecaster.serving import bundle as bundles
         from forecaster.serving.predict import Predictor
@@ -80,7 +81,7 @@ class Questions:
                 bundles.load(StatePaths(state).bundle(inputs.bundle), state), threads=1
             )  # of one depot
         except BundleError as error:
-            return cls(publication, inputs, None, str(error))
+            return cls(publication, inputs, None, error)
         return cls(publication, inputs, predictor, None)
 
     @property
@@ -96,7 +97,7 @@ class Questions:
         return frozenset(self._inputs.panel.encoding.covariates[place] for place in binary)
 
     @property
-    def missing(self) -> str | None:
+    def missing(self) -> BundleError | None:
         """Why no model answers; None where one does."""
         return self._missing
 
@@ -171,10 +172,12 @@ class Questions:
         """What the model says with the changed input."""
         panel = self._inputs.panel
         if self._predictor is None:
-            raise BundleError(f"the model cannot be asked: {self._missing}")
+            for_readers = self._missing.for_readers if self._missing else None
+            raise BundleError(f"the model cannot be asked: {self._missing}", for_readers=for_readers)
         for depot_id in supposed.depot_ids:
             if depot_id in self._inputs.strangers:
-                raise BundleError(f"the model has no forecast of {depot_id}, which it was not trained on")
+                stranger = f"the model has no forecast of {depot_id}, which it was not trained on"
+                raise BundleError(stranger, for_readers=stranger)
         names = panel.encoding.covariates
         if supposed.kind not in (*names, CLOSED, OPEN):
             raise OverrideError(f"kind: found {supposed.kind!r}, wanted one of {', '.join((*names, *BUILT_IN))}")

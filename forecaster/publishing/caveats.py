@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import numpy as np
 from forecaster.config import Spec
 from forecaster.core.arrays import Bools
 from forecaster.core.panel import Panel
+from forecaster.core.terminal import count
 from forecaster.errors import StaleHistory
 
 if TYPE_CHECKING:
@@ -18,6 +20,19 @@ if TYPE_CHECKING:
 
 MAX_NAMED = 5  # depots
 ARCHIVE_DAYS = 60  # without any reading, after which no feed is late: the data are an archive
+
+
+@dataclass(frozen=True)
+class Note:
+    """What has to be said of a forecast: in full to whoever runs the pipeline, and in a sentence to readers."""
+
+    text: str
+    for_readers: str
+
+
+def notes(sentences: Iterable[str]) -> list[Note]:
+    """Notes that say the same to all."""
+    return [Note(sentence, sentence) for sentence in sentences]
 
 
 @dataclass(frozen=True)
@@ -61,21 +76,20 @@ def refuse_stale(panel: Panel, spec: Spec, as_of: datetime) -> None:
     if limit is not None and age > limit:
         last = int(np.argmax(np.isfinite(panel.demand[:, -1])))
         raise StaleHistory(
-            f"the last reading is that of depot {panel.depot_ids[last]!r} on {panel.cutoff}, {age} days before "
-            f"the last day that was over; wanted at most {limit} (demand.rules.max_age_days)"
+            f"the last reading is that of depot {panel.depot_ids[last]!r} on {panel.cutoff}, {count(age, 'day')} "
+            f"before the last day that was over; wanted at most {limit} (demand.rules.max_age_days)"
         )
 
 
-def stale_feed(panel: Panel, spec: Spec, as_of: datetime) -> list[str]:
+def stale_feed(panel: Panel, spec: Spec, as_of: datetime) -> list[Note]:
     """Freshness of the feed, a sentence where it has stopped: its newest reading is older than readings come late."""
     age, limit = _age(panel, spec, as_of), spec.demand.rules.late_days
     if age <= limit:
         return []
     over = " All days that are forecast are over." if age >= panel.horizon else ""
-    return [
-        f"No reading is newer than {panel.cutoff}, {age:,} days before the last day that was over; wanted at most "
-        f"{limit} (demand.rules.late_days).{over}"
-    ]
+    late = f"No reading is newer than {panel.cutoff}, {count(age, 'day')} before the last day that was over"
+    wanted = f"; wanted at most {limit} (demand.rules.late_days)"
+    return [Note(f"{late}{wanted}.{over}", f"{late}.{over}")]
 
 
 def archive(panel: Panel, spec: Spec, as_of: datetime) -> list[str]:
@@ -113,7 +127,9 @@ def silent_depots(panel: Panel, spec: Spec) -> list[str]:
         return []
     named_depots = [f"{panel.depot_ids[row]} ({_last_reading(panel, row)})" for row in late[:MAX_NAMED]]
     more = f" and {len(late) - MAX_NAMED:,} more" if len(late) > MAX_NAMED else ""
-    return [f"{', '.join(named_depots)}{more}: the last reading is more than {limit} days older than the cutoff."]
+    return [
+        f"{', '.join(named_depots)}{more}: the last reading is more than {count(limit, 'day')} older than the cutoff."
+    ]
 
 
 def _age(panel: Panel, spec: Spec, as_of: datetime) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from forecaster.config import Spec
+from forecaster.core.terminal import count
 from forecaster.ledger.store import Ledger
 from forecaster.serving.bundle import MANIFEST
 
@@ -15,7 +16,7 @@ def obstacles(spec: Spec, manifest: Mapping[str, Any]) -> str | None:
     """Why a champion cannot forecast for this pipeline file, and what comes of it; None where it can."""
     reasons, horizon = [], manifest["horizon"]
     if horizon != spec.horizon:
-        reasons.append(f"the champion forecasts {horizon} days, the pipeline file wants {spec.horizon}")
+        reasons.append(f"the champion forecasts {count(horizon, 'day')}, the pipeline file wants {spec.horizon}")
     if gone := _covariates(manifest) - {*spec.calendar.known_future}:
         which = "covariate" if len(gone) == 1 else "covariates"
         reasons.append(f"the champion reads the known-future {which} {_names(gone)}, the pipeline file has no such")

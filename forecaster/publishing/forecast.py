@@ -20,6 +20,7 @@ from forecaster.errors import BundleError
 from forecaster.ledger.publication import Tier
 from forecaster.ledger.store import Ledger
 from forecaster.publishing import caveats, champion_fit
+from forecaster.publishing.caveats import Note
 from forecaster.serving import bundle as bundles
 from forecaster.serving.fallback import seasonal_naive
 from forecaster.serving.predict import Predictor
@@ -45,7 +46,7 @@ class ForecastResult:
     panel: Panel
     choice: ModelChoice  # the fallback where the chosen bundle could not be used
     digest: str | None
-    notes: list[str]
+    notes: list[Note]
     lookback: int | None = None  # days that the bundle looks back
     strangers: frozenset[str] = frozenset()  # depots that got the seasonal naive, though a bundle made the others'
 
@@ -84,20 +85,22 @@ def forecast(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> ForecastR
     # Whatever is wrong with a bundle raises BundleError, and the seasonal naive goes out in its place.
     try:
         if choice.bundle is None:
-            raise BundleError(choice.absence)
+            raise BundleError(choice.absence, for_readers=choice.absence)
         predictor = Predictor(bundles.load(choice.bundle, spec.paths.folder))
         if obstacle := champion_fit.obstacles(spec, predictor.bundle.manifest):
-            raise BundleError(obstacle)
+            raise BundleError(obstacle, for_readers=obstacle)
         panel = panels.build(knowledge, spec, predictor.bundle.encoding)
         new = caveats.newcomers(panel, predictor.bundle)
         predicted, digest = predictor(panel), predictor.bundle.name
-        notes = [*new.sentences(), *champion_fit.differences(spec, predictor.bundle.manifest)]
+        notes = caveats.notes([*new.sentences(), *champion_fit.differences(spec, predictor.bundle.manifest)])
         lookback, strangers = predictor.bundle.lookback, frozenset(new.strangers)
         if new.strangers:  # not trained on, and without attributes to go by
             naive = seasonal_naive(panel, predicted.levels).quantiles
             predicted = replace(predicted, quantiles=np.where(new.rows[:, None, None], naive, predicted.quantiles))
     except BundleError as error:
-        notes, digest, strangers = [f"Seasonal-naive fallback: {error}."], None, frozenset()
+        fallback = "Seasonal-naive fallback: "
+        notes = [Note(f"{fallback}{error}.", f"{fallback}{error.for_readers}.")]
+        digest, strangers = None, frozenset()
         choice = ModelChoice(None, NAIVE, "fallback")
         panel = panels.build(knowledge, spec)
         predicted = seasonal_naive(panel, spec.model.quantiles)
@@ -107,7 +110,7 @@ def forecast(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> ForecastR
         panel,
         choice,
         digest,
-        [*notes, *caveats.stale_feed(panel, spec, knowledge.as_of), *caveats.silent_depots(panel, spec)],
+        [*notes, *caveats.stale_feed(panel, spec, knowledge.as_of), *caveats.notes(caveats.silent_depots(panel, spec))],
         lookback,
         strangers,
     )

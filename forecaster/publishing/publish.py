@@ -6,7 +6,7 @@ What goes out is worth more than what is kept beside it: nothing that only expla
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
@@ -17,6 +17,7 @@ from forecaster.core.forecast import Forecast
 from forecaster.core.knowledge import Finding, Knowledge
 from forecaster.core.marks import CLOSED_WEEKDAY
 from forecaster.core.panel import Panel
+from forecaster.core.terminal import count
 from forecaster.demand.history.point_in_time import former_ids, read_as_of
 from forecaster.demand.panel.panel_findings import panel_findings
 from forecaster.errors import ForecasterError, LakeError
@@ -26,7 +27,7 @@ from forecaster.ledger.store import Ledger
 from forecaster.planning import apply, refresh, saved_inputs, service
 from forecaster.planning.overrides import Cell, Override, active_overrides, as_of_day
 from forecaster.planning.saved_inputs import SavedInputs
-from forecaster.publishing import archive_rows, content, explain
+from forecaster.publishing import archive_rows, caveats, content, explain
 from forecaster.publishing.forecast import ForecastResult, ModelChoice, forecast
 from forecaster.publishing.track_accuracy import track_accuracy
 
@@ -75,7 +76,7 @@ class PublishedForecast:
 
     def sentence(self) -> str:
         """For people: what went out, then note and trouble, a line each."""
-        summary = f"{self.depots:,} depots from {self.model}, tier {self.tier}, cutoff {self.cutoff}"
+        summary = f"{count(self.depots, 'depot')} from {self.model}, tier {self.tier}, cutoff {self.cutoff}"
         where = f"as publication {self.publication_id}" if self.publication_id is not None else "in the archive"
         return "\n".join(line for line in (f"{summary}, {where}", self.note, self.trouble) if line)
 
@@ -100,11 +101,11 @@ def publish(
         Lake(spec.lake_url, window=spec.schedule.window).append(
             "forecasts", archive_rows.rows(result, overrides, run_id, now)
         )
-    number, notes = None, [note, *result.notes]
+    number, notes = None, [*caveats.notes([note] if note else []), *result.notes]
     if show:
         # Nothing up to the transaction may hold the publication up: saved inputs and explanations fail into `troubles`.
         inputs_name, too_large = _save_inputs(result, spec, troubles)
-        notes.append(too_large)
+        notes += caveats.notes([too_large] if too_large else [])
         overridden = apply.apply_overrides(result.forecast, overrides)
         changes = _explain_changes(spec, knowledge, result, overridden, as_of, troubles)
         publication = Publication(
@@ -123,7 +124,7 @@ def publish(
             ),
             totals=content.published_totals(overridden, result.panel),
             bundle_digest=result.digest,
-            note=_join(notes),
+            note=_join(note.for_readers for note in notes),
             desk=inputs_name,
         )
         with Ledger.open(spec.ledger_url) as ledger:
@@ -134,7 +135,15 @@ def publish(
     cutoff, depots = result.panel.cutoff.isoformat(), len(result.panel.depot_ids)
     tier, model, digest = result.choice.tier, result.choice.model, result.digest
     return PublishedForecast(
-        number, tier, model, digest, cutoff, depots, _join(notes), result.forecast, troubles.summary
+        number,
+        tier,
+        model,
+        digest,
+        cutoff,
+        depots,
+        _join(note.text for note in notes),
+        result.forecast,
+        troubles.summary,
     )
 
 
@@ -213,5 +222,5 @@ def overrides_in_force(result: ForecastResult, spec: Spec, as_of: datetime) -> d
     return apply.locate_overrides(result.forecast, active, may_open)
 
 
-def _join(notes: Sequence[str | None]) -> str | None:
-    return " ".join(note for note in notes if note) or None
+def _join(sentences: Iterable[str]) -> str | None:
+    return " ".join(sentences) or None

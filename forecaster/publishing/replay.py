@@ -11,6 +11,7 @@ import pyarrow.dataset as ds
 
 from forecaster.config import Spec
 from forecaster.core.forecast import Forecast
+from forecaster.core.terminal import count
 from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.errors import LakeError, NoSuchRow
 from forecaster.lake import Lake
@@ -39,9 +40,8 @@ class ReplayReport:
 
     def lines(self) -> Iterator[str]:
         """The report for a screen; of many differences the first few."""
-        what = (
-            f"{self.run.run_id}: {len(self.result.forecast.depot_ids):,} depots from {self.run.bundle_digest or NAIVE}"
-        )
+        depots = count(len(self.result.forecast.depot_ids), "depot")
+        what = f"{self.run.run_id}: {depots} from {self.run.bundle_digest or NAIVE}"
         yield f"{what}, cutoff {self.result.forecast.cutoff}"
         yield from self.remarks
         if self.differences:
@@ -78,7 +78,7 @@ def replay(spec: Spec, run_id: str) -> ReplayReport:
     tier = run.tier or "champion"
     result = forecast(spec, ModelChoice(bundle, run.bundle_digest or NAIVE, tier if bundle else "fallback"), knowledge)
     if bundle is not None and result.digest is None:
-        remarks += result.notes
+        remarks += [note.text for note in result.notes]
     reproduced = _forecast_values(result.forecast)
     comparisons = [_compare("the archive", archived, reproduced)]
     if publication:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,8 @@ from forecaster.config import Spec
 from forecaster.core.panel import Panel
 from forecaster.lake import Lake
 from forecaster.ledger import accuracy
-from forecaster.ledger.accuracy import ALL, CITY, DEPOT, FORECAST, HORIZON, LEGACY, MODELS, WEEKDAY, Tally, monday
+from forecaster.ledger.accuracy import ALL, CITY, DEPOT, FORECAST, HORIZON, LEGACY, MODELS, TIER, WEEKDAY, Tally, monday
+from forecaster.ledger.publication import Tier
 from forecaster.ledger.store import Ledger
 
 if TYPE_CHECKING:
@@ -33,8 +34,9 @@ OPEN_WEEKS = 2  # weeks that late counts may still change
 DEPOT_WINDOW = timedelta(weeks=4)  # over which depots are compared
 MAX_WORST = 50  # depots that are told of
 MIN_DAYS = 7  # days of a depot that can be compared
+TIERS = get_args(Tier)
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_READ = ("run_id", "recorded_at", "depot_id", "cutoff", "target_date", "horizon", "levels", "quantiles")
+_READ = ("run_id", "recorded_at", "depot_id", "cutoff", "target_date", "horizon", "tier", "levels", "quantiles")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +52,7 @@ class ScoredForecasts:
     high: NDArray[np.float64]
     naive: NDArray[np.float64]
     legacy: NDArray[np.float64]  # NaN where the other system said nothing
+    tier: NDArray[np.intp]  # place in TIERS
 
     def __len__(self) -> int:
         return len(self.depot)
@@ -114,10 +117,11 @@ def _read_scored(
     row = np.array([place.get(depot, -1) for depot in table["depot_id"].to_pylist()], np.intp)
     day = (table["target_date"].to_numpy().astype("datetime64[D]") - panel.days[0]).astype(np.intp)
     ahead = table["horizon"].to_numpy().astype(np.intp)
+    tier = np.array([TIERS.index(name) for name in table["tier"].to_pylist()], np.intp)
     quantiles = _range_and_median(table)
     # Of a run that was taken up again its last rows count; depots that are gone and days before the panel do not.
     usable = _latest_rows(row, day, ahead, table["recorded_at"].to_numpy()) & (row >= 0) & (day >= 0)
-    row, day, ahead, quantiles = row[usable], day[usable], ahead[usable], quantiles[usable]
+    row, day, ahead, tier, quantiles = row[usable], day[usable], ahead[usable], tier[usable], quantiles[usable]
     counts = np.where(panel.open[:, : panel.history], panel.demand, np.nan).astype(float)
     actual, naive = counts[row, day], _naive_forecast(counts, row, day, ahead)
     # All models are scored on the same days: those whose count, naive forecast and range are known.
@@ -127,7 +131,8 @@ def _read_scored(
     # Of the other system counts what it had said by the morning of our forecast.
     morning = panel.days[0].astype("datetime64[D]").astype(np.int64) + day - ahead + 1
     other = np.full(len(row), np.nan) if rival is None else rival.by(row, day, morning)
-    return ScoredForecasts(row, day, ahead, actual[usable_rows], median, low, high, naive[usable_rows], other)
+    actual, naive, tier = actual[usable_rows], naive[usable_rows], tier[usable_rows]
+    return ScoredForecasts(row, day, ahead, actual, median, low, high, naive, other, tier)
 
 
 def _range_and_median(table: pa.Table) -> NDArray[np.float64]:
@@ -177,6 +182,7 @@ def _breakdowns(panel: Panel, scored: ScoredForecasts) -> Iterator[tuple[str, li
     yield HORIZON, [f"{step:02d}" for step in range(1, int(scored.ahead.max()) + 1)], scored.ahead - 1
     weekday = (panel.days[scored.day].astype(np.int64) + 3) % SEASON  # 1970-01-01 was a Thursday
     yield WEEKDAY, list(WEEKDAYS), weekday
+    yield TIER, list(TIERS), scored.tier
     if cities := panel.attributes.get("city"):
         names = sorted(set(cities))
         place = {name: number for number, name in enumerate(names)}

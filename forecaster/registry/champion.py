@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from forecaster.config import Spec
+from forecaster.core.terminal import count
 from forecaster.errors import BundleError, NoSuchRow, SpecError
 from forecaster.ledger.records import Promotion, previous_champion
 from forecaster.ledger.store import Ledger
@@ -29,9 +30,9 @@ def promote(spec: Spec, digest: str, *, by: str, reason: str, now: datetime) -> 
     names = sorted(folder.name for folder in (spec.paths.bundles).glob("*") if folder.is_dir())
     matches = [name for name in names if digest and name.startswith(digest)]
     if len(matches) != 1:
-        count = f"{len(matches)} bundles" if matches else "no bundle"
+        found = count(len(matches), "bundle") if matches else "no bundle"
         raise SpecError(
-            f"{digest!r} names {count}, wanted one of {', '.join(names) or 'none: nothing was trained yet'}"
+            f"{digest!r} names {found}, wanted one of {', '.join(names) or 'none: nothing was trained yet'}"
         )
     with Ledger.open(spec.ledger_url) as ledger:
         promotions = [promotion for promotion in ledger.promotions(spec.name) if promotion.bundle_digest == matches[0]]

@@ -15,6 +15,7 @@ import onnxruntime
 from forecaster.core.arrays import Floats, Ints
 from forecaster.core.forecast import Forecast
 from forecaster.core.panel import Panel
+from forecaster.core.terminal import count
 from forecaster.errors import BundleError, InputError
 from forecaster.serving import input_checks
 from forecaster.serving.bundle import Bundle
@@ -94,7 +95,7 @@ def _differences(bundle: Bundle, panel: Panel) -> Iterator[str]:
     """What a panel has otherwise than the bundle's: the horizon, and what the columns mean, in their order."""
     horizon = bundle.manifest["horizon"]
     if panel.horizon != horizon:
-        yield f"it forecasts {horizon} days, the pipeline file wants {panel.horizon}"
+        yield f"it forecasts {count(horizon, 'day')}, the pipeline file wants {panel.horizon}"
     made, found = bundle.encoding, panel.encoding
     columns = {
         "known-future covariates": (made.covariates, found.covariates),

@@ -90,7 +90,7 @@ def test_without_a_champion_there_is_one_rival_less() -> None:
 
 def test_a_rival_that_was_not_compared_objects() -> None:
     assert verdict(Gate(beat=("lightgbm",))).objections == (
-        "lightgbm, which is to be beaten, was not compared: is it in backtest.baselines, and installed?",
+        "lightgbm, which is to be beaten, was not compared: is it declared, and installed?",
     )
 
 
@@ -177,7 +177,7 @@ def test_a_forecast_that_is_no_number_is_named() -> None:
     median = off_by(0.05).copy()
     median[2, 9] = NAN
     objections = against(scores_of("champion", off_by(0.1)), scores_of("candidate", median))
-    assert objections[0] == "1 forecasts of the fold after 2026-01-08 are not numbers, as of D2 on 2026-01-11"
+    assert objections[0] == "1 forecast of the fold after 2026-01-08 is no number, as of D2 on 2026-01-11"
 
 
 # --- few days ---------------------------------------------------------------------------------------------------------

@@ -88,9 +88,9 @@ def test_lake_tables_are_told_with_rows_and_versions(spec: Spec) -> None:
     lake = [sign.text for sign in doctor.examine(spec, now=NOW) if sign.topic == "lake"]
     assert lake == [
         "demand: 2 rows, version 0",
-        "quarantine: 1 rows, version 0",
-        "batches: 1 rows, version 0",
-        "owners: 1 rows, version 0",
+        "quarantine: 1 row, version 0",
+        "batches: 1 row, version 0",
+        "owners: 1 row, version 0",
     ]
 
 

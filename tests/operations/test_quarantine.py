@@ -299,5 +299,5 @@ def test_the_history_of_a_day_shows_every_version_and_what_was_refused(spec: Spe
     assert (refused.rule, refused.recorded_at, refused.state) == ("spike", NOW + DAY, "settled")
     with pytest.raises(NoUsableData, match=r"nothing is known of depot 'A' on 2025-01-01; .* 2024-01-01 to 2024-02-11"):
         versions(spec, "A", date(2025, 1, 1))
-    with pytest.raises(NoUsableData, match=r"no depot 'B' is known.*1 depots"):
+    with pytest.raises(NoUsableData, match=r"no depot 'B' is known.*1 depot"):
         versions(spec, "B", LAST)

@@ -82,7 +82,7 @@ def test_the_lakes_small_files_are_put_together_and_its_rows_stay(spec: Spec) ->
     counts = retention.tidy(spec, now=NOW, keep="now")
     assert counts.files == (5, 1)
     assert len(lake.read("aliases")) == 5
-    assert counts.sentence().endswith("the lake has 1 files, had 5")
+    assert counts.sentence().endswith("the lake has 1 file, had 5")
 
 
 def test_what_a_killed_run_left_half_written_is_swept_at_once(spec: Spec) -> None:

@@ -20,7 +20,7 @@ from forecaster.core.panel import Panel
 from forecaster.demand.validation import external_forecasts
 from forecaster.lake import TABLES, Lake
 from forecaster.ledger import accuracy
-from forecaster.ledger.accuracy import ALL, DEPOT, FORECAST, HORIZON, LEGACY, NAIVE, WEEKDAY, Tally, combined
+from forecaster.ledger.accuracy import ALL, DEPOT, FORECAST, HORIZON, LEGACY, NAIVE, TIER, WEEKDAY, Tally, combined
 from forecaster.ledger.store import Ledger
 from forecaster.publishing.track_accuracy import tally_weeks, track_accuracy
 from tests.panels import bare
@@ -30,14 +30,16 @@ LEVELS = [0.1, 0.5, 0.9]
 Row = tuple[str, str, date, int, float]  # run, depot, cutoff, days ahead, median
 
 
-def archive(lake: Lake, *rows: Row, at: datetime = datetime(2024, 2, 1, tzinfo=UTC), width: float = 2.0) -> None:
+def archive(
+    lake: Lake, *rows: Row, at: datetime = datetime(2024, 2, 1, tzinfo=UTC), width: float = 2.0, tier: str = "fresh"
+) -> None:
     """Forecasts with a range of `width` to either side."""
     forecasts = [
         {
             "run_id": run,
             "recorded_at": at,
             "bundle": None,
-            "tier": "fresh",
+            "tier": tier,
             "depot_id": depot,
             "cutoff": cutoff,
             "target_date": date.fromordinal(cutoff.toordinal() + ahead),
@@ -65,6 +67,17 @@ def panel() -> Panel:
 
 def tallied(panel: Panel, lake: Lake, *weeks: date) -> dict[tuple[str, str, str], Tally]:
     return {(tally.model, tally.part, tally.label): tally for tally in tally_weeks(panel, lake, weeks or (MONDAY,))}
+
+
+def test_who_forecast_is_told_apart(panel: Panel, lake: Lake) -> None:
+    cutoff = date(2024, 1, 14)
+    archive(lake, ("n1", "A", cutoff, 1, 111.0), ("n1", "B", cutoff, 1, 9.0))
+    archive(lake, ("n2", "A", cutoff, 2, 150.0), tier="fallback")
+    tallies = tallied(panel, lake)
+    assert tallies[FORECAST, ALL, ""].absolute == 42.0
+    assert tallies[FORECAST, TIER, "fresh"] == Tally(MONDAY, FORECAST, TIER, "fresh", 2, 120.0, 0.0, 2.0, 2)
+    assert tallies[FORECAST, TIER, "fallback"] == Tally(MONDAY, FORECAST, TIER, "fallback", 1, 110.0, 40.0, 40.0, 0)
+    assert (FORECAST, TIER, "champion") not in tallies
 
 
 def test_errors_are_summed_with_their_sign_and_beside_the_naive_on_the_same_days(panel: Panel, lake: Lake) -> None:

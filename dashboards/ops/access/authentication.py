@@ -50,12 +50,12 @@ def _local(request: Request) -> Person:
     """Whoever uses this machine. Names of other hosts are refused, or else any site could have its name point here."""
     peer = networks.peer(request)
     if peer is None or not peer.is_loopback:
-        raise AccessRefused(403, "this page is for its own machine alone; page.access.sign_in says how others sign in")
+        raise AccessRefused(403, "this page is for its own machine alone: how others sign in is not declared")
     if not networks.names_this_machine(request):
         called = request.headers.get("host", "")[:80]
         raise AccessRefused(403, f"this page is not called {called!r}; wanted localhost or 127.0.0.1")
     if any(name in request.headers for name in networks.FORWARDED):
-        raise AccessRefused(403, "a proxy brings this request, and page.access.sign_in does not say how people sign in")
+        raise AccessRefused(403, "a proxy brings this request, and how people sign in is not declared")
     return Person("local", "admin", "local")
 
 
@@ -66,7 +66,7 @@ def _by_header(request: Request, context: AccessContext) -> Person | None:
         if spoofed := [name for name in names if name in request.headers]:
             sent = ", ".join(spoofed)
             context.warnings.warn("refused: %s sends %s, and is no declared proxy", networks.peer(request), sent)
-            raise AccessRefused(403, f"only a declared proxy may say {spoofed[0]}; page.access.proxies names them")
+            raise AccessRefused(403, f"only a declared proxy may say {spoofed[0]}")
         return None
     if twice := [name for name in names if len(request.headers.getlist(name)) > 1]:
         raise AccessRefused(400, f"found {twice[0]} twice, wanted it once; the proxy must replace what browsers send")
@@ -88,9 +88,11 @@ def _by_session(context: AccessContext, token: str) -> Person | None:
 def _with_role(access: Access, name: str, groups: tuple[str, ...], via: str) -> Person:
     person = with_role(access, name, groups, "header" if via == "header" else "oidc")
     if person is None:
-        raise AccessRefused(403, f"{name} has signed in, and page.access.roles gives them no role here")
+        raise AccessRefused(403, f"{name} has signed in, and has no role here; whoever runs this page gives one")
     if person.cities is not None and not person.cities:
-        raise AccessRefused(403, f"{name} has signed in, and page.access.cities names no city that they see")
+        raise AccessRefused(
+            403, f"{name} has signed in, and no city is declared that they see; whoever runs this page names them"
+        )
     return person
 
 

@@ -33,7 +33,8 @@ class AccessContext:
     views: Mapping[str, tuple[str, ...]]
     key: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     sessions: SessionCache = field(default_factory=SessionCache, init=False, repr=False)
-    warnings: RareWarnings = field(default_factory=RareWarnings, init=False, repr=False)
+    warnings: RareWarnings = field(default_factory=RareWarnings, init=False, repr=False)  # of what strangers send
+    troubles: RareWarnings = field(default_factory=RareWarnings, init=False, repr=False)  # of what readers are not told
 
     @property
     def secure(self) -> bool:

@@ -48,7 +48,8 @@ class AccessMiddleware:
         except AccessRefused as refused:
             return await self._refuse(request, refused.status, str(refused))(scope, receive, send)
         except LedgerError as error:
-            return await self._refuse(request, 503, str(error))(scope, receive, send)
+            self._context.troubles.warn("%s", error)
+            return await self._refuse(request, 503, error.for_readers)(scope, receive, send)
         if isinstance(person, Response):
             return await person(scope, receive, send)
         return await self.app(scope, receive, self._audited(request, send))

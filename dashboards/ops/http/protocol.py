@@ -18,6 +18,7 @@ HEAD_SECONDS = 10.0  # from the connection, or from the first byte of a further 
 MOST_HEADERS = 100
 LARGEST_HEAD = 32_768  # bytes
 MOST_HALF_OPEN = 256  # connections that wait for a head
+GRACE_SECONDS = 1.0  # that each has at least, so that a flood shuts out nobody who has something to say
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 NOISE = ("Invalid HTTP request received.", "Unsupported upgrade request.", "No supported WebSocket library")
 
@@ -31,6 +32,7 @@ class GuardedProtocol(HttpToolsProtocol):
         super().__init__(*values, **options)
         self._head_timer: asyncio.TimerHandle | None = None
         self._head_bytes = 0
+        self._waits_since = 0.0  # on the clock of the loop
         self._refused = self._in_body = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -75,11 +77,12 @@ class GuardedProtocol(HttpToolsProtocol):
             super().on_message_complete()
 
     def _await_head(self) -> None:
-        self._head_bytes = 0
+        self._head_bytes, self._waits_since = 0, self.loop.time()
         self._head_timer = self.loop.call_later(HEAD_SECONDS, self._give_up)
         self.half_open[self] = None
-        if len(self.half_open) > MOST_HALF_OPEN:
-            next(iter(self.half_open))._give_up()
+        oldest = next(iter(self.half_open))
+        if len(self.half_open) > MOST_HALF_OPEN and self._waits_since - oldest._waits_since >= GRACE_SECONDS:
+            oldest._give_up()
 
     def _head_came(self) -> None:
         if self._head_timer is not None:

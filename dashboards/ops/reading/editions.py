@@ -22,6 +22,10 @@ HIDDEN_MESSAGE = "Told to those who see every city."
 class NothingPublished(LedgerError):
     """The ledger is fine, and no night has published yet."""
 
+    @property
+    def for_readers(self) -> str:
+        return str(self)
+
 
 class NoSuchDepot(LookupError):
     """The publication has no depot of this id."""

@@ -56,6 +56,6 @@ def find_publication(
         what = f"publication {publication}" if at is None else f"what was up on {display.instant(at, zone)},"
         raise NotRetained(
             f"{what} is not kept; the oldest that is kept is publication {oldest.publication_id}, published "
-            f"{oldest.published_at.astimezone(zone):%Y-%m-%dT%H:%M%z}; retention.publications says how many are"
+            f"{oldest.published_at.astimezone(zone):%Y-%m-%dT%H:%M%z}; older ones are removed"
         )
     return match, at or match.published_at

@@ -80,7 +80,7 @@ class PublicationStore:
             head = replace(head, note=None)  # it may name depots
         if head is None:
             whose = f" for {self._pipeline}" if self._pipeline else ""
-            raise NothingPublished(f"nothing has been published{whose} yet; the first `forecaster run` does it")
+            raise NothingPublished(f"nothing has been published{whose} yet; the first night does it")
         if as_of is not None or publication is not None:
             past_head, looked_at = point_in_time.find_publication(ledger, head, as_of, publication)
             past_head = past_head if cities is None else replace(past_head, note=None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dashboards.ops.reading.editions import Edition
 from forecaster.config import Spec
-from forecaster.errors import DeskError
+from forecaster.errors import DeskError, ForecasterError
 from forecaster.planning.scenario import ORDERS, Supposition, WhatIfAnswer
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class WhatIfState:
 
     kinds: tuple[str, ...]
     yes_or_no: frozenset[str] = frozenset()
-    missing: str | None = None
+    missing: ForecasterError | None = None
     answer: WhatIfAnswer | None = None
 
 
@@ -43,7 +43,7 @@ class WhatIfCache:
             questions = self._ready(edition)
         except DeskError as error:
             if supposed is None:
-                return WhatIfState((ORDERS,), missing=str(error))
+                return WhatIfState((ORDERS,), missing=error)
             raise
         state = WhatIfState(questions.kinds, questions.yes_or_no, questions.missing)
         if supposed is None:

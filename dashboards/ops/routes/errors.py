@@ -7,15 +7,17 @@ from collections.abc import Callable
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
+from dashboards.ops.access import Person
+from dashboards.ops.access.context import access_context
 from dashboards.ops.access.links import DeadLink
 from dashboards.ops.http.render import RenderPage
 from dashboards.ops.http.responses import HEADERS
-from dashboards.ops.reading.editions import NoSuchDepot
+from dashboards.ops.reading.editions import NoSuchDepot, NothingPublished
 from dashboards.ops.reading.point_in_time import BadParameter, NotRetained
-from forecaster.errors import LedgerError
+from forecaster.errors import ForecasterError, LedgerError
 
 HEADINGS = {
     400: "That cannot be read",
@@ -49,7 +51,9 @@ def handle(app: FastAPI, refuse: Refuse) -> None:
 
     @app.exception_handler(LedgerError)
     def no_ledger(request: Request, error: LedgerError) -> Response:
-        return refuse(request, 503, str(error))
+        if not isinstance(error, NothingPublished):
+            access_context(request).troubles.warn("%s", error)
+        return refuse(request, 503, _told(request, error))
 
     @app.exception_handler(NoSuchDepot)
     def no_depot(request: Request, error: NoSuchDepot) -> Response:
@@ -76,11 +80,22 @@ def handle(app: FastAPI, refuse: Refuse) -> None:
         answer.headers.update(error.headers or {})
         return answer
 
+    @app.exception_handler(ClientDisconnect)
+    def gone(request: Request, error: ClientDisconnect) -> Response:  # who hears it no more, and no log is filled
+        return refuse(request, 400, "the body broke off")
+
     @app.exception_handler(Exception)
     def our_fault(request: Request, error: Exception) -> Response:
         return refuse(
             request, 500, "the page could not be made; the forecasts are untouched, and the server's log says more"
         )
+
+
+def _told(request: Request, error: ForecasterError) -> str:
+    """All of it to admins and on the page of health; a sentence without files, keys and addresses to other readers."""
+    who = getattr(request.state, "person", None)
+    admin = isinstance(who, Person) and who.may("admin")
+    return str(error) if admin or request.url.path == "/health" else error.for_readers
 
 
 def _parameter_problem(error: dict[str, object]) -> str:

@@ -21,10 +21,12 @@ READINESS_SECONDS = 1.0  # that what is known of the ledger is told again
 
 @dataclass(frozen=True)
 class Readiness:
-    """Whether there is something to show, and a sentence for who has signed in; `at` is of the monotonic clock."""
+    """Whether there is something to show, and a sentence for who has signed in, and for admins; `at` is of the
+    monotonic clock."""
 
     ready: bool
     sentence: str
+    for_admins: str
     stamp: object | None
     at: float
 
@@ -47,10 +49,11 @@ class ReadinessCache:
         try:
             head = self._store.edition().head
         except LedgerError as error:
-            ready, sentence = False, str(error)
+            ready, sentence, for_admins = False, error.for_readers, str(error)
         else:
             ready, sentence = True, f"publication {head.publication_id} of {head.pipeline}"
-        return Readiness(ready, sentence, self._store.stamp(), monotonic())
+            for_admins = sentence
+        return Readiness(ready, sentence, for_admins, self._store.stamp(), monotonic())
 
 
 def router(store: PublicationStore) -> APIRouter:
@@ -65,10 +68,10 @@ def router(store: PublicationStore) -> APIRouter:
     @routes.get("/readyz", response_class=PlainTextResponse, responses={503: {"description": "Not ready, and why"}})
     def readyz(request: Request) -> Response:
         """The ledger can be read and something is published; else 503 and, for who has signed in, why."""
-        signed_in, readiness = request.state.person is not None, cache.now()
+        who, readiness = request.state.person, cache.now()
         if readiness.ready:
-            return PlainTextResponse(f"{readiness.sentence if signed_in else 'ready'}\n")
-        sentence = readiness.sentence if signed_in else "not ready"
+            return PlainTextResponse(f"{readiness.sentence if who else 'ready'}\n")
+        sentence = readiness.for_admins if who and who.may("admin") else readiness.sentence if who else "not ready"
         return PlainTextResponse(f"{sentence}\n", 503, {"Retry-After": "60"})
 
     return routes

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from dashboards.ops.access import Person, audit, csrf_token, person, planner, require
+from dashboards.ops.access.context import access_context
 from dashboards.ops.access.roles import RoleFirst
 from dashboards.ops.formatting.csv import sheet
 from dashboards.ops.http import idempotency
@@ -53,7 +54,7 @@ from dashboards.ops.views.planning.plan_day import (
     what_if_sheet,
 )
 from forecaster.config import Spec
-from forecaster.errors import BundleError, DeskError, OverrideError
+from forecaster.errors import BundleError, DeskError, ForecasterError, OverrideError
 from forecaster.planning import service
 from forecaster.planning.override_groups import OverrideGroup
 from forecaster.planning.overrides import Override, ProposedOverride, as_of_day, shown
@@ -142,7 +143,8 @@ class PlanningRoutes:
                 len(neighbours) + 1,
             )
             some = edition.cities is not None
-            view = plan_page(published, forecast, edition.head.levels, options, state.missing, state.answer, some)
+            missing = _told(request, state.missing) if state.missing else None
+            view = plan_page(published, forecast, edition.head.levels, options, missing, state.answer, some)
             who = _form_context(request)
             body = self._page("plan.html", front=edition.front, plan=view, href=href(depot), who=who)
             return Response(body, media_type=HTML)
@@ -250,7 +252,7 @@ class PlanningRoutes:
         except (OverrideError, ValidationError) as error:
             return self._refuse(request, 422, _mistake(error))
         except (DeskError, BundleError) as error:
-            return self._refuse(request, 409, str(error))
+            return self._refuse(request, 409, _told(request, error))
 
     def _edition(self, request: Request) -> Edition:
         return self._store.edition(person(request).cities)
@@ -372,10 +374,16 @@ def _to_depot(change: Change) -> Response:
 def _as_json(status: int, change: Change) -> Response:
     saved: SavedOut | GroupOut
     if isinstance(change, service.OverrideChange):
-        saved = SavedOut(change.override, change.sentence())
+        saved = SavedOut(change.override, change.sentence(for_readers=True))
     else:
-        saved = GroupOut(list(change.overrides), change.closed, change.sentence())
+        saved = GroupOut(list(change.overrides), change.closed, change.sentence(for_readers=True))
     return Response(to_json(saved), status, media_type=JSON)
+
+
+def _told(request: Request, error: ForecasterError) -> str:
+    """What readers are told; the log is told all."""
+    access_context(request).troubles.warn("%s", error)
+    return error.for_readers
 
 
 def _mistake(error: OverrideError | ValidationError) -> str:

@@ -10,14 +10,28 @@ from urllib.parse import urlencode
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.charts import Trend, trend
 from dashboards.ops.reading.header import href
-from forecaster.ledger.accuracy import ALL, CITY, DEPOT, FORECAST, HORIZON, LEGACY, NAIVE, WEEKDAY, Tally, combined
+from forecaster.ledger.accuracy import (
+    ALL,
+    CITY,
+    DEPOT,
+    FORECAST,
+    HORIZON,
+    LEGACY,
+    NAIVE,
+    TIER,
+    WEEKDAY,
+    Tally,
+    combined,
+)
 from forecaster.ledger.records import Run
 
 SPANS = (4, 13, 26)  # weeks
 WORST = 10
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-PARTS = ((HORIZON, "By days ahead"), (WEEKDAY, "By weekday"), (CITY, "By city"))
+PARTS = ((HORIZON, "By days ahead"), (WEEKDAY, "By weekday"), (CITY, "By city"), (TIER, "By who forecast"))
 
+FALLBACK = "fallback"
+TIERS = {"fresh": "A model on its first night", "champion": "The champion", FALLBACK: "The seasonal-naive fallback"}
 COMPARED = {"candidate": "that night’s model", "champion": "the champion", "seasonal_naive": NAIVE}
 
 
@@ -78,6 +92,7 @@ class Accuracy:
     span: int
     spans: tuple[tuple[int, str], ...]  # weeks, address
     whole: PartRates | None  # None: nothing came true yet
+    of_models: str  # what models alone missed, where the fallback forecast some depot-days; else empty
     of: str  # the part that the weeks tell of; empty: everything
     weeks: tuple[PartRates, ...]  # newest first
     picture: Trend | None
@@ -119,6 +134,7 @@ def accuracy(tallies: Sequence[Tally], runs: Sequence[Run], query: AccuracyQuery
         query.span,
         tuple((span, replace(query, span=span).address) for span in SPANS),
         _part_rates("All", [tally for tally in recent if tally.part == ALL]) if mondays else None,
+        _of_models(recent),
         _title(query),
         tuple(reversed(weeks)),
         trend([display.short_day(week) for week in mondays], *rates) if len(mondays) > 1 else None,
@@ -139,15 +155,37 @@ def accuracy(tallies: Sequence[Tally], runs: Sequence[Run], query: AccuracyQuery
 
 
 def worth(tallies: Sequence[Tally], weeks: int = SPANS[0]) -> str:
-    """What forecasts missed of the orders of the last weeks beside their rivals, as one sentence; empty before any came
-    true."""
-    summary = accuracy(tallies, (), AccuracyQuery(weeks))
-    if summary.whole is None:
+    """What models missed of the orders of the last weeks beside their rivals, as one sentence; empty before any came
+    true. What the fallback forecast is no model's."""
+    by_models = _without_fallback(tallies)
+    summary = accuracy(by_models, (), AccuracyQuery(weeks))
+    fallback_alone = _of_part(tallies, ALL, FORECAST) and not _of_part(by_models, ALL, FORECAST)
+    if summary.whole is None or fallback_alone:
         return ""
     rivals = f"the seasonal naive {summary.whole.naive}"
     rivals += f", the legacy system {summary.whole.legacy}{summary.legacy_days}" if summary.legacy else ""
-    span = display.count(len(summary.weeks), "week")
+    span = "week" if len(summary.weeks) == 1 else display.count(len(summary.weeks), "week")
     return f"In the last {span} forecasts missed {summary.whole.wape} of the orders; {rivals}."
+
+
+def _without_fallback(tallies: Sequence[Tally]) -> list[Tally]:
+    """The tallies of all depots with those of the fallback left out, in the weeks of which tiers are known."""
+    mixed = {tally.week for tally in tallies if (tally.part, tally.label) == (TIER, FALLBACK)}
+    others = [tally for tally in tallies if tally.part != ALL or tally.week not in mixed]
+    models = [tally for tally in tallies if tally.part == TIER and tally.label != FALLBACK and tally.week in mixed]
+    return [*others, *(replace(tally, part=ALL, label="") for tally in models)]
+
+
+def _of_models(tallies: Sequence[Tally]) -> str:
+    """What models alone missed, where some of the depot-days are the fallback's; empty where none is."""
+    tiers = [tally for tally in tallies if tally.part == TIER and tally.model == FORECAST]
+    fallback = combined([tally for tally in tiers if tally.label == FALLBACK])
+    if fallback is None:
+        return ""
+    models = combined([tally for tally in tiers if tally.label != FALLBACK])
+    missed = "no model forecast any" if models is None else f"models alone missed {_percent(models.wape)}"
+    whose = display.count(fallback.days, "depot-day")
+    return f"Of these, the seasonal-naive fallback forecast {whose}; {missed}."
 
 
 def _days_of_legacy(whole: Sequence[Tally]) -> str:
@@ -174,6 +212,8 @@ def _parts(tallies: Sequence[Tally], part: str, span: int) -> tuple[PartRates, .
 def _name(part: str, label: str) -> str:
     if part == HORIZON:
         return display.count(int(label), "day")
+    if part == TIER:
+        return TIERS.get(label, label)
     return label or "Without a city"
 
 

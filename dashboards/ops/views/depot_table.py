@@ -131,7 +131,8 @@ def reasons(depot: PublishedDepot, head: Head, front: Front, before: EarlierMedi
         sentences.append(f"{chance(day.roster.chance_short)} of being short")
     change, was = change_of(depot, day, head, before)
     if not day.open and was >= MOVED_LEAST:
-        sentences.append(f"closed; {display.orders(was)} orders were said before")
+        were = "was" if round(was) == 1 else "were"
+        sentences.append(f"closed; {display.count(round(was), 'order')} {were} said before")
     elif change is not None and abs(change) >= max(MOVED_LEAST, MOVED * was):
         share = f" ({display.percent(abs(change) / was, 0)})" if was > 0 else ""
         sentences.append(

@@ -82,6 +82,7 @@ class Health:
     findings: tuple[FindingLine, ...]  # of the last night, the gravest first
     steps: tuple[str, ...]
     command: str | None
+    nothing_found: str  # what is said where there are no findings
     stages: tuple[StageLine, ...]
     total: str
 
@@ -100,9 +101,18 @@ def health(runs: Sequence[Run], head: Head | None, now: datetime) -> Health:
         findings=tuple(_finding(finding) for finding in findings),
         steps=tuple(step for severity, (_, step) in SEVERITIES.items() if severity in severities),
         command=COMMAND if aside else None,
+        nothing_found=_nothing_found(last) if last else "",
         stages=_stages(last, runs) if last else (),
         total=duration(last.timings[TOTAL]) if last and TOTAL in last.timings else "",
     )
+
+
+def _nothing_found(run: Run) -> str:
+    """Without findings: whether the readings were looked at, or none were read."""
+    if "ingest" in run.timings:
+        return "Nothing: every reading was as it should be."
+    still = run.finished_at is None
+    return "No readings have been read yet." if still else "No readings were read, so that nothing is known of them."
 
 
 def by_severity(findings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -8,6 +8,7 @@ import pandas as pd
 from forecaster.config import Spec, data_rules
 from forecaster.core.knowledge import Finding, Knowledge
 from forecaster.core.panel import Panel
+from forecaster.core.terminal import count
 from forecaster.demand.panel.event_scope import event_scope
 from forecaster.demand.panel.events import announced_events
 from forecaster.demand.panel.grid import Grid
@@ -41,7 +42,8 @@ def closure_counts(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Find
     rows = rows[np.argsort(-number[rows], kind="stable")]
     last = [str(grid.days[np.flatnonzero(counted[row])[-1]]) for row in rows[:_PLACES]]
     names = [
-        f"depot {panel.depot_ids[row]} is closed by an event, and counts came on {number[row]} days of it, up to {day}"
+        f"depot {panel.depot_ids[row]} is closed by an event, and counts came on {count(int(number[row]), 'day')} of "
+        f"it, up to {day}"
         for row, day in zip(rows[:_NAMED], last, strict=False)
     ]
     more = f"; and {len(rows) - _NAMED:,} more depots" if len(rows) > _NAMED else ""

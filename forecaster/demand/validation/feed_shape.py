@@ -10,6 +10,7 @@ import pandas as pd
 
 from forecaster.config import Spec, WrittenSource, data_rules
 from forecaster.core.knowledge import Finding
+from forecaster.core.terminal import count
 from forecaster.demand.readings import dates
 from forecaster.demand.validation import notation_hints
 
@@ -91,8 +92,8 @@ def several_rows(accepted: pd.DataFrame, spec: Spec, *, times_differ: bool) -> l
     depot, day = places[0]
     size, low, high = example.iloc[0]
     detail = (
-        f"depot {depot} on {day}: found {size:.0f} rows with counts from {low:g} to {high:g}, and several rows on "
-        f"{len(several):,} of {len(days):,} depot days"
+        f"depot {depot} on {day}: found {count(round(size), 'row')} with counts from {low:g} to {high:g}, and several "
+        f"rows on {len(several):,} of {len(days):,} depot days"
     )
     return [batch_finding("several_rows", len(several), detail, "", spec, places)]
 

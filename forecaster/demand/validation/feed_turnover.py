@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from forecaster.config import Spec
 from forecaster.config.sources import is_incremental
 from forecaster.core.knowledge import Finding
+from forecaster.core.terminal import count
 from forecaster.demand.history import aliases
 from forecaster.demand.validation.feed_shape import batch_finding
 from forecaster.lake import Lake
@@ -32,7 +33,7 @@ def size_findings(read: int, unchanged: int, name: str, accounts: pd.DataFrame, 
     if is_incremental(spec.demand.source) or before.empty:
         return []
     last = before.iloc[-1]
-    rows = "no row" if read == 0 else f"{read:,} rows"
+    rows = "no row" if read == 0 else count(read, "row")
     detail = f"{name}: found {rows}, where {last['read']:,} came in the batch of {last['recorded_at']:%Y-%m-%d}"
     if read == 0:
         return [batch_finding("empty_feed", 0, detail, "", spec)]

@@ -14,6 +14,7 @@ import pandas as pd
 from forecaster.config import Spec, data_rules
 from forecaster.core.arrays import Bools, Floats, Ints
 from forecaster.core.knowledge import Finding
+from forecaster.core.terminal import count
 from forecaster.demand.history import reading_versions
 from forecaster.demand.panel.calendar import holiday_names
 from forecaster.demand.readings import dates
@@ -144,7 +145,7 @@ def _recorded_late(accepted: pd.DataFrame, spec: Spec) -> tuple[pd.DataFrame, An
     age = (recorded.dt.normalize() - dates(rows)).dt.days.where(rows["demand"].notna())
     rows, age = rows[age > limit], age[age > limit]
     details = pd.Series(
-        [f": found a count recorded {days:.0f} days after its day" for days in age], rows.index, dtype="str"
+        [f": found a count recorded {count(round(days), 'day')} after its day" for days in age], rows.index, dtype="str"
     )
     return rows, details
 
@@ -167,12 +168,14 @@ def feed_findings(grid: CountGrid, countries: Collection[str], spec: Spec) -> li
     if len(flat):
         places = tuple((str(grid.depots[d]), grid.day(day)) for d, day in zip(flat.depot, flat.last, strict=True))
         depot, since = places[0][0], grid.day(flat.first[0])
-        run = f"{grid.counts[flat.depot[0], flat.last[0]]:g} on each of {flat.known_days[0]} days from {since} on"
+        days = count(int(flat.known_days[0]), "day")
+        run = f"{grid.counts[flat.depot[0], flat.last[0]]:g} on each of {days} from {since} on"
         findings.append(_of_feed("flat_line", len(flat), f"depot {depot}: found {run}", spec, places[:PLACES]))
     findings += _network_findings(grid, closed, spec)
     thin = feed_gaps.thin_day(grid.counts, grid.fresh, closed, thin_share=limits.thin_share)
     if thin is not None:
-        detail = f"{grid.day(thin.day)}: found readings of {thin.depots:,} depots, where {thin.expected:,.0f} are usual"
+        depots = count(thin.depots, "depot")
+        detail = f"{grid.day(thin.day)}: found readings of {depots}, where {thin.expected:,.0f} are usual"
         finding = _of_feed("thin_feed", thin.depots, detail, spec)
         day = np.array([grid.first + thin.day]).astype("datetime64[D]")
         festive = any(holiday_names(day, country, None) for country in countries)
@@ -184,12 +187,12 @@ def _network_findings(grid: CountGrid, closed: Bools | None, spec: Spec) -> list
     """Findings about all depots together: counts of weeks or months, and a depot that is the sum of the others."""
     findings = []
     if cadence := network_shape.cadence(grid.counts, closed):
-        detail = f"found readings {cadence} of {cadence.depots:,} depots"
+        detail = f"found readings {cadence} of {count(cadence.depots, 'depot')}"
         findings.append(_of_feed("cadence", cadence.depots, detail, spec))
     findings += [*_meter_findings(grid, spec), *_spread_findings(grid, spec)]
     for depot, days in network_shape.totals(grid.counts).items():
         name = str(grid.depots[depot])
-        detail = f"depot {name}: found the sum of the others on each of {days:,} days"
+        detail = f"depot {name}: found the sum of the others on each of {count(days, 'day')}"
         place = (name, grid.day(grid.counts.shape[1] - 1))
         findings.append(_of_feed("total_row", days, detail, spec, (place,)))
     return findings
@@ -202,7 +205,7 @@ def _meter_findings(grid: CountGrid, spec: Spec) -> list[Finding]:
         return []
     name, low, high, days = _first_of(grid, meters.depots)
     share = f"{len(meters.depots):,} of {meters.judged:,} depots"
-    detail = f"depot {name}: found counts that only rise, from {low:g} to {high:g} on {days} days, at {share}"
+    detail = f"depot {name}: found counts that only rise, from {low:g} to {high:g} on {count(days, 'day')}, at {share}"
     detail += ", as the readings of a meter do"
     finding = _of_feed("meter", len(meters.depots), detail, spec, _last_places(grid, meters.depots))
     is_rule = 2 * len(meters.depots) >= meters.judged or "meter" in spec.demand.rules.severity
@@ -255,7 +258,7 @@ def silent_depots(
         return []
     names = [str(table.index[depot]) for depot in silences.depot[:PLACES]]
     day = str(np.datetime64(newest, "D"))
-    detail = f"depot {names[0]}: found no reading for {silences.days[0]} days up to {day}"
+    detail = f"depot {names[0]}: found no reading for {count(int(silences.days[0]), 'day')} up to {day}"
     return [_of_feed("silent_depot", len(silences), detail, spec, tuple((name, day) for name in names))]
 
 

@@ -292,10 +292,10 @@ def test_a_depot_without_a_city_is_seen_by_those_who_see_all(tmp_path_factory: p
 
 
 def test_whoever_is_named_for_no_city_or_no_role_is_told_so(app: FastAPI, url: str) -> None:
-    assert "page.access.cities names no city" in signed_in(app, "carl")("/api/v1/me").json()["detail"]
+    assert "no city is declared that they see" in signed_in(app, "carl")("/api/v1/me").json()["detail"]
     strict = house(url, declared(roles={"viewer": ["vic"]}))
     answer = signed_in(strict, "carl")("/")
-    assert (answer.status_code, "gives them no role" in answer.text) == (403, True)
+    assert (answer.status_code, "has no role here" in answer.text) == (403, True)
 
 
 # --- where a request comes from ---------------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ def test_a_header_is_believed_from_a_declared_proxy_alone(app: FastAPI, caplog: 
     answer = liar("/api/v1/audit")
     assert (answer.status_code, answer.json()) == (
         403,
-        {"detail": "only a declared proxy may say X-Forwarded-User; page.access.proxies names them"},
+        {"detail": "only a declared proxy may say X-Forwarded-User"},
     )
     assert "refused: 10.0.0.6 sends X-Forwarded-User" in caplog.text
     mapped = Guest(app, {"X-Forwarded-User": "ada"}, address=f"::ffff:{PROXY}")

@@ -140,6 +140,7 @@ def test_of_many_half_open_requests_the_oldest_goes_and_others_are_answered(
     address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocol, "MOST_HALF_OPEN", 20)
+    monkeypatch.setattr(protocol, "GRACE_SECONDS", 0.0)
     half_open = [socket.create_connection(address, timeout=20) for _ in range(60)]
     try:
         for connection in half_open:
@@ -149,6 +150,23 @@ def test_of_many_half_open_requests_the_oldest_goes_and_others_are_answered(
         assert half_open[0].recv(10) == b""
     finally:
         for connection in half_open:
+            connection.close()
+
+
+def test_a_flood_of_half_open_requests_shuts_nobody_out_who_has_just_come(
+    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "MOST_HALF_OPEN", 20)
+    monkeypatch.setattr(protocol, "GRACE_SECONDS", 1000.0)
+    connections = [socket.create_connection(address, timeout=20) for _ in range(60)]
+    try:
+        for connection in connections:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n")
+        for connection in connections:  # the first is as welcome as the last
+            connection.sendall(b"\r\n")
+            assert connection.recv(65_536).startswith(b"HTTP/1.1 200")
+    finally:
+        for connection in connections:
             connection.close()
 
 

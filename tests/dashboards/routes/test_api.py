@@ -207,7 +207,7 @@ def test_what_is_not_kept_is_told_with_the_oldest_that_is(get: Get, query: str) 
     answer = get(f"/api/v1/depots?{query}")
     assert answer.status_code == 404
     assert (
-        "the oldest that is kept is publication 1, published 2025-06-15T03:24-0400; retention.publications"
+        "the oldest that is kept is publication 1, published 2025-06-15T03:24-0400; older ones are removed"
         in answer.json()["detail"]
     )
 

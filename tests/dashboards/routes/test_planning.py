@@ -80,7 +80,7 @@ def test_an_override_is_written_down_though_the_page_cannot_show_it_yet(app: Fas
     answer = ask_locally(app, "POST", "/api/v1/overrides", json=WISH)
     assert answer.status_code == 201
     assert (
-        "from the next publication on, since this publication did not keep what it was made from"
+        "from the next publication on, since the planning tool is not available until tonight's run"
         in (answer.json()["said"])
     )
     assert "What if, or override" in ask_locally(app, "GET", "/depot/BOS-01").text
@@ -162,9 +162,9 @@ def test_whatever_a_wish_holds_is_answered_in_a_sentence(app: FastAPI, name: str
 def test_a_what_if_without_the_nights_inputs_says_so(app: FastAPI) -> None:
     answer = ask_locally(app, "GET", "/api/v1/what-if?depot=BOS-01&date=2025-06-18&kind=promo&value=1")
     assert answer.status_code == 409
-    assert "did not keep what it was made from" in answer.json()["detail"]
+    assert "the planning tool is not available until tonight's run" in answer.json()["detail"]
     page = ask_locally(app, "GET", "/plan?depot=BOS-01&day=2025-06-18")
-    assert (page.status_code, "This publication did not keep" in page.text) == (200, True)
+    assert (page.status_code, "The planning tool is not available" in page.text) == (200, True)
     assert ask_locally(app, "GET", "/plan?depot=Nowhere").status_code == 404
 
 

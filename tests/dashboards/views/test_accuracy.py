@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 from forecaster.ledger import accuracy
-from forecaster.ledger.accuracy import ALL, CITY, FORECAST, LEGACY, NAIVE, Tally
+from forecaster.ledger.accuracy import ALL, CITY, FORECAST, LEGACY, NAIVE, TIER, Tally
 from forecaster.ledger.store import Ledger
 from tests.dashboards.seed import fill, publication, remember
 from tests.dashboards.visitor import text, visitor
@@ -48,6 +48,39 @@ def test_another_system_stands_beside_ours_on_the_days_of_which_it_spoke(url: st
     boston = get("/accuracy?part=city&label=Boston").text.replace("\N{NO-BREAK SPACE}", " ")
     assert "week of 9 Jun: 10.0 %, seasonal naive 16.0 %, legacy system 12.0 %" in boston
     assert '"model":"legacy"' in get("/api/v1/accuracy").text
+
+
+def _write_tiers(url: str, *tiers: tuple[str, float]) -> None:
+    """A week in which each tier forecast 10 depot-days of 1,000 orders, and missed so many of them."""
+    fill(url, publication())
+    week, whole = date(2025, 6, 9), sum(missed for _, missed in tiers)
+    days = 10 * len(tiers)
+    tallies = [Tally(week, NAIVE, TIER, tier, 10, 1000.0, 0.0, 200.0, None) for tier, _ in tiers]
+    tallies += [Tally(week, FORECAST, TIER, tier, 10, 1000.0, 0.0, missed, 8) for tier, missed in tiers]
+    tallies += [
+        Tally(week, FORECAST, ALL, "", days, 100.0 * days, 0.0, whole, 8 * len(tiers)),
+        Tally(week, NAIVE, ALL, "", days, 100.0 * days, 0.0, 20.0 * days, None),
+    ]
+    with Ledger.open(url) as ledger, ledger.transaction() as connection:
+        accuracy.replace_weeks(connection, "harbor-fleet", [week], tallies)
+
+
+def test_what_the_fallback_forecast_is_not_told_as_a_models(url: str) -> None:
+    _write_tiers(url, ("champion", 100.0), ("fallback", 300.0))
+    page = text(visitor(url)("/accuracy"))
+    assert "Of the orders that came in 1 week, forecasts missed 20.0 %" in page
+    assert "Of these, the seasonal-naive fallback forecast 10 depot-days; models alone missed 10.0 %." in page
+    assert "The champion 10.0 % 20.0 %" in page
+    assert "The seasonal-naive fallback 30.0 % 20.0 %" in page
+    champion = text(visitor(url)("/champion"))
+    assert "In the last week forecasts missed 10.0 % of the orders; the seasonal naive 20.0 %." in champion
+
+
+def test_where_the_fallback_alone_forecast_no_model_is_told_of(url: str) -> None:
+    _write_tiers(url, ("fallback", 300.0))
+    page = text(visitor(url)("/accuracy"))
+    assert "the seasonal-naive fallback forecast 10 depot-days; no model forecast any." in page
+    assert "forecasts missed" not in text(visitor(url)("/champion"))
 
 
 def test_weeks_can_be_chosen(url: str) -> None:

@@ -62,6 +62,13 @@ def test_the_last_night_is_told_with_its_outcome_and_length(url: str) -> None:
     assert "Tier fresh" in page
 
 
+def test_where_nothing_was_read_nothing_is_said_of_the_readings(url: str) -> None:
+    night(url, "n1", timings={"predict": 2.0, "night": 2.1})
+    assert "No readings were read, so that nothing is known of them." in health_text(url)
+    night(url, "n2", timings={"ingest": 2.0, "night": 2.1}, began=BEGAN + timedelta(days=1))
+    assert "Nothing: every reading was as it should be." in health_text(url)
+
+
 def test_instants_are_on_the_clocks_of_the_publication(url: str) -> None:
     night(url, "night-1")
     fill(url, publication())

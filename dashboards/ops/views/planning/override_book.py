@@ -46,7 +46,8 @@ def book(overrides: tuple[Override, ...], account: Account, as_of: date, most: i
     """The newest overrides, and what those of past days were worth."""
     unnamed = ""
     if account.unnamed:
-        unnamed = f"{display.count(account.unnamed, 'planner')} with fewer than {account.min_days} days not named."
+        fewer = f"fewer than {display.count(account.min_days, 'day')}"
+        unnamed = f"{display.count(account.unnamed, 'planner')} with {fewer} not named."
     newer = find_superseded(overrides)
     return OverrideBook(
         tuple(_override_row(override, as_of, newer.get(override.id)) for override in reversed(overrides[-most:])),

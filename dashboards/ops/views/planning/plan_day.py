@@ -158,7 +158,7 @@ def scenario_text(answer: WhatIfAnswer) -> str:
     supposed = answer.supposed
     kind, value = supposed.kind, supposed.value
     if kind == ORDERS:
-        text = f"{display.orders(value)} orders"
+        text = display.count(round(value), "order")
     elif kind == PERCENT:
         text = f"orders are {display.percent(abs(value) / 100, 0)} {'fewer' if value < 0 else 'more'} than the model’s"
     else:
@@ -265,7 +265,7 @@ def override_sentence(override: PublishedOverride | None, levels: tuple[float, .
         return ""
     why = f"{override.reason}: {override.note}" if override.note else override.reason
     model = display.orders(override.quantiles[levels.index(0.5)])
-    whose = f"{override.orders:,} orders by {override.by} ({why}), until {display.day(override.until)}"
+    whose = f"{display.count(override.orders, 'order')} by {override.by} ({why}), until {display.day(override.until)}"
     return f"{whose}; the model says {model}."
 
 
