@@ -82,10 +82,16 @@ def keys() -> str:
 def _sections(section: Schema, path: str, definitions: Schema) -> Iterator[tuple[str, Schema]]:
     """Every section below one, with its path in the file, depth first; sources apart."""
     for key, value in section["properties"].items():
-        if (name := _reference(value)) is not None:
+        if (name := _reference(value) or _reference(_elements(value))) is not None:
             below, inside = definitions[name], f"{path}.{key}" if path else key
             yield inside, below
             yield from _sections(below, inside, definitions)
+
+
+def _elements(value: Schema) -> Schema:
+    """What a list's elements are; nothing for what is no list of one kind."""
+    elements = value.get("items")
+    return elements if isinstance(elements, dict) else {}
 
 
 def _reference(value: Schema) -> str | None:
@@ -159,6 +165,8 @@ def _type(value: Schema, path: str) -> str:
     match value["type"]:
         case "array" if "prefixItems" in value:
             return f"list of {len(value['prefixItems'])} numbers"
+        case "array" if _reference(_elements(value)) is not None:
+            return f"list of [sections](#{anchor(path)})"
         case "array":
             return f"list of {_kind(value['items'], path)}" if "type" in value["items"] else "list"
         case "object":

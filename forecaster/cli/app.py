@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from forecaster import __version__
-from forecaster.cli import access, backup, champions, models, nightly, overrides, project, quarantine
+from forecaster.cli import access, backup, champions, models, nightly, overrides, project, quarantine, roster
 from forecaster.core import parent_watch
 from forecaster.core.terminal import escaped_lines
 from forecaster.errors import INTERRUPTED, OUR_FAULT, ForecasterError, SpecError
@@ -77,6 +77,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "link": access.link,
     "links": access.links,
     "audit": access.audit,
+    "roster": roster.roster,
     "override": overrides.override,
     "overrides": overrides.overrides,
     "withdraw": overrides.withdraw,

@@ -21,6 +21,7 @@ from forecaster.config.external import Legacy, LegacyColumns
 from forecaster.config.model import Backtest, Gate, Model, Training
 from forecaster.config.operations import Notify, Retention, Schedule
 from forecaster.config.pipeline import Spec, json_schema, load
+from forecaster.config.shifts import EmploymentContract, Shift
 from forecaster.config.sources import (
     AnySource,
     CsvSource,
@@ -51,6 +52,7 @@ __all__ = [
     "DemandRules",
     "DepotColumns",
     "Depots",
+    "EmploymentContract",
     "EventColumns",
     "Events",
     "ExcelSource",
@@ -66,6 +68,7 @@ __all__ = [
     "Retention",
     "SampleSource",
     "Schedule",
+    "Shift",
     "Source",
     "Spec",
     "SqlSource",

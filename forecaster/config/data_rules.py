@@ -113,6 +113,7 @@ OF_BATCHES: Mapping[str, Rule] = {
     "depot_twice": Rule("warn", "one set of attributes a depot; the last row counts", _REPORT),
     "zone_form": Rule("warn", "a time zone such as Europe/Berlin, or nothing; taken as nothing", _REPORT),
     "vans_form": Rule("warn", "a whole number of vans, or nothing; taken as nothing", _REPORT),
+    "people_form": Rule("warn", "a number of people up to 500, or nothing; taken as nothing", _REPORT),
     "event_form": Rule("warn", "a date such as 2024-03-05 and a kind; the row is left out", _REPORT),
     "event_place": Rule(
         "warn", "a depot, city, country or subdivision of the depots source; it concerns no depot", _REPORT

@@ -99,6 +99,10 @@ class Spec(Section):
     def _homes_of_depots(self) -> Self:
         if self.vans_home and self.depots is None:
             raise ValueError("staffing.vans.home names a column of the depots source, and there is no section depots")
+        if self.people_columns and self.depots is None:
+            raise ValueError(
+                "staffing.people: per_depot names a column of the depots source, and there is no section depots"
+            )
         return self
 
     @property
@@ -112,10 +116,16 @@ class Spec(Section):
         return self.staffing.vans.home if self.staffing and self.staffing.vans else None
 
     @property
+    def people_columns(self) -> tuple[str, ...]:
+        """The columns of the depots source that say how many people a depot has."""
+        contracts = self.staffing.people if self.staffing else ()
+        return tuple(contract.per_depot for contract in contracts if isinstance(contract.per_depot, str))
+
+    @property
     def attributes(self) -> tuple[str, ...]:
-        """What is kept of each depot: its static attributes, and where vans are at home, which no model sees."""
+        """What is kept of each depot: its static attributes, and its vans and people, which no model sees."""
         static = self.depots.static if self.depots else ()
-        return tuple(dict.fromkeys((*static, *([self.vans_home] if self.vans_home else ()))))
+        return tuple(dict.fromkeys((*static, *([self.vans_home] if self.vans_home else ()), *self.people_columns)))
 
     @property
     def zone(self) -> ZoneInfo:

@@ -7,6 +7,7 @@ from typing import Self
 from pydantic import Field, field_validator, model_validator
 
 from forecaster.config.base import Section
+from forecaster.config.shifts import EmploymentContract, Shift, check_shifts
 
 
 class Crew(Section):
@@ -60,6 +61,17 @@ class Staffing(Section):
     """Limits of a depot's crew on an open day."""
     vans: Vans | None = None
     """The fleet: rosters need no more vans than there are. Left out: each driver has one."""
+    shifts: tuple[Shift, ...] = ()
+    """Shifts of a day; its crew is then the sum of theirs. Left out: the day is rostered as a whole."""
+    people: tuple[EmploymentContract, ...] = ()
+    """Who works the shifts, by kind of contract: each night then plans who works when. Left out: nobody is named."""
+
+    @model_validator(mode="after")
+    def _whole_days(self) -> Self:
+        check_shifts(self.shifts, self.people)
+        if self.shifts and (self.change_cost or self.change_hour is not None):
+            raise ValueError("found shifts beside change_cost or change_hour, which are for days without shifts")
+        return self
 
 
 class Overrides(Section):

@@ -15,6 +15,7 @@ from typing import Any, Literal, Self, get_args
 
 from forecaster.core import timezones
 from forecaster.core.marks import CLOSED_WEEKDAY
+from forecaster.ledger.week_plan import WeekPlan
 
 Tier = Literal["fresh", "champion", "fallback"]
 TIERS: tuple[Tier, ...] = get_args(Tier)
@@ -55,10 +56,12 @@ class PublishedRoster:
     shortage: Shortage | None = None  # None = there are vans for all that are wanted
     left: LeftCrew | None = None  # None = the crew is the plan's
     changed_at: datetime | None = None  # when the crew last became another after it was published
+    shifts: tuple[tuple[str, int], ...] = ()  # name and crew of each shift, which sum to the day's; empty: none
 
     def __post_init__(self) -> None:
         # JSON gives lists.
-        _keep(self, borrowed=tuple(map(tuple, self.borrowed)), lent=tuple(map(tuple, self.lent)))
+        for name in ("borrowed", "lent", "shifts"):
+            _keep(self, **{name: tuple(map(tuple, getattr(self, name)))})
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
@@ -215,10 +218,12 @@ class Publication:
     note: str | None = None  # a sentence for the page, as in why tonight's model was not admitted
     totals: tuple[PublishedTotal, ...] = ()  # of the network and of each city, by city and day
     desk: str | None = None  # names the file of what it was made from (`saved_inputs`)
+    plans: tuple[WeekPlan, ...] = ()  # of depots whose people are declared
 
     def __post_init__(self) -> None:
         in_order = sorted(self.totals, key=lambda total: (total.city, total.target_date))
-        _keep(self, levels=tuple(map(float, self.levels)), totals=tuple(in_order))
+        by_depot = tuple(sorted(self.plans, key=lambda plan: plan.depot_id))
+        _keep(self, levels=tuple(map(float, self.levels)), totals=tuple(in_order), plans=by_depot)
 
 
 def _keep(value: object, **fields: object) -> None:

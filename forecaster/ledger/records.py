@@ -16,7 +16,7 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from forecaster.errors import LedgerError
-from forecaster.ledger import tables
+from forecaster.ledger import plan_rows, tables
 from forecaster.ledger.publication import (
     Publication,
     PublishedChange,
@@ -35,7 +35,9 @@ Outcome = Literal["running", "published", "degraded", "failed", "no_data", "busy
 Kind = Literal["night", "refresh", "predict", "backfill", "maintain"]
 KEPT = 8  # publications of a pipeline
 _DAY_FIELDS = tuple(field.name for field in fields(PublishedDay))
-PUBLICATION_FIELDS = tuple(field.name for field in fields(Publication) if field.name not in ("depots", "totals"))
+PUBLICATION_FIELDS = tuple(
+    field.name for field in fields(Publication) if field.name not in ("depots", "totals", "plans")
+)
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ def whole(connection: sa.Connection, published_head: Head) -> Publication:
     """A publication with its depots, as it was given to `stage`."""
     values = {name: getattr(published_head, name) for name in PUBLICATION_FIELDS}
     number = published_head.publication_id
-    return Publication(**values, depots=depots(connection, number), totals=totals(connection, number))
+    return _with_rows(connection, number, values)
 
 
 def of_run(connection: sa.Connection, run_id: str) -> Publication | None:
@@ -168,7 +170,16 @@ def _last_publication(connection: sa.Connection, *where: sa.ColumnElement[bool])
         return None
     values = {**row, "levels": tuple(row["levels"])}
     publication_id = values.pop("publication_id")
-    return Publication(**values, depots=depots(connection, publication_id), totals=totals(connection, publication_id))
+    return _with_rows(connection, publication_id, values)
+
+
+def _with_rows(connection: sa.Connection, number: int, values: Mapping[str, Any]) -> Publication:
+    return Publication(
+        **values,
+        depots=depots(connection, number),
+        totals=totals(connection, number),
+        plans=plan_rows.read(connection, number),
+    )
 
 
 def stage(connection: sa.Connection, publication: Publication) -> int:
@@ -206,6 +217,7 @@ def stage(connection: sa.Connection, publication: Publication) -> int:
     ]
     if rows:
         connection.execute(tables.published_totals.insert(), rows)
+    plan_rows.write(connection, number, publication.plans)
     return number
 
 

@@ -18,7 +18,7 @@ from typing import Any, Self, get_args
 import sqlalchemy as sa
 
 from forecaster.errors import LedgerError, NoSuchRow
-from forecaster.ledger import connect, lease, records, tables
+from forecaster.ledger import connect, lease, plan_rows, records, tables
 from forecaster.ledger.publication import (
     Publication,
     PublishedDepot,
@@ -27,6 +27,7 @@ from forecaster.ledger.publication import (
     objections,
 )
 from forecaster.ledger.records import Head, Kind, Outcome, Promotion, Run
+from forecaster.ledger.week_plan import WeekPlan
 
 GATE = "gate"  # who promotes by itself, in a night
 TIMED_RUNS = 14  # finished runs behind an expected timing
@@ -286,6 +287,11 @@ class Ledger:
         """What the network (first, without a city) and each city have together, by day; empty when not published."""
         with self._transaction() as connection:
             return records.totals(connection, publication_id)
+
+    def plans(self, publication_id: int, depot_id: str | None = None) -> tuple[WeekPlan, ...]:
+        """The plans of the week of a publication, or that of one depot; empty where its people are not declared."""
+        with self._transaction() as connection:
+            return plan_rows.read(connection, publication_id, depot_id)
 
     def publications(self, pipeline: str) -> tuple[Head, ...]:
         """The heads of all publications that are still kept, the newest first."""

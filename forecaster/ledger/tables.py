@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
-REVISION = "0010"
+REVISION = "0011"
 REVISION_TABLE = "forecaster_revision"  # not alembic's own name: other tools in the same database use that one
 
 
@@ -131,7 +131,7 @@ published = sa.Table(
     sa.Column("drivers", sa.Integer),
     sa.Column(
         "roster", Json
-    ),  # {vans, chance_short, cost, one_more, one_fewer, borrowed, lent}; money in the spec's unit
+    ),  # {vans, chance_short, cost, one_more, one_fewer, borrowed, lent, shifts}; money in the spec's unit
     sa.Column("override", Json),  # {id, orders, quantiles, reason, note, by, at, until}; the quantiles are the model's
     sa.Column("change", Json),  # {since, before, parts: list of [name, orders]}
     sa.Column("checksum", sa.BigInteger),  # CRC-32 of the others; null: written by an earlier version
@@ -144,6 +144,14 @@ published_totals = sa.Table(
     sa.Column("city", sa.Text, primary_key=True),  # empty: the network
     sa.Column("target_date", sa.Date, primary_key=True),
     sa.Column("quantiles", Json, nullable=False),  # orders, aligned with the publication's levels
+)
+
+published_plans = sa.Table(
+    "published_plans",
+    metadata,
+    _of_publication(),
+    sa.Column("depot_id", sa.Text, primary_key=True),
+    sa.Column("plan", Json, nullable=False),  # who works which shift: `forecaster.ledger.week_plan.WeekPlan`
 )
 
 # Sums, so that weeks can be put together; what a row is stands in `forecaster.ledger.accuracy`.

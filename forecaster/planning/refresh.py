@@ -19,12 +19,13 @@ import sqlalchemy as sa
 from forecaster.core.forecast import Forecast
 from forecaster.core.panel import Panel
 from forecaster.errors import DeskError
-from forecaster.ledger import records, tables
+from forecaster.ledger import plan_rows, records, tables
 from forecaster.ledger.publication import Publication, PublishedChange, PublishedDay, PublishedDepot
 from forecaster.ledger.records import Head
 from forecaster.ledger.store import Ledger
 from forecaster.planning import apply, override_table, saved_inputs
 from forecaster.planning.overrides import Cell, Override, active_overrides, as_of_day
+from forecaster.planning.replan import replan
 from forecaster.planning.saved_inputs import SavedInputs
 from forecaster.serving import totals
 from forecaster.staffing import changes, rosters
@@ -35,15 +36,18 @@ OVERRIDE = "override"  # the part of a change that planners made
 
 @dataclass(frozen=True)
 class RefreshOutcome:
-    """What became of the shown publication; `trouble` says why it could not be brought into line."""
+    """What became of the shown publication; `trouble` says why it could not be brought into line, `remark` what beside
+    the numbers was left as it was."""
 
     days: int
     trouble: DeskError | None = None
+    remark: str | None = None
 
     def later(self, for_readers: bool) -> str:
-        """What is added to a sentence about a change that could not be shown; empty where it could."""
+        """What is added to a sentence about a change that could not be shown, or not with all that hangs on it; empty
+        where it could."""
         if self.trouble is None:
-            return ""
+            return f"; {self.remark}" if self.remark else ""
         why = self.trouble.for_readers if for_readers else self.trouble
         return f"; from the next publication on, since {why}"
 
@@ -67,23 +71,23 @@ def refresh_within(connection: sa.Connection, pipeline: str, folder: Path) -> Re
     active = active_overrides(
         override_table.read_overrides(connection, pipeline, publication.cutoff), as_of_day(publication)
     )
-    trouble, revised = None, publication
+    trouble, remark, revised = None, None, publication
     if _published_overrides(publication) != _expected_overrides(publication, active):
         try:
             inputs = saved_inputs.read(folder, publication.desk)
-            revised = with_overrides(publication, active, inputs, datetime.now(UTC))
+            revised, remark = with_overrides(publication, active, inputs, datetime.now(UTC))
         except DeskError as error:
             trouble = error
     changed = _update_rows(connection, head, publication, revised)
     _record_results(connection, revised)
-    return RefreshOutcome(changed, trouble)
+    return RefreshOutcome(changed, trouble, remark)
 
 
 def with_overrides(
     publication: Publication, active: Mapping[Cell, Override], inputs: SavedInputs, now: datetime
-) -> Publication:
+) -> tuple[Publication, str | None]:
     """The publication as it would have gone out with these overrides and no others, but for crews whose change is not
-    worth what it costs."""
+    worth what it costs; and what could not be done."""
     model = model_forecast(publication, inputs.panel)
     openable = openable_days(publication)
     overrides_at = apply.locate_overrides(model, active, openable.__contains__)
@@ -124,7 +128,11 @@ def with_overrides(
         else total
         for total in publication.totals
     )
-    return replace(publication, depots=tuple(map(update_depot, publication.depots)), totals=summed)
+    revised = replace(publication, depots=tuple(map(update_depot, publication.depots)), totals=summed)
+    if not publication.plans:
+        return revised, None
+    plans, remark = replan(publication, revised, roster, inputs, now)
+    return replace(revised, plans=plans), remark
 
 
 def published_crews(
@@ -199,6 +207,8 @@ def _update_rows(connection: sa.Connection, head: Head, before: Publication, aft
             place = (sums.c.city == old_total.city, sums.c.target_date == old_total.target_date)
             query = sums.update().where(sums.c.publication_id == head.publication_id, *place)
             connection.execute(query.values(quantiles=list(new_total.quantiles)))
+    plans = {plan.depot_id: plan for plan in before.plans}
+    plan_rows.update(connection, head.publication_id, (plan for plan in after.plans if plan != plans[plan.depot_id]))
     if changed:
         publications = tables.publications
         of_publication = publications.c.publication_id == head.publication_id

@@ -24,12 +24,15 @@ from forecaster.errors import ForecasterError, LakeError
 from forecaster.lake import Lake
 from forecaster.ledger.publication import Publication, PublishedChange, PublishedDepot, Tier
 from forecaster.ledger.store import Ledger
+from forecaster.ledger.week_plan import WeekPlan
 from forecaster.planning import apply, refresh, saved_inputs, service
 from forecaster.planning.overrides import Cell, Override, active_overrides, as_of_day
 from forecaster.planning.saved_inputs import SavedInputs
 from forecaster.publishing import archive_rows, caveats, content, explain
 from forecaster.publishing.forecast import ForecastResult, ModelChoice, forecast
 from forecaster.publishing.track_accuracy import track_accuracy
+from forecaster.staffing import rosters
+from forecaster.staffing.people import week_plans
 
 if TYPE_CHECKING:
     from forecaster.demand.validation.external_forecasts import ExternalForecasts
@@ -45,6 +48,10 @@ class Troubles:
     def summary(self) -> str | None:
         """All of them in one line; None where there were none."""
         return "; ".join(self._messages) or None
+
+    def add(self, message: str) -> None:
+        """Keep a sentence about what could not be done."""
+        self._messages.append(message)
 
     @contextmanager
     def collect(self, errors: type[Exception] | tuple[type[Exception], ...], lacking: str = "") -> Iterator[None]:
@@ -108,6 +115,9 @@ def publish(
         notes += caveats.notes([too_large] if too_large else [])
         overridden = apply.apply_overrides(result.forecast, overrides)
         changes = _explain_changes(spec, knowledge, result, overridden, as_of, troubles)
+        published_depots = content.published_depots(
+            overridden, result, spec, knowledge, overrides, changes, _published_today(spec, as_of), now
+        )
         publication = Publication(
             pipeline=spec.name,
             run_id=run_id,
@@ -119,13 +129,12 @@ def publish(
             model=result.choice.model,
             timezone=spec.timezone,
             levels=result.forecast.levels,
-            depots=content.published_depots(
-                overridden, result, spec, knowledge, overrides, changes, _published_today(spec, as_of), now
-            ),
+            depots=published_depots,
             totals=content.published_totals(overridden, result.panel),
             bundle_digest=result.digest,
             note=_join(note.for_readers for note in notes),
             desk=inputs_name,
+            plans=_plan_weeks(published_depots, overridden, result, spec, now, troubles),
         )
         with Ledger.open(spec.ledger_url) as ledger:
             findings = panel_findings(knowledge, result.panel, spec)
@@ -168,6 +177,34 @@ def _save_inputs(result: ForecastResult, spec: Spec, troubles: Troubles) -> tupl
     with troubles.collect(Exception, "planners cannot change this publication at once"):
         name = saved_inputs.write(spec.paths.saved_inputs, saved)
     return name, None
+
+
+def _plan_weeks(
+    depots: tuple[PublishedDepot, ...],
+    overridden: Forecast,
+    result: ForecastResult,
+    spec: Spec,
+    now: datetime,
+    troubles: Troubles,
+) -> tuple[WeekPlan, ...]:
+    """Who works when, looking back at what the publication that is shown planned; without it where that fails."""
+    if spec.staffing is None or not spec.staffing.people:
+        return ()
+    before: dict[str, WeekPlan] = {}
+    plans: list[WeekPlan] = []
+    lacking = "who worked before is not known to the plans of the week"
+    with troubles.collect(Exception, lacking), Ledger.open(spec.ledger_url) as ledger:
+        head = ledger.current(spec.name)
+        before |= {plan.depot_id: plan for plan in ledger.plans(head.publication_id)} if head else {}
+    with troubles.collect(Exception, "no week is planned"):
+        roster = rosters.plan(overridden, result.panel, spec)
+        planned = week_plans.plan_weeks(
+            depots, roster, result.panel, spec.staffing, timezone=spec.timezone, at=now, before=before
+        )
+        plans += planned.plans
+        for sentence in planned.troubles:
+            troubles.add(sentence)
+    return tuple(plans)
 
 
 def _explain_changes(

@@ -10,9 +10,10 @@ from forecaster.core.arrays import Doubles
 from forecaster.core.forecast import Forecast
 from forecaster.core.panel import Panel
 from forecaster.ledger.publication import PublishedRoster
-from forecaster.staffing import changes, newsvendor
+from forecaster.staffing import changes, newsvendor, shift_crews
 from forecaster.staffing.changes import PublishedCrews
 from forecaster.staffing.newsvendor import Roster
+from forecaster.staffing.shift_crews import ShiftRoster
 from forecaster.staffing.vans import VanPool
 
 
@@ -29,6 +30,8 @@ def roster_for(
     if staffing is None:
         return None
     fleet = _van_pool(panel, staffing)
+    if staffing.shifts:
+        return shift_crews.roster(forecast, staffing, fleet)
     cheapest = newsvendor.roster(forecast, staffing, fleet)
     if published is None:
         return cheapest
@@ -71,9 +74,17 @@ def published_rosters(
             shortage=roster.shortages.get((row, step)),
             left=roster.left.get((row, step)),
             changed_at=changed_at.get((row, step)),
+            shifts=_shift_crews(roster, row, step),
         )
         for row, step in zip(*(axis.tolist() for axis in forecast.open.nonzero()), strict=True)
     }
+
+
+def _shift_crews(roster: Roster, row: int, step: int) -> tuple[tuple[str, int], ...]:
+    """The name and the crew of each shift of a day; empty where the pipeline declares none."""
+    if not isinstance(roster, ShiftRoster):
+        return ()
+    return tuple(zip(roster.names, roster.crews[:, row, step].tolist(), strict=True))
 
 
 def _nan_to_none(values: Doubles) -> list[list[float | None]]:

@@ -76,9 +76,12 @@ def driver_savings(desired: Ints, need: Need, staffing: Staffing) -> Doubles:
     return rostered
 
 
-def shortages(desired: Ints, drivers: Ints, placed: Ints, fleet: VanPool) -> dict[tuple[int, int], Shortage]:
-    """Why vans are missing, by the positions of depot and day; (depots, days)."""
-    wanted = -(-desired // fleet.drivers_per_van)
+def shortages(
+    desired: Ints, drivers: Ints, placed: Ints, fleet: VanPool, wanted: Ints | None = None
+) -> dict[tuple[int, int], Shortage]:
+    """Why vans are missing, by the positions of depot and day; (depots, days). `wanted` are the vans for all drivers,
+    where these are not as many as `drivers_per_van` says."""
+    wanted = -(-desired // fleet.drivers_per_van) if wanted is None else wanted
     of_city, placed_in_city = placing.by_city(wanted, fleet.city), placing.by_city(placed, fleet.city)  # (cities, days)
     of_all = of_city.sum(axis=0)
     reasons: dict[tuple[int, int], Shortage] = {}

@@ -6,13 +6,17 @@ import random
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 
+from forecaster.config import EmploymentContract, Shift
 from forecaster.ledger import accuracy, tables
 from forecaster.ledger.accuracy import Tally
 from forecaster.ledger.publication import Publication, PublishedDay, PublishedDepot, PublishedMark, RecentDay
 from forecaster.ledger.store import Ledger
+from forecaster.staffing.people.week_planner import Staff, WantedShift, plan_week
+from forecaster.staffing.people.week_plans import instants
 
 CUTOFF = date(2025, 6, 16)  # a Monday
 PUBLISHED = datetime(2025, 6, 17, 7, 24, tzinfo=UTC)  # 03:24 in New York
@@ -71,6 +75,23 @@ def publication(depots: int = 6, **changes: Any) -> Publication:
         title="Harbor Fleet",
     )
     return replace(plain, **changes)
+
+
+def with_plans(whole: Publication) -> Publication:
+    """The publication with a plan of the week of each depot: one person, and two early shifts a day."""
+    shift, contract = (
+        Shift(name="early", start="06:00", end="14:00", share=1),
+        EmploymentContract(name="x", per_depot=1),
+    )
+    plans = []
+    for member in whole.depots:
+        days = [day.target_date for day in member.days]
+        wanted = [
+            WantedShift(day, "early", *instants(shift, day, ZoneInfo(whole.timezone)), (30.0, 20.0)) for day in days
+        ]
+        crew = [Staff(contract, 1)]
+        plans.append(plan_week(member.depot_id, days, wanted, crew, cost_short=38, at=whole.published_at))
+    return replace(whole, plans=tuple(plans))
 
 
 def fill(url: str, *publications: Publication) -> None:

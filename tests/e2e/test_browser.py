@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.dashboards.provider import CLIENT
-from tests.dashboards.seed import NOON, ODD_ID, depot, earlier, fill, publication, remember
+from tests.dashboards.seed import NOON, ODD_ID, depot, earlier, fill, publication, remember, with_plans
 from tests.dashboards.signing_in import signing_in
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +31,7 @@ FLAGS = [
     "--disable-sync",
 ]
 AXE = ROOT / "tests" / "vendor" / "axe-core" / "axe.min.js"
-PAGES = ["", "depot/NYC-01", "roster", "accuracy", "champion", "health", "wall"]
+PAGES = ["", "depot/NYC-01", "roster", "week", "week?depot=BOS-01", "accuracy", "champion", "health", "wall"]
 # A phone gets the same elements: what may differ is how they are laid out.
 OF_LAYOUT = ["color-contrast", "scrollable-region-focusable", "target-size", "meta-viewport", "link-in-text-block"]
 SCREENS = {"desktop": (1280, 800), "phone": (390, 844)}
@@ -77,7 +77,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where six depots and one with an odd id are shown, at noon of the day they were published."""
     url = f"sqlite:///{tmp_path_factory.mktemp('page') / 'ledger.db'}"
     first = publication()
-    fill(url, earlier(), replace(first, depots=(*first.depots, depot(7, ODD_ID))))
+    fill(url, earlier(), with_plans(replace(first, depots=(*first.depots, depot(7, ODD_ID)))))
     remember(url)
     with running(AT_NOON, url, NOON.isoformat()) as base_url:
         yield base_url

@@ -9,6 +9,7 @@ from fastapi.responses import FileResponse, Response
 
 from dashboards.ops.http.render import HTML, Renderer, RenderPage
 from dashboards.ops.reading.editions import Edition, Logbook
+from dashboards.ops.routes import weeks
 from dashboards.ops.views.accuracy import AccuracyQuery as Weeks
 from dashboards.ops.views.accuracy import accuracy
 from dashboards.ops.views.champion import champion
@@ -30,6 +31,7 @@ def pages(renderer: Renderer, page: RenderPage, *, plans: bool = False) -> APIRo
     router = APIRouter(include_in_schema=False)
     _of_the_publication(router, renderer, page, plans)
     _of_the_past(router, renderer, page)
+    router.include_router(weeks.router(renderer, page))
 
     @router.get("/worker.js")
     def worker() -> Response:
@@ -63,6 +65,8 @@ def _of_the_publication(router: APIRouter, renderer: Renderer, page: RenderPage,
 
     @router.api_route("/roster", methods=GET)
     def rosters(request: Request) -> Response:
+        if "format" in request.query_params:
+            return weeks.roster_file(renderer, request)
         city = request.query_params.get("city", "")
 
         def make(edition: Edition) -> bytes:

@@ -49,7 +49,8 @@ class TotalsOut:
 @dataclass(frozen=True)
 class RosterRow:
     """Whom a depot rosters on a day; costs are in the unit of `staffing`, and loans are of vans. `wanted` are the
-    drivers that it would have, were there vans for all; `why` says what keeps it from them, or from a new plan."""
+    drivers that it would have, were there vans for all; `why` says what keeps it from them, or from a new plan;
+    `shifts` has the crew of each shift."""
 
     depot_id: str
     city: str | None
@@ -65,6 +66,7 @@ class RosterRow:
     lent: list[tuple[str, int]]
     wanted: int | None
     why: str
+    shifts: list[tuple[str, int]]
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,7 @@ def rosters(edition: Edition) -> RostersOut:
                     [(name, count) for name, count in plan.lent] if plan else [],
                     plan.wanted if plan else None,
                     roster_text.why(day),
+                    [(name, count) for name, count in plan.shifts] if plan else [],
                 )
             )
     return RostersOut(about(edition.head, edition.front), rows)

@@ -15,6 +15,7 @@ from dashboards.ops.reading.editions import Edition, Logbook
 from dashboards.ops.views import api_rows
 from dashboards.ops.views.api_schema import FullDepotOut, PublicationOut, TotalOut, publication_out
 from dashboards.ops.views.runs import RunOut, RunsOut, runs_out
+from dashboards.ops.views.shifts.shift_rows import PersonShiftRow, PersonShiftsOut, person_shifts
 
 DEPOT_PAGE = "/depot/{depot_id:path}"  # whose view, /api/v1/depots/ID, has a route of its own
 
@@ -118,6 +119,14 @@ VIEWS: tuple[View, ...] = (
         api_rows.rosters,
         api_rows.RosterRow,
         page="/roster",
+    ),
+    rows_view(
+        "shifts",
+        "Who works which shift of the days ahead, and which are open; nothing where no people are declared.",
+        PersonShiftsOut,
+        person_shifts,
+        PersonShiftRow,
+        page="/week",
     ),
     rows_view(
         "publications",

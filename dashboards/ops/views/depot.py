@@ -81,6 +81,7 @@ class DepotPage:
     tier: str
     marks: tuple[NumberedMark, ...]
     staffed: bool
+    shifts: bool  # whether days are rostered by shifts, so that there may be a plan of who works them
     behind: int  # days behind in the wide picture; a young depot has few
     wide: Chart
     narrow: Chart
@@ -135,6 +136,7 @@ def depot_page(
             NumberedMark(i, f"{display.day(day)}: {text}", day < narrow_from) for i, (day, text) in enumerate(marked, 1)
         ),
         any(day.drivers is not None for day in depot.days),
+        any(day.roster is not None and bool(day.roster.shifts) for day in depot.days),
         behind,
         chart(past, ahead, marked, width=760, height=340, past_days=behind, stretch=STRETCH),
         chart(past, ahead, marked, width=360, height=270, past_days=PAST_DAYS_PHONE, stretch=STRETCH),

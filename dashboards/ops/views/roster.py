@@ -47,6 +47,7 @@ class RosterView:
     city: str  # the one that is asked for; empty: all
     staffed: bool
     vans: bool
+    people: bool  # whether shifts are declared, so that there may be plans of who works them
 
 
 def roster(head: Head, depots: Sequence[PublishedDepot], front: Front, city: str = "") -> RosterView:
@@ -64,6 +65,7 @@ def roster(head: Head, depots: Sequence[PublishedDepot], front: Front, city: str
         city,
         any(day.drivers is not None for depot in depots for day in depot.days),
         any(day.roster is not None and day.roster.vans is not None for depot in depots for day in depot.days),
+        any(day.roster is not None and day.roster.shifts for depot in depots for day in depot.days),
     )
 
 

@@ -17,6 +17,8 @@ def sentence(day: PublishedDay) -> str:
     crew = display.count(day.drivers, "driver")
     if day.roster.vans is not None:
         crew += f", {display.count(day.roster.vans, 'van')}{_loans(day.roster)}"
+    if day.roster.shifts:
+        crew += f" ({', '.join(f'{display.number(count)} {name}' for name, count in day.roster.shifts)})"
     beside = "" if day.roster.left else _beside(day)
     parts = (crew, why(day), f"{chance(day.roster.chance_short)} of being short", beside)
     return "; ".join(part for part in parts if part)

@@ -68,6 +68,10 @@ def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
         wrong = ~table[home].str.fullmatch(r"\d{0,6}(\.0+)?")
         tell("vans_form", rows[wrong], home, "a whole number of vans, or nothing; taken as nothing")
         table[home] = table[home].where(~wrong, "")
+    for name in spec.people_columns:
+        wrong = ~table[name].str.fullmatch(r"([1-4]?\d{0,2}|500)(\.0+)?")
+        tell("people_form", rows[wrong], name, "a number of people up to 500, or nothing; taken as nothing")
+        table[name] = table[name].where(~wrong, "")
     tell("depot_missing", rows[table["depot_id"] == ""], columns.depot_id, "a depot id; the row is left out")
     is_odd = (rows[sources.FAULT] != "") & ~rows[sources.FAULT].str.startswith(sources.NO_TEXT)
     tell("row_form", rows[is_odd], columns.depot_id, "as many fields as the header; the row is taken as it reads")

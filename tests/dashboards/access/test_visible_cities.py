@@ -24,7 +24,7 @@ from forecaster.planning import override_table
 from forecaster.planning.overrides import ProposedOverride
 from tests.dashboards.guests import SECRET, Guest, declared, house, signed_in
 from tests.dashboards.routes.test_pages import totals
-from tests.dashboards.seed import CITIES, PUBLISHED, earlier, fill, publication
+from tests.dashboards.seed import CITIES, PUBLISHED, earlier, fill, publication, with_plans
 from tests.dashboards.views.test_health import night
 
 INSTANT = datetime(2025, 6, 17, 8, tzinfo=UTC)
@@ -73,7 +73,7 @@ def _write(url: str, cities: list[str], whole: bool) -> None:
     then = replace(earlier(), totals=(), note=HIDDEN)
     for run_id, began in (("night-0", PUBLISHED - timedelta(days=1)), ("night-1", PUBLISHED)):
         night(url, run_id, Finding("late", "warn", 40, hidden), began=began, outcome=None)
-    fill(url, *(edition if whole else _narrowed(edition, cities) for edition in (then, now)))
+    fill(url, *(with_plans(edition if whole else _narrowed(edition, cities)) for edition in (then, now)))
     with Ledger.open(url) as ledger:
         ledger.note("night-1", verdict={"admitted": False, "objections": [hidden], "compared": {}})
         for digest in ("aa11", "bb22"):
@@ -143,9 +143,13 @@ def _api() -> Iterator[str]:
 def _pages() -> Iterator[str]:
     for depot in (*DEPOTS, "Nowhere"):
         yield f"/depot/{depot}"
+        yield f"/week?depot={depot}"
+        for form in ("csv", "ics", "pdf"):
+            yield from (f"/roster?depot={depot}&format={form}", f"/roster?depot={depot}&person=x+1&format={form}")
         for asked in ("", "&day=2025-06-18", "&day=2025-06-18&kind=orders&value=9", "&day=2030-01-01"):
             yield f"/plan?depot={depot}{asked}"
     for city in ("", *CITIES, "Berlin"):
+        yield from (f"/week?city={city}", f"/roster?city={city}&format=csv", f"/roster?city={city}&format=ics")
         yield from (f"/roster?city={city}", f"/wall?city={city}", f"/?city={city}")
     for sort, order, words in product(SORTS, ("asc", ""), ("", "BOS", "NYC")):
         yield f"/?sort={sort}&order={order}&q={words}&day=2025-06-19"

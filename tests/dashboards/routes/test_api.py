@@ -31,7 +31,7 @@ from forecaster.ledger.accuracy import ALL, FORECAST, NAIVE, Tally
 from forecaster.ledger.publication import PublishedRoster, Shortage
 from forecaster.ledger.store import Ledger
 from tests.dashboards.routes.test_pages import totals
-from tests.dashboards.seed import CITIES, NOON, ODD_ID, PUBLISHED, depot, fill, publication
+from tests.dashboards.seed import CITIES, NOON, ODD_ID, PUBLISHED, depot, fill, publication, with_plans
 from tests.dashboards.views.test_health import THIN, night
 from tests.dashboards.visitor import Get, text, visitor
 
@@ -63,7 +63,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     for number, day in enumerate(DAYS, 1):
         night(address, f"night-{number}", THIN, began=day - timedelta(minutes=9))
         first = publication(run_id=f"night-{number}", published_at=day, as_of=day, totals=totals(*CITIES))
-        fill(address, replace(first, depots=depots, model=f"v{number}"))
+        fill(address, with_plans(replace(first, depots=depots, model=f"v{number}")))
     with Ledger.open(address) as ledger:
         ledger.promote("harbor-fleet", run_id="night-3", bundle_digest="b1", by="ada", reason="better", at=PUBLISHED)
         with ledger.transaction() as connection:

@@ -1,0 +1,62 @@
+"""HTTP routes of the plans of the week: the page, and the files of /roster that planners' tools take."""
+
+from __future__ import annotations
+
+import re
+from typing import get_args
+from urllib.parse import quote
+
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.responses import Response
+
+from dashboards.ops.http.render import HTML, Renderer, RenderPage
+from dashboards.ops.reading.editions import Edition
+from dashboards.ops.views.shifts.week import NoPlans, all_weeks, depot_week, week_file
+from forecaster.errors import MissingExtra
+from forecaster.staffing.people.roster_files import MEDIA_TYPES, Form
+
+
+def router(renderer: Renderer, page: RenderPage) -> APIRouter:
+    """The page of plans, /week."""
+    routes = APIRouter(include_in_schema=False)
+
+    @routes.api_route("/week", methods=["GET", "HEAD"])
+    def week(request: Request) -> Response:
+        depot_id, city = request.query_params.get("depot", ""), request.query_params.get("city", "")
+
+        def make(edition: Edition) -> bytes:
+            if depot_id:
+                return page("week.html", front=edition.front, week=depot_week(edition, depot_id), every=None)
+            return page("week.html", front=edition.front, week=None, every=all_weeks(edition, city))
+
+        try:
+            return renderer.of_publication(request, HTML, make, (depot_id, city))
+        except NoPlans as error:
+            raise HTTPException(404, str(error)) from error
+
+    return routes
+
+
+def roster_file(renderer: Renderer, request: Request) -> Response:
+    """The plans as a file: /roster?depot=…, ?city=…, or all, with ?format= and perhaps ?person=."""
+    asked = {name: request.query_params.get(name, "") for name in ("depot", "city", "person", "format")}
+    form = next((form for form in get_args(Form) if form == asked["format"]), None)
+    if form is None:
+        raise HTTPException(422, f"format: found {asked['format'][:40]!r}, wanted {', '.join(get_args(Form))}")
+
+    def make(edition: Edition) -> bytes:
+        file = week_file(edition, asked["depot"], asked["city"])
+        return (file.of_person(asked["person"]) if asked["person"] else file).write(form)
+
+    try:
+        answer = renderer.of_publication(request, MEDIA_TYPES[form], make, tuple(asked.items()))
+    except NoPlans as error:
+        raise HTTPException(404, str(error)) from error
+    except MissingExtra as error:
+        raise HTTPException(501, str(error)) from error
+    name = "-".join(["roster", *filter(None, (asked["depot"], asked["city"], asked["person"]))])
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "_", name)
+    answer.headers["Content-Disposition"] = (
+        f"attachment; filename=\"{plain}.{form}\"; filename*=UTF-8''{quote(name, safe='')}.{form}"
+    )
+    return answer

@@ -1,0 +1,203 @@
+"""Page of the plans of the week: a depot's people and shifts by day, what is uncovered, and what each rule costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
+
+from dashboards.ops.formatting import display
+from dashboards.ops.reading.editions import Edition, NoSuchDepot
+from dashboards.ops.views.depot_table import city_of
+from forecaster.ledger.publication import PublishedDepot
+from forecaster.ledger.week_plan import ShiftCover, WeekPlan
+from forecaster.staffing.people.roster_files import DepotWeek, WeekFile
+from forecaster.staffing.people.rule_sentences import rule_sentence, summary
+
+MOST_LISTED = 100  # depots on the page of all
+FORMS = (("xlsx", "Excel"), ("ics", "Calendar"), ("csv", "CSV"))
+
+
+class NoPlans(LookupError):
+    """The publication plans no people, or not those of this depot; the message says so in a sentence."""
+
+
+@dataclass(frozen=True)
+class PersonWeek:
+    """What one person works: the letter of each day's shift, empty on free days."""
+
+    name: str
+    cells: tuple[str, ...]
+    hours: str
+    calendar: str  # the address of this person's calendar
+
+
+@dataclass(frozen=True)
+class CoverCell:
+    """How many drivers a shift has of those it should have: "2", or "1/2" where some are missing."""
+
+    text: str
+    short: bool
+
+
+@dataclass(frozen=True)
+class ShiftWeek:
+    name: str
+    letter: str
+    hours: str  # on the clocks of the depot
+    cells: tuple[CoverCell, ...]
+
+
+@dataclass(frozen=True)
+class DepotWeekPage:
+    depot_id: str
+    href: str
+    days: tuple[tuple[str, str, bool], ...]  # weekday in two letters, day of the month, is it the day in front
+    people: tuple[PersonWeek, ...]
+    shifts: tuple[ShiftWeek, ...]
+    summary: str
+    uncovered: tuple[str, ...]
+    rules: tuple[str, ...]
+    files: tuple[tuple[str, str], ...]  # address, name
+
+
+@dataclass(frozen=True)
+class WeekLine:
+    """A depot on the page of all."""
+
+    depot_id: str
+    href: str
+    missing: str  # empty where nobody is
+    cost: str
+    summary: str
+
+
+@dataclass(frozen=True)
+class AllWeeks:
+    lines: tuple[WeekLine, ...]  # most expected cost first
+    cities: tuple[str, ...]
+    city: str
+    depots: str  # how many have a plan
+    more: str  # said where not all are listed
+    files: tuple[tuple[str, str], ...]
+
+
+def week_file(edition: Edition, depot_id: str = "", city: str = "") -> WeekFile:
+    """The plans that the reader sees, of one depot, of a city, or all. Raises NoSuchDepot, NoPlans."""
+    depots = {depot.depot_id: depot for depot in edition.outline()}
+    if depot_id and depot_id not in depots:
+        raise NoSuchDepot(depot_id)
+    visible = [
+        DepotWeek(plan, city_of(depots[plan.depot_id]), depots[plan.depot_id].timezone or edition.head.timezone)
+        for plan in edition.ledger.plans(edition.head.publication_id, depot_id or None)
+        if plan.depot_id in depots
+    ]
+    shown = [week for week in visible if not city or week.city == city]
+    if not shown:
+        raise NoPlans(_no_plans(depots, depot_id, city, any_plans=bool(visible)))
+    head = edition.head
+    return WeekFile(head.pipeline, head.revised_at or head.published_at, tuple(shown))
+
+
+def depot_week(edition: Edition, depot_id: str) -> DepotWeekPage:
+    """What the page shows of a depot. Raises NoSuchDepot, NoPlans."""
+    [week] = week_file(edition, depot_id).weeks
+    plan, zone, dates = week.plan, ZoneInfo(week.timezone), edition.front.target_dates
+    names = sorted({cover.shift for cover in plan.shifts}, key=lambda name: (_clock(plan, name, zone), name))
+    letters = short_names(names)
+    covers = {(cover.date, cover.shift): cover for cover in plan.shifts}
+    people = []
+    for position in plan.positions:
+        shifts = {duty.date: letters[duty.shift] for duty in position.duties}
+        hours = sum(duty.hours for duty in position.duties)
+        cells = tuple(shifts.get(day, "") for day in dates)
+        address = _address(depot_id, "ics", person=position.name)
+        people.append(PersonWeek(position.name, cells, f"{hours:g}", address))
+    rows = tuple(
+        ShiftWeek(name, letters[name], _clock(plan, name, zone), tuple(_cell(covers.get((day, name))) for day in dates))
+        for name in names
+    )
+    return DepotWeekPage(
+        depot_id,
+        _address(depot_id),
+        tuple((f"{day:%a}"[:2], str(day.day), place == edition.front.meant) for place, day in enumerate(dates)),
+        tuple(people),
+        rows,
+        summary(plan, _money),
+        tuple(_uncovered(cover, zone) for cover in plan.shifts if cover.planned < cover.wanted),
+        tuple(rule_sentence(rule, _money) for rule in plan.rules),
+        tuple((_address(depot_id, form), name) for form, name in FORMS),
+    )
+
+
+def all_weeks(edition: Edition, city: str = "") -> AllWeeks:
+    """What the page shows of all depots, or of a city's. Raises NoPlans."""
+    file = week_file(edition, city=city)
+    plans = sorted((week.plan for week in file.weeks), key=lambda plan: (-plan.cost, plan.depot_id))
+    lines = tuple(
+        WeekLine(
+            plan.depot_id,
+            _address(plan.depot_id),
+            display.number(plan.missing) if plan.missing else "",
+            _money(plan.cost) if plan.cost >= 0.005 else "",
+            summary(plan, _money),
+        )
+        for plan in plans[:MOST_LISTED]
+    )
+    more = len(plans) - len(lines)
+    return AllWeeks(
+        lines,
+        tuple(sorted({city_of(depot) for depot in edition.outline()} - {""})),
+        city,
+        display.count(len(plans), "depot"),
+        f"The {MOST_LISTED} depots whose weeks cost most are listed; the files have all." if more else "",
+        tuple((f"/roster?{urlencode({'city': city, 'format': form})}", name) for form, name in FORMS),
+    )
+
+
+def short_names(names: Sequence[str]) -> Mapping[str, str]:
+    """A name of one or two letters for each shift, each another one: first letters, else numbers."""
+    for length in (1, 2):
+        letters = [name[:length].upper() for name in names]
+        if len(set(letters)) == len(names):
+            return dict(zip(names, letters, strict=True))
+    return {name: str(number) for number, name in enumerate(names, 1)}
+
+
+def _clock(plan: WeekPlan, shift: str, zone: ZoneInfo) -> str:
+    """Hours of a shift on the local clock, as on the first day that has it."""
+    cover = next(cover for cover in plan.shifts if cover.shift == shift)
+    return f"{cover.start.astimezone(zone):%H:%M}–{cover.end.astimezone(zone):%H:%M}"
+
+
+def _cell(cover: ShiftCover | None) -> CoverCell:
+    if cover is None:
+        return CoverCell("–", False)
+    short = cover.planned < cover.wanted
+    return CoverCell(f"{cover.planned}/{cover.wanted}" if short else str(cover.planned), short)
+
+
+def _uncovered(cover: ShiftCover, zone: ZoneInfo) -> str:
+    start, end = cover.start.astimezone(zone), cover.end.astimezone(zone)
+    missing = f"{cover.wanted - cover.planned} of {display.count(cover.wanted, 'driver')} missing"
+    hours = f"{start:%H:%M}–{end:%H:%M}"
+    return f"{display.day(cover.date)}, {cover.shift} ({hours}): {missing}, at an expected cost of {_money(cover.cost)}"
+
+
+def _money(value: float) -> str:
+    return display.number(value, 0 if value >= 1 else 2)
+
+
+def _address(depot_id: str, form: str = "", **more: str) -> str:
+    if not form:
+        return f"/week?{urlencode({'depot': depot_id})}"
+    return f"/roster?{urlencode({'depot': depot_id, **more, 'format': form})}"
+
+
+def _no_plans(depots: Mapping[str, PublishedDepot], depot_id: str, city: str, *, any_plans: bool) -> str:
+    if city and city not in {city_of(depot) for depot in depots.values()}:
+        return f"there is no city “{city}” in the current forecasts"
+    if depot_id or any_plans:
+        return f"there is no plan of the week of {depot_id or city}; the last night says why under /health"
+    return "no people are planned: the pipeline file declares them as staffing.people"

@@ -1,0 +1,131 @@
+"""Command for rosters: whom depots need by shift, or who works when, as a file for planners' tools."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from forecaster.cli.options import File, load_spec, print_line
+from forecaster.errors import NoSuchRow, SpecError
+
+if TYPE_CHECKING:
+    from forecaster.config import Spec
+    from forecaster.ledger.publication import PublishedDepot
+    from forecaster.ledger.records import Head
+    from forecaster.ledger.store import Ledger
+    from forecaster.staffing.people.roster_files import WeekFile
+
+
+class FileForm(StrEnum):
+    """How a roster is written."""
+
+    csv = "csv"
+    xlsx = "xlsx"
+    ics = "ics"
+
+
+def roster(
+    file: File,
+    depot: Annotated[str | None, typer.Option(help="One depot; all by default.")] = None,
+    city: Annotated[str | None, typer.Option(help="The depots of a city.")] = None,
+    week: Annotated[bool, typer.Option("--week", help="Who works when, rather than how many drivers.")] = False,
+    form: Annotated[FileForm, typer.Option("--format", help="How it is written; `ics` is a calendar of --week.")] = (
+        FileForm.csv
+    ),
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="PATH", help="The file; CSV goes to the screen without it.")
+    ] = None,
+    person: Annotated[str | None, typer.Option(help="With --week: one person, as in 'full-time 3'.")] = None,
+) -> None:
+    """Write the published roster as a file for other tools.
+
+    The crews of each depot, day and shift as CSV, or with --week the shifts of each person, where `staffing.people` is
+    declared, and those that are open, as CSV, an Excel workbook or a calendar.
+    """
+    if output is None and form is not FileForm.csv:
+        raise SpecError(f"--format {form}: found no --output, wanted a file, as in -o roster.{form}")
+    if not week and (form is not FileForm.csv or person):
+        raise SpecError(f"found {f'--format {form}' if not person else '--person'} without --week, which it is for")
+    spec = load_spec(file)
+    from forecaster.ledger.store import Ledger
+
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        head = ledger.current(spec.name)
+        if head is None:
+            raise NoSuchRow("nothing has been published yet; the first `forecaster run` does it")
+        depots = _chosen(ledger.depots(head.publication_id), depot, city)
+        if not week:
+            content = _crews(depots)
+        else:
+            plans = _plans(spec, ledger, head, depots)
+            content = (plans.of_person(person) if person else plans).write(form.value)
+    if output is None:
+        sys.stdout.write(content.decode().replace("\r\n", "\n"))
+    else:
+        _write(output, content)
+        print_line(output)
+
+
+def _chosen(depots: tuple[PublishedDepot, ...], depot: str | None, city: str | None) -> tuple[PublishedDepot, ...]:
+    """The depots that were asked for. Raises NoSuchRow where there are none."""
+    chosen = tuple(
+        published
+        for published in depots
+        if depot in (None, published.depot_id) and city in (None, published.attributes.get("city"))
+    )
+    if not chosen:
+        from forecaster.core.near_words import did_you_mean, nearest_word
+
+        words = [published.depot_id for published in depots] if depot else [_city(published) for published in depots]
+        where = f"--depot: found {depot!r}" if depot else f"--city: found {city!r}"
+        near = did_you_mean(nearest_word(depot or city or "", words))
+        raise NoSuchRow(f"{where}, wanted one of those that are published{near}")
+    return chosen
+
+
+def _crews(depots: tuple[PublishedDepot, ...]) -> bytes:
+    """A row for each depot, day and shift; of a day without shifts the shift is empty."""
+    from forecaster.staffing.csv_sheet import CsvSheet
+
+    rows = [
+        [published.depot_id, _city(published), day.target_date, shift, drivers]
+        for published in depots
+        for day in published.days
+        if day.open and day.drivers is not None
+        for shift, drivers in (day.roster.shifts if day.roster and day.roster.shifts else (("", day.drivers),))
+    ]
+    if not rows:
+        raise SpecError("found no drivers in what is published, wanted the section staffing in the pipeline file")
+    return CsvSheet(("depot", "city", "date", "shift", "drivers"), rows).csv()
+
+
+def _plans(spec: Spec, ledger: Ledger, head: Head, depots: tuple[PublishedDepot, ...]) -> WeekFile:
+    """The plans of the week of depots. Raises SpecError where no people are declared, or no plan was made."""
+    from forecaster.staffing.people.roster_files import DepotWeek, WeekFile
+
+    if spec.staffing is None or not spec.staffing.people:
+        raise SpecError("--week: found no staffing.people in the pipeline file, wanted the contracts of those who work")
+    places = {published.depot_id: published for published in depots}
+    weeks = tuple(
+        DepotWeek(plan, _city(places[plan.depot_id]), places[plan.depot_id].timezone or head.timezone)
+        for plan in ledger.plans(head.publication_id, next(iter(places)) if len(places) == 1 else None)
+        if plan.depot_id in places
+    )
+    if not weeks:
+        raise SpecError("--week: what is published has no plan of the week; the next night makes it")
+    return WeekFile(spec.name, head.revised_at or head.published_at, weeks)
+
+
+def _city(published: PublishedDepot) -> str:
+    return published.attributes.get("city", "")
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise SpecError(f"--output: {path} cannot be written: {error.strerror}; wanted a file in a folder") from error

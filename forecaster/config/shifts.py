@@ -1,0 +1,106 @@
+"""Sections of the pipeline file about shifts and those who work them: hours of a shift, contracts and their rules."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from datetime import time
+from typing import Any
+
+from pydantic import Field, field_validator, model_validator
+
+from forecaster.config.base import Section
+
+SHARE_TOLERANCE = 0.0015  # three shares of 0.333 are a day
+
+
+class Shift(Section):
+    """A part of the day that is rostered by itself."""
+
+    name: str = Field(min_length=1, max_length=40)
+    """What people call it."""
+    start: str
+    """Local time at which it begins, as in 06:00."""
+    end: str
+    """Local time at which it ends; one that is not after `start` is on the next day."""
+    share: float = Field(gt=0, le=1)
+    """Share of the day's orders that are delivered in it; the shares of all shifts sum to 1."""
+
+    @field_validator("start", "end", mode="before")
+    @classmethod
+    def _local_time(cls, value: Any) -> Any:
+        # YAML 1.1 reads a bare 14:00 as a number to base 60, and a bare 06:00 as text.
+        text = f"{value // 60:02}:{value % 60:02}" if isinstance(value, int) and 0 <= value < 1440 else value
+        if not isinstance(text, str) or not re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", text):
+            raise ValueError(f"found {value!r}, wanted a local time as in '06:00'")
+        return text
+
+    @field_validator("share", mode="before")
+    @classmethod
+    def _declared(cls, value: Any) -> Any:
+        if value == "learn":
+            raise ValueError("found 'learn', wanted a share such as 0.4: the lake keeps days, which tell of no hours")
+        return value
+
+    @model_validator(mode="after")
+    def _some_hours(self) -> Shift:
+        if self.start == self.end:
+            raise ValueError(f"found start and end at {self.start}, wanted a shift of less than a day")
+        return self
+
+    @property
+    def starts(self) -> time:
+        return time.fromisoformat(self.start)
+
+    @property
+    def ends(self) -> time:
+        return time.fromisoformat(self.end)
+
+    @property
+    def passes_midnight(self) -> bool:
+        return self.ends < self.starts
+
+
+class EmploymentContract(Section):
+    """A kind of contract: how many people of a depot have it, and the rules that their weeks keep to."""
+
+    name: str = Field(min_length=1, max_length=40)
+    """What people call it, as in full-time; its people are numbered."""
+    per_depot: int | str
+    """How many people of each depot have it, or the column of the depots source that says so."""
+    max_shifts_week: int = Field(default=5, ge=1, le=7)
+    """Most shifts from Monday to Sunday."""
+    min_rest_hours: float = Field(default=11, ge=0, le=24)
+    """Fewest hours from the end of a shift to the start of the next one."""
+    max_days_in_row: int = Field(default=6, ge=1, le=14)
+    """Most days in a row with a shift."""
+    hours_week: float | None = Field(default=None, gt=0)
+    """Hours from Monday to Sunday that the contract pays. Left out: those of `max_shifts_week`."""
+    cost_overtime: float | None = Field(default=None, ge=0)
+    """What an hour beyond `hours_week` costs more. Left out: nobody works longer."""
+
+    @field_validator("per_depot")
+    @classmethod
+    def _count(cls, value: int | str) -> int | str:
+        if (isinstance(value, int) and not 0 <= value <= 500) or value == "":
+            raise ValueError(f"found {value!r}, wanted a number of people up to 500, or a column of the depots source")
+        return value
+
+    @model_validator(mode="after")
+    def _hours_for_overtime(self) -> EmploymentContract:
+        if self.cost_overtime is not None and self.hours_week is None:
+            raise ValueError("cost_overtime is given without hours_week; wanted both, as in hours_week: 40")
+        return self
+
+
+def check_shifts(shifts: Sequence[Shift], contracts: Sequence[EmploymentContract]) -> None:
+    """Raises ValueError where shifts are no whole day, or shifts or contracts cannot be told apart."""
+    for key, names in (("shifts", [shift.name for shift in shifts]), ("people", [kind.name for kind in contracts])):
+        if repeated := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"found {key} that are called {', '.join(repeated)} twice, wanted each name once")
+    total = math.fsum(shift.share for shift in shifts)
+    if shifts and abs(total - 1) > SHARE_TOLERANCE:
+        raise ValueError(f"found shifts whose shares sum to {total:g}, wanted 1")
+    if contracts and not shifts:
+        raise ValueError("found people and no shifts, wanted the shifts that they work, as key `shifts` beside")

@@ -1,0 +1,39 @@
+"""Rows of the plans of the week: written with their publication, read for a depot or all of them.
+
+Each function works on a connection whose transaction the caller holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import sqlalchemy as sa
+
+from forecaster.ledger import tables
+from forecaster.ledger.week_plan import WeekPlan
+
+
+def write(connection: sa.Connection, publication_id: int, plans: Iterable[WeekPlan]) -> None:
+    """Add the plans of a publication that has none of these depots yet."""
+    rows = [{"publication_id": publication_id, "depot_id": plan.depot_id, "plan": plan.to_json()} for plan in plans]
+    if rows:
+        connection.execute(tables.published_plans.insert(), rows)
+
+
+def update(connection: sa.Connection, publication_id: int, plans: Iterable[WeekPlan]) -> None:
+    """Put these plans in the place of those that their depots have."""
+    row = tables.published_plans.c
+    for plan in plans:
+        here = (row.publication_id == publication_id, row.depot_id == plan.depot_id)
+        connection.execute(tables.published_plans.update().where(*here).values(plan=plan.to_json()))
+
+
+def read(connection: sa.Connection, publication_id: int, depot_id: str | None = None) -> tuple[WeekPlan, ...]:
+    """The plans of a publication by depot, or that of the depot that is named."""
+    row = tables.published_plans.c
+    query = sa.select(row.plan).where(row.publication_id == publication_id)
+    if depot_id is not None:
+        query = query.where(row.depot_id == depot_id)
+    plans = (WeekPlan.from_json(content) for content in connection.execute(query).scalars())
+    # by code point, as Python sorts: databases have orders of their own
+    return tuple(sorted(plans, key=lambda plan: plan.depot_id))

@@ -1,0 +1,102 @@
+"""A depot's plan of the week, as it is published: who works which shift, what is uncovered, what each rule costs.
+
+People are positions, numbered within their contract: "full-time 3". Instants are UTC; a day is a local day of the
+depot, the one on which the shift begins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import cache
+from typing import Any, Literal, Self
+
+from pydantic import TypeAdapter
+
+Rule = Literal["max_shifts_week", "min_rest_hours", "max_days_in_row", "hours_week", "per_depot"]
+
+
+@dataclass(frozen=True)
+class Duty:
+    """A shift of one person; `since`: as of when it is planned so, by which calendars know that it changed."""
+
+    date: date
+    shift: str
+    start: datetime
+    end: datetime
+    since: datetime
+
+    def __post_init__(self) -> None:
+        for name in ("start", "end", "since"):
+            object.__setattr__(self, name, getattr(self, name).astimezone(UTC))
+
+    @property
+    def hours(self) -> float:
+        """Hours between start and end, an hour more or less where clocks are put back or forward."""
+        return (self.end - self.start).total_seconds() / 3600
+
+
+@dataclass(frozen=True)
+class Position:
+    """One person's week, by the number of the contract; the lists rise by day."""
+
+    name: str
+    contract: str
+    duties: tuple[Duty, ...]
+    before: tuple[Duty, ...] = ()  # of the days before, as they were planned last; rules look back at them
+    cancelled: tuple[Duty, ...] = ()  # planned by an earlier night for a day of this plan that is free now
+
+
+@dataclass(frozen=True)
+class ShiftCover:
+    """How many drivers a shift of a day should have, and has; `cost` is expected, of those that are missing."""
+
+    date: date
+    shift: str
+    start: datetime
+    end: datetime
+    wanted: int
+    planned: int
+    cost: float
+
+
+@dataclass(frozen=True)
+class RuleCost:
+    """What the plan would cost less without a rule of a contract; of `per_depot`, with one person more."""
+
+    contract: str
+    rule: Rule
+    limit: float  # as declared; of `per_depot` the number of people
+    cost: float
+
+
+@dataclass(frozen=True)
+class WeekPlan:
+    """The plan of a depot over the days of its publication."""
+
+    depot_id: str
+    positions: tuple[Position, ...]
+    shifts: tuple[ShiftCover, ...]  # of open days, by day and time
+    rules: tuple[RuleCost, ...]  # those that cost something, the dearest first
+    cost: float  # expected, of what is uncovered, and of overtime
+    overtime_hours: float
+    gap: float  # how far this cost may lie above the least one, as a share of it; 0: it is the least
+
+    @property
+    def missing(self) -> int:
+        """Drivers that no one is planned for, over all shifts."""
+        return sum(shift.wanted - shift.planned for shift in self.shifts)
+
+    @classmethod
+    def from_json(cls, content: Any) -> Self:
+        plan: Self = _adapter().validate_python(content)
+        return plan
+
+    def to_json(self) -> dict[str, Any]:
+        content: dict[str, Any] = _adapter().dump_python(self, mode="json")
+        return content
+
+
+@cache
+def _adapter() -> TypeAdapter[Any]:
+    return TypeAdapter(WeekPlan)

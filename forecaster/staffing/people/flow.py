@@ -1,0 +1,155 @@
+"""The cheapest flow of people through the graphs of their contracts: a mixed-integer program, solved by HiGHS.
+
+How many people take each arc is whole; the k-th driver of a shift saves what the newsvendor says, which falls with k,
+so that drivers need no order in the program. What else tells plans of equal cost apart is far smaller than money: that
+a shift is covered rather than not, that what an earlier night planned stays, that contracts which are declared first
+work first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from forecaster.errors import ForecasterError, MissingExtra
+from forecaster.staffing.people.rule_graph import OFF, Arc, RuleGraph, WorkState
+
+Slot = tuple[int, int]  # places of a day and of a shift in it
+TIME_LIMIT = 5.0  # seconds for a depot's plan
+NO_GAP = 1e-6  # of money: what HiGHS leaves open where it is done
+COVERS, STAYS, ORDER = 1e-4, 2e-5, 1e-7  # of a missing driver's cost: what a shift is worth beyond money
+
+
+class PlanNotFound(ForecasterError):
+    """The solver had no plan when its time was over."""
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """The people of one contract: where they enter the graph, and how many took each arc in the plan before."""
+
+    graph: RuleGraph
+    entering: Mapping[WorkState, int]
+    cost_overtime: float
+    planned_before: Mapping[Arc, int]
+
+
+@dataclass(frozen=True)
+class Flow:
+    """How many people of each contract take each arc, and what that costs."""
+
+    people: tuple[Mapping[Arc, int], ...]
+    cost: float  # of uncovered drivers and overtime
+    gap: float  # by how much a plan could be cheaper, for all that the solver knows
+
+
+@dataclass
+class _Program:
+    """A program under construction: columns with cost, upper bound and whether they are whole; rows with two bounds."""
+
+    cost: list[float]
+    upper: list[float]
+    whole: list[bool]
+    entries: list[tuple[int, int, float]]
+    bounds: list[tuple[float, float]]
+
+    def column(self, cost: float, upper: float, *, whole: bool = False) -> int:
+        self.cost.append(cost)
+        self.upper.append(upper)
+        self.whole.append(whole)
+        return len(self.cost) - 1
+
+    def row(self, columns: Sequence[tuple[int, float]], low: float, high: float) -> None:
+        self.entries += [(len(self.bounds), column, factor) for column, factor in columns]
+        self.bounds.append((low, high))
+
+
+def cheapest(crowds: Sequence[Crowd], savings: Mapping[Slot, Sequence[float]], scale: float) -> Flow:
+    """The cheapest flow; `savings` has what each driver of a slot saves, the first one first, and nobody is planned
+    beyond them; `scale` is the cost of a missing driver.
+
+    Raises MissingExtra without SciPy, PlanNotFound when the time is over before there is any plan.
+    """
+    try:
+        from scipy import sparse
+        from scipy.optimize import Bounds, LinearConstraint, milp
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"{error}; plans of a week need: pip install 'forecaster[shifts]'") from error
+
+    program = _Program([], [], [], [], [])
+    workers: dict[Slot, list[tuple[int, float]]] = {slot: [] for slot in savings}
+    arcs = [_add_crowd(program, crowd, workers, scale * ORDER * place, scale) for place, crowd in enumerate(crowds)]
+    for slot, values in savings.items():
+        covered = [(program.column(-max(value, 0.0) - scale * COVERS, 1.0), -1.0) for value in values]
+        program.row([*workers[slot], *covered], 0, 0)
+    if not program.bounds:
+        return Flow(tuple({} for _ in crowds), 0.0, 0.0)
+    rows, columns, factors = zip(*program.entries, strict=True)
+    matrix = sparse.csr_array((factors, (rows, columns)), shape=(len(program.bounds), len(program.cost)))
+    solved = milp(
+        np.array(program.cost),
+        integrality=np.array(program.whole, int),
+        bounds=Bounds(0, np.array(program.upper)),
+        constraints=LinearConstraint(matrix, *np.array(program.bounds).T),
+        options={"time_limit": TIME_LIMIT, "mip_rel_gap": 0.0},
+    )
+    if solved.x is None:
+        raise PlanNotFound(f"no plan within {TIME_LIMIT:g} seconds: {solved.message}")
+    people = tuple({arc: round(solved.x[column]) for arc, column in of_crowd.items()} for of_crowd in arcs)
+    bound = solved.fun if solved.mip_dual_bound is None else solved.mip_dual_bound  # None: nothing has to be whole
+    gap = float(solved.fun - bound)
+    return Flow(people, cost_of(people, crowds, savings), gap if gap > NO_GAP else 0.0)
+
+
+def cost_of(
+    people: Sequence[Mapping[Arc, int]], crowds: Sequence[Crowd], savings: Mapping[Slot, Sequence[float]]
+) -> float:
+    """What is uncovered and overtime cost, in money."""
+    drivers: Counter[Slot] = Counter()
+    overtime = 0.0
+    for taken, crowd in zip(people, crowds, strict=True):
+        for arc, count in taken.items():
+            if arc.shift != OFF:
+                drivers[arc.day, arc.shift] += count
+            overtime += count * arc.overtime * crowd.cost_overtime
+    return float(overtime) + sum(uncovered_cost(values, drivers[slot]) for slot, values in savings.items())
+
+
+def uncovered_cost(savings: Sequence[float], drivers: int) -> float:
+    """What a shift loses without the drivers beyond so many."""
+    return float(sum(max(value, 0.0) for value in savings[drivers:]))
+
+
+def _add_crowd(
+    program: _Program, crowd: Crowd, workers: dict[Slot, list[tuple[int, float]]], order: float, scale: float
+) -> dict[Arc, int]:
+    """Add a contract's arcs and the conservation of its people; `workers` gets whoever works a slot."""
+    size = sum(crowd.entering.values())
+    columns: dict[Arc, int] = {}
+    balance: dict[tuple[int, int], list[tuple[int, float]]] = {}
+    last = max((arc.day for arc in crowd.graph.arcs), default=0)
+    for arc in crowd.graph.arcs:
+        if arc.shift != OFF and (arc.day, arc.shift) not in workers:
+            continue
+        column = program.column(
+            arc.overtime * crowd.cost_overtime + (order if arc.shift != OFF else 0.0), size, whole=True
+        )
+        columns[arc] = column
+        balance.setdefault((arc.day, arc.source), []).append((column, 1.0))
+        if arc.day < last:
+            balance.setdefault((arc.day + 1, arc.target), []).append((column, -1.0))
+        if arc.shift != OFF:
+            workers[arc.day, arc.shift].append((column, 1.0))
+    entering: Counter[int] = Counter()
+    for state, count in crowd.entering.items():
+        entering[crowd.graph.entry[state]] += count
+    for (day, node), flows in balance.items():
+        supply = entering[node] if day == 0 else 0
+        program.row(flows, supply, supply)
+    for arc, count in crowd.planned_before.items():
+        again = program.column(-scale * STAYS, count)
+        program.row([(again, 1.0), (columns[arc], -1.0)], -np.inf, 0)
+    return columns

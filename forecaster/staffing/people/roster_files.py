@@ -1,0 +1,210 @@
+"""Plans of the week as planners' tools take them: CSV, an Excel workbook (XLSX), and a calendar (iCalendar, RFC 5545).
+
+Calendars hold instants in UTC, which need no rules of a time zone to be read right, also where clocks change during a
+shift. An event is named by depot, person and day, so that a calendar which is read again changes what it has: an event
+of another shift has the same UID and a higher SEQUENCE, and one that fell away is there as cancelled.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from hashlib import sha256
+from typing import Any, Literal
+from zoneinfo import ZoneInfo
+
+from forecaster.errors import MissingExtra
+from forecaster.ledger.week_plan import Duty, Position, ShiftCover, WeekPlan
+from forecaster.staffing.csv_sheet import CsvSheet, harmless
+
+Form = Literal["xlsx", "ics", "csv"]
+MEDIA_TYPES: Mapping[Form, str] = {
+    "csv": "text/csv; charset=utf-8; header=present",
+    "ics": "text/calendar; charset=utf-8",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+}
+COLUMNS = ("depot", "city", "person", "contract", "date", "shift", "start", "end", "hours")
+OPEN = "open"  # in the place of a person: nobody is planned
+EPOCH = datetime(2020, 1, 1, tzinfo=UTC)  # from which SEQUENCE counts seconds; it fits 31 bits until 2088
+WIDTHS = {"depot": 18, "city": 18, "person": 18, "contract": 14, "start": 17, "end": 17}  # of columns, in letters
+
+
+@dataclass(frozen=True)
+class DepotWeek:
+    """The plan of a depot, where it is, and the zone whose local days it counts."""
+
+    plan: WeekPlan
+    city: str
+    timezone: str
+
+
+@dataclass(frozen=True)
+class WeekFile:
+    """The plans of some depots of a publication, to be written as files."""
+
+    pipeline: str
+    published_at: datetime
+    weeks: tuple[DepotWeek, ...]
+
+    def of_person(self, person: str) -> WeekFile:
+        """With this person's shifts alone, and without what is open."""
+
+        def narrow(week: DepotWeek) -> DepotWeek:
+            positions = tuple(position for position in week.plan.positions if position.name == person)
+            return replace(week, plan=replace(week.plan, positions=positions, shifts=()))
+
+        return replace(self, weeks=tuple(map(narrow, self.weeks)))
+
+    def write(self, form: Form) -> bytes:
+        """The file. Raises MissingExtra where the library of its form is not installed."""
+        writers: dict[Form, Callable[[WeekFile], bytes]] = {"csv": _csv, "ics": _calendar, "xlsx": _workbook}
+        return writers[form](self)
+
+
+def shift_rows(weeks: Iterable[DepotWeek]) -> list[list[Any]]:
+    """A row for each shift of a person, and one for each driver that nobody is planned for, by depot and time; local
+    times with their offset. The columns are `COLUMNS`."""
+    rows = []
+    for week in weeks:
+        zone = ZoneInfo(week.timezone)
+        planned: list[tuple[Duty | ShiftCover, str, str]] = [
+            (duty, position.name, position.contract) for position in week.plan.positions for duty in position.duties
+        ]
+        missing: list[tuple[Duty | ShiftCover, str, str]] = [
+            (cover, OPEN, "") for cover in week.plan.shifts for _ in range(cover.wanted - cover.planned)
+        ]
+        for duty, person, contract in sorted([*planned, *missing], key=lambda row: row[0].start):
+            start, end = duty.start.astimezone(zone), duty.end.astimezone(zone)
+            hours = (duty.end - duty.start).total_seconds() / 3600
+            rows.append([week.plan.depot_id, week.city, person, contract, duty.date, duty.shift, start, end, hours])
+    return rows
+
+
+def _csv(file: WeekFile) -> bytes:
+    return CsvSheet(COLUMNS, shift_rows(file.weeks)).csv()
+
+
+def _calendar(file: WeekFile) -> bytes:
+    try:
+        from icalendar import Calendar, Event
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
+    calendar = Calendar()
+    calendar.add("prodid", "-//forecaster//rosters//EN")
+    calendar.add("version", "2.0")
+    calendar.add("method", "PUBLISH")
+    alone = [file.weeks[0].plan.depot_id] if len(file.weeks) == 1 else []
+    calendar.add("x-wr-calname", " · ".join([file.pipeline, *alone]))
+    for week in file.weeks:
+        for position in week.plan.positions:
+            for duty, status in _with_cancelled(position):
+                event = Event()
+                event.add("uid", _uid(file.pipeline, week.plan.depot_id, position.name, duty.date))
+                event.add("dtstamp", file.published_at.astimezone(UTC).replace(microsecond=0))
+                event.add("last-modified", duty.since.replace(microsecond=0))
+                event.add("sequence", max(int((duty.since - EPOCH).total_seconds()), 0))
+                event.add("status", status)
+                event.add("summary", f"{duty.shift}: {position.name}, {week.plan.depot_id}")
+                event.add("location", " · ".join(word for word in (week.plan.depot_id, week.city) if word))
+                event.add("dtstart", duty.start)
+                event.add("dtend", duty.end)
+                calendar.add_component(event)
+    content: bytes = calendar.to_ical()
+    return content
+
+
+def _with_cancelled(position: Position) -> list[tuple[Duty, str]]:
+    events = [(duty, "CONFIRMED") for duty in position.duties] + [(duty, "CANCELLED") for duty in position.cancelled]
+    return sorted(events, key=lambda event: event[0].start)
+
+
+def _uid(pipeline: str, depot: str, person: str, day: date) -> str:
+    key = "\0".join((pipeline, depot, person, day.isoformat()))
+    return f"{sha256(key.encode()).hexdigest()[:32]}@forecaster"
+
+
+def _workbook(file: WeekFile) -> bytes:
+    """Three sheets: the week with a column for each day, its shifts one by one, and what is open."""
+    try:
+        from xlsxwriter import Workbook
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
+    out = io.BytesIO()
+    with Workbook(out, {"in_memory": True}) as book:
+        book.set_properties({"created": file.published_at.astimezone(UTC).replace(tzinfo=None)})
+        formats = {
+            "head": book.add_format({"bold": True, "bottom": 1}),
+            "day": book.add_format({"num_format": "ddd d mmm", "bold": True, "bottom": 1, "align": "left"}),
+            "date": book.add_format({"num_format": "yyyy-mm-dd", "align": "left"}),
+            "time": book.add_format({"num_format": "yyyy-mm-dd hh:mm", "align": "left"}),
+            "short": book.add_format({"bold": True, "font_color": "#9C0006", "bg_color": "#FFC7CE"}),
+        }
+        rows = shift_rows(file.weeks)
+        _week_sheet(book.add_worksheet("Week"), file.weeks, formats)
+        _list_sheet(book.add_worksheet("Shifts"), [row for row in rows if row[2] != OPEN], formats)
+        _list_sheet(book.add_worksheet("Open shifts"), [row for row in rows if row[2] == OPEN], formats)
+    return out.getvalue()
+
+
+def _week_sheet(page: Any, weeks: Sequence[DepotWeek], formats: Mapping[str, Any]) -> None:
+    days = sorted({day for week in weeks for day in plan_days(week.plan)})
+    for column, name in enumerate(("depot", "person")):
+        page.write_string(0, column, name, formats["head"])
+    for column, day in enumerate(days, 2):
+        page.write_datetime(0, column, datetime.combine(day, datetime.min.time()), formats["day"])
+    line = 1
+    for week in weeks:
+        for position in week.plan.positions:
+            shifts = {duty.date: duty.shift for duty in position.duties}
+            _week_line(page, line, week, position.name, [(shifts.get(day, ""), None) for day in days])
+            line += 1
+        names = list(dict.fromkeys(cover.shift for cover in week.plan.shifts))
+        covers = {(cover.date, cover.shift): cover for cover in week.plan.shifts}
+        for name in names:
+            cells = [_cover_cell(covers.get((day, name)), formats["short"]) for day in days]
+            _week_line(page, line, week, f"{name}: planned of wanted", cells)
+            line += 1
+    page.set_column(0, 1, 26)
+    page.set_column(2, 2 + len(days), 12)
+    page.freeze_panes(1, 2)
+
+
+def _cover_cell(cover: ShiftCover | None, short: Any) -> tuple[str, Any]:
+    if cover is None:
+        return "closed", None
+    return f"{cover.planned} of {cover.wanted}", short if cover.planned < cover.wanted else None
+
+
+def _week_line(page: Any, line: int, week: DepotWeek, label: str, cells: Sequence[tuple[str, Any]]) -> None:
+    page.write_string(line, 0, harmless(week.plan.depot_id))
+    page.write_string(line, 1, harmless(label))
+    for column, (text, form) in enumerate(cells, 2):
+        page.write_string(line, column, harmless(text), form)
+
+
+def _list_sheet(page: Any, rows: Sequence[Sequence[Any]], formats: Mapping[str, Any]) -> None:
+    for column, name in enumerate(COLUMNS):
+        page.write_string(0, column, name, formats["head"])
+        page.set_column(column, column, WIDTHS.get(name, 11))
+    for line, row in enumerate(rows, 1):
+        for column, value in enumerate(row):
+            if isinstance(value, datetime):
+                page.write_datetime(line, column, value.replace(tzinfo=None), formats["time"])
+            elif isinstance(value, date):
+                page.write_datetime(line, column, datetime.combine(value, datetime.min.time()), formats["date"])
+            elif isinstance(value, float):
+                page.write_number(line, column, value)
+            else:
+                page.write_string(line, column, harmless(value))
+    page.freeze_panes(1, 0)
+
+
+def plan_days(plan: WeekPlan) -> list[date]:
+    """The days of a plan on which somebody is wanted or planned."""
+    return sorted({cover.date for cover in plan.shifts})
+
+
+def _missing(error: ModuleNotFoundError) -> MissingExtra:
+    return MissingExtra(f"{error}; this file needs: pip install 'forecaster[shifts]'")

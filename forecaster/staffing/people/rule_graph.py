@@ -1,0 +1,143 @@
+"""A contract's rules as a graph: every path through it is a week that the rules allow, and no other week is one.
+
+Nodes are what the rules need to know of somebody on the morning of a day: shifts and hours since Monday, days in a row,
+and until when rest lasts. An arc is a shift of the day, or a free day. People with the same contract differ in where
+they enter, by what they worked before, so that one graph serves all of them, and a plan is a flow through it: how many
+people take each arc (Côté, Gendron, Quimper & Rousseau 2011, "Formal languages for integer programming modeling of
+shift scheduling problems", Constraints 16). Nodes from which the same can follow are one node, as in a minimal
+automaton.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+
+from forecaster.config import EmploymentContract
+from forecaster.ledger.week_plan import Duty
+
+OFF = -1  # the arc of a free day, in the place of a shift
+TOLERANCE = 1e-9  # hours
+
+
+@dataclass(frozen=True)
+class ShiftHours:
+    """A shift of a day that somebody may be planned for; `index` is its place among the day's shifts."""
+
+    index: int
+    start: datetime
+    end: datetime
+
+    @property
+    def hours(self) -> float:
+        return (self.end - self.start).total_seconds() / 3600
+
+
+@dataclass(frozen=True)
+class WorkState:
+    """What the rules know of somebody on a morning."""
+
+    days_in_row: int = 0
+    shifts: int = 0  # since Monday
+    hours: float = 0.0  # since Monday; counted where the contract has hours a week
+    rests_until: datetime | None = None  # None: no shift to come is too early
+
+
+@dataclass(frozen=True)
+class Arc:
+    """A way through a day: from a node of its morning to one of the next, with a shift or OFF; overtime in hours."""
+
+    day: int
+    source: int
+    shift: int
+    target: int
+    overtime: float
+
+
+@dataclass(frozen=True)
+class RuleGraph:
+    """The graph of a contract over the days of a plan; nodes are numbered within each morning."""
+
+    arcs: tuple[Arc, ...]  # by day and source, a free day first
+    entry: dict[WorkState, int]  # what somebody worked before → the node of the first morning
+
+
+def state_after(duties: Sequence[Duty], first: date, contract: EmploymentContract) -> WorkState:
+    """The state on the morning of `first` of somebody who worked these shifts; `duties` rise by day, without gaps in
+    what the rules ask."""
+    monday = first - timedelta(days=first.weekday())
+    before = [duty for duty in duties if duty.date < first]
+    this_week = [duty for duty in before if duty.date >= monday]
+    days, in_row = {duty.date for duty in before}, 0
+    while first - timedelta(days=in_row + 1) in days:
+        in_row += 1
+    hours = sum(duty.hours for duty in this_week) if contract.hours_week is not None else 0.0
+    rests_until = before[-1].end + timedelta(hours=contract.min_rest_hours) if before else None
+    return WorkState(in_row, len(this_week), hours, rests_until)
+
+
+def build(
+    contract: EmploymentContract, days: Sequence[date], shifts: Sequence[Sequence[ShiftHours]], starts: set[WorkState]
+) -> RuleGraph:
+    """The graph over these days, each with the shifts that may be worked on it, for who enters in these states."""
+    steps: list[dict[WorkState, list[tuple[int, WorkState, float]]]] = []
+    morning = {_settled(state, shifts) for state in starts}
+    for place, day in enumerate(days):
+        later = shifts[place + 1 :]
+        steps.append(
+            {state: _ways(state, day, shifts[place], later, contract) for state in sorted(morning, key=_order)}
+        )
+        morning = {target for ways in steps[-1].values() for _, target, _ in ways}
+    numbers: dict[WorkState, int] = dict.fromkeys(morning, 0)  # after the last day all are alike
+    arcs: list[Arc] = []
+    for place in reversed(range(len(days))):
+        kinds: dict[tuple[tuple[int, int, float], ...], int] = {}
+        before = {}
+        for state, ways in steps[place].items():
+            kind = tuple((shift, numbers[target], overtime) for shift, target, overtime in ways)
+            before[state] = kinds.setdefault(kind, len(kinds))
+        arcs += (Arc(place, number, *way) for kind, number in kinds.items() for way in kind)
+        numbers = before
+    in_order = sorted(arcs, key=lambda arc: (arc.day, arc.source, arc.shift))
+    return RuleGraph(tuple(in_order), {state: numbers[_settled(state, shifts)] for state in starts})
+
+
+def _ways(
+    state: WorkState,
+    day: date,
+    today: Sequence[ShiftHours],
+    later: Sequence[Sequence[ShiftHours]],
+    contract: EmploymentContract,
+) -> list[tuple[int, WorkState, float]]:
+    """What somebody in a state may do on a day: the shift, the state after it, and the overtime in hours."""
+    if day.weekday() == 0:
+        state = replace(state, shifts=0, hours=0.0)
+    ways = [(OFF, _settled(replace(state, days_in_row=0), later), 0.0)]
+    if state.shifts >= contract.max_shifts_week or state.days_in_row >= contract.max_days_in_row:
+        return ways
+    for shift in today:
+        hours, overtime = state.hours, 0.0
+        if contract.hours_week is not None:
+            overtime = max(hours + shift.hours - contract.hours_week, 0.0) - max(hours - contract.hours_week, 0.0)
+            hours += shift.hours
+        if (state.rests_until is not None and shift.start < state.rests_until) or (
+            overtime > TOLERANCE and contract.cost_overtime is None
+        ):
+            continue
+        rests_until = shift.end + timedelta(hours=contract.min_rest_hours)
+        after = WorkState(state.days_in_row + 1, state.shifts + 1, hours, rests_until)
+        ways.append((shift.index, _settled(after, later), overtime))
+    return ways
+
+
+def _settled(state: WorkState, later: Sequence[Sequence[ShiftHours]]) -> WorkState:
+    """Without a rest that is over before any shift to come."""
+    if state.rests_until is None:
+        return state
+    is_felt = any(shift.start < state.rests_until for shifts in later for shift in shifts)
+    return state if is_felt else replace(state, rests_until=None)
+
+
+def _order(state: WorkState) -> tuple[int, int, float, str]:
+    return (state.days_in_row, state.shifts, state.hours, str(state.rests_until))

@@ -1,0 +1,69 @@
+"""Shifts and contracts as they may be declared, and what is said of others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forecaster.config import load
+from forecaster.errors import SpecError
+
+COSTS = "orders_per_driver: 9, cost_short: 3, cost_idle: 1"
+SHIFTS = (
+    "shifts: [{name: day, start: 06:00, end: 14:00, share: 0.6}, {name: night, start: 22:30, end: 06:00, share: 0.4}]"
+)
+
+
+def declared(folder: Path, staffing: str, more: str = "") -> Any:
+    file = folder / "pipeline.yaml"
+    text = f"name: t\ndemand: {{source: {{kind: csv, path: demand.csv}}}}\n{more}staffing: {{{COSTS}, {staffing}}}\n"
+    file.write_text(text, "utf-8")
+    return load(file).staffing
+
+
+def test_times_are_read_with_and_without_quotes_and_a_shift_may_pass_midnight(tmp_path: Path) -> None:
+    """YAML takes a bare 14:00 for 840 and a bare 06:00 for text."""
+    day, night = declared(tmp_path, SHIFTS).shifts
+    assert (day.start, day.end, day.passes_midnight) == ("06:00", "14:00", False)
+    assert (night.start, night.end, night.passes_midnight) == ("22:30", "06:00", True)
+    assert declared(tmp_path, SHIFTS.replace("14:00", "'14:00'")).shifts[0] == day
+
+
+def test_people_are_a_number_or_a_column(tmp_path: Path) -> None:
+    staffing = declared(
+        tmp_path,
+        f"{SHIFTS}, people: [{{name: full-time, per_depot: 12}}, {{name: part-time, per_depot: helpers}}]",
+        "depots: {source: {kind: csv, path: depots.csv}}\n",
+    )
+    assert [contract.per_depot for contract in staffing.people] == [12, "helpers"]
+    assert (staffing.people[0].max_shifts_week, staffing.people[0].min_rest_hours) == (5, 11)
+    spec = load(tmp_path / "pipeline.yaml")
+    assert spec.attributes == ("helpers",)
+
+
+PERSON = "{name: full-time, per_depot: 3}"
+WRONG = {
+    SHIFTS.replace("0.4", "0.3"): "staffing: found shifts whose shares sum to 0.9, wanted 1",
+    SHIFTS.replace("night", "day"): "staffing: found shifts that are called day twice, wanted each name once",
+    SHIFTS.replace("22:30", "25:00"): "staffing.shifts.1.start: found 1500, wanted a local time as in '06:00'",
+    SHIFTS.replace("06:00, end: 14:00", "6am, end: 14:00"): "found '6am', wanted a local time as in '06:00'",
+    SHIFTS.replace("22:30", "06:00"): "found start and end at 06:00, wanted a shift of less than a day",
+    SHIFTS.replace("0.4", "learn"): "staffing.shifts.1.share: found 'learn', wanted a share such as 0.4",
+    f"{SHIFTS}, change_cost: 5": "staffing: found shifts beside change_cost or change_hour, which are for days without",
+    f"people: [{PERSON}]": "staffing: found people and no shifts, wanted the shifts that they work",
+    f"{SHIFTS}, people: [{PERSON}, {PERSON}]": "found people that are called full-time twice",
+    f"{SHIFTS}, people: [{PERSON.replace('3', 'crew')}]": "per_depot names a column of the depots source, and there",
+    f"{SHIFTS}, people: [{PERSON.replace('3', '-1')}]": "found -1, wanted a number of people up to 500, or a column",
+    f"{SHIFTS}, people: [{PERSON.replace('3', '3, max_shifts_week: 8')}]": "found 8, wanted less than or equal to 7",
+    f"{SHIFTS}, people: [{PERSON.replace('3', '3, cost_overtime: 5')}]": "cost_overtime is given without hours_week",
+    f"{SHIFTS}, people: [{PERSON.replace('3', '3, rest: 5')}]": "unknown key 'rest' in staffing.people.0",
+}
+
+
+@pytest.mark.parametrize("staffing", WRONG)
+def test_what_cannot_be_meant_is_refused_in_a_sentence(tmp_path: Path, staffing: str) -> None:
+    with pytest.raises(SpecError) as refusal:
+        declared(tmp_path, staffing)
+    assert WRONG[staffing] in str(refusal.value)

@@ -1,0 +1,100 @@
+"""The page of plans of the week, and the files of /roster, as a reader gets them."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from icalendar import Calendar
+from python_calamine import CalamineWorkbook
+
+from forecaster.ledger.store import Ledger
+from tests.dashboards.seed import ODD_ID, PUBLISHED, depot, fill, publication, with_plans
+from tests.dashboards.visitor import Balanced, Get, text, visitor
+
+
+@pytest.fixture(scope="module")
+def get(tmp_path_factory: pytest.TempPathFactory) -> Get:
+    url = f"sqlite:///{tmp_path_factory.mktemp('weeks') / 'ledger.db'}"
+    depots = (*(depot(i) for i in range(6)), depot(7, ODD_ID))
+    fill(url, with_plans(replace(publication(), depots=depots)))
+    return visitor(url)
+
+
+def test_a_depots_week_says_who_works_when_what_is_open_and_what_rules_cost(get: Get) -> None:
+    """One person for two drivers a day over Tuesday to Monday: five shifts until Sunday, and one on the next Monday.
+
+    A second person would leave two drivers open that save 20 each.
+    """
+    answer = get("/week?depot=BOS-01")
+    page = text(answer)
+    assert answer.status_code == 200
+    assert "14 drivers wanted over the week; 8 of them are not covered, at an expected cost of 170." in page
+    assert "E early, 06:00–14:00" in page
+    assert "x 1 48 h" in page
+    assert "Tue 17 Jun, early (06:00–14:00): 1 of 2 drivers missing, at an expected cost of 20" in page
+    assert "One more x driver beside the 1 would save 130." in page
+    html = Balanced()
+    html.feed(answer.text)
+    assert (html.wrong, len(html.ids)) == ([], len(set(html.ids)))
+
+
+def test_the_page_of_all_leads_to_each_depot_and_says_what_is_missing(get: Get) -> None:
+    page = get("/week")
+    assert text(page).count(" 8 170") == 7
+    assert "/week?depot=BOS-01" in page.text
+    assert text(get("/week?city=Boston")).count(" 8 170") == 2
+    assert get("/week?city=Nowhere").status_code == 404
+
+
+def test_files_come_for_a_depot_a_city_a_person_and_all(get: Get) -> None:
+    def rows(path: str) -> list[dict[str, str]]:
+        return list(csv.DictReader(io.StringIO(get(path).text)))
+
+    assert len(rows("/roster?depot=BOS-01&format=csv")) == 14
+    assert {row["city"] for row in rows("/roster?city=Boston&format=csv")} == {"Boston"}
+    assert len(rows("/roster?format=csv")) == 7 * 14
+    answer = get("/roster?depot=BOS-01&person=x+1&format=ics")
+    assert answer.headers["content-type"] == "text/calendar; charset=utf-8"
+    assert len(Calendar.from_ical(answer.content).walk("VEVENT")) == 6
+    book = CalamineWorkbook.from_filelike(io.BytesIO(get("/roster?format=xlsx").content))
+    assert len(book.get_sheet_by_name("Shifts").to_python()) == 1 + 7 * 6
+    odd = get(f"/roster?depot={quote(ODD_ID, safe='')}&format=ics")
+    assert odd.headers["content-disposition"].startswith('attachment; filename="roster-Pier_9_b_S_d_b_')
+
+
+def test_a_browser_that_has_a_file_is_not_sent_it_again(get: Get) -> None:
+    answer = get("/roster?depot=BOS-01&format=ics")
+    again = get("/roster?depot=BOS-01&format=ics", if_none_match=answer.headers["etag"])
+    assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "sentence"),
+    [
+        ("/roster?format=pdf", 422, "Format: found 'pdf', wanted xlsx, ics, csv."),
+        ("/roster?depot=Nowhere&format=csv", 404, "There is no depot “Nowhere” in the current forecasts."),
+        ("/week?depot=Nowhere", 404, "There is no depot “Nowhere” in the current forecasts."),
+        ("/roster?city=Nowhere&format=csv", 404, "There is no city “Nowhere” in the current forecasts."),
+    ],
+)
+def test_what_is_not_there_is_said_in_a_sentence(get: Get, path: str, status: int, sentence: str) -> None:
+    answer = get(path)
+    assert answer.status_code == status
+    assert sentence in text(answer)
+
+
+def test_without_people_the_page_says_where_they_are_declared(tmp_path: Any) -> None:
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    fill(url, publication())
+    answer = visitor(url)("/week")
+    assert answer.status_code == 404
+    assert "No people are planned: the pipeline file declares them as staffing.people." in text(answer)
+    with Ledger.open_reader(url) as ledger:
+        head = ledger.current()
+        assert head is not None
+        assert (head.published_at, ledger.plans(head.publication_id)) == (PUBLISHED, ())

@@ -1,0 +1,69 @@
+"""Nights that plan people: each looks back at the one before, and an override plans anew whom it concerns."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from forecaster.config import load
+from forecaster.ledger.week_plan import WeekPlan
+from forecaster.planning import service
+from tests import fleets
+from tests.planning.nights import PROPOSED, THURSDAY, current, day, publish_nights
+
+STAFFING = (
+    "staffing: {orders_per_driver: 10, cost_short: 38, cost_idle: 22, shifts: [{name: early, start: 06:00, end: 14:00, "
+    "share: 0.6}, {name: late, start: 14:00, end: 22:00, share: 0.4}], people: [{name: full-time, per_depot: 12}]}\n"
+)
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pipeline file of a fleet that plans people, of which two nights were published."""
+    return publish_nights(tmp_path_factory.mktemp("people"), fleets.counts("ABCD"), staffing=STAFFING).file
+
+
+def plans(file: Path) -> dict[str, WeekPlan]:
+    return {plan.depot_id: plan for plan in current(load(file)).plans}
+
+
+def test_the_crew_of_a_day_is_the_sum_of_its_shifts_which_the_plan_is_for(nights: Path) -> None:
+    publication = current(load(nights))
+    for depot in publication.depots:
+        plan = plans(nights)[depot.depot_id]
+        for published in depot.days:
+            assert published.roster is not None
+            crews = dict(published.roster.shifts)
+            assert sum(crews.values()) == published.drivers
+            assert {c.shift: c.wanted for c in plan.shifts if c.date == published.target_date} == crews
+
+
+def test_the_second_night_knows_what_the_first_one_planned_for_its_own_first_day(nights: Path) -> None:
+    publication = current(load(nights))
+    yesterday = publication.cutoff
+    for plan in publication.plans:
+        assert any(duty.date == yesterday for person in plan.positions for duty in person.before)
+        assert all(duty.date <= yesterday for person in plan.positions for duty in person.before)
+
+
+def test_an_override_plans_its_depot_anew_and_leaves_the_others_and_other_shifts(nights: Path) -> None:
+    spec = load(nights)
+    before = plans(nights)
+    saved = service.save(spec, PROPOSED)
+    after = plans(nights)
+    assert (saved.revised.trouble, saved.revised.remark) == (None, None)
+    roster = day(current(spec)).roster
+    assert roster is not None
+    wanted = {cover.shift: cover.wanted for cover in after["A"].shifts if cover.date == THURSDAY}
+    assert wanted == dict(roster.shifts) == {"early": 6, "late": 4}
+    assert {depot: plan for depot, plan in after.items() if depot != "A"} == {
+        depot: plan for depot, plan in before.items() if depot != "A"
+    }
+    published = {duty.since for person in before["A"].positions for duty in person.duties}
+    changed = [duty for person in after["A"].positions for duty in person.duties if duty.since not in published]
+    assert any(duty.date == THURSDAY for duty in changed)
+    service.withdraw(spec, saved.override.id, by="Ana")
+    assert {c.shift: c.wanted for c in plans(nights)["A"].shifts} == {c.shift: c.wanted for c in before["A"].shifts}
+    assert all(duty.since.utcoffset() == timedelta(0) for duty in changed)

@@ -1,0 +1,212 @@
+"""Plans of a week: worked out by hand, against every plan there is, and held to their rules night after night."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from forecaster.config import EmploymentContract
+from forecaster.ledger.week_plan import Duty, RuleCost, WeekPlan
+from forecaster.staffing.people.rule_sentences import rule_sentence, summary
+from forecaster.staffing.people.week_planner import Staff, WantedShift, plan_week
+from tests.staffing.people.weeks import EARLY, LATE, MONDAY, NIGHT, NOW, broken_rules, days_from, staff, wanted
+
+DAY = timedelta(days=1)
+SHIFTS = (EARLY, LATE, NIGHT)
+
+
+def plan(first: date, count: int, shifts: Sequence[WantedShift], *crew: Staff, **more: Any) -> WeekPlan:
+    return plan_week("D0", days_from(first, count), shifts, crew, cost_short=38, **{"at": NOW, **more})
+
+
+def worked(result: WeekPlan) -> dict[str, list[tuple[int, str]]]:
+    """Who works what on which day of the month."""
+    return {person.name: [(duty.date.day, duty.shift) for duty in person.duties] for person in result.positions}
+
+
+def test_five_of_seven_days_are_worked_and_the_two_that_save_least_are_not() -> None:
+    savings = [10, 20, 5, 30, 30, 7, 40]
+    week = [wanted(EARLY, day, saving) for day, saving in zip(days_from(MONDAY, 7), savings, strict=True)]
+    result = plan(MONDAY, 7, week, staff(1))
+    assert worked(result) == {
+        "full-time 1": [(19, "early"), (20, "early"), (22, "early"), (23, "early"), (25, "early")]
+    }
+    assert (result.cost, result.missing, result.gap) == (12, 2, 0)
+    assert result.rules == (RuleCost("full-time", "per_depot", 1, 12), RuleCost("full-time", "max_shifts_week", 5, 7))
+    # without the limit of five, six days in a row are worked at most, and the one that saves 5 stays open
+    assert summary(result) == "7 drivers wanted over the week; 2 of them are not covered, at an expected cost of 12."
+    assert [rule_sentence(rule) for rule in result.rules] == [
+        "One more full-time driver beside the 1 would save 12.",
+        "“At most 5 shifts a week” (full-time) costs 7.",
+    ]
+
+
+def test_after_a_late_shift_nobody_comes_early() -> None:
+    """From 22:00 to 06:00 are eight hours of the eleven that rest takes."""
+    week = [wanted(LATE, MONDAY, 30), wanted(EARLY, MONDAY + DAY, 20)]
+    result = plan(MONDAY, 2, week, staff(1))
+    assert worked(result) == {"full-time 1": [(19, "late")]}
+    assert RuleCost("full-time", "min_rest_hours", 11, 20) in result.rules
+    assert worked(plan(MONDAY, 2, week, staff(1, min_rest_hours=8))) == {"full-time 1": [(19, "late"), (20, "early")]}
+
+
+def test_rest_looks_back_at_what_the_plan_before_said_of_yesterday() -> None:
+    before = plan(MONDAY, 1, [wanted(LATE, MONDAY, 30)], staff(1))
+    tomorrow = [wanted(EARLY, MONDAY + DAY, 20)]
+    assert plan(MONDAY + DAY, 1, tomorrow, staff(1)).missing == 0
+    assert plan(MONDAY + DAY, 1, tomorrow, staff(1), before=before).missing == 1
+
+
+def test_rest_of_a_day_and_more_is_felt_over_a_free_day() -> None:
+    """A night shift of Monday ends on Tuesday at 06:00; 24 hours later is Wednesday at 06:00, and 25 are too late."""
+    week = [wanted(NIGHT, MONDAY, 30), wanted(EARLY, MONDAY + 2 * DAY, 30)]
+    assert plan(MONDAY, 3, week, staff(1, min_rest_hours=24)).missing == 0
+    early = replace(week[1], start=week[1].start - timedelta(hours=1))
+    assert plan(MONDAY, 3, [week[0], early], staff(1, min_rest_hours=24)).missing == 1
+
+
+def test_clocks_that_are_put_forward_take_an_hour_of_rest_and_put_back_give_one() -> None:
+    """In New York clocks went forward on 8 March 2026 and back on 1 November."""
+    for saturday, missing in ((date(2026, 3, 7), 1), (date(2026, 10, 31), 0)):
+        week = [
+            wanted(LATE, saturday, 30, zone="America/New_York"),
+            wanted(EARLY, saturday + DAY, 20, zone="America/New_York"),
+        ]
+        assert plan(saturday, 2, week, staff(1, min_rest_hours=8)).missing == missing
+
+
+def test_a_night_shift_is_an_hour_longer_where_clocks_go_back_and_is_counted_so() -> None:
+    saturday = date(2026, 10, 31)
+    night = wanted(NIGHT, saturday, 30, zone="America/New_York")
+    result = plan(saturday, 1, [night], staff(1, hours_week=8, cost_overtime=2.5))
+    [duty] = result.positions[0].duties
+    assert (duty.hours, result.overtime_hours, result.cost) == (9, 1, 2.5)
+    assert plan(saturday, 1, [night], staff(1, hours_week=8)).missing == 1
+    assert summary(result) == (
+        "The 1 driver wanted over the week is covered, with 1 hour of overtime, at an expected cost of 2."
+    )
+
+
+def test_overtime_is_worked_where_it_costs_less_than_a_missing_driver() -> None:
+    week = [wanted(EARLY, day, saving) for day, saving in zip(days_from(MONDAY, 3), (30, 15, 30), strict=True)]
+    result = plan(MONDAY, 3, week, staff(1, hours_week=8, cost_overtime=2))  # a further shift costs 16
+    assert worked(result) == {"full-time 1": [(19, "early"), (21, "early")]}
+    assert (result.cost, result.overtime_hours) == (31, 8)
+    assert RuleCost("full-time", "hours_week", 8, 31) in result.rules
+
+
+def test_whoever_had_a_shift_keeps_it_and_a_shift_that_falls_away_is_cancelled_once() -> None:
+    week = [wanted(EARLY, day, 30, 20) for day in days_from(MONDAY, 4)]
+    crew = staff(3)
+    first = plan(MONDAY, 4, week, crew)
+    again = plan(MONDAY, 4, week, crew, before=first, at=NOW + DAY)
+    assert again == first
+    fewer = [*week[:2], replace(week[2], savings=(30.0,)), week[3]]
+    then = plan(MONDAY, 4, fewer, crew, before=first, at=NOW + DAY)
+    [off] = [duty for person in then.positions for duty in person.cancelled]
+    assert (off.date, off.since) == (MONDAY + 2 * DAY, NOW + DAY)
+    assert {duty.since for person in then.positions for duty in person.duties} == {NOW}
+    next_morning = plan(MONDAY + DAY, 3, fewer[1:], crew, before=then, at=NOW + 2 * DAY)
+    assert [duty for person in next_morning.positions for duty in person.cancelled] == [off]
+    assert {duty.since for person in next_morning.positions for duty in person.duties} == {NOW}
+
+
+def test_a_plan_is_read_back_as_it_was_written() -> None:
+    week = [wanted(shift, day, 30, 20, zone="Asia/Kolkata") for day in days_from(MONDAY, 3) for shift in SHIFTS]
+    result = plan(MONDAY, 3, week, staff(2), staff(1, "part-time", max_shifts_week=3))
+    assert WeekPlan.from_json(result.to_json()) == result
+
+
+def test_without_people_or_shifts_there_is_an_empty_plan() -> None:
+    nobody = plan(MONDAY, 2, [wanted(EARLY, MONDAY, 30)], staff(0))
+    assert (nobody.positions, nobody.cost) == ((), 30)
+    assert nobody.rules == (RuleCost("full-time", "per_depot", 0, 30),)
+    idle = plan(MONDAY, 2, [], staff(1))
+    assert (worked(idle), idle.cost, summary(idle)) == ({"full-time 1": []}, 0, "Nobody is wanted in these days.")
+
+
+contracts = st.builds(
+    EmploymentContract,
+    name=st.just("x"),
+    per_depot=st.just(1),
+    max_shifts_week=st.integers(1, 4),
+    min_rest_hours=st.sampled_from([0.0, 8.0, 11.0, 24.0]),
+    max_days_in_row=st.integers(1, 4),
+    hours_week=st.sampled_from([None, 8.0, 20.0]),
+)
+savings = st.lists(st.integers(1, 40), min_size=0, max_size=2).map(lambda values: sorted(values, reverse=True))
+
+
+def cheapest_of_all(
+    week: Sequence[WantedShift], days: Sequence[date], crew: Sequence[Staff], past: Sequence[Any]
+) -> float:
+    """The least cost of what is uncovered, by trying every week of everybody."""
+    by_day = [[None, *(shift for shift in week if shift.date == day)] for day in days]
+    allowed = []
+    for group, before in zip(crew, past, strict=True):
+        mine = set()
+        for way in product(*by_day):
+            duties = [Duty(shift.date, shift.name, shift.start, shift.end, NOW) for shift in way if shift is not None]
+            if not broken_rules([*before, *duties], group.contract):
+                mine.add(tuple((duty.date, duty.shift) for duty in duties))
+        allowed.append(mine)
+
+    def cost(ways: Sequence[Any]) -> float:
+        there = Counter(slot for way in ways for slot in way)
+        return sum(sum(shift.savings[there[shift.date, shift.name] :]) for shift in week)
+
+    return min(cost(ways) for ways in product(*allowed))
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@given(
+    st.lists(contracts, min_size=2, max_size=2), st.lists(savings, min_size=8, max_size=8), st.integers(0, 6), st.data()
+)
+def test_no_plan_that_the_rules_allow_costs_less(
+    rules: list[EmploymentContract], values: list[list[int]], offset: int, data: st.DataObject
+) -> None:
+    first = MONDAY + offset * DAY
+    days = days_from(first, 4)
+    shifts = data.draw(st.sampled_from([(EARLY, LATE), (LATE, NIGHT), (EARLY, NIGHT)]))
+    slots = [(day, shift) for day in days for shift in shifts]
+    week = [wanted(shift, day, *value) for (day, shift), value in zip(slots, values, strict=True)]
+    crew = [Staff(contract.model_copy(update={"name": name}), 1) for contract, name in zip(rules, "ab", strict=True)]
+    yesterday = [wanted(LATE, first - DAY, 30)]
+    before = plan(first - DAY, 1, yesterday, *crew) if data.draw(st.booleans()) else None
+    past = [person.duties for person in before.positions] if before else [(), ()]
+    result = plan(first, 4, week, *crew, before=before)
+    assert result.cost == pytest.approx(cheapest_of_all(week, days, crew, past))
+    assert result.gap == 0
+
+
+@settings(max_examples=25, deadline=None, derandomize=True, database=None)
+@given(st.data())
+def test_rules_hold_night_after_night_over_weeks_and_changed_clocks(data: st.DataObject) -> None:
+    """Ten nights in a row, each with other needs; what people worked is what each night said of its first day."""
+    first = data.draw(st.sampled_from([date(2026, 3, 4), date(2026, 10, 28), MONDAY]))
+    zone = data.draw(st.sampled_from(["America/New_York", "Europe/Berlin", "Asia/Kolkata"]))
+    crew = [
+        staff(data.draw(st.integers(1, 5)), "full-time"),
+        Staff(data.draw(contracts).model_copy(update={"name": "other"}), data.draw(st.integers(0, 3))),
+    ]
+    before, history = None, dict[str, list[Duty]]()
+    for night in range(10):
+        days = days_from(first + night * DAY, 7)
+        week = [wanted(shift, day, *data.draw(savings), zone=zone) for day in days for shift in SHIFTS]
+        result = plan(days[0], 7, week, *crew, before=before, at=NOW + night * DAY, explain=False)
+        planned = Counter((duty.date, duty.shift) for person in result.positions for duty in person.duties)
+        assert all(planned[cover.date, cover.shift] == cover.planned <= cover.wanted for cover in result.shifts)
+        for person in result.positions:
+            contract = next(group.contract for group in crew if group.contract.name == person.contract)
+            worked_before = history.setdefault(person.name, [])
+            assert broken_rules([*worked_before, *person.duties], contract) == []
+            worked_before += [duty for duty in person.duties if duty.date == days[0]]
+        before = WeekPlan.from_json(result.to_json())

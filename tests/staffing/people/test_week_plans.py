@@ -1,0 +1,83 @@
+"""Plans of all depots: from the columns of the depots source and the published days to who works when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from forecaster.config import Shift
+from forecaster.core.knowledge import Finding
+from forecaster.demand.validation import reference_tables
+from forecaster.staffing import rosters
+from forecaster.staffing.newsvendor import Roster
+from forecaster.staffing.people import week_plans
+from tests.demand.history.test_past_panels import TONIGHT, write
+from tests.staffing.test_rosters import DEPOTS, published, spec_of
+
+PEOPLE = (
+    "staffing: {orders_per_driver: 10, cost_short: 30, cost_idle: 10, shifts: [{name: early, start: 06:00, end: 14:00, "
+    "share: 0.5}, {name: late, start: 14:00, end: 22:00, share: 0.5}], people: [{name: full-time, per_depot: vans}]}"
+)
+
+
+def planned(folder: Path, roster: Roster | None = None, **more: Any) -> tuple[week_plans.PlannedWeeks, Any]:
+    """The plans of two depots, A with 40 orders a day and B with 10, with three people each."""
+    spec = spec_of(folder, DEPOTS + PEOPLE)
+    panel, depots = published(folder, DEPOTS + PEOPLE)
+    assert spec.staffing is not None
+    forecast_roster = rosters.plan(_forecast(depots, panel), panel, spec)
+    given = {"timezone": "UTC", "at": TONIGHT, "before": {}} | more
+    return week_plans.plan_weeks(depots, roster or forecast_roster, panel, spec.staffing, **given), depots
+
+
+def _forecast(depots: Any, panel: Any) -> Any:
+    from tests.panels import forecast
+
+    values = [[day.quantiles for day in depot.days] for depot in depots]
+    levels = (0.1, 0.5, 0.9)
+    short = [[[quantiles[0], quantiles[len(quantiles) // 2], quantiles[-1]] for quantiles in rows] for rows in values]
+    return replace(forecast(short, levels=levels, cutoff=panel.cutoff), depot_ids=panel.depot_ids)
+
+
+def test_each_depot_has_the_people_of_its_column(tmp_path: Path) -> None:
+    result, depots = planned(tmp_path)
+    assert result.troubles == ()
+    first, second = result.plans
+    assert [position.name for position in first.positions] == ["full-time 1", "full-time 2", "full-time 3"]
+    for plan, depot in zip(result.plans, depots, strict=True):
+        crews = {(day.target_date, shift): count for day in depot.days for shift, count in day.roster.shifts}
+        assert {(cover.date, cover.shift): cover.wanted for cover in plan.shifts} == crews
+    assert (first.missing, second.missing) == (28 - 15, 0)  # forty orders are two drivers a shift; five shifts each
+
+
+def test_where_time_is_over_the_depots_that_are_left_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(week_plans, "PLAN_SECONDS", -1.0)
+    result, _ = planned(tmp_path)
+    assert result.plans == ()
+    assert result.troubles == ("2 depots have no plan of the week: -1 seconds are over",)
+
+
+def test_a_number_of_people_that_cannot_be_read_is_told_and_taken_as_nothing(tmp_path: Path) -> None:
+    write(tmp_path, "depots", "depot_id,city,vans", "A,Ulm,two", "B,Ulm,3", "C,Ulm,", "D,Ulm,501", "E,Ulm,4.0")
+    findings: list[Finding] = []
+    depots = reference_tables.depots(spec_of(tmp_path, DEPOTS + PEOPLE), findings)
+    assert depots["vans"].tolist() == ["", "3", "", "", "4.0"]
+    [finding] = findings
+    assert (finding.rule, finding.count) == ("people_form", 2)
+
+
+def test_a_shift_over_midnight_ends_on_the_next_day_whatever_the_clocks_do() -> None:
+    night = Shift(name="night", start="22:00", end="06:00", share=1)
+    zone = ZoneInfo("Europe/Berlin")  # clocks go back on 25 October 2026 and forward on 29 March
+
+    def hours(day: date) -> float:
+        start, end = week_plans.instants(night, day, zone)
+        return (end - start).total_seconds() / 3600
+
+    assert (hours(date(2026, 10, 23)), hours(date(2026, 10, 24)), hours(date(2026, 3, 28))) == (8, 9, 7)
+    assert week_plans.instants(night, date(2026, 10, 24), zone)[0] == datetime(2026, 10, 24, 20, tzinfo=UTC)
