@@ -48,7 +48,7 @@ WITHOUT_EXTRAS := \
 .DEFAULT_GOAL := help
 .PHONY: help env run page test check docs format lock bench bench-accuracy bench-example bench-speed bench-training bench-growth \
   bench-scale bench-variants bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-flood bench-what-if \
-  bench-faults clean
+  bench-faults bench-worthwhile clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -131,6 +131,9 @@ bench-flood: $(ENV) ## measure the page under 300 MB bodies and half-open reques
 
 bench-staffing: $(ENV) ## measure what rosters of the last eight weeks would have cost, and how fairly and fast vans are placed
 	@$(BIN)/python -m tests.benchmarks.staffing
+
+bench-worthwhile: $(ENV) ## measure what `training.when: worthwhile` skips on two datasets, and what that costs (40 minutes)
+	@$(BIN)/python -m tests.benchmarks.worthwhile
 
 bench-what-if: $(ENV) ## measure how long a what-if takes on the page; after `make run`
 	@$(BIN)/python -m tests.benchmarks.whatif

@@ -43,7 +43,7 @@ html_css_files = ["tables.css"]
 # A table of contents written into index.md would stand there as code on a code host, so it is appended here.
 NAVIGATION = {
     "Start": ["quickstart"],
-    "Use": ["pipeline-file", "data-quality", "planning", "page-and-api", "operations", "commands"],
+    "Use": ["pipeline-file", "data-quality", "planning", "value", "page-and-api", "operations", "commands"],
     "Understand": ["model", "results", "data-dictionary", "bundle", "glossary"],
     "Change": ["architecture", "contributing"],
     "Elsewhere in the repository": [

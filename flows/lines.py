@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from forecaster.core.forecast import Candidate, Scores, Verdict
+    from forecaster.core.knowledge import Knowledge
     from forecaster.core.panel import Panel
     from forecaster.training.export import ExportedBundle
 
@@ -28,20 +29,27 @@ def nightly(night: Night, steps: Steps) -> None:
         steps.ingest(night)
     knowledge, panel = steps.panel(night)
     outcome: Judged | None = None
+    if night.spec.training.when == "worthwhile":
+        night.trains = steps.weigh(night, panel, knowledge)
     with night.goes_on("no model could be made tonight"):
-        candidate = steps.train(night, panel, knowledge)
-        candidate, scores = steps.backtest(night, candidate, panel, knowledge)
-        verdict = steps.gate(night, scores)
-        exported = steps.export(night, candidate, panel, scores, knowledge) if verdict.admitted else None
-        outcome = candidate, panel, scores, verdict, exported
-        if exported is not None:
-            steps.promote(night, exported)
+        outcome = _trained(night, steps, panel, knowledge) if night.trains else None
     steps.predict(night)
     if outcome is not None:
         with night.goes_on("the registry has no record of tonight's model"):
             steps.record(night, *outcome)
     with night.goes_on("the registry could not be told, which a later night makes up for"):
         steps.register(night)
+
+
+def _trained(night: Night, steps: Steps, panel: Panel, knowledge: Knowledge) -> Judged:
+    """Tonight's model, and the verdict on it; admitted, it reigns."""
+    candidate = steps.train(night, panel, knowledge)
+    candidate, scores = steps.backtest(night, candidate, panel, knowledge)
+    verdict = steps.gate(night, scores)
+    exported = steps.export(night, candidate, panel, scores, knowledge) if verdict.admitted else None
+    if exported is not None:
+        steps.promote(night, exported)
+    return candidate, panel, scores, verdict, exported
 
 
 def predict_only(night: Night, steps: Steps) -> None:

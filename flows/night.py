@@ -357,6 +357,8 @@ class Night:
         remark = (report["note"] or "").removeprefix(note).strip()  # what the prediction itself has to say
         if report["trouble"]:
             self._troubles.append(report["trouble"])
+        if report["remark"]:
+            self._remarks.append(report["remark"])
         self.exit_code = DEGRADED if report["tier"] == "fallback" or self._troubles else PUBLISHED
         self._ledger.note(self.run_id, tier=report["tier"], bundle_digest=report["bundle_digest"])
         if report["tier"] == "fallback" and report["note"]:

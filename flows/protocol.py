@@ -26,6 +26,9 @@ class Steps(Protocol):
     def panel(self, night: Night, /) -> tuple[Knowledge, Panel]:
         """Demand table → Panel, in `forecaster.demand.panel`."""
 
+    def weigh(self, night: Night, panel: Panel, knowledge: Knowledge, /) -> bool:
+        """Panel → whether tonight's training is worth it, in `forecaster.training.worthwhile`."""
+
     def train(self, night: Night, panel: Panel, knowledge: Knowledge, /) -> Candidate:
         """Panel → Candidate, in `forecaster.training.train`."""
 

@@ -21,6 +21,7 @@ from forecaster.core.terminal import count
 from forecaster.core.time_limits import call_within
 from forecaster.demand import ingest as demand_ingest
 from forecaster.demand.history.point_in_time import read_as_of
+from forecaster.errors import ForecasterError
 
 REGISTRY_SECONDS = 180.0  # for all that waits to be told
 
@@ -64,6 +65,26 @@ def panel(night: Night) -> tuple[Knowledge, Panel]:
         f"{len(built.encoding.covariates)} known-future covariates"
     )
     return knowledge, built
+
+
+def weigh(night: Night, panel: Panel, knowledge: Knowledge) -> bool:
+    """Whether tonight's training is worth it; where that cannot be weighed, it is done."""
+    from forecaster.ledger.store import Ledger
+    from forecaster.training import worthwhile
+
+    with night.stage("weigh"), Ledger.open(night.spec.ledger_url) as ledger:
+        try:
+            past_panels = _past_panels(night, panel, knowledge)
+            decision = worthwhile.weigh(night.spec, ledger, panel, past_panels, night.as_of)
+        except Exception as error:  # a night trains rather than fails
+            reason = str(error) if isinstance(error, ForecasterError) else f"{type(error).__name__}: {error}"
+            decision = worthwhile.Decision(True, f"what the last trainings gained cannot be weighed: {reason}")
+    if decision.trains:
+        night.progress.say(f"           it trains: {decision.reason}")
+    else:
+        night.past_panels = None
+        night.remark(f"training skipped: {decision.reason}")
+    return decision.trains
 
 
 def train(night: Night, panel: Panel, knowledge: Knowledge) -> Candidate:

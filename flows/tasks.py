@@ -75,6 +75,7 @@ def backtest(
 
 ingest = reaches_out(steps.ingest)
 panel = computes(steps.panel)
+weigh = computes(steps.weigh)
 train = computes(steps.train)
 gate = computes(steps.gate)
 export = computes(steps.export)

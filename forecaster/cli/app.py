@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from forecaster import __version__
-from forecaster.cli import access, backup, champions, models, nightly, overrides, project, quarantine, roster
+from forecaster.cli import access, backup, champions, models, nightly, overrides, project, quarantine, roster, value
 from forecaster.core import parent_watch
 from forecaster.core.terminal import escaped_lines
 from forecaster.errors import INTERRUPTED, OUR_FAULT, ForecasterError, SpecError
@@ -81,6 +81,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "override": overrides.override,
     "overrides": overrides.overrides,
     "withdraw": overrides.withdraw,
+    "value": value.value,
     "backup": backup.backup,
     "restore": backup.restore,
     "schema": project.schema,

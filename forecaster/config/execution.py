@@ -1,4 +1,4 @@
-"""The section `execution` of the pipeline file: where parallel work is done, in threads or on a Dask cluster."""
+"""The section `execution` of the pipeline file: where parallel work is done, and what an hour of computing costs."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ class Execution(Section):
     """Threads, or processes of a cluster that is started for the night. With one thread all is done in turn."""
     address: str | None = None
     """Of a cluster that is up already, as in tcp://scheduler:8786. Left out: one is started on the night's machine."""
+
+    cost_per_hour: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """What an hour of the night's machine costs, in `staffing.currency`; the page then says what a night and a forecast
+    cost. Left out: only how long they took."""
 
     @model_validator(mode="after")
     def _address_of_a_cluster(self) -> Self:

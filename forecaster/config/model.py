@@ -69,6 +69,11 @@ class Training(Section):
     """What randomness starts from: the same seed and data give the same model."""
     hosts: Hosts | None = None
     """Several machines train as one. Left out: the night's own devices."""
+    when: Literal["every_night", "worthwhile"] = Field(default="every_night", repr=False)
+    """`worthwhile` skips a night's training where the last three gained nothing that rosters noticed, which needs the
+    section `staffing`; it trains at once where accuracy slips, the pipeline file changes or depots are new."""
+    at_least_every: int = Field(default=7, ge=1, repr=False)
+    """Nights after which `worthwhile` trains whatever the last trainings gained."""
 
 
 class BaselineKind(NamedTuple):

@@ -105,6 +105,14 @@ class Spec(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _worth_in_money(self) -> Self:
+        if self.training.when == "worthwhile" and self.staffing is None:
+            raise ValueError(
+                "training.when: worthwhile weighs what trainings gained in rosters, and there is no section staffing"
+            )
+        return self
+
     @property
     def fleet_name(self) -> str:
         """Whose demand the lake holds."""

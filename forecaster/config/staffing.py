@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Self
 
 from pydantic import Field, field_validator, model_validator
@@ -57,6 +58,8 @@ class Staffing(Section):
     change_hour: int | None = Field(default=None, ge=0, le=23)
     """Hour of a depot's local day, from which on its crews change once a day at most, unless the new plan has two
     drivers more, or more than two. Left out: as often as the plan does."""
+    currency: str | None = None
+    """In which currency costs are, by its code of ISO 4217, as in EUR. Left out: plain numbers."""
     crew: Crew = Crew()
     """Limits of a depot's crew on an open day."""
     vans: Vans | None = None
@@ -72,6 +75,13 @@ class Staffing(Section):
         if self.shifts and (self.change_cost or self.change_hour is not None):
             raise ValueError("found shifts beside change_cost or change_hour, which are for days without shifts")
         return self
+
+    @field_validator("currency")
+    @classmethod
+    def _currency(cls, code: str | None) -> str | None:
+        if code is not None and not re.fullmatch("[A-Z]{3}", code):
+            raise ValueError(f"found {code!r}, wanted a code of ISO 4217, three capital letters as in EUR")
+        return code
 
 
 class Overrides(Section):

@@ -60,6 +60,7 @@ class Run:
     verdict: Mapping[str, Any] | None
     message: str | None
     kind: Kind = "night"
+    computing: Mapping[str, Any] | None = None  # {forecasts, cost_per_hour, currency}; None where nothing went out
 
 
 @dataclass(frozen=True)

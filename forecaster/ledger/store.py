@@ -98,11 +98,13 @@ class Ledger:
         tier: Tier | None = None,
         verdict: Any = None,
         message: str | None = None,
+        computing: Mapping[str, Any] | None = None,
     ) -> None:
         """Add what a stage learned: timings (seconds) and lake versions are merged, findings appended once, the rest
         replaced. Findings and the verdict are dataclasses or mappings.
         """
         changes = {"bundle_digest": bundle_digest, "tier": tier, "verdict": records.plain(verdict), "message": message}
+        changes |= {"computing": None if computing is None else dict(computing)}
         values: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
         with self._transaction() as connection:
             row = self._run_row(connection, run_id)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
-REVISION = "0011"
+REVISION = "0012"
 REVISION_TABLE = "forecaster_revision"  # not alembic's own name: other tools in the same database use that one
 
 
@@ -62,6 +62,7 @@ runs = sa.Table(
     sa.Column("verdict", Json),
     sa.Column("message", sa.Text),
     sa.Column("kind", sa.Text, nullable=False, server_default="night"),
+    sa.Column("computing", Json),  # {forecasts, cost_per_hour, currency}: depot-days that went out, as declared then
 )
 
 lease = sa.Table(
@@ -168,6 +169,36 @@ hindsight = sa.Table(
     sa.Column("error", sa.Float, nullable=False),
     sa.Column("absolute", sa.Float, nullable=False),
     sa.Column("covered", sa.Integer),
+)
+
+# The days of which it is known what rosters cost; what a row is stands in `forecaster.ledger.value`.
+value_days = sa.Table(
+    "value_days",
+    metadata,
+    sa.Column("pipeline", sa.Text, primary_key=True),
+    sa.Column("day", sa.Date, primary_key=True),
+    sa.Column("basis", sa.Text, nullable=False),
+    sa.Column("currency", sa.Text),
+    sa.Column("backfilled", sa.Boolean, nullable=False),
+    sa.Column("overridden", sa.Integer, nullable=False),
+    sa.Column("buffer", sa.Text, nullable=False),
+    sa.Column("buffer_costs", Json, nullable=False),
+)
+
+value_costs = sa.Table(
+    "value_costs",
+    metadata,
+    sa.Column("pipeline", sa.Text, primary_key=True),
+    sa.Column("day", sa.Date, primary_key=True),
+    sa.Column("city", sa.Text, primary_key=True),  # empty: depots without one
+    sa.Column("way", sa.Text, primary_key=True),
+    sa.Column("week", sa.Date, nullable=False),  # its Monday
+    sa.Column("month", sa.Date, nullable=False),  # its first day
+    sa.Column("cost", sa.Float, nullable=False),
+    sa.Column("short", sa.Integer, nullable=False),
+    sa.Column("idle", sa.Integer, nullable=False),
+    sa.Column("drivers", sa.Integer, nullable=False),
+    sa.Column("depots", sa.Integer, nullable=False),
 )
 
 slot = sa.Table(

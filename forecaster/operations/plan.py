@@ -146,6 +146,8 @@ def _data(spec: Spec, before: PreviousNight, now: datetime) -> Iterator[str]:
         return
     panel = outcome.evidence.panel
     yield f"training: {_training_reuse(spec, panel, outcome.panel_at)}"
+    if spec.training.when == "worthwhile":
+        yield f"training: {_worthwhile(spec, now)}"
     for sentence in filter(None, (outcome.fault, *outcome.caveats)):
         yield f"forecast: {sentence}"
     if before.head is not None:
@@ -185,6 +187,20 @@ def _training_reuse(spec: Spec, panel: Panel, panel_at: Past | None) -> str:
         return "remembered from an earlier run" if cached else "anew, as data or file differ"
     except ModuleNotFoundError as error:
         return f"not on this machine: {error}"
+
+
+def _worthwhile(spec: Spec, now: datetime) -> str:
+    """By when is trained again at the latest; whether tonight is, the night weighs on what will have come in."""
+    from forecaster.training import worthwhile  # and with it what forecasts, which a refresh never needs
+
+    try:
+        with Ledger.open_reader(spec.ledger_url) as ledger:
+            latest = worthwhile.latest(spec, ledger, now)
+    except LedgerError:
+        latest = None
+    if latest is None:
+        return "the first one; later ones where they are worth it"
+    return f"where it is worth it, at the latest in the night of {latest}"
 
 
 def _expected_duration(before: PreviousNight) -> Iterator[str]:

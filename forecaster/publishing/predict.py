@@ -48,7 +48,7 @@ def predict(
             new_run_id,
             "degraded" if degraded else "published",
             DEGRADED if degraded else PUBLISHED,
-            "; ".join(message for message in (published.note, published.trouble) if message) or None,
+            "; ".join(message for message in (published.note, published.trouble, published.remark) if message) or None,
             published.tier,
         )
         return published

@@ -31,6 +31,7 @@ from forecaster.planning.saved_inputs import SavedInputs
 from forecaster.publishing import archive_rows, caveats, content, explain
 from forecaster.publishing.forecast import ForecastResult, ModelChoice, forecast
 from forecaster.publishing.track_accuracy import track_accuracy
+from forecaster.publishing.track_value import track_value
 from forecaster.staffing import rosters
 from forecaster.staffing.people import week_plans
 
@@ -76,6 +77,7 @@ class PublishedForecast:
     note: str | None
     forecast: Forecast
     trouble: str | None = None  # what could not be done besides
+    remark: str | None = None  # what could not be looked back at, by which no forecast is worse
 
     def to_json(self) -> str:
         """Everything but the forecast itself."""
@@ -85,7 +87,7 @@ class PublishedForecast:
         """For people: what went out, then note and trouble, a line each."""
         summary = f"{count(self.depots, 'depot')} from {self.model}, tier {self.tier}, cutoff {self.cutoff}"
         where = f"as publication {self.publication_id}" if self.publication_id is not None else "in the archive"
-        return "\n".join(line for line in (f"{summary}, {where}", self.note, self.trouble) if line)
+        return "\n".join(line for line in (f"{summary}, {where}", self.note, self.trouble, self.remark) if line)
 
 
 def publish(
@@ -102,7 +104,7 @@ def publish(
     result = forecast(spec, choice, knowledge)
     now = datetime.now(UTC)
     overrides = overrides_in_force(result, spec, as_of) if show else {}
-    troubles = Troubles(knowledge.lacking)
+    troubles, remarks = Troubles(knowledge.lacking), Troubles()
     # The archive comes first, so that what is shown can be scored; a forecast for the archive alone fails without it.
     with troubles.collect(LakeError, "the archive does not have these forecasts") if show else nullcontext():
         Lake(spec.lake_url, window=spec.schedule.window).append(
@@ -138,9 +140,12 @@ def publish(
         )
         with Ledger.open(spec.ledger_url) as ledger:
             findings = panel_findings(knowledge, result.panel, spec)
-            ledger.note(run_id, findings=findings, lake_versions=knowledge.versions)
+            computing = _computing(spec, result)
+            ledger.note(run_id, findings=findings, lake_versions=knowledge.versions, computing=computing)
             number = ledger.publish(publication, keep=spec.retention.publications)
         _follow_up(spec, result.panel, run_id, troubles)
+        with remarks.collect(Exception, "what rosters cost is not told"):
+            track_value(spec, result.panel)
     cutoff, depots = result.panel.cutoff.isoformat(), len(result.panel.depot_ids)
     tier, model, digest = result.choice.tier, result.choice.model, result.digest
     return PublishedForecast(
@@ -153,6 +158,7 @@ def publish(
         _join(note.text for note in notes),
         result.forecast,
         troubles.summary,
+        remarks.summary,
     )
 
 
@@ -165,6 +171,13 @@ def _published_today(spec: Spec, as_of: datetime) -> tuple[PublishedDepot, ...]:
         if head is None or as_of_day(head) != as_of.astimezone(spec.zone).date():
             return ()
         return ledger.whole(head).depots
+
+
+def _computing(spec: Spec, result: ForecastResult) -> dict[str, object]:
+    """How many forecasts (depot-days) go out, and what an hour of computing costs, as declared today."""
+    currency = spec.staffing.currency if spec.staffing else None
+    forecasts = len(result.panel.depot_ids) * result.panel.horizon
+    return {"forecasts": forecasts, "cost_per_hour": spec.execution.cost_per_hour, "currency": currency}
 
 
 def _save_inputs(result: ForecastResult, spec: Spec, troubles: Troubles) -> tuple[str | None, str | None]:

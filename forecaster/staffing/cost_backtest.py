@@ -93,7 +93,7 @@ def backtest_costs(
     costs, fleet = spec.staffing, van_pool(panel, spec)
     all_folds = [*earlier, *folds]
     buffered = [
-        [_within_limits(_with_buffer(fold, buffer, costs), fold, costs, fleet) for buffer in BUFFERS]
+        [within_limits(with_buffer(fold, buffer, costs), fold, costs, fleet) for buffer in BUFFERS]
         for fold in all_folds
     ]
     bills = np.array(
@@ -103,25 +103,26 @@ def backtest_costs(
     rosters: dict[str, list[Ints]] = {
         OURS: [newsvendor.roster(fold.forecast, costs, fleet).drivers for fold in folds],
         BUFFER: [crews[chosen] for crews, chosen in zip(buffered[len(earlier) :], best, strict=True)],
-        LAST_WEEK: [_within_limits(_last_week(fold, panel_at, costs), fold, costs, fleet) for fold in folds],
+        LAST_WEEK: [within_limits(_last_week(fold, panel_at, costs), fold, costs, fleet) for fold in folds],
         FORESIGHT: [
-            _within_limits(np.nan_to_num(_drivers_needed(fold.actuals, costs)), fold, costs, fleet) for fold in folds
+            within_limits(np.nan_to_num(drivers_needed(fold.actuals, costs)), fold, costs, fleet) for fold in folds
         ],
     }
     all_bills = [_bill(name, crews, folds, costs) for name, crews in rosters.items()]
     return Bills(
         tuple(sorted(all_bills, key=lambda bill: bill.cost)),
-        tuple(_describe_buffer(BUFFERS[chosen]) for chosen in best),
+        tuple(describe_buffer(BUFFERS[chosen]) for chosen in best),
     )
 
 
-def _drivers_needed(orders: Floats | Doubles, costs: Staffing) -> Doubles:
+def drivers_needed(orders: Floats | Doubles, costs: Staffing) -> Doubles:
     """Drivers that so many orders need; NaN where they are not known."""
     drivers: Doubles = np.ceil(np.round(orders.astype(float) / costs.orders_per_driver, DIGITS))
     return drivers
 
 
-def _with_buffer(fold: Fold, buffer: tuple[float, float], costs: Staffing) -> Doubles:
+def with_buffer(fold: Fold, buffer: tuple[float, float], costs: Staffing) -> Doubles:
+    """What the median needs, with a share and a number of drivers more."""
     share, drivers = buffer
     usual = fold.forecast.median.astype(float) / costs.orders_per_driver
     buffered: Doubles = np.ceil(np.round(usual * (1 + share) + drivers, DIGITS))
@@ -129,19 +130,24 @@ def _with_buffer(fold: Fold, buffer: tuple[float, float], costs: Staffing) -> Do
 
 
 def _last_week(fold: Fold, panel_at: PanelAt, costs: Staffing) -> Doubles:
-    """What the same weekday needed when it was last known at the cutoff; 0 where it was not in eight weeks."""
     before = panel_at(fold.forecast.cutoff)
     orders: Doubles = np.where(before.open[:, : before.history], before.demand, np.nan)
+    return same_as_last_week(orders, fold.actuals.shape[1], costs)
+
+
+def same_as_last_week(orders: Doubles, steps: int, costs: Staffing) -> Doubles:
+    """Drivers (depots, steps) that the same weekday needed when it was last known, of orders (depots, days) up to the
+    cutoff, NaN where closed or not known; 0 where it was not in eight weeks."""
     orders = np.pad(orders, [(0, 0), (7 * WEEKS, 0)], constant_values=np.nan)
-    last_known = np.full(fold.actuals.shape, np.nan)
+    last_known = np.full((len(orders), steps), np.nan)
     for back in range(1, WEEKS + 1):
-        for step in range(before.horizon):
-            there = orders[:, orders.shape[1] - 7 * back + step]
+        for step in range(steps):
+            there = orders[:, orders.shape[1] - 7 * back + step % 7]
             last_known[:, step] = np.where(np.isnan(last_known[:, step]), there, last_known[:, step])
-    return np.nan_to_num(_drivers_needed(last_known, costs))
+    return np.nan_to_num(drivers_needed(last_known, costs))
 
 
-def _within_limits(desired: Doubles, fold: Fold, costs: Staffing, fleet: VanPool | None) -> Ints:
+def within_limits(desired: Doubles, fold: Fold, costs: Staffing, fleet: VanPool | None) -> Ints:
     """The crews that limits and vans leave of those wanted; where vans are too few, the next goes to the depot that has
     the smallest share of what it wants."""
     crew = newsvendor.within_limits(desired, fold.forecast.open, costs)
@@ -159,19 +165,27 @@ def _within_limits(desired: Doubles, fold: Fold, costs: Staffing, fleet: VanPool
     return fewest(crew, fleet.allocate(wanted, crew / sharing, claims) * sharing)
 
 
-def _missing(crew: Ints, fold: Fold, costs: Staffing) -> Doubles:
+def missing_drivers(crew: Ints, fold: Fold, costs: Staffing) -> Doubles:
     """Drivers missing (below 0: too many) on each depot and day; NaN where nothing is known."""
-    missing: Doubles = _drivers_needed(fold.actuals, costs) - crew
+    missing: Doubles = drivers_needed(fold.actuals, costs) - crew
     return missing
 
 
+def costs_paid(crew: Ints, fold: Fold, costs: Staffing) -> Doubles:
+    """What a crew cost in missing and idle drivers on each depot and day; NaN where nothing is known."""
+    missing = missing_drivers(crew, fold, costs)
+    paid: Doubles = costs.cost_short * np.maximum(missing, 0) + costs.cost_idle * np.maximum(-missing, 0)
+    return paid
+
+
 def _cost(crew: Ints, fold: Fold, costs: Staffing) -> float:
-    missing = _missing(crew, fold, costs)
-    return float(np.nansum(costs.cost_short * np.maximum(missing, 0) + costs.cost_idle * np.maximum(-missing, 0)))
+    return float(np.nansum(costs_paid(crew, fold, costs)))
 
 
 def _bill(name: str, crews: Sequence[Ints], folds: Sequence[Fold], costs: Staffing) -> Bill:
-    missing = np.concatenate([_missing(crew, fold, costs) for crew, fold in zip(crews, folds, strict=True)], axis=1)
+    missing = np.concatenate(
+        [missing_drivers(crew, fold, costs) for crew, fold in zip(crews, folds, strict=True)], axis=1
+    )
     judged = np.isfinite(missing)
     differences = missing[judged]
     hours = costs.shift_hours * float(np.concatenate(crews, axis=1)[judged].sum())
@@ -181,6 +195,7 @@ def _bill(name: str, crews: Sequence[Ints], folds: Sequence[Fold], costs: Staffi
     return Bill(name, cost, short, idle, share, len(differences), hours)
 
 
-def _describe_buffer(buffer: tuple[float, float]) -> str:
+def describe_buffer(buffer: tuple[float, float]) -> str:
+    """As people write it: "+26%", "+0.50 drivers"."""
     share, drivers = buffer
     return f"{drivers:+.2f} drivers" if drivers else f"{share:+.0%}"

@@ -31,7 +31,7 @@ FLAGS = [
     "--disable-sync",
 ]
 AXE = ROOT / "tests" / "vendor" / "axe-core" / "axe.min.js"
-PAGES = ["", "depot/NYC-01", "roster", "week", "week?depot=BOS-01", "accuracy", "champion", "health", "wall"]
+PAGES = ["", "depot/NYC-01", "roster", "week", "week?depot=BOS-01", "accuracy", "value", "champion", "health", "wall"]
 # A phone gets the same elements: what may differ is how they are laid out.
 OF_LAYOUT = ["color-contrast", "scrollable-region-focusable", "target-size", "meta-viewport", "link-in-text-block"]
 SCREENS = {"desktop": (1280, 800), "phone": (390, 844)}

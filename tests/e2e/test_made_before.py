@@ -246,7 +246,7 @@ def test_the_page_serves_what_was_published_before(page: httpx.Client, opened: P
     closed = get_json("what-if", depot="D0", date=str(PLANNED), kind="closed", value=1)
     assert closed["before"]["orders"] == pytest.approx(quantiles(opened, 3)["D0", str(PLANNED)][1], rel=CLOSE)
     assert closed["after"]["orders"] == 0
-    for path in ("/", "/depot/D1", "/roster", "/accuracy", "/champion", "/health", "/wall", "/overrides"):
+    for path in ("/", "/depot/D1", "/roster", "/accuracy", "/value", "/champion", "/health", "/wall", "/overrides"):
         assert page.get(path).status_code == 200, path
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import groupby
@@ -211,6 +211,60 @@ def trend(
         _path(points(rival)),
         _path(points(other)),
         _round(points(ours)),
+    )
+
+
+@dataclass(frozen=True)
+class Running:
+    """Sums that grow or fall over the weeks, one line each."""
+
+    width: int
+    height: int
+    left: float
+    right: float
+    zero: float  # y of no difference
+    rows: tuple[Tick, ...]  # grid lines, amounts
+    weeks: tuple[Tick, ...]
+    lines: tuple[str, ...]
+    ends: tuple[Point, ...]
+
+
+def running(
+    names: Sequence[str],
+    lines: Sequence[Sequence[float]],
+    text: Callable[[float], str],
+    *,
+    width: int = 360,
+    height: int = 220,
+) -> Running:
+    """Lines over the weeks on one scale that holds 0, from where each starts before the first week; `text` writes an
+    amount beside its grid line."""
+    left, right, top, bottom = 64.0, width - 22.0, 12.0, height - 26.0
+    values = [0.0, *(value for line in lines for value in line)]
+    low, high = min(values), max(values)
+    apart = nice(max(high - low, 1.0), 4)[1]
+    first, last = floor(low / apart), max(-(-high // apart), floor(low / apart) + 1)
+    step = (right - left) / max(len(names), 1)
+    every = max(-(-len(names) * 46 // int(right - left)), 1)
+
+    def y(value: float) -> float:
+        return round(bottom - (value / apart - first) / (last - first) * (bottom - top), 1)
+
+    points = [[(left + i * step, y(value)) for i, value in enumerate((0.0, *line))] for line in lines]
+    return Running(
+        width,
+        height,
+        left,
+        right,
+        y(0),
+        tuple(Tick(y(place * apart), text(place * apart)) for place in range(int(first), int(last) + 1)),
+        tuple(
+            Tick(round(left + (i + 1) * step, 1), name)
+            for i, name in enumerate(names)
+            if (len(names) - 1 - i) % every == 0
+        ),
+        tuple(_path(line) for line in points),
+        _round(line[-1] for line in points),
     )
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
+from math import floor, log10
 from zoneinfo import ZoneInfo
 
 from dashboards.ops.formatting import locale
+
+MOST_PLACES = 9  # of small amounts
 
 
 def orders(value: float) -> str:
@@ -40,6 +43,25 @@ def signed(value: float) -> str:
     """A change in orders: "+12", "−7", "0"."""
     whole = round(value)
     return number(whole) if whole == 0 else f"{'+' if whole > 0 else '−'}{number(abs(whole))}"
+
+
+def money(value: float, currency: str | None, places: int = 0) -> str:
+    """An amount in a currency, by the reader's language: "€1,234", "1.234 €"; a plain number without a currency."""
+    text = number(abs(value), places)
+    if currency is not None:
+        text = locale.money_pattern(locale.current().tag, currency).format(text)
+    return f"−{text}" if round(value, places) < 0 else text
+
+
+def small_money(value: float, currency: str | None) -> str:
+    """An amount with two digits that say something, at least cents: "€0.03", "€0.00042"."""
+    places = 2 if value == 0 else max(2, 1 - floor(log10(abs(value))))
+    return money(value, currency, min(places, MOST_PLACES))
+
+
+def signed_money(value: float, currency: str | None) -> str:
+    """An amount with its sign: "+€12", "−€7"."""
+    return money(value, currency) if round(value) <= 0 else f"+{money(value, currency)}"
 
 
 def signed_percent(share: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -13,6 +14,7 @@ from functools import lru_cache
 class NumberFormat:
     group: str = ","
     decimal: str = "."
+    tag: str = "en"  # of the language, by which money is written
 
 
 ENGLISH = NumberFormat()
@@ -65,4 +67,16 @@ def _of(tag: str) -> NumberFormat | None:
         symbols = Locale.parse(tag, sep="-").number_symbols["latn"]
     except (UnknownLocaleError, ValueError, TypeError, KeyError):
         return None
-    return NumberFormat(symbols["group"], symbols["decimal"])
+    return NumberFormat(symbols["group"], symbols["decimal"], tag)
+
+
+def money_pattern(tag: str, currency: str) -> str:
+    """Where a currency stands in a language, and its sign there: "€{}", "{} €", "CHF {}"; blanks do not break."""
+    from babel import Locale  # only where money is written
+
+    language = Locale.parse(tag, sep="-")
+    pattern = language.currency_formats["standard"].pattern.partition(";")[0]
+    symbol = language.currency_symbols.get(currency, currency)
+    around = re.sub(r"[#0.,]+", "{}", pattern).replace("\N{RIGHT-TO-LEFT MARK}", "").replace("¤", symbol)
+    spaced = re.sub(r"(?<=[A-Za-z])(?=\{)|(?<=\})(?=[A-Za-z])", " ", around)  # a code stands apart from its number
+    return re.sub(r"\s", "\N{NO-BREAK SPACE}", spaced)

@@ -15,6 +15,8 @@ from forecaster.ledger.accuracy import CITY, DEPOT, Tally
 from forecaster.ledger.publication import PublishedDay, PublishedDepot, PublishedTotal
 from forecaster.ledger.records import Head, Promotion, Run
 from forecaster.ledger.store import Ledger
+from forecaster.staffing import value_account
+from forecaster.staffing.value_account import ValueAccount
 
 HIDDEN_MESSAGE = "Told to those who see every city."
 
@@ -160,6 +162,11 @@ class Logbook:
         visible = {(CITY, city) for city in self.cities} | {(DEPOT, depot.depot_id) for depot in self.depots()}
         return tuple(tally for tally in tallies if (tally.part, tally.label) in visible)
 
+    def value(self, weeks: int) -> ValueAccount:
+        """What rosters of the last weeks cost and saved: of the cities alone that the reader sees."""
+        with self.ledger.transaction() as connection:
+            return value_account.account(connection, self.pipeline or "", weeks, self.cities)
+
 
 def _sees(cities: frozenset[str] | None, depot: PublishedDepot) -> bool:
     return cities is None or depot.attributes.get("city") in cities
@@ -167,4 +174,4 @@ def _sees(cities: frozenset[str] | None, depot: PublishedDepot) -> bool:
 
 def _without_messages(run: Run) -> Run:
     findings = tuple({**finding, "message": HIDDEN_MESSAGE, "places": []} for finding in run.findings)
-    return replace(run, findings=findings, message=None, verdict=None)
+    return replace(run, findings=findings, message=None, verdict=None, computing=None)

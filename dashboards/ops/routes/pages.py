@@ -17,6 +17,7 @@ from dashboards.ops.views.depot import depot_page
 from dashboards.ops.views.depot_table import SORTS, TableQuery, depot_table
 from dashboards.ops.views.freshness import freshness
 from dashboards.ops.views.health import health
+from dashboards.ops.views.money.value import chosen_span, value_page
 from dashboards.ops.views.network import network
 from dashboards.ops.views.roster import roster
 from dashboards.ops.views.wall import wall
@@ -96,6 +97,16 @@ def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage) -> Non
         def make(book: Logbook) -> bytes:
             title = (book.head.title or book.head.pipeline) if book.head else "Depot forecasts"
             return page("accuracy.html", title=title, accuracy=accuracy(book.tallies(), book.runs, query))
+
+        return renderer.of_nights(request, HTML, make)
+
+    @router.api_route("/value", methods=GET)
+    def what_it_is_worth(request: Request) -> Response:
+        weeks = chosen_span(request.query_params)
+
+        def make(book: Logbook) -> bytes:
+            title = (book.head.title or book.head.pipeline) if book.head else "Depot forecasts"
+            return page("value.html", title=title, value=value_page(book.value(weeks)))
 
         return renderer.of_nights(request, HTML, make)
 

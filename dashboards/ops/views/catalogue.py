@@ -14,6 +14,7 @@ from dashboards.ops.formatting.csv import CsvSheet, sheet
 from dashboards.ops.reading.editions import Edition, Logbook
 from dashboards.ops.views import api_rows
 from dashboards.ops.views.api_schema import FullDepotOut, PublicationOut, TotalOut, publication_out
+from dashboards.ops.views.money.value_rows import ValueOut, ValueRow, value_out
 from dashboards.ops.views.runs import RunOut, RunsOut, runs_out
 from dashboards.ops.views.shifts.shift_rows import PersonShiftRow, PersonShiftsOut, person_shifts
 
@@ -161,6 +162,15 @@ VIEWS: tuple[View, ...] = (
         api_rows.accuracy,
         api_rows.AccuracyRow,
         page="/accuracy",
+        of_publication=False,
+    ),
+    rows_view(
+        "value",
+        "What rosters cost and saved in money over the last 8, 26 and 52 weeks, beside other ways to roster.",
+        ValueOut,
+        value_out,
+        ValueRow,
+        page="/value",
         of_publication=False,
     ),
 )

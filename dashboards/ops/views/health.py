@@ -10,6 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from dashboards.ops.formatting import display
+from forecaster.ledger import value
 from forecaster.ledger.records import Head, Run
 
 LOST = timedelta(hours=36)  # a run that began earlier and never ended was killed
@@ -85,6 +86,7 @@ class Health:
     nothing_found: str  # what is said where there are no findings
     stages: tuple[StageLine, ...]
     total: str
+    computing: str  # what the last night's forecasts cost; empty where that is not known, or not for the reader
 
 
 def health(runs: Sequence[Run], head: Head | None, now: datetime) -> Health:
@@ -104,6 +106,7 @@ def health(runs: Sequence[Run], head: Head | None, now: datetime) -> Health:
         nothing_found=_nothing_found(last) if last else "",
         stages=_stages(last, runs) if last else (),
         total=duration(last.timings[TOTAL]) if last and TOTAL in last.timings else "",
+        computing=_computing(last) if last else "",
     )
 
 
@@ -146,6 +149,23 @@ def _night(run: Run, zone: ZoneInfo, now: datetime) -> NightLine:
         duration((run.finished_at - run.started_at).total_seconds()) if run.finished_at else "–",
         message[:1].upper() + message[1:],
     )
+
+
+def _computing(run: Run) -> str:
+    """Seconds and money of a night and of each of its forecasts, as a sentence."""
+    computed = value.computed_run(run.kind, run.timings, run.computing)
+    if computed is None:
+        return ""
+    sentence = (
+        f"Training {duration(computed.training_seconds)}, prediction {duration(computed.prediction_seconds)}, for "
+        f"{display.count(computed.forecasts, 'forecast')} of a depot and a day"
+    )
+    if computed.cost is None or computed.cost_per_forecast is None:
+        return f"{sentence}."
+    of_night, of_each = (
+        display.small_money(amount, computed.currency) for amount in (computed.cost, computed.cost_per_forecast)
+    )
+    return f"{sentence}. It cost {of_night}, {of_each} a forecast."
 
 
 def _finding(finding: Mapping[str, Any]) -> FindingLine:

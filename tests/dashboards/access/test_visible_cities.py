@@ -16,10 +16,11 @@ from dashboards.ops.views.catalogue import DEPOT_PAGE, VIEWS
 from dashboards.ops.views.depot_table import SORTS
 from forecaster.config import load
 from forecaster.core.knowledge import Finding
-from forecaster.ledger import accuracy
+from forecaster.ledger import accuracy, value
 from forecaster.ledger.accuracy import Tally
 from forecaster.ledger.publication import Publication, PublishedDepot
 from forecaster.ledger.store import Ledger
+from forecaster.ledger.value import ValuedDay, WayCost
 from forecaster.planning import override_table
 from forecaster.planning.overrides import ProposedOverride
 from tests.dashboards.guests import SECRET, Guest, declared, house, signed_in
@@ -66,6 +67,18 @@ def _tallies(cities: list[str], whole: bool) -> list[Tally]:
     ]
 
 
+def _values(cities: list[str], whole: bool) -> tuple[list[ValuedDay], list[WayCost]]:
+    """What rosters of two months cost these cities; of the whole, the others too, and how often planners decided."""
+    days = [date(2025, 4, 15) + timedelta(days=number) for number in range(60)]
+    costs = [
+        WayCost(day, city, way, 100.0 + 7 * len(way) + day.day, 2, 3, 40, 5)
+        for day in days
+        for city in (CITIES if whole else cities)
+        for way in value.WAYS
+    ]
+    return [ValuedDay(day, "basis", "USD", False, 3 if whole else 0, "+0%", [1.0]) for day in days], costs
+
+
 def _write(url: str, cities: list[str], whole: bool) -> None:
     """Two nights of the depots of these cities; of the `whole`, with everything that would tell of others."""
     hidden = HIDDEN if whole else "nothing"
@@ -78,11 +91,14 @@ def _write(url: str, cities: list[str], whole: bool) -> None:
         ledger.note("night-1", verdict={"admitted": False, "objections": [hidden], "compared": {}})
         for digest in ("aa11", "bb22"):
             ledger.promote("harbor-fleet", run_id="night-1", bundle_digest=digest, by="gate", reason=hidden, at=INSTANT)
+        computing = {"forecasts": 42, "cost_per_hour": 3.0, "currency": "USD"} if whole else None
+        ledger.note("night-1", timings={"night": 100.0}, computing=computing)
         for run_id in ("night-0", "night-1"):
             ledger.finish_run(run_id, "published", 0, hidden, "fresh", at=INSTANT)
         tallies = _tallies(cities, whole)
         with ledger.transaction() as connection:
             accuracy.replace_weeks(connection, "harbor-fleet", sorted({tally.week for tally in tallies}), tallies)
+            value.replace_days(connection, "harbor-fleet", *_values(cities, whole), keep_from=date(2025, 1, 1))
             for depot in now.depots[::-1]:  # the newest numbers are of depots that the reader may see
                 if whole or _city(depot) in cities:
                     wish = ProposedOverride(depot.depot_id, date(2025, 6, 18), 200, "weather", "Ana")
@@ -125,6 +141,7 @@ def _addresses() -> Iterator[str]:
     for part, weeks in product(("", *(part for part, _ in PARTS)), ("4", "13", "26")):
         for label in ("", "01", "Mon", *CITIES):
             yield f"/accuracy?weeks={weeks}&part={part}&label={label}"
+    yield from (f"/value?weeks={weeks}" for weeks in (8, 26, 52))
     yield from ("/overrides", "/champion", "/health", "/api/v1/openapi.json", "/api/v1/me", "/api/v1/audit")
 
 

@@ -27,6 +27,7 @@ from dashboards.ops.app import create_app
 from dashboards.ops.views.catalogue import DEPOT_PAGE, VIEWS
 from forecaster.config import load
 from forecaster.ledger import accuracy
+from forecaster.ledger import value as ledger_value
 from forecaster.ledger.accuracy import ALL, FORECAST, NAIVE, Tally
 from forecaster.ledger.publication import PublishedRoster, Shortage
 from forecaster.ledger.store import Ledger
@@ -72,6 +73,11 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
                 Tally(date(2025, 6, 2), NAIVE, ALL, "", 40, 0.0, 100.0, 640.0, None),
             ]
             accuracy.replace_weeks(connection, "harbor-fleet", [date(2025, 6, 2)], tallies)
+            costs = [
+                ledger_value.WayCost(date(2025, 6, 2), "Boston", way, 60.0, 1, 1, 9, 3) for way in ledger_value.WAYS
+            ]
+            day = ledger_value.ValuedDay(date(2025, 6, 2), "basis", "USD", False, 0, "+0%", [1.0])
+            ledger_value.replace_days(connection, "harbor-fleet", [day], costs, keep_from=date(2025, 1, 1))
     return address
 
 

@@ -1,0 +1,110 @@
+"""API schema of the value view: amounts over the last 8, 26 and 52 weeks, as JSON and CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+
+from dashboards.ops.reading.editions import Logbook
+from forecaster.ledger.value import ALL, CITY, MONTH
+from forecaster.staffing.value_account import HOW, RANGE, SPANS, Amount, Computing, ValueAccount, ValuePart
+
+
+@dataclass(frozen=True)
+class ValueRow:
+    """What a way to roster cost over the last `weeks` weeks; `saved` is what ours cost less. `part` is all, city or
+    month, and `label` which; ends of ranges are null where fewer than four weeks are known."""
+
+    weeks: int
+    part: str
+    label: str
+    way: str
+    depot_days: int
+    cost: float
+    cost_low: float | None
+    cost_high: float | None
+    saved: float
+    saved_low: float | None
+    saved_high: float | None
+    short: int  # drivers that were missing
+    idle: int
+    drivers: int
+
+
+@dataclass(frozen=True)
+class SpanOut:
+    """What is known of the last `weeks` weeks besides; amounts say what was saved."""
+
+    weeks: int
+    first: date | None
+    last: date | None
+    days: int
+    backfilled: int  # days whose forecast was made afterwards
+    overridden: int | None  # depot-days with a planner's number; null to who does not see every city
+    more_vans: Amount | None  # ten more
+    overrides: Amount | None  # planners' numbers
+    computing: Computing | None
+
+
+@dataclass(frozen=True)
+class ValueOut:
+    """What rosters cost and saved, in the declared currency (null: in the unit of `staffing`). Who does not see every
+    city gets theirs."""
+
+    currency: str | None
+    how: Mapping[str, str]  # way → how it was got
+    range: str
+    spans: list[SpanOut]
+    rows: list[ValueRow]
+
+
+def value_out(book: Logbook) -> ValueOut:
+    """Every span, one after the other."""
+    accounts = [book.value(weeks) for weeks in SPANS]
+    return ValueOut(
+        accounts[0].currency,
+        HOW,
+        RANGE,
+        [_span(account, some=book.cities is not None) for account in accounts],
+        [row for account in accounts for row in _rows(account)],
+    )
+
+
+def _span(account: ValueAccount, *, some: bool) -> SpanOut:
+    return SpanOut(
+        account.weeks,
+        account.first,
+        account.last,
+        account.days,
+        account.backfilled,
+        None if some else account.overridden,
+        account.more_vans,
+        account.overrides,
+        account.computing,
+    )
+
+
+def _rows(account: ValueAccount) -> list[ValueRow]:
+    parts: list[tuple[str, ValuePart]] = [(ALL, account.whole)]
+    parts += [(CITY, part) for part in account.cities] + [(MONTH, part) for part in account.months]
+    return [
+        ValueRow(
+            account.weeks,
+            part,
+            of.label,
+            total.way,
+            total.depot_days,
+            total.cost.amount,
+            total.cost.low,
+            total.cost.high,
+            total.dearer.amount,
+            total.dearer.low,
+            total.dearer.high,
+            total.short,
+            total.idle,
+            total.drivers,
+        )
+        for part, of in parts
+        for total in of.ways
+    ]

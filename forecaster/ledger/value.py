@@ -1,0 +1,171 @@
+"""What each way to roster cost, day by day and city by city, as the ledger keeps it, and its sums.
+
+A row is of one day, one city and one way to roster: what its missing and idle drivers cost, over the depots whose count
+is known and of which something was forecast, which are the same for every way. Beside them stands, of each day, on
+which readings that rests, so that a night restates what corrections have changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from forecaster.ledger import tables
+from forecaster.ledger.accuracy import monday
+
+PUBLISHED, MODEL, LAST_WEEK = "our rosters", "the model alone", "same as last week"
+BUFFER, FORESIGHT, MORE_VANS = "median plus buffer", "perfect foresight", "ten more vans"
+WAYS = (PUBLISHED, LAST_WEEK, BUFFER, FORESIGHT, MODEL, MORE_VANS)
+VANS_MORE = 10
+KEPT_WEEKS = 53
+TRAINING_STAGES = ("weigh", "train", "backtest", "gate", "export")
+ALL, CITY, MONTH = "all", "city", "month"
+
+
+@dataclass(frozen=True)
+class ValuedDay:
+    """A day whose costs are known. `basis` is a digest of the readings that it rests on."""
+
+    day: date
+    basis: str
+    currency: str | None
+    backfilled: bool  # the forecast was made afterwards, as of that morning
+    overridden: int  # depots with a planner's number
+    buffer: str  # that "median plus buffer" took
+    buffer_costs: Sequence[float]  # of every buffer that there is to choose from
+
+
+@dataclass(frozen=True)
+class WayCost:
+    """What one way to roster cost a city on a day."""
+
+    day: date
+    city: str  # empty: depots without one
+    way: str
+    cost: float
+    short: int  # drivers that were missing
+    idle: int  # drivers too many
+    drivers: int  # rostered
+    depots: int  # whose count is known
+
+
+@dataclass(frozen=True)
+class WeekCost:
+    """The costs of a way to roster over one week and part: everything, a city, or the days of a month."""
+
+    week: date  # its Monday
+    part: str
+    label: str  # the city's name, or the month's first day in ISO's form
+    way: str
+    cost: float
+    short: int
+    idle: int
+    drivers: int
+    depot_days: int
+
+
+@dataclass(frozen=True)
+class ComputedRun:
+    """How long a run that published computed, in seconds by the clock, and what an hour of that cost then."""
+
+    kind: str
+    seconds: float  # in all
+    training_seconds: float  # with backtest, gate and export
+    prediction_seconds: float
+    forecasts: int  # depot-days that went out
+    cost_per_hour: float | None
+    currency: str | None
+
+    @property
+    def cost(self) -> float | None:
+        """None where no cost is declared."""
+        return None if self.cost_per_hour is None else self.seconds / 3600 * self.cost_per_hour
+
+    @property
+    def cost_per_forecast(self) -> float | None:
+        """Of one depot and day."""
+        return None if self.cost is None or not self.forecasts else self.cost / self.forecasts
+
+
+def valued_days(connection: sa.Connection, pipeline: str) -> tuple[ValuedDay, ...]:
+    """The days whose costs are known, the oldest first."""
+    table = tables.value_days
+    columns = [column for column in table.c if column.name != "pipeline"]
+    query = sa.select(*columns).where(table.c.pipeline == pipeline).order_by(table.c.day)
+    return tuple(ValuedDay(**row) for row in connection.execute(query).mappings())
+
+
+def replace_days(
+    connection: sa.Connection, pipeline: str, days: Iterable[ValuedDay], costs: Iterable[WayCost], *, keep_from: date
+) -> None:
+    """Write these days anew, and forget those before `keep_from`."""
+    day_rows = [{"pipeline": pipeline, **asdict(day)} for day in days]
+    cost_rows = [
+        {"pipeline": pipeline, "week": monday(cost.day), "month": cost.day.replace(day=1), **asdict(cost)}
+        for cost in costs
+    ]
+    for table, rows in ((tables.value_days, day_rows), (tables.value_costs, cost_rows)):
+        old = sa.or_(table.c.day.in_([row["day"] for row in day_rows]), table.c.day < keep_from)
+        connection.execute(table.delete().where(table.c.pipeline == pipeline, old))
+        if rows:
+            connection.execute(table.insert(), rows)
+
+
+def week_costs(
+    connection: sa.Connection,
+    pipeline: str,
+    currency: str | None,
+    *,
+    since: date,
+    part: str = ALL,
+    cities: Collection[str] | None = None,
+) -> tuple[WeekCost, ...]:
+    """The sums of the weeks from `since` on, of the days whose money is in a currency; only of some cities where these
+    are named."""
+    costs, days = tables.value_costs, tables.value_days
+    label: dict[str, sa.ColumnElement[Any]] = {ALL: sa.literal(""), CITY: costs.c.city, MONTH: costs.c.month}
+    group: list[sa.ColumnElement[Any]] = [costs.c.week, costs.c.way, *([] if part == ALL else [label[part]])]
+    sums = [sa.func.sum(costs.c[name]) for name in ("cost", "short", "idle", "drivers", "depots")]
+    joined = costs.join(days, (days.c.pipeline == costs.c.pipeline) & (days.c.day == costs.c.day))
+    query = sa.select(costs.c.week, label[part], costs.c.way, *sums).select_from(joined)
+    query = query.where(
+        costs.c.pipeline == pipeline, costs.c.week >= since, days.c.currency.is_not_distinct_from(currency)
+    )
+    if cities is not None:
+        query = query.where(costs.c.city.in_(list(cities)))
+    rows = connection.execute(query.group_by(*group).order_by(costs.c.week))
+    return tuple(
+        WeekCost(week, part, str(name), way, float(cost), *(int(number) for number in numbers))
+        for week, name, way, cost, *numbers in rows
+    )
+
+
+def runs_computed(connection: sa.Connection, pipeline: str, since: datetime) -> tuple[ComputedRun, ...]:
+    """The runs that published from an instant on, the oldest first."""
+    runs = tables.runs.c
+    query = sa.select(runs.kind, runs.timings, runs.computing).where(
+        runs.pipeline == pipeline, runs.as_of >= since, runs.computing.is_not(None), runs.finished_at.is_not(None)
+    )
+    return tuple(
+        computed
+        for kind, timings, computing in connection.execute(query.order_by(runs.as_of))
+        if (computed := computed_run(kind, timings, computing)) is not None
+    )
+
+
+def computed_run(kind: str, timings: Mapping[str, float], computing: Mapping[str, Any] | None) -> ComputedRun | None:
+    """What a run computed, of its row; None where it published nothing, or did not write down how long it took."""
+    if computing is None or "night" not in timings:
+        return None
+    training = sum(timings.get(stage, 0.0) for stage in TRAINING_STAGES)
+    seconds = (timings["night"], training, timings.get("predict", 0.0))
+    return ComputedRun(kind, *seconds, computing["forecasts"], computing["cost_per_hour"], computing["currency"])
+
+
+def first_kept(last: date) -> date:
+    """The first day that is kept where the last one is `last`."""
+    return monday(last) - timedelta(weeks=KEPT_WEEKS - 1)

@@ -1,0 +1,240 @@
+"""Track what rosters cost: those that were published, and those of other ways to roster, on the days that came in.
+
+The roster of a day is the last one published by the end of its morning: of the forecasts in the archive as of that day
+or before it those of the latest night, refresh or prediction; where none of these covers the day, of a past night that
+was run afterwards (a backfill), which is told. Its crews are those of the publication while the ledger keeps it, else
+they are made again of the archive's quantiles and the planners' numbers. A night adds the days that became known, and
+those whose readings were corrected since are reckoned anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from hashlib import sha256
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import sqlalchemy as sa
+
+from forecaster.config import Spec
+from forecaster.core.arrays import Doubles, Ints
+from forecaster.core.forecast import Fold, Forecast
+from forecaster.core.panel import Panel
+from forecaster.lake import Lake
+from forecaster.ledger import tables, value
+from forecaster.ledger.accuracy import monday
+from forecaster.ledger.store import Ledger
+from forecaster.ledger.value import ValuedDay, WayCost
+from forecaster.planning.apply import move_quantiles
+from forecaster.staffing import daily_ways, newsvendor
+from forecaster.staffing.cost_backtest import describe_buffer
+from forecaster.staffing.rosters import van_pool
+from forecaster.staffing.vans import VanPool
+
+MOST_WEEKS = 13  # that a night reckons; what is older is left to the next ones
+BUFFER_DAYS = 56  # before a day, on which its buffer is chosen
+_READ = ("run_id", "recorded_at", "depot_id", "cutoff", "target_date", "levels", "quantiles")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A run that forecast: as of which local day, and whether it was run afterwards."""
+
+    run_id: str
+    morning: date
+    backfilled: bool
+
+    def covers(self, day: date, horizon: int) -> bool:
+        """Whether it may have forecast a day by that day's own morning."""
+        return 0 <= (day - self.morning).days < horizon
+
+
+def track_value(spec: Spec, panel: Panel) -> None:
+    """Write what rosters of the days up to the panel's cutoff cost into the ledger; nothing without `staffing`.
+
+    A past date run again leaves what is known of later days. Raises LakeError and LedgerError.
+    """
+    if spec.staffing is None:
+        return
+    with Ledger.open(spec.ledger_url) as ledger:
+        with ledger.transaction() as connection:
+            valued = {day.day: day for day in value.valued_days(connection, spec.name)}
+            origins = _origins(connection, spec)
+        if valued and max(valued) > panel.cutoff:
+            return
+        digests = _digests(panel)
+        first = max(value.first_kept(panel.cutoff), panel.days[0].astype(object))
+        due = [
+            day
+            for day in (first + timedelta(days=number) for number in range((panel.cutoff - first).days + 1))
+            if (day not in valued or valued[day].basis != digests[day])
+            and any(origin.covers(day, spec.horizon) for origin in origins.values())
+        ]
+        lake = Lake(spec.lake_url)
+        version = lake.version("forecasts")  # of which the table is opened once
+        for week in sorted({monday(day) for day in due})[:MOST_WEEKS]:
+            days = [day for day in due if monday(day) == week]
+            table = _read(lake, version, days)
+            reckoner = _Reckoner(spec, panel, origins, valued, digests)
+            with ledger.transaction() as connection:
+                reckoned = [found for day in days if (found := reckoner.reckon(connection, table, day))]
+                costs = [cost for _, of_day in reckoned for cost in of_day]
+                valued_days = [valued_day for valued_day, _ in reckoned]
+                value.replace_days(connection, spec.name, valued_days, costs, keep_from=first)
+
+
+def _read(lake: Lake, version: int, days: Sequence[date]) -> pa.Table:
+    """What was forecast of some days of a week."""
+    in_days = pc.field("target_date").isin(pa.array(days, pa.date32()))
+    return lake.read("forecasts", where=in_days, version=version, columns=_READ)
+
+
+def _origins(connection: sa.Connection, spec: Spec) -> dict[str, Origin]:
+    """The runs that ended with forecasts, by their ids."""
+    runs = tables.runs.c
+    query = sa.select(runs.run_id, runs.as_of, runs.kind).where(
+        runs.pipeline == spec.name, runs.outcome.in_(("published", "degraded")), runs.kind != "maintain"
+    )
+    return {
+        run_id: Origin(run_id, as_of.astimezone(spec.zone).date(), kind == "backfill")
+        for run_id, as_of, kind in connection.execute(query)
+    }
+
+
+def _digests(panel: Panel) -> dict[date, str]:
+    """Of each day up to the cutoff a digest of what came where, and of the city of each depot: the sum of a hash of
+    each depot's known count, so that a new depot leaves the days before it as they are."""
+    cities = panel.attributes.get("city", ("",) * len(panel.depot_ids))
+    names = [f"{depot}\x1f{city}" for depot, city in zip(panel.depot_ids, cities, strict=True)]
+    keys = np.array([int.from_bytes(sha256(name.encode()).digest()[:8], "little") for name in names], np.uint64)
+    counts = _counts(panel)
+    known = np.isfinite(counts)
+    mixed = (keys[:, None] ^ np.where(known, counts, 0).view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(32))) * known
+    days: list[date] = panel.days[: panel.history].astype(object).tolist()
+    return {day: f"{number:016x}" for day, number in zip(days, mixed.sum(axis=0).tolist(), strict=True)}
+
+
+def _counts(panel: Panel) -> Doubles:
+    """Orders (depots, days) up to the cutoff; NaN where not known or closed."""
+    counts: Doubles = np.where(panel.open[:, : panel.history], panel.demand, np.nan).astype(float)
+    return counts
+
+
+class _Reckoner:
+    """Reckons days, one after the other: the buffer of each is chosen on those before it."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        panel: Panel,
+        origins: Mapping[str, Origin],
+        valued: dict[date, ValuedDay],
+        digests: Mapping[date, str],
+    ) -> None:
+        assert spec.staffing is not None
+        self._spec, self._panel, self._origins, self._valued, self._digests = spec, panel, origins, valued, digests
+        self._staffing = spec.staffing
+        self._fleet: VanPool | None = van_pool(panel, spec)
+        self._counts = _counts(panel)
+        self._cities = panel.attributes.get("city", ("",) * len(panel.depot_ids))
+
+    def reckon(
+        self, connection: sa.Connection, table: pa.Table, day: date
+    ) -> tuple[ValuedDay, tuple[WayCost, ...]] | None:
+        """The costs of a day; None where nothing was forecast of it in time."""
+        of_day = table.filter(pc.equal(table["target_date"], pa.scalar(day)))
+        origin = self._origin(of_day, day)
+        if origin is None:
+            return None
+        fold = self._fold(of_day.filter(pc.equal(of_day["run_id"], origin.run_id)), day)
+        overrides = {} if origin.backfilled else _overrides(connection, self._spec.name, day)
+        published, fold = self._published(connection, origin, fold, day, overrides)
+        known = sorted(earlier for earlier in self._valued if earlier <= fold.forecast.cutoff)
+        recent = [earlier for earlier in known if (day - earlier).days <= BUFFER_DAYS]
+        buffer = daily_ways.best_buffer([self._valued[earlier].buffer_costs for earlier in recent])
+        before = self._counts[:, : (fold.forecast.cutoff - self._panel.days[0].astype(object)).days + 1]
+        ways = daily_ways.crews(fold, published, before, buffer, self._staffing, self._fleet)
+        valued_day = ValuedDay(
+            day,
+            self._digests[day],
+            self._staffing.currency,
+            origin.backfilled,
+            len(overrides),
+            describe_buffer(buffer),
+            daily_ways.buffer_costs(fold, self._staffing, self._fleet),
+        )
+        self._valued[day] = valued_day
+        return valued_day, daily_ways.bills(ways, fold, self._cities, self._staffing, day)
+
+    def _origin(self, of_day: pa.Table, day: date) -> Origin | None:
+        """The run whose forecast of a day was up that morning: what was published comes before what was made later."""
+        run_ids = pc.unique(of_day["run_id"]).to_pylist()
+        found = [self._origins[run_id] for run_id in run_ids if run_id in self._origins]
+        in_time = [origin for origin in found if origin.covers(day, self._spec.horizon)]
+        recorded = dict(zip(of_day["run_id"].to_pylist(), of_day["recorded_at"].to_pylist(), strict=True))
+        order = lambda origin: (not origin.backfilled, origin.morning, recorded[origin.run_id])  # noqa: E731
+        return max(in_time, key=order, default=None)
+
+    def _fold(self, rows: pa.Table, day: date) -> Fold:
+        """A run's forecast of a day beside what came; a depot that it did not forecast is closed, and not billed."""
+        rows = rows.filter(pc.equal(rows["recorded_at"], pc.max(rows["recorded_at"])))  # of a run taken up again
+        levels = tuple(rows["levels"][0].as_py())
+        place = {depot: row for row, depot in enumerate(self._panel.depot_ids)}
+        quantiles = np.zeros((len(place), 1, len(levels)), np.float32)
+        forecast_rows = np.zeros((len(place), 1), bool)
+        for depot, values in zip(rows["depot_id"].to_pylist(), rows["quantiles"].to_pylist(), strict=True):
+            if depot in place:
+                quantiles[place[depot], 0], forecast_rows[place[depot]] = values, True
+        cutoff: date = rows["cutoff"][0].as_py()
+        forecast = Forecast(self._panel.depot_ids, cutoff, (day,), levels, quantiles, np.any(quantiles > 0, axis=2))
+        column = (day - self._panel.days[0].astype(object)).days
+        actuals = np.where(forecast_rows, self._counts[:, [column]], np.nan).astype(np.float32)
+        return Fold(forecast, actuals)
+
+    def _published(
+        self, connection: sa.Connection, origin: Origin, fold: Fold, day: date, overrides: Mapping[str, int]
+    ) -> tuple[Ints, Fold]:
+        """The crews that went out, and the fold with the days open that were; the ledger's while it keeps them."""
+        crews, open_ = np.zeros((len(self._panel.depot_ids), 1), np.int32), fold.forecast.open.copy()
+        if kept := _kept_crews(connection, self._spec.name, origin.run_id, day):
+            for row, depot in enumerate(self._panel.depot_ids):
+                if depot in kept:
+                    crews[row], is_open = kept[depot]
+                    open_[row] = open_[row] if depot in overrides else is_open  # a planner opens it for us alone
+            return crews, replace(fold, forecast=replace(fold.forecast, open=open_))
+        quantiles = fold.forecast.quantiles.copy()
+        for row, depot in enumerate(self._panel.depot_ids):
+            if depot in overrides:
+                quantiles[row] = move_quantiles(quantiles[row], fold.forecast.levels, overrides[depot])
+                open_[row] = True
+        changed = replace(fold.forecast, quantiles=quantiles, open=open_)
+        return newsvendor.roster(changed, self._staffing, self._fleet).drivers, fold
+
+
+def _kept_crews(connection: sa.Connection, pipeline: str, run_id: str, day: date) -> dict[str, tuple[int, bool]] | None:
+    """Depot → drivers and whether it was open, of a run's last publication; None where the ledger has none, or it has
+    no crews."""
+    publications, published = tables.publications.c, tables.published.c
+    newest = sa.select(sa.func.max(publications.publication_id)).where(
+        publications.pipeline == pipeline, publications.run_id == run_id
+    )
+    query = sa.select(published.depot_id, published.drivers, published.open).where(
+        published.publication_id == newest.scalar_subquery(), published.target_date == day
+    )
+    rows = connection.execute(query).all()
+    if not rows or any(drivers is None for _, drivers, _ in rows):
+        return None
+    return {depot: (drivers, is_open) for depot, drivers, is_open in rows}
+
+
+def _overrides(connection: sa.Connection, pipeline: str, day: date) -> dict[str, int]:
+    """Depot → the planner's number of a day, as it was published last."""
+    book = tables.overrides.c
+    query = sa.select(book.depot_id, book.orders).join(tables.override_results)
+    rows = connection.execute(query.where(book.pipeline == pipeline, book.target_date == day).order_by(book.id))
+    return dict(rows.tuples().all())

@@ -1,0 +1,267 @@
+"""The account of what rosters cost and saved over the last weeks, from the sums that the ledger keeps.
+
+Each amount is a sum over weeks, with the range that a block bootstrap over the weeks gives it (`bootstrap`), which is
+left out where the weeks are too few to tell. What somebody may not see is not read: who sees some cities is told of
+these alone, and of all of them together as the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time, timedelta
+
+import numpy as np
+import sqlalchemy as sa
+
+from forecaster.core.arrays import Doubles
+from forecaster.ledger import value
+from forecaster.ledger.accuracy import monday
+from forecaster.ledger.value import (
+    ALL,
+    BUFFER,
+    CITY,
+    FORESIGHT,
+    LAST_WEEK,
+    MODEL,
+    MONTH,
+    MORE_VANS,
+    PUBLISHED,
+    WAYS,
+    ComputedRun,
+    ValuedDay,
+    WeekCost,
+)
+from forecaster.staffing import bootstrap
+
+SPANS = (8, 26, 52)  # weeks
+COMPARED = (PUBLISHED, LAST_WEEK, BUFFER, FORESIGHT)
+HOW: Mapping[str, str] = {
+    PUBLISHED: "The crews of each day as they were published last by that morning, planners' numbers included, against "
+    "the drivers that the orders that came needed.",
+    LAST_WEEK: "What the same weekday needed when it was last known on that morning, with the same limits and vans.",
+    BUFFER: "What the model's median needs and a buffer more, which is chosen anew each day as the cheapest of the "
+    "eight weeks before.",
+    FORESIGHT: "What limits and vans would have cost whoever knew the orders; nobody can save more.",
+    MODEL: "The crews that the model's own numbers asked for, without any planner's.",
+    MORE_VANS: "The crews of the model with ten vans more, which may stand anywhere.",
+}
+RANGE = (
+    "Each range holds 90 % of what the same sum comes to when blocks of ⌈n^(1/3)⌉ neighbouring weeks of the n are "
+    "drawn again (circular block bootstrap); below four weeks there is none."
+)
+
+
+@dataclass(frozen=True)
+class Amount:
+    """Money, and the range that chance leaves it; None where too few weeks tell."""
+
+    amount: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class WayTotal:
+    """What a way to roster cost over the days of an account."""
+
+    way: str
+    cost: Amount
+    dearer: Amount  # than our rosters: above zero is what ours saved
+    short: int
+    idle: int
+    drivers: int
+    depot_days: int
+
+
+@dataclass(frozen=True)
+class ValuePart:
+    """The ways to roster over everything, a city or a month."""
+
+    label: str
+    ways: tuple[WayTotal, ...]
+
+    def of(self, way: str) -> WayTotal | None:
+        """One of them."""
+        return next((total for total in self.ways if total.way == way), None)
+
+
+@dataclass(frozen=True)
+class Computing:
+    """What the runs of these weeks computed, in seconds by the clock; money of those whose hour has a cost."""
+
+    runs: int
+    seconds: float
+    training_seconds: float
+    prediction_seconds: float
+    forecasts: int  # depot-days that went out
+    cost: float | None
+    cost_per_forecast: float | None
+
+
+@dataclass(frozen=True)
+class ValueAccount:
+    """The last `weeks` weeks, as far as they are known; amounts are in the currency, or in plain numbers."""
+
+    weeks: int
+    currency: str | None
+    first: date | None  # day; None: nothing is known yet
+    last: date | None
+    days: int
+    backfilled: int  # days whose forecast was made afterwards
+    overridden: int  # depot-days with a planner's number
+    other_currency: int  # days that are left out
+    whole: ValuePart
+    cities: tuple[ValuePart, ...]
+    months: tuple[ValuePart, ...]
+    more_vans: Amount | None  # what ten more would have saved; None: the pipeline counts none
+    overrides: Amount | None  # what planners' numbers saved; None: there were none
+    saved: tuple[tuple[date, Mapping[str, float]], ...]  # Monday, what ours saved up to the end of its week, by way
+    computing: Computing | None = None  # None: nothing was written down of it, or it is not for the reader
+
+
+def account(
+    connection: sa.Connection, pipeline: str, weeks: int, cities: Collection[str] | None = None
+) -> ValueAccount:
+    """The account of the last weeks that something is known of; of some cities alone where these are named."""
+    days = value.valued_days(connection, pipeline)
+    if not days:
+        return _empty(weeks)
+    currency = days[-1].currency
+    since = monday(days[-1].day) - timedelta(weeks=weeks - 1)
+    costs = [
+        cost
+        for part in (ALL, CITY, MONTH)
+        for cost in value.week_costs(connection, pipeline, currency, since=since, part=part, cities=cities)
+    ]
+    of_span = [day for day in days if day.day >= since]
+    if cities is not None:  # how many planners' numbers there were elsewhere, and what all computing costs, is not told
+        return summed(costs, [replace(day, overridden=0) for day in of_span], weeks)
+    runs = value.runs_computed(connection, pipeline, datetime.combine(since, time(), UTC))
+    return replace(summed(costs, of_span, weeks), computing=computing(runs, currency))
+
+
+def computing(runs: Sequence[ComputedRun], currency: str | None) -> Computing | None:
+    """The runs together; those whose cost is in another currency are told in seconds alone."""
+    if not runs:
+        return None
+    priced = [run for run in runs if run.cost is not None and run.currency == currency]
+    cost = sum(run.cost or 0.0 for run in priced) if priced else None
+    forecasts = sum(run.forecasts for run in priced)
+    return Computing(
+        len(runs),
+        sum(run.seconds for run in runs),
+        sum(run.training_seconds for run in runs),
+        sum(run.prediction_seconds for run in runs),
+        sum(run.forecasts for run in runs),
+        cost,
+        None if cost is None or not forecasts else cost / forecasts,
+    )
+
+
+def summed(costs: Sequence[WeekCost], days: Sequence[ValuedDay], weeks: int) -> ValueAccount:
+    """The account of sums by week and part, and of the days that they are of."""
+    currency = days[-1].currency
+    counted = [day for day in days if day.currency == currency]
+    whole = next(iter(_parts([cost for cost in costs if cost.part == ALL])), ValuePart("", ()))
+    planned, model, larger = (whole.of(way) for way in (PUBLISHED, MODEL, MORE_VANS))
+    overridden = sum(day.overridden for day in counted)
+    of_all = [cost for cost in costs if cost.part == ALL]
+    return ValueAccount(
+        weeks,
+        currency,
+        counted[0].day,
+        counted[-1].day,
+        len(counted),
+        sum(day.backfilled for day in counted),
+        overridden,
+        len(days) - len(counted),
+        whole,
+        _parts([cost for cost in costs if cost.part == CITY]),
+        _parts([cost for cost in costs if cost.part == MONTH]),
+        _difference(of_all, MODEL, MORE_VANS) if larger and model else None,
+        _difference(of_all, MODEL, PUBLISHED)
+        if planned and model and (overridden or _differ(planned, model))
+        else None,
+        _cumulative(of_all),
+    )
+
+
+def where_vans_went(account: ValueAccount) -> tuple[tuple[str, int, float], ...]:
+    """City, drivers more that ten vans would have carried there over all days, and what that would have saved; the
+    largest saving first."""
+    rows = []
+    for part in account.cities:
+        model, larger = part.of(MODEL), part.of(MORE_VANS)
+        if model and larger:
+            rows.append((part.label, larger.drivers - model.drivers, model.cost.amount - larger.cost.amount))
+    return tuple(sorted(rows, key=lambda row: (-row[2], row[0])))
+
+
+def _parts(costs: Sequence[WeekCost]) -> tuple[ValuePart, ...]:
+    """The totals of each label, by name."""
+    return tuple(
+        ValuePart(label, _totals([cost for cost in costs if cost.label == label]))
+        for label in sorted({cost.label for cost in costs})
+    )
+
+
+def _totals(costs: Sequence[WeekCost]) -> tuple[WayTotal, ...]:
+    ways, table = _by_week(costs)
+    ours = table[:, [ways.index(PUBLISHED)]] if PUBLISHED in ways else np.zeros((len(table), 1))
+    amounts, dearer = _amounts(table), _amounts(table - ours)
+    return tuple(
+        WayTotal(
+            way,
+            amounts[i],
+            dearer[i],
+            *(
+                sum(getattr(cost, name) for cost in costs if cost.way == way)
+                for name in ("short", "idle", "drivers", "depot_days")
+            ),
+        )
+        for i, way in enumerate(ways)
+    )
+
+
+def _by_week(costs: Sequence[WeekCost]) -> tuple[list[str], Doubles]:
+    """The ways that there are, and what each cost in each week, (weeks, ways)."""
+    ways = [way for way in WAYS if any(cost.way == way for cost in costs)]
+    weeks = sorted({cost.week for cost in costs})
+    table = np.zeros((len(weeks), len(ways)))
+    for cost in costs:
+        if cost.way in ways:
+            table[weeks.index(cost.week), ways.index(cost.way)] += cost.cost
+    return ways, table
+
+
+def _amounts(table: Doubles) -> list[Amount]:
+    """The sum of each column over the weeks, with its range."""
+    ends = bootstrap.ranges(table)
+    if ends is None:
+        return [Amount(total, None, None) for total in table.sum(axis=0).tolist()]
+    return [Amount(*numbers) for numbers in zip(table.sum(axis=0).tolist(), *ends.tolist(), strict=True)]
+
+
+def _difference(costs: Sequence[WeekCost], dearer: str, cheaper: str) -> Amount:
+    ways, table = _by_week(costs)
+    return _amounts(table[:, [ways.index(dearer)]] - table[:, [ways.index(cheaper)]])[0]
+
+
+def _differ(first: WayTotal, second: WayTotal) -> bool:
+    """Whether two ways had other crews, as far as their sums tell."""
+    return (first.drivers, first.short, first.idle) != (second.drivers, second.short, second.idle)
+
+
+def _cumulative(costs: Sequence[WeekCost]) -> tuple[tuple[date, Mapping[str, float]], ...]:
+    """What ours saved beside each rival from the first week up to each."""
+    ways, table = _by_week(costs)
+    if PUBLISHED not in ways:
+        return ()
+    saved = np.cumsum(table - table[:, [ways.index(PUBLISHED)]], axis=0).tolist()
+    weeks = sorted({cost.week for cost in costs})
+    return tuple((week, dict(zip(ways, row, strict=True))) for week, row in zip(weeks, saved, strict=True))
+
+
+def _empty(weeks: int) -> ValueAccount:
+    return ValueAccount(weeks, None, None, None, 0, 0, 0, 0, ValuePart("", ()), (), (), None, None, ())

@@ -1,0 +1,284 @@
+"""Is tonight's training worth it? Where the last trainings gained nothing that rosters noticed, one is skipped.
+
+A training's gain is counted in money on the days that came in since: on each of them the new champion and the one that
+it replaced roster from what was known the evening before, and what their crews then cost is compared, depot by depot
+and day by day (the paired test of `evaluation.paired_test`). A candidate that was not admitted gained nothing. A
+training is worth it where the gain of the last three is more than chance, and a day's gain is no less than what a
+training costs (`execution.cost_per_hour`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from functools import partial
+
+import numpy as np
+
+from forecaster.config import Spec
+from forecaster.core.arrays import Days, Doubles
+from forecaster.core.forecast import Fold, Scores
+from forecaster.core.panel import Panel
+from forecaster.demand.history.past_panels import Past
+from forecaster.errors import BundleError
+from forecaster.evaluation import gate
+from forecaster.evaluation.metrics import measure, seasonal_scale
+from forecaster.evaluation.paired_test import Pairs
+from forecaster.ledger.records import Promotion, Run
+from forecaster.ledger.store import GATE, Ledger
+from forecaster.serving import bundle as bundles
+from forecaster.serving.fallback import seasonal_naive
+from forecaster.serving.predict import Predictor
+from forecaster.staffing import newsvendor
+from forecaster.staffing.cost_backtest import costs_paid
+from forecaster.staffing.rosters import van_pool
+
+LAST_TRAININGS = 3  # whose gain is weighed
+LAST_DAYS = 7  # on which accuracy may slip
+MOST_DAYS = 28  # that are forecast again
+MOST_RUNS = 400  # that are looked through
+STAGES = ("train", "backtest", "gate", "export")  # that a night without training goes without
+NAIVE = "seasonal_naive"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Whether to train tonight, and why, as a sentence."""
+
+    trains: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class PastTraining:
+    """A night that trained: which champion it replaced by which. Where it promoted none, both are the one that went on
+    reigning."""
+
+    night: date
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What trainings gained, in the unit of `staffing`, and what one of them costs."""
+
+    trainings: int
+    pairs: Pairs  # what the new champion's crews cost, and the old one's
+    compared: int  # days, one counted once for each training
+    training_cost: float
+
+    @property
+    def a_day(self) -> float:
+        """Above zero: the new champions' rosters were cheaper; 0 where no day has come in since."""
+        return float((self.pairs.theirs - self.pairs.ours).sum()) / self.compared if self.compared else 0.0
+
+    @property
+    def is_noticed(self) -> bool:
+        """More than chance, and no less than a training costs."""
+        return self.pairs.difference().high < 0 and self.a_day >= self.training_cost
+
+    def sentence(self) -> str:
+        difference = self.pairs.difference()
+        if self.compared and np.array_equal(self.pairs.ours, self.pairs.theirs):
+            return (
+                f"the last {self.trainings} gained nothing that rosters noticed (their crews cost the same as before)"
+            )
+        amount = f"{self.a_day:+,.2f} a day over {difference.days} days"
+        if not np.isfinite(difference.high):
+            return f"the last {self.trainings} gained nothing that rosters noticed (too few days to tell: {amount})"
+        bounds = f"{-difference.high:+.1%} to {-difference.low:+.1%} of what they cost"
+        if self.is_noticed:
+            return f"the last {self.trainings} gained {amount} in rosters, {bounds}"
+        against = f"; a training costs {self.training_cost:,.2f}" if self.training_cost else ""
+        return f"the last {self.trainings} gained nothing that rosters noticed ({amount}, {bounds}{against})"
+
+
+def weigh(spec: Spec, ledger: Ledger, panel: Panel, panel_at: Past, as_of: datetime) -> Decision:
+    """The decision on tonight's training; `panel_at` is the panel as it was at an earlier cutoff.
+
+    Raises BundleError for a champion that cannot be read.
+    """
+    if reason := _due(spec, ledger, as_of):
+        return Decision(True, reason)
+    trainings = past_trainings(spec, ledger, as_of)[:LAST_TRAININGS]
+    if len(trainings) < LAST_TRAININGS:
+        return Decision(
+            True, f"fewer than {LAST_TRAININGS} trainings have followed another, by which to weigh this one"
+        )
+    champion = _champion(ledger, spec)
+    predictor = Predictor(bundles.load(spec.paths.bundle(champion.bundle_digest), spec.paths.folder))
+    if new := set(panel.depot_ids) - set(predictor.bundle.manifest.get("depots", panel.depot_ids)):
+        names = ", ".join(sorted(new)[:3]) + (f" and {len(new) - 3} more" if len(new) > 3 else "")
+        return Decision(True, f"depots are new: {names}")
+    folds = _replays(spec, panel, panel_at, champion.bundle_digest, trainings)
+    if slips := list(_slips(spec, panel, panel_at, folds[champion.bundle_digest])):
+        return Decision(True, f"accuracy slips on the last {LAST_DAYS} days: {slips[0]}")
+    gain = gain_of(spec, panel, trainings, folds, training_cost(spec, _training_nights(spec, ledger, as_of)))
+    if gain.is_noticed:
+        return Decision(True, gain.sentence())
+    return Decision(False, f"{gain.sentence()}; next at the latest {_on(latest(spec, ledger, as_of))}")
+
+
+def latest(spec: Spec, ledger: Ledger, as_of: datetime) -> date | None:
+    """The night by which is trained again, whatever the last trainings gained; None before the first training."""
+    nights = _training_nights(spec, ledger, as_of)
+    return _night(spec, nights[0]) + timedelta(days=spec.training.at_least_every) if nights else None
+
+
+def past_trainings(spec: Spec, ledger: Ledger, as_of: datetime) -> list[PastTraining]:
+    """The nights that trained while a champion reigned, the newest first."""
+    promotions = ledger.promotions(spec.name)
+    by_run: Mapping[str, Promotion] = {promotion.run_id: promotion for promotion in promotions if promotion.by == GATE}
+    trainings = []
+    for run in _training_nights(spec, ledger, as_of):
+        promoted = by_run.get(run.run_id)
+        reigned = [promotion for promotion in promotions if promotion.at < run.started_at]
+        if promoted is not None and promoted.previous_digest is not None:
+            trainings.append(PastTraining(_night(spec, run), promoted.previous_digest, promoted.bundle_digest))
+        elif promoted is None and reigned:
+            trainings.append(PastTraining(_night(spec, run), reigned[-1].bundle_digest, reigned[-1].bundle_digest))
+    return trainings
+
+
+def gain_of(
+    spec: Spec, panel: Panel, trainings: Sequence[PastTraining], folds: Mapping[str, Mapping[date, Fold]], cost: float
+) -> Gain:
+    """The gain of trainings, of what each champion forecast of a single day: digest → cutoff → fold."""
+    assert spec.staffing is not None
+    fleet, paid = van_pool(panel, spec), dict[tuple[str, date], Doubles]()
+
+    def bill(digest: str, cutoff: date) -> Doubles:
+        if (digest, cutoff) not in paid:
+            fold = folds[digest][cutoff]
+            crew = newsvendor.roster(fold.forecast, spec.staffing, fleet).drivers  # type: ignore[arg-type]
+            paid[digest, cutoff] = costs_paid(crew, fold, spec.staffing)[:, 0]  # type: ignore[arg-type]
+        return paid[digest, cutoff]
+
+    ours, theirs, depots, days, compared = [], [], [], list[Days](), 0
+    for training in trainings:
+        for cutoff in _cutoffs_since(training, panel):
+            new, old = bill(training.new, cutoff), bill(training.old, cutoff)
+            known = np.flatnonzero(np.isfinite(new) & np.isfinite(old))
+            ours.append(new[known])
+            theirs.append(old[known])
+            depots.append(known)
+            days.append(np.full(len(known), np.datetime64(cutoff + timedelta(days=1), "D")))
+            compared += bool(len(known))
+    empty = np.zeros(0)
+    pairs = Pairs(
+        np.concatenate([*depots, np.zeros(0, np.intp)]),
+        np.concatenate([*days, np.zeros(0, "datetime64[D]")]),
+        np.concatenate([*ours, empty]),
+        np.concatenate([*theirs, empty]),
+    )
+    return Gain(len(trainings), pairs, compared, cost)
+
+
+def training_cost(spec: Spec, nights: Sequence[Run]) -> float:
+    """What one of the last trainings cost on average, with all that a night without one goes without."""
+    seconds = [sum(run.timings.get(stage, 0.0) for stage in STAGES) for run in nights[:LAST_TRAININGS]]
+    return (spec.execution.cost_per_hour or 0.0) * sum(seconds) / 3600 / max(len(seconds), 1)
+
+
+def _due(spec: Spec, ledger: Ledger, as_of: datetime) -> str | None:
+    """Why to train without weighing anything; None where there is something to weigh."""
+    if ledger.champion(spec.name) is None:
+        return "no model reigns yet"
+    nights = _training_nights(spec, ledger, as_of)
+    if not nights:
+        return "no night has trained yet"
+    if nights[0].spec_digest != spec.digest:
+        return f"the pipeline file has changed since the training of {_night(spec, nights[0])}"
+    age = (as_of.astimezone(spec.zone).date() - _night(spec, nights[0])).days
+    if age >= spec.training.at_least_every:
+        nights_ago = "night" if age == 1 else "nights"
+        return f"the last training is {age} {nights_ago} old, and training.at_least_every is reached"
+    return None
+
+
+def _champion(ledger: Ledger, spec: Spec) -> Promotion:
+    champion = ledger.champion(spec.name)
+    if champion is None:
+        raise BundleError("no model reigns")
+    return champion
+
+
+def _training_nights(spec: Spec, ledger: Ledger, as_of: datetime) -> list[Run]:
+    """The nights before that trained a candidate and judged it, the newest first."""
+    runs = ledger.runs(spec.name, limit=MOST_RUNS, ended=True, nights=True)
+    nights = [run for run in runs if run.kind == "night" and run.verdict is not None and run.as_of < as_of]
+    return sorted(nights, key=lambda run: run.as_of, reverse=True)
+
+
+def _replays(
+    spec: Spec, panel: Panel, panel_at: Past, champion: str, trainings: Sequence[PastTraining]
+) -> dict[str, dict[date, Fold]]:
+    """What each champion would have said of the one day after each cutoff that it is asked for: digest → cutoff →
+    fold."""
+    wanted: dict[str, set[date]] = {champion: set(_last_cutoffs(panel))}
+    for training in trainings:
+        for digest in (training.old, training.new):
+            wanted.setdefault(digest, set()).update(_cutoffs_since(training, panel))
+    predictors = {
+        digest: Predictor(bundles.load(spec.paths.bundle(digest), spec.paths.folder))
+        for digest, cutoffs in wanted.items()
+        if cutoffs
+    }
+    folds: dict[str, dict[date, Fold]] = {digest: {} for digest in wanted}
+    for cutoff in sorted(set().union(*wanted.values())):
+        panels: dict[str, Panel] = {}  # by encoding: most champions share one
+        for digest, predictor in predictors.items():
+            if cutoff in wanted[digest]:
+                encoding = predictor.bundle.encoding
+                key = repr(encoding.to_json())
+                panels[key] = panels.get(key) or panel_at.under(encoding)(cutoff)
+                folds[digest][cutoff] = _first_day(predictor, panels[key], panel)
+    return folds
+
+
+def _first_day(predictor: Predictor, before: Panel, panel: Panel) -> Fold:
+    """What is forecast of the day after a cutoff, and what came of it by tonight."""
+    whole = predictor(before)
+    forecast = replace(
+        whole, target_dates=whole.target_dates[:1], quantiles=whole.quantiles[:, :1], open=whole.open[:, :1]
+    )
+    scored = panel.at(before.cutoff).open[:, -panel.horizon :] & before.open.any(axis=1, keepdims=True)
+    actuals = np.where(scored, panel.actuals(before.cutoff), np.nan)[:, :1].astype(np.float32)
+    return Fold(forecast, actuals)
+
+
+def _slips(spec: Spec, panel: Panel, panel_at: Past, champion: Mapping[date, Fold]) -> Iterator[str]:
+    """What the gate would object to in the champion's forecasts of the last days: bias and coverage surely outside
+    their bounds, and no better than the seasonal naive where that is to be beaten."""
+    cutoffs = _last_cutoffs(panel)
+    naive = partial(seasonal_naive, levels=tuple(spec.model.quantiles))
+    rivals = [_first_day(naive, panel_at(cutoff), panel) for cutoff in cutoffs]  # type: ignore[arg-type]
+    before = panel_at(cutoffs[0])
+    scale = seasonal_scale(before.demand, before.open[:, : before.history])
+
+    def scores(name: str, folds: Sequence[Fold]) -> Scores:
+        return Scores(name, tuple(folds), measure(folds, scale), scale)
+
+    bounds = spec.gate.model_copy(update={"beat": (NAIVE,) if NAIVE in spec.gate.beat else (), "margin": 0.0})
+    mine = scores("champion", [champion[cutoff] for cutoff in cutoffs])
+    yield from gate.judge(mine, {NAIVE: scores(NAIVE, rivals)}, bounds).objections
+
+
+def _last_cutoffs(panel: Panel) -> list[date]:
+    return [panel.cutoff - timedelta(days=back) for back in range(LAST_DAYS, 0, -1)]
+
+
+def _cutoffs_since(training: PastTraining, panel: Panel) -> list[date]:
+    """The cutoffs of the days that came in since a training's night, of which the newest count where they are many."""
+    days = (panel.cutoff - training.night).days + 1
+    return [panel.cutoff - timedelta(days=back) for back in range(min(days, MOST_DAYS), 0, -1)]
+
+
+def _night(spec: Spec, run: Run) -> date:
+    return run.as_of.astimezone(spec.zone).date()
+
+
+def _on(day: date | None) -> str:
+    return f"on {day:%A} {day}" if day else "tomorrow"

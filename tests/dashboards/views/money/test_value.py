@@ -1,0 +1,76 @@
+"""The value page says what was saved, in the reader's money, and what it will show where nothing is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dashboards.ops.formatting import locale
+from dashboards.ops.views.money.value import chosen_span, value_page
+from forecaster.ledger.store import Ledger
+from tests.staffing.test_value_account import account, fill
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}") as ledger:
+        yield ledger
+
+
+def test_the_first_screen_says_what_was_saved_and_how_sure_that_is(ledger: Ledger) -> None:
+    fill(ledger, 5)
+    page = value_page(account(ledger))
+    assert (page.headline, page.saved, page.reach) == ("From Mon 28 Sep to Mon 26 Oct", "€600", "+€600 and +€600")
+    assert page.under == (
+        "Missing and idle drivers of our rosters cost €1,000 in 5 days; had each depot rostered as the week before, "
+        "€1,600. Whoever knew the orders would have paid €100."
+    )
+    assert [(row.name, row.cost, row.saved, row.short) for row in page.rows] == [
+        ("Our rosters", "€1,000", "", "20"),
+        ("Same as last week", "€1,600", "+€600", "50"),
+        ("Median plus buffer", "€1,200", "+€200", "20"),
+        ("Perfect foresight", "€100", "−€900", "0"),
+    ]
+    assert [(finding.question, finding.answer) for finding in page.findings] == [
+        ("What would ten more vans have been worth?", "+€200"),
+        ("What were planners’ numbers worth?", "+€100"),
+    ]
+    assert page.findings[0].how.endswith(" By city: Bonn +€100, Ulm +€100.")
+    assert [row.name for row in page.months] == ["September 2026", "October 2026"]
+
+
+def test_money_is_written_in_the_readers_way(ledger: Ledger) -> None:
+    fill(ledger, 5)
+    with locale.active(locale.number_format("de-DE,de;q=0.9")):
+        assert value_page(account(ledger)).rows[0].cost == "1.000\N{NO-BREAK SPACE}€"
+    fill(ledger, 5, currency=None)
+    assert value_page(account(ledger)).rows[0].cost == "1,000"
+
+
+def test_the_picture_holds_zero_and_ends_where_the_sum_does(ledger: Ledger) -> None:
+    fill(ledger, 5)
+    picture = value_page(account(ledger)).picture
+    assert picture is not None
+    assert [row.text for row in picture.rows] == ["€0", "€200", "€400", "€600"]
+    assert picture.ends[0][1] == picture.rows[-1].at
+    assert picture.zero == picture.rows[0].at
+    assert len(picture.lines[0].split()) == 6  # from nothing, a point each week
+
+
+def test_days_whose_forecast_was_made_afterwards_are_told(ledger: Ledger) -> None:
+    fill(ledger, 5, backfilled=True)
+    [remark] = value_page(account(ledger)).remarks
+    assert remark.startswith("Every day of these rests on a forecast that was made afterwards")
+
+
+def test_a_first_night_says_what_will_be_shown_and_when(ledger: Ledger) -> None:
+    page = value_page(account(ledger))
+    assert page.headline == ""
+    assert page.nothing.startswith("The first night after a rostered day is over tells what")
+
+
+def test_an_address_asks_for_one_of_three_spans() -> None:
+    assert [chosen_span({"weeks": weeks}) for weeks in ("8", "26", "52", "27", "x")] == [8, 26, 52, 26, 26]
+    assert chosen_span({}) == 26

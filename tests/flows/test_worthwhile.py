@@ -1,0 +1,37 @@
+"""A night that skips its training: the champion forecasts, and the run says why and until when."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+from flows import lines, steps
+from flows.night import Night
+from tests.flows.tiny import DAYS, NIGHT, pipeline
+
+NOBODY: dict[str, object] = {"record": lambda *_: None, "register": lambda *_: None}
+WORK = ("ingest", "panel", "weigh", "train", "backtest", "gate", "export", "promote", "predict")
+STEPS = SimpleNamespace(**NOBODY, **{name: getattr(steps, name) for name in WORK})
+
+
+def test_trainings_that_gained_nothing_are_skipped_until_it_is_time(tmp_path: Path) -> None:
+    """The same model comes out every night, as the days repeat: each training replaces the champion by its like."""
+    file = pipeline(tmp_path, "execution: {cost_per_hour: 36}\n", days=DAYS + 5)
+    text = file.read_text("utf-8").replace("training: {", "training: {when: worthwhile, at_least_every: 2, ")
+    file.write_text(text, "utf-8")
+    nights = []
+    for day in range(6):
+        night = Night.begin(str(file), NIGHT + timedelta(days=day))
+        nights.append(night.run(partial(lines.nightly, night, STEPS)))
+    assert [night.exit_code for night in nights] == [0] * 6
+    assert [night.trains for night in nights][:4] == [True] * 4
+    skipped = nights[4]
+    assert not skipped.trains
+    assert skipped.publication["tier"] == "champion"
+    assert skipped.message is not None
+    assert skipped.message.startswith("training skipped: the last 3 gained nothing that rosters noticed (")
+    assert skipped.message.endswith("; next at the latest on Saturday 2026-05-16")
+    assert nights[5].trains  # the second after the last
+    assert nights[5].message is None

@@ -1,0 +1,183 @@
+"""What rosters cost is reckoned night by night: of what stood that morning, once, and again where a count changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from forecaster.config import Spec
+from forecaster.core.panel import Panel
+from forecaster.demand.ingest import ingest
+from forecaster.lake import Lake
+from forecaster.ledger import value
+from forecaster.ledger.records import Kind
+from forecaster.ledger.store import Ledger
+from forecaster.ledger.value import BUFFER, CITY, FORESIGHT, LAST_WEEK, MODEL, MONTH, PUBLISHED
+from forecaster.planning import override_table
+from forecaster.planning.overrides import ProposedOverride
+from forecaster.publishing import publish as publishing
+from forecaster.publishing.track_value import track_value
+from tests.demand.history.test_past_panels import FIRST, LAST, TONIGHT, days, write
+from tests.panels import bare
+from tests.publishing.test_publish import FALLBACK, one_day_later, published
+from tests.publishing.test_track_accuracy import archive
+from tests.staffing.test_rosters import spec_of
+
+COSTS = "staffing: {orders_per_driver: 10, cost_short: 30, cost_idle: 10, currency: EUR}"
+MONDAY = date(2024, 1, 15)
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Spec:
+    return spec_of(tmp_path, COSTS)
+
+
+@pytest.fixture
+def panel() -> Panel:
+    """Depots A, B from Monday 1 January 2024 on, 21 days known: 100 a day at A, 10 at B, at last 110 at A."""
+    demand = np.tile(np.array([[100.0], [10.0]], np.float32), (1, 21))
+    demand[0, 14:] = 110.0
+    return replace(bare(demand), depot_ids=("A", "B"), attributes={"city": ("Town", "Port")})
+
+
+def run_night(spec: Spec, run_id: str, morning: date, orders: Sequence[float], kind: Kind = "night") -> None:
+    """A run as of a morning that forecast A and B of that day without any doubt."""
+    with Ledger.open(spec.ledger_url) as ledger:
+        as_of = datetime.combine(morning, datetime.min.time(), UTC) + timedelta(hours=3)
+        ledger.start_run(run_id, pipeline=spec.name, as_of=as_of, spec_digest=spec.digest, kind=kind)
+        ledger.finish_run(run_id, "published", 0)
+    cutoff = morning - timedelta(days=1)
+    rows = [(run_id, depot, cutoff, 1, count) for depot, count in zip("AB", orders, strict=True)]
+    archive(Lake(spec.lake_url), *rows, width=0.0)
+
+
+def costs(spec: Spec, part: str = value.ALL, cities: Sequence[str] | None = None) -> dict[tuple[str, str, str], float]:
+    """Monday, label and way → cost."""
+    with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        weeks = value.week_costs(connection, spec.name, "EUR", since=date(2024, 1, 1), part=part, cities=cities)
+    return {(str(week.week), week.label, week.way): week.cost for week in weeks}
+
+
+def days_of(spec: Spec) -> list[value.ValuedDay]:
+    with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        return list(value.valued_days(connection, spec.name))
+
+
+def test_a_day_costs_what_its_mornings_crews_lacked_or_had_too_many(spec: Spec, panel: Panel) -> None:
+    """Twelve drivers at A where eleven were needed, one too many: 10. Last week's ten were one short: 30."""
+    run_night(spec, "n1", MONDAY, (120.0, 10.0))
+    track_value(spec, panel)
+    assert costs(spec) == {
+        ("2024-01-15", "", PUBLISHED): 10,
+        ("2024-01-15", "", MODEL): 10,
+        ("2024-01-15", "", BUFFER): 10,
+        ("2024-01-15", "", LAST_WEEK): 30,
+        ("2024-01-15", "", FORESIGHT): 0,
+    }
+    assert costs(spec, CITY, ["Port"]) == {("2024-01-15", "Port", way): 0 for way in value.WAYS[:5]}
+    assert costs(spec, MONTH)["2024-01-15", "2024-01-01", LAST_WEEK] == 30
+    [day] = days_of(spec)
+    assert (day.day, day.currency, day.backfilled, day.overridden, day.buffer) == (MONDAY, "EUR", False, 0, "+0%")
+
+
+def test_a_planners_number_counts_for_what_went_out_and_not_for_the_model(spec: Spec, panel: Panel) -> None:
+    run_night(spec, "n1", MONDAY, (120.0, 10.0))
+    with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        proposed = ProposedOverride("A", MONDAY, 104, "weather", "Ada")
+        written = override_table.write(connection, spec.name, proposed, datetime(2024, 1, 14, tzinfo=UTC))
+        override_table.record_model_orders(connection, spec.name, [MONDAY], {written.id: 120.0})
+    track_value(spec, panel)
+    found = costs(spec)
+    assert (found["2024-01-15", "", PUBLISHED], found["2024-01-15", "", MODEL]) == (0, 10)
+    assert [day.overridden for day in days_of(spec)] == [1]
+
+
+def test_the_last_forecast_before_a_day_counts_and_one_made_afterwards_only_where_there_was_none(
+    spec: Spec, panel: Panel
+) -> None:
+    run_night(spec, "n1", MONDAY, (120.0, 10.0))
+    run_night(spec, "afterwards", MONDAY, (110.0, 10.0), "backfill")
+    run_night(spec, "filled", MONDAY + timedelta(days=1), (130.0, 10.0), "backfill")
+    track_value(spec, panel)
+    assert costs(spec)["2024-01-15", "", PUBLISHED] == 10 + 20
+    assert [day.backfilled for day in days_of(spec)] == [False, True]
+
+
+def test_the_next_night_adds_a_day_and_restates_what_was_corrected(spec: Spec, panel: Panel) -> None:
+    for back, run_id in ((0, "n1"), (1, "n2")):
+        run_night(spec, run_id, MONDAY + timedelta(days=back), (120.0, 10.0))
+    early = replace(bare(panel.demand[:, :15]), depot_ids=("A", "B"), attributes=panel.attributes)
+    track_value(spec, early)
+    assert [day.day for day in days_of(spec)] == [MONDAY]
+    track_value(spec, panel)
+    assert costs(spec)["2024-01-15", "", PUBLISHED] == 20
+    corrected = panel.demand.copy()
+    corrected[0, 14] = 150.0  # three drivers short on Monday, in the place of one too many
+    track_value(spec, replace(panel, demand=corrected))
+    assert costs(spec)["2024-01-15", "", PUBLISHED] == 90 + 10
+    track_value(spec, early)  # a past date run again
+    assert len(days_of(spec)) == 2
+
+
+def test_a_day_that_nothing_changed_is_not_reckoned_again(
+    spec: Spec, panel: Panel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_night(spec, "n1", MONDAY + timedelta(days=6), (120.0, 10.0))
+    track_value(spec, panel)
+    newcomer = replace(
+        bare(np.vstack([panel.demand, np.full((1, 21), np.nan)])),
+        depot_ids=("A", "B", "C"),
+        attributes={"city": ("Town", "Port", "Town")},
+    )
+    monkeypatch.setattr("forecaster.publishing.track_value._read", lambda *_: pytest.fail("the archive was read"))
+    track_value(spec, panel)
+    track_value(spec, newcomer)
+
+
+def test_crews_are_those_that_were_published_whatever_todays_code_would_make_of_it(tmp_path: Path) -> None:
+    """40 orders at A and 10 at B make four drivers and one; with twice as many orders a driver since, they stay."""
+    rows = (f"{depot},{day},{count}" for depot, count in (("A", 40), ("B", 10)) for day in days(FIRST, LAST))
+    write(tmp_path, "demand", "depot_id,date,demand", *rows)
+    spec = spec_of(tmp_path, COSTS)
+    ingest(spec, now=TONIGHT)
+    with Ledger.open(spec.ledger_url) as ledger:
+        for day, run in enumerate(("first", "second")):
+            ledger.start_run(run, pipeline=spec.name, as_of=TONIGHT + timedelta(days=day), spec_digest=spec.digest)
+        publishing.publish(spec, FALLBACK, as_of=TONIGHT, run_id="first")
+        ledger.finish_run("first", "published", 0)
+    write(tmp_path, "demand", "depot_id,date,demand", "A,2024-03-11,41", "B,2024-03-11,12")
+    ingest(spec, now=TONIGHT + timedelta(days=1))
+    assert spec.staffing is not None
+    dearer = spec.staffing.model_copy(update={"orders_per_driver": 20.0})
+    outcome = one_day_later(spec.model_copy(update={"staffing": dearer}))
+    assert (outcome.trouble, outcome.remark) == (None, None)
+    with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        weeks = value.week_costs(connection, spec.name, "EUR", since=date(2024, 1, 1))
+    found = {week.way: (week.drivers, week.short, week.idle) for week in weeks}
+    assert found[PUBLISHED] == (5, 0, 1)  # 4 and 1 went out; 3 and 1 are needed at 20 orders a driver
+    assert found[MODEL] == (3, 1, 0)
+
+
+def test_a_publication_goes_out_though_nobody_can_say_what_rosters_cost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = published(tmp_path)
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("no such luck")
+
+    monkeypatch.setattr(publishing, "track_value", fails)
+    outcome = publishing.publish(spec, FALLBACK, as_of=TONIGHT + timedelta(days=1), run_id="second")
+    assert (outcome.publication_id, outcome.trouble) == (2, None)
+    assert outcome.remark == "what rosters cost is not told: RuntimeError: no such luck"
+    assert outcome.remark in outcome.sentence()
+
+
+def test_without_costs_nothing_is_reckoned(tmp_path: Path, panel: Panel) -> None:
+    track_value(spec_of(tmp_path, ""), panel)
+    assert not (tmp_path / "var" / "ledger.db").exists()

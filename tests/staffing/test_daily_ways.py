@@ -1,0 +1,114 @@
+"""One day by hand: what each way to roster made of it, and what that cost each city."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import numpy as np
+
+from forecaster.core.arrays import Ints
+from forecaster.core.forecast import Fold
+from forecaster.ledger.value import BUFFER, FORESIGHT, LAST_WEEK, MODEL, MORE_VANS, PUBLISHED, WayCost
+from forecaster.staffing import daily_ways
+from forecaster.staffing.cost_backtest import BUFFERS
+from forecaster.staffing.vans import VanPool
+from tests.panels import fold
+from tests.staffing.test_cost_backtest import staffed
+
+COSTS = staffed().staffing
+DAY = date(2024, 1, 15)
+assert COSTS is not None
+
+
+def sure(*orders: float, actual: tuple[float, ...]) -> Fold:
+    """A forecast that has no doubt, of depots on one day, and what came."""
+    return fold([[[count] * 3] for count in orders], [[count] for count in actual], cutoff=date(2024, 1, 14))
+
+
+def before(*orders: float) -> np.ndarray:
+    """Two weeks of the same count at each depot."""
+    return np.repeat(np.array(orders)[:, None], 14, axis=1).astype(float)
+
+
+def drivers(ways: dict[str, Ints]) -> dict[str, list[int]]:
+    return {way: crew[:, 0].tolist() for way, crew in ways.items()}
+
+
+def test_each_way_rosters_what_it_knows() -> None:
+    """Forecast 120 and 10, came 110 and 10, last week 100 and 10, at 10 orders a driver; a planner said 11."""
+    assert COSTS is not None
+    day = sure(120, 10, actual=(110, 10))
+    published = np.array([[11], [1]], np.int32)
+    ways = daily_ways.crews(day, published, before(100, 10), (0.1, 0.0), COSTS, None)
+    assert drivers(ways) == {
+        PUBLISHED: [11, 1],
+        MODEL: [12, 1],
+        LAST_WEEK: [10, 1],
+        BUFFER: [14, 2],  # 13.2 and 1.1, which nobody has a part of
+        FORESIGHT: [11, 1],
+    }
+    rows = daily_ways.bills(ways, day, ("Town", "Port"), COSTS, DAY)
+    assert [row for row in rows if row.way == MODEL] == [
+        WayCost(DAY, "Port", MODEL, 0, 0, 0, 1, 1),
+        WayCost(DAY, "Town", MODEL, 10, 0, 1, 12, 1),
+    ]
+    assert {row.way: row.cost for row in rows if row.city == "Town"} == {
+        PUBLISHED: 0,
+        MODEL: 10,
+        LAST_WEEK: 30,
+        BUFFER: 30,
+        FORESIGHT: 0,
+    }
+    assert {row.way: row.cost for row in rows if row.city == "Port"}[BUFFER] == 10
+
+
+def test_ten_more_vans_go_where_they_are_missing() -> None:
+    assert COSTS is not None
+    day = sure(120, 40, actual=(120, 40))
+    fleet = VanPool(total=8, city=np.array([0, 0]))
+    ways = daily_ways.crews(day, np.array([[4], [4]], np.int32), before(120, 40), BUFFERS[0], COSTS, fleet)
+    assert int(ways[MODEL].sum()) == 8
+    assert drivers(ways)[MORE_VANS] == [12, 4]
+    rows = {row.way: row for row in daily_ways.bills(ways, day, ("Town", "Town"), COSTS, DAY)}
+    assert (rows[MODEL].cost, rows[MORE_VANS].cost) == (8 * 30, 0)
+
+
+def test_a_depot_whose_count_is_not_known_is_billed_to_nobody() -> None:
+    assert COSTS is not None
+    day = sure(120, 10, actual=(110, np.nan))
+    ways = daily_ways.crews(day, np.array([[11], [9]], np.int32), before(100, 10), BUFFERS[0], COSTS, None)
+    rows = daily_ways.bills(ways, day, ("Town", "Port"), COSTS, DAY)
+    assert {row.city for row in rows} == {"Town"}
+
+
+def test_the_buffer_is_the_cheapest_on_the_days_before_and_none_before_the_first() -> None:
+    assert COSTS is not None
+    assert daily_ways.best_buffer([]) == (0.0, 0.0)
+    costs = daily_ways.buffer_costs(sure(100, actual=(120,)), COSTS, None)
+    assert len(costs) == len(BUFFERS)
+    assert costs[BUFFERS.index((0.0, 0.0))] == 60
+    assert daily_ways.best_buffer([costs]) == (0.11, 0.0)  # the first that makes ten drivers twelve
+    assert daily_ways.best_buffer([costs, daily_ways.buffer_costs(sure(100, actual=(140,)), COSTS, None)]) == (
+        0.31,
+        0.0,
+    )
+
+
+def test_last_week_is_the_same_weekday_though_the_cutoff_lies_days_back() -> None:
+    """Days 0 to 13 had 10, 20, … 140 orders; the day after the next is day 15, a week after day 8 with 90."""
+    assert COSTS is not None
+    day = fold([[[50.0] * 3]], [[90.0]], cutoff=date(2024, 1, 14))
+    late = Fold(
+        type(day.forecast)(
+            day.forecast.depot_ids,
+            date(2024, 1, 14),
+            (date(2024, 1, 16),),
+            day.forecast.levels,
+            day.forecast.quantiles,
+            day.forecast.open,
+        ),
+        day.actuals,
+    )
+    orders = 10.0 * (1 + np.arange(14.0))[None]
+    ways = daily_ways.crews(late, np.array([[5]], np.int32), orders, BUFFERS[0], COSTS, None)
+    assert drivers(ways)[LAST_WEEK] == [9]
