@@ -34,6 +34,7 @@ from dashboards.ops.http.response_cache import ResponseCache
 from dashboards.ops.http.responses import SecurityHeaders
 from dashboards.ops.reading.store import PublicationStore
 from dashboards.ops.routes import admin, api, errors, health
+from dashboards.ops.routes.my_depot import my_depot
 from dashboards.ops.routes.pages import pages
 from dashboards.ops.views.catalogue import linkable
 from forecaster import __version__
@@ -101,8 +102,16 @@ def create_app(
     app.add_middleware(SecurityHeaders)
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
     renderer = Renderer(store)
-    read = pages(renderer, page, plans=spec is not None)
-    for routes in (read, health.router(store), _links(context), api.router(renderer), admin.router(context)):
+    plans = spec is not None
+    read = pages(renderer, page, plans=plans)
+    for routes in (
+        read,
+        my_depot(store, page, plans=plans),
+        health.router(store),
+        _links(context),
+        api.router(renderer),
+        admin.router(context),
+    ):
         app.include_router(routes)
     if spec is not None:
         from dashboards.ops.routes.planning import router  # which loads what forecasts

@@ -3,47 +3,21 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from tests.dashboards.provider import CLIENT
-from tests.dashboards.seed import NOON, ODD_ID, depot, earlier, fill, publication, remember, with_plans
+from tests.dashboards.seed import NOON, ODD_ID, earlier, fill, publication
 from tests.dashboards.signing_in import signing_in
+from tests.e2e.browsing import AT_NOON, CHROMIUM, PAGES, faults, running, shot, too_wide
 
-ROOT = Path(__file__).parents[2]
-CHROMIUM = Path("/usr/bin/chromium")
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-AXE = ROOT / "tests" / "vendor" / "axe-core" / "axe.min.js"
-PAGES = ["", "depot/NYC-01", "roster", "week", "week?depot=BOS-01", "accuracy", "value", "champion", "health", "wall"]
 # A phone gets the same elements: what may differ is how they are laid out.
 OF_LAYOUT = ["color-contrast", "scrollable-region-focusable", "target-size", "meta-viewport", "link-in-text-block"]
 SCREENS = {"desktop": (1280, 800), "phone": (390, 844)}
-AT_NOON = """
-import socket, sys, uvicorn
-from datetime import datetime
-from dashboards.ops.app import create_app
-app = create_app(sys.argv[1], clock=lambda: datetime.fromisoformat(sys.argv[2]))
-listener = socket.create_server(("127.0.0.1", 0))
-print(f"http://127.0.0.1:{listener.getsockname()[1]}/", flush=True)
-uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])
-"""
 SERVED = """
 import sys
 from types import SimpleNamespace
@@ -56,39 +30,6 @@ pytestmark = [
     pytest.mark.e2e,
     pytest.mark.skipif(not CHROMIUM.exists(), reason="there is no /usr/bin/chromium on this machine"),
 ]
-
-
-@contextmanager
-def running(code: str, *arguments: str) -> Iterator[str]:
-    """The address that a server in another process prints first."""
-    command = [sys.executable, "-c", code, *arguments]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
-        try:
-            assert server.stdout is not None
-            address_line = re.search(r"http://\S+/", server.stdout.readline())
-            assert address_line is not None
-            yield address_line[0]
-        finally:
-            server.terminate()
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where six depots and one with an odd id are shown, at noon of the day they were published."""
-    url = f"sqlite:///{tmp_path_factory.mktemp('page') / 'ledger.db'}"
-    first = publication()
-    fill(url, earlier(), with_plans(replace(first, depots=(*first.depots, depot(7, ODD_ID)))))
-    remember(url)
-    with running(AT_NOON, url, NOON.isoformat()) as base_url:
-        yield base_url
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(params=SCREENS)
@@ -113,17 +54,6 @@ def page(screen: str, browser: Browser, address: str) -> Iterator[Page]:
     assert [requested for requested in addresses if not requested.startswith(address)] == []
 
 
-def shot(page: Page, name: str) -> None:
-    folder = ROOT / "var" / "screenshots"
-    folder.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=folder / f"{name}.png", full_page=True)
-
-
-def too_wide(page: Page) -> bool:
-    """Does anything reach over the right edge?"""
-    return bool(page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"))
-
-
 def overlapping(page: Page) -> list[str]:
     """Texts of the visible picture that lie on one another."""
     texts: list[str] = page.evaluate(
@@ -136,18 +66,6 @@ def overlapping(page: Page) -> list[str]:
         }"""
     )
     return texts
-
-
-def faults(page: Page, *rules: str) -> list[str]:
-    """What axe finds wrong, by these rules or by all."""
-    page.evaluate(AXE.read_text("utf-8") + "; 0")
-    options = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else {}
-    violations: list[str] = page.evaluate(
-        """options => axe.run(document, options).then(found => found.violations.flatMap(
-          each => each.nodes.map(node => each.id + ': ' + node.html + ' ' + node.failureSummary)))""",
-        options,
-    )
-    return violations
 
 
 def names(page: Page) -> list[str]:

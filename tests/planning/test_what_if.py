@@ -21,7 +21,7 @@ from forecaster.serving import bundle, keys
 from forecaster.serving.predict import Predictor
 from tests.dashboards.signing_in import signing_in
 from tests.dashboards.visitor import ask_locally
-from tests.e2e.test_browser import CHROMIUM, FLAGS, faults, shot, too_wide
+from tests.e2e.browsing import CHROMIUM, FLAGS, faults, shot, too_wide
 from tests.fleets import AS_OF, Fleet
 from tests.planning.nights import DAY, PROPOSED, THURSDAY, current, day
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
@@ -47,6 +47,7 @@ class Front:
     meant: int  # which target day is the one in front
     near: str  # "tomorrow", "today" or nothing
     today: date
+    now: datetime
 
     @property
     def alarm(self) -> Alarm | None:
@@ -75,8 +76,7 @@ def front(head: Head, now: datetime, fruitless: datetime | None = None) -> Front
     zone = ZoneInfo(head.timezone)
     today = now.astimezone(zone).date()
     targets = tuple(head.cutoff + timedelta(days=step) for step in range(1, head.horizon + 1))
-    preferred = [today + timedelta(days=1), today]
-    meant = next((targets.index(day) for day in preferred if day in targets), 0)
+    meant = in_front(targets, today)
     return Front(
         title=head.title or head.pipeline,
         tier=head.tier,
@@ -93,7 +93,23 @@ def front(head: Head, now: datetime, fruitless: datetime | None = None) -> Front
         meant=meant,
         near=display.near(targets[meant], today),
         today=today,
+        now=now,
     )
+
+
+def in_front(targets: tuple[date, ...], today: date) -> int:
+    """Which target day stands in front: tomorrow, else today, else the first."""
+    return next((targets.index(day) for day in (today + timedelta(days=1), today) if day in targets), 0)
+
+
+def in_zone(header: Front, zone: str | None) -> Front:
+    """The header as a depot's own clocks have it: its today is not everybody's. None: the pipeline's zone."""
+    if zone is None:
+        return header
+    today = header.now.astimezone(ZoneInfo(zone)).date()
+    meant = in_front(header.target_dates, today)
+    near = display.near(header.target_dates[meant], today)
+    return replace(header, today=today, meant=meant, near=near)
 
 
 def stale(targets: tuple[date, ...], cutoff: date, today: date) -> str | None:

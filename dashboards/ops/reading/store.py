@@ -101,6 +101,10 @@ class PublicationStore:
         visible_head = head if head is None or cities is None else replace(head, note=None)
         return Logbook(visible_head, visible_runs, self._clock(), pipeline, ledger, self._outlines, cities)
 
+    def quarter_hour(self) -> int:
+        """The quarter of an hour that it is, counted from 1970: within one no zone's day begins."""
+        return int(self._clock().timestamp() // 900)
+
     def reader(self) -> Ledger:
         """The ledger, for what is no publication. Raises LedgerError when there is none to read."""
         return self._head()[0]

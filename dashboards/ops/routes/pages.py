@@ -9,6 +9,7 @@ from fastapi.responses import FileResponse, Response
 
 from dashboards.ops.http.render import HTML, Renderer, RenderPage
 from dashboards.ops.reading.editions import Edition, Logbook
+from dashboards.ops.reading.header import in_zone
 from dashboards.ops.routes import weeks
 from dashboards.ops.views.accuracy import AccuracyQuery as Weeks
 from dashboards.ops.views.accuracy import accuracy
@@ -19,7 +20,7 @@ from dashboards.ops.views.freshness import freshness
 from dashboards.ops.views.health import health
 from dashboards.ops.views.money.value import chosen_span, value_page
 from dashboards.ops.views.network import network
-from dashboards.ops.views.roster import roster
+from dashboards.ops.views.roster import RosterQuery, roster
 from dashboards.ops.views.wall import wall
 
 WORKER = Path(__file__).parents[1] / "static" / "worker.js"
@@ -59,26 +60,25 @@ def _of_the_publication(router: APIRouter, renderer: Renderer, page: RenderPage,
     @router.api_route("/depot/{depot_id:path}", methods=GET)
     def one_depot(request: Request, depot_id: str) -> Response:
         def make(edition: Edition) -> bytes:
-            view = depot_page(edition.head, edition.depot(depot_id), edition.front, edition.said_before(depot_id))
-            return page("depot.html", front=edition.front, depot=view, plans=plans)
+            return depot_content(edition, depot_id, page, plans=plans)
 
-        return renderer.of_publication(request, HTML, make)
+        return renderer.of_publication(request, HTML, make, renderer.store.quarter_hour())
 
     @router.api_route("/roster", methods=GET)
     def rosters(request: Request) -> Response:
         if "format" in request.query_params:
             return weeks.roster_file(renderer, request)
-        city = request.query_params.get("city", "")
+        query = RosterQuery.of(request.query_params)
 
         def make(edition: Edition) -> bytes:
-            view = roster(edition.head, edition.outline(), edition.front, city)
+            view = roster(edition.head, edition.outline(), edition.front, query)
             return page("roster.html", front=edition.front, roster=view)
 
-        return renderer.of_publication(request, HTML, make, city)
+        return renderer.of_publication(request, HTML, make, query)
 
     @router.api_route("/wall", methods=GET)
     def wall_screen(request: Request) -> Response:
-        city = request.query_params.get("city", "")
+        city = request.query_params.get("city", "")[:200]
 
         def make(edition: Edition) -> bytes:
             depots = edition.outline()
@@ -87,6 +87,14 @@ def _of_the_publication(router: APIRouter, renderer: Renderer, page: RenderPage,
             return page("wall.html", front=edition.front, wall=view)
 
         return renderer.of_publication(request, HTML, make, city)
+
+
+def depot_content(edition: Edition, depot_id: str, page: RenderPage, *, plans: bool, mine: bool = False) -> bytes:
+    """A depot's page, on its own clocks; `mine`: whoever asks has it remembered. Raises NoSuchDepot."""
+    depot = edition.depot(depot_id)
+    front = in_zone(edition.front, depot.timezone)
+    view = depot_page(edition.head, depot, front, edition.said_before(depot_id))
+    return page("depot.html", front=front, depot=view, plans=plans, mine=mine)
 
 
 def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage) -> None:

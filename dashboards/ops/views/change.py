@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 
 from dashboards.ops.formatting import display
-from forecaster.ledger.publication import PublishedDay
+from forecaster.ledger.publication import PublishedChange, PublishedDay
 
 PART_NAMES = {
     "calendar": "what is known of the days ahead",
@@ -15,6 +16,14 @@ PART_NAMES = {
     "model": "another model",
     "calibration": "its calibration",
     "override": "planners",
+}
+CAUSES = {
+    "calendar": "what is now known of that day",
+    "restated": "counts that were corrected",
+    "actuals": "the orders that came since",
+    "model": "a newly trained model",
+    "calibration": "a newly trained model",
+    "override": "a planner’s number",
 }
 NONE_BEFORE = "No forecast of this day was published the day before."
 WIDTH, HEIGHT = 84, 12
@@ -63,6 +72,18 @@ def _change(day: PublishedDay, less: int, scale: float) -> Why:
     return Why(
         display.day(day.target_date), signed(change.total), sentence, middle, _pieces(change.parts, less * scale, scale)
     )
+
+
+def in_few_words(change: PublishedChange | None, today: date) -> str:
+    """Why a number is another one than before, in one line: "12 more than said yesterday, mostly because of orders that
+    came since". Empty where it is the same, or nothing was said before."""
+    if change is None or not change.total:
+        return ""
+    sign = 1 if change.total > 0 else -1
+    name, _ = max(change.parts, key=lambda part: sign * part[1])
+    since = "yesterday" if change.since == today - timedelta(days=1) else f"on {display.day(change.since)}"
+    moved = f"{abs(change.total):,} {'more' if sign > 0 else 'fewer'} than said {since}"
+    return f"{moved}, mostly because of {CAUSES.get(name, name)}"
 
 
 def signed(orders: int) -> str:

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.charts import Ahead, Chart, chart
 from dashboards.ops.reading.header import Front, median_and_range
-from dashboards.ops.views.change import NONE_BEFORE, Why, why
+from dashboards.ops.views.change import NONE_BEFORE, Why, in_few_words, why
 from dashboards.ops.views.planning.plan_day import override_sentence, planners_number
 from dashboards.ops.views.roster_text import sentence
 from forecaster.ledger.publication import PublishedDay, PublishedDepot, PublishedMark, RecentDay
@@ -20,6 +20,7 @@ from forecaster.ledger.records import Head
 PAST_DAYS = 60
 PAST_DAYS_PHONE = 21
 STRETCH = 2.5  # width of a day ahead, in days behind
+MOVED, MOVED_LEAST = 0.05, 3  # share of what was said before, and orders, from which on a change is told beside it
 COMPARED = 7  # days that are held against what was said of them
 
 
@@ -75,6 +76,7 @@ class DepotPage:
     place: str
     lines: tuple[DayAheadRow, ...]
     meant: DayAheadRow
+    because: str  # why the number in front is what it is, in a line; may be empty
     actuals: tuple[ActualDay, ...]  # newest first
     checks: tuple[ForecastCheck, ...]  # newest first
     published: str  # on the depot's own clocks
@@ -126,6 +128,7 @@ def depot_page(
         " · ".join(word for word in depot.attributes.values() if word),
         tuple(lines),
         lines[front.meant],
+        _because(depot, front, mark_names),
         tuple(ActualDay(display.day(day.date), _actual(day), mark_names.get(day.date, "")) for day in reversed(past)),
         tuple(_checked(day, said_before[day.date], head) for day in reversed(past) if day.date in said_before)[
             :COMPARED
@@ -147,6 +150,18 @@ def depot_page(
         tuple((day.target_date.isoformat(), display.day(day.target_date)) for day in depot.days),
         planners_number(depot.days[front.meant].override, head.levels),
     )
+
+
+def _because(depot: PublishedDepot, front: Front, mark_names: Mapping[date, str]) -> str:
+    """What a manager asks first of the number in front: what day that is, what moved it, or what came a week before."""
+    day = depot.days[front.meant]
+    is_told = day.change is not None and abs(day.change.total) >= max(MOVED_LEAST, MOVED * day.change.before)
+    moved = in_few_words(day.change, front.today) if day.open and is_told else ""
+    came = {recent.date: recent.demand for recent in depot.recent if recent.open and recent.demand is not None}
+    week_before = came.get(day.target_date - timedelta(days=7))
+    if not moved and week_before is not None and day.open:
+        moved = f"{display.orders(week_before)} came {day.target_date:%a} a week before"
+    return " · ".join(part for part in (mark_names.get(day.target_date, ""), moved) if part)
 
 
 def _mark_names(marks: Iterable[PublishedMark]) -> dict[date, str]:

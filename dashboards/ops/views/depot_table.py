@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -19,6 +20,7 @@ ROWS = 100  # on one page
 MOVED = 0.15  # share of what was expected before that is worth a look
 MOVED_LEAST = 10  # orders
 SHORT = 0.5  # chance of being short that is worth a look
+SCARCE, SCARCE_LEAST = 1 / 3, 5  # share and number of depots short on one day, from which on none of them can help it
 SORTS: Mapping[str, str] = {
     "attention": "what needs attention first",
     "depot": "by name",
@@ -93,6 +95,7 @@ class DepotTable:
     vans: bool
     today: bool
     compared: bool  # with what was published before
+    scarcity: str  # days on which drivers are too few nearly everywhere, in a sentence; empty where there are none
 
 
 def depot_table(
@@ -100,7 +103,8 @@ def depot_table(
 ) -> DepotTable:
     """The rows that are asked for; `before` is what the publication before this one said."""
     matching = [depot for depot in depots if _matches(depot, query)]
-    attention = {depot.depot_id: reasons(depot, head, front, before) for depot in matching}
+    scarce = scarce_days(depots, front)
+    attention = {depot.depot_id: reasons(depot, head, front, before, scarce) for depot in matching}
     ordered = sorted(matching, key=_order(query.sort, head, front, before, attention))
     pages = max(-(-len(ordered) // ROWS), 1)
     page = min(query.page, pages)
@@ -117,30 +121,77 @@ def depot_table(
         any(day.roster is not None and day.roster.vans is not None for depot in depots for day in depot.days),
         today is not None,
         bool(before),
+        scarcity(depots, front),
     )
 
 
-def reasons(depot: PublishedDepot, head: Head, front: Front, before: EarlierMedians) -> tuple[str, ...]:
-    """Why this depot needs a look, the gravest first."""
-    sentences = []
+def scarce_days(depots: Sequence[PublishedDepot], front: Front) -> Mapping[date, int]:
+    """Days ahead on which drivers are likely too few at so many depots at once that the network must solve it, not a
+    depot: day → depots."""
+    days = [target for target in front.target_dates if target >= front.today]
+    short = Counter(day.target_date for depot in depots for day in depot.days if day.open and _is_short(day))
+    least = max(SCARCE_LEAST, SCARCE * len(depots))
+    return {day: short[day] for day in days if short[day] >= least}
+
+
+def scarcity(depots: Sequence[PublishedDepot], front: Front) -> str:
+    """The scarce days in a sentence; empty where there are none."""
+    days = scarce_days(depots, front)
+    if not days:
+        return ""
+    (first, most), *later = days.items()
+    listed = [f"{display.number(most)} of {display.number(len(depots))} on {display.day(first)}"]
+    listed += [f"{display.number(number)} on {display.day(day)}" for day, number in later]
+    return f"Too few drivers are likely at many depots at once: {', '.join(listed)}."
+
+
+def reasons(
+    depot: PublishedDepot, head: Head, front: Front, before: EarlierMedians, scarce: Collection[date] = ()
+) -> tuple[str, ...]:
+    """Why this depot needs a look, the gravest first: what somebody can still act on, up to the last day.
+
+    On `scarce` days a shortage is not the depot's."""
     missing = [day for day in depot.recent if day.open and day.demand is None]
-    if missing:
-        sentences.append(f"no count for {display.day(missing[-1].date)}")
-    day = depot.days[front.meant]
-    if day.roster is not None and day.open and day.roster.chance_short >= SHORT:
-        sentences.append(f"{chance(day.roster.chance_short)} of being short")
-    change, was = change_of(depot, day, head, before)
-    if not day.open and was >= MOVED_LEAST:
-        were = "was" if round(was) == 1 else "were"
-        sentences.append(f"closed; {display.count(round(was), 'order')} {were} said before")
-    elif change is not None and abs(change) >= max(MOVED_LEAST, MOVED * was):
-        share = f" ({display.percent(abs(change) / was, 0)})" if was > 0 else ""
-        sentences.append(
-            f"{display.orders(abs(change))}{share} {'more' if change > 0 else 'fewer'} than was said before"
-        )
+    sentences = [f"no count for {display.day(missing[-1].date)}"] if missing else []
+    meant = depot.days[front.meant]
+    days = [meant, *(day for day in depot.days if day.target_date > front.today and day is not meant)]
+    sentences += _shortage([day for day in days if day.open and day.target_date not in scarce], meant)
+    moves = [(day, move) for day in days if (move := _move(depot, day, head, before))]
+    if moves:
+        day, (_, sentence) = max(moves, key=lambda day_and_move: (day_and_move[0] is meant, day_and_move[1][0]))
+        sentences.append(sentence if day is meant else f"{display.day(day.target_date)}: {sentence}")
     if depot.tier is not None and depot.tier != head.tier:
         sentences.append("the same weekdays before are repeated: the model does not know this depot")
     return tuple(sentences)
+
+
+def _is_short(day: PublishedDay) -> bool:
+    return day.roster is not None and day.roster.chance_short >= SHORT
+
+
+def _shortage(days: Sequence[PublishedDay], meant: PublishedDay) -> list[str]:
+    """On which day drivers are most likely too few, where that is likelier than not, and on how many others too."""
+    short = [day for day in days if _is_short(day)]
+    if not short:
+        return []
+    worst = max(short, key=lambda day: day.roster.chance_short if day.roster else 0.0)
+    assert worst.roster is not None
+    when = "" if worst is meant else f" on {display.day(worst.target_date)}"
+    others = f", and on {display.count(len(short) - 1, 'other day')}" if len(short) > 1 else ""
+    return [f"{chance(worst.roster.chance_short)} of being short{when}{others}"]
+
+
+def _move(depot: PublishedDepot, day: PublishedDay, head: Head, before: EarlierMedians) -> tuple[float, str] | None:
+    """By how many orders a day moved since the publication before, in a sentence too; None: no cause to act. A day that
+    closed comes before any other."""
+    change, was = change_of(depot, day, head, before)
+    if not day.open and was >= MOVED_LEAST:
+        return float("inf"), f"closed; {display.orders(was)} orders were said before"
+    if not day.open or change is None or abs(change) < max(MOVED_LEAST, MOVED * was):
+        return None
+    share = f" ({display.percent(abs(change) / was, 0)})" if was > 0 else ""
+    direction = "more" if change > 0 else "fewer"
+    return abs(change), f"{display.orders(abs(change))}{share} {direction} than was said before"
 
 
 def change_of(

@@ -1,16 +1,43 @@
-"""Roster page, for printing: whom to roster in each city over the days ahead, a sheet of paper for each."""
+"""Roster page, for printing: whom to roster in each city over the days ahead, each city on paper of its own.
+
+Of a large network a page shows ROWS depots, city after city; a city's drivers together stand below its last depot.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from dashboards.ops.formatting import display
 from dashboards.ops.reading.header import Front, href, median_and_range
 from dashboards.ops.views.depot_table import city_of
 from dashboards.ops.views.roster_text import shortage
+from forecaster.core.near_words import nearest_word
 from forecaster.ledger.publication import PublishedDay, PublishedDepot
 from forecaster.ledger.records import Head
+
+ROWS = 200  # depots on one page
+MOST_CITIES = 60  # to choose from by a click; of more the name is typed
+
+
+@dataclass(frozen=True)
+class RosterQuery:
+    """Which city (empty: all), and which page of its depots; anything unknown means the first."""
+
+    city: str = ""
+    page: int = 1
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> RosterQuery:
+        page = query.get("page", "")
+        is_number = page.isascii() and page.isdigit() and len(page) < 7
+        return cls(query.get("city", "")[:200], max(int(page), 1) if is_number else 1)
+
+    def to(self, page: int) -> str:
+        """The address of another page of the same."""
+        query = urlencode({**({"city": self.city} if self.city else {}), **({"page": page} if page > 1 else {})})
+        return f"/roster?{query}" if query else "/roster"
 
 
 @dataclass(frozen=True)
@@ -33,50 +60,77 @@ class DepotRoster:
 @dataclass(frozen=True)
 class CityRoster:
     city: str
-    anchor: str
     crews: tuple[DepotRoster, ...]
-    sums: tuple[str, ...]  # drivers of each day
-    shortages: tuple[str, ...]  # a sentence for each day on which vans are missing
+    sums: tuple[str, ...]  # drivers of each day in the whole city; empty where its last depot is on a later page
+    shortages: tuple[str, ...]  # a sentence for each day on which vans are missing; with the sums
+    part: str  # which of the city's depots these are; empty where they are all
 
 
 @dataclass(frozen=True)
 class RosterView:
     days: tuple[tuple[str, str, bool], ...]  # weekday, date, is it the day in front
     sheets: tuple[CityRoster, ...]
-    cities: tuple[str, ...]
+    cities: tuple[str, ...]  # to choose from; empty where they are too many
     city: str  # the one that is asked for; empty: all
+    nearest: str  # the city that may have been meant, where there is none of that name
+    page: int
+    pages: int
+    earlier: str  # the address of the page before; empty where this is the first
+    further: str
     staffed: bool
     vans: bool
     people: bool  # whether shifts are declared, so that there may be plans of who works them
 
 
-def roster(head: Head, depots: Sequence[PublishedDepot], front: Front, city: str = "") -> RosterView:
-    """The sheets of all cities, or of the one that is asked for."""
+def roster(head: Head, depots: Sequence[PublishedDepot], front: Front, query: RosterQuery) -> RosterView:
+    """The sheets of one page, of all cities or of the one that is asked for."""
     by_city: dict[str, list[PublishedDepot]] = {}
     for depot in depots:
         by_city.setdefault(city_of(depot), []).append(depot)
-    names = sorted(name for name in by_city if not city or name == city)
+    cities = sorted(set(by_city) - {""})
+    names = sorted(name for name in by_city if not query.city or name == query.city)
+    pages = max(-(-sum(len(by_city[name]) for name in names) // ROWS), 1)
+    page = min(query.page, pages)
     return RosterView(
         tuple(
             (f"{day:%a}", display.short_day(day), place == front.meant) for place, day in enumerate(front.target_dates)
         ),
-        tuple(_sheet(number, name, by_city[name], head) for number, name in enumerate(names, 1)),
-        tuple(sorted(set(by_city) - {""})),
-        city,
+        tuple(_sheets([(name, by_city[name]) for name in names], (page - 1) * ROWS, head)),
+        tuple(cities) if len(cities) <= MOST_CITIES else (),
+        query.city,
+        "" if names else nearest_word(query.city, cities) or "",
+        page,
+        pages,
+        query.to(page - 1) if page > 1 else "",
+        query.to(page + 1) if page < pages else "",
         any(day.drivers is not None for depot in depots for day in depot.days),
         any(day.roster is not None and day.roster.vans is not None for depot in depots for day in depot.days),
         any(day.roster is not None and day.roster.shifts for depot in depots for day in depot.days),
     )
 
 
-def _sheet(number: int, city: str, depots: Sequence[PublishedDepot], head: Head) -> CityRoster:
+def _sheets(cities: Sequence[tuple[str, Sequence[PublishedDepot]]], first: int, head: Head) -> Iterator[CityRoster]:
+    """What ROWS depots from `first` on, counted over all cities, are of each city."""
+    begin = 0  # of the city, among all depots
+    for name, depots in cities:
+        start, end = max(first - begin, 0), min(first + ROWS - begin, len(depots))
+        begin += len(depots)
+        if start < end:
+            yield _sheet(name, depots, start, end, head)
+
+
+def _sheet(city: str, depots: Sequence[PublishedDepot], start: int, end: int, head: Head) -> CityRoster:
     crews = tuple(
         DepotRoster(depot.depot_id, href(depot.depot_id), tuple(_cell(day, head) for day in depot.days))
-        for depot in depots
+        for depot in depots[start:end]
     )
-    days = list(zip(*(depot.days for depot in depots), strict=True))
+    days = list(zip(*(depot.days for depot in depots), strict=True)) if end == len(depots) else []
     sums = tuple(display.number(sum(day.drivers or 0 for day in column if day.open)) for column in days)
-    return CityRoster(city, f"sheet-{number}", crews, sums, tuple(filter(None, map(_shortage, days))))
+    whole = len(crews) == len(depots)
+    part = (
+        "" if whole else f"depots {display.number(start + 1)} to {display.number(end)} of {display.number(len(depots))}"
+    )
+    return CityRoster(city, crews, sums, tuple(filter(None, map(_shortage, days))), part)
 
 
 def _shortage(column: Sequence[PublishedDay]) -> str:

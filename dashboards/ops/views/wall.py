@@ -8,14 +8,16 @@ from datetime import date
 
 from dashboards.ops.formatting import display
 from dashboards.ops.reading.header import Front, median_and_range
-from dashboards.ops.views.depot_table import city_of, reasons
+from dashboards.ops.views.depot_table import city_of, reasons, scarce_days, scarcity
 from dashboards.ops.views.network import DayTotal, NetworkView, drivers
+from forecaster.core.near_words import nearest_word
 from forecaster.ledger.publication import PublishedDepot
 from forecaster.ledger.records import Head
 
 REFRESH = 60  # seconds
-MOST = 12  # tiles, with the one that says how many found no place
-LOOK = 8  # depots to look at
+MOST = 8  # tiles, with the one that says how many found no place: more could not be read from four metres
+LOOK = 4  # depots to look at
+MOST_CITIES = 24  # to choose from, where one was asked for that is not there
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,11 @@ class Wall:
     more: int  # tiles that found no place
     look: tuple[tuple[str, str], ...]  # depot and why, those with most reasons first
     others: int
+    scarcity: str  # days on which drivers are too few nearly everywhere
     refresh: int
+    unknown: str  # the city that was asked for, where there is none of that name
+    nearest: str  # the one that may have been meant
+    cities: tuple[str, ...]  # then, to choose from
 
 
 def wall(
@@ -52,10 +58,14 @@ def wall(
 ) -> Wall:
     """The network with a tile a city, or one city with a tile a depot, the busiest first."""
     chosen = next((total for total in network.cities if total.name == city), None) if city else None
+    names = [total.name for total in network.cities if total.name] if city and not chosen else []
     members = [depot for depot in depots if city_of(depot) == city] if chosen else list(depots)
     tiles = _depot_tiles(members, head, front) if chosen else _city_tiles(network)
     visible = len(tiles) if len(tiles) <= MOST else MOST - 1
-    attention = [(depot.depot_id, reasons(depot, head, front, before)) for depot in members]
+    scarce = scarce_days(depots, front)
+    attention = [(depot.depot_id, reasons(depot, head, front, before, scarce)) for depot in members]
+    crowded = scarcity(depots, front)
+    places = LOOK // 2 if crowded else LOOK
     look = sorted(((depot, why) for depot, why in attention if why), key=lambda depot_and_why: -len(depot_and_why[1]))
     return Wall(
         chosen.name if chosen else front.title,
@@ -66,9 +76,13 @@ def wall(
         network.week if network.orders and not chosen else (),
         tuple(tiles[:visible]),
         len(tiles) - visible,
-        tuple((depot, "; ".join(why)) for depot, why in look[:LOOK]),
-        max(len(look) - LOOK, 0),
+        tuple((depot, "; ".join(why)) for depot, why in look[:places]),
+        max(len(look) - places, 0),
+        crowded,
         REFRESH,
+        city if names else "",
+        (nearest_word(city, names) or "") if names else "",
+        tuple(names[:MOST_CITIES]),
     )
 
 

@@ -31,6 +31,7 @@ ADMINS = (401, 403, 403, 200, 403, 403)
 NYC = "/depot/NYC-01", "/api/v1/depots/NYC-01"
 ASKED = "depot=NYC-01&date=2025-06-18&day=2025-06-18"
 WISH = {"depot_id": "NYC-01", "target_date": "2025-06-18", "orders": 200, "reason": "weather"}
+GROUP = {"depot_ids": ["NYC-01"], "first": "2025-06-18", "orders": 200, "reason": "weather"}
 
 # route → what a row asks, and what each of WHO gets
 TABLE: Mapping[tuple[str, str], tuple[str, tuple[int, ...]]] = {
@@ -40,8 +41,10 @@ TABLE: Mapping[tuple[str, str], tuple[str, tuple[int, ...]]] = {
     ("GET", "/link/{token}"): ("/link/made-up", (404,) * 6),
     ("GET", "/"): ("/", A_LINK_TOO),
     ("GET", "/depot/{depot_id:path}"): (NYC[0], (401, 200, 200, 200, 403, 404)),
+    ("GET", "/my-depot"): ("/my-depot?depot=NYC-01", (401, 200, 200, 200, 403, 404)),
     ("GET", "/health"): ("/health", SIGNED_IN),
     ("GET", "/roster"): ("/roster", SIGNED_IN),
+    ("GET", "/week"): ("/week", (401, 404, 404, 404, 403, 404)),  # no shifts are declared here
     ("GET", "/wall"): ("/wall", SIGNED_IN),
     ("GET", "/accuracy"): ("/accuracy", SIGNED_IN),
     ("GET", "/value"): ("/value", SIGNED_IN),
@@ -51,10 +54,11 @@ TABLE: Mapping[tuple[str, str], tuple[str, tuple[int, ...]]] = {
     ("GET", "/overrides"): ("/overrides", SIGNED_IN),
     ("POST", "/overrides"): ("/overrides", (401, 403, 303, 303, 403, 403)),
     ("POST", "/overrides/{number}/withdrawal"): ("/overrides/999/withdrawal", (401, 403, 422, 422, 403, 403)),
-    ("GET", "/api/v1/what-if"): (f"/api/v1/what-if?{ASKED}&kind=orders", (401, 409, 409, 409, 403, 404)),
+    ("GET", "/api/v1/what-if"): (f"/api/v1/what-if?{ASKED}&kind=orders&value=5", (401, 409, 409, 409, 403, 404)),
     ("GET", "/api/v1/overrides"): ("/api/v1/overrides", SIGNED_IN),
     ("GET", "/api/v1/overrides/worth"): ("/api/v1/overrides/worth", SIGNED_IN),
     ("POST", "/api/v1/overrides"): ("/api/v1/overrides", (401, 403, 201, 201, 403, 403)),
+    ("POST", "/api/v1/overrides/group"): ("/api/v1/overrides/group", (401, 403, 201, 201, 403, 403)),
     ("POST", "/api/v1/overrides/{number}/withdrawal"): (
         "/api/v1/overrides/999/withdrawal",
         (401, 403, 422, 422, 403, 403),
@@ -64,6 +68,7 @@ TABLE: Mapping[tuple[str, str], tuple[str, tuple[int, ...]]] = {
     ("GET", "/api/v1/network"): ("/api/v1/network", A_LINK_TOO),
     ("GET", "/api/v1/depots"): ("/api/v1/depots", SIGNED_IN),
     ("GET", "/api/v1/depots/{depot_id:path}"): (NYC[1], (401, 200, 200, 200, 403, 404)),
+    ("GET", "/api/v1/shifts"): ("/api/v1/shifts", SIGNED_IN),
     ("GET", "/api/v1/totals"): ("/api/v1/totals", SIGNED_IN),
     ("GET", "/api/v1/rosters"): ("/api/v1/rosters", SIGNED_IN),
     ("GET", "/api/v1/publications"): ("/api/v1/publications", SIGNED_IN),
@@ -82,6 +87,7 @@ BODIES: Mapping[tuple[str, str], Mapping[str, object]] = {
     ("POST", "/api/v1/links"): {"view": "network"},
     ("POST", "/overrides"): WISH,
     ("POST", "/api/v1/overrides"): WISH,
+    ("POST", "/api/v1/overrides/group"): GROUP,
     ("POST", "/overrides/{number}/withdrawal"): {},
     ("POST", "/api/v1/overrides/{number}/withdrawal"): {},
 }

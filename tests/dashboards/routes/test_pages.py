@@ -89,7 +89,7 @@ def test_a_wall_says_how_many_depots_found_no_place(url: str) -> None:
         fill(url, replace(publication(run_id=f"{depots}"), depots=tuple(simple(f"A{i}", 100) for i in range(depots))))
         return visitor(url)("/wall?city=Boston").text.partition('class="tiles"')[2].partition("</ul>")[0].count("<li>")
 
-    assert (tiles(11), tiles(12), tiles(13)) == (11, 12, 12)
+    assert (tiles(7), tiles(8), tiles(9)) == (7, 8, 8)
     assert "and 2 more" in text(visitor(url)("/wall?city=Boston"))
 
 

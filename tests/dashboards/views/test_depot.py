@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from tests.dashboards.seed import depot, earlier, fill, publication
-from tests.dashboards.visitor import text, visitor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from dashboards.ops.app import create_app
+from forecaster.ledger.publication import PublishedChange, PublishedDepot
+from tests.dashboards.seed import CUTOFF, NOON, depot, earlier, fill, publication
+from tests.dashboards.visitor import ask_locally, text, visitor
 
 
 def test_a_depots_last_forecasts_are_told_beside_what_came(url: str) -> None:
@@ -20,3 +28,55 @@ def test_a_depots_last_forecasts_are_told_beside_what_came(url: str) -> None:
     assert f"Mon 16 Jun {round(forecast)} " in section
     assert f"{round(actual)} {'+' if off > 0 else '−'}{abs(off)} " in section
     assert "What the last forecasts were worth" not in text(visitor(url)("/depot/none"))
+
+
+def _front(url: str, first: PublishedDepot, now: datetime = NOON, **changes: Any) -> str:
+    """What the depot's page says above its pictures."""
+    fill(url, replace(publication(**changes), depots=(first,)))
+    return text(visitor(url, now)("/depot/BOS-01")).partition("Make this my depot")[0].partition("BOS-01")[2]
+
+
+def test_beside_the_number_stands_what_moved_it_where_that_is_much(url: str) -> None:
+    def page(change: PublishedChange, run_id: str) -> str:
+        tomorrow = replace(first.days[1], quantiles=(112.0,) * 5, change=change)
+        return _front(url, replace(first, days=(first.days[0], tomorrow, *first.days[2:])), run_id=run_id)
+
+    first, yesterday = depot(0), CUTOFF
+    much = PublishedChange(yesterday, 100, (("calendar", -2), ("actuals", 14)))
+    assert "12 more than said yesterday, mostly because of the orders that came since" in page(much, "a")
+    fewer = PublishedChange(yesterday - timedelta(days=2), 130, (("calendar", -20), ("actuals", 2)))
+    assert "18 fewer than said on Sat 14 Jun, mostly because of what is now known of that day" in page(fewer, "b")
+    little = PublishedChange(yesterday, 110, (("actuals", 2),))
+    week_before = first.recent[-6]  # Wednesday 11 June
+    assert week_before.demand is not None
+    assert f"{round(week_before.demand)} came Wed a week before" in page(little, "c")
+
+
+def test_beside_the_number_of_a_named_day_stands_its_name(url: str) -> None:
+    first = depot(0)
+    days = tuple(replace(day, open=True, quantiles=(9.0,) * 5) for day in first.days)
+    page = _front(url, replace(first, days=days), NOON + timedelta(days=1))
+    assert "tomorrow, Thu 19 Jun" in page
+    assert "Juneteenth National Independence Day (holiday) · " in page
+
+
+@pytest.mark.parametrize(
+    ("zone", "near"),
+    [
+        (None, "tomorrow, Wed 18 Jun"),
+        ("Pacific/Kiritimati", "tomorrow, Thu 19 Jun"),
+        ("Asia/Tokyo", "tomorrow, Thu 19 Jun"),
+    ],
+)
+def test_a_depots_tomorrow_is_that_of_its_own_clocks(url: str, zone: str | None, near: str) -> None:
+    """At noon in New York it is Wednesday already in Tokyo, where Thursday is tomorrow."""
+    assert f"Orders expected {near}" in _front(url, replace(depot(0), timezone=zone))
+
+
+def test_a_depots_day_turns_at_its_own_midnight_though_the_pipelines_does_not(url: str) -> None:
+    fill(url, replace(publication(), depots=(replace(depot(0), timezone="Asia/Kathmandu"),)))  # UTC+05:45
+    now = [datetime(2025, 6, 17, 18, 14, tzinfo=UTC)]
+    app = create_app(url, clock=lambda: now[0])
+    assert "tomorrow, Wed 18 Jun" in text(ask_locally(app, "GET", "/depot/BOS-01"))
+    now[0] += timedelta(minutes=1)  # midnight in Kathmandu
+    assert "tomorrow, Thu 19 Jun" in text(ask_locally(app, "GET", "/depot/BOS-01"))

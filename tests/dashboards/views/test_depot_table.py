@@ -89,6 +89,34 @@ def test_what_needs_attention_comes_first_and_says_why(url: str) -> None:
     assert "1 depot has no count for Mon 16 Jun. NYC-03" in text(get("/health"))
 
 
+def with_roster(first: PublishedDepot, **chances: float) -> PublishedDepot:
+    """With chances of being short on some steps ahead, as in day3=0.75."""
+    rosters = {
+        int(name.removeprefix("day")): PublishedRoster(None, share, 9.0, None, None) for name, share in chances.items()
+    }
+    return replace(first, days=tuple(replace(day, roster=rosters.get(day.horizon)) for day in first.days))
+
+
+def test_the_whole_week_is_looked_at_and_days_that_are_over_or_today_are_not(url: str) -> None:
+    depots = (with_roster(depot(1), day1=0.9), with_roster(depot(4), day4=0.75, day5=0.6), depot(7))
+    fill(url, replace(publication(), depots=depots))
+    page = text(visitor(url)("/"))
+    assert "NYC-02 New York 8 chances in 10 of being short on Fri 20 Jun, and on 1 other day" in page
+    assert "1 needs attention" in page
+
+
+def test_a_shortage_of_a_third_of_all_depots_is_the_networks_and_told_once(url: str) -> None:
+    depots = tuple(with_roster(depot(n), day4=0.75) if n < 6 else depot(n) for n in range(18))
+    fill(url, replace(publication(), depots=depots))
+    get = visitor(url)
+    sentence = "Too few drivers are likely at many depots at once: 6 of 18 on Fri 20 Jun."
+    assert sentence in text(get("/"))
+    assert sentence in text(get("/wall"))
+    assert "none need attention" in text(get("/"))
+    fill(url, replace(publication(run_id="b"), depots=(*depots, depot(18))))  # 6 of 19 are fewer
+    assert "6 need attention" in text(get("/"))
+
+
 def test_a_depot_that_the_model_does_not_know_has_a_tier_of_its_own(url: str) -> None:
     fill(url, replace(publication(), depots=(replace(depot(0), tier="fallback", timezone="Asia/Tokyo"), depot(1))))
     get = visitor(url)

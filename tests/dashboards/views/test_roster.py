@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from forecaster.ledger.publication import PublishedRoster, Shortage
+from forecaster.ledger.store import Ledger
 from tests.dashboards.seed import depot, fill, publication
 from tests.dashboards.visitor import text, visitor
 
@@ -31,3 +33,41 @@ def test_a_sheet_says_on_which_days_vans_are_missing(url: str) -> None:
     page = text(visitor(url)("/roster"))
     assert "Tue 17 Jun: no van left in Boston; 0.88 of what the network needs" in page
     assert page.count("no van left") == 1
+
+
+def test_of_very_many_depots_a_page_shows_200_city_after_city_with_the_sums_of_the_whole_city_once(url: str) -> None:
+    fill(url, publication(700))  # 234 in Boston, 233 in New York, 233 in Philadelphia
+    get = visitor(url)
+    first, second, last = (text(get(path)) for path in ("/roster", "/roster?page=2", "/roster?page=4"))
+    assert "Page 1 of 4" in first
+    assert "Boston depots 1 to 200 of 234" in first
+    assert "Drivers" not in first.partition("of 234")[2]
+    assert "Boston depots 201 to 234 of 234" in second
+    assert "New York depots 1 to 166 of 233" in second
+    with Ledger.open_reader(url) as ledger:
+        boston = [depot for depot in ledger.depots(1) if depot.attributes["city"] == "Boston"]
+    tomorrow = sum(depot.days[1].drivers or 0 for depot in boston)
+    [sums] = re.findall(r"<tfoot>.*?</tfoot>", get("/roster?page=2").text, re.S)
+    assert f'<td class="n o">{tomorrow:,}</td>' in sums
+    assert "Philadelphia depots 134 to 233 of 233" in last
+    assert 'rel="next"' not in get("/roster?page=4").text
+    assert text(get("/roster?page=99")) == last
+    assert "Page 2 of 2" in text(get("/roster?city=Boston&page=2"))
+    assert all(len(get(path).content) < 150_000 for path in ("/roster", "/roster?page=2"))
+
+
+def test_a_city_that_is_not_there_is_told_with_the_one_that_may_be_meant(url: str) -> None:
+    fill(url, publication())
+    assert "There is no city “boston ” in the current forecasts. Did you mean Boston ?" in text(
+        visitor(url)("/roster?city=boston%20")
+    )
+    page = text(visitor(url)("/roster?city=Nowhere"))
+    assert "There is no city “Nowhere” in the current forecasts. Show all" in page
+
+
+def test_very_many_cities_are_typed_and_not_listed(url: str) -> None:
+    depots = tuple(replace(depot(n), attributes={"city": f"City {n:04}"}) for n in range(300))
+    fill(url, replace(publication(), depots=depots))
+    page = visitor(url)("/roster").text
+    assert '<input name="city"' in page
+    assert "/roster?city=" not in page

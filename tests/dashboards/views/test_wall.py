@@ -14,3 +14,14 @@ def test_a_wall_shows_the_network_or_one_city(url: str) -> None:
     assert "BOS-01" not in text(get("/wall"))
     assert "BOS-01" in text(get("/wall?city=Boston"))
     assert "NYC-01" not in text(get("/wall?city=Boston"))
+
+
+def test_a_wall_of_a_city_that_is_not_there_shows_no_other_numbers_and_says_which_may_be_meant(url: str) -> None:
+    fill(url, publication())
+    get = visitor(url)
+    page = text(get("/wall?city=new%20yrok"))
+    assert "There is no city “new yrok” in the current forecasts; did you mean New York ?" in page
+    assert "All cities · Boston · New York" in page
+    assert "Orders expected" not in page
+    assert 'href="/wall?city=New%20York"' in get("/wall?city=new%20yrok").text
+    assert "There is no city “nope” in the current forecasts. All cities" in text(get("/wall?city=nope"))

@@ -1,0 +1,49 @@
+"""Route of "my depot": a browser remembers one depot, in a cookie of its own; no sign-in or script is needed."""
+
+from __future__ import annotations
+
+from urllib.parse import quote, unquote
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from dashboards.ops.access import person
+from dashboards.ops.formatting import locale
+from dashboards.ops.http.render import HTML, RenderPage
+from dashboards.ops.reading.editions import NoSuchDepot
+from dashboards.ops.reading.store import PublicationStore
+from dashboards.ops.routes.pages import depot_content
+
+COOKIE = "my_depot"
+A_YEAR = 365 * 24 * 3600
+LONGEST = 1000  # characters of an id that a cookie holds
+
+
+def my_depot(store: PublicationStore, page: RenderPage, *, plans: bool) -> APIRouter:
+    """`/my-depot` is the page of the depot that this browser remembers; `?depot=ID` has it remember that one, and
+    `?depot=` none."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/my-depot")
+    def mine(request: Request, depot: str | None = None) -> Response:
+        context = request.app.state.access_context
+        name = context.cookie(COOKIE)
+        depot_id = unquote(request.cookies.get(name, "")) if depot is None else depot[:LONGEST]
+        edition = store.edition(person(request).cities)
+        with locale.active(locale.number_format(request.headers.get("accept-language", ""))):
+            try:
+                content = depot_content(edition, depot_id, page, plans=plans, mine=True) if depot_id else None
+            except NoSuchDepot:
+                if depot is not None:
+                    raise
+                content = None
+            gone = depot_id if content is None else ""
+            answer = Response(content or page("my_depot.html", front=edition.front, gone=gone), media_type=HTML)
+        if depot:
+            options = {"secure": context.secure, "httponly": True, "samesite": "lax"}
+            answer.set_cookie(name, quote(depot_id, safe=""), max_age=A_YEAR, **options)
+        elif depot is not None:
+            answer.delete_cookie(name, secure=context.secure, httponly=True, samesite="lax")
+        return answer
+
+    return router
