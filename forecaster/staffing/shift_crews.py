@@ -44,11 +44,15 @@ class ShiftRoster(Roster):
     crews: Ints  # (shifts, depots, horizon)
     needs: tuple[Need, ...]  # of each shift, of (depots, horizon)
 
-    def savings(self, shift: int, depot: int, day: int, staffing: Staffing) -> tuple[float, ...]:
-        """What each driver of a shift's crew saves in expectation, the first one first."""
-        crew = np.arange(self.crews[shift, depot, day] + 1, dtype=np.int32)
-        need = Need(self.needs[shift].knots[:, depot, day, None], self.needs[shift].levels)
-        return tuple((-np.diff(need.cost(crew, staffing))).tolist())
+    def savings(self, staffing: Staffing) -> tuple[list[Doubles], ...]:
+        """What each driver of each crew is expected to save, the first one first: of each shift a list by depot and
+        day. Missing drivers grow dearer, as they do where vans are scarce (`shortage`), so that none of a day is
+        missing in vain while another day is full."""
+        cells = np.arange(self.drivers.size)
+        return tuple(
+            np.split(shortage.driver_savings(crew.ravel(), need.at(cells), staffing), np.cumsum(crew.ravel())[:-1])
+            for crew, need in zip(self.crews, self.needs, strict=True)
+        )
 
 
 def roster(forecast: Forecast, staffing: Staffing, fleet: VanPool | None = None) -> ShiftRoster:

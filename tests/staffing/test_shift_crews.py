@@ -100,9 +100,15 @@ def test_a_driver_more_or_fewer_is_the_best_of_all_shifts() -> None:
     assert result.expected_cost[0, 0] == pytest.approx(cost(4, 3))
     assert result.one_more[0, 0] == pytest.approx(min(cost(5, 3), cost(4, 4)))
     assert result.one_fewer[0, 0] == pytest.approx(min(cost(3, 3), cost(4, 2)))
-    saved = result.savings(0, 0, 0, costs())
-    assert saved == pytest.approx([cost(k, 3) - cost(k + 1, 3) for k in range(4)])
-    assert list(saved) == sorted(saved, reverse=True)
+    [[early], _] = result.savings(costs(cost_short_growth=0))
+    assert early.tolist() == pytest.approx([cost(k, 3) - cost(k + 1, 3) for k in range(4)])
+
+
+def test_the_first_driver_of_a_shift_saves_most_also_where_all_are_sure_to_be_needed() -> None:
+    """Six drivers for sure: the k-th missing one costs 30 × (1 + (k - 1) / 6), and the first driver is the sixth."""
+    result = shift_crews.roster(forecast([[[100] * 5]], levels=FIVE), costs())
+    [[early], _] = result.savings(costs())
+    assert early.tolist() == pytest.approx([55, 50, 45, 40, 35, 30])
 
 
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)

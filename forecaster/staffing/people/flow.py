@@ -1,9 +1,8 @@
 """The cheapest flow of people through the graphs of their contracts: a mixed-integer program, solved by HiGHS.
 
-How many people take each arc is whole; the k-th driver of a shift saves what the newsvendor says, which falls with k,
-so that drivers need no order in the program. What else tells plans of equal cost apart is far smaller than money: that
-a shift is covered rather than not, that what an earlier night planned stays, that contracts which are declared first
-work first.
+How many people take each arc is whole; each driver of a shift saves less than the one before, so that drivers need no
+order in the program. What else tells plans of equal cost apart is far smaller than money: that a shift is covered
+rather than not, that what an earlier night planned stays, that contracts which are declared first work first.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from time import monotonic
 from zoneinfo import ZoneInfo
 
 from forecaster.config import EmploymentContract, Shift, Staffing
+from forecaster.core.arrays import Doubles
 from forecaster.core.panel import Panel
 from forecaster.errors import ForecasterError, MissingExtra, SpecError
 from forecaster.ledger.publication import PublishedDepot
@@ -48,7 +49,7 @@ def plan_weeks(
     rows = {depot: row for row, depot in enumerate(panel.depot_ids)}
     plans: list[WeekPlan] = []
     troubles: list[str] = []
-    start, explained = monotonic(), 0
+    start, explained, savings = monotonic(), 0, roster.savings(staffing)
     for place, depot in enumerate(depots):
         if monotonic() - start > PLAN_SECONDS:
             troubles.append(
@@ -60,7 +61,7 @@ def plan_weeks(
             plan = plan_week(
                 depot.depot_id,
                 [day.target_date for day in depot.days],
-                wanted_shifts(depot, roster, row, staffing, ZoneInfo(depot.timezone or timezone)),
+                wanted_shifts(depot, savings, row, staffing, ZoneInfo(depot.timezone or timezone)),
                 [Staff(contract, people_of(contract, panel, row)) for contract in staffing.people],
                 cost_short=staffing.cost_short,
                 at=at,
@@ -81,16 +82,17 @@ def plan_weeks(
 
 
 def wanted_shifts(
-    depot: PublishedDepot, roster: ShiftRoster, row: int, staffing: Staffing, zone: ZoneInfo
+    depot: PublishedDepot, savings: Sequence[Sequence[Doubles]], row: int, staffing: Staffing, zone: ZoneInfo
 ) -> list[WantedShift]:
-    """The shifts of a depot's open days with their crews, by day and time."""
+    """The shifts of a depot's open days with what their crews save, by day and time; `row` is the depot's place in
+    `savings`, as `ShiftRoster` has them."""
     order = sorted(range(len(staffing.shifts)), key=lambda place: staffing.shifts[place].starts)
     return [
         WantedShift(
             day.target_date,
             staffing.shifts[place].name,
             *instants(staffing.shifts[place], day.target_date, zone),
-            roster.savings(place, row, step, staffing),
+            tuple(savings[place][row * len(depot.days) + step].tolist()),
         )
         for step, day in enumerate(depot.days)
         if day.open

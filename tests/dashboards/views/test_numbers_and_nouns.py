@@ -19,7 +19,7 @@ from forecaster.ledger.publication import Publication, PublishedDepot, Published
 from forecaster.ledger.store import Ledger
 from forecaster.planning import override_table
 from forecaster.planning.overrides import ProposedOverride
-from tests.dashboards.seed import CUTOFF, NOON, PUBLISHED, depot, fill, publication
+from tests.dashboards.seed import CUTOFF, NOON, PUBLISHED, depot, fill, publication, with_plans
 from tests.dashboards.visitor import ask_locally, text
 from tests.nouns import wrong_plurals
 
@@ -48,7 +48,7 @@ def spec(url: str, tmp_path: Path) -> Spec:
 
 def _fill(url: str) -> None:
     before = _one("night-0", DAY - timedelta(days=1), published_at=PUBLISHED - timedelta(days=1))
-    fill(url, before, _one("night-1", DAY))
+    fill(url, before, with_plans(_one("night-1", DAY)))
     found = [Finding("late", "warn", 1, "one row"), Finding("count_negative", "quarantine", 1, "one row")]
     with Ledger.open(url) as ledger:
         ledger.note("night-1", findings=found, timings={"ingest": 1.0, "night": 1.0})
@@ -72,6 +72,7 @@ def test_one_is_told_as_one_on_every_page(url: str, spec: Spec) -> None:
     pages = sorted({view.page for view in VIEWS if view.page} - {"/week"})  # no shifts are declared here
     pages += [
         "/depot/BOS-01",
+        "/week?depot=BOS-01",
         "/plan?depot=BOS-01",
         "/overrides",
         "/?q=BOS",
