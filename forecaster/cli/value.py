@@ -20,9 +20,9 @@ def value(
     weeks: Annotated[int, typer.Option(min=1, max=52, help="So many last weeks that something is known of.")] = 26,
     as_json: Json = False,
 ) -> None:
-    """Say what rosters cost and saved, in money, beside other ways to roster.
+    """Say what rosters cost and saved, in money.
 
-    From what nights have written down; nothing is computed anew.
+    Beside other ways to roster, from what nights have written down; nothing is computed anew.
     """
     from forecaster.ledger.store import Ledger
     from forecaster.staffing import value_account
