@@ -9,6 +9,7 @@ anywhere leaves a lake that the next run completes. Ingesting the same sources a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -38,6 +39,7 @@ from forecaster.demand.validation import (
 )
 from forecaster.demand.validation.contract import Contract
 from forecaster.demand.validation.known_days import KnownDays
+from forecaster.errors import LakeError
 from forecaster.lake import NOT_THERE, TABLES, Lake
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -149,7 +151,7 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     lake.append("quarantine", quarantined.assign(batch=outcome.batch))
     lake.append("demand", demand_table(batch.accepted, batch=outcome.batch))
     _record_batch(outcome, feed.watermark, lake, now, changed=lake.versions(INGESTED) != versions)
-    return replace(outcome, versions=lake.versions(INGESTED))
+    return replace(outcome, versions=lake.versions(INGESTED) | _by_product_versions(lake))
 
 
 def source_columns(spec: Spec) -> tuple[list[str], list[str]]:
@@ -359,6 +361,15 @@ def _watermark(spec: Spec, lake: Lake) -> str | None:
     accounts = frame(lake, "batches")
     of_source = accounts[(accounts["source"] == sources.name(spec.demand.source)) & accounts["watermark"].notna()]
     return None if of_source.empty else str(of_source.sort_values("recorded_at")["watermark"].iloc[-1])
+
+
+def _by_product_versions(lake: Lake) -> dict[str, int]:
+    """Versions of the tables that this neither reads nor writes, those that can be read."""
+    versions: dict[str, int] = {}
+    for table in TABLES.keys() - set(INGESTED):
+        with suppress(LakeError):
+            versions |= lake.versions((table,))
+    return versions
 
 
 def _record_batch(outcome: IngestResult, watermark: str | None, lake: Lake, now: datetime, *, changed: bool) -> None:
