@@ -132,7 +132,7 @@ def save_group(
     begin: Begin | None = None,
     audit: Audit[GroupChange] | None = None,
 ) -> GroupChange:
-    """Write all overrides of a group down and show them: all of them, or none.
+    """Write all overrides of a group down and show them: all of them, or none (idempotent as `save`).
 
     Raises OverrideError as `save` and `OverrideGroup.expand` do; LedgerError.
     """
@@ -148,10 +148,13 @@ def save_group(
             if begin is not None:
                 begin(connection)
             at = now or datetime.now(UTC)
-            written = tuple(override_table.write(connection, spec.name, proposed, at) for proposed in proposals)
-            revised = _bring_into_line(connection, spec)
-            change = GroupChange(written, closed, revised)
-            if audit is not None:
+            same = [override_table.read_same(connection, spec.name, proposed) for proposed in proposals]
+            written = tuple(
+                override or override_table.write(connection, spec.name, proposed, at)
+                for override, proposed in zip(same, proposals, strict=True)
+            )
+            change = GroupChange(written, closed, _bring_into_line(connection, spec))
+            if audit is not None and (begin is not None or not all(same)):
                 audit(connection, change)
             return change
 

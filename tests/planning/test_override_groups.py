@@ -123,6 +123,8 @@ def test_a_group_is_saved_and_shown_at_once_or_not_at_all(fleet: Fleet) -> None:
     last = len(change.overrides)
     span = f"overrides 1 to {last}: {len(depots)} depots on 2024-04-11 to 2024-04-12, {total:,} orders together"
     assert sentences == [change.sentence()]
+    again = service.save_group(fleet.spec, group, audit=lambda _, saved: sentences.append(saved.sentence()))
+    assert (again.overrides, len(sentences)) == (change.overrides, 1)
     assert change.sentence().startswith(span)
 
 

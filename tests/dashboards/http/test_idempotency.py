@@ -99,7 +99,7 @@ def test_what_is_sent_again_is_done_once_and_answered_byte_for_byte(app: FastAPI
 
 
 def test_without_a_key_or_with_another_it_is_another_write(app: FastAPI, url: str) -> None:
-    answers = [send(app, SAVE, key, **WISH) for key in (None, None, "a", "b")]
+    answers = [send(app, SAVE, key, **WISH | {"orders": 200 + n}) for n, key in enumerate((None, None, "a", "b"))]
     assert [answer.json()["override"]["id"] for answer in answers] == [1, 2, 3, 4]
     assert rows(url)["audit"] == 4
 
