@@ -135,7 +135,8 @@ def test_the_command_makes_lists_and_revokes_links(call: Call, file: Path, app: 
         (["--days", "401"], "--days: found 401, wanted 400 at most"),
         (
             ["--view", "nets"],
-            "--view: found 'nets', wanted one of publication, network, wall, rosters, shifts, runs, champions, accuracy, value",
+            "--view: found 'nets', wanted one of publication, network, wall, rosters, shifts, runs, champions, "
+            "accuracy, value",
         ),
         (
             ["--city", "Bostn"],
