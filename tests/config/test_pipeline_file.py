@@ -47,8 +47,8 @@ def test_a_short_file_is_enough(read: Read) -> None:
     [
         (
             "training: {epoch: 3}",
-            "unknown key 'epoch' in training; did you mean 'epochs'? Valid keys: batch_depots, epochs, history, hosts, "
-            "learning_rate, members, precision, preset, schedule, seed",
+            "unknown key 'epoch' in training; did you mean 'epochs'? Valid keys: at_least_every, batch_depots, epochs, "
+            "history, hosts, learning_rate, members, precision, preset, schedule, seed, when",
         ),
         (
             "schedule: {x1: 3}",
@@ -73,8 +73,8 @@ def test_a_short_file_is_enough(read: Read) -> None:
         ("lake: 2024-01-01", "lake: found 2024-01-01, wanted text; put it in quotes"),
         (
             "training:",
-            "training: found nothing, wanted a section with keys of batch_depots, epochs, history, hosts, "
-            "learning_rate, members, precision, preset, schedule, seed",
+            "training: found nothing, wanted a section with keys of at_least_every, batch_depots, epochs, "
+            "history, hosts, learning_rate, members, precision, preset, schedule, seed, when",
         ),
         (
             "gate: {metric: wap}",
