@@ -31,9 +31,10 @@ def read_as_of(spec: Spec, *, as_of: datetime, versions: Mapping[str, int] | Non
     Former ids of depots count for the depots that they belong to now. `versions` reads the tables as they were at those
     commits, where rows may have come since that say they were recorded before.
     Raises NoUsableData when no demand was known by then, ForeignLake when the lake is of another fleet, LakeError when
-    what is needed to forecast cannot be read; what is not needed is said to be `lacking`.
+    what is needed to forecast cannot be read or is half restored; what is not needed is said to be `lacking`.
     """
     lake, lacking = Lake(spec.lake_url, window=spec.schedule.window), list[str]()
+    lake_owner.refuse_half_restored(spec)
     with _not_needed(lacking, "whose demand the lake holds is not known"):
         lake_owner.refuse_other_fleets(spec, lake)
     newest = lake.versions(READ)
