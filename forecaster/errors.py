@@ -14,6 +14,7 @@
     ├── LakeError                   a table is missing, damaged or of another version  exit code 1
     │   └── LakeSilent              it did not answer in its time                      exit code 1
     ├── LedgerError                 the ledger is damaged, locked or of another version
+    │   ├── LostLease               another run has the lease by now               exit code 1
     │   ├── NoLedger                there is none yet                              exit code 2
     │   └── NoSuchRow               it has not what a command names                exit code 2
     ├── DeskError                   what a publication was made from is not here   exit code 1

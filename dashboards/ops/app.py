@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,7 +81,7 @@ def create_app(
         docs_url=None,  # those pages load their scripts from elsewhere
         redoc_url=None,
         openapi_url=f"{api.PREFIX}/openapi.json",
-        lifespan=_few_threads,
+        lifespan=partial(_serving, store),
     )
     app.state.access_context = context
     app.add_middleware(ResponseCache, store=store)
@@ -122,9 +123,11 @@ def create_app(
 
 
 @asynccontextmanager
-async def _few_threads(_: FastAPI) -> AsyncIterator[None]:
+async def _serving(store: PublicationStore, _: FastAPI) -> AsyncIterator[None]:
+    """Few threads, and a ledger that is closed at the end."""
     to_thread.current_default_thread_limiter().total_tokens = THREADS
     yield
+    store.close()
 
 
 def _pages(build: str, *, signs_out: bool, plans_days: bool) -> RenderPage:

@@ -109,6 +109,12 @@ class PublicationStore:
         """The ledger, for what is no publication. Raises LedgerError when there is none to read."""
         return self._head()[0]
 
+    def close(self) -> None:
+        """Give back what the ledger's database keeps open for us; the next request opens it again."""
+        if (ledger := self._ledger) is not None:
+            self._ledger = self._snapshot = None
+            ledger.close()
+
     def tag(self, edition: Edition, *parts: object) -> str:
         """The ETag of an answer: another publication, day, notice or template, other cities, and other parts, have
         another tag."""
@@ -143,6 +149,7 @@ class PublicationStore:
             head = ledger.current(self._pipeline)
         except LedgerError:
             self._ledger = None  # the next request looks again from the start
+            ledger.close()
             raise
         self._ledger = ledger
         return ledger, head

@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from fastapi import FastAPI
 
 from dashboards.ops.app import create_app
+from dashboards.ops.reading.store import PublicationStore
 from forecaster.config import Spec, load
 from forecaster.ledger import tables
 from forecaster.ledger.store import Ledger
@@ -51,6 +52,22 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     with new_database(server, "ledger") as address:
         fill(address, publication(2))
         yield address
+
+
+@pytest.fixture(autouse=True)
+def closed_ledgers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The connections to PostgreSQL of each page are closed with the test, as at the end of one that is served."""
+    stores: list[PublicationStore] = []
+    start = PublicationStore.__init__
+
+    def started(store: PublicationStore, *arguments: Any) -> None:
+        start(store, *arguments)
+        stores.append(store)
+
+    monkeypatch.setattr(PublicationStore, "__init__", started)
+    yield
+    for store in stores:
+        store.close()
 
 
 @pytest.fixture
