@@ -12,6 +12,7 @@ from flows import lines
 from flows.night import Night
 from flows.protocol import Steps
 from forecaster.config import Spec, load
+from forecaster.core.terminal import count
 from forecaster.errors import SpecError
 from forecaster.ledger.store import Ledger
 from forecaster.operations import due_nights, sample_overrides
@@ -42,8 +43,9 @@ def backfill_dates(file: str, first: str, last: str, steps: Steps, *, trains: bo
     return _run_each(file, instants if again else without_forecasts(spec, instants), steps, trains=trains)
 
 
-def publish_past_nights(night: Night, count: int) -> list[Night]:
-    """Publish the scheduled nights before a published one that have no forecasts, the oldest first, then it once more.
+def publish_past_nights(night: Night, most: int) -> list[Night]:
+    """Publish the scheduled nights before a published one that have no forecasts, `most` at the most, the oldest first,
+    and then that one once more.
 
     By the champion of now, where its training has not seen these days.
     """
@@ -51,14 +53,14 @@ def publish_past_nights(night: Night, count: int) -> list[Night]:
     today = night.as_of.astimezone(spec.zone).date()
     instants = [
         instant
-        for instant in scheduled_nights(spec, today - timedelta(days=count), today, night.as_of)
+        for instant in scheduled_nights(spec, today - timedelta(days=most), today, night.as_of)
         if instant.date() < today
     ]
     missing = without_forecasts(spec, instants)
     if not missing:
         return []
     night.progress.say(
-        f"           {len(missing)} nights before it, by the model of now, which has not seen their days"
+        f"           {count(len(missing), 'night')} before it, by the model of now, which has not seen their days"
     )
     past = [_publish(file, instant, past_nights.publish_past) for instant in missing]
     again = partial(past_nights.publish_again, promoted_by=night.run_id)

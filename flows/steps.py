@@ -135,7 +135,7 @@ def backtest(
         with night.lacks("the lake does not have tonight's scores"):
             score_rows.append_scores(
                 scores,
-                Lake(night.spec.lake_url, window=night.spec.schedule.window),
+                Lake.of(night.spec),
                 run_id=night.run_id,
                 now=datetime.now(UTC),
             )

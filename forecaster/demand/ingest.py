@@ -87,7 +87,7 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     does not fit the pipeline file, ForeignLake when the lake is of another fleet, LakeError when it cannot take
     the rows.
     """
-    lake, findings = Lake(spec.lake_url, window=spec.schedule.window), list[Finding]()
+    lake, findings = Lake.of(spec), list[Finding]()
     lake_owner.refuse_other_fleets(spec, lake)
     snapshots, announced = _snapshots(spec, findings, now)
     changes = {table: _changes(rows, frame(lake, table), KEYS[table], now) for table, rows in snapshots.items()}

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, Self
 
 import pandas as pd
 import pyarrow as pa
@@ -42,6 +42,23 @@ _PACKED = WriterProperties(
 )
 
 
+class Windowed(Protocol):
+    """A schedule: `window` are the seconds from the night's start to its deadline."""
+
+    @property
+    def window(self) -> float: ...
+
+
+class Located(Protocol):
+    """A pipeline file, as far as a lake needs one."""
+
+    @property
+    def lake_url(self) -> str: ...
+
+    @property
+    def schedule(self) -> Windowed: ...
+
+
 class Lake:
     """The tables below one folder or object-store URL."""
 
@@ -58,6 +75,11 @@ class Lake:
         # by table and version, which stays what it is
         self._tables: dict[tuple[str, int], DeltaTable] = {}
         self._read: dict[tuple[str, int, bool], ds.Dataset] = {}
+
+    @classmethod
+    def of(cls, spec: Located) -> Self:
+        """The lake of a pipeline, within the time that its nights have. Raises LakeError as the constructor does."""
+        return cls(spec.lake_url, window=spec.schedule.window)
 
     def append(self, table: str, rows: pa.Table | pd.DataFrame | Iterable[pa.Table]) -> int:
         """Add rows in one atomic commit; the table's version afterwards. No rows, no commit.

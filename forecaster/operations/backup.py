@@ -74,7 +74,7 @@ def backup(spec: Spec, to: Path, *, secret_keys: bool = False) -> Manifest:
         lake_owner.refuse_other_fleets(spec)
         _begin(to)
         runs = _copy_ledger(spec.ledger_url, to / LEDGER)
-        versions = Lake(spec.lake_url, window=spec.schedule.window).versions()
+        versions = Lake.of(spec).versions()
         digests = {LEDGER: digest_of(to / LEDGER)}
         files = _files_to_copy(spec, secret_keys=secret_keys)
         digests |= {name: _copy_file(store, path, to / name) for store, path, name in files}

@@ -48,7 +48,7 @@ def versions(spec: Spec, depot_id: str, day: date) -> Day:
 
     Raises NoUsableData when the lake knows nothing of this day, with what it knows of the depot.
     """
-    lake = Lake(spec.lake_url, window=spec.schedule.window)
+    lake = Lake.of(spec)
     former = current_rows(frame(lake, "aliases"), ["alias"])
     names = [depot_id, *former.loc[former["depot_id"] == depot_id, "alias"]]
     where = ds.field("depot_id").isin(names)

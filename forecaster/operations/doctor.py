@@ -220,7 +220,7 @@ def _lake(spec: Spec) -> Iterator[Sign]:
 
     try:
         lake_owner.refuse_other_fleets(spec)
-        for table, number in Lake(spec.lake_url, window=spec.schedule.window).versions().items():
+        for table, number in Lake.of(spec).versions().items():
             if number != NOT_THERE:
                 yield Sign("ok", "lake", f"{table}: {count(_rows(spec, table), 'row')}, version {number}")
             elif table == "demand":

@@ -86,7 +86,7 @@ def quarantined_rows(
     Raises SpecError for an id that names no row, or several, and for a lake of another fleet; LakeError when it cannot
     be read.
     """
-    lake, selection = Lake(spec.lake_url, window=spec.schedule.window), selection or RowSelection()
+    lake, selection = Lake.of(spec), selection or RowSelection()
     lake_owner.refuse_other_fleets(spec, lake)
     rows = frame(lake, "quarantine")
     if selection.ids:
@@ -109,7 +109,7 @@ def release(spec: Spec, selection: RowSelection, *, by: str, reason: str, now: d
     Each is held against the contract once more, but for the rule that it is released from. Raises SpecError, and
     changes nothing, when one of them cannot be read as it stands, or when none is meant.
     """
-    rows, lake = _undecided_rows(spec, selection), Lake(spec.lake_url, window=spec.schedule.window)
+    rows, lake = _undecided_rows(spec, selection), Lake.of(spec)
     instant = int(pd.Timestamp(now).as_unit("us").asm8.astype(np.int64))
     contract = contract_of(
         spec,
@@ -145,7 +145,7 @@ def discard(spec: Spec, selection: RowSelection, *, by: str, reason: str, now: d
     Raises SpecError when none is meant.
     """
     rows = _undecided_rows(spec, selection)
-    _decide(Lake(spec.lake_url, window=spec.schedule.window), rows, "discard", by, reason, now)
+    _decide(Lake.of(spec), rows, "discard", by, reason, now)
     return rows
 
 

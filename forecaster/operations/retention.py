@@ -56,7 +56,7 @@ def tidy(spec: Spec, *, now: datetime, keep: str) -> CleanupCounts:
         head = ledger.current(spec.name)
         in_use = reigned | {head.bundle_digest if head else None}
         runs = ledger.forget_runs(spec.name, before=now - timedelta(days=retention.runs), keep=keep)
-    lake = Lake(spec.lake_url, window=spec.schedule.window)
+    lake = Lake.of(spec)
     before = lake.files()
     for table in TABLES:
         lake.tidy(table, hours=24 * retention.lake)

@@ -107,9 +107,7 @@ def publish(
     troubles, remarks = Troubles(knowledge.lacking), Troubles()
     # The archive comes first, so that what is shown can be scored; a forecast for the archive alone fails without it.
     with troubles.collect(LakeError, "the archive does not have these forecasts") if show else nullcontext():
-        Lake(spec.lake_url, window=spec.schedule.window).append(
-            "forecasts", archive_rows.rows(result, overrides, run_id, now)
-        )
+        Lake.of(spec).append("forecasts", archive_rows.rows(result, overrides, run_id, now))
     number, notes = None, [*caveats.notes([note] if note else []), *result.notes]
     if show:
         # Nothing up to the transaction may hold the publication up: saved inputs and explanations fail into `troubles`.

@@ -123,7 +123,7 @@ def _compare(where: str, before: Values, reproduced: Values) -> _Comparison:
 
 
 def _archived_values(spec: Spec, run_id: str) -> Values:
-    rows = Lake(spec.lake_url, window=spec.schedule.window).read("forecasts", where=ds.field("run_id") == run_id)
+    rows = Lake.of(spec).read("forecasts", where=ds.field("run_id") == run_id)
     if len(rows):  # a run that was taken up again may have appended twice: the last one is what was published
         rows = rows.filter(pc.equal(rows["recorded_at"], pc.max(rows["recorded_at"])))
     columns = (rows[name].to_pylist() for name in ("depot_id", "target_date", "quantiles"))

@@ -73,7 +73,7 @@ def track_accuracy(spec: Spec, panel: Panel, rival: external_forecasts.ExternalF
         weeks = _weeks_to_tally(
             newest if met else None, last
         )  # a rival that was just declared is compared from the start
-        tallies = list(tally_weeks(panel, Lake(spec.lake_url, window=spec.schedule.window), weeks, rival))
+        tallies = list(tally_weeks(panel, Lake.of(spec), weeks, rival))
         with ledger.transaction() as connection:
             accuracy.replace_weeks(connection, spec.name, weeks, tallies)
 

@@ -73,7 +73,7 @@ def track_value(spec: Spec, panel: Panel) -> None:
             if (day not in valued or valued[day].basis != digests[day])
             and any(origin.covers(day, spec.horizon) for origin in origins.values())
         ]
-        lake = Lake(spec.lake_url)
+        lake = Lake.of(spec)
         version = lake.version("forecasts")  # of which the table is opened once
         for week in sorted({monday(day) for day in due})[:MOST_WEEKS]:
             days = [day for day in due if monday(day) == week]

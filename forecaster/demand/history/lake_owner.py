@@ -26,7 +26,7 @@ def refuse_other_fleets(spec: Spec, lake: Lake | None = None) -> None:
     """Raises ForeignLake where the lake holds the demand of another fleet, LakeError where it cannot be read or is half
     restored."""
     refuse_half_restored(spec)
-    fleet = owner(lake or Lake(spec.lake_url, window=spec.schedule.window))
+    fleet = owner(lake or Lake.of(spec))
     if fleet not in (None, spec.fleet_name):
         raise ForeignLake(
             f"the lake at {spec.lake_url} holds the demand of fleet '{fleet}', wanted that of '{spec.fleet_name}': "

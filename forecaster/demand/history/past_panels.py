@@ -35,7 +35,7 @@ class Past:
 
     def __init__(self, knowledge: Knowledge, panel: Panel, spec: Spec) -> None:
         """Reads what was known tonight, all versions. Raises LakeError when the lake cannot be read."""
-        lake, tonight = Lake(spec.lake_url, window=spec.schedule.window), knowledge.as_of
+        lake, tonight = Lake.of(spec), knowledge.as_of
         self._spec, self._knowledge, self._panel = spec, knowledge, panel
         self._encoding = panel.encoding
         self._rows = point_in_time.every_version(lake, spec, tonight, knowledge.versions["demand"])

@@ -33,7 +33,7 @@ def read_as_of(spec: Spec, *, as_of: datetime, versions: Mapping[str, int] | Non
     Raises NoUsableData when no demand was known by then, ForeignLake when the lake is of another fleet, LakeError when
     what is needed to forecast cannot be read or is half restored; what is not needed is said to be `lacking`.
     """
-    lake, lacking = Lake(spec.lake_url, window=spec.schedule.window), list[str]()
+    lake, lacking = Lake.of(spec), list[str]()
     lake_owner.refuse_half_restored(spec)
     with _not_needed(lacking, "whose demand the lake holds is not known"):
         lake_owner.refuse_other_fleets(spec, lake)
@@ -79,7 +79,7 @@ def assemble(
 
 def former_ids(spec: Spec) -> pd.DataFrame:
     """The aliases that stand now: alias and depot_id."""
-    return current_rows(frame(Lake(spec.lake_url, window=spec.schedule.window), "aliases"), KEYS["aliases"])
+    return current_rows(frame(Lake.of(spec), "aliases"), KEYS["aliases"])
 
 
 def frame(lake: Lake, table: str, *, version: int | None = None, until: datetime | None = None) -> pd.DataFrame:

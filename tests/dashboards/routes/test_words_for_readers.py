@@ -29,7 +29,7 @@ from tests.planning.nights import DAY, publish_as_of, publish_nights
 
 HEALTH = ("/health", "/api/v1/runs")  # what whoever runs the pipeline looks at
 WISH = {"depot_id": "A", "target_date": "2024-04-11", "orders": "90", "reason": "weather"}
-ADDRESS = re.compile(r"sqlite:|postgresql|Traceback|\.npz|\.db\b|/tmp/|/var/|/home/|/root/|ledger of this version")
+ADDRESS = re.compile(r"sqlite:|postgresql|Traceback|\.npz|\.db\b|ledger of this version")
 
 
 def _keys(model: type[BaseModel], above: str = "") -> Iterator[str]:
