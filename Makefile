@@ -46,7 +46,7 @@ WITHOUT_EXTRAS := \
   /^[a-z0-9]/ { flush() } { block = block $$0 "\n" } END { flush() }
 
 .DEFAULT_GOAL := help
-.PHONY: help env run page test check docs format lock bench bench-accuracy bench-example bench-speed bench-training bench-growth \
+.PHONY: help env run page test check docs format lock sbom bench bench-accuracy bench-example bench-speed bench-training bench-growth \
   bench-scale bench-variants bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-flood bench-what-if \
   bench-faults bench-worthwhile clean
 
@@ -89,6 +89,9 @@ lock: | $(UV) ## pin what pyproject.toml asks for, with hashes, in requirements.
 	  --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 	  $(UPGRADE) pyproject.toml --output-file requirements.lock
 	@awk '$(WITHOUT_EXTRAS)' requirements.lock >requirements.lock.new && mv requirements.lock.new requirements.lock
+
+sbom: $(ENV) ## write the bill of materials (CycloneDX) into build/forecaster.cdx.json
+	@$(BIN)/python -m docs.dependencies
 
 bench: $(ENV) ## measure a night; no test asserts these numbers
 	@$(BIN)/python -m tests.benchmarks.night

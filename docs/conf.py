@@ -44,7 +44,7 @@ html_css_files = ["tables.css"]
 NAVIGATION = {
     "Start": ["quickstart"],
     "Use": ["pipeline-file", "data-quality", "planning", "value", "page-and-api", "operations", "commands"],
-    "Understand": ["model", "results", "data-dictionary", "bundle", "glossary"],
+    "Understand": ["model", "results", "data-dictionary", "bundle", "SECURITY", "glossary"],
     "Change": ["architecture", "contributing"],
     "Elsewhere in the repository": [
         "README </README>",

@@ -18,6 +18,7 @@ from typing import Any
 import typer
 from typer.testing import CliRunner
 
+from docs import dependencies
 from flows import protocol
 from forecaster.cli import app as cli
 
@@ -280,7 +281,33 @@ def _listed(names: Any) -> str:
 
 # --- writing ----------------------------------------------------------------------------------------------------------
 
+
+def packages() -> str:
+    """What pyproject.toml asks for, and why."""
+    rows = [
+        [code(package.name), code(package.extra) if package.extra else "base", package.reason, licence_of(package.name)]
+        for package in dependencies.dependencies(dependencies.PYPROJECT.read_text("utf-8"))
+    ]
+    return table(["package", "extra", "for", "licence"], rows)
+
+
+def licence_of(name: str) -> str:
+    return dependencies.licence(name).replace("LicenseRef-Public-Domain", "public domain")
+
+
+def terms() -> str:
+    """The locked packages whose terms ask for more than their notice."""
+    locked = dependencies.locked_packages(dependencies.LOCK.read_text("utf-8"))
+    licences = {package.name: licence_of(package.name) for package in locked}
+    demanding = {name: text for name, text in licences.items() if text and not dependencies.is_permissive(text)}
+    return table(["package", "licence"], [[code(name), text] for name, text in sorted(demanding.items())])
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+
 BLOCKS: Mapping[str, Callable[[], str]] = {
+    "packages": packages,
+    "terms": terms,
     "keys": keys,
     "commands": commands,
     "targets": targets,

@@ -1,0 +1,200 @@
+"""What the product is made of: reasons, licences, and a bill of materials that scanners read (CycloneDX, JSON).
+
+`make sbom` writes `build/forecaster.cdx.json` from requirements.lock (names, versions, hashes) and from what the
+installed packages say of themselves (licences, what each needs).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from cyclonedx.model import ExternalReference, ExternalReferenceType, HashAlgorithm, HashType, XsUri
+from cyclonedx.model.bom import Bom
+from cyclonedx.model.component import Component, ComponentType
+from cyclonedx.model.license import DisjunctiveLicense, LicenseExpression
+from cyclonedx.output.json import JsonV1Dot6
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from license_expression import Licensing, get_spdx_licensing
+from packageurl import PackageURL
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[1]
+LOCK = ROOT / "requirements.lock"
+PYPROJECT = ROOT / "pyproject.toml"
+BILL = ROOT / "build" / "forecaster.cdx.json"
+SPDX: Licensing = get_spdx_licensing()
+
+# Classifiers and older fields in SPDX's words. A bare "BSD" leaves open which of them.
+SPDX_NAMES = {
+    "3-Clause BSD License": "BSD-3-Clause",
+    "Apache": "Apache-2.0",
+    "Apache Software License": "Apache-2.0",
+    "Artistic License": "Artistic-1.0-Perl",
+    "GNU General Public License v2 or later (GPLv2+)": "GPL-2.0-or-later",
+    "ISC License (ISCL)": "ISC",
+    "MIT License": "MIT",
+    "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
+    "Public Domain": "LicenseRef-Public-Domain",
+    "Python Software Foundation License": "PSF-2.0",
+}
+# Their metadata name none: read in the licence file that each brings.
+READ_IN_FILES = {"huey": "MIT", "jax2onnx": "Apache-2.0", "skops": "MIT"}
+PERMISSIVE = re.compile(
+    r"(0BSD|AFL-2\.1|Apache-2\.0|BSD(-\d-Clause)?|CC0-1\.0|CNRI-Python|HPND|ISC|LLVM-exception|MIT(-0|-CMU)?|PSF-2\.0|Zlib"
+    r"|Unlicense|LicenseRef-Public-Domain)$"
+)
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """A package that pyproject.toml asks for by name."""
+
+    name: str
+    extra: str  # empty for the base install
+    reason: str  # what its comment there says; empty without one
+
+
+@dataclass(frozen=True)
+class LockedPackage:
+    name: str
+    version: str
+    hashes: tuple[str, ...]  # SHA-256 of each file that may be installed
+
+
+def dependencies(pyproject: str) -> Iterator[Dependency]:
+    """What the text of a pyproject.toml asks for, with the comment behind each."""
+    project = tomllib.loads(pyproject)["project"]
+    groups = {"": project["dependencies"], **project["optional-dependencies"]}
+    for extra, requirements in groups.items():
+        start = pyproject.index("\ndependencies = [" if not extra else f"\n{extra} = [")
+        for requirement in requirements:
+            line = re.search(rf'^ +"{re.escape(requirement)}",(?: # (.+))?$', pyproject[start:], re.M)
+            reason = line[1] if line else None
+            yield Dependency(canonicalize_name(Requirement(requirement).name), extra, reason or "")
+
+
+def locked_packages(lock: str) -> Iterator[LockedPackage]:
+    """Every package of a lock once, with all its hashes; one that is there with extras and without is one."""
+    seen = set()
+    for line in lock.replace("\\\n", " ").splitlines():
+        if not line.strip() or line.lstrip().startswith(("#", "--")):
+            continue
+        requirement = Requirement(line.split("--hash=")[0].strip())
+        name, version = canonicalize_name(requirement.name), next(iter(requirement.specifier)).version
+        if (name, version) not in seen:
+            seen.add((name, version))
+            yield LockedPackage(name, version, tuple(re.findall(r"--hash=sha256:(\w+)", line)))
+
+
+def licence(name: str) -> str:
+    """The licence of an installed package in SPDX's words, several joined by OR; empty where it is not installed."""
+    try:
+        fields = metadata.metadata(name)
+    except metadata.PackageNotFoundError:
+        return ""
+    if expression := fields.get("License-Expression"):
+        return expression
+    text = (fields.get("License") or "").strip().split("\n")[0]
+    text = SPDX_NAMES.get(text, text)
+    if _is_spdx(text):
+        return text
+    classifiers = [line.rpartition(" :: ")[2] for line in fields.get_all("Classifier") or () if "License ::" in line]
+    names = [SPDX_NAMES.get(each, each.removesuffix(" License")) for each in classifiers if each != "OSI Approved"]
+    return " OR ".join(sorted(set(names))) or READ_IN_FILES.get(canonicalize_name(name), text)
+
+
+def _is_spdx(text: str) -> bool:
+    return re.fullmatch(r"[\w.+()\- ]+", text) is not None and not SPDX.validate(text).errors
+
+
+def is_permissive(expression: str) -> bool:
+    """Whether one may take a package under terms that ask for no more than its notice."""
+    alternatives = re.split(r"\s+OR\s+", expression.replace("(", "").replace(")", ""))
+    if " AND " in expression:
+        alternatives = [expression.replace("(", "").replace(")", "")]
+    return any(
+        all(PERMISSIVE.match(name) for name in re.split(r"\s+(?:AND|OR|WITH)\s+", alternative))
+        for alternative in alternatives
+    )
+
+
+def bill_of_materials() -> Bom:
+    """The product and every locked package: version, licence, SHA-256 of its files, where it comes from."""
+    project = tomllib.loads(PYPROJECT.read_text("utf-8"))["project"]
+    product = Component(
+        name=project["name"],
+        version=project["version"],
+        type=ComponentType.APPLICATION,
+        bom_ref=project["name"],
+        licenses=[LicenseExpression(project["license"])],
+    )
+    bom = Bom()
+    bom.metadata.component = product
+    components = {package.name: _component(package) for package in locked_packages(LOCK.read_text("utf-8"))}
+    for component in components.values():
+        bom.components.add(component)
+    direct = {dependency.name for dependency in dependencies(PYPROJECT.read_text("utf-8"))}
+    bom.register_dependency(product, [components[name] for name in sorted(direct)])
+    for name, component in components.items():
+        bom.register_dependency(component, [components[need] for need in sorted(_needs(name)) if need in components])
+    return bom
+
+
+def _component(package: LockedPackage) -> Component:
+    expression = licence(package.name)
+    terms = (
+        LicenseExpression(expression)
+        if _is_spdx(expression)
+        else DisjunctiveLicense(name=expression or "not installed here")
+    )
+    url = PackageURL("pypi", name=package.name, version=package.version)
+    files = ExternalReference(
+        type=ExternalReferenceType.DISTRIBUTION,
+        url=XsUri(str(url)),
+        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=digest) for digest in package.hashes],
+    )
+    return Component(
+        name=package.name,
+        version=package.version,
+        type=ComponentType.LIBRARY,
+        bom_ref=str(url),
+        purl=url,
+        licenses=[terms],
+        external_references=[files],
+    )
+
+
+def _needs(name: str) -> set[str]:
+    """What an installed package needs here, without its extras."""
+    try:
+        requirements = [Requirement(text) for text in metadata.requires(name) or ()]
+    except metadata.PackageNotFoundError:
+        return set()
+    return {
+        canonicalize_name(requirement.name)
+        for requirement in requirements
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+    } - {name}
+
+
+def main() -> int:
+    text = JsonV1Dot6(bill_of_materials()).output_as_string(indent=1)
+    if error := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text):
+        print(f"the bill of materials is not valid CycloneDX: {error}", file=sys.stderr)
+        return 1
+    BILL.parent.mkdir(exist_ok=True)
+    BILL.write_text(text, "utf-8")
+    print(f"{BILL.relative_to(ROOT)}: {len(list(locked_packages(LOCK.read_text('utf-8'))))} packages")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
