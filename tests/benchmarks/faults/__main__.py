@@ -2,12 +2,15 @@
 
 make bench-faults
 python -m tests.benchmarks.faults --what kills --commands run --nights 5
+python -m tests.benchmarks.faults --table
+
+Each trial is appended to `--results`; a call goes on with those that have no result there, so that it can be ended and
+begun again, also by several processes, each with a `--folder` and with groups of its own.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import shutil
@@ -17,15 +20,20 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Protocol
 
 from forecaster.config import load
 from forecaster.registry import outbox
 from forecaster.registry.run_record import Record
 from tests.benchmarks.faults import flips, kills, pauses
-from tests.benchmarks.faults.installation import TONIGHT, expect, forecaster, make, put_in_place, start
-from tests.benchmarks.report import FOLDER, Figure, tell
+from tests.benchmarks.faults.installation import TONIGHT, Contents, expect, forecaster, make, put_in_place, start
+from tests.benchmarks.faults.results import Result, Results, table
+from tests.benchmarks.report import FOLDER
 
 NIGHTS, OTHERS, PAUSES, FLIPS, SEED = 50, 10, 10, 10, 38
+NIGHT_FLIPS = 2  # nights, of each of whose files a byte is flipped
+MEASURED_AFTER = 10  # trials
+AT_WORK, OVER = "at work", "over by then"
 WHAT = ("kills", "pauses", "flips")
 AGED = 3 * 24 * 3600  # seconds by which what `maintain` removes is older
 RETENTION = "retention: {bundles: 1, checkpoints: 1, caches: 1, lake: 1}\n"
@@ -33,19 +41,17 @@ RETENTION = "retention: {bundles: 1, checkpoints: 1, caches: 1, lake: 1}\n"
 
 def main() -> None:
     options = _options()
-    # Programs that are compiled without optimisation do the same work; most of a small night is compiling.
-    os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
-    with _folder(options.folder) as work:
-        templates = Templates(work)
-        figures = list[Figure]()
-        for name in options.commands if "kills" in options.what else ():
-            figures += _kill(kills.COMMANDS[name], templates, options)
-        if "pauses" in options.what:
-            figures += _pause(templates, options)
-        for kind in flips.KINDS if "flips" in options.what else ():
-            if not options.kinds or kind.name in options.kinds:
-                figures.append(_flip(kind, templates, options))
-    tell("faults", figures)
+    results = Results(options.results)
+    if not options.table:
+        # Programs that are compiled without optimisation do the same work; most of a small night is compiling.
+        os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
+        with _folder(options.folder) as work:
+            for group in _groups(Templates(work), options):
+                for number in results.left(group.name, group.count, options.seed, again=options.again):
+                    chance = random.Random(f"{options.seed} {group.name} {number}")
+                    outcome, faults, about = group.trial(number, chance)
+                    results.append(Result(group.name, number, options.seed, faults, outcome, about))
+    print(*table(results.read()), sep="\n")
 
 
 class Templates:
@@ -113,6 +119,10 @@ class Templates:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
+    def _make_planned(self) -> None:
+        file = put_in_place(self["done"], self.fleet)
+        expect(forecaster(self.fleet, "plan", str(file)))
+
     def _make_waiting(self) -> None:
         """A run that the registry was not told yet."""
         file = put_in_place(self["done"], self.fleet)
@@ -120,59 +130,84 @@ class Templates:
         outbox.enqueue(record, {"epochs.png": b"a picture"}, load(file))
 
 
-def _pause(templates: Templates, options: argparse.Namespace) -> Iterator[Figure]:
-    template = templates["ready"]
-    twin = kills.undisturbed(kills.COMMANDS["run"], template, templates.fleet)
-    chance = random.Random(f"{options.seed} pauses")
-    for place in pauses.PLACES:
-        for mode in kills.MODES:
-            tried = met = failed = 0
-            for _ in range(options.pauses):
-                instant = chance.uniform(0, twin.seconds)
-                hit, faults = pauses.one_trial(template, templates.fleet, twin, mode, place, instant)
-                tried, met, failed = tried + 1, met + hit, failed + bool(faults)
-                _log(kind="pause", place=place, mode=mode, instant=instant, of=twin.seconds, hit=hit, faults=faults)
-            yield Figure(
-                f"night paused {place}, {mode}, {met} at work; seed {options.seed}: failed",
-                failed, "trials", "0", failed == 0, tried,
-            )  # fmt: skip
+def _groups(templates: Templates, options: argparse.Namespace) -> Iterator[Group]:
+    """What there is to try, in the order asked for."""
+    for name in options.commands if "kills" in options.what else ():
+        yield Kills(kills.COMMANDS[name], templates, options)
+    if "pauses" in options.what:
+        yield Pauses(templates, options)
+    for kind in flips.KINDS if "flips" in options.what else ():
+        if not options.kinds or kind.name in options.kinds:
+            yield Flips(kind, templates, options)
 
 
-def _flip(kind: flips.Kind, templates: Templates, options: argparse.Namespace) -> Figure:
-    tried = failed = harmless = 0
-    for where, outcome, faults in flips.trials(
-        kind, templates[kind.template], templates.fleet, options.flips, options.seed
-    ):
-        tried, failed, harmless = tried + 1, failed + bool(faults), harmless + (outcome == flips.HARMLESS)
-        _log(kind="flip", file=kind.name, where=where, outcome=outcome, faults=faults)
-    figure = (
-        f"flipped byte, {kind.name}: {harmless} did no harm, {tried - failed - harmless} named; seed {options.seed}"
-    )
-    return Figure(f"{figure}: failed", failed, "trials", "0", failed == 0, tried)
+class Group(Protocol):
+    """Trials of one kind, told apart by their numbers."""
+
+    name: str
+    count: int
+
+    def trial(self, number: int, chance: random.Random) -> tuple[str, list[str], dict[str, Any]]:
+        """Outcome, faults, and what there is to know of a trial."""
 
 
-def _kill(command: kills.Command, templates: Templates, options: argparse.Namespace) -> Iterator[Figure]:
-    count = options.nights if command.name.startswith("run") else options.others
-    template = templates[command.template]
-    twin = kills.undisturbed(command, template, templates.fleet)
-    tried, met, failed = dict.fromkeys(kills.MODES, 0), dict.fromkeys(kills.MODES, 0), dict.fromkeys(kills.MODES, 0)
-    for mode, instant, hit, faults in kills.trials(command, template, templates.fleet, twin, count, options.seed):
-        tried[mode] += 1
-        met[mode] += hit
-        failed[mode] += bool(faults)
-        _log(kind="kill", command=command.name, mode=mode, instant=instant, of=twin.seconds, hit=hit, faults=faults)
-    for mode in kills.MODES:
-        yield Figure(
-            f"{command.name}: {mode} killed, {met[mode]} at work; seed {options.seed}: failed",
-            failed[mode], "trials", "0", failed[mode] == 0, tried[mode],
-        )  # fmt: skip
+class Timed:
+    """A command whose length is measured anew after so many trials, since the load of a machine changes."""
+
+    def __init__(self, command: kills.Command, templates: Templates) -> None:
+        self.command, self.templates = command, templates
+        self._twin: kills.Twin | None = None
+        self._trials = 0
+
+    def twin(self) -> kills.Twin:
+        if self._twin is None or self._trials % MEASURED_AFTER == 0:
+            template = self.templates[self.command.template]
+            self._twin = kills.undisturbed(self.command, template, self.templates.fleet)
+        self._trials += 1
+        return self._twin
 
 
-def _log(**line: object) -> None:
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    with (FOLDER / "faults.jsonl").open("a", encoding="utf-8") as log:
-        log.write(json.dumps(line, default=str) + "\n")
-    print(line, flush=True)
+class Kills(Timed):
+    def __init__(self, command: kills.Command, templates: Templates, options: argparse.Namespace) -> None:
+        super().__init__(command, templates)
+        self.name = f"killed: {command.name}"
+        self.count = options.nights if command.name.startswith("run") else options.others
+
+    def trial(self, number: int, chance: random.Random) -> tuple[str, list[str], dict[str, Any]]:
+        twin, share, mode = self.twin(), chance.random(), kills.MODES[number % 2]
+        file = put_in_place(self.templates[self.command.template], self.templates.fleet)
+        hit, faults = kills.one_trial(self.command, file, twin, mode, share * twin.seconds)
+        return AT_WORK if hit else OVER, faults, {"mode": mode, "share": share, "seconds": twin.seconds}
+
+
+class Pauses(Timed):
+    name = "paused past its lease: run"
+
+    def __init__(self, templates: Templates, options: argparse.Namespace) -> None:
+        super().__init__(kills.COMMANDS["run"], templates)
+        self.count = options.pauses
+
+    def trial(self, number: int, chance: random.Random) -> tuple[str, list[str], dict[str, Any]]:
+        twin, share = self.twin(), chance.random()
+        mode, place = kills.MODES[number % 2], pauses.PLACES[number // 2 % 2]
+        template = self.templates[self.command.template]
+        hit, faults = pauses.one_trial(template, self.templates.fleet, twin, mode, place, share * twin.seconds)
+        about = {"mode": mode, "place": place, "share": share, "seconds": twin.seconds}
+        return AT_WORK if hit else OVER, faults, about
+
+
+class Flips:
+    def __init__(self, kind: flips.Kind, templates: Templates, options: argparse.Namespace) -> None:
+        self.kind, self.templates = kind, templates
+        self.name = f"byte flipped: {kind.name}"
+        self.count = min(options.flips, NIGHT_FLIPS) if kind.at_once else options.flips
+        self._twin: Contents | None = None
+
+    def trial(self, number: int, chance: random.Random) -> tuple[str, list[str], dict[str, Any]]:
+        template = self.templates[self.kind.template]
+        self._twin = self._twin or flips.undisturbed(self.kind, template, self.templates.fleet)
+        where, outcome, faults = flips.one_trial(self.kind, template, self.templates.fleet, self._twin, chance)
+        return outcome, faults, {"where": where}
 
 
 @contextmanager
@@ -187,12 +222,15 @@ def _folder(wanted: Path | None) -> Iterator[Path]:
 
 def _options(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nights", type=int, default=NIGHTS, help="instants of a night, for each of the two modes")
+    parser.add_argument("--nights", type=int, default=NIGHTS, help="instants of a night, and as many by Prefect")
     parser.add_argument("--others", type=int, default=OTHERS, help="instants of each other command")
-    parser.add_argument("--pauses", type=int, default=PAUSES, help="instants, for each mode and place")
+    parser.add_argument("--pauses", type=int, default=PAUSES, help="instants of a night that is stopped past its lease")
     parser.add_argument("--flips", type=int, default=FLIPS, help="flipped bytes of each kind of file")
     parser.add_argument("--what", nargs="*", default=WHAT, choices=WHAT)
     parser.add_argument("--kinds", nargs="*", choices=[kind.name for kind in flips.KINDS], help="of files")
+    parser.add_argument("--results", type=Path, default=FOLDER / "faults.jsonl", help="the file that results go to")
+    parser.add_argument("--again", action="store_true", help="repeat those that failed last")
+    parser.add_argument("--table", action="store_true", help="only print the table of the results")
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--folder", type=Path, help="where to work, and keep the states that trials start from")
     parser.add_argument("--commands", nargs="*", default=[*kills.COMMANDS], choices=[*kills.COMMANDS])

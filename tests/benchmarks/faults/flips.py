@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,25 +96,28 @@ KINDS: Sequence[Kind] = (
 )
 
 
-def trials(kind: Kind, template: Path, folder: Path, count: int, seed: int) -> Iterator[tuple[str, str, list[str]]]:
-    """Where the byte was, what came of it, and what was wrong, of so many trials."""
-    chance = random.Random(f"{seed} {kind.name}")
+def undisturbed(kind: Kind, template: Path, folder: Path) -> Contents:
+    """What is there after the command where no byte was flipped."""
     file = put_in_place(template, folder)
     kind.prepare(file)
     forecaster(folder, *kind.words(file))
-    twin = read_contents(file)
-    for _ in range(1 if kind.at_once else count):
-        file = put_in_place(template, folder)
-        kind.prepare(file)
-        state = load(file).paths.folder
-        pattern = kind.pattern.format(champion=_champion(file))
-        files = sorted(path for path in state.glob(pattern) if path.is_file() and path.stat().st_size)
-        if not files:
-            yield kind.pattern, "is not there", ["no such file"]
-            return
-        places = [flip(path, chance) for path in (files if kind.at_once else [chance.choice(files)])]
-        where = f"{len(files)} files" if kind.at_once else f"{places[0][0].relative_to(state)}:{places[0][1]}"
-        yield where, *judge(forecaster(folder, *kind.words(file)), file, twin)
+    return read_contents(file)
+
+
+def one_trial(
+    kind: Kind, template: Path, folder: Path, twin: Contents, chance: random.Random
+) -> tuple[str, str, list[str]]:
+    """Where the byte was, what came of it, and what was wrong."""
+    file = put_in_place(template, folder)
+    kind.prepare(file)
+    state = load(file).paths.folder
+    pattern = kind.pattern.format(champion=_champion(file))
+    files = sorted(path for path in state.glob(pattern) if path.is_file() and path.stat().st_size)
+    if not files:
+        return kind.pattern, "is not there", ["no such file"]
+    places = [flip(path, chance) for path in (files if kind.at_once else [chance.choice(files)])]
+    where = f"{len(files)} files" if kind.at_once else f"{places[0][0].relative_to(state)}:{places[0][1]}"
+    return where, *judge(forecaster(folder, *kind.words(file)), file, twin)
 
 
 def flip(file: Path, chance: random.Random) -> tuple[Path, int]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -149,6 +151,7 @@ def read_contents(file: Path) -> Contents:
         table: Counter(tuple(row[name] for name in names) for row in lake.read(table).to_pylist())
         for table, names in columns.items()
     }
+    rows["deployments"] = _deployments(spec.paths.prefect / "prefect.db")
     engine = connect.reader(spec.ledger_url)
     try:
         with connect.translated_errors(spec.ledger_url), engine.begin() as connection:
@@ -159,6 +162,23 @@ def read_contents(file: Path) -> Contents:
     finally:
         engine.dispose()
     return Contents(rows, forecast, champion, faults)
+
+
+def _deployments(database: Path) -> Counter[tuple[Any, ...]]:
+    """What Prefect's own database has of deployments: flow, name, schedules."""
+    if not database.exists():
+        return Counter()
+    query = """
+        select flow.name, deployment.name, (
+            select group_concat(schedule, ' ') from deployment_schedule where deployment_id = deployment.id
+        )
+        from deployment join flow on flow.id = deployment.flow_id
+    """
+    with closing(sqlite3.connect(database)) as connection:
+        try:
+            return Counter(connection.execute(query).fetchall())
+        except sqlite3.OperationalError:  # tables that are not made yet
+            return Counter()
 
 
 def _ledger_values(

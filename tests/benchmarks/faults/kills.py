@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import random
 import re
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +29,7 @@ from tests.benchmarks.faults.installation import (
 
 MODES = ("process", "group")
 BY = ("--by", "operator", "--reason", "a trial")
-GROWS = ("lake/", "ledger.db", "mlflow.db", "mlflow_artifacts/", "jax_cache/")
+GROWS = ("lake/", "ledger.db", "mlflow.db", "mlflow_artifacts/", "jax_cache/", "prefect/")
 """What in the state folder a run that was killed may leave rows and files in: at most what a whole run adds to them."""
 SLACK = 64 << 10  # bytes beside: pages of two databases, a compiled program's length
 
@@ -84,6 +83,7 @@ COMMANDS: Mapping[str, Command] = {
         ),
         Command("promote", lambda file: ["promote", str(file), older_bundle(file), *BY], repeated=is_not_done),
         Command("rollback", lambda file: ["rollback", str(file), *BY], repeated=is_not_done),
+        Command("apply", lambda file: ["apply", str(file)], "planned"),
     )
 }
 
@@ -104,7 +104,7 @@ class Twin:
 
 
 def undisturbed(command: Command, template: Path, folder: Path) -> Twin:
-    """Run it whole. Raises RuntimeError where it fails by itself."""
+    """Run it whole, under the load that there is. Raises RuntimeError where it fails by itself."""
     file = put_in_place(template, folder)
     state = load(file).paths.folder
     before = sizes(state)
@@ -112,19 +112,8 @@ def undisturbed(command: Command, template: Path, folder: Path) -> Twin:
     return Twin(end.seconds, read_contents(file), sizes(state), before)
 
 
-def trials(
-    command: Command, template: Path, folder: Path, twin: Twin, count: int, seed: int
-) -> Iterator[tuple[str, float, bool, list[str]]]:
-    """Mode, instant in seconds, whether it was still at work then, and what was wrong, of so many trials a mode."""
-    chance = random.Random(f"{seed} {command.name}")
-    for instant in [chance.uniform(0, twin.seconds) for _ in range(count)]:
-        for mode in MODES:
-            hit, faults = one_trial(command, put_in_place(template, folder), twin, mode, instant)
-            yield mode, instant, hit, faults
-
-
 def one_trial(command: Command, file: Path, twin: Twin, mode: str, instant: float) -> tuple[bool, list[str]]:
-    """Whether the kill met a living process, and what was wrong afterwards, in sentences."""
+    """Kill it at an instant in seconds: whether that met a living process, and what was wrong afterwards."""
     folder = file.parent
     process, _ = start(folder, *command.words(file))
     time.sleep(instant)
