@@ -1,0 +1,35 @@
+"""Sentences in the language of whoever reads; the English of the code where no catalogue has them."""
+
+from __future__ import annotations
+
+from contextvars import copy_context
+
+import pytest
+
+from forecaster.core.language import LANGUAGES, N_, _, direction, language, ngettext, pgettext, use_language
+
+
+@pytest.mark.parametrize("code", ["en", "xx"])
+def test_without_a_catalogue_sentences_are_those_of_the_code(code: str) -> None:
+    with use_language(code):
+        assert _("no such sentence in {place}", place="Ulm") == "no such sentence in Ulm"
+        assert _("100 % {sure") == "100 % {sure"  # nothing to fill in
+        numbers = [ngettext("{n} zebu", "{n} zebus", n, n=n) for n in (0, 1, 2, 1.5, 0.5)]
+        assert numbers == ["0 zebus", "1 zebu", "2 zebus", "1.5 zebus", "0.5 zebus"]
+        assert pgettext("of a list", "no such word") == "no such word"
+        assert N_("later") == "later"
+
+
+def test_a_language_holds_inside_and_in_what_takes_over_the_context() -> None:
+    assert language() == "en"
+    with use_language("ar"):
+        assert (language(), direction()) == ("ar", "rtl")
+        with use_language("de"):
+            inner = copy_context()
+        assert language() == "ar"
+    assert (language(), direction()) == ("en", "ltr")
+    assert inner.run(language) == "de"
+
+
+def test_languages_are_told_by_their_own_names() -> None:
+    assert LANGUAGES["de"] == "Deutsch"

@@ -1,0 +1,70 @@
+"""The catalogues hold what the code says, whole: every sentence, every plural form, every placeholder."""
+
+from __future__ import annotations
+
+import string
+
+import pytest
+from babel.messages.catalog import Message
+
+from tests.catalogues import TRANSLATED, brought_into_line, committed, extracted, po_file
+
+TEMPLATE = extracted()
+
+
+@pytest.mark.parametrize("code", TRANSLATED)
+def test_a_catalogue_is_what_the_code_says_and_compiled_from_itself(code: str) -> None:
+    po, mo = brought_into_line(code, TEMPLATE)
+    file = po_file(code)
+    assert file.read_bytes() == po, "sentences have changed: type `make messages`, and translate the new ones"
+    assert file.with_suffix(".mo").read_bytes() == mo, "type `make messages`"
+
+
+@pytest.mark.parametrize("code", TRANSLATED)
+def test_every_sentence_is_translated_in_every_form_with_its_placeholders(code: str) -> None:
+    catalog = committed(code)
+    assert {message.id: problem for message in catalog if (problem := _problem(message, catalog.num_plurals))} == {}
+
+
+def _problem(message: Message, forms: int) -> str:
+    """What is wrong with a translation; empty where nothing is."""
+    if not message.id:
+        return ""
+    ids = (message.id,) if isinstance(message.id, str) else message.id
+    strings = (message.string,) if isinstance(message.string, str) else tuple(message.string)
+    if message.fuzzy or not all(strings):
+        return "not translated"
+    if len(ids) > 1 and len(strings) != forms:
+        return f"{len(strings)} plural forms, wanted {forms}"
+    wanted = _placeholders(ids[-1])
+    # "one depot" may leave the number out
+    if any(not wanted - {"n"} <= _placeholders(text) <= wanted for text in strings):
+        return f"placeholders of {strings}, wanted {sorted(wanted)}"
+    return ""
+
+
+def _placeholders(text: str) -> set[str]:
+    return {name for _literal, name, _spec, _conversion in string.Formatter().parse(text) if name is not None}
+
+
+@pytest.mark.parametrize(
+    ("identity", "translation", "problem"),
+    [
+        ("{n} of {all}", "{n} von {all}", ""),
+        ("{n} of {all}", "{n} von", "placeholders"),
+        ("closed", "", "not translated"),
+        (("{n} van", "{n} vans"), ("ein Wagen", "{n} Wagen"), ""),
+        (("{n} van", "{n} vans"), ("{n} Wagen",), "1 plural forms"),
+        (("{n} van", "{n} vans"), ("ein Wagen", ""), "not translated"),
+        (("{n} van", "{n} vans"), ("ein Wagen", "{m} Wagen"), "placeholders"),
+    ],
+)
+def test_what_is_wrong_with_a_translation_is_noticed(
+    identity: str | tuple[str, str], translation: str | tuple[str, ...], problem: str
+) -> None:
+    assert _problem(Message(identity, translation), 2).startswith(problem or "")
+    assert bool(_problem(Message(identity, translation), 2)) == bool(problem)
+
+
+def test_a_fuzzy_translation_counts_for_none() -> None:
+    assert _problem(Message("closed", "geschlossen", flags=["fuzzy"]), 2) == "not translated"
