@@ -34,7 +34,8 @@ PATHS = ("/", "/", "/", "/depot/BOS-01", "/?city=Boston", "/roster?city=Boston",
 SERVER = """
 import sys, socket, uvicorn
 from datetime import datetime
-from dashboards.ops.app import config, create_app, quick
+from dashboards.ops.app import create_app
+from dashboards.ops.server import config, quick
 quick()
 app = create_app(sys.argv[1], clock=lambda: datetime.fromisoformat(sys.argv[2]))
 listener = socket.create_server(("127.0.0.1", 0))

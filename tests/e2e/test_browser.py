@@ -21,7 +21,7 @@ SCREENS = {"desktop": (1280, 800), "phone": (390, 844)}
 SERVED = """
 import sys
 from types import SimpleNamespace
-from dashboards.ops.app import serve
+from dashboards.ops.server import serve
 from forecaster.config import Page
 serve(SimpleNamespace(name="harbor-fleet", ledger_url=sys.argv[1], page=Page()), port=0)
 """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
@@ -21,6 +23,10 @@ class AccessRefused(Exception):
         self.status = status
 
 
+class NotHere(AccessRefused):
+    """Somebody who has signed in, and may see nothing of this pipeline."""
+
+
 async def identify(request: Request, context: AccessContext) -> Person | None:
     """None: nobody that we know. Raises AccessRefused where somebody pretends to be what they are not."""
     way = context.access.sign_in
@@ -29,8 +35,8 @@ async def identify(request: Request, context: AccessContext) -> Person | None:
     if way == "header":
         person = _by_header(request, context)
     else:
-        token = request.session.get(sessions.KEY)
-        person = await run_in_threadpool(_by_session, context, token) if isinstance(token, str) else None
+        cookie = dict(request.session)
+        person = await run_in_threadpool(_by_session, context, cookie) if sessions.KEY in cookie else None
     if person is None and (token := request.cookies.get(context.cookie(links.COOKIE))):
         person = await run_in_threadpool(links.visitor, context, token)
     return person
@@ -79,18 +85,17 @@ def _by_header(request: Request, context: AccessContext) -> Person | None:
     return _with_role(access, name, tuple(group.strip() for group in groups.split(",") if group.strip()), "header")
 
 
-def _by_session(context: AccessContext, token: str) -> Person | None:
-    pipeline, hours = context.pipeline or "", context.access.session_hours
-    session = context.sessions.holder(context.reading, pipeline, token, hours, context.clock())
+def _by_session(context: AccessContext, cookie: Mapping[str, object]) -> Person | None:
+    session = context.sessions.holder(cookie, context.access.session_hours, context.clock())
     return None if session is None else _with_role(context.access, session.name, session.groups, "oidc")
 
 
 def _with_role(access: Access, name: str, groups: tuple[str, ...], via: str) -> Person:
     person = with_role(access, name, groups, "header" if via == "header" else "oidc")
     if person is None:
-        raise AccessRefused(403, f"{name} has signed in, and has no role here; whoever runs this page gives one")
+        raise NotHere(403, f"{name} has signed in, and has no role here; whoever runs this page gives one")
     if person.cities is not None and not person.cities:
-        raise AccessRefused(
+        raise NotHere(
             403, f"{name} has signed in, and no city is declared that they see; whoever runs this page names them"
         )
     return person

@@ -65,4 +65,4 @@ def _whose(person: Person) -> list[str]:
 
 
 def _signer(context: AccessContext) -> URLSafeTimedSerializer:
-    return URLSafeTimedSerializer(context.key, salt="csrf")
+    return URLSafeTimedSerializer(context.key, salt=f"csrf{context.prefix}")  # of this pipeline alone

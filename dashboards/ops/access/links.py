@@ -51,7 +51,7 @@ def enter(request: Request, context: AccessContext, token: str) -> Response:
     """Give a screen its cookie, and send it to its view. Raises DeadLink."""
     link = open_link(context, token)
     left = link.expires_at - context.clock()
-    answer = RedirectResponse(context.views[link.view][0], 303)
+    answer = RedirectResponse(context.prefix + context.views[link.view][0], 303)
     answer.set_cookie(
         context.cookie(COOKIE),
         token,
@@ -78,9 +78,9 @@ def make_link(
     from dashboards.ops.views.catalogue import linkable
 
     access = spec.page.access
-    key = signing_key(access)
-    if key is None or access.url is None or access.sign_in == "none":
+    if access.secret is None or access.url is None or access.sign_in == "none":
         raise SpecError("a link needs page.access with sign_in, url and secret: without them nobody else comes in")
+    key = signing_key(access)
     if days > ledger_access.MOST_DAYS:
         raise SpecError(f"--days: found {days}, wanted {ledger_access.MOST_DAYS} at most")
     if view not in linkable():

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboards.ops.access import csrf, networks
 from dashboards.ops.access.audit import audit
-from dashboards.ops.access.authentication import AccessRefused, identify, identify_cheaply
+from dashboards.ops.access.authentication import AccessRefused, NotHere, identify, identify_cheaply
 from dashboards.ops.access.context import AccessContext
 from dashboards.ops.access.person import Person
 from dashboards.ops.access.roles import SAFE
@@ -28,13 +28,9 @@ Refuse = Callable[[Request, int, str], Response]
 class AccessMiddleware:
     """ASGI middleware: finds the person, holds the rate limits, and sees to it that each write is audited."""
 
-    def __init__(self, app: ASGIApp, context: AccessContext, refuse: Refuse) -> None:
-        self.app, self._context, self._refuse = app, context, refuse
-        self._limiter = None
-        if context.access.sign_in != "none":
-            from dashboards.ops.access.rate_limits import RateLimiter  # a library that a page for one machine spares
-
-            self._limiter = RateLimiter(context.access.limits)
+    def __init__(self, app: ASGIApp, context: AccessContext, refuse: Refuse, outside: ASGIApp | None = None) -> None:
+        """`outside` answers whoever may see nothing of this pipeline, as if it were not there."""
+        self.app, self._context, self._refuse, self._outside = app, context, refuse, outside
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"].startswith(FREE[0]) or scope["path"] in FREE:
@@ -46,6 +42,8 @@ class AccessMiddleware:
         try:
             person = await self._let_in(request)
         except AccessRefused as refused:
+            if self._outside is not None and isinstance(refused, NotHere):
+                return await self._outside(scope, receive, send)
             return await self._refuse(request, refused.status, str(refused))(scope, receive, send)
         except LedgerError as error:
             self._context.troubles.warn("%s", error)
@@ -79,7 +77,8 @@ class AccessMiddleware:
 
     def _too_much(self, request: Request, person: Person | None, address: str) -> Response | None:
         """The answer to one request more than the limits allow; None while they do."""
-        if self._limiter is None or (wait := self._limiter.wait(person, address, request.method)) is None:
+        limiter = self._context.limiter
+        if limiter is None or (wait := limiter.wait(person, address, request.method)) is None:
             return None
         answer = self._refuse(request, 429, f"that was too much at once; try again in {wait} s")
         answer.headers["Retry-After"] = str(wait)
@@ -88,7 +87,7 @@ class AccessMiddleware:
     def _unauthenticated(self, request: Request) -> Response:
         oidc = self._context.access.sign_in == "oidc"
         if oidc and request.method == "GET" and not request.url.path.startswith("/api/"):
-            target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+            target = self._context.prefix + request.url.path + (f"?{request.url.query}" if request.url.query else "")
             return RedirectResponse(f"/sign-in?next={quote(target, safe='')}", 303)
         how = "sign in at /sign-in" if oidc else "the proxy in front of this page says who you are, and said nothing"
         return self._refuse(request, 401, f"nobody has signed in; {how}")

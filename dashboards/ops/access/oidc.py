@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import httpx2
@@ -17,9 +18,9 @@ from starlette.responses import RedirectResponse, Response
 
 from dashboards.ops.access.context import AccessContext
 from dashboards.ops.access.csrf import is_foreign
-from dashboards.ops.access.sessions import KEY
 from forecaster.config.access import Oidc
 from forecaster.config.credentials import fill
+from forecaster.errors import LedgerError
 
 PATIENCE = 10  # seconds for the provider
 GONE = "You have signed out"
@@ -34,14 +35,14 @@ def router(context: AccessContext, page: Callable[..., bytes]) -> APIRouter:
 
     async def forget(request: Request) -> None:
         """End the session of whoever asks, for every copy of its cookie."""
-        token = request.session.get(KEY)
+        cookie = dict(request.session)
         request.session.clear()
-        if isinstance(token, str):
-            await run_in_threadpool(context.sessions.end, context.writing, token)
+        await run_in_threadpool(context.sessions.end, cookie)
 
     @routes.get("/sign-in")
     async def sign_in(request: Request, next: str = "/") -> Response:
-        await forget(request)
+        with suppress(LedgerError):  # a session that nobody can end now is at least not held by this browser
+            await forget(request)
         request.session["next"] = next if is_ours(next) else "/"
         try:
             await _trusted(provider, declared)
@@ -64,10 +65,7 @@ def router(context: AccessContext, page: Callable[..., bytes]) -> APIRouter:
             raise HTTPException(401, f"the provider {declared.issuer} did not sign you in: {_why(error)}") from error
         request.session.clear()
         who, hours = (identity["name"], identity["groups"]), context.access.session_hours
-        token = await run_in_threadpool(
-            context.sessions.begin, context.writing, context.pipeline or "", *who, hours, context.clock()
-        )
-        request.session[KEY] = token
+        request.session.update(await run_in_threadpool(context.sessions.begin, *who, hours, context.clock()))
         return RedirectResponse(target, 303)
 
     @routes.post("/sign-out")

@@ -22,6 +22,7 @@ class Person:
     via: Via
     cities: frozenset[str] | None = None  # None: all
     paths: frozenset[str] | None = None  # None: all; a link opens few
+    groups: tuple[str, ...] = ()  # as whoever signed them in told them
 
     def may(self, role: Role) -> bool:
         return ROLES.index(self.role) >= ROLES.index(role)
@@ -39,11 +40,12 @@ def person(request: Request) -> Person:
 
 def with_role(access: Access, name: str, groups: Iterable[str], via: Via) -> Person | None:
     """Somebody who has signed in, with the highest role declared for them; None where none is."""
+    groups = tuple(groups)
     names = {EVERYONE, *(GROUP + group for group in groups)}
     if not name.startswith(GROUP):  # nobody becomes a group by being called as one
         names.add(name)
     role = next((role for role in reversed(ROLES) if names & set(getattr(access.roles, role))), None)
-    return None if role is None else Person(name, role, via, cities(access.cities, names, role))
+    return None if role is None else Person(name, role, via, cities(access.cities, names, role), groups=groups)
 
 
 def cities(declared: Mapping[str, tuple[str, ...]], names: set[str], role: Role) -> frozenset[str] | None:

@@ -4,60 +4,99 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from time import monotonic
+from typing import Protocol
 
 import sqlalchemy as sa
 
+from forecaster.errors import LedgerError
 from forecaster.ledger import sessions as ledger_sessions
 from forecaster.ledger.sessions import Session
 
 KEY = "id"  # of the token in the cookie
+PLACE = "at"  # in the cookie, of several ledgers the one that has the session
 REREAD_SECONDS = 1.0
 MOST = 4096  # sessions that are remembered
 CHECKS = 4  # times that a session is checked against the provider while it lasts
-Transaction = Callable[[], AbstractContextManager[sa.Connection]]
 
 
-class SessionCache:
-    """The sessions of one page. Thread-safe."""
+class SessionLedger(Protocol):
+    """A ledger that keeps sessions."""
 
-    def __init__(self) -> None:
+    def reading(self) -> AbstractContextManager[sa.Connection]: ...
+
+    def writing(self) -> AbstractContextManager[sa.Connection]: ...
+
+
+class Sessions:
+    """The sessions of a page, or of several pipelines' pages together; each is in one ledger. Thread-safe.
+
+    Sessions of another `pipeline` are nobody's here; of the `ledgers`, by name, the first that can be written is.
+    """
+
+    def __init__(self, pipeline: str, ledgers: Mapping[str, SessionLedger]) -> None:
+        self._pipeline, self._ledgers = pipeline, dict(ledgers)
         self._lock = threading.Lock()
         self._sessions: dict[str, tuple[Session | None, float]] = {}
 
-    def begin(
-        self, writing: Transaction, pipeline: str, name: str, groups: Sequence[str], hours: float, now: datetime
-    ) -> str:
-        """Write down that somebody has signed in; returns the token."""
-        token, until = secrets.token_urlsafe(32), now + timedelta(hours=hours)
-        session = Session(ledger_sessions.session_id(token), pipeline, name, tuple(groups), now, until)
-        with writing() as connection:
-            ledger_sessions.begin(connection, session, now)
-        return token
+    def begin(self, name: str, groups: Sequence[str], hours: float, now: datetime) -> dict[str, str]:
+        """Write down that somebody has signed in; returns what their cookie holds.
 
-    def holder(self, reading: Transaction, pipeline: str, token: str, hours: float, now: datetime) -> Session | None:
-        """Who holds a token. None: nobody any more, or their groups have to be asked for again."""
-        session = self._read(reading, token)
-        if session is None or session.pipeline != pipeline or session.expires_at <= now:
+        Raises LedgerError when no ledger can be written.
+        """
+        token, until = secrets.token_urlsafe(32), now + timedelta(hours=hours)
+        session = Session(ledger_sessions.session_id(token), self._pipeline, name, tuple(groups), now, until)
+        last = list(self._ledgers)[-1]
+        for place, ledger in self._ledgers.items():
+            try:
+                with ledger.writing() as connection:
+                    ledger_sessions.begin(connection, session, now)
+            except LedgerError:
+                if place == last:
+                    raise
+            else:
+                break
+        return {KEY: token, PLACE: place} if place else {KEY: token}
+
+    def holder(self, cookie: Mapping[str, object], hours: float, now: datetime) -> Session | None:
+        """Who holds a cookie. None: nobody any more, or their groups have to be asked for again.
+
+        Raises LedgerError when the only ledger there is cannot be read; of several another takes the next session.
+        """
+        token, ledger = self._of(cookie)
+        try:
+            session = None if ledger is None else self._read(ledger, token)
+        except LedgerError:
+            if len(self._ledgers) == 1:
+                raise
+            return None
+        if session is None or session.pipeline != self._pipeline or session.expires_at <= now:
             return None
         return session if now < session.checked_at + timedelta(hours=hours / CHECKS) else None
 
-    def end(self, writing: Transaction, token: str) -> None:
-        """Of all copies, wherever they are."""
-        with writing() as connection:
+    def end(self, cookie: Mapping[str, object]) -> None:
+        """Of all copies of the cookie, wherever they are."""
+        token, ledger = self._of(cookie)
+        if ledger is None:
+            return
+        with ledger.writing() as connection:
             ledger_sessions.end(connection, token)
         with self._lock:
             self._sessions.pop(token, None)
 
-    def _read(self, reading: Transaction, token: str) -> Session | None:
+    def _of(self, cookie: Mapping[str, object]) -> tuple[str, SessionLedger | None]:
+        token, place = cookie.get(KEY), cookie.get(PLACE, "")
+        return (token, self._ledgers.get(str(place))) if isinstance(token, str) else ("", None)
+
+    def _read(self, ledger: SessionLedger, token: str) -> Session | None:
         with self._lock:
             session, at = self._sessions.get(token, (None, 0.0))
         if at and monotonic() - at < REREAD_SECONDS:
             return session
-        with reading() as connection:
+        with ledger.reading() as connection:
             session = ledger_sessions.read(connection, token)
         with self._lock:
             if len(self._sessions) >= MOST:

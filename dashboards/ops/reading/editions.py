@@ -53,13 +53,13 @@ class Outlines:
         key = head.publication_id, head.revised_at
         with self._lock:
             if (outline := self._by_publication.get(key)) is None:
-                outline = _outline(head, ledger)
+                outline = read_outline(head, ledger)
                 newest = list(self._by_publication.items())[-1:]
                 self._by_publication = {**dict(newest), key: outline}
         return outline
 
 
-def _outline(head: Head, ledger: Ledger) -> Outline:
+def read_outline(head: Head, ledger: Ledger) -> Outline:
     with ledger.transaction() as connection:
         depots = overview.outline(connection, head.publication_id)
         earlier = overview.previous_publication_id(connection, head)

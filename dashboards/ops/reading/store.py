@@ -20,6 +20,7 @@ from dashboards.ops.reading.editions import (
 )
 from dashboards.ops.reading.header import front
 from dashboards.ops.reading.last_night import NIGHTS, fruitless, notice
+from dashboards.ops.reading.readers import SharedReaders
 from forecaster.errors import LedgerError
 from forecaster.ledger.records import Head, Run
 from forecaster.ledger.store import Ledger
@@ -58,8 +59,17 @@ class LedgerSnapshot:
 class PublicationStore:
     """Hands out editions, and caches the bodies rendered from the newest one. Thread-safe."""
 
-    def __init__(self, url: str, pipeline: str | None, clock: Callable[[], datetime], build: str) -> None:
+    def __init__(
+        self,
+        url: str,
+        pipeline: str | None,
+        clock: Callable[[], datetime],
+        build: str,
+        readers: SharedReaders | None = None,
+    ) -> None:
+        """`readers` are those of all pipelines that are served together; without any the ledger has its own."""
         self._url, self._pipeline, self._clock, self._build = url, pipeline, clock, build
+        self._readers, self._alone = readers or SharedReaders(), readers is None
         self._lock, self._reading = threading.Lock(), threading.Lock()
         self._ledger: Ledger | None = None
         self._bodies: dict[str, EncodedBody] = {}
@@ -110,10 +120,14 @@ class PublicationStore:
         return self._head()[0]
 
     def close(self) -> None:
-        """Give back what the ledger's database keeps open for us; the next request opens it again."""
-        if (ledger := self._ledger) is not None:
-            self._ledger = self._snapshot = None
-            ledger.close()
+        """Give back what the ledger's database keeps open for us alone, and what was read of it; the next request opens
+        it again."""
+        self._ledger = self._snapshot = None
+        with self._lock:
+            self._bodies, self._bodies_of = {}, None
+        self._outlines = Outlines()
+        if self._alone:
+            self._readers.close()
 
     def tag(self, edition: Edition, *parts: object) -> str:
         """The ETag of an answer: another publication, day, notice or template, other cities, and other parts, have
@@ -144,12 +158,12 @@ class PublicationStore:
         return ledger, head, last
 
     def _head(self) -> tuple[Ledger, Head | None]:
-        ledger = self._ledger or Ledger.open_reader(self._url)
+        ledger = self._ledger or self._readers.open(self._url)
         try:
             head = ledger.current(self._pipeline)
         except LedgerError:
             self._ledger = None  # the next request looks again from the start
-            ledger.close()
+            self._readers.give_back(self._url, ledger)
             raise
         self._ledger = ledger
         return ledger, head

@@ -88,7 +88,7 @@ def router(context: AccessContext) -> APIRouter:
             raise HTTPException(422, f"view: found {body.view!r}, wanted one of {', '.join(context.views)}")
         if problem := links.city_problem(context.store.reader(), context.pipeline_shown(), body.city):
             raise HTTPException(422, f"city: {problem}")
-        base = context.access.url or str(request.base_url).rstrip("/")
+        base = (context.access.url or str(request.base_url).rstrip("/")) + context.prefix
         link = links.new(
             body.view, body.city, body.days, pipeline=context.pipeline_shown(), by=admin.name, now=context.clock()
         )

@@ -162,7 +162,7 @@ class PlanningRoutes:
         """Save the overrides of a form, and lead to its depot."""
 
         def make() -> Response:
-            return self._save_group(request, by, content, None, _to_depot, self._form_group)
+            return self._save_group(request, by, content, None, partial(_to_depot, request), self._form_group)
 
         return await run_in_threadpool(self._or_refused, request, make)
 
@@ -170,7 +170,7 @@ class PlanningRoutes:
         """Withdraw an override by a form, and lead to its depot."""
 
         def make() -> Response:
-            return self._withdraw(request, by, number, content, None, _to_depot)
+            return self._withdraw(request, by, number, content, None, partial(_to_depot, request))
 
         return await run_in_threadpool(self._or_refused, request, make)
 
@@ -366,9 +366,9 @@ def _auditing(request: Request, once: Once, answer: Answer) -> service.Audit[Any
     return auditing
 
 
-def _to_depot(change: Change) -> Response:
+def _to_depot(request: Request, change: Change) -> Response:
     override = change.override if isinstance(change, service.OverrideChange) else change.overrides[0]
-    return RedirectResponse(href(override.depot_id), 303)
+    return RedirectResponse(access_context(request).prefix + href(override.depot_id), 303)
 
 
 def _as_json(status: int, change: Change) -> Response:

@@ -22,7 +22,7 @@ self.addEventListener("fetch", (event) => {
   const asked = event.request;
   const address = new URL(asked.url);
   if (asked.method === "POST" && address.pathname === "/sign-out") event.waitUntil(caches.delete(KEPT));
-  if (asked.method !== "GET" || address.origin !== location.origin || address.pathname.startsWith("/api/")) return;
+  if (asked.method !== "GET" || address.origin !== location.origin || /^(\/p\/[^/]+)?\/api\//.test(address.pathname)) return;
   event.respondWith(answer(asked, address, event));
 });
 
@@ -43,7 +43,7 @@ async function answer(asked, address, event) {
 
 // A page that leads elsewhere leads to where one signs in; the ways in themselves lead on to the page.
 function isNobody(fresh, address) {
-  const elsewhere = fresh.type === "opaqueredirect" && !/^\/(sign-in|link)\b/.test(address.pathname);
+  const elsewhere = fresh.type === "opaqueredirect" && !/^(\/p\/[^/]+)?\/(sign-in|link)\b/.test(address.pathname);
   return fresh.status === 401 || elsewhere;
 }
 

@@ -11,7 +11,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 
-from dashboards.ops.app import serve
+from dashboards.ops.server import serve
 from forecaster.config import Page, Spec, load
 from forecaster.core.knowledge import Finding
 from forecaster.errors import SpecError

@@ -14,8 +14,8 @@ import pytest
 import uvicorn
 from fastapi import FastAPI
 
-from dashboards.ops.app import config
 from dashboards.ops.http import bodies, protocol
+from dashboards.ops.server import config
 from forecaster.config import load
 from tests.dashboards.guests import SECRET, declared, house
 from tests.dashboards.seed import fill, publication

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dashboards.ops.app import serve
+from dashboards.ops.server import serve
 from forecaster.config import Page
 from forecaster.errors import SpecError
 from forecaster.ledger import connect
