@@ -40,6 +40,19 @@ html_copy_source = html_show_sourcelink = html_show_copyright = html_show_sphinx
 html_static_path = ["static"]
 html_css_files = ["tables.css"]
 
+RUNBOOKS = [
+    "stale-forecast",
+    "page-down",
+    "page-errors",
+    "inference-errors",
+    "out-of-memory",
+    "compile-regression",
+    "worse-forecasts",
+    "no-model",
+    "registry-down",
+    "quarantine-flood",
+    "postmortem",
+]
 # A table of contents written into index.md would stand there as code on a code host, so it is appended here.
 NAVIGATION = {
     "Start": ["quickstart"],
@@ -49,6 +62,8 @@ NAVIGATION = {
     "Elsewhere in the repository": [
         "README </README>",
         "A team's installation </dashboards/runbooks/production>",
+        "Incident checklist </dashboards/runbooks/incident>",
+        *(f"/dashboards/runbooks/{name}" for name in RUNBOOKS),
         "What is in data/ </data/README>",
         "The sample, Harbor Fleet </data/harbor_fleet/README>",
         "/CHANGELOG",

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import typer
 
 from forecaster.cli import app
+from tests.fixtures.make_made_before import unpacked
 
 ROOT = Path(__file__).resolve().parents[1]
 RUNBOOKS = sorted((ROOT / "dashboards" / "runbooks").glob("*.md"))
+GUIDES = {"production", "postmortem"}  # which are for no single trouble
+# What takes a training, a server or a Prefect, and is run whole by other tests.
+LONG = {"run", "backtest", "serve", "predict-only", "status", "plan", "apply", "deploy", "compare-hlo"}
+NOTHING_TO_DO = {  # what is right to say of an installation that has no such trouble
+    "rollback": "nothing to go back to",
+    "history": "no depot 'BOS-01' is known",
+    "promote": "3fa9c1d2",
+    "quarantine release": "no open row of the quarantine",
+    "quarantine discard": "no open row of the quarantine",
+}
 
 
 def commands(text: str) -> Iterator[list[str]]:
@@ -44,3 +55,49 @@ def test_its_extras_are_declared() -> None:
     text = (ROOT / "dashboards" / "runbooks" / "production.md").read_text("utf-8")
     for extras in re.findall(r"forecaster\[([\w,-]+)\]", text):
         assert set(extras.split(",")) <= declared.keys()
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pipeline file of an installation that has run two nights."""
+    return unpacked(tmp_path_factory.mktemp("installation"))
+
+
+SHORT = sorted(
+    {
+        tuple(words[1:])
+        for runbook in RUNBOOKS
+        if runbook.stem not in GUIDES
+        for words in commands(runbook.read_text("utf-8"))
+        if words[:1] == ["forecaster"] and words[1] not in LONG
+    }
+)
+
+
+@pytest.mark.parametrize("words", SHORT, ids=" ".join)
+def test_each_command_runs_on_an_installation(
+    words: tuple[str, ...], installation: Path, tmp_path: Path, call: Callable[..., tuple[int, str, str]]
+) -> None:
+    """It does what it is there for, or says in a sentence that there is nothing to be done."""
+    places = {"/srv/forecaster/pipeline.yaml": str(installation), "roster.csv": str(tmp_path / "roster.csv")}
+    code, out, err = call(*(places.get(word, word.replace("/backup/", f"{tmp_path}/")) for word in words))
+    assert code in (0, 2, 3, 4), err
+    if code in (2, 4):
+        assert NOTHING_TO_DO[" ".join(words[:2]) if words[0] == "quarantine" else words[0]] in err
+    elif "-o" not in words:
+        assert out.strip() or err.strip()
+
+
+@pytest.mark.parametrize("runbook", RUNBOOKS, ids=lambda file: file.stem)
+def test_a_runbook_of_a_trouble_fits_on_a_screen_and_says_what_to_see_decide_do_and_check(runbook: Path) -> None:
+    text = runbook.read_text("utf-8")
+    assert len(text.splitlines()) <= 110 if runbook.stem == "production" else len(text.splitlines()) <= 75
+    if runbook.stem not in GUIDES | {"incident"}:
+        assert re.findall(r"^## (.*)$", text, re.M) == ["See", "Decide", "Do", "Check"]
+        assert re.match(r"# .+\n\n\*.+?\*\n\n## See", text, re.S)
+
+
+def test_every_runbook_is_named_by_the_incident_checklist_or_another() -> None:
+    texts = {file.name: file.read_text("utf-8") for file in RUNBOOKS}
+    for name in texts:
+        assert any(f"]({name}" in text for other, text in texts.items() if other != name) or name == "incident.md", name

@@ -62,6 +62,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "maintain": nightly.maintain,
     "backtest": models.backtest,
     "assist": models.assist,
+    "compare-hlo": models.compare_hlo,
     "predict": models.predict,
     "replay": models.replay,
     "serve": project.serve,

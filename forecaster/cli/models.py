@@ -1,4 +1,4 @@
-"""Commands for models: backtest, assist (distributed training), predict (inference), replay."""
+"""Commands for models: backtest, assist (distributed training), compare-hlo, predict (inference), replay."""
 
 from __future__ import annotations
 
@@ -80,6 +80,29 @@ def assist(
         typer.echo(f"epoch {epoch.number} of {epoch.of}: loss {epoch.loss:.5f}", err=True)
 
     assist(load_spec(file), number, on_epoch=tell)
+
+
+def compare_hlo(
+    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="A folder that XLA dumped into.")],
+    after: Annotated[Path, typer.Argument(metavar="AFTER", help="Another, of a later version.")],
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, with every program and its instructions.")] = False,
+) -> None:
+    """Compare what XLA compiled in two versions.
+
+    Tells which programs are new, gone or changed, with their instructions, fusions, FLOPs and bytes.
+    """
+    import json
+
+    try:
+        from forecaster.model.fitting import hlo_dumps
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"{error}; this command needs: pip install 'forecaster[train]'") from error
+    comparison = hlo_dumps.compare(hlo_dumps.read_dump(before), hlo_dumps.read_dump(after))
+    if as_json:
+        typer.echo(json.dumps(comparison.to_json(), indent=2))
+        return
+    for line in comparison.lines():
+        print_line(line)
 
 
 def predict(
