@@ -135,8 +135,9 @@ bench-page: $(ENV) ## measure the page: start, memory, bytes, and its answers un
 bench-flood: $(ENV) ## measure the page under 300 MB bodies and half-open requests for ten minutes
 	@$(BIN)/python -m tests.benchmarks.page_flood
 
-bench-staffing: $(ENV) ## measure what rosters of the last eight weeks would have cost, and how fairly and fast vans are placed
+bench-staffing: $(ENV) ## measure what rosters of the last eight weeks would have cost, how fairly and fast vans are placed, and weeks planned
 	@$(BIN)/python -m tests.benchmarks.staffing
+	@$(BIN)/python -m tests.benchmarks.week_plans
 
 bench-worthwhile: $(ENV) ## measure what `training.when: worthwhile` skips on two datasets, and what that costs (40 minutes)
 	@$(BIN)/python -m tests.benchmarks.worthwhile

@@ -54,10 +54,11 @@ class Staffing(Section):
     """Cost of one driver too many for a shift."""
     change_cost: float = Field(default=0, ge=0)
     """Cost of changing a depot's crew of a day that is already published. An override, or a later run of the same day,
-    changes only crews of which that is expected to save more; 0 changes whatever the new plan changes."""
+    changes only crews of which that is expected to save more; 0 changes whatever the new plan changes. Shifts of a day
+    change together."""
     change_hour: int | None = Field(default=None, ge=0, le=23)
     """Hour of a depot's local day, from which on its crews change once a day at most, unless the new plan has two
-    drivers more, or more than two. Left out: as often as the plan does."""
+    drivers more, or more than two, in all shifts together. Left out: as often as the plan does."""
     currency: str | None = None
     """In which currency costs are, by its code of ISO 4217, as in EUR. Left out: plain numbers."""
     crew: Crew = Crew()
@@ -72,8 +73,6 @@ class Staffing(Section):
     @model_validator(mode="after")
     def _whole_days(self) -> Self:
         check_shifts(self.shifts, self.people)
-        if self.shifts and (self.change_cost or self.change_hour is not None):
-            raise ValueError("found shifts beside change_cost or change_hour, which are for days without shifts")
         return self
 
     @field_validator("currency")

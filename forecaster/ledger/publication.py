@@ -39,6 +39,10 @@ class LeftCrew:
     saving: float  # expected of changing to it; below 0 where it gives a van to others
     change_cost: float  # declared
     hour: int | None = None  # from which on a depot has one change a day, where that is why
+    shifts: tuple[tuple[str, int], ...] = ()  # name and crew of each shift of the new plan; empty: none are declared
+
+    def __post_init__(self) -> None:
+        _keep(self, shifts=tuple(map(tuple, self.shifts)))  # JSON gives lists
 
 
 @dataclass(frozen=True)

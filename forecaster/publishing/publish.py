@@ -33,6 +33,7 @@ from forecaster.publishing.forecast import ForecastResult, ModelChoice, forecast
 from forecaster.publishing.track_accuracy import track_accuracy
 from forecaster.publishing.track_value import track_value
 from forecaster.staffing import rosters
+from forecaster.staffing.changes import published_crews
 from forecaster.staffing.people import week_plans
 
 if TYPE_CHECKING:
@@ -115,8 +116,9 @@ def publish(
         notes += caveats.notes([too_large] if too_large else [])
         overridden = apply.apply_overrides(result.forecast, overrides)
         changes = _explain_changes(spec, knowledge, result, overridden, as_of, troubles)
+        before = _published_today(spec, as_of)
         published_depots = content.published_depots(
-            overridden, result, spec, knowledge, overrides, changes, _published_today(spec, as_of), now
+            overridden, result, spec, knowledge, overrides, changes, before, now
         )
         publication = Publication(
             pipeline=spec.name,
@@ -134,7 +136,7 @@ def publish(
             bundle_digest=result.digest,
             note=_join(note.for_readers for note in notes),
             desk=inputs_name,
-            plans=_plan_weeks(published_depots, overridden, result, spec, now, troubles),
+            plans=_plan_weeks(published_depots, before, overridden, result, spec, now, troubles),
         )
         with Ledger.open(spec.ledger_url) as ledger:
             findings = panel_findings(knowledge, result.panel, spec)
@@ -192,6 +194,7 @@ def _save_inputs(result: ForecastResult, spec: Spec, troubles: Troubles) -> tupl
 
 def _plan_weeks(
     depots: tuple[PublishedDepot, ...],
+    published_before: tuple[PublishedDepot, ...],
     overridden: Forecast,
     result: ForecastResult,
     spec: Spec,
@@ -208,7 +211,8 @@ def _plan_weeks(
         head = ledger.current(spec.name)
         before |= {plan.depot_id: plan for plan in ledger.plans(head.publication_id)} if head else {}
     with troubles.collect(Exception, "no week is planned"):
-        roster = rosters.plan(overridden, result.panel, spec)
+        crews = published_crews(published_before, overridden, spec.staffing, spec.timezone, now)
+        roster = rosters.plan(overridden, result.panel, spec, crews)
         planned = week_plans.plan_weeks(
             depots, roster, result.panel, spec.staffing, timezone=spec.timezone, at=now, before=before
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
@@ -15,6 +14,7 @@ import onnxruntime
 from forecaster.core.arrays import Floats, Ints
 from forecaster.core.forecast import Forecast
 from forecaster.core.panel import Panel
+from forecaster.core.parallel import available_cores
 from forecaster.core.terminal import count
 from forecaster.errors import BundleError, InputError
 from forecaster.serving import input_checks
@@ -32,7 +32,7 @@ class Predictor:
     def __init__(self, bundle: Bundle, *, threads: int = 0) -> None:
         """Up to `threads` pieces of a panel are computed at a time; 0 = one a core. Raises BundleError when onnxruntime
         refuses the model."""
-        self.bundle, self._threads = bundle, threads or _cores()
+        self.bundle, self._threads = bundle, threads or available_cores()
         try:
             self._session = session(bundle.model)
         except Exception as error:  # onnxruntime raises a class of its own for every fault
@@ -84,11 +84,6 @@ class Predictor:
         pieces = [{name: x[at : at + size] for name, x in window.items()} for at in range(0, depots, size)]
         with ThreadPoolExecutor(self._threads) as pool:
             return np.concatenate(list(pool.map(partial(run, self._session), pieces)))
-
-
-def _cores() -> int:
-    """Those that this process may use, where the system can tell."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _differences(bundle: Bundle, panel: Panel) -> Iterator[str]:

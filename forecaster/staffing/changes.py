@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TypeVar
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -29,6 +30,7 @@ from forecaster.staffing.need import Need
 from forecaster.staffing.newsvendor import Roster
 from forecaster.staffing.vans import VanPool
 
+RosterKind = TypeVar("RosterKind", bound=Roster)
 FAR_SHORT = 2  # drivers that a crew must lack before it changes a second time
 NOT_PUBLISHED = -1
 
@@ -40,10 +42,12 @@ class PublishedCrews:
     drivers: Ints  # NOT_PUBLISHED where none are
     had_change: Bools  # after the declared hour of today
     changed_at: Mapping[tuple[int, int], datetime] = field(default_factory=dict)  # by depot and day
+    shifts: Ints | None = None  # (shifts, depots, horizon), in the declared order; None where no shifts are declared
 
     def on(self, day: slice) -> PublishedCrews:
         """Of some of the days; when they changed is left out."""
-        return PublishedCrews(self.drivers[:, day], self.had_change[:, day])
+        shifts = None if self.shifts is None else self.shifts[:, :, day]
+        return PublishedCrews(self.drivers[:, day], self.had_change[:, day], shifts=shifts)
 
 
 def published_crews(
@@ -56,6 +60,8 @@ def published_crews(
     steps = {day: step for step, day in enumerate(forecast.target_dates)}
     drivers = np.full(forecast.open.shape, NOT_PUBLISHED, np.int32)
     had_change, changed_at = np.zeros(forecast.open.shape, bool), dict[tuple[int, int], datetime]()
+    names = [shift.name for shift in staffing.shifts]
+    shifts = np.zeros((len(names), *forecast.open.shape), np.int32)
     for depot in depots:
         row = rows.get(depot.depot_id)
         if row is None:
@@ -65,13 +71,16 @@ def published_crews(
             step = steps.get(day.target_date)
             if step is None or day.roster is None or day.drivers is None or not day.open:
                 continue
+            if sorted(name for name, _ in day.roster.shifts) != sorted(names):
+                continue  # published while other shifts were declared
             drivers[row, step] = day.drivers
+            shifts[:, row, step] = [dict(day.roster.shifts)[name] for name in names]
             if day.roster.changed_at is not None:
                 changed_at[row, step] = day.roster.changed_at
                 instants.append(day.roster.changed_at)
         zone = ZoneInfo(depot.timezone or timezone)
         had_change[row] = any(_same_evening(at, now, zone, staffing.change_hour) for at in instants)
-    return PublishedCrews(drivers, had_change, changed_at)
+    return PublishedCrews(drivers, had_change, changed_at, shifts if names else None)
 
 
 def _same_evening(at: datetime, now: datetime, zone: ZoneInfo, hour: int | None) -> bool:
@@ -85,70 +94,131 @@ def keep_unless_worthwhile(
 ) -> Roster:
     """The plan, but for the crews that stay as they are published."""
     need = Need.of(forecast.quantiles, forecast.levels, staffing.orders_per_driver)
-    saving = need.cost(np.maximum(crews.drivers, 0), staffing) - need.cost(plan.drivers, staffing)
-    eligible = _may_stay(plan, crews, need, forecast.open, staffing)
-    bound = eligible & crews.had_change & (plan.drivers - crews.drivers < FAR_SHORT)
-    if staffing.change_cost == 0:
-        eligible = bound
-    worth = staffing.change_cost - saving + np.where(bound, 1 + 2 * np.abs(saving).sum(), 0)
-    stay = np.zeros_like(eligible)
-    for day in range(eligible.shape[1]):
-        stay[:, day] = _stay_on(day, plan, crews, need, eligible[:, day], worth[:, day], fleet)
-    drivers = np.where(stay, crews.drivers, plan.drivers).astype(np.int32)
-    changed = (crews.drivers >= 0) & (drivers != crews.drivers)
-    left = {
-        (row, day): LeftCrew(
-            int(plan.drivers[row, day]),
-            float(saving[row, day]),
-            staffing.change_cost,
-            staffing.change_hour if bound[row, day] else None,
-        )
-        for row, day in zip(*(axis.tolist() for axis in stay.nonzero()), strict=True)
-    }
-    placed = None if fleet is None else -(-drivers // fleet.drivers_per_van)
+    sharing = None if fleet is None else fleet.drivers_per_van
+    change = CrewChange(
+        drivers=plan.drivers,
+        differs=crews.drivers != plan.drivers,
+        further=plan.drivers - crews.drivers,
+        saving=need.cost(np.maximum(crews.drivers, 0), staffing) - need.cost(plan.drivers, staffing),
+        vans=None
+        if sharing is None or plan.vans is None
+        else VanChange(
+            plan.vans,
+            -(-np.maximum(crews.drivers, 0) // sharing),
+            -(-plan.desired // sharing),
+            need.level(0.5) / sharing,
+        ),
+    )
+    staying = Staying.of(change, crews, need, forecast.open, staffing, fleet)
+    drivers = np.where(staying.stay, crews.drivers, plan.drivers).astype(np.int32)
+    placed = staying.vans(change)
     bare = newsvendor.with_crews(drivers, plan.desired, placed, need, forecast.open, staffing)
-    if fleet is not None and placed is not None:
-        reasons = shortage.shortages(plan.desired, drivers, placed, fleet)
-        reasons = {cell: reason for cell, reason in reasons.items() if cell not in left}
-        bare = replace(bare, loans=fleet.loans(placed), shortages=reasons)
-    return replace(bare, left=left, changed=changed)
+    return staying.explained(bare, change, crews, staffing, fleet)
 
 
-def _may_stay(plan: Roster, crews: PublishedCrews, need: Need, open_: Bools, staffing: Staffing) -> Bools:
+@dataclass(frozen=True)
+class VanChange:
+    """The vans of a plan and of the crews that are published, (depots, horizon)."""
+
+    placed: Ints  # of the plan
+    before: Ints  # that the published crews need
+    desired: Ints  # for all drivers that are wanted
+    usual: Doubles  # that the median needs
+
+
+@dataclass(frozen=True)
+class CrewChange:
+    """What a plan would change of the crews that are published, (depots, horizon)."""
+
+    drivers: Ints  # of the plan
+    differs: Bools
+    further: Ints  # drivers that the plan has beyond the published crew; of shifts, those of each that has more
+    saving: Doubles  # expected, of missing and idle drivers at what is declared of the first
+    vans: VanChange | None  # None where the pipeline counts no vans
+    shifts: tuple[tuple[str, Ints], ...] = ()  # name and crew of each shift of the plan; empty where none are declared
+
+
+@dataclass(frozen=True)
+class Staying:
+    """Which published crews stay, (depots, horizon), and of which a second change of the day is why."""
+
+    stay: Bools
+    bound: Bools
+
+    @classmethod
+    def of(
+        cls,
+        change: CrewChange,
+        crews: PublishedCrews,
+        need: Need,
+        open_: Bools,
+        staffing: Staffing,
+        fleet: VanPool | None,
+    ) -> Staying:
+        """The choice that saves most, less what changes cost; `need` is that of whole days."""
+        eligible = _may_stay(change, crews, need, open_, staffing)
+        bound = eligible & crews.had_change & (change.further < FAR_SHORT)
+        if staffing.change_cost == 0:
+            eligible = bound
+        worth = staffing.change_cost - change.saving + np.where(bound, 1 + 2 * np.abs(change.saving).sum(), 0)
+        stay = np.zeros_like(eligible)
+        for day in range(eligible.shape[1]):
+            stay[:, day] = _stay_on(day, change.vans, eligible[:, day], worth[:, day], fleet)
+        return cls(stay, bound)
+
+    def vans(self, change: CrewChange) -> Ints | None:
+        """The vans of what goes out, (depots, horizon); None where the pipeline counts none."""
+        if change.vans is None:
+            return None
+        return np.where(self.stay, change.vans.before, change.vans.placed).astype(np.int32)
+
+    def explained(
+        self, roster: RosterKind, change: CrewChange, crews: PublishedCrews, staffing: Staffing, fleet: VanPool | None
+    ) -> RosterKind:
+        """The roster that goes out, with what was left as it was and why, what changed, loans and missing vans."""
+        changed = (crews.drivers >= 0) & ~self.stay & change.differs
+        left = {
+            (row, day): LeftCrew(
+                int(change.drivers[row, day]),
+                float(change.saving[row, day]),
+                staffing.change_cost,
+                staffing.change_hour if self.bound[row, day] else None,
+                tuple((name, int(crew[row, day])) for name, crew in change.shifts),
+            )
+            for row, day in zip(*(axis.tolist() for axis in self.stay.nonzero()), strict=True)
+        }
+        if fleet is not None and roster.vans is not None and change.vans is not None:
+            reasons = shortage.shortages(roster.desired, roster.drivers, roster.vans, fleet, change.vans.desired)
+            reasons = {cell: reason for cell, reason in reasons.items() if cell not in left}
+            roster = replace(roster, loans=fleet.loans(roster.vans), shortages=reasons)
+        return replace(roster, left=left, changed=changed)
+
+
+def _may_stay(change: CrewChange, crews: PublishedCrews, need: Need, open_: Bools, staffing: Staffing) -> Bools:
     """Whose published crew differs from the plan's, and is within limits and floors."""
     limits = staffing.crew
     floor = np.maximum(shortage.floors(need, staffing), limits.min)
     most = np.inf if limits.max is None else limits.max
-    allowed = (crews.drivers >= np.minimum(floor, plan.drivers)) & (crews.drivers <= most)
-    may_stay: Bools = open_ & (crews.drivers >= 0) & (crews.drivers != plan.drivers) & allowed
+    allowed = (crews.drivers >= np.minimum(floor, change.drivers)) & (crews.drivers <= most)
+    may_stay: Bools = open_ & (crews.drivers >= 0) & change.differs & allowed
     return may_stay
 
 
-def _stay_on(
-    day: int,
-    plan: Roster,
-    crews: PublishedCrews,
-    need: Need,
-    eligible: Bools,
-    worth: Doubles,
-    fleet: VanPool | None,
-) -> Bools:
+def _stay_on(day: int, vans: VanChange | None, eligible: Bools, worth: Doubles, fleet: VanPool | None) -> Bools:
     """Who stays on a day (depots,), until no lender is shorter than a borrower would be without its last van."""
-    if fleet is None:
+    if fleet is None or vans is None:
         return eligible & (worth >= 0)
-    assert plan.vans is not None
-    placed, before = plan.vans[:, day], -(-np.maximum(crews.drivers[:, day], 0) // fleet.drivers_per_van)
+    placed, before = vans.placed[:, day], vans.before[:, day]
     home = np.zeros_like(placed) if fleet.home is None else fleet.home
-    usual = np.maximum(Need(need.knots[:, :, day], need.levels).level(0.5) / fleet.drivers_per_van, LEAST_NEED)
-    depots = DepotVans(home, -(-plan.desired[:, day] // fleet.drivers_per_van), usual)
+    depots = DepotVans(home, vans.desired[:, day], np.maximum(vans.usual[:, day], LEAST_NEED))
     while True:
         stay = _chosen(eligible, worth, before - placed, placed, fleet)
-        vans = np.where(stay, before, placed).astype(np.int32)
-        unfair = lending.breaches(vans, depots, fleet.city) if fleet.home is not None else {}
+        standing = np.where(stay, before, placed).astype(np.int32)
+        unfair = lending.breaches(standing, depots, fleet.city) if fleet.home is not None else {}
         if not unfair:
             return stay
         concerned = stay & np.isin(fleet.city, list(unfair))
-        moved = concerned & (vans != home)
+        moved = concerned & (standing != home)
         eligible = eligible & ~(moved if moved.any() else concerned)
 
 

@@ -10,10 +10,11 @@ from forecaster.core.arrays import Doubles
 from forecaster.core.forecast import Forecast
 from forecaster.core.panel import Panel
 from forecaster.ledger.publication import PublishedRoster
-from forecaster.staffing import changes, newsvendor, shift_crews
+from forecaster.staffing import changes, newsvendor
 from forecaster.staffing.changes import PublishedCrews
 from forecaster.staffing.newsvendor import Roster
-from forecaster.staffing.shift_crews import ShiftRoster
+from forecaster.staffing.shifts import shift_changes, shift_crews
+from forecaster.staffing.shifts.shift_crews import ShiftRoster
 from forecaster.staffing.vans import VanPool
 
 
@@ -31,7 +32,10 @@ def roster_for(
         return None
     fleet = _van_pool(panel, staffing)
     if staffing.shifts:
-        return shift_crews.roster(forecast, staffing, fleet)
+        by_shift = shift_crews.roster(forecast, staffing, fleet)
+        if published is None:
+            return by_shift
+        return shift_changes.keep_unless_worthwhile(by_shift, published, forecast, staffing, fleet)
     cheapest = newsvendor.roster(forecast, staffing, fleet)
     if published is None:
         return cheapest

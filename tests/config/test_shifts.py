@@ -51,7 +51,6 @@ WRONG = {
     SHIFTS.replace("06:00, end: 14:00", "6am, end: 14:00"): "found '6am', wanted a local time as in '06:00'",
     SHIFTS.replace("22:30", "06:00"): "found start and end at 06:00, wanted a shift of less than a day",
     SHIFTS.replace("0.4", "learn"): "staffing.shifts.1.share: found 'learn', wanted a share such as 0.4",
-    f"{SHIFTS}, change_cost: 5": "staffing: found shifts beside change_cost or change_hour, which are for days without",
     f"people: [{PERSON}]": "staffing: found people and no shifts, wanted the shifts that they work",
     f"{SHIFTS}, people: [{PERSON}, {PERSON}]": "found people that are called full-time twice",
     f"{SHIFTS}, people: [{PERSON.replace('3', 'crew')}]": "per_depot names a column of the depots source, and there",

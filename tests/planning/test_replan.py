@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,8 +15,9 @@ from tests import fleets
 from tests.planning.nights import PROPOSED, THURSDAY, current, day, publish_nights
 
 STAFFING = (
-    "staffing: {orders_per_driver: 10, cost_short: 38, cost_idle: 22, shifts: [{name: early, start: 06:00, end: 14:00, "
-    "share: 0.6}, {name: late, start: 14:00, end: 22:00, share: 0.4}], people: [{name: full-time, per_depot: 12}]}\n"
+    "staffing: {orders_per_driver: 10, cost_short: 38, cost_idle: 22, change_cost: 57, "
+    "people: [{name: full-time, per_depot: 12}], shifts: [{name: early, start: 06:00, end: 14:00, share: 0.6}, "
+    "{name: late, start: 14:00, end: 22:00, share: 0.4}]}\n"
 )
 
 
@@ -67,3 +69,20 @@ def test_an_override_plans_its_depot_anew_and_leaves_the_others_and_other_shifts
     service.withdraw(spec, saved.override.id, by="Ana")
     assert {c.shift: c.wanted for c in plans(nights)["A"].shifts} == {c.shift: c.wanted for c in before["A"].shifts}
     assert all(duty.since.utcoffset() == timedelta(0) for duty in changed)
+
+
+def test_an_override_that_is_worth_no_change_leaves_shifts_and_whoever_works_them(nights: Path) -> None:
+    spec, published = load(nights), day(current(load(nights)), "B")
+    before = plans(nights)["B"]
+    orders = round(published.quantiles[current(spec).levels.index(0.5)]) + 4  # less than half a driver
+    service.save(spec, replace(PROPOSED, depot_id="B", orders=orders))
+    shown = day(current(spec), "B")
+    assert shown.roster is not None
+    assert published.roster is not None
+    assert shown.roster.shifts == published.roster.shifts
+    assert shown.roster.left is not None
+    assert dict(shown.roster.left.shifts) != dict(shown.roster.shifts)
+    after = plans(nights)["B"]
+    assert [(person.name, person.duties) for person in after.positions] == [
+        (person.name, person.duties) for person in before.positions
+    ]

@@ -17,8 +17,8 @@ def sentence(day: PublishedDay) -> str:
     crew = display.count(day.drivers, "driver")
     if day.roster.vans is not None:
         crew += f", {display.count(day.roster.vans, 'van')}{_loans(day.roster)}"
-    if day.roster.shifts:
-        crew += f" ({', '.join(f'{display.number(count)} {name}' for name, count in day.roster.shifts)})"
+    if shifts := _by_shift(day.roster.shifts):
+        crew += f" ({shifts})"
     beside = "" if day.roster.left else _beside(day)
     parts = (crew, why(day), f"{chance(day.roster.chance_short)} of being short", beside)
     return "; ".join(part for part in parts if part)
@@ -33,9 +33,10 @@ def left(day: PublishedDay) -> str:
     """ "left at 4 as published before: 5 would save 12, a change costs 20"; empty where the crew is the plan's."""
     if day.roster is None or day.roster.left is None or day.drivers is None:
         return ""
-    plan, crew = day.roster.left, f"left at {display.number(day.drivers)} as published before"
+    plan = day.roster.left
+    crew = f"left at {_by_shift(day.roster.shifts) or display.number(day.drivers)} as published before"
     saving = round(plan.saving)
-    gain = f"{display.number(plan.drivers)} would {_costs(-saving)}"
+    gain = f"{_by_shift(plan.shifts) or display.number(plan.drivers)} would {_costs(-saving)}"
     if plan.hour is not None:
         return f"{crew}: {gain}, from {plan.hour}:00 on a depot has one change a day"
     if saving < 0:
@@ -63,6 +64,11 @@ def chance(share: float) -> str:
     if share > 0.94:
         return f"{round(100 * share)} chances in 100"
     return f"1 chance in {round(1 / share)}" if share <= 0.4 else f"{round(10 * share)} chances in 10"
+
+
+def _by_shift(shifts: tuple[tuple[str, int], ...]) -> str:
+    """ "3 early, 2 late"; empty where no shifts are declared, or one that is all of the day."""
+    return ", ".join(f"{display.number(count)} {name}" for name, count in shifts) if len(shifts) > 1 else ""
 
 
 def _loans(roster: PublishedRoster) -> str:

@@ -1,5 +1,9 @@
 """The cheapest flow of people through the graphs of their contracts: a mixed-integer program, solved by HiGHS.
 
+The program without whole numbers is solved first. Flows are nearly always whole by themselves, and are the cheapest
+then; otherwise it says how cheap a plan may be at best. Where time is over before there is a plan, or as good a one,
+`quick_flow` makes one, and the difference to that bound is told.
+
 How many people take each arc is whole; each driver of a shift saves less than the one before, so that drivers need no
 order in the program. What else tells plans of equal cost apart is far smaller than money: that a shift is covered
 rather than not, that what an earlier night planned stays, that contracts which are declared first work first.
@@ -10,30 +14,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from forecaster.errors import ForecasterError, MissingExtra
-from forecaster.staffing.people.rule_graph import OFF, Arc, RuleGraph, WorkState
+from forecaster.core.arrays import Doubles
+from forecaster.errors import MissingExtra
+from forecaster.staffing.people import quick_flow
+from forecaster.staffing.people.quick_flow import Crowd, Slot
+from forecaster.staffing.people.rule_graph import OFF, Arc
 
-Slot = tuple[int, int]  # places of a day and of a shift in it
 TIME_LIMIT = 5.0  # seconds for a depot's plan
+WHOLE = 1e-6  # a number of people that is this near to a whole one is it
 NO_GAP = 1e-6  # of money: what HiGHS leaves open where it is done
 COVERS, STAYS, ORDER = 1e-4, 2e-5, 1e-7  # of a missing driver's cost: what a shift is worth beyond money
-
-
-class PlanNotFound(ForecasterError):
-    """The solver had no plan when its time was over."""
-
-
-@dataclass(frozen=True)
-class Crowd:
-    """The people of one contract: where they enter the graph, and how many took each arc in the plan before."""
-
-    graph: RuleGraph
-    entering: Mapping[WorkState, int]
-    cost_overtime: float
-    planned_before: Mapping[Arc, int]
 
 
 @dataclass(frozen=True)
@@ -66,18 +60,14 @@ class _Program:
         self.bounds.append((low, high))
 
 
-def cheapest(crowds: Sequence[Crowd], savings: Mapping[Slot, Sequence[float]], scale: float) -> Flow:
+def cheapest(
+    crowds: Sequence[Crowd], savings: Mapping[Slot, Sequence[float]], scale: float, seconds: float = TIME_LIMIT
+) -> Flow:
     """The cheapest flow; `savings` has what each driver of a slot saves, the first one first, and nobody is planned
-    beyond them; `scale` is the cost of a missing driver.
+    beyond them; `scale` is the cost of a missing driver. After so many seconds the best flow that is known goes out.
 
-    Raises MissingExtra without SciPy, PlanNotFound when the time is over before there is any plan.
+    Raises MissingExtra without SciPy.
     """
-    try:
-        from scipy import sparse
-        from scipy.optimize import Bounds, LinearConstraint, milp
-    except ModuleNotFoundError as error:
-        raise MissingExtra(f"{error}; plans of a week need: pip install 'forecaster[shifts]'") from error
-
     program = _Program([], [], [], [], [])
     workers: dict[Slot, list[tuple[int, float]]] = {slot: [] for slot in savings}
     arcs = [_add_crowd(program, crowd, workers, scale * ORDER * place, scale) for place, crowd in enumerate(crowds)]
@@ -86,21 +76,60 @@ def cheapest(crowds: Sequence[Crowd], savings: Mapping[Slot, Sequence[float]], s
         program.row([*workers[slot], *covered], 0, 0)
     if not program.bounds:
         return Flow(tuple({} for _ in crowds), 0.0, 0.0)
+    loose = _solve(program, whole=False, seconds=TIME_LIMIT)
+    if loose.x is None:
+        return _quick(crowds, savings, scale, 0.0)
+    if _is_whole(loose.x, program):
+        return _flow(loose.x, arcs, crowds, savings, 0.0)
+    solved, exact = _solve(program, whole=True, seconds=seconds) if seconds > 0 else None, None
+    if solved is not None and solved.x is not None:
+        # None as a bound: nothing has to be whole
+        gap = 0.0 if solved.mip_dual_bound is None else float(solved.fun - solved.mip_dual_bound)
+        exact = _flow(solved.x, arcs, crowds, savings, gap if gap > NO_GAP else 0.0)
+        if exact.gap == 0:
+            return exact
+    everything = sum(sum(max(value, 0.0) for value in values) for values in savings.values())
+    quick = _quick(crowds, savings, scale, float(loose.fun) + everything)
+    return quick if exact is None or quick.cost < exact.cost else exact
+
+
+def _solve(program: _Program, *, whole: bool, seconds: float) -> Any:
+    try:
+        from scipy import sparse
+        from scipy.optimize import Bounds, LinearConstraint, milp
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"{error}; plans of a week need: pip install 'forecaster[shifts]'") from error
     rows, columns, factors = zip(*program.entries, strict=True)
     matrix = sparse.csr_array((factors, (rows, columns)), shape=(len(program.bounds), len(program.cost)))
-    solved = milp(
+    return milp(
         np.array(program.cost),
-        integrality=np.array(program.whole, int),
+        integrality=np.array(program.whole, int) if whole else None,
         bounds=Bounds(0, np.array(program.upper)),
         constraints=LinearConstraint(matrix, *np.array(program.bounds).T),
-        options={"time_limit": TIME_LIMIT, "mip_rel_gap": 0.0},
+        options={"time_limit": seconds, "mip_rel_gap": 0.0},
     )
-    if solved.x is None:
-        raise PlanNotFound(f"no plan within {TIME_LIMIT:g} seconds: {solved.message}")
-    people = tuple({arc: round(solved.x[column]) for arc, column in of_crowd.items()} for of_crowd in arcs)
-    bound = solved.fun if solved.mip_dual_bound is None else solved.mip_dual_bound  # None: nothing has to be whole
-    gap = float(solved.fun - bound)
-    return Flow(people, cost_of(people, crowds, savings), gap if gap > NO_GAP else 0.0)
+
+
+def _is_whole(x: Doubles, program: _Program) -> bool:
+    people = x[np.array(program.whole, bool)]
+    return bool((np.abs(people - np.round(people)) < WHOLE).all())
+
+
+def _flow(
+    x: Doubles,
+    arcs: Sequence[Mapping[Arc, int]],
+    crowds: Sequence[Crowd],
+    savings: Mapping[Slot, Sequence[float]],
+    gap: float,
+) -> Flow:
+    people = tuple({arc: round(x[column]) for arc, column in of_crowd.items()} for of_crowd in arcs)
+    return Flow(people, cost_of(people, crowds, savings), gap)
+
+
+def _quick(crowds: Sequence[Crowd], savings: Mapping[Slot, Sequence[float]], scale: float, least_cost: float) -> Flow:
+    people = quick_flow.one_by_one(crowds, savings, covers=scale * COVERS, stays=scale * STAYS)
+    cost = cost_of(people, crowds, savings)
+    return Flow(people, cost, max(cost - max(least_cost, 0.0), 0.0))
 
 
 def cost_of(

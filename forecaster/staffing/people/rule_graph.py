@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from functools import lru_cache
 
 from forecaster.config import EmploymentContract
 from forecaster.ledger.week_plan import Duty
@@ -77,8 +78,12 @@ def state_after(duties: Sequence[Duty], first: date, contract: EmploymentContrac
     return WorkState(in_row, len(this_week), hours, rests_until)
 
 
+@lru_cache(maxsize=512)  # depots with the same contracts and hours have the same graphs
 def build(
-    contract: EmploymentContract, days: Sequence[date], shifts: Sequence[Sequence[ShiftHours]], starts: set[WorkState]
+    contract: EmploymentContract,
+    days: tuple[date, ...],
+    shifts: tuple[tuple[ShiftHours, ...], ...],
+    starts: frozenset[WorkState],
 ) -> RuleGraph:
     """The graph over these days, each with the shifts that may be worked on it, for who enters in these states."""
     steps: list[dict[WorkState, list[tuple[int, WorkState, float]]]] = []

@@ -33,7 +33,7 @@ def summary(plan: WeekPlan, money: Money = whole_money) -> str:
     hours = "hour" if plan.overtime_hours == 1 else "hours"
     overtime = f", with {plan.overtime_hours:g} {hours} of overtime" if plan.overtime_hours else ""
     cost = f", at an expected cost of {money(plan.cost)}" if plan.cost >= 0.005 else ""
-    gap = f" A plan that costs {money(plan.gap)} less may exist: the solver's time was over." if plan.gap > 0.5 else ""
+    gap = f" A plan that costs {money(plan.gap)} less may exist: the time was over." if plan.gap > 0.5 else ""
     return f"{text}{overtime}{cost}.{gap}"
 
 

@@ -14,7 +14,7 @@ from datetime import date, datetime, timedelta
 from forecaster.config import EmploymentContract
 from forecaster.ledger.week_plan import Duty, Position, Rule, RuleCost, ShiftCover, WeekPlan
 from forecaster.staffing.people import flow, rule_graph
-from forecaster.staffing.people.flow import Crowd, Flow, Slot
+from forecaster.staffing.people.quick_flow import Crowd, Slot
 from forecaster.staffing.people.rule_graph import OFF, Arc, RuleGraph, ShiftHours, WorkState
 
 LOOKBACK_DAYS = 14  # days before the plan that rules may ask of
@@ -46,6 +46,57 @@ class Staff:
     people: int
 
 
+@dataclass(frozen=True)
+class WeekTask:
+    """A depot's days that are to be planned, made at an instant; `before` is the plan before it."""
+
+    depot_id: str
+    days: tuple[date, ...]
+    wanted: tuple[WantedShift, ...]
+    staff: tuple[Staff, ...]
+    cost_short: float
+    at: datetime
+    before: WeekPlan | None = None
+
+    def plan(self, seconds: float = flow.TIME_LIMIT) -> WeekPlan:
+        """The cheapest plan that all rules allow, or after so many seconds a good one; without what rules cost.
+
+        Equal inputs give equal plans. Raises MissingExtra without SciPy.
+        """
+        people, problem = self._people, self._problem
+        crowds = self._crowds(people, problem)
+        solution = flow.cheapest(crowds, problem.savings, self.cost_short, seconds)
+        positions: list[Position] = []
+        for group, crowd, taken in zip(self.staff, crowds, solution.people, strict=True):
+            crew = people[group.contract.name]
+            ways = _lead(crew, group.contract, crowd, taken, problem)
+            positions += (_position(person, way, problem, self.at) for person, way in zip(crew, ways, strict=True))
+        planned = Counter((duty.date, duty.shift) for position in positions for duty in position.duties)
+        shifts = tuple(_cover(shift, planned[shift.date, shift.name]) for shift in self.wanted)
+        overtime = float(sum(count * arc.overtime for taken in solution.people for arc, count in taken.items()))
+        return WeekPlan(self.depot_id, tuple(positions), shifts, (), solution.cost, overtime, solution.gap)
+
+    def explain(self, plan: WeekPlan) -> WeekPlan:
+        """The plan of this task with what it would cost less without each rule of each contract, and with one person
+        more of it."""
+        if plan.cost <= CENT:
+            return plan
+        people, problem = self._people, self._problem
+        crowds = self._crowds(people, problem)
+        return replace(plan, rules=_rule_costs(problem, self.staff, people, crowds, plan.cost))
+
+    @property
+    def _people(self) -> dict[str, list[Position]]:
+        return _people(self.staff, self.days[0], self.before)
+
+    @property
+    def _problem(self) -> _Problem:
+        return _Problem.of(self.days, self.wanted, self.cost_short)
+
+    def _crowds(self, people: Mapping[str, Sequence[Position]], problem: _Problem) -> list[Crowd]:
+        return [problem.crowd(group.contract, people[group.contract.name]) for group in self.staff]
+
+
 def plan_week(
     depot_id: str,
     days: Sequence[date],
@@ -57,35 +108,19 @@ def plan_week(
     before: WeekPlan | None = None,
     explain: bool = True,
 ) -> WeekPlan:
-    """The cheapest plan of these days that all rules allow, made at an instant; `before` is the plan before it, and
-    `explain` asks what each rule costs.
-
-    Equal inputs give equal plans. Raises MissingExtra without SciPy, PlanNotFound where the solver ran out of time.
-    """
-    people = _people(staff, days[0], before)
-    problem = _Problem.of(days, wanted, cost_short)
-    crowds = [problem.crowd(group.contract, people[group.contract.name]) for group in staff]
-    solution = flow.cheapest(crowds, problem.savings, cost_short)
-    positions: list[Position] = []
-    for group, crowd, taken in zip(staff, crowds, solution.people, strict=True):
-        crew = people[group.contract.name]
-        ways = _lead(crew, group.contract, crowd, taken, problem)
-        positions += (_position(person, way, problem, at) for person, way in zip(crew, ways, strict=True))
-    planned = Counter((duty.date, duty.shift) for position in positions for duty in position.duties)
-    shifts = tuple(_cover(shift, planned[shift.date, shift.name]) for shift in wanted)
-    overtime = float(sum(count * arc.overtime for taken in solution.people for arc, count in taken.items()))
-    rules = _rule_costs(problem, staff, people, crowds, solution) if explain and solution.cost > CENT else ()
-    return WeekPlan(depot_id, tuple(positions), shifts, rules, solution.cost, overtime, solution.gap)
+    """The plan of a `WeekTask`, with what each rule costs."""
+    task = WeekTask(depot_id, tuple(days), tuple(wanted), tuple(staff), cost_short, at, before)
+    return task.explain(task.plan()) if explain else task.plan()
 
 
 @dataclass(frozen=True)
 class _Problem:
     """What is to be planned, by the places of days and of shifts in them."""
 
-    days: Sequence[date]
+    days: tuple[date, ...]
     shifts: Mapping[Slot, WantedShift]
     savings: Mapping[Slot, tuple[float, ...]]
-    hours: Sequence[Sequence[ShiftHours]]
+    hours: tuple[tuple[ShiftHours, ...], ...]
     cost_short: float
 
     @classmethod
@@ -95,16 +130,16 @@ class _Problem:
         for shift in wanted:
             by_day[places[shift.date]].append(shift)
         shifts = {(day, i): shift for day, there in enumerate(by_day) for i, shift in enumerate(there) if shift.savings}
-        hours = [
-            [ShiftHours(i, shift.start, shift.end) for i, shift in enumerate(there) if shift.savings]
+        hours = tuple(
+            tuple(ShiftHours(i, shift.start, shift.end) for i, shift in enumerate(there) if shift.savings)
             for there in by_day
-        ]
-        return cls(days, shifts, {slot: shift.savings for slot, shift in shifts.items()}, hours, cost_short)
+        )
+        return cls(tuple(days), shifts, {slot: shift.savings for slot, shift in shifts.items()}, hours, cost_short)
 
     def crowd(self, contract: EmploymentContract, people: Sequence[Position]) -> Crowd:
         """The people of a contract, its graph, and the way that the plan before led each of them through it."""
         entering = Counter(rule_graph.state_after(person.before, self.days[0], contract) for person in people)
-        graph = rule_graph.build(contract, self.days, self.hours, set(entering))
+        graph = rule_graph.build(contract, self.days, self.hours, frozenset(entering))
         earlier: Counter[Arc] = Counter()
         for person in people:
             earlier.update(self._way_before(person, contract, graph))
@@ -228,7 +263,7 @@ def _rule_costs(
     staff: Sequence[Staff],
     people: Mapping[str, Sequence[Position]],
     crowds: Sequence[Crowd],
-    solution: Flow,
+    cost: float,
 ) -> tuple[RuleCost, ...]:
     """What the plan would cost less without each rule of each contract, and with one person more of it."""
     costs: list[RuleCost] = []
@@ -236,7 +271,7 @@ def _rule_costs(
         contract, crew = group.contract, people[group.contract.name]
         for rule, freed, crew_then in _without_rules(contract, crew):
             instead = [*crowds[:place], problem.crowd(freed, crew_then), *crowds[place + 1 :]]
-            saved = solution.cost - flow.cheapest(instead, problem.savings, problem.cost_short).cost
+            saved = cost - flow.cheapest(instead, problem.savings, problem.cost_short).cost
             if saved > CENT:
                 limit = float(group.people if rule == "per_depot" else getattr(contract, rule))
                 costs.append(RuleCost(contract.name, rule, limit, saved))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from time import monotonic
@@ -11,15 +12,20 @@ from zoneinfo import ZoneInfo
 from forecaster.config import EmploymentContract, Shift, Staffing
 from forecaster.core.arrays import Doubles
 from forecaster.core.panel import Panel
-from forecaster.errors import ForecasterError, MissingExtra, SpecError
+from forecaster.core.parallel import available_cores, in_processes
+from forecaster.errors import MissingExtra, SpecError
 from forecaster.ledger.publication import PublishedDepot
 from forecaster.ledger.week_plan import WeekPlan
 from forecaster.staffing.newsvendor import Roster
-from forecaster.staffing.people.week_planner import Staff, WantedShift, plan_week
-from forecaster.staffing.shift_crews import ShiftRoster
+from forecaster.staffing.people.flow import TIME_LIMIT
+from forecaster.staffing.people.week_planner import CENT, Staff, WantedShift, WeekTask
+from forecaster.staffing.shifts.shift_crews import ShiftRoster
 
 PLAN_SECONDS = 120.0  # after which no further depot is planned, so that the publication is not held up
+QUICK_SECONDS = 80.0  # after which no plan is sought for longer than a program without whole numbers takes
 MOST_EXPLAINED = 500  # depots of a publication for which the costs of rules are worked out: that takes the longest
+CHUNK = 25  # depots that a process plans at once
+FEW = 300  # depots below which further processes take longer to start than they save
 
 
 @dataclass(frozen=True)
@@ -43,42 +49,87 @@ def plan_weeks(
     """The plans of published depots; `before` are the plans before these, by depot, and `timezone` the pipeline's.
 
     No plans where the pipeline declares no people. A depot that cannot be planned is a trouble, and the others go on.
+    What rules cost is worked out last, for the depots whose plans cost most.
     """
     if staffing is None or not staffing.people or not isinstance(roster, ShiftRoster):
         return PlannedWeeks(())
-    rows = {depot: row for row, depot in enumerate(panel.depot_ids)}
-    plans: list[WeekPlan] = []
-    troubles: list[str] = []
-    start, explained, savings = monotonic(), 0, roster.savings(staffing)
-    for place, depot in enumerate(depots):
-        if monotonic() - start > PLAN_SECONDS:
+    start, troubles = monotonic(), list[str]()
+    tasks = _tasks(depots, roster, panel, staffing, troubles, timezone=timezone, at=at, before=before)
+    workers = available_cores() if len(tasks) > FEW else 1
+    try:
+        plans = [plan for plans in in_processes(_plan, _chunks(tasks, start), workers) for plan in plans]
+        if len(plans) < len(tasks):
             troubles.append(
-                f"{len(depots) - place:,} depots have no plan of the week: {PLAN_SECONDS:g} seconds are over"
+                f"{len(tasks) - len(plans):,} depots have no plan of the week: {PLAN_SECONDS:g} seconds are over"
             )
-            break
+        dearest = sorted(range(len(plans)), key=lambda place: -plans[place].cost)[:MOST_EXPLAINED]
+        dearest = [place for place in dearest if plans[place].cost > CENT]
+        pairs = _until(((tasks[place], plans[place]) for place in dearest), start)
+        for place, plan in zip(dearest, in_processes(_explain, pairs, workers), strict=False):
+            plans[place] = plan
+    except MissingExtra as error:
+        return PlannedWeeks((), (f"no week is planned: {error}",))
+    return PlannedWeeks(tuple(plans), tuple(troubles))
+
+
+def _tasks(
+    depots: Sequence[PublishedDepot],
+    roster: ShiftRoster,
+    panel: Panel,
+    staffing: Staffing,
+    troubles: list[str],
+    *,
+    timezone: str,
+    at: datetime,
+    before: Mapping[str, WeekPlan],
+) -> list[WeekTask]:
+    """What is to be planned of each depot; `troubles` gets the first three that cannot be."""
+    rows, savings = {depot: row for row, depot in enumerate(panel.depot_ids)}, roster.savings(staffing)
+    tasks = []
+    for depot in depots:
         row = rows[depot.depot_id]
         try:
-            plan = plan_week(
-                depot.depot_id,
-                [day.target_date for day in depot.days],
-                wanted_shifts(depot, savings, row, staffing, ZoneInfo(depot.timezone or timezone)),
-                [Staff(contract, people_of(contract, panel, row)) for contract in staffing.people],
-                cost_short=staffing.cost_short,
-                at=at,
-                before=before.get(depot.depot_id),
-                explain=explained < MOST_EXPLAINED,
-            )
-        except MissingExtra as error:
-            troubles.append(f"no week is planned: {error}")
-            break
-        except ForecasterError as error:
+            staff = tuple(Staff(contract, people_of(contract, panel, row)) for contract in staffing.people)
+        except SpecError as error:
             troubles.append(f"depot {depot.depot_id} has no plan of the week: {error}")
             if len(troubles) == 3:
                 break
             continue
-        explained += bool(plan.rules)
-        plans.append(plan)
-    return PlannedWeeks(tuple(plans), tuple(troubles))
+        zone = ZoneInfo(depot.timezone or timezone)
+        tasks.append(
+            WeekTask(
+                depot.depot_id,
+                tuple(day.target_date for day in depot.days),
+                tuple(wanted_shifts(depot, savings, row, staffing, zone)),
+                staff,
+                staffing.cost_short,
+                at,
+                before.get(depot.depot_id),
+            )
+        )
+    return tasks
+
+
+def _chunks(tasks: Sequence[WeekTask], start: float) -> Iterator[tuple[Sequence[WeekTask], float]]:
+    """Some tasks after the other with the seconds for each, as long as there is time."""
+    for place in range(0, len(tasks), CHUNK):
+        elapsed = monotonic() - start
+        if elapsed > PLAN_SECONDS:
+            return
+        yield tasks[place : place + CHUNK], 0.0 if elapsed > QUICK_SECONDS else TIME_LIMIT
+
+
+def _until(pairs: Iterator[tuple[WeekTask, WeekPlan]], start: float) -> Iterator[tuple[WeekTask, WeekPlan]]:
+    """The pairs, as long as there is time."""
+    return itertools.takewhile(lambda _: monotonic() - start < PLAN_SECONDS, pairs)
+
+
+def _plan(tasks: Sequence[WeekTask], seconds: float) -> list[WeekPlan]:
+    return [task.plan(seconds) for task in tasks]
+
+
+def _explain(task: WeekTask, plan: WeekPlan) -> WeekPlan:
+    return task.explain(plan)
 
 
 def wanted_shifts(

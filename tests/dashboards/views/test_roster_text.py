@@ -71,6 +71,21 @@ def day(drivers: int | None = 12, roster: PublishedRoster | None = CREW, **chang
             "4 drivers; left at 4 as published before: 5 would save 12, from 14:00 on a depot has one change a day; "
             "1 chance in 8 of being short",
         ),
+        (
+            day(
+                5,
+                vans=None,
+                borrowed=(),
+                shifts=(("early", 3), ("late", 2)),
+                left=LeftCrew(5, 9, 20, None, (("early", 2), ("late", 3))),
+            ),
+            "5 drivers (3 early, 2 late); left at 3 early, 2 late as published before: 2 early, 3 late would save 9, "
+            "a change costs 20; 1 chance in 8 of being short",
+        ),
+        (
+            day(vans=None, borrowed=(), one_more=20.0, shifts=(("day", 12),)),
+            "12 drivers; 1 chance in 8 of being short; one more would save 40",
+        ),
         (day(roster=None), ""),
         (replace(day(0), open=False), ""),
     ],

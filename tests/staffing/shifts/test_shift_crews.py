@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forecaster.config import Shift, Staffing, Vans
-from forecaster.staffing import newsvendor, shift_crews
+from forecaster.staffing import newsvendor
 from forecaster.staffing.need import Need
+from forecaster.staffing.shifts import shift_crews
 from forecaster.staffing.vans import VanPool
 from tests.panels import forecast
 

@@ -43,6 +43,7 @@ class ShiftRoster(Roster):
     names: tuple[str, ...]  # of the shifts
     crews: Ints  # (shifts, depots, horizon)
     needs: tuple[Need, ...]  # of each shift, of (depots, horizon)
+    desired_vans: Ints | None = None  # for all drivers that are wanted, (depots, horizon); None = no vans are counted
 
     def savings(self, staffing: Staffing) -> tuple[list[Doubles], ...]:
         """What each driver of each crew is expected to save, the first one first: of each shift a list by depot and
@@ -60,20 +61,20 @@ def roster(forecast: Forecast, staffing: Staffing, fleet: VanPool | None = None)
     needs = shift_needs(forecast, staffing)
     wanted = cheapest_crews(needs, forecast.open, staffing)
     if fleet is None:
-        return _worth(wanted, wanted, None, needs, forecast.open, staffing)
+        return with_crews(wanted, wanted.sum(axis=0), None, needs, forecast.open, staffing)
     sharing = VanSharing.of(wanted, needs, staffing, fleet.drivers_per_van)
     day = Need.of(forecast.quantiles, forecast.levels, staffing.orders_per_driver)
     shape = forecast.open.shape
     wanted_vans = sharing.wanted_vans.reshape(shape)
     placed = fleet.allocate(
         wanted_vans,
-        day.level(0.5) * _vans_per_driver(staffing, fleet),
+        day.level(0.5) * vans_per_driver(staffing, fleet),
         lambda step: sharing.claims(np.arange(shape[0]) * shape[1] + step, day.level(0.5)[:, step], staffing),
     )
     crews = sharing.crews(placed.ravel()).reshape(wanted.shape)
-    bare = _worth(crews, wanted, placed, needs, forecast.open, staffing)
+    bare = with_crews(crews, wanted.sum(axis=0), placed, needs, forecast.open, staffing)
     reasons = shortage.shortages(bare.desired, bare.drivers, placed, fleet, wanted_vans)
-    return replace(bare, loans=fleet.loans(placed), shortages=reasons)
+    return replace(bare, loans=fleet.loans(placed), shortages=reasons, desired_vans=wanted_vans)
 
 
 def shift_needs(forecast: Forecast, staffing: Staffing) -> tuple[Need, ...]:
@@ -210,7 +211,7 @@ class VanSharing:
         return in_block & (order - first[self.cell] < self.per_van * vans[self.cell])
 
 
-def _vans_per_driver(staffing: Staffing, fleet: VanPool) -> float:
+def vans_per_driver(staffing: Staffing, fleet: VanPool) -> float:
     """Vans for each driver that a day needs, in fractions: by the largest block of shifts that share none."""
     of_block = np.bincount(blocks(staffing.shifts), weights=[shift.share for shift in staffing.shifts])
     return max(float(of_block.max() / of_block.sum()), 1 / fleet.drivers_per_van)
@@ -228,10 +229,11 @@ def _counts(cell: Positions, shift: Positions, shape: tuple[int, ...]) -> Ints:
     return counts
 
 
-def _worth(
-    crews: Ints, wanted: Ints, placed: Ints | None, needs: tuple[Need, ...], open_: Bools, costs: Staffing
+def with_crews(
+    crews: Ints, desired: Ints, placed: Ints | None, needs: tuple[Need, ...], open_: Bools, costs: Staffing
 ) -> ShiftRoster:
-    """The roster with what it is expected to cost, and what a driver more or fewer would change at best."""
+    """What is expected of these crews (shifts, depots, horizon): what they cost, and what a driver more or fewer would
+    change at best; `desired` are drivers with vans for all, (depots, horizon)."""
     paired = tuple(zip(needs, crews, strict=True))
     cost = np.stack([need.cost(crew, costs) for need, crew in paired])
     more = np.stack([need.cost(crew + np.int32(1), costs) for need, crew in paired]) - cost
@@ -248,7 +250,7 @@ def _worth(
         np.where(open_, total, 0.0),
         np.where(may_rise, total + more.min(axis=0), nan),
         np.where(may_fall, np.where(may_fall, total + fewer, 0.0), nan),
-        wanted.sum(axis=0).astype(np.int32),
+        desired.astype(np.int32),
         names=tuple(shift.name for shift in costs.shifts),
         crews=crews,
         needs=needs,

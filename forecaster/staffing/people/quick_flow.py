@@ -1,0 +1,104 @@
+"""A good plan at once, where there is no time for the cheapest: people choose one after the other.
+
+Each takes the way through the graph of the contract that saves most beside whoever chose before (dynamic programming
+over the days), and then each once more beside all others, as often as that saves something. Rules hold in every such
+plan; what it may cost more than the cheapest is for `flow` to say.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from forecaster.staffing.people.rule_graph import OFF, Arc, RuleGraph, WorkState
+
+Slot = tuple[int, int]  # places of a day and of a shift in it
+Way = tuple[Arc, ...]
+ROUNDS = 3  # in which everybody chooses again
+LEAST_GAIN = 1e-9  # of money
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """The people of one contract: where they enter the graph, and how many took each arc in the plan before."""
+
+    graph: RuleGraph
+    entering: Mapping[WorkState, int]
+    cost_overtime: float
+    planned_before: Mapping[Arc, int]
+
+
+def one_by_one(
+    crowds: Sequence[Crowd], savings: Mapping[Slot, Sequence[float]], *, covers: float, stays: float
+) -> tuple[dict[Arc, int], ...]:
+    """How many people of each crowd take each arc. `savings` has what each driver of a slot saves, the first one first;
+    beyond money a covered shift is worth `covers`, and one that stays as it was planned `stays`."""
+    people = [
+        (place, crowd.graph.entry[state])
+        for place, crowd in enumerate(crowds)
+        for state, count in crowd.entering.items()
+        for _ in range(count)
+    ]
+    drivers: Counter[Slot] = Counter()
+    taken: list[Counter[Arc]] = [Counter() for _ in crowds]
+    ways: list[Way] = [()] * len(people)
+    for _ in range(ROUNDS):
+        gained = 0.0
+        for who, (place, entry) in enumerate(people):
+            _count(ways[who], drivers, taken[place], -1)
+            worth = _worth(crowds[place], savings, drivers, taken[place], covers, stays)
+            before = sum(worth.get(arc, 0.0) for arc in ways[who])
+            way, value = _best_way(crowds[place].graph, entry, worth)
+            if not ways[who] or value > before + LEAST_GAIN:
+                ways[who], gained = way, gained + value - before
+            _count(ways[who], drivers, taken[place], 1)
+        if gained <= LEAST_GAIN:
+            break
+    return tuple(dict(counts) for counts in taken)
+
+
+def _count(way: Way, drivers: Counter[Slot], taken: Counter[Arc], by: int) -> None:
+    for arc in way:
+        taken[arc] += by
+        if arc.shift != OFF:
+            drivers[arc.day, arc.shift] += by
+
+
+def _worth(
+    crowd: Crowd,
+    savings: Mapping[Slot, Sequence[float]],
+    drivers: Counter[Slot],
+    taken: Counter[Arc],
+    covers: float,
+    stays: float,
+) -> dict[Arc, float]:
+    """What one more person on each arc is worth; arcs on which nobody is wanted are left out."""
+    worth = {}
+    for arc in crowd.graph.arcs:
+        stay = stays if taken[arc] < crowd.planned_before.get(arc, 0) else 0.0
+        if arc.shift == OFF:
+            worth[arc] = stay
+            continue
+        values, count = savings.get((arc.day, arc.shift), ()), drivers[arc.day, arc.shift]
+        if count < len(values):
+            worth[arc] = max(values[count], 0.0) + covers - arc.overtime * crowd.cost_overtime + stay
+    return worth
+
+
+def _best_way(graph: RuleGraph, entry: int, worth: Mapping[Arc, float]) -> tuple[Way, float]:
+    """The way of most worth from the first morning to the last evening, the first of equals."""
+    best: dict[tuple[int, int], tuple[float, Arc]] = {}  # of a day's node: what follows it at best, and by which arc
+    for arc in reversed(graph.arcs):  # by day, so that what follows is there first
+        if arc in worth:
+            following = best.get((arc.day + 1, arc.target))
+            value = worth[arc] + (following[0] if following else 0.0)
+            here = best.get((arc.day, arc.source))
+            if here is None or value >= here[0]:
+                best[arc.day, arc.source] = (value, arc)
+    way: list[Arc] = []
+    node = entry
+    for day in range(1 + max((arc.day for arc in graph.arcs), default=-1)):
+        way.append(best[day, node][1])
+        node = way[-1].target
+    return tuple(way), best[0, entry][0] if way else 0.0

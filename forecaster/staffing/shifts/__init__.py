@@ -1,0 +1,1 @@
+"""Shifts of a day: their crews, and which of them stay as they are published."""

@@ -1,0 +1,82 @@
+"""Plans that are made at once: by hand, within all rules, and never said to be better than they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from forecaster.ledger.week_plan import WeekPlan
+from forecaster.staffing.people import flow
+from forecaster.staffing.people.rule_sentences import summary
+from forecaster.staffing.people.week_planner import Staff, WantedShift, WeekTask
+from tests.staffing.people.weeks import EARLY, LATE, MONDAY, NIGHT, NOW, broken_rules, days_from, staff, wanted
+
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no program were whole by itself; with no seconds for another one, people choose one by one."""
+    monkeypatch.setattr(flow, "_is_whole", lambda x, program: False)
+
+
+def task(count: int, week: list[WantedShift], *crew: Staff, before: WeekPlan | None = None) -> WeekTask:
+    return WeekTask("D0", tuple(days_from(MONDAY, count)), tuple(week), crew, 38, NOW, before)
+
+
+@pytest.mark.usefixtures("quick")
+def test_who_chooses_later_takes_what_is_left_and_everybody_may_choose_again() -> None:
+    """The first would take Monday's late shift for 30, and the second, who may work once, Tuesday's early one for 20:
+    with ten hours of rest between them, the first gets both, and the second the other driver's place on Monday."""
+    week = [wanted(LATE, MONDAY, 30, 10), wanted(EARLY, MONDAY + DAY, 20)]
+    result = task(2, week, staff(1, min_rest_hours=8), staff(1, "part-time", max_shifts_week=1)).plan(0)
+    assert (result.missing, result.cost, result.gap) == (0, 0, 0)
+
+
+@pytest.mark.usefixtures("quick")
+def test_shifts_that_were_planned_stay_as_they_were() -> None:
+    week = [wanted(EARLY, day, 30, 20) for day in days_from(MONDAY, 4)]
+    first = task(4, week, staff(3)).plan(0)
+    assert task(4, week, staff(3), before=first).plan(0) == first
+
+
+def test_what_a_plan_may_cost_too_much_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One shift for two people of whom nobody may work it: 38 are lost, whoever plans; and without a bound that is
+    known, all of it may be too much."""
+    week = [wanted(EARLY, MONDAY, 38)]
+    crew = staff(1, hours_week=4)
+    monkeypatch.setattr(flow, "_is_whole", lambda x, program: False)
+    assert (task(1, week, crew).plan(0).cost, task(1, week, crew).plan(0).gap) == (38, pytest.approx(0, abs=0.01))
+    monkeypatch.setattr(flow, "TIME_LIMIT", 0.0)  # not even the program without whole numbers
+    monkeypatch.setattr(flow, "_solve", lambda program, **_: _Unsolved())
+    result = task(1, week, crew).plan(0)
+    assert (result.cost, result.gap) == (38, 38)
+    assert summary(result).endswith("A plan that costs 38 less may exist: the time was over.")
+
+
+class _Unsolved:
+    x = None
+
+
+@given(data=st.data())
+@settings(max_examples=25, deadline=None, derandomize=True)
+def test_every_rule_holds_and_the_cheapest_plan_is_within_the_gap(data: st.DataObject) -> None:
+    days, shifts = days_from(MONDAY, 7), (EARLY, LATE, NIGHT)
+    values = st.lists(st.integers(1, 40), max_size=3).map(lambda row: sorted(row, reverse=True))
+    week = [wanted(shift, day, *data.draw(values)) for day in days for shift in shifts]
+    rules = {"max_shifts_week": data.draw(st.integers(1, 5)), "max_days_in_row": data.draw(st.integers(1, 4))}
+    here = task(7, week, staff(data.draw(st.integers(0, 3)), **rules), staff(2, "part-time", hours_week=16))
+    exact = here.plan()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flow, "_is_whole", lambda x, program: False)
+        result = here.plan(0)
+    planned = Counter((duty.date, duty.shift) for person in result.positions for duty in person.duties)
+    assert all(planned[cover.date, cover.shift] == cover.planned <= cover.wanted for cover in result.shifts)
+    for person in result.positions:
+        contract = next(group.contract for group in here.staff if group.contract.name == person.contract)
+        assert broken_rules(person.duties, contract) == []
+    assert exact.cost - 1e-6 <= result.cost <= exact.cost + result.gap + 0.01
