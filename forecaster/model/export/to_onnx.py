@@ -13,7 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
+import onnx_ir as ir
 from jax2onnx import to_onnx
+from jax2onnx.converter import output_binding
 from jax2onnx.plugins import jax as of_jax
 from jax2onnx.plugins import plugin_system
 
@@ -118,6 +120,20 @@ def _load_plugins() -> None:
     for module in pkgutil.walk_packages(of_jax.__path__, f"{of_jax.__name__}."):
         importlib.import_module(module.name)
     plugin_system._already_imported_plugins = True
+    output_binding._value_is_graph_connected = _is_in_graph
+
+
+_search_for_value = output_binding._value_is_graph_connected
+
+
+def _is_in_graph(context: Any, value: ir.Value) -> bool:
+    """Whether the graph that is being made has the value, which the value itself knows. The exporter asks this of each
+    result several times and searches all that it has made, which takes two thirds of an export."""
+    graph = context.builder.graph
+    if (node := value.producer()) is not None:
+        return node.graph is graph or bool(_search_for_value(context, value))
+    at_its_edge = value.is_graph_input() or value.is_initializer()
+    return (at_its_edge and value.graph is graph) or bool(_search_for_value(context, value))
 
 
 def _unrolled(member: Callable[[Any], Any]) -> Callable[[Any], Any]:

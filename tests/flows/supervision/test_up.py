@@ -66,7 +66,16 @@ file = Path(sys.argv[1])
 local_stack.up(file, load(file), ports=ports, pool="forecaster", say=lambda line: print(line, flush=True))
 """
 REAL = """
-part.PATIENCE, part.CHECKED = 60.0, 0.5
+import signal
+part.PATIENCE, part.CHECKED = 120.0, 0.5
+signal.signal(signal.SIGUSR1, lambda *_: setattr(part, "PATIENCE", 3.0))  # with what is there; a start has its time
+end = part.Part._end
+
+def ends(self, child, reason):
+    part.PATIENCE = 120.0
+    end(self, child, reason)
+
+part.Part._end = ends
 every = local_stack.services
 
 def services(file, spec, ports, pool):
@@ -188,6 +197,8 @@ def test_the_real_worker_says_that_it_asks_for_work_and_is_started_again_where_i
     with up(spec, free_ports(3), stack=STACK.partition("def services")[0] + REAL) as process:
         wait_until_up(process)
         os.kill(group(spec, "worker"), signal.SIGSTOP)
+        wait_for(lambda: parts(spec)["worker"]["state"] == "silent")
+        process.send_signal(signal.SIGUSR1)
         wait_for(lambda: parts(spec)["worker"]["restarts"] == 1 and parts(spec)["worker"]["state"] == "up", 180)
 
 

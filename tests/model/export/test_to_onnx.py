@@ -7,11 +7,13 @@ import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
 import numpy as np
 import onnx
+import onnx_ir as ir
 import onnxruntime
 import pytest
 
@@ -113,6 +115,27 @@ def test_the_first_graph_of_a_process_is_like_the_next_and_takes_no_more_of_the_
         [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=300, check=False
     )
     assert process.stdout.split() == ["True", "False"], process.stderr
+
+
+def test_a_value_is_looked_for_where_it_says_that_it_is() -> None:
+    """As the exporter finds it, who goes through all that the graph has."""
+    graph = ir.Graph([], [], nodes=[], initializers=[], opset_imports={"": 21})
+    context = SimpleNamespace(builder=SimpleNamespace(graph=graph, inputs=graph.inputs, initializers=[], nodes=graph))
+    elsewhere = ir.Graph([], [], nodes=[], opset_imports={"": 21})
+    asked, constant, stranger = ir.Value(name="x"), ir.Value(name="c"), ir.Value(name="s")
+    graph.inputs.append(asked)
+    constant.const_value = ir.tensor([1.0], name="c")
+    graph.initializers.add(constant)
+    elsewhere.inputs.append(stranger)
+    within, without, loose = (ir.node("Neg", [value]) for value in (asked, stranger, asked))
+    for number, node in enumerate((within, without, loose)):
+        node.outputs[0].name = f"negative {number}"  # for one of the same name passes as the same
+    graph.append(within)
+    elsewhere.append(without)
+    values = [asked, constant, within.outputs[0], stranger, without.outputs[0], loose.outputs[0], ir.Value(name="y")]
+    context.builder.initializers = [constant]
+    assert [to_onnx._is_in_graph(context, value) for value in values] == [True] * 3 + [False] * 4
+    assert [to_onnx._search_for_value(context, value) for value in values] == [True] * 3 + [False] * 4
 
 
 def test_a_pipeline_without_covariates_and_statics_exports_as_well() -> None:
