@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import socket
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -47,18 +48,19 @@ def config(app: ASGIApp) -> uvicorn.Config:
     )
 
 
-def serve(spec: Spec, *, host: str = "127.0.0.1", port: int = 8000) -> None:
-    """Serve the pipeline's page until interrupted; port 0 takes a free one.
+def serve(*specs: Spec, host: str = "127.0.0.1", port: int = 8000) -> None:
+    """Serve the page of a pipeline, or of several with a front page, until interrupted; port 0 takes a free one.
 
-    Raises SpecError when the address cannot be had, or others could come in and nothing says how they sign in.
+    Raises SpecError when the address cannot be had, others could come in and nothing says how they sign in, or the
+    pipelines cannot be served together.
     """
-    access = spec.page.access
+    access = specs[0].page.access
     if access.sign_in == "none" and not is_local(host):
         raise SpecError(
             f"--host: found {host}, which others can reach, and page.access.sign_in says how nobody signs in; wanted "
             "127.0.0.1, or sign_in: header or oidc in the pipeline file"
         )
-    app = create_app(spec.ledger_url, pipeline=spec.name, access=access, spec=spec)
+    app = _app(specs)
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.create_server((host, port), family=family)
@@ -66,6 +68,16 @@ def serve(spec: Spec, *, host: str = "127.0.0.1", port: int = 8000) -> None:
         raise SpecError(f"cannot listen on {host} port {port}: {error.strerror}; wanted a free port of ours") from error
     with listener:
         url_host = f"[{host}]" if ":" in host else host
-        print(f"{spec.name}: http://{url_host}:{listener.getsockname()[1]}/", flush=True)
+        names = ", ".join(spec.name for spec in specs)
+        print(f"{names}: http://{url_host}:{listener.getsockname()[1]}/", flush=True)
         quick()
         uvicorn.Server(config(app)).run(sockets=[listener])
+
+
+def _app(specs: Sequence[Spec]) -> ASGIApp:
+    if len(specs) == 1:
+        spec = specs[0]
+        return create_app(spec.ledger_url, pipeline=spec.name, access=spec.page.access, spec=spec)
+    from dashboards.ops.portal.app import create_portal
+
+    return create_portal(specs)

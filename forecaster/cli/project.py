@@ -114,12 +114,15 @@ def check(
 
 
 def serve(
-    file: File,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="The pipeline file, or several.")],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
 ) -> None:
-    """Show the forecasts as a web page."""
-    entry_point("page")(load_spec(file), host=host, port=port)
+    """Show the forecasts as a web page.
+
+    Of several files each pipeline has its pages under /p/NAME, and the front page shows all of them.
+    """
+    entry_point("page")(*map(load_spec, files), host=host, port=port)
 
 
 def schema() -> None:

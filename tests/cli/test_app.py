@@ -126,6 +126,11 @@ def test_a_port_that_cannot_be_is_a_usage_error(call: Call, file: Path) -> None:
     assert call("serve", file, "--port", "65536")[0] == 2
 
 
+def test_two_pipelines_of_one_name_are_not_served_together(call: Call, file: Path) -> None:
+    code, _, err = call("serve", file, file, "--port", "0")
+    assert (code, "wanted a name of its own for each pipeline that is served here" in err) == (2, True)
+
+
 def test_check_without_its_source_has_no_usable_data(call: Call, file: Path) -> None:
     code, out, err = call("check", file)
     assert (code, err) == (4, "")

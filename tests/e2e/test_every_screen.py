@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
+from tests.dashboards.portal.test_app import of as fleet
 from tests.dashboards.seed import NOON, earlier, fill, publication, remember
 from tests.e2e.browsing import AT_NOON, CHROMIUM, PAGES, faults, running, too_wide
 
@@ -67,6 +68,43 @@ def test_every_page_is_readable_at_every_width_dark_with_forced_colours_and_enla
         page = context.new_page()
         page.goto(address + path)
         assert faults(page) == []
+
+
+PORTAL = """
+import socket, sys, uvicorn
+from pathlib import Path
+from dashboards.ops.portal.app import create_portal
+from tests.dashboards.portal.test_app import spec_of
+from tests.dashboards.seed import NOON
+urls = {"alpha": sys.argv[1], "bravo": sys.argv[1], "charlie": sys.argv[1] + ".away"}
+app = create_portal([spec_of(Path(sys.argv[2]), name, url) for name, url in urls.items()], clock=lambda: NOON)
+listener = socket.create_server(("127.0.0.1", 0))
+print(f"http://127.0.0.1:{listener.getsockname()[1]}/", flush=True)
+uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])
+"""
+
+
+def test_the_front_page_of_several_pipelines_is_readable_everywhere_and_leads_to_each(
+    browser: Browser, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    fill(url, replace(fleet("alpha"), title=LONG_ID, tier="fallback"), fleet("bravo"))
+    with running(PORTAL, url, str(tmp_path)) as base_url:
+        for options in (*({"viewport": {"width": width, "height": 800}} for width in WIDTHS), {"color_scheme": "dark"}):
+            with browser.new_context(**options) as context:  # type: ignore[arg-type]
+                page = context.new_page()
+                page.goto(base_url)
+                assert not too_wide(page), options
+                assert faults(page) == [], options
+        with browser.new_context() as context:
+            page = context.new_page()
+            page.goto(base_url)
+            page.get_by_role("link", name="Bravo Fleet").click()
+            assert page.url == f"{base_url}p/bravo/"
+            page.get_by_role("link", name="BRAVO-1").click()
+            assert page.url == f"{base_url}p/bravo/depot/BRAVO-1"
+            page.get_by_role("link", name="All pipelines").click()
+            assert page.url == base_url
 
 
 @pytest.mark.parametrize(("width", "height"), [(390, 844), (320, 640)])

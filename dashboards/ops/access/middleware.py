@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from urllib.parse import quote
 
@@ -23,6 +24,12 @@ FREE = ("/static/", "/healthz", "/worker.js")  # for everyone, as often as they 
 READY = "/readyz"  # likewise, and it says more to whom it knows
 OPEN = ("/sign-in", "/sign-in/back", "/sign-out")  # for everyone, in measure; links are, too
 Refuse = Callable[[Request, int, str], Response]
+_API = re.compile(r"(/p/[^/]+)?/api/")  # of a pipeline that is not there, too
+
+
+def is_api(path: str) -> bool:
+    """Whether a program asks, and not a browser."""
+    return _API.match(path) is not None
 
 
 class AccessMiddleware:
@@ -86,7 +93,7 @@ class AccessMiddleware:
 
     def _unauthenticated(self, request: Request) -> Response:
         oidc = self._context.access.sign_in == "oidc"
-        if oidc and request.method == "GET" and not request.url.path.startswith("/api/"):
+        if oidc and request.method == "GET" and not is_api(request.url.path):
             target = self._context.prefix + request.url.path + (f"?{request.url.query}" if request.url.query else "")
             return RedirectResponse(f"/sign-in?next={quote(target, safe='')}", 303)
         how = "sign in at /sign-in" if oidc else "the proxy in front of this page says who you are, and said nothing"

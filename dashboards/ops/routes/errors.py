@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 from dashboards.ops.access import Person
 from dashboards.ops.access.context import access_context
 from dashboards.ops.access.links import DeadLink
+from dashboards.ops.access.middleware import is_api
 from dashboards.ops.http.render import RenderPage
 from dashboards.ops.http.responses import HEADERS
 from dashboards.ops.reading.editions import NoSuchDepot, NothingPublished
@@ -37,10 +38,10 @@ def refusing(page: RenderPage) -> Refuse:
 
     def refuse(request: Request, status: int, sentence: str) -> Response:
         headers = {**HEADERS, "Cache-Control": "no-store"} | ({"Retry-After": "60"} if status == 503 else {})
-        if request.url.path.startswith("/api/"):
+        if is_api(request.url.path):
             return JSONResponse({"detail": sentence}, status, headers)
         heading = HEADINGS.get(status, "That cannot be done")
-        body = page("trouble.html", title=heading, heading=heading, sentence=_sentence(sentence))
+        body = page("trouble.html", title=heading, heading=heading, sentence=whole_sentence(sentence))
         return Response(body, status, headers, "text/html; charset=utf-8")
 
     return refuse
@@ -74,7 +75,7 @@ def handle(app: FastAPI, refuse: Refuse) -> None:
 
     @app.exception_handler(HTTPException)
     def no_page(request: Request, error: HTTPException) -> Response:
-        here = _short(request.url.path)
+        here = _short(access_context(request).prefix + request.url.path)
         sentence = f"there is nothing at {here}" if error.detail == "Not Found" else str(error.detail)
         answer = refuse(request, error.status_code, sentence)
         answer.headers.update(error.headers or {})
@@ -109,6 +110,6 @@ def _short(text: str) -> str:
     return text if len(text) <= 200 else text[:199] + "…"
 
 
-def _sentence(text: str) -> str:
+def whole_sentence(text: str) -> str:
     """With a capital and a full stop."""
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!")) else ".")

@@ -1,0 +1,126 @@
+"""ASGI application of several pipelines: the front page of all at /, each one's own pages under /p/NAME."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from urllib.parse import quote
+
+from anyio import to_thread
+from fastapi import FastAPI
+from fastapi.responses import RedirectResponse
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.middleware.sessions import SessionMiddleware
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from dashboards.ops.access.context import AccessContext
+from dashboards.ops.access.middleware import AccessMiddleware
+from dashboards.ops.app import HERE, THREADS, now, page_app, session_options, templates
+from dashboards.ops.http.bodies import BodyLimits
+from dashboards.ops.http.head import HeadRequests
+from dashboards.ops.http.responses import SecurityHeaders
+from dashboards.ops.portal.front_page import FrontPage
+from dashboards.ops.portal.front_routes import front_routes
+from dashboards.ops.portal.open_pages import OpenPages
+from dashboards.ops.portal.served import PREFIX, ServedPipeline, serve_together
+from dashboards.ops.reading.overview import Overview
+from dashboards.ops.reading.readers import SharedReaders
+from dashboards.ops.routes import api, errors
+from forecaster import __version__
+from forecaster.config import Spec
+
+ONE = re.compile(r"/p/[a-z0-9][a-z0-9_-]*")  # the address of a pipeline without the slash at its end
+
+
+def create_portal(specs: Sequence[Spec], *, clock: Callable[[], datetime] = now) -> Portal:
+    """The pages of several pipelines as one ASGI application.
+
+    Raises SpecError where two have one name, they disagree about how people sign in, or a declared secret is not there.
+    """
+    readers = SharedReaders()
+    served, door = serve_together(specs, clock, readers)
+    overview = Overview({name: pipeline.context.url for name, pipeline in served.items()}, readers)
+    front = FrontPage(served, readers, overview, clock)
+    return Portal(served, door, front)
+
+
+class Portal:
+    """ASGI application that leads each request to the pipeline whose prefix its path has, and all others to the front
+    page. Pipelines share how people sign in, the style sheet, and connections to a ledger that several have; nothing
+    that was made of one is ever looked up for another."""
+
+    def __init__(self, served: Mapping[str, ServedPipeline], door: AccessContext, front: FrontPage) -> None:
+        self.served, self.front = served, front
+        self._front_app: ASGIApp = _front_app(served, door, front)
+        self.pages: OpenPages[FastAPI] = OpenPages(self._open, self._close)
+        self._app: ASGIApp = self._lead
+        if door.access.sign_in == "oidc":
+            self._app = SessionMiddleware(self._lead, **session_options(door))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+    async def _lead(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        if scope["type"] == "http" and path.startswith(PREFIX):
+            if ONE.fullmatch(path):  # whether or not there is one, which strangers are not told
+                await RedirectResponse(f"{path}/", 308)(scope, receive, send)
+                return
+            name, _, rest = path.removeprefix(PREFIX).partition("/")
+            if name in self.served:
+                inner = {**scope, "path": f"/{rest}", "raw_path": quote(f"/{rest}").encode(), "state": {}}
+                await self.pages(name, inner, receive, send)
+                return
+        await self._front_app(scope, receive, send)
+
+    def _open(self, name: str) -> FastAPI:
+        pipeline = self.served[name]
+
+        async def as_if_not_there(scope: Scope, receive: Receive, send: Send) -> None:
+            await self._front_app({**scope, "path": f"{PREFIX}{name}{scope['path']}", "state": {}}, receive, send)
+
+        return page_app(pipeline.context, pipeline.spec, outside=as_if_not_there)
+
+    def _close(self, name: str) -> None:
+        self.served[name].context.store.close()
+
+
+def _front_app(served: Mapping[str, ServedPipeline], door: AccessContext, front: FrontPage) -> FastAPI:
+    """The application of what lies under no pipeline's prefix."""
+    page = templates(prefix="", signs_out=door.access.sign_in == "oidc", plans_days=False, portal=True)
+    refuse = errors.refusing(page)
+
+    @asynccontextmanager
+    async def serving(_: FastAPI) -> AsyncIterator[None]:
+        to_thread.current_default_thread_limiter().total_tokens = THREADS
+        yield
+        front.close()
+        for pipeline in served.values():
+            pipeline.context.store.close()
+        front.readers.close()
+
+    app = FastAPI(
+        title="Depot forecasts",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=f"{api.PREFIX}/openapi.json",
+        lifespan=serving,
+    )
+    app.state.access_context = door
+    app.add_middleware(HeadRequests, but=("/sign-in", "/link/"))
+    app.add_middleware(BodyLimits)
+    app.add_middleware(AccessMiddleware, context=door, refuse=refuse)
+    app.add_middleware(GZipMiddleware, minimum_size=800)
+    app.add_middleware(SecurityHeaders)
+    app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
+    app.include_router(front_routes(served, front, page))
+    if door.access.sign_in == "oidc":
+        from dashboards.ops.access import oidc
+
+        app.include_router(oidc.router(door, page))
+    errors.handle(app, refuse)
+    return app

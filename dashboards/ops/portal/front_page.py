@@ -1,0 +1,88 @@
+"""What the front page of several pipelines says to a reader: a tile for each pipeline that they may see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import wait
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from dashboards.ops.access.person import Person
+from dashboards.ops.portal.served import ServedPipeline
+from dashboards.ops.reading.editions import read_outline
+from dashboards.ops.reading.header import Front
+from dashboards.ops.reading.overview import Counts, Look, Overview, ready
+from dashboards.ops.reading.readers import SharedReaders
+from dashboards.ops.routes.errors import whole_sentence
+from dashboards.ops.views.tiles import NOTHING, DepotCount, PipelineTile, count_depots, header_of, in_order, tile
+from forecaster.ledger.records import Head
+
+PATIENCE = 1.0  # seconds that a reader waits for what is counted
+
+
+@dataclass(frozen=True)
+class FrontPage:
+    """Looks at the pipelines, and counts their depots beside."""
+
+    served: Mapping[str, ServedPipeline]
+    readers: SharedReaders
+    overview: Overview
+    clock: Callable[[], datetime]
+    counts: Counts[DepotCount] = field(default_factory=Counts)
+
+    def now(self) -> datetime:
+        return self.clock()
+
+    def visible(self, visitor: Person) -> dict[str, Person]:
+        """The pipelines that somebody who has signed in may see, and as whom."""
+        readers = {name: pipeline.reader(visitor) for name, pipeline in self.served.items()}
+        return {name: reader for name, reader in readers.items() if reader is not None}
+
+    def tiles(self, readers: Mapping[str, Person]) -> list[PipelineTile]:
+        """A tile of each pipeline, for whoever reads it, those in trouble first."""
+        now, looks = self.now(), self.overview.looks(readers)
+        headers = {name: header_of(look, now) for name, look in looks.items()}
+        due = {
+            name: self.counts.due(*self._count(name, look.head, header, readers[name].cities))
+            for name, look in looks.items()
+            if look.head is not None and (header := headers[name]) is not None
+        }
+        wait(due.values(), PATIENCE)
+        return in_order(
+            [
+                tile(
+                    name,
+                    look,
+                    headers[name],
+                    readers[name].cities,
+                    ready(due[name]) if name in due else None,
+                    _why(look, readers[name]),
+                )
+                for name, look in looks.items()
+            ]
+        )
+
+    def any_ready(self) -> bool:
+        """Whether at least one pipeline has something to show."""
+        return any(look.head is not None for look in self.overview.looks(self.served).values())
+
+    def close(self) -> None:
+        self.overview.close()
+        self.counts.close()
+
+    def _count(
+        self, name: str, head: Head, header: Front, cities: frozenset[str] | None
+    ) -> tuple[object, Callable[[], DepotCount]]:
+        """What the numbers depend on, and what makes them: the depots are read, and kept no longer than for that."""
+
+        def make() -> DepotCount:
+            ledger = self.readers.open(self.served[name].context.url)
+            return count_depots(head, header, read_outline(head, ledger), cities)
+
+        return (name, head.publication_id, head.revised_at, header.today, cities), make
+
+
+def _why(look: Look, reader: Person) -> str:
+    """Why nothing can be shown: all of it to admins, a sentence without files and addresses to other readers."""
+    error = look.error or NOTHING
+    return whole_sentence(str(error) if reader.may("admin") else error.for_readers)

@@ -1,0 +1,82 @@
+"""HTTP routes of the front page of several pipelines, and of what they share: health, the service worker, links."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+
+from fastapi import APIRouter, Request
+from fastapi.responses import FileResponse, PlainTextResponse, Response
+
+from dashboards.ops.access import links, person
+from dashboards.ops.formatting import locale
+from dashboards.ops.formatting.csv import MEDIA_TYPE, sheet
+from dashboards.ops.http.render import HTML, JSON, RenderPage
+from dashboards.ops.http.responses import not_modified, with_etag
+from dashboards.ops.portal.front_page import FrontPage
+from dashboards.ops.portal.served import ServedPipeline
+from dashboards.ops.routes import api
+from dashboards.ops.routes.pages import WORKER
+from dashboards.ops.views.api_schema import to_json
+from dashboards.ops.views.tiles import PipelineRow, PipelinesOut, rows_out
+from forecaster.errors import LedgerError
+
+TITLE = "Depot forecasts"
+
+
+def front_routes(served: Mapping[str, ServedPipeline], front: FrontPage, page: RenderPage) -> APIRouter:
+    """All routes that lie under no pipeline's prefix, but for signing in."""
+    routes = APIRouter()
+    _of_readers(routes, front, page)
+    _of_machines(routes, served, front)
+    return routes
+
+
+def _of_readers(routes: APIRouter, front: FrontPage, page: RenderPage) -> None:
+    @routes.get("/", include_in_schema=False)
+    def front_page(request: Request) -> Response:
+        readers = front.visible(person(request))
+        with locale.active(locale.number_format(request.headers.get("accept-language", ""))):
+            body = page("portal.html", title=TITLE, tiles=front.tiles(readers))
+        return _answer(request, body, HTML)
+
+    @routes.get(f"{api.PREFIX}/pipelines", response_model=PipelinesOut, responses=api.TROUBLE | api.AS_CSV)
+    def pipelines(request: Request, format: api.Format = "json") -> Response:
+        """The pipelines that whoever asks may see, those in trouble first."""
+        out = rows_out(front.tiles(front.visible(person(request))))
+        if format == "csv":
+            return _answer(request, sheet(PipelineRow, out.rows).csv(), MEDIA_TYPE)
+        return _answer(request, to_json(out), JSON)
+
+
+def _of_machines(routes: APIRouter, served: Mapping[str, ServedPipeline], front: FrontPage) -> None:
+    @routes.get("/healthz", response_class=PlainTextResponse)
+    async def healthz() -> str:
+        """The process is up."""
+        return "ok\n"
+
+    @routes.get("/readyz", response_class=PlainTextResponse, responses={503: {"description": "Not ready"}})
+    def readyz() -> Response:
+        """At least one pipeline has something to show; each says for itself under its prefix."""
+        if front.any_ready():
+            return PlainTextResponse("ready\n")
+        return PlainTextResponse("not ready\n", 503, {"Retry-After": "60"})
+
+    @routes.get("/worker.js", include_in_schema=False)
+    def worker() -> Response:
+        return FileResponse(WORKER, media_type="text/javascript", headers={"Cache-Control": "no-cache"})
+
+    @routes.get("/link/{token}", include_in_schema=False)
+    def enter(request: Request, token: str) -> Response:
+        # as `forecaster link` writes it, which does not know who serves the pipeline
+        for pipeline in served.values():
+            try:
+                return links.enter(request, pipeline.context, token)
+            except (links.DeadLink, LedgerError):
+                continue
+        raise links.DeadLink
+
+
+def _answer(request: Request, body: bytes, media_type: str) -> Response:
+    tag = f'W/"{sha256(body).hexdigest()[:32]}"'
+    return not_modified(request, tag) or with_etag(body, media_type, tag)

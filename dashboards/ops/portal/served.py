@@ -1,0 +1,91 @@
+"""Which pipelines are served together: each has pages of its own, opened when somebody asks, and one way to sign in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from dashboards.ops.access.context import AccessContext, signing_key
+from dashboards.ops.access.person import Person, with_role
+from dashboards.ops.access.sessions import Sessions
+from dashboards.ops.app import build
+from dashboards.ops.reading.readers import SharedReaders
+from dashboards.ops.reading.store import PublicationStore
+from dashboards.ops.views.catalogue import linkable
+from forecaster.config import Spec
+from forecaster.config.access import Access
+from forecaster.errors import SpecError
+
+PREFIX = "/p/"
+DOOR = ("sign_in", "url", "proxies", "header", "oidc", "secret", "session_hours")  # what pages served together share
+EVERY = "*"  # whose sessions are those of all: no pipeline can be called so
+
+
+@dataclass(frozen=True)
+class ServedPipeline:
+    """A pipeline of several. Its context outlives its pages, which are closed when nobody asks for them."""
+
+    spec: Spec
+    context: AccessContext
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    def reader(self, visitor: Person) -> Person | None:
+        """What somebody who has signed in may do here; None: nothing, and they are not told of it."""
+        if visitor.via == "local":
+            return visitor
+        person = with_role(self.context.access, visitor.name, visitor.groups, visitor.via)
+        return None if person is None or (person.cities is not None and not person.cities) else person
+
+
+def serve_together(
+    specs: Sequence[Spec], clock: Callable[[], datetime], readers: SharedReaders
+) -> tuple[Mapping[str, ServedPipeline], AccessContext]:
+    """The pipelines by name, and the context of the front page.
+
+    Raises SpecError where two have one name, they disagree about how people sign in, or a declared secret is not there.
+    """
+    refuse_same_names(specs)
+    refuse_several_doors(specs)
+    contexts = {spec.name: _context(spec, clock, readers) for spec in specs}
+    by_ledger: dict[str, AccessContext] = {}
+    for context in contexts.values():
+        by_ledger.setdefault(context.url, context)
+    sessions = Sessions(EVERY, {context.pipeline or "": context for context in by_ledger.values()})
+    served = {spec.name: ServedPipeline(spec, replace(contexts[spec.name], shared_sessions=sessions)) for spec in specs}
+    first = contexts[specs[0].name]
+    # At the front page everyone who has signed in is a viewer: each pipeline says what they may see of it.
+    door = first.access.model_copy(update={"roles": type(first.access.roles)(), "cities": {}})
+    return served, replace(first, access=door, pipeline=EVERY, views={}, prefix="", shared_sessions=sessions)
+
+
+def refuse_same_names(specs: Sequence[Spec]) -> None:
+    seen: dict[str, int] = {}
+    for place, spec in enumerate(specs, 1):
+        if (first := seen.setdefault(spec.name, place)) != place:
+            raise SpecError(
+                f"name: found {spec.name!r} in file {first} and in file {place}, wanted a name of its own for each "
+                f"pipeline that is served here, as it is its address: change `name` in one of them"
+            )
+
+
+def refuse_several_doors(specs: Sequence[Spec]) -> None:
+    """People sign in once for all: what says how has to be the same in all files. Roles, cities and limits need not."""
+    first = specs[0].page.access
+    for spec in specs[1:]:
+        for key in DOOR:
+            if getattr(spec.page.access, key) != getattr(first, key):
+                raise SpecError(
+                    f"page.access.{key}: found another in {spec.name} than in {specs[0].name}, wanted the same in all "
+                    "pipelines that are served together, since people sign in once for all of them"
+                )
+
+
+def _context(spec: Spec, clock: Callable[[], datetime], readers: SharedReaders) -> AccessContext:
+    access: Access = spec.page.access
+    store = PublicationStore(spec.ledger_url, spec.name, clock, build(), readers)
+    key, prefix = signing_key(access), PREFIX + spec.name
+    return AccessContext(access, spec.ledger_url, spec.name, store, clock, linkable(), key=key, prefix=prefix)

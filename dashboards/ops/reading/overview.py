@@ -1,0 +1,146 @@
+"""Overview of several pipelines: one cheap look at what each has published, and counts that are made beside.
+
+A ledger that is away, slow or damaged is told of its own pipelines and holds up nobody else's.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Hashable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from time import monotonic
+from typing import Generic, TypeVar
+
+from dashboards.ops.reading.readers import SharedReaders
+from forecaster.errors import LedgerError
+from forecaster.ledger.publication import PublishedTotal
+from forecaster.ledger.records import Head, Run
+from forecaster.ledger.store import Ledger
+
+Count = TypeVar("Count")
+log = logging.getLogger("forecaster.page")
+
+REREAD_SECONDS = 2.0  # that a look is shown again
+PATIENCE = 3.0  # seconds that a reader waits for the ledgers
+SLOW = 1.0  # seconds after which a ledger that has failed is not asked for its other pipelines as well
+MOST_LEDGERS = 32  # that are asked at once
+MOST_COUNTS = 4096  # that are remembered
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a ledger says of a pipeline: its publication with the totals, and the last night; or what is wrong."""
+
+    head: Head | None = None
+    last: Run | None = None
+    totals: tuple[PublishedTotal, ...] = ()
+    error: LedgerError | None = None
+
+
+class Overview:
+    """The newest look at each pipeline, taken by one for all who come meanwhile. Thread-safe."""
+
+    def __init__(self, urls: Mapping[str, str], readers: SharedReaders) -> None:
+        """`urls` has the ledger of each pipeline by name."""
+        by_url: dict[str, list[str]] = {}
+        for name, url in urls.items():
+            by_url.setdefault(url, []).append(name)
+        self._urls = dict(urls)
+        self._ledgers = {url: LedgerLooks(url, tuple(names), readers) for url, names in by_url.items()}
+        self._pool = ThreadPoolExecutor(min(len(by_url), MOST_LEDGERS), "overview")
+        self._lock = threading.Lock()
+        self._running: dict[str, Future[Mapping[str, Look]]] = {}
+
+    def looks(self, names: Collection[str]) -> Mapping[str, Look]:
+        """A look at each of these pipelines, in their order; one whose ledger does not answer in time says so."""
+        futures = {url: self._future(url) for url in {self._urls[name] for name in names}}
+        wait(futures.values(), PATIENCE)
+        looks = {url: future.result() for url, future in futures.items() if future.done()}
+        silent = Look(error=LedgerError(f"the ledger has not answered for {PATIENCE:g} s"))
+        return {name: looks.get(self._urls[name], {}).get(name, silent) for name in names}
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _future(self, url: str) -> Future[Mapping[str, Look]]:
+        with self._lock:
+            future = self._running.get(url)
+            if future is None or (future.done() and self._ledgers[url].is_old()):
+                future = self._running[url] = self._pool.submit(self._ledgers[url].read)
+        return future
+
+
+class LedgerLooks:
+    """Looks at the pipelines of one ledger; totals are read once for each publication."""
+
+    def __init__(self, url: str, names: tuple[str, ...], readers: SharedReaders) -> None:
+        self._url, self._names, self._readers = url, names, readers
+        self._totals: dict[str, tuple[object, tuple[PublishedTotal, ...]]] = {}
+        self._at = 0.0
+
+    def is_old(self) -> bool:
+        return monotonic() - self._at > REREAD_SECONDS
+
+    def read(self) -> Mapping[str, Look]:
+        looks: dict[str, Look] = {}
+        away: Look | None = None
+        for name in self._names:
+            began = monotonic()
+            looks[name] = away or self._look(name)
+            if looks[name].error and monotonic() - began > SLOW:
+                away = looks[name]
+        self._at = monotonic()
+        return looks
+
+    def _look(self, name: str) -> Look:
+        ledger = None
+        try:
+            ledger = self._readers.open(self._url)
+            head = ledger.current(name)
+            last = next(iter(ledger.runs(name, limit=1, ended=True, nights=True)), None)
+            return Look(head, last, self._totals_of(ledger, head) if head else ())
+        except LedgerError as error:
+            if ledger is not None:
+                self._readers.give_back(self._url, ledger)
+            return Look(error=error)
+
+    def _totals_of(self, ledger: Ledger, head: Head) -> tuple[PublishedTotal, ...]:
+        key = (head.publication_id, head.revised_at)
+        cached = self._totals.get(head.pipeline)
+        if cached is None or cached[0] != key:
+            cached = self._totals[head.pipeline] = (key, ledger.totals(head.publication_id))
+        return cached[1]
+
+
+class Counts(Generic[Count]):
+    """Numbers that take a look at all depots: made one after the other beside the requests, and remembered."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1, "counts")
+        self._lock = threading.Lock()
+        self._counts: dict[Hashable, Future[Count]] = {}
+
+    def due(self, key: Hashable, make: Callable[[], Count]) -> Future[Count]:
+        """The number, or what will be it."""
+        with self._lock:
+            future = self._counts.get(key)
+            if future is None or (future.done() and future.exception() is not None):
+                if len(self._counts) >= MOST_COUNTS:
+                    self._counts = {key: future for key, future in self._counts.items() if not future.done()}
+                future = self._counts[key] = self._pool.submit(make)
+        return future
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def ready(future: Future[Count]) -> Count | None:
+    """The number where it is there; None where it is not yet, or could not be had."""
+    if not future.done() or future.cancelled():
+        return None
+    if error := future.exception():
+        log.warning("what needs attention could not be counted: %s", error)
+        return None
+    return future.result()

@@ -1,0 +1,180 @@
+"""Front page of several pipelines: a tile for each that the reader may see, those that need attention first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from dashboards.ops.formatting import display
+from dashboards.ops.reading.editions import NothingPublished, Outline
+from dashboards.ops.reading.header import Front, Range, front, median_and_range
+from dashboards.ops.reading.last_night import fruitless
+from dashboards.ops.reading.overview import Look
+from dashboards.ops.views.depot_table import TableQuery, city_of, depot_table
+from dashboards.ops.views.network import together
+from forecaster.ledger.records import Head
+
+MOST_CITIES = 3  # that are named on a tile
+NOTHING = NothingPublished("nothing has been published yet; the first night does it")
+
+
+@dataclass(frozen=True)
+class DepotCount:
+    """What is counted over the depots that a reader sees: how many there are, are open on the day in front and need
+    attention, and the sum of their medians, in orders."""
+
+    depots: int
+    open: int
+    attention: int
+    median: float
+
+
+@dataclass(frozen=True)
+class CityNumber:
+    name: str
+    orders: str
+
+
+@dataclass(frozen=True)
+class PipelineTile:
+    """A pipeline as the front page shows it. `state` is a tier, or `late`, `failed`, `empty` or `away`."""
+
+    name: str
+    href: str
+    title: str
+    place: str
+    state: str
+    sentence: str
+    when: str = ""  # the day in front in words; empty where there are no numbers
+    target_date: date | None = None
+    total: Range | None = None
+    orders: str = ""  # of all depots; empty where the reader sees some cities, or it is not counted yet
+    range: str = ""
+    cities: tuple[CityNumber, ...] = ()  # each for itself, where the reader sees some and not all
+    more_cities: int = 0
+    depots: DepotCount | None = None  # None: not counted yet
+
+    @property
+    def well(self) -> bool:
+        return self.state in ("fresh", "champion")
+
+
+@dataclass(frozen=True)
+class PipelineRow:
+    """A pipeline in the API: its day in front in orders of all depots together, and its state. Null is what is not
+    published, not counted yet, or not told to whoever sees some cities alone."""
+
+    name: str
+    address: str
+    title: str
+    state: str
+    sentence: str
+    target_date: date | None
+    low: float | None
+    median: float | None
+    high: float | None
+    depots: int | None
+    attention: int | None
+
+
+@dataclass(frozen=True)
+class PipelinesOut:
+    rows: list[PipelineRow]
+
+
+def header_of(look: Look, now: datetime) -> Front | None:
+    """The header of what a pipeline has published; None where there is nothing."""
+    return front(look.head, now, fruitless(look.last, look.head)) if look.head else None
+
+
+def count_depots(head: Head, header: Front, outline: Outline, cities: frozenset[str] | None) -> DepotCount:
+    """As the pipeline's own page counts, for a reader who sees these cities (None: all)."""
+    depots = [depot for depot in outline.depots if cities is None or city_of(depot) in cities]
+    depot_ids = {depot.depot_id for depot in depots}
+    before = {place: median for place, median in outline.before.items() if place[0] in depot_ids}
+    days = [depot.days[header.meant] for depot in depots]
+    return DepotCount(
+        len(depots),
+        sum(day.open for day in days),
+        depot_table(head, depots, header, before, TableQuery()).attention,
+        sum(median_and_range(day, head.levels).median for day in days),
+    )
+
+
+def tile(
+    name: str, look: Look, header: Front | None, cities: frozenset[str] | None, depots: DepotCount | None, reason: str
+) -> PipelineTile:
+    """The tile of a pipeline; `reason` says to this reader why nothing can be shown, where that is so."""
+    href = f"/p/{name}/"
+    head = look.head
+    if look.error is not None or head is None or header is None:
+        state = "away" if look.error is not None else "empty"
+        return PipelineTile(name, href, name, "", state, reason)
+    totals = together(look.totals, head.levels)
+    visible = sorted(city for city in totals if city and (cities is None or city in cities))
+    whole = totals.get("") if cities is None else totals[visible[0]] if len(visible) == 1 else None
+    apart = cities is not None and len(visible) > 1
+    total = whole[header.meant] if whole else None
+    median = total.median if total else depots.median if depots and not apart else None
+    return PipelineTile(
+        name,
+        href,
+        header.title,
+        _place(visible, head.timezone),
+        *_state(header),
+        when=header.meant_text,
+        target_date=header.target_dates[header.meant],
+        total=total,
+        orders="" if median is None else display.orders(median),
+        range=display.span(total.low, total.high) if total else "",
+        cities=tuple(
+            CityNumber(city, display.orders(totals[city][header.meant].median)) for city in visible[:MOST_CITIES]
+        )
+        if apart
+        else (),
+        more_cities=max(len(visible) - MOST_CITIES, 0) if apart else 0,
+        depots=depots,
+    )
+
+
+def in_order(tiles: Sequence[PipelineTile]) -> list[PipelineTile]:
+    """Those in trouble first, then by title."""
+    return sorted(tiles, key=lambda tile: (tile.well, tile.title.casefold(), tile.name))
+
+
+def rows_out(tiles: Sequence[PipelineTile]) -> PipelinesOut:
+    return PipelinesOut([_row(tile) for tile in tiles])
+
+
+def _row(tile: PipelineTile) -> PipelineRow:
+    total, depots = tile.total, tile.depots
+    return PipelineRow(
+        tile.name,
+        tile.href,
+        tile.title,
+        tile.state,
+        tile.sentence,
+        tile.target_date,
+        total.low if total else None,
+        total.median if total else depots.median if depots and tile.orders else None,
+        total.high if total else None,
+        depots.depots if depots else None,
+        depots.attention if depots else None,
+    )
+
+
+def _state(header: Front) -> tuple[str, str]:
+    alarm = header.alarm
+    if alarm is None:
+        return header.tier, header.meaning
+    return "late" if header.stale else "failed", f"{alarm.title} {alarm.sentence}"
+
+
+def _place(cities: Sequence[str], timezone: str) -> str:
+    """The cities, or where there are none the place of the zone: "Boston, New York and 3 more"."""
+    if not cities:
+        return timezone.rpartition("/")[2].replace("_", " ")
+    if len(cities) <= MOST_CITIES:
+        return " and ".join(filter(None, (", ".join(cities[:-1]), cities[-1])))
+    return f"{', '.join(cities[:MOST_CITIES])} and {display.number(len(cities) - MOST_CITIES)} more"

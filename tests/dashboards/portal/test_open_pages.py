@@ -1,0 +1,59 @@
+"""Pipelines' pages are opened when somebody asks, and the longest unasked closed first."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.types import Receive, Scope, Send
+
+from dashboards.ops.portal.open_pages import OpenPages
+
+
+class App:
+    """Answers when it may."""
+
+    def __init__(self) -> None:
+        self.may = asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope.get("waits"):
+            await self.may.wait()
+
+
+def test_the_longest_unasked_is_closed_and_never_one_that_answers() -> None:
+    async def ask() -> None:
+        apps: dict[str, App] = {}
+        closed: list[str] = []
+
+        def make(name: str) -> App:
+            apps[name] = App()
+            return apps[name]
+
+        pages = OpenPages(make, closed.append, most=2)
+        slow = asyncio.create_task(pages("a", {"waits": True}, None, None))  # type: ignore[arg-type]
+        while "a" not in apps:
+            await asyncio.sleep(0.01)
+        for name in ("b", "c", "b", "d"):
+            await pages(name, {}, None, None)  # type: ignore[arg-type]
+        assert (closed, pages.names) == (["b", "c", "b"], ("a", "d"))
+        apps["a"].may.set()
+        await slow
+        await pages("b", {}, None, None)  # type: ignore[arg-type]
+        assert (closed[3:], pages.names) == (["a"], ("d", "b"))
+
+    asyncio.run(ask())
+
+
+def test_who_asks_while_pages_are_opened_waits_for_them() -> None:
+    async def ask() -> None:
+        made: list[str] = []
+
+        def make(name: str) -> App:
+            made.append(name)
+            return App()
+
+        pages = OpenPages(make, lambda _: None)
+        await asyncio.gather(*(pages("a", {}, None, None) for _ in range(5)))  # type: ignore[arg-type]
+        assert made == ["a"]
+
+    asyncio.run(ask())
