@@ -56,7 +56,16 @@ RUNBOOKS = [
 # A table of contents written into index.md would stand there as code on a code host, so it is appended here.
 NAVIGATION = {
     "Start": ["quickstart"],
-    "Use": ["pipeline-file", "data-quality", "planning", "value", "page-and-api", "operations", "commands"],
+    "Use": [
+        "pipeline-file",
+        "data-quality",
+        "planning",
+        "value",
+        "page-and-api",
+        "operations",
+        "monitoring",
+        "commands",
+    ],
     "Understand": ["model", "results", "data-dictionary", "bundle", "SECURITY", "glossary"],
     "Change": ["architecture", "contributing"],
     "Elsewhere in the repository": [

@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 from docs import dependencies
 from flows import protocol
 from forecaster.cli import app as cli
+from forecaster.core import metric_names
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
@@ -279,6 +280,31 @@ def _listed(names: Any) -> str:
     return ", ".join(code(str(name)) for name in names)
 
 
+# --- what is measured -------------------------------------------------------------------------------------------------
+
+
+def measures() -> str:
+    """The table of `metric_names`: what a run writes down, what the ledger says, what the page counts."""
+    parts = []
+    for heading, names in (
+        ("Written by a run into its row, told of the last night", metric_names.OF_RUNS),
+        ("Read from the ledger and the state folder", metric_names.OF_LEDGER),
+        ("Counted by the page's process", metric_names.OF_PAGE),
+    ):
+        rows = [
+            [
+                code(name),
+                code(measure.prometheus),
+                ", ".join(map(code, measure.labels)) or "–",
+                measure.unit,
+                cell(measure.meaning),
+            ]
+            for name, measure in names.items()
+        ]
+        parts.append(f"### {heading}\n\n{table(['name', 'in Prometheus', 'labels', 'unit', 'meaning'], rows)}")
+    return "\n".join(parts)
+
+
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
@@ -313,6 +339,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "targets": targets,
     "contracts": contracts,
     "steps": steps,
+    "measures": measures,
 }
 
 

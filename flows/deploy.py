@@ -8,7 +8,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,9 @@ import yaml
 
 from flows import environment, local_stack, prefect_server
 from forecaster.config import Spec
-from forecaster.errors import ForecasterError
+from forecaster.errors import ForecasterError, LedgerError
+from forecaster.ledger import run_totals
+from forecaster.ledger.store import Ledger
 from forecaster.operations import due_nights
 
 POOL = "forecaster"
@@ -86,7 +90,16 @@ def deploy(file: Path, spec: Spec, *, pool: str = POOL) -> list[Deployment]:
         if _prefect("work-pool", "inspect", pool, refused=True):
             _prefect("work-pool", "create", pool, "--type", "process", remark=remark)
         _prefect("deploy", "--all", "--prefect-file", str(prefect_file), remark=remark)
+        _open_window(spec)
         return deployments(spec)
+
+
+def _open_window(spec: Spec) -> None:
+    """For half an hour compiling is no alarm. Where there is no ledger yet, there is nobody to be alarmed."""
+    with suppress(LedgerError):
+        Ledger.open_reader(spec.ledger_url).close()
+        with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
+            run_totals.open_deploy_window(connection, spec.name, datetime.now(UTC))
 
 
 def deployments(spec: Spec) -> list[Deployment]:

@@ -39,6 +39,7 @@ def services(file: Path, spec: Spec, ports: Mapping[str, int], pool: str) -> lis
         "--artifacts-destination",
         str(spec.paths.up_artifacts),
     )
+    metrics = ("--metrics", f"{HOST}:{ports['metrics']}") if "metrics" in ports else ()
     return [
         Service(
             "prefect",
@@ -54,7 +55,7 @@ def services(file: Path, spec: Spec, ports: Mapping[str, int], pool: str) -> lis
         ),
         Service(
             "page",
-            (*python, "forecaster", "serve", str(file), "--host", HOST, "--port", page),
+            (*python, "forecaster", "serve", str(file), "--host", HOST, "--port", page, *metrics),
             f"http://{HOST}:{page}/healthz",
             f"http://{HOST}:{page}/",
         ),

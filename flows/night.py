@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from forecaster.config import Spec, load
-from forecaster.core import parent_watch
 from forecaster.core.forecast import Verdict
 from forecaster.core.knowledge import Finding, finding_of_row
 from forecaster.core.metric_names import METRICS
+from forecaster.core.processes import parent_watch, resource_usage
 from forecaster.core.progress import NightProgress as Progress
 from forecaster.core.terminal import count
 from forecaster.errors import (
@@ -76,6 +76,7 @@ class Night:
         self._beside: set[str] = set()  # of these: what no depot has to read of
         self._for_readers: dict[str, str] = {}  # of these: the words that name no file, key or address
         self._remarks: list[str] = []
+        self._measures: dict[str, Any] = {}
         self._is_deposed = False  # whether another run has the lease by now
 
     @classmethod
@@ -200,8 +201,9 @@ class Night:
         if self.kind == "maintain" and self.exit_code == PUBLISHED:
             self.outcome = "done"
         timings = {**self.progress.timings, "night": self.progress.elapsed}
+        self.measure(resource_usage.usage("night"))
         try:
-            self._ledger.note(self.run_id, timings=timings)
+            self._ledger.note(self.run_id, timings=timings, measures=self._measures)
             self._ledger.finish_run(self.run_id, self.outcome, self.exit_code, self.message)
         except LedgerError as error:  # the next run closes the row
             self.exit_code, self.outcome = OUR_FAULT, "failed"
@@ -244,7 +246,12 @@ class Night:
     def stage(self, name: str) -> Iterator[None]:
         with self.progress.stage(name):
             yield
-        self._ledger.note(self.run_id, timings={name: self.progress.timings[name]})
+        self.measure(resource_usage.usage("night"))
+        self._ledger.note(self.run_id, timings={name: self.progress.timings[name]}, measures=self._measures)
+
+    def measure(self, measures: Mapping[str, Any]) -> None:
+        """Keep what was measured (`metric_names.OF_RUNS`) for the run row, which it reaches with the stage."""
+        self._measures = resource_usage.merge(self._measures, dict(measures))
 
     def note(
         self,

@@ -6,7 +6,7 @@ A block is made once, in Prefect's pages or in Python, and named in `notify.bloc
 
 from __future__ import annotations
 
-from datetime import datetime, time, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -53,8 +53,10 @@ def late_sentence(file: str, now: datetime | None = None) -> str | None:
     """A sentence when the newest night whose deadline is over has no forecasts; None when all is well."""
     spec = load(file)
     instant = (now or datetime.now(spec.zone)).astimezone(spec.zone)
-    night = next(night for night in due_nights.scheduled_nights(spec, instant) if _deadline(spec, night) <= instant)
-    deadline = _deadline(spec, night)
+    night = next(
+        night for night in due_nights.scheduled_nights(spec, instant) if due_nights.deadline(spec, night) <= instant
+    )
+    deadline = due_nights.deadline(spec, night)
     with Ledger.open(spec.ledger_url) as ledger:
         missing = night in due_nights.missed_nights(spec, ledger, deadline)
         last = next(iter(ledger.runs(spec.name, limit=1)), None)
@@ -63,13 +65,6 @@ def late_sentence(file: str, now: datetime | None = None) -> str | None:
     state = f"the last run, {last.run_id}, is {last.outcome}" if last else "nothing has ever run"
     reason = f": {last.message}" if last and last.message else ""
     return f"{spec.name}: not published by {deadline:%H:%M} on {deadline:%Y-%m-%d}; {state}{reason}"
-
-
-def _deadline(spec: Spec, night: datetime) -> datetime:
-    """When a night is to be out: the first `schedule.deadline` after it begins."""
-    at = time.fromisoformat(spec.schedule.deadline)
-    day = night.date() if at > night.time() else night.date() + timedelta(days=1)
-    return datetime.combine(day, at, spec.zone)
 
 
 def send(spec: Spec, occasion: str, sentence: str, *, within: Budget | None = None) -> int:

@@ -42,6 +42,8 @@ def ingest(night: Night) -> None:
             night.spec, now=night.begun, on_rows=lambda rows: night.progress.advance(0, f"{count(rows, 'row')} read")
         )
     night.note(findings=batch.findings, lake_versions=batch.versions)
+    outcomes = {name: getattr(batch, name) for name in ("accepted", "unchanged", "quarantined")}
+    night.measure({"rows": outcomes})
     night.progress.say(
         f"           {count(batch.read, 'row')} read: {batch.accepted:,} accepted, {batch.unchanged:,} unchanged, "
         f"{batch.quarantined:,} quarantined"
@@ -104,6 +106,7 @@ def train(night: Night, panel: Panel, knowledge: Knowledge) -> Candidate:
                 f"{e['depot_days_a_second']:,.0f} depot-days/s",
             ),
             on_trouble=lambda message: night.note(message=message),
+            on_measures=night.measure,
         )
     if night.profile is not None:
         where = f"in {night.profile}" if night.profile.exists() else "missing: fewer than two epochs were left to train"
@@ -171,6 +174,7 @@ def export(
 
     with night.stage("export"):
         exported = to_bundle(candidate, panel, scores, knowledge, night.spec)
+    night.measure({"parity": exported.parity.largest})
     night.progress.say(
         f"           bundle {exported.folder.name}, within {exported.parity.largest:.1e} of JAX and NumPy"
     )
@@ -206,9 +210,22 @@ def record(
 
 
 def promote(night: Night, exported: ExportedBundle) -> None:
-    """The champion moves, in the ledger, which decides."""
+    """The champion moves, in the ledger, which decides; not while a promise on accuracy is broken."""
+    from forecaster.ledger.store import Ledger
+    from forecaster.monitoring import slo
+
+    bundle = exported.folder.name
     with night.stage("promote"):
-        night.promote(exported.folder.name)
+        with Ledger.open(night.spec.ledger_url) as ledger:
+            champion = ledger.champion(night.spec.name)
+            freeze = slo.freeze(night.spec, ledger, night.as_of)
+        if freeze is None or (champion is not None and champion.bundle_digest == bundle):
+            night.promote(bundle)
+            return
+    way = f"`forecaster promote FILE {bundle} --reason …` lets it forecast"
+    night.trouble(
+        f"not promoted: {freeze.sentence}; {way}", "a new model waits until somebody says that it may forecast"
+    )
 
 
 def register(night: Night) -> None:

@@ -37,6 +37,7 @@ from forecaster import __version__
 from forecaster.config.access import Access
 
 if TYPE_CHECKING:
+    from dashboards.ops.http.request_metrics import PageMetrics
     from forecaster.config import Spec
 
 HERE = Path(__file__).parent
@@ -55,19 +56,27 @@ def create_app(
     clock: Callable[[], datetime] = now,
     access: Access | None = None,
     spec: Spec | None = None,
+    metrics: PageMetrics | None = None,
 ) -> FastAPI:
     """The page as an ASGI application. It starts without a ledger too, and answers 503 until there is one.
 
     Without a declared access it serves its own machine alone. With a pipeline file planners can ask what-if and
-    override days; without one the page is for reading. Raises SpecError when a declared secret is not there.
+    override days; without one the page is for reading. `metrics` counts its answers. Raises
+    SpecError when a declared secret is not there.
     """
     access = access or Access()
     store = PublicationStore(ledger_url, pipeline, clock, build())
     context = AccessContext(access, ledger_url, pipeline, store, clock, linkable(), key=signing_key(access))
-    return page_app(context, spec)
+    return page_app(context, spec, metrics=metrics)
 
 
-def page_app(context: AccessContext, spec: Spec | None, *, outside: ASGIApp | None = None) -> FastAPI:
+def page_app(
+    context: AccessContext,
+    spec: Spec | None,
+    *,
+    outside: ASGIApp | None = None,
+    metrics: PageMetrics | None = None,
+) -> FastAPI:
     """The page of one pipeline. Where it is one of several (`context.prefix`), its addresses come without the prefix,
     people sign in elsewhere, and who may see nothing of it is answered by `outside`."""
     access, store = context.access, context.store
@@ -95,10 +104,12 @@ def page_app(context: AccessContext, spec: Spec | None, *, outside: ASGIApp | No
         app.include_router(oidc.router(context, page))
     app.add_middleware(GZipMiddleware, minimum_size=800)
     app.add_middleware(SecurityHeaders)
+    if metrics is not None:
+        app.add_middleware(metrics.middleware, metrics=metrics, pipeline=context.pipeline or "", routes_of=app)
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
     renderer = Renderer(store)
     plans = spec is not None
-    read = pages(renderer, page, plans=plans)
+    read = pages(renderer, page, plans=plans, spec=spec)
     for routes in (
         read,
         my_depot(store, page, plans=plans),

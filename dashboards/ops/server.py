@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -15,8 +15,12 @@ from dashboards.ops.access.networks import is_local
 from dashboards.ops.app import create_app
 from dashboards.ops.http.protocol import GuardedProtocol, quiet_log
 from forecaster.errors import SpecError
+from forecaster.monitoring.page_answers import AnswerLog, written_regularly
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from dashboards.ops.http.request_metrics import PageMetrics
     from forecaster.config import Spec
 
 SWITCH = 0.0002  # seconds, where Python takes 5 ms: each request changes threads several times
@@ -48,10 +52,12 @@ def config(app: ASGIApp) -> uvicorn.Config:
     )
 
 
-def serve(*specs: Spec, host: str = "127.0.0.1", port: int = 8000) -> None:
+def serve(*specs: Spec, host: str = "127.0.0.1", port: int = 8000, metrics: str | None = None) -> None:
     """Serve the page of a pipeline, or of several with a front page, until interrupted; port 0 takes a free one.
+    `metrics` is HOST:PORT of a listener of its own, where Prometheus is answered: behind the page's sign-in it would be
+    a stranger.
 
-    Raises SpecError when the address cannot be had, others could come in and nothing says how they sign in, or the
+    Raises SpecError when an address cannot be had, others could come in and nothing says how they sign in, or the
     pipelines cannot be served together.
     """
     access = specs[0].page.access
@@ -60,7 +66,9 @@ def serve(*specs: Spec, host: str = "127.0.0.1", port: int = 8000) -> None:
             f"--host: found {host}, which others can reach, and page.access.sign_in says how nobody signs in; wanted "
             "127.0.0.1, or sign_in: header or oidc in the pipeline file"
         )
-    app = _app(specs)
+    logs = _answer_logs(specs, port) if metrics is not None else {}
+    collectors = _collectors(metrics, specs) if metrics is not None else None
+    app = _app(specs, None if collectors is None else _page_metrics(collectors, logs))
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.create_server((host, port), family=family)
@@ -68,16 +76,42 @@ def serve(*specs: Spec, host: str = "127.0.0.1", port: int = 8000) -> None:
         raise SpecError(f"cannot listen on {host} port {port}: {error.strerror}; wanted a free port of ours") from error
     with listener:
         url_host = f"[{host}]" if ":" in host else host
+        if collectors is not None and metrics is not None:
+            from forecaster.monitoring import listener as metrics_listener
+
+            print(f"metrics: {metrics_listener.listen(collectors, metrics, '--metrics')}", flush=True)
         names = ", ".join(spec.name for spec in specs)
         print(f"{names}: http://{url_host}:{listener.getsockname()[1]}/", flush=True)
         quick()
-        uvicorn.Server(config(app)).run(sockets=[listener])
+        with written_regularly(logs.values()):
+            uvicorn.Server(config(app)).run(sockets=[listener])
 
 
-def _app(specs: Sequence[Spec]) -> ASGIApp:
+def _app(specs: Sequence[Spec], metrics: PageMetrics | None) -> ASGIApp:
     if len(specs) == 1:
         spec = specs[0]
-        return create_app(spec.ledger_url, pipeline=spec.name, access=spec.page.access, spec=spec)
+        access = spec.page.access
+        return create_app(spec.ledger_url, pipeline=spec.name, access=access, spec=spec, metrics=metrics)
     from dashboards.ops.portal.app import create_portal
 
-    return create_portal(specs)
+    return create_portal(specs, metrics=metrics)
+
+
+def _answer_logs(specs: Sequence[Spec], port: int) -> Mapping[str, AnswerLog]:
+    """By pipeline, where this process writes how it answers: a file of its own for each machine and port."""
+    name = f"{socket.gethostname()}-{port}.json"
+    return {spec.name: AnswerLog(spec.paths.page_answers / name) for spec in specs}
+
+
+def _collectors(address: str, specs: Sequence[Spec]) -> CollectorRegistry:
+    """What Prometheus is told of these pipelines. Raises SpecError for an address that is none, MissingExtra."""
+    from forecaster.monitoring import exposition, listener
+
+    listener.parse_address(address, "--metrics")
+    return exposition.registry(*specs, process=True)
+
+
+def _page_metrics(collectors: CollectorRegistry, logs: Mapping[str, AnswerLog]) -> PageMetrics:
+    from dashboards.ops.http.request_metrics import PageMetrics  # of an extra that others spare
+
+    return PageMetrics(collectors, logs)

@@ -13,8 +13,20 @@ from typing import Annotated, NoReturn
 import typer
 
 from forecaster import __version__
-from forecaster.cli import access, backup, champions, models, nightly, overrides, project, quarantine, roster, value
-from forecaster.core import parent_watch
+from forecaster.cli import (
+    access,
+    backup,
+    champions,
+    models,
+    monitoring,
+    nightly,
+    overrides,
+    project,
+    quarantine,
+    roster,
+    value,
+)
+from forecaster.core.processes import parent_watch
 from forecaster.core.terminal import escaped_lines
 from forecaster.errors import INTERRUPTED, OUR_FAULT, ForecasterError, SpecError
 
@@ -71,6 +83,8 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "deploy": nightly.deploy,
     "up": nightly.up,
     "status": nightly.status,
+    "metrics": monitoring.metrics,
+    "slo": monitoring.slo,
     "history": quarantine.history,
     "champions": champions.champions,
     "promote": champions.promote,

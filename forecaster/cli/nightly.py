@@ -132,6 +132,9 @@ def up(
     prefect_port: Annotated[int, typer.Option(min=1, max=65535, help="Of Prefect's server.")] = 4200,
     mlflow_port: Annotated[int, typer.Option(min=1, max=65535, help="Of MLflow.")] = 5000,
     page_port: Annotated[int, typer.Option(min=1, max=65535, help="Of the page.")] = 8000,
+    metrics_port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Of the page's metrics, for Prometheus; none by default.")
+    ] = None,
     install: Annotated[
         bool, typer.Option("--install", help="Only print systemd units that keep this up, for ~/.config/systemd/user.")
     ] = False,
@@ -142,6 +145,7 @@ def up(
     A part that ends is started again, with growing pauses.
     """
     ports = {"prefect": prefect_port, "mlflow": mlflow_port, "page": page_port}
+    ports |= {"metrics": metrics_port} if metrics_port is not None else {}
     if system and not install:
         raise SpecError("--system: wanted --install with it")
     if install:

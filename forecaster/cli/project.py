@@ -117,12 +117,16 @@ def serve(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="The pipeline file, or several.")],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
+    metrics: Annotated[
+        str | None,
+        typer.Option("--metrics", metavar="HOST:PORT", help="Also answer Prometheus, on a listener of its own."),
+    ] = None,
 ) -> None:
     """Show the forecasts as a web page.
 
     Of several files each pipeline has its pages under /p/NAME, and the front page shows all of them.
     """
-    entry_point("page")(*map(load_spec, files), host=host, port=port)
+    entry_point("page")(*map(load_spec, files), host=host, port=port, metrics=metrics)
 
 
 def schema() -> None:

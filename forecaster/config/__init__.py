@@ -22,6 +22,7 @@ from forecaster.config.model import Backtest, Gate, Model, Training
 from forecaster.config.operations import Notify, Retention, Schedule
 from forecaster.config.pipeline import Spec, json_schema, load
 from forecaster.config.shifts import EmploymentContract, Shift
+from forecaster.config.slo import Slo
 from forecaster.config.sources import (
     AnySource,
     CsvSource,
@@ -69,6 +70,7 @@ __all__ = [
     "SampleSource",
     "Schedule",
     "Shift",
+    "Slo",
     "Source",
     "Spec",
     "SqlSource",

@@ -25,6 +25,7 @@ from forecaster.config.execution import Execution
 from forecaster.config.external import Legacy
 from forecaster.config.model import Backtest, Gate, Model, Training
 from forecaster.config.operations import Notify, Retention, Schedule
+from forecaster.config.slo import Slo
 from forecaster.config.staffing import Overrides, Staffing
 from forecaster.core import timezones
 from forecaster.core.state_paths import StatePaths
@@ -73,6 +74,8 @@ class Spec(Section):
     """How long things are kept."""
     notify: Notify = Notify()
     """Who is told of what a night did."""
+    slo: Slo | None = None
+    """What is promised."""
     page: Page = Page()
     """Who may see the page."""
     encrypt_bundles: bool = False

@@ -1,8 +1,12 @@
-"""Metric names with unit and meaning: the stages of a night and the metrics of a model."""
+"""Metric names with unit and meaning: the stages of a night, the metrics of a model, and what Prometheus is told.
+
+`MEASURES` is the one table of what is measured of the product itself. A name of `OF_RUNS` is a key of the ledger's
+`runs.measures`; whatever has labels is a mapping there, from the label's value to a number.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 
 class Stage(NamedTuple):
@@ -53,3 +57,130 @@ METRICS = {
     "depot_days_a_second": Metric("1/s", "read by the encoder in an epoch"),
     "parity": Metric("share", "largest relative difference between ONNX and JAX"),
 }
+
+
+class Measure(NamedTuple):
+    """What is measured, and what Prometheus calls it: base units, and `_total` on counters alone."""
+
+    prometheus: str
+    unit: str
+    meaning: str
+    labels: tuple[str, ...] = ()  # beside `pipeline`, which all have
+    kind: Literal["gauge", "counter", "histogram"] = "gauge"
+
+
+# Written by a run into its row in the ledger; Prometheus is told of the last night that came to an end.
+OF_RUNS = {
+    "compile_seconds": Measure(
+        "forecaster_compile_duration_seconds", "s", "of the training, in XLA's compiler, or reading its cache"
+    ),
+    "compile_hits": Measure("forecaster_compile_cache_hits", "programs", "that the training took from the cache"),
+    "compile_misses": Measure(
+        "forecaster_compile_cache_misses", "programs", "that the training compiled, because the cache did not have them"
+    ),
+    "training_seconds": Measure(
+        "forecaster_training_duration_seconds", "s", "spent by the training's process; absent where nothing was trained"
+    ),
+    "training_rows_per_second": Measure(
+        "forecaster_training_rows_per_second", "1/s", "depot-days that the encoder read in the last epoch"
+    ),
+    "peak_memory_bytes": Measure(
+        "forecaster_run_peak_memory_bytes", "bytes", "the most memory that a process of the night held", ("process",)
+    ),
+    "cpu_seconds": Measure(
+        "forecaster_run_cpu_seconds", "s", "of processor, by a process of the night and all its threads", ("process",)
+    ),
+    "device_memory_peak_bytes": Measure(
+        "forecaster_device_memory_peak_bytes", "bytes", "the most that training held on an accelerator", ("device",)
+    ),
+    "device_memory_limit_bytes": Measure(
+        "forecaster_device_memory_limit_bytes", "bytes", "that training may hold on an accelerator", ("device",)
+    ),
+    "device_utilisation": Measure(
+        "forecaster_device_utilisation_ratio", "share", "of the training in which an accelerator was busy", ("device",)
+    ),
+    "parity": Measure("forecaster_parity_ratio", "share", "largest relative difference between ONNX and JAX"),
+    "rows": Measure("forecaster_rows", "rows", "of the sources, by what became of them", ("disposition",)),
+    "depots": Measure("forecaster_run_depots", "depots", "that the run forecast, by tier", ("tier",)),
+}
+
+# Read from the ledger and the state folder.
+OF_LEDGER = {
+    "ledger_readable": Measure("forecaster_ledger_readable", "0 or 1", "whether the ledger could be read just now"),
+    "published_at": Measure("forecaster_publication_timestamp_seconds", "s", "when what is shown was published"),
+    "cutoff": Measure(
+        "forecaster_publication_cutoff_timestamp_seconds", "s", "end of the last day whose counts it knows"
+    ),
+    "tier": Measure("forecaster_publication_tier", "0 or 1", "who made what is shown", ("tier",)),
+    "depots_shown": Measure("forecaster_publication_depots", "depots", "of what is shown, by tier", ("tier",)),
+    "nights_missing": Measure(
+        "forecaster_nights_missing",
+        "nights",
+        "scheduled and without forecasts: the newest, and earlier ones",
+        ("which",),
+    ),
+    "deadline": Measure(
+        "forecaster_night_deadline_timestamp_seconds", "s", "by when the newest scheduled night must be out"
+    ),
+    "runs": Measure("forecaster_runs_total", "runs", "that came to an end", ("kind", "outcome"), "counter"),
+    "run_started_at": Measure("forecaster_run_start_timestamp_seconds", "s", "since when one is at work", ("kind",)),
+    "run_seconds": Measure("forecaster_run_duration_seconds", "s", "of the last that came to an end", ("kind",)),
+    "run_usual_seconds": Measure(
+        "forecaster_run_duration_usual_seconds", "s", "median of the fourteen before the last one", ("kind",)
+    ),
+    "stage_seconds": Measure("forecaster_stage_duration_seconds", "s", "of the last night, by stage", ("stage",)),
+    "quarantined_rows": Measure("forecaster_quarantined_rows", "rows", "that the last night kept aside", ("rule",)),
+    "admitted": Measure("forecaster_gate_admitted", "0 or 1", "what the gate said of the last night's model"),
+    "score": Measure("forecaster_model_score", "as the metric", "on the last night's backtest", ("model", "metric")),
+    "champion_since": Measure("forecaster_champion_timestamp_seconds", "s", "when the champion came to reign"),
+    "realised_error": Measure(
+        "forecaster_realised_error_ratio", "share", "WAPE of what was published", ("model", "weeks")
+    ),
+    "realised_bias": Measure(
+        "forecaster_realised_bias_ratio", "share", "forecast minus actual, over actual", ("model", "weeks")
+    ),
+    "realised_coverage": Measure(
+        "forecaster_realised_coverage_ratio", "share", "of actuals within the 80 % interval", ("model", "weeks")
+    ),
+    "overrides": Measure("forecaster_overrides_active", "overrides", "of planners, for days still to come"),
+    "registry_waiting": Measure("forecaster_registry_waiting_runs", "runs", "that MLflow has yet to be told"),
+    "versions_changed": Measure(
+        "forecaster_run_versions_changed",
+        "0 or 1",
+        "whether what a program is compiled for differs from the training before: a compile is then expected",
+    ),
+    "slo_budget_left": Measure(
+        "forecaster_slo_budget_left_ratio", "share", "of a promise's error budget; below 0 it is broken", ("slo",)
+    ),
+    "slo_burn_rate": Measure(
+        "forecaster_slo_burn_rate", "1", "of the last week: 1 spends exactly the budget of the whole window", ("slo",)
+    ),
+    "promotions_frozen": Measure(
+        "forecaster_promotions_frozen", "0 or 1", "whether nights promote nothing, as a promise on accuracy is broken"
+    ),
+    "deploy_window": Measure(
+        "forecaster_deploy_window", "0 or 1", "within half an hour of a deployment, when compiles are expected"
+    ),
+}
+
+# Counted by the page's process.
+OF_PAGE = {
+    "requests": Measure(
+        "forecaster_http_requests_total", "requests", "answered by the page", ("route", "method", "code"), "counter"
+    ),
+    "request_seconds": Measure(
+        "forecaster_http_request_duration_seconds", "s", "to the end of an answer", ("route",), "histogram"
+    ),
+    "in_progress": Measure("forecaster_http_requests_in_progress", "requests", "that wait for their answer"),
+    "answers": Measure(
+        "forecaster_page_answers_total",
+        "answers",
+        "of the page's readers: kept, one of before while a newer is made, or made for the one who asks",
+        ("origin",),
+        "counter",
+    ),
+    "refused": Measure("forecaster_page_refused_total", "requests", "turned away", ("reason",), "counter"),
+    "build": Measure("forecaster_build_info", "1", "which versions answer", ("version", "python")),
+}
+
+MEASURES = {**OF_RUNS, **OF_LEDGER, **OF_PAGE}

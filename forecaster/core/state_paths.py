@@ -10,6 +10,7 @@
     checkpoints/            of a training that goes on; backtest/checkpoints of the command `backtest`
     graphs/, jax_cache/     caches: exported graphs, compiled programs
     profiles/RUN            traces of trainings
+    page_answers/HOST.json  how many answers of the page were errors or slow, by the hour
     specs/DIGEST.json       pipeline files that published, which `plan` compares with; plan.json is what it showed
     restoring               the backup that a restore is bringing back, until it is done
     report.html, check.html the last run and the last check, as pages
@@ -85,6 +86,10 @@ class StatePaths:
     @property
     def profiles(self) -> Path:
         return self.folder / "profiles"
+
+    @property
+    def page_answers(self) -> Path:
+        return self.folder / "page_answers"
 
     @property
     def specs(self) -> Path:

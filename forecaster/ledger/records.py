@@ -61,6 +61,7 @@ class Run:
     message: str | None
     kind: Kind = "night"
     computing: Mapping[str, Any] | None = None  # {forecasts, cost_per_hour, currency}; None where nothing went out
+    measures: Mapping[str, Any] | None = None  # of `metric_names.OF_RUNS`, and versions; None of an earlier version
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ from typing import Any, Self, get_args
 
 import sqlalchemy as sa
 
+from forecaster.core.processes.resource_usage import merge
 from forecaster.errors import LedgerError, NoSuchRow
-from forecaster.ledger import connect, lease, plan_rows, records, tables
+from forecaster.ledger import connect, lease, plan_rows, records, run_totals, tables
 from forecaster.ledger.publication import (
     Publication,
     PublishedDepot,
@@ -99,9 +100,10 @@ class Ledger:
         verdict: Any = None,
         message: str | None = None,
         computing: Mapping[str, Any] | None = None,
+        measures: Mapping[str, Any] | None = None,
     ) -> None:
-        """Add what a stage learned: timings (seconds) and lake versions are merged, findings appended once, the rest
-        replaced. Findings and the verdict are dataclasses or mappings.
+        """Add what a stage learned: timings (seconds), lake versions and measures are merged, findings appended once,
+        the rest replaced. Findings and the verdict are dataclasses or mappings.
         """
         changes = {"bundle_digest": bundle_digest, "tier": tier, "verdict": records.plain(verdict), "message": message}
         changes |= {"computing": None if computing is None else dict(computing)}
@@ -110,6 +112,8 @@ class Ledger:
             row = self._run_row(connection, run_id)
             values["timings"] = row["timings"] | {stage: float(s) for stage, s in (timings or {}).items()}
             values["lake_versions"] = row["lake_versions"] | dict(lake_versions or {})
+            if measures:
+                values["measures"] = merge(row["measures"], dict(measures))
             values["findings"] = list(row["findings"])
             for finding in map(records.plain, findings):
                 if finding not in values["findings"]:
@@ -169,9 +173,15 @@ class Ledger:
             tables.runs.c,
             sa.select(tables.promotions.c.run_id).union(sa.select(tables.publications.c.run_id)),
         )
-        old = tables.runs.delete().where(runs.pipeline == pipeline, runs.finished_at < before, runs.run_id != keep)
+        old = (
+            runs.pipeline == pipeline,
+            runs.finished_at < before,
+            runs.run_id != keep,
+            runs.run_id.not_in(referenced),
+        )
         with self._transaction() as connection:
-            return connection.execute(old.where(runs.run_id.not_in(referenced))).rowcount
+            run_totals.remember(connection, pipeline, *old)
+            return connection.execute(tables.runs.delete().where(*old)).rowcount
 
     def published_as_of(self, pipeline: str, *, since: datetime) -> list[datetime]:
         """The instants, from one on, as of which a night or a past date ended with forecasts."""

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
-REVISION = "0012"
+REVISION = "0013"
 REVISION_TABLE = "forecaster_revision"  # not alembic's own name: other tools in the same database use that one
 
 
@@ -63,6 +63,25 @@ runs = sa.Table(
     sa.Column("message", sa.Text),
     sa.Column("kind", sa.Text, nullable=False, server_default="night"),
     sa.Column("computing", Json),  # {forecasts, cost_per_hour, currency}: depot-days that went out, as declared then
+    sa.Column("measures", Json),  # of `forecaster.core.metric_names.OF_RUNS`, and versions; null: an earlier version
+)
+
+# How many runs were removed: counters that are read from the ledger must never fall.
+forgotten_runs = sa.Table(
+    "forgotten_runs",
+    metadata,
+    sa.Column("pipeline", sa.Text, primary_key=True),
+    sa.Column("kind", sa.Text, primary_key=True),
+    sa.Column("outcome", sa.Text, primary_key=True),
+    sa.Column("runs", sa.Integer, nullable=False),
+)
+
+deploy_windows = sa.Table(
+    "deploy_windows",
+    metadata,
+    sa.Column("pipeline", sa.Text, primary_key=True),
+    sa.Column("opened_at", Instant, nullable=False),
+    sa.Column("closes_at", Instant, nullable=False),
 )
 
 lease = sa.Table(

@@ -6,7 +6,7 @@ A scheduler that comes back from an outage starts what it had planned before; th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
@@ -23,6 +23,13 @@ def scheduled_nights(spec: Spec, now: datetime) -> Iterator[datetime]:
     """The instants of the scheduled nights up to now, the newest first."""
     local = now.astimezone(spec.zone) + timedelta(seconds=1)
     return CronSim(spec.schedule.cron, local, reverse=True)
+
+
+def deadline(spec: Spec, night: datetime) -> datetime:
+    """By when a scheduled night must be out: the first `schedule.deadline` after it begins, local time."""
+    at, local = time.fromisoformat(spec.schedule.deadline), night.astimezone(spec.zone)
+    day = local.date() if at > local.time() else local.date() + timedelta(days=1)
+    return datetime.combine(day, at, spec.zone)
 
 
 def next_night(cron: str, zone: ZoneInfo, now: datetime) -> datetime:

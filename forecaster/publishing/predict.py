@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from forecaster.config import Spec
-from forecaster.errors import DEGRADED, PUBLISHED, Busy, ForecasterError
+from forecaster.core.processes import resource_usage
+from forecaster.errors import DEGRADED, PUBLISHED, Busy, ForecasterError, LedgerError
 from forecaster.ledger import run_start
 from forecaster.ledger.store import Ledger
 from forecaster.publishing.forecast import ModelChoice, choose
@@ -28,7 +30,10 @@ def predict(
         choice = ModelChoice(bundle, f"{spec.name} {bundle.name.partition('.')[0]}", "champion") if bundle else None
         if run_id is not None:
             choice = choice or choose(spec, ledger, promoted_by=run_id)
-            return publish(spec, choice, as_of=instant, run_id=run_id, note=note)
+            published = publish(spec, choice, as_of=instant, run_id=run_id, note=note)
+            with suppress(LedgerError):  # the forecast is out
+                ledger.note(run_id, measures=resource_usage.usage("predict"))
+            return published
         new_run_id = f"{instant.astimezone(spec.zone):%Y-%m-%d}-predict-{uuid.uuid4().hex[:8]}"
         if rival := run_start.begin(ledger, spec, run_id=new_run_id, kind="predict", as_of=instant).rival:
             raise Busy(rival.sentence(spec.zone))
@@ -43,7 +48,7 @@ def predict(
             ledger.finish_run(new_run_id, "failed", 1, f"{type(error).__name__}: {error}")
             raise
         degraded = published.tier == "fallback" or published.trouble is not None
-        ledger.note(new_run_id, bundle_digest=published.bundle_digest)
+        ledger.note(new_run_id, bundle_digest=published.bundle_digest, measures=resource_usage.usage("predict"))
         ledger.finish_run(
             new_run_id,
             "degraded" if degraded else "published",

@@ -6,6 +6,7 @@ What goes out is worth more than what is kept beside it: nothing that only expla
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields
@@ -141,7 +142,10 @@ def publish(
         with Ledger.open(spec.ledger_url) as ledger:
             findings = panel_findings(knowledge, result.panel, spec)
             computing = _computing(spec, result)
-            ledger.note(run_id, findings=findings, lake_versions=knowledge.versions, computing=computing)
+            measures = {"depots": Counter(depot.tier or publication.tier for depot in published_depots)}
+            ledger.note(
+                run_id, findings=findings, lake_versions=knowledge.versions, computing=computing, measures=measures
+            )
             number = ledger.publish(publication, keep=spec.retention.publications)
         _follow_up(spec, result.panel, run_id, troubles)
         with remarks.collect(Exception, "what rosters cost is not told"):

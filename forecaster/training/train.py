@@ -18,20 +18,30 @@ import traceback
 import zipfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import IO, Any
 
 from forecaster import __version__
 from forecaster.config import Spec, load
-from forecaster.core import parent_watch
 from forecaster.core.forecast import Candidate
 from forecaster.core.panel import Panel
+from forecaster.core.processes import parent_watch, resource_usage
 from forecaster.errors import ForecasterError, NoUsableData, TrainingError
+from forecaster.training import device_utilisation
 
 TRAINED = "trained-"  # begins the name of the file with the model that the checkpoints ended in
 OnEpoch = Callable[[Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Listeners:
+    """Who hears what a training process tells."""
+
+    on_epoch: OnEpoch
+    on_trouble: Callable[[str], None]
+    on_measures: OnEpoch
 
 
 def fit_in_child_process(
@@ -42,11 +52,14 @@ def fit_in_child_process(
     panel_at: Callable[[date], Panel] | None = None,
     on_epoch: OnEpoch | None = None,
     on_trouble: Callable[[str], None] | None = None,
+    on_measures: OnEpoch | None = None,
     profile: Path | None = None,
 ) -> Candidate:
     """The candidate of `fit_candidate.train_and_calibrate`, trained in a child process.
 
-    `file` is where the spec was read from, `panel_at` the panel as it was at a cutoff.
+    `file` is where the spec was read from, `panel_at` the panel as it was at a cutoff. `on_measures` hears what the
+    process has used so far (`metric_names.OF_RUNS`), after each epoch and at the end: also of a training that is
+    killed then. Where the model was remembered, nothing was used, and its summary says nothing of it.
 
     Raises NoUsableData as that does, TrainingError also where the process was killed or took longer than
     `schedule.max_training_hours`; the next training then goes on from its last checkpoint.
@@ -61,14 +74,27 @@ def fit_in_child_process(
     content = panel_to_bytes(before)
     cache = cached_model_path(content, spec)
     if profile is None and (candidate := _cached_model(cache)) is not None:
+        candidate = _remembered(candidate)
         return fit_candidate.calibrated_before_backtest(candidate, before, panel_at)
     for stale in cache.parent.glob(f"{TRAINED}*"):  # a training that dies leaves other checkpoints than it speaks of
         stale.unlink(missing_ok=True)
-    model = _run_child(content, spec, file, profile, on_epoch or (lambda _: None), on_trouble or (lambda _: None))
+    hears = Listeners(on_epoch or _ignore, on_trouble or _ignore, on_measures or _ignore)
+    with device_utilisation.sampled() as utilisation:
+        model = _run_child(content, spec, file, profile, hears)
+    if by_device := utilisation():
+        hears.on_measures({"device_utilisation": by_device})
     with suppress(OSError):
         cache.with_suffix(".new").write_bytes(model)
         cache.with_suffix(".new").rename(cache)
     return fit_candidate.calibrated_before_backtest(serialization.from_bytes(model), before, panel_at)
+
+
+def _remembered(candidate: Candidate) -> Candidate:
+    """A model of an earlier training, without the seconds and programs that this one did not spend."""
+    from forecaster.model.export.to_onnx import VARYING
+
+    summary = {name: value for name, value in candidate.summary.items() if name not in VARYING}
+    return replace(candidate, summary={**summary, "measured": [{} for _ in summary.get("history", ())]})
 
 
 def is_cached(panel: Panel, spec: Spec, panel_at: Callable[[date], Panel] | None = None) -> bool:
@@ -97,9 +123,7 @@ def cached_model_path(panel: bytes, spec: Spec) -> Path:
     return spec.paths.checkpoints / f"{TRAINED}{hashlib.sha256(settings + panel).hexdigest()[:32]}.npz"
 
 
-def _run_child(
-    panel: bytes, spec: Spec, file: Path, profile: Path | None, on_epoch: OnEpoch, on_trouble: Callable[[str], None]
-) -> bytes:
+def _run_child(panel: bytes, spec: Spec, file: Path, profile: Path | None, hears: Listeners) -> bytes:
     """Let a child process train, and pass on what it tells; returns the model."""
     command = [sys.executable, "-m", "forecaster.training.train", str(file), *([str(profile)] if profile else [])]
     pipe = subprocess.PIPE
@@ -122,7 +146,7 @@ def _run_child(
     try:
         for thread in (limit, listening, sending):
             thread.start()
-        model, fault = _messages(process.stdout, on_epoch, on_trouble)
+        model, fault = _messages(process.stdout, hears)
     finally:
         limit.cancel()
         if sys.exc_info()[0] is not None:
@@ -143,9 +167,7 @@ def _run_child(
     return model
 
 
-def _messages(
-    pipe: IO[bytes], on_epoch: OnEpoch, on_trouble: Callable[[str], None]
-) -> tuple[bytes, ForecasterError | None]:
+def _messages(pipe: IO[bytes], hears: Listeners) -> tuple[bytes, ForecasterError | None]:
     """Read the child's lines of JSON to their end: the model, empty where none came, and the error that it ended in."""
     model = b""
     fault: ForecasterError | None = None
@@ -153,9 +175,11 @@ def _messages(
         for line in pipe:
             kind, value = json.loads(line)
             if kind == "epoch":
-                on_epoch(value)
+                hears.on_epoch(value)
             elif kind == "trouble":
-                on_trouble(value)
+                hears.on_trouble(value)
+            elif kind == "measures":
+                hears.on_measures(value)
             elif kind == "fault":
                 fault = (NoUsableData if value[0] == NoUsableData.__name__ else TrainingError)(value[1])
             else:
@@ -193,6 +217,10 @@ def _send(pipe: IO[bytes], content: bytes) -> None:
         return
 
 
+def _ignore(_: object) -> None:
+    pass
+
+
 def _epoch_json(epoch: Any) -> dict[str, Any]:
     return {**asdict(epoch), "depot_days_a_second": epoch.depot_days_a_second}
 
@@ -206,6 +234,7 @@ def main() -> None:
     Writes a line of JSON, [kind, value], for each thing to tell.
     """
     from forecaster.model.export import serialization
+    from forecaster.model.fitting import device_measures
     from forecaster.model.fitting.distributed import panel_from_bytes
     from forecaster.training import fit_candidate
 
@@ -217,12 +246,16 @@ def main() -> None:
     def tell(kind: str, value: Any) -> None:
         out.write(json.dumps([kind, value]) + "\n")
 
+    def after_epoch(epoch: Any) -> None:
+        tell("measures", resource_usage.usage("training"))
+        tell("epoch", _epoch_json(epoch))
+
     try:
         candidate = fit_candidate.train_uncalibrated(
             panel_from_bytes(sys.stdin.buffer.read()),
             spec,
             profile=Path(sys.argv[2]) if len(sys.argv) > 2 else None,
-            on_epoch=lambda epoch: tell("epoch", _epoch_json(epoch)),
+            on_epoch=after_epoch,
             on_trouble=lambda sentence: tell("trouble", sentence),
         )
     except ForecasterError as error:
@@ -233,6 +266,7 @@ def main() -> None:
             raise
         traceback.print_exc()
         os._exit(1)  # JAX would first wait for the host that is gone
+    tell("measures", {**device_measures.of_training(candidate.summary), **resource_usage.usage("training")})
     tell("model", base64.b64encode(serialization.to_bytes(candidate)).decode())
 
 

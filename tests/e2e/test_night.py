@@ -224,6 +224,30 @@ def test_as_of_the_past_sees_only_what_was_recorded_by_then(nights: Nights) -> N
     assert "Traceback" not in process.err
 
 
+def test_a_night_measures_itself_and_prometheus_is_told(nights: Nights) -> None:
+    with Ledger.open_reader(nights.spec.ledger_url) as ledger:
+        second, first = ledger.runs(nights.spec.name, limit=2)
+    assert first.measures is not None
+    assert second.measures is not None
+    for measures in (first.measures, second.measures):
+        assert measures["depots"] == {"fresh": 63}
+        assert 1e8 < measures["peak_memory_bytes"]["predict"] < measures["peak_memory_bytes"]["night"]
+        assert measures["cpu_seconds"].keys() >= {"night", "predict"}
+        assert measures["parity"] < 1e-3
+    assert first.measures["compile_misses"] > 0
+    assert 0 < first.measures["compile_seconds"] < first.measures["training_seconds"] < first.timings["train"]
+    assert first.measures["peak_memory_bytes"]["training"] > 1e8
+    remembered = ("training_seconds", "compile_seconds", "compile_misses", "training_rows_per_second")
+    assert [name for name in remembered if name in second.measures] == []  # the second night spent none
+    assert "training" not in second.measures["cpu_seconds"]
+    process = forecaster("metrics", nights.file)
+    assert process.code == 0, process.err
+    labels = f'pipeline="{nights.spec.name}"'
+    assert re.search(f'^forecaster_run_peak_memory_bytes{{{labels},process="predict"}} ', process.out, re.MULTILINE)
+    assert f'forecaster_runs_total{{kind="night",outcome="published",{labels}}} 2.0\n' in process.out
+    assert "forecaster_compile_cache_misses" not in process.out
+
+
 def test_prediction_imports_nothing_that_trains(nights: Nights) -> None:
     script = (
         "import sys; from datetime import datetime, UTC; from forecaster.config import load; "

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +72,8 @@ def within_training() -> None:
     """The night dies once its training process has told of an epoch."""
     real = train._run_child
 
-    def dying(panel: bytes, spec: Any, file: Path, profile: Any, on_epoch: Any, on_trouble: Any) -> Any:
-        return real(panel, spec, file, profile, lambda _: die(), on_trouble)
+    def dying(panel: bytes, spec: Any, file: Path, profile: Any, hears: train.Listeners) -> Any:
+        return real(panel, spec, file, profile, replace(hears, on_epoch=lambda _: die()))
 
     train._run_child = dying
 

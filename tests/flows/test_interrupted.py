@@ -13,7 +13,7 @@ import pytest
 
 from flows.night import Night
 from forecaster.config import load
-from forecaster.core import parent_watch
+from forecaster.core.processes import parent_watch
 from forecaster.ledger.store import Ledger
 from tests.flows.tiny import NIGHT, pipeline
 
@@ -98,7 +98,7 @@ def test_nothing_goes_on_for_a_night_that_was_killed(tmp_path: Path) -> None:
 
 
 def test_a_child_ends_with_its_parent_and_whoever_else_starts_it_is_not_watched(tmp_path: Path) -> None:
-    imports = "import subprocess, sys, time; from forecaster.core import parent_watch; "
+    imports = "import subprocess, sys, time; from forecaster.core.processes import parent_watch; "
     child = f"{imports}parent_watch.end_with_parent(); time.sleep(60) # {tmp_path}"
     parent = (
         f"{imports}subprocess.Popen([sys.executable, '-c', {child!r}], env=parent_watch.environment()); time.sleep(60)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,15 +29,23 @@ def test_what_was_trained_is_kept_and_a_damaged_copy_is_not_believed(
 ) -> None:
     pipeline, panel_, trainings = spec().model_copy(update={"state": str(tmp_path)}), panel(), []
 
+    fresh = candidate()
+    spent = {"seconds": 9.0, "compile_seconds": 8.0, "compile_misses": 7, "measured": [{"compile_hits": 6}]}
+    fresh = replace(fresh, summary={**fresh.summary, "history": [{"loss": 0.1}], **spent})
+
     def child(*_: object) -> bytes:
         trainings.append(1)
-        return serialization.to_bytes(candidate())
+        return serialization.to_bytes(fresh)
 
     monkeypatch.setattr(train, "_run_child", child)
     (tmp_path / "checkpoints").mkdir()
     with quickly():
         candidates = [train.fit_in_child_process(panel_, pipeline, tmp_path / "pipeline.yaml") for _ in range(2)]
         assert (len(trainings), train.is_cached(panel_, pipeline)) == (1, True)
+        assert spent.items() <= candidates[0].summary.items()
+        remembered = candidates[1].summary  # which took no time, and compiled nothing
+        assert (remembered["measured"], remembered["history"]) == ([{}], [{"loss": 0.1}])
+        assert {"seconds", "compile_seconds", "compile_misses"} & remembered.keys() == set()
         [cache] = (tmp_path / "checkpoints").iterdir()
         cache.write_bytes(cache.read_bytes()[:-200])
         candidates.append(train.fit_in_child_process(panel_, pipeline, tmp_path / "pipeline.yaml"))

@@ -26,6 +26,7 @@ STALE_SECONDS = 2.0  # that an answer may be behind what is published
 STALE_SECONDS_WHILE_REFRESHING = 10.0  # thousands of depots take longer to make than STALE_SECONDS
 MOST_RESPONSES = 1024  # answers
 LARGEST_BODY = 1_000_000  # bytes of one that is kept
+ORIGIN = "forecaster.origin"  # of an answer, in the scope: "kept", "earlier" while a newer one is made, or "made"
 OF_A_BODY = (b"content-length", b"content-type", b"content-encoding", b"content-disposition")
 
 
@@ -60,10 +61,12 @@ class ResponseCache:
         question = _question(scope, headers)
         if question not in self._responses and (first := self._first_requests.get(question)) is not None:
             await first.wait()
-        response = self._responses.get(question)
+        response, scope[ORIGIN] = self._responses.get(question), "kept"
         if response is not None and not self._holds(response):
-            response = await self._newer(question, scope, response)
+            before, response = response, await self._newer(question, scope, response)
+            scope[ORIGIN] = "earlier" if response is before else "made"
         if response is None:
+            scope[ORIGIN] = "made"
             await self._first(question, scope, receive, send)
         else:
             await _send_cached(response, headers.get("if-none-match", ""), send)

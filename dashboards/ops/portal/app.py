@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from anyio import to_thread
@@ -32,11 +33,18 @@ from dashboards.ops.routes import api, errors
 from forecaster import __version__
 from forecaster.config import Spec
 
+if TYPE_CHECKING:
+    from dashboards.ops.http.request_metrics import PageMetrics
+
+FRONT = "*"  # in metrics: no pipeline can be called so
 ONE = re.compile(r"/p/[a-z0-9][a-z0-9_-]*")  # the address of a pipeline without the slash at its end
 
 
-def create_portal(specs: Sequence[Spec], *, clock: Callable[[], datetime] = now) -> Portal:
-    """The pages of several pipelines as one ASGI application.
+def create_portal(
+    specs: Sequence[Spec], *, clock: Callable[[], datetime] = now, metrics: PageMetrics | None = None
+) -> Portal:
+    """The pages of several pipelines as one ASGI application. `metrics` counts their answers, those of the front page
+    under the name `FRONT`.
 
     Raises SpecError where two have one name, they disagree about how people sign in, or a declared secret is not there.
     """
@@ -44,7 +52,7 @@ def create_portal(specs: Sequence[Spec], *, clock: Callable[[], datetime] = now)
     served, door = serve_together(specs, clock, readers)
     overview = Overview({name: pipeline.context.url for name, pipeline in served.items()}, readers)
     front = FrontPage(served, readers, overview, clock)
-    return Portal(served, door, front)
+    return Portal(served, door, front, metrics)
 
 
 class Portal:
@@ -52,9 +60,15 @@ class Portal:
     page. Pipelines share how people sign in, the style sheet, and connections to a ledger that several have; nothing
     that was made of one is ever looked up for another."""
 
-    def __init__(self, served: Mapping[str, ServedPipeline], door: AccessContext, front: FrontPage) -> None:
-        self.served, self.front = served, front
-        self._front_app: ASGIApp = _front_app(served, door, front)
+    def __init__(
+        self,
+        served: Mapping[str, ServedPipeline],
+        door: AccessContext,
+        front: FrontPage,
+        metrics: PageMetrics | None = None,
+    ) -> None:
+        self.served, self.front, self._metrics = served, front, metrics
+        self._front_app: ASGIApp = _front_app(served, door, front, metrics)
         self.pages: OpenPages[FastAPI] = OpenPages(self._open, self._close)
         self._app: ASGIApp = self._lead
         if door.access.sign_in == "oidc":
@@ -82,13 +96,15 @@ class Portal:
         async def as_if_not_there(scope: Scope, receive: Receive, send: Send) -> None:
             await self._front_app({**scope, "path": f"{PREFIX}{name}{scope['path']}", "state": {}}, receive, send)
 
-        return page_app(pipeline.context, pipeline.spec, outside=as_if_not_there)
+        return page_app(pipeline.context, pipeline.spec, outside=as_if_not_there, metrics=self._metrics)
 
     def _close(self, name: str) -> None:
         self.served[name].context.store.close()
 
 
-def _front_app(served: Mapping[str, ServedPipeline], door: AccessContext, front: FrontPage) -> FastAPI:
+def _front_app(
+    served: Mapping[str, ServedPipeline], door: AccessContext, front: FrontPage, metrics: PageMetrics | None
+) -> FastAPI:
     """The application of what lies under no pipeline's prefix."""
     page = templates(prefix="", signs_out=door.access.sign_in == "oidc", plans_days=False, portal=True)
     refuse = errors.refusing(page)
@@ -116,6 +132,8 @@ def _front_app(served: Mapping[str, ServedPipeline], door: AccessContext, front:
     app.add_middleware(AccessMiddleware, context=door, refuse=refuse)
     app.add_middleware(GZipMiddleware, minimum_size=800)
     app.add_middleware(SecurityHeaders)
+    if metrics is not None:
+        app.add_middleware(metrics.middleware, metrics=metrics, pipeline=FRONT, routes_of=app)
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
     app.include_router(front_routes(served, front, page))
     if door.access.sign_in == "oidc":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, Response
@@ -20,19 +21,23 @@ from dashboards.ops.views.freshness import freshness
 from dashboards.ops.views.health import health
 from dashboards.ops.views.money.value import chosen_span, value_page
 from dashboards.ops.views.network import network
+from dashboards.ops.views.reliability.promises import promises
 from dashboards.ops.views.roster import RosterQuery, roster
 from dashboards.ops.views.wall import wall
+
+if TYPE_CHECKING:
+    from forecaster.config import Spec
 
 WORKER = Path(__file__).parents[1] / "static" / "worker.js"
 GET = ["GET", "HEAD"]
 
 
-def pages(renderer: Renderer, page: RenderPage, *, plans: bool = False) -> APIRouter:
-    """The routes of all pages that are for reading; `plans` says whether there are those for planners too. Each has its
-    view in `views.catalogue`."""
+def pages(renderer: Renderer, page: RenderPage, *, plans: bool = False, spec: Spec | None = None) -> APIRouter:
+    """The routes of all pages that are for reading; `plans` says whether there are those for planners too, `spec` has
+    what is promised. Each has its view in `views.catalogue`."""
     router = APIRouter(include_in_schema=False)
     _of_the_publication(router, renderer, page, plans)
-    _of_the_past(router, renderer, page)
+    _of_the_past(router, renderer, page, spec)
     router.include_router(weeks.router(renderer, page))
 
     @router.get("/worker.js")
@@ -97,7 +102,7 @@ def depot_content(edition: Edition, depot_id: str, page: RenderPage, *, plans: b
     return page("depot.html", front=front, depot=view, plans=plans, mine=mine)
 
 
-def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage) -> None:
+def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage, spec: Spec | None) -> None:
     @router.api_route("/accuracy", methods=GET)
     def accuracy_page(request: Request) -> Response:
         query = Weeks.of(request.query_params)
@@ -130,6 +135,7 @@ def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage) -> Non
     def health_page(request: Request) -> Response:
         def make(book: Logbook) -> bytes:
             fresh = freshness(book.head, book.depots(), book.runs, book.now)
-            return page("health.html", health=health(book.runs, book.head, book.now), fresh=fresh)
+            view, kept = health(book.runs, book.head, book.now), promises(book, spec)
+            return page("health.html", health=view, fresh=fresh, promises=kept)
 
         return renderer.of_nights(request, HTML, make)

@@ -1,0 +1,128 @@
+"""Counts and times the page's answers for Prometheus, by the template of their route: never by path, person or city.
+
+Outermost of all middleware, so that it also sees what is refused and what the response cache answers before any route
+is looked for; so the template is looked for here. Every label has few values, whatever strangers ask for.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import Any
+
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from starlette.routing import BaseRoute, Mount
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dashboards.ops.http.response_cache import ORIGIN
+from forecaster import __version__
+from forecaster.core.metric_names import OF_PAGE
+from forecaster.monitoring.page_answers import AnswerLog
+
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+OTHER = "other"  # routes and methods that the page does not have
+UNCOUNTED = ("/healthz", "/readyz", "/static/{path}")  # whose answers say nothing of how readers wait
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5)
+REFUSALS = {401: "stranger", 403: "forbidden", 413: "size", 429: "limit", 431: "size"}
+
+
+class PageMetrics:
+    """The counters of the pages that this process serves, in a registry."""
+
+    def __init__(self, collectors: CollectorRegistry, logs: Mapping[str, AnswerLog] | None = None) -> None:
+        """`logs` are those of pipelines, in which answers are counted for their promises."""
+        self.middleware, self._logs = RequestMetrics, logs or {}
+
+        def labels(name: str) -> tuple[str, str, tuple[str, ...]]:
+            measure = OF_PAGE[name]
+            return measure.prometheus, f"{measure.meaning} ({measure.unit})", ("pipeline", *measure.labels)
+
+        self._requests = Counter(*labels("requests"), registry=collectors)
+        self._seconds = Histogram(*labels("request_seconds"), buckets=BUCKETS, registry=collectors)
+        self._in_progress = Gauge(*labels("in_progress"), registry=collectors)
+        self._answers = Counter(*labels("answers"), registry=collectors)
+        self._refused = Counter(*labels("refused"), registry=collectors)
+        self._build = Gauge(*labels("build"), registry=collectors)
+
+    def serves(self, pipeline: str) -> None:
+        """A page is there, whether or not anybody asks."""
+        self._build.labels(pipeline, __version__, platform.python_version()).set(1)
+        self._in_progress.labels(pipeline)
+
+    def begin(self, pipeline: str) -> None:
+        self._in_progress.labels(pipeline).inc()
+
+    def end(self, pipeline: str, scope: Scope, route: str, status: int, seconds: float) -> None:
+        """Count an answer."""
+        self._in_progress.labels(pipeline).dec()
+        method = scope["method"] if scope["method"] in METHODS else OTHER
+        self._requests.labels(pipeline, route, method, str(status)).inc()
+        self._seconds.labels(pipeline, route).observe(seconds)
+        if pipeline in self._logs:
+            self._logs[pipeline].count(datetime.now(UTC), status, seconds)
+        if (origin := scope.get(ORIGIN)) is not None and route not in UNCOUNTED:
+            self._answers.labels(pipeline, origin).inc()
+        if (reason := REFUSALS.get(status)) is not None:
+            self._refused.labels(pipeline, reason).inc()
+
+
+class RequestMetrics:
+    """ASGI middleware that tells `PageMetrics` of each request. `routes_of` is the application with the routes."""
+
+    def __init__(self, app: ASGIApp, metrics: PageMetrics, pipeline: str, routes_of: FastAPI) -> None:
+        self.app, self._metrics, self._pipeline, self._routes_of = app, metrics, pipeline, routes_of
+        self._templates: Templates | None = None
+        metrics.serves(pipeline)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        if self._templates is None:  # the routes are all there by the first request
+            self._templates = Templates(self._routes_of.routes)
+        status, begun = 500, perf_counter()
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        self._metrics.begin(self._pipeline)
+        try:
+            return await self.app(scope, receive, noting)
+        finally:
+            seconds = perf_counter() - begun
+            self._metrics.end(self._pipeline, scope, self._templates.of(scope["path"]), status, seconds)
+
+
+class Templates:
+    """The templates of an application's routes, by path: "/depot/{depot_id:path}" of "/depot/BOS-01"."""
+
+    def __init__(self, routes: Iterable[BaseRoute]) -> None:
+        templates = [
+            (f"{route.path}/{{path}}" if isinstance(route, Mount) else route.path, route.path_regex)
+            for route in _flattened(routes)
+        ]
+        self._whole = {template for template, _ in templates if "{" not in template}
+        self._patterns: list[tuple[str, re.Pattern[str]]] = [
+            (template, pattern) for template, pattern in templates if "{" in template
+        ]
+
+    def of(self, path: str) -> str:
+        """The template of the first route that takes a path; `OTHER` where none does."""
+        if path in self._whole:
+            return path
+        return next((template for template, pattern in self._patterns if pattern.match(path)), OTHER)
+
+
+def _flattened(routes: Iterable[Any]) -> Iterator[Any]:
+    """Every route with a path, those of included routers too, which FastAPI looks for only when it is asked."""
+    for route in routes:
+        if (included := getattr(route, "original_router", None)) is not None:
+            yield from _flattened(included.routes)
+        elif hasattr(route, "path_regex"):
+            yield route

@@ -1,0 +1,79 @@
+"""Commands for whoever is on call: metrics, for Prometheus, and how each promise stands."""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from forecaster.cli.options import File, Json, load_spec, print_line
+from forecaster.errors import DEGRADED, NoLedger, SpecError
+
+
+def metrics(
+    file: File,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", min=0, max=65535, help="Answer Prometheus here until interrupted; 0: a free one."),
+    ] = None,
+    host: Annotated[str, typer.Option(help="With --port: the address to listen on.")] = "127.0.0.1",
+    textfile: Annotated[
+        Path | None,
+        typer.Option("--textfile", metavar="PATH", help="Write a .prom file for node exporter's textfile collector."),
+    ] = None,
+) -> None:
+    """Tell Prometheus what the ledger says; print it without an option.
+
+    Works when nothing else runs: stage seconds, compiles, memory, publications, missing nights, accuracy.
+    """
+    if port is not None and textfile is not None:
+        raise SpecError("found --port and --textfile, wanted one of them")
+    spec = load_spec(file)
+    from forecaster.ledger.store import Ledger
+    from forecaster.monitoring import exposition
+
+    if textfile is not None:
+        exposition.write_textfile(spec, textfile)
+    elif port is None:
+        typer.echo(exposition.text(spec), nl=False)
+    else:
+        from forecaster.monitoring import listener
+
+        with suppress(NoLedger):  # the first night makes it; one of another version is told now, not at each scrape
+            Ledger.open_reader(spec.ledger_url).close()
+        url = listener.listen(exposition.registry(spec, process=True), f"[{host}]:{port}", "--port")
+        typer.echo(f"metrics: {url}")
+        threading.Event().wait()
+
+
+def slo(file: File, as_json: Json = False) -> None:
+    """Say how each promise of the section `slo` stands.
+
+    State, what is left of its error budget over its whole window, and how fast that burns: at 1 the last week would
+    spend exactly all of it. Exits with 3 where one is broken.
+    """
+    spec = load_spec(file)
+    from forecaster.ledger.store import Ledger
+    from forecaster.monitoring import slo as promises
+
+    now = datetime.now(UTC)
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        standings, freeze = promises.standings(spec, ledger, now), promises.freeze(spec, ledger, now)
+    if as_json:
+        rows = [{"label": row.label, "state": row.state, **asdict(row)} for row in standings]
+        typer.echo(json.dumps({"promises": rows, "frozen": freeze.sentence if freeze else None}, indent=2))
+    else:
+        for standing in standings:
+            print_line(promises.line(standing))
+        if spec.slo is None:
+            print_line("The pipeline file has no section slo: these are its defaults, and nothing follows from them.")
+        if freeze:
+            print_line(f"{freeze.sentence}. `forecaster promote {file} BUNDLE --reason …` thaws them for four weeks.")
+    broken = spec.slo is not None and any(standing.state == "broken" for standing in standings)
+    raise typer.Exit(DEGRADED if broken else 0)

@@ -1,0 +1,45 @@
+"""The section `slo` of the pipeline file: what is promised, and what happens where a promise is broken."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from forecaster.config.base import Section
+
+Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
+
+
+class Slo(Section):
+    """Service level objectives. `forecaster slo FILE` and the page of the last nights say how each stands. Left out:
+    the numbers are shown beside these defaults, and nothing follows from them."""
+
+    deadline: Share = 0.988
+    """Share of 90 nights whose forecasts are out by `schedule.deadline`: all but one."""
+    tier: Share = 0.97
+    """Share of depot-nights, over 28 days, that a model forecast and not the fallback."""
+    availability: Share = 0.999
+    """Share of the page's answers, over 28 days, that are no error of ours (5xx); requests refused by a limit apart."""
+    latency: Share = 0.99
+    """Share of the page's answers, over 28 days, that take at most 0.2 s."""
+    cache: Share = 0.95
+    """Share of programs that a training takes from the cache, over 28 days where it was compiled before."""
+    night_time: Share = 0.95
+    """Share of nights, over 28 days, that take at most half as long again as the median of the fourteen before."""
+    error_ratio: float = Field(default=1.15, gt=1, allow_inf_nan=False)
+    """Most that WAPE of what was published over four weeks may be, as a multiple of the champion's in its backtest."""
+    coverage: tuple[float, float] = (0.74, 0.86)
+    """Between which the share of counts within the 80 % interval lies, over four weeks."""
+    bias: float = Field(default=0.03, gt=0, allow_inf_nan=False)
+    """Most that forecasts of four weeks may be off in sum, either way, as a share of what came."""
+    freeze: bool = True
+    """Whether no night promotes a model while `error_ratio`, `coverage` or `bias` is broken, until somebody promotes
+    one by hand and says why."""
+
+    @model_validator(mode="after")
+    def _coverage_in_order(self) -> Self:
+        low, high = self.coverage
+        if not 0 < low < 0.8 < high < 1:
+            raise ValueError(f"coverage: found {list(self.coverage)}, wanted two shares with 0.8 between them")
+        return self

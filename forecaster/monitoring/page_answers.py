@@ -1,0 +1,109 @@
+"""How many answers of the page were errors, or slow, by the hour: what its promises are judged by without a Prometheus.
+
+The page's process counts, and once a minute writes its hours into a file of its own in the state folder; whoever asks
+puts the files together. No lock, and nothing of the ledger: a count that is a minute late harms nobody.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+SLOW_SECONDS = 0.2
+KEPT = timedelta(days=28)
+WRITE_SECONDS = 60.0
+LIMITED = 429  # who asks too much is told so, and counts neither way
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Counted answers: all of them, errors of ours among them, and those that took longer than `SLOW_SECONDS`."""
+
+    total: int = 0
+    errors: int = 0
+    slow: int = 0
+
+    def __add__(self, other: Answers) -> Answers:
+        return Answers(self.total + other.total, self.errors + other.errors, self.slow + other.slow)
+
+
+class AnswerLog:
+    """The hours that one process counts, in its file, where it goes on after a restart. Thread-safe."""
+
+    def __init__(self, file: Path) -> None:
+        self._file, self._lock = file, threading.Lock()
+        self._hours = dict(_read(file))
+        self._changed = False
+
+    def count(self, now: datetime, status: int, seconds: float) -> None:
+        """One answer more."""
+        if status == LIMITED:
+            return
+        hour = f"{now:%Y-%m-%dT%H}"
+        with self._lock:
+            more = Answers(1, int(status >= 500), int(seconds > SLOW_SECONDS))
+            self._hours[hour] = self._hours.get(hour, Answers()) + more
+            self._changed = True
+
+    def write(self, now: datetime) -> None:
+        """Write what has changed; hours that are past keeping go. Where there is no room, the next time will do."""
+        first = f"{now - KEPT:%Y-%m-%dT%H}"
+        with self._lock:
+            if not self._changed:
+                return
+            self._hours = {hour: answers for hour, answers in self._hours.items() if hour >= first}
+            content = {hour: [answers.total, answers.errors, answers.slow] for hour, answers in self._hours.items()}
+            self._changed = False
+        beside = self._file.with_suffix(f".{os.getpid()}.new")
+        with suppress(OSError):
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            beside.write_text(json.dumps(content), "utf-8")
+            beside.rename(self._file)
+
+
+@contextmanager
+def written_regularly(logs: Iterable[AnswerLog]) -> Iterator[None]:
+    """While open, logs are written once a minute by a thread; and once more at the end."""
+    every, stop = tuple(logs), threading.Event()
+
+    def write() -> None:
+        for log in every:
+            log.write(datetime.now(UTC))
+
+    def work() -> None:
+        while not stop.wait(WRITE_SECONDS):
+            write()
+
+    if every:
+        threading.Thread(target=work, name="writes down how the page answers", daemon=True).start()
+    try:
+        yield
+    finally:
+        stop.set()
+        write()
+
+
+def between(folder: Path, since: datetime, until: datetime) -> Answers:
+    """What all pages counted in the hours between two instants, of UTC."""
+    first, last = f"{since:%Y-%m-%dT%H}", f"{until:%Y-%m-%dT%H}"
+    answers = Answers()
+    for file in sorted(folder.glob("*.json")) if folder.is_dir() else ():
+        for hour, counted in _read(file).items():
+            if first <= hour <= last:
+                answers = answers + counted
+    return answers
+
+
+def _read(file: Path) -> Mapping[str, Answers]:
+    """The hours of a file; none of one that is not there or was damaged."""
+    try:
+        content = json.loads(file.read_text("utf-8"))
+        return {str(hour): Answers(*map(int, counts)) for hour, counts in content.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}

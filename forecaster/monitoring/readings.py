@@ -1,0 +1,232 @@
+"""What the ledger says of a pipeline just now, as numbers under the names of `metric_names.OF_LEDGER` and `OF_RUNS`.
+
+A scrape must cost little and hold nobody up, whatever a publication holds: one transaction that only reads, a dozen
+small queries, and never the rows of depots or days.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date, datetime, time, timedelta
+from statistics import median
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+import sqlalchemy as sa
+
+from forecaster.config import Spec
+from forecaster.core.metric_names import OF_RUNS
+from forecaster.ledger import accuracy, run_totals, tables
+from forecaster.ledger.store import TIMED_RUNS, Ledger
+from forecaster.operations import due_nights
+
+TIERS = ("fresh", "champion", "fallback")
+WINDOWS = (1, 4)  # weeks that are looked back at
+SCORED = ("wape", "bias", "coverage", "mase", "wql")
+LABELS = {accuracy.FORECAST: "published", accuracy.NAIVE: "seasonal_naive"}  # of models, as Prometheus is told
+
+
+class Reading(NamedTuple):
+    """A number of the table `metric_names.MEASURES`, with the values of the labels that it has there."""
+
+    name: str
+    value: float
+    labels: tuple[str, ...] = ()
+
+
+class EndedRun(NamedTuple):
+    """What is wanted of a run that came to an end."""
+
+    kind: str
+    seconds: float
+    timings: Mapping[str, float]
+    measures: Mapping[str, Any]
+    findings: Iterable[Mapping[str, Any]]
+    verdict: Mapping[str, Any] | None
+
+
+def read(spec: Spec, ledger: Ledger, now: datetime) -> list[Reading]:
+    """Everything at an instant. Raises LedgerError where the ledger cannot be read."""
+    with ledger.transaction() as connection:
+        nights = ended_runs(connection, spec.name, "night", TIMED_RUNS + 1)
+        readings = [
+            *_publication(connection, spec.name),
+            *_runs(connection, spec.name, nights),
+            *(_last_night(nights[0]) if nights else ()),
+            *_compiled_for(nights),
+            *_champion(connection, spec.name),
+            *_realised(connection, spec.name),
+            *_overrides(connection, spec, now),
+            Reading("deploy_window", float(run_totals.is_deploying(connection, spec.name, now))),
+        ]
+    return [*readings, *_nights(spec, ledger, now), *_waiting(spec)]
+
+
+def ended_runs(connection: sa.Connection, pipeline: str, kind: str, most: int) -> list[EndedRun]:
+    """The last runs of a kind, the newest first; nobody who found another at work."""
+    row = tables.runs.c
+    columns = (row.started_at, row.finished_at, row.timings, row.measures, row.findings, row.verdict)
+    query = sa.select(*columns).where(row.pipeline == pipeline, row.kind == kind, row.finished_at.is_not(None))
+    query = query.where(row.outcome != "busy").order_by(row.started_at.desc()).limit(most)
+    return [
+        EndedRun(kind, (finished - started).total_seconds(), timings, measures or {}, findings, verdict)
+        for started, finished, timings, measures, findings, verdict in connection.execute(query)
+    ]
+
+
+def _publication(connection: sa.Connection, pipeline: str) -> Iterator[Reading]:
+    row, slot, run = tables.publications.c, tables.slot.c, tables.runs.c
+    columns = (row.publication_id, row.published_at, row.cutoff, row.timezone, row.tier, run.measures)
+    query = sa.select(*columns).join(tables.slot, slot.publication_id == row.publication_id)
+    query = query.join(tables.runs, run.run_id == row.run_id).where(slot.pipeline == pipeline)
+    head = connection.execute(query).one_or_none()
+    if head is None:
+        return
+    yield Reading("published_at", head.published_at.timestamp())
+    yield Reading("cutoff", _end_of(head.cutoff, head.timezone).timestamp())
+    # The run has counted them; of one of an earlier version they are counted now, which takes longest of all here.
+    depots = (head.measures or {}).get("depots") or _count_depots(connection, head.publication_id, head.tier)
+    for name in TIERS:
+        yield Reading("tier", float(head.tier == name), (name,))
+        yield Reading("depots_shown", depots.get(name, 0), (name,))
+
+
+def _count_depots(connection: sa.Connection, publication_id: int, tier: str) -> Mapping[str, int]:
+    depot = tables.published_depots.c
+    of_depot = sa.func.coalesce(depot.tier, tier)
+    query = sa.select(of_depot, sa.func.count()).where(depot.publication_id == publication_id).group_by(of_depot)
+    return dict(connection.execute(query).tuples().all())
+
+
+def _end_of(day: date, timezone: str) -> datetime:
+    return datetime.combine(day + timedelta(days=1), time(), ZoneInfo(timezone))
+
+
+def _runs(connection: sa.Connection, pipeline: str, nights: list[EndedRun]) -> Iterator[Reading]:
+    counts = run_totals.totals(connection, pipeline)
+    for ended, number in sorted(counts.items()):
+        yield Reading("runs", number, ended)
+    row = tables.runs.c
+    at_work = sa.select(row.kind, sa.func.max(row.started_at, type_=tables.Instant)).where(
+        row.pipeline == pipeline, row.finished_at.is_(None)
+    )
+    for kind, started_at in connection.execute(at_work.group_by(row.kind)):
+        yield Reading("run_started_at", started_at.timestamp(), (kind,))
+    for kind in sorted({kind for kind, _ in counts}):
+        ended_of_kind = nights if kind == "night" else ended_runs(connection, pipeline, kind, TIMED_RUNS + 1)
+        if ended_of_kind:
+            yield Reading("run_seconds", ended_of_kind[0].seconds, (kind,))
+        if earlier := [run.seconds for run in ended_of_kind[1:]]:
+            yield Reading("run_usual_seconds", median(earlier), (kind,))
+
+
+def _last_night(night: EndedRun) -> Iterator[Reading]:
+    for stage, seconds in night.timings.items():
+        if stage != "night":
+            yield Reading("stage_seconds", seconds, (stage,))
+    for finding in night.findings:
+        if finding["severity"] == "quarantine":
+            yield Reading("quarantined_rows", finding["count"], (finding["rule"],))
+    yield from _verdict(night.verdict)
+    for name in (name for name in OF_RUNS if name in night.measures):
+        value = night.measures[name]
+        by_label = {(label,): number for label, number in value.items()} if isinstance(value, dict) else {(): value}
+        for labels, number in by_label.items():
+            yield Reading(name, number, labels)
+
+
+def _verdict(verdict: Mapping[str, Any] | None) -> Iterator[Reading]:
+    if verdict is None:
+        return
+    yield Reading("admitted", float(verdict["admitted"]))
+    for model, metrics in verdict["compared"].items():
+        for metric in SCORED:
+            if metrics.get(metric) is not None:
+                yield Reading("score", metrics[metric], (model, metric))
+
+
+def _compiled_for(nights: list[EndedRun]) -> Iterator[Reading]:
+    """Whether the last night's programs are other ones than those of the training before; nothing where it trained
+    none, or the ledger does not know."""
+    versions = [night.measures["versions"] for night in nights if "versions" in night.measures]
+    if nights and "versions" in nights[0].measures:
+        yield Reading("versions_changed", float(len(versions) < 2 or versions[0] != versions[1]))
+
+
+def _champion(connection: sa.Connection, pipeline: str) -> Iterator[Reading]:
+    row = tables.promotions.c
+    promotions = connection.execute(
+        sa.select(row.at, row.bundle_digest).where(row.pipeline == pipeline).order_by(row.id.desc()).limit(100)
+    ).all()
+    since = None
+    for at, bundle_digest in promotions:
+        if bundle_digest != promotions[0].bundle_digest:
+            break
+        since = at
+    if since is not None:
+        yield Reading("champion_since", since.timestamp())
+
+
+def _realised(connection: sa.Connection, pipeline: str) -> Iterator[Reading]:
+    """WAPE, bias and coverage of what was published, over the newest weeks of which something is known."""
+    newest = accuracy.newest_week(connection, pipeline)
+    if newest is None:
+        return
+    for weeks in WINDOWS:
+        for model, tally in realised(connection, pipeline, newest, weeks).items():
+            labels = (LABELS.get(model, model), str(weeks))
+            for name, value in (
+                ("realised_error", tally.wape),
+                ("realised_bias", tally.bias),
+                ("realised_coverage", tally.coverage),
+            ):
+                if value is not None:
+                    yield Reading(name, value, labels)
+
+
+def realised(connection: sa.Connection, pipeline: str, last: date, weeks: int) -> Mapping[str, accuracy.Tally]:
+    """Model → what came of its forecasts of all depots in the weeks up to the one that begins on `last`."""
+    table = tables.hindsight
+    mondays = [last - timedelta(weeks=number) for number in range(weeks)]
+    columns = [column for column in table.c if column.name != "pipeline"]
+    query = sa.select(*columns).where(
+        table.c.pipeline == pipeline,
+        table.c.week.in_(mondays),
+        table.c.model.in_(accuracy.MODELS),
+        table.c.part == accuracy.ALL,
+    )
+    by_model: dict[str, list[accuracy.Tally]] = {}
+    for row in connection.execute(query.order_by(table.c.week)).mappings():
+        tally = accuracy.Tally(**row)
+        by_model.setdefault(tally.model, []).append(tally)
+    sums = {model: accuracy.combined(tallies) for model, tallies in by_model.items()}
+    return {model: tally for model, tally in sums.items() if tally is not None}
+
+
+def _overrides(connection: sa.Connection, spec: Spec, now: datetime) -> Iterator[Reading]:
+    """How many depot-days still to come have a planner's number: of each the newest, unless it was taken back."""
+    row, withdrawals = tables.overrides.c, sa.select(tables.withdrawals.c.override_id)
+    today = now.astimezone(spec.zone).date()
+    newest = (
+        sa.select(sa.func.max(row.id))
+        .where(row.pipeline == spec.name, row.target_date >= today)
+        .group_by(row.depot_id, row.target_date)
+    )
+    query = sa.select(sa.func.count()).where(row.id.in_(newest), row.until >= today, row.id.not_in(withdrawals))
+    yield Reading("overrides", connection.execute(query).scalar_one())
+
+
+def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Reading]:
+    """Which scheduled nights have no forecasts, and by when the newest must have some."""
+    newest = next(iter(due_nights.scheduled_nights(spec, now)))
+    missing = due_nights.missed_nights(spec, ledger, now)
+    yield Reading("nights_missing", float(newest in missing), ("newest",))
+    yield Reading("nights_missing", len([night for night in missing if night != newest]), ("earlier",))
+    yield Reading("deadline", due_nights.deadline(spec, newest).timestamp())
+
+
+def _waiting(spec: Spec) -> Iterator[Reading]:
+    """What waits in the outbox of the registry, but for what is just being written or removed."""
+    folder = spec.paths.registry_outbox
+    names = [place.name for place in folder.iterdir()] if folder.is_dir() else []
+    yield Reading("registry_waiting", sum(not name.startswith(".") and not name.endswith(".new") for name in names))

@@ -1,0 +1,316 @@
+"""Service level objectives: how each promise stands, what is left of its error budget, and how fast that burns.
+
+Of promises that count events, the error budget is the share that may fail, and a burn rate of 1 spends exactly that in
+the whole window (Beyer et al., *The Site Reliability Workbook*, 2018, chapter 5). Of promises that bound a number, the
+budget is the way from where it should be to its bound. All from the ledger, and from what the pages counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from statistics import median
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from forecaster.config import Slo, Spec
+from forecaster.core.terminal import count
+from forecaster.ledger import accuracy, records, tables
+from forecaster.ledger.store import GATE, TIMED_RUNS, Ledger
+from forecaster.monitoring import page_answers
+from forecaster.monitoring.readings import Reading, realised
+from forecaster.operations import due_nights
+
+NIGHTS = 90
+WINDOW, RECENT = timedelta(days=28), timedelta(days=7)
+WEEKS = 4
+SLOWER = 1.5  # times the usual, which is too long for a night
+AFTER_PUBLICATION = ("record", "register")  # stages that only tell of a forecast that is out
+NO_INFERENCE = "no inference service belongs to this installation"
+State = Literal["kept", "burning", "broken", "unknown"]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a promise stands. `budget_left` is 1 where nothing was spent, and below 0 where more was than there is;
+    `burn_rate` is of the last week; None where nothing is known."""
+
+    key: str  # S1 to S9
+    name: str  # the key of the section `slo`
+    promise: str
+    measured: str
+    budget_left: float | None = None
+    burn_rate: float | None = None
+
+    @property
+    def label(self) -> str:
+        """Its name in Prometheus: S1_deadline."""
+        return f"{self.key}_{self.name}"
+
+    @property
+    def state(self) -> State:
+        if self.budget_left is None:
+            return "unknown"
+        if self.budget_left < 0:
+            return "broken"
+        return "burning" if (self.burn_rate or 0) > 1 else "kept"
+
+
+@dataclass(frozen=True)
+class Freeze:
+    """Why no night promotes a model: the promises on accuracy that are broken."""
+
+    broken: tuple[Standing, ...]
+
+    @property
+    def sentence(self) -> str:
+        promises = "; ".join(f"{standing.promise}, and it is {standing.measured}" for standing in self.broken)
+        return f"promotions are frozen: promised was {promises}"
+
+
+def standings(spec: Spec, ledger: Ledger, now: datetime) -> list[Standing]:
+    """All promises in their order. Raises LedgerError where the ledger cannot be read."""
+    promised = spec.slo or Slo()
+    with ledger.transaction() as connection:
+        runs = _runs(connection, spec.name, now - timedelta(days=NIGHTS + 1))
+        accurate = list(_accuracy(connection, spec.name, promised))
+        first = connection.execute(
+            sa.select(sa.func.min(tables.runs.c.as_of, type_=tables.Instant)).where(
+                tables.runs.c.pipeline == spec.name, tables.runs.c.kind == "night"
+            )
+        ).scalar()
+    return [
+        _deadline(spec, promised, runs, first, now),
+        _tier(promised, runs, now),
+        *_page(spec, promised, now),
+        Standing("S5", "–", "inference answers, and warm within 0.2 s", f"not measured: {NO_INFERENCE}"),
+        Standing("S6", "–", "fewer than 1 % of requests meet a cold model", f"not measured: {NO_INFERENCE}"),
+        _cache(promised, runs, now),
+        _night_time(promised, runs, now),
+        *accurate,
+    ]
+
+
+def freeze(spec: Spec, ledger: Ledger, now: datetime) -> Freeze | None:
+    """Why no night may promote a model; None where it may: nothing is declared or broken, nobody reigns, or somebody
+    has promoted one by hand since the weeks that broke it began."""
+    if spec.slo is None or not spec.slo.freeze or ledger.champion(spec.name) is None:
+        return None
+    with ledger.transaction() as connection:
+        broken = tuple(
+            standing for standing in _accuracy(connection, spec.name, spec.slo) if standing.state == "broken"
+        )
+    by_hand = [promotion.at for promotion in ledger.promotions(spec.name) if promotion.by != GATE]
+    if not broken or any(at > now - WINDOW for at in by_hand):
+        return None
+    return Freeze(broken)
+
+
+@dataclass(frozen=True)
+class _PastRun:
+    kind: str
+    as_of: datetime
+    started_at: datetime
+    finished_at: datetime
+    published: bool
+    timings: dict[str, float]
+    measures: dict[str, Any]
+
+    @property
+    def out_at(self) -> datetime:
+        """When its forecast was out, at the latest: what comes after it is taken off."""
+        return self.finished_at - timedelta(seconds=sum(self.timings.get(stage, 0.0) for stage in AFTER_PUBLICATION))
+
+    @property
+    def seconds(self) -> float:
+        return (self.finished_at - self.started_at).total_seconds()
+
+
+def _runs(connection: sa.Connection, pipeline: str, since: datetime) -> list[_PastRun]:
+    """Ended runs that were to publish, the oldest first."""
+    row = tables.runs.c
+    columns = (row.kind, row.as_of, row.started_at, row.finished_at, row.outcome, row.timings, row.measures)
+    query = sa.select(*columns).where(
+        row.pipeline == pipeline,
+        row.started_at >= since,
+        row.finished_at.is_not(None),
+        row.kind.in_(("night", "refresh", "predict")),
+        row.outcome != "busy",
+    )
+    return [
+        _PastRun(kind, as_of, started, finished, outcome in ("published", "degraded"), timings, measures or {})
+        for kind, as_of, started, finished, outcome, timings, measures in connection.execute(
+            query.order_by(row.started_at)
+        )
+    ]
+
+
+def _of_events(key: str, name: str, promise: str, share: float, counted: Sequence[tuple[float, float]]) -> Standing:
+    """A promise that counts events: (failed, all) in its window, then in the last week."""
+    (failed, total), (failed_lately, lately) = counted
+    if not total:
+        return Standing(key, name, promise, "not measured yet")
+    budget = 1 - share
+    measured = f"{1 - failed / total:.2%} of {total:,.0f}"
+    burn_rate = failed_lately / lately / budget if lately else None
+    return Standing(key, name, promise, measured, 1 - failed / total / budget, burn_rate)
+
+
+def _deadline(spec: Spec, promised: Slo, runs: Sequence[_PastRun], first: datetime | None, now: datetime) -> Standing:
+    """Scheduled nights since the first one, whose deadline is over: was anything of what was known by then out?"""
+    bounds = [due_nights.next_night(spec.schedule.cron, spec.zone, now)]
+    for night, _ in zip(due_nights.scheduled_nights(spec, now), range(NIGHTS), strict=False):
+        bounds.append(night)
+    late: list[tuple[datetime, bool]] = []
+    for end, night in pairwise(bounds):
+        due_by = due_nights.deadline(spec, night)
+        if due_by > now or first is None or first > due_by:  # before the first night nothing was promised
+            continue
+        out = any(run.published and night <= run.as_of < end and run.out_at <= due_by for run in runs)
+        late.append((night, not out))
+    recent = [is_late for night, is_late in late if night > now - RECENT]
+    promise = f"{promised.deadline:.1%} of {NIGHTS} nights out by {spec.schedule.deadline}"
+    if not late:
+        return Standing("S1", "deadline", promise, "not measured yet")
+    # The budget is that of ninety nights from the first night on: else one late night among the first ten breaks it.
+    nights_late, budget = sum(is_late for _, is_late in late), 1 - promised.deadline
+    burn_rate = sum(recent) / len(recent) / budget if recent else None
+    measured = f"{count(nights_late, 'night')} late of {len(late)}"
+    return Standing("S1", "deadline", promise, measured, 1 - nights_late / NIGHTS / budget, burn_rate)
+
+
+def _tier(promised: Slo, runs: Sequence[_PastRun], now: datetime) -> Standing:
+    counted = []
+    for window in (WINDOW, RECENT):
+        depots = [run.measures.get("depots", {}) for run in runs if run.finished_at > now - window]
+        counted.append((sum(tiers.get("fallback", 0) for tiers in depots), sum(sum(t.values()) for t in depots)))
+    return _of_events("S2", "tier", f"{promised.tier:.1%} of depot-nights by a model", promised.tier, counted)
+
+
+def _page(spec: Spec, promised: Slo, now: datetime) -> Iterator[Standing]:
+    answers = [page_answers.between(spec.paths.page_answers, now - window, now) for window in (WINDOW, RECENT)]
+    for key, name, share, promise, counted in (
+        ("S3", "availability", promised.availability, "of answers no error", [(a.errors, a.total) for a in answers]),
+        ("S4", "latency", promised.latency, "of answers within 0.2 s", [(a.slow, a.total) for a in answers]),
+    ):
+        standing = _of_events(key, name, f"{share:.1%} {promise}", share, counted)
+        if standing.budget_left is None:
+            standing = Standing(key, name, standing.promise, "not measured: no page counts with --metrics")
+        yield standing
+
+
+def _cache(promised: Slo, runs: Sequence[_PastRun], now: datetime) -> Standing:
+    """Programs of trainings whose versions are those of the training before."""
+    trained = [run for run in runs if "versions" in run.measures and "compile_misses" in run.measures]
+    same = [run for before, run in pairwise(trained) if run.measures["versions"] == before.measures["versions"]]
+    counted = []
+    for window in (WINDOW, RECENT):
+        programs = [
+            (run.measures["compile_misses"], run.measures["compile_hits"])
+            for run in same
+            if run.finished_at > now - window
+        ]
+        misses = sum(missed for missed, _ in programs)
+        counted.append((misses, misses + sum(hits for _, hits in programs)))
+    return _of_events("S7", "cache", f"{promised.cache:.1%} of programs from the cache", promised.cache, counted)
+
+
+def _night_time(promised: Slo, runs: Sequence[_PastRun], now: datetime) -> Standing:
+    nights = [run for run in runs if run.kind == "night"]
+    slow: list[tuple[datetime, bool]] = []
+    for number, night in enumerate(nights):
+        before = [earlier.seconds for earlier in nights[max(0, number - TIMED_RUNS) : number]]
+        if before:
+            slow.append((night.finished_at, night.seconds > SLOWER * median(before)))
+    counted = []
+    for window in (WINDOW, RECENT):
+        of_window = [is_slow for at, is_slow in slow if at > now - window]
+        counted.append((sum(of_window), len(of_window)))
+    promise = f"{promised.night_time:.1%} of nights within {SLOWER} of their usual time"
+    return _of_events("S8", "night_time", promise, promised.night_time, counted)
+
+
+def _accuracy(connection: sa.Connection, pipeline: str, promised: Slo) -> Iterator[Standing]:
+    """WAPE against the champion's backtest, coverage and bias, of four weeks, and of the last of them."""
+    newest = accuracy.newest_week(connection, pipeline)
+    windows: list[accuracy.Tally | None] = [None, None]
+    if newest is not None:
+        windows = [realised(connection, pipeline, newest, weeks).get(accuracy.FORECAST) for weeks in (WEEKS, 1)]
+    backtest = _champion_wape(connection, pipeline)
+    low, high = promised.coverage
+    half = {True: high - 0.8, False: 0.8 - low}  # of the way to the bound above, and to the one below
+
+    def error(tally: accuracy.Tally) -> float | None:
+        if tally.wape is None or not backtest:
+            return None
+        return max(tally.wape / backtest - 1, 0.0) / (promised.error_ratio - 1)
+
+    def coverage(tally: accuracy.Tally) -> float | None:
+        return None if tally.coverage is None else abs(tally.coverage - 0.8) / half[tally.coverage > 0.8]
+
+    def bias(tally: accuracy.Tally) -> float | None:
+        return None if tally.bias is None else abs(tally.bias) / promised.bias
+
+    whole = windows[0]
+    for name, promise, measured, spent in (
+        (
+            "error_ratio",
+            f"WAPE at most {promised.error_ratio:g} of the backtest's",
+            f"{whole.wape:.1%} against {backtest:.1%}" if whole and whole.wape is not None and backtest else None,
+            error,
+        ),
+        (
+            "coverage",
+            f"{low:.0%} to {high:.0%} within the 80 % range",
+            f"{whole.coverage:.1%}" if whole and whole.coverage is not None else None,
+            coverage,
+        ),
+        (
+            "bias",
+            f"off by at most {promised.bias:.1%} in sum",
+            f"{whole.bias:+.1%}" if whole and whole.bias is not None else None,
+            bias,
+        ),
+    ):
+        if whole is None or measured is None or (used := spent(whole)) is None:
+            yield Standing("S9", name, promise, "not measured yet")
+        else:
+            yield Standing("S9", name, promise, measured, 1 - used, spent(windows[1]) if windows[1] else None)
+
+
+def _champion_wape(connection: sa.Connection, pipeline: str) -> float | None:
+    """What the champion's own backtest said when it came to reign."""
+    champion = records.champion(connection, pipeline)
+    if champion is None:
+        return None
+    verdict = connection.execute(
+        sa.select(tables.runs.c.verdict).where(tables.runs.c.run_id == champion.run_id)
+    ).scalar()
+    wape: float | None = ((verdict or {}).get("compared", {}).get("candidate") or {}).get("wape")
+    return wape
+
+
+def numbers(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Reading]:
+    """How promises stand, for Prometheus; nothing of those that cannot be measured."""
+    for standing in standings(spec, ledger, now):
+        if standing.budget_left is not None:
+            yield Reading("slo_budget_left", standing.budget_left, (standing.label,))
+        if standing.burn_rate is not None:
+            yield Reading("slo_burn_rate", standing.burn_rate, (standing.label,))
+    yield Reading("promotions_frozen", float(freeze(spec, ledger, now) is not None))
+
+
+def line(standing: Standing) -> str:
+    """For people: key, state, promise, what is measured, budget and burn rate."""
+    budget = "–" if standing.budget_left is None else f"{standing.budget_left:.0%} left"
+    burn = "" if standing.burn_rate is None else f", burns at {standing.burn_rate:.1f}"
+    return f"{standing.key}  {standing.state:8}  {standing.promise}: {standing.measured}; budget {budget}{burn}"
+
+
+def verdict(standing_list: Sequence[Standing]) -> str:
+    """All in a sentence."""
+    broken = [standing.key for standing in standing_list if standing.state == "broken"]
+    return f"{count(len(broken), 'promise')} broken: {', '.join(broken)}" if broken else "every promise is kept"

@@ -1,0 +1,45 @@
+"""The page of the last nights says what is promised, how that stands, and why no model is promoted."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from pathlib import Path
+
+from dashboards.ops.app import create_app
+from dashboards.ops.reading.store import PublicationStore
+from dashboards.ops.views.reliability.promises import promises
+from forecaster.config import load
+from forecaster.ledger import accuracy
+from forecaster.ledger.accuracy import Tally
+from forecaster.ledger.store import Ledger
+from tests.dashboards.seed import NOON, fill, publication, remember
+from tests.dashboards.visitor import ask_locally, text
+
+PIPELINE = "name: harbor-fleet\ntimezone: America/New_York\ndemand: {source: {kind: csv, path: demand.csv}}\n"
+
+
+def test_a_broken_promise_and_the_freeze_that_follows_are_on_the_page(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(PIPELINE + "slo: {bias: 0.01}\n", "utf-8")
+    spec = load(file)
+    fill(spec.ledger_url, publication())
+    remember(spec.ledger_url)
+    monday = date(2025, 6, 9)
+    rows = [
+        Tally(monday - timedelta(weeks=number), accuracy.FORECAST, accuracy.ALL, "", 100, 1000.0, -20.0, 90.0, 80)
+        for number in range(4)
+    ]
+    with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        accuracy.replace_weeks(connection, spec.name, [row.week for row in rows], rows)
+    page = create_app(spec.ledger_url, pipeline=spec.name, clock=lambda: NOON, spec=spec)
+    seen_by_all = text(ask_locally(page, "GET", "/health"))
+    assert "What is promised" in seen_by_all
+    assert "Off by at most 1.0% in sum broken -100% 2.0 -2.0%" in seen_by_all
+    assert (
+        "Promotions are frozen: promised was off by at most 1.0% in sum, and it is -2.0%. The champion" in seen_by_all
+    )
+    store = PublicationStore(spec.ledger_url, spec.name, lambda: NOON, "")
+    assert promises(store.logbook(), spec) is not None
+    assert promises(store.logbook(frozenset({"Boston"})), spec) is None  # who sees one city
+    assert promises(store.logbook(), spec.model_copy(update={"slo": None})) is None
+    store.close()

@@ -1,0 +1,141 @@
+"""What Prometheus is told, and what it is told when there is nothing to tell."""
+
+from __future__ import annotations
+
+import sqlite3
+import urllib.request
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+
+from forecaster.config import Spec
+from forecaster.core.metric_names import MEASURES, OF_LEDGER
+from forecaster.errors import LedgerError, NoLedger, SpecError
+from forecaster.ledger import connect
+from forecaster.ledger.store import Ledger
+from forecaster.monitoring import exposition, listener
+from forecaster.monitoring.exposition import LedgerCollector
+from tests.monitoring.conftest import NOON
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def samples(text: str) -> Samples:
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def of(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
+    return name, frozenset({"pipeline": "harbor-fleet", **labels}.items())
+
+
+def test_names_are_prometheus_s_and_none_is_given_twice() -> None:
+    names = [measure.prometheus for measure in MEASURES.values()]
+    assert len(set(names)) == len(names)
+    for measure in MEASURES.values():
+        assert measure.prometheus.startswith("forecaster_")
+        assert measure.prometheus.endswith("_total") == (measure.kind == "counter")
+
+
+def test_a_ledger_is_told_in_prometheus_s_format(spec: Spec, ledger: Ledger) -> None:
+    read = samples(exposition.text(spec))
+    assert read[of("forecaster_run_peak_memory_bytes", process="training")] == 9e8
+    assert read[of("forecaster_runs_total", kind="night", outcome="published")] == 1
+    assert read[of("forecaster_ledger_readable")] == 1
+    assert {name for name, _ in read} <= {measure.prometheus for measure in MEASURES.values()}
+
+
+def test_a_ledger_that_is_away_is_told_and_comes_back(spec: Spec, ledger: Ledger) -> None:
+    collector, path = LedgerCollector(spec, clock=lambda: NOON), Path(spec.ledger_url.removeprefix("sqlite:///"))
+    names = [family.name for family in collector.collect()]
+    assert "forecaster_publication_timestamp_seconds" in names
+    path.rename(path.with_name("away"))
+    [readable] = collector.collect()
+    assert (readable.name, readable.samples[0].value) == (OF_LEDGER["ledger_readable"].prometheus, 0)
+    path.with_name("away").rename(path)
+    assert [family.name for family in collector.collect()] == names
+
+
+def test_a_scrape_waits_for_no_writer(spec: Spec, ledger: Ledger) -> None:
+    path = spec.ledger_url.removeprefix("sqlite:///")
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        writer.execute("begin immediate")
+        writer.execute("delete from publications")
+        read = samples(exposition.text(spec))
+        writer.execute("rollback")
+    assert read[of("forecaster_publication_tier", tier="fresh")] == 1
+
+
+def test_the_same_is_told_until_the_ledger_changes(spec: Spec, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    real = exposition.readings.read
+    monkeypatch.setattr(exposition.readings, "read", lambda *values: asked.append(1) or real(*values))
+    collector = LedgerCollector(spec, clock=lambda: NOON)
+    for _ in range(3):
+        list(collector.collect())
+    assert len(asked) == 1
+    ledger.note("night-1", message="something new")
+    list(collector.collect())
+    assert len(asked) == 2
+
+
+@pytest.fixture
+def server(spec: Spec, ledger: Ledger) -> str:
+    return listener.listen(exposition.registry(spec, process=True), "127.0.0.1:0", "--metrics")
+
+
+def test_a_listener_answers_with_the_process_s_own_numbers_too(server: str) -> None:
+    with urllib.request.urlopen(server, timeout=10) as answer:
+        text = answer.read().decode()
+    assert "\nprocess_resident_memory_bytes " in text
+    assert samples(text)[of("forecaster_ledger_readable")] == 1
+
+
+def test_a_taken_port_is_told_with_its_option(server: str) -> None:
+    place = server.removeprefix("http://").removesuffix("/metrics")
+    with pytest.raises(SpecError, match=r"--metrics: cannot listen on 127.0.0.1 port \d+: Address already in use"):
+        listener.listen(CollectorRegistry(), place, "--metrics")
+
+
+@pytest.mark.parametrize("text", ["9464", ":9464", "localhost", "localhost:http", "localhost:70000", ""])
+def test_an_address_that_is_none_is_told(text: str) -> None:
+    with pytest.raises(SpecError, match=r"--metrics: found '.*', wanted HOST:PORT, as in 127.0.0.1:9464"):
+        listener.parse_address(text, "--metrics")
+
+
+def test_an_address_may_be_of_either_internet() -> None:
+    assert listener.parse_address("127.0.0.1:0", "--metrics") == ("127.0.0.1", 0)
+    assert listener.parse_address("[::1]:9464", "--metrics") == ("::1", 9464)
+
+
+def test_a_text_file_is_whole_and_stays_where_it_cannot_be_written_anew(spec: Spec, ledger: Ledger) -> None:
+    path = spec.folder / "metrics" / "forecaster.prom"
+    with pytest.raises(SpecError, match=r"--textfile: .* cannot be written: No such file or directory"):
+        exposition.write_textfile(spec, path)
+    path.parent.mkdir()
+    exposition.write_textfile(spec, path)
+    before = path.read_text("utf-8")
+    assert samples(before)[of("forecaster_ledger_readable")] == 1
+    ledger.close()
+    Path(spec.ledger_url.removeprefix("sqlite:///")).unlink()
+    with pytest.raises(NoLedger):
+        exposition.write_textfile(spec, path)
+    assert [place.name for place in path.parent.iterdir()] == ["forecaster.prom"]
+    assert path.read_text("utf-8") == before
+    with pytest.raises(SpecError, match=r"found metrics.txt, wanted a name that ends in .prom"):
+        exposition.write_textfile(spec, path.with_name("metrics.txt"))
+
+
+def test_a_ledger_of_a_later_version_is_an_error_and_no_empty_answer(spec: Spec, ledger: Ledger) -> None:
+    engine = connect.writer(spec.ledger_url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("update forecaster_revision set version_num = '9999'")
+    engine.dispose()
+    with pytest.raises(LedgerError, match="has revision 9999"):
+        exposition.text(spec)
