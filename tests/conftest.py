@@ -12,7 +12,8 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from itertools import chain, zip_longest
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,35 @@ def network_attempts() -> Iterator[list[str]]:
         pytest.fail("tried to leave this machine: " + "; ".join(attempts))
 
 
+# --- the workers ------------------------------------------------------------------------------------------------------
+
+WAITING = ROOT / "tests/flows"  # for what hangs, up to what a night has for it
+
+
+@pytest.hookimpl(wrapper=True, optionalhook=True)
+def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
+    """One more than there are cores: at any time one of them waits, for what hangs, for a disk or for a browser."""
+    return (yield) + 1
+
+
+def in_turn(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Workers take whole files in this order: the longest, which run whole nights, first; two files that compute, then
+    one that waits, so that no core waits with it."""
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in sorted(items, key=lambda item: item.path.parent.name != "e2e"):
+        files.setdefault(item.path, []).append(item)
+    waiting = [path for path in files if path.is_relative_to(WAITING) and not _with_prefect(files[path])]
+    computing = [path for path in files if path not in waiting]
+    pairs = (computing[number : number + 2] for number in range(0, len(computing), 2))
+    turns = zip_longest(pairs, ([path] for path in waiting), fillvalue=[])
+    return [item for turn in turns for path in chain(*turn) for item in files[path]]
+
+
+def _with_prefect(items: list[pytest.Item]) -> bool:
+    """Whether Prefect is imported into the worker, where it stays for all files after that."""
+    return any("prefect" in getattr(item, "fixturenames", ()) for item in items)
+
+
 # --- the datasets -----------------------------------------------------------------------------------------------------
 
 
@@ -126,8 +156,7 @@ def why_no_datasets() -> str | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # Workers take whole files in this order: the longest, which run whole nights, must not come last.
-    items.sort(key=lambda item: item.path.parent.name != "e2e")
+    items[:] = in_turn(items)
     reason = why_no_datasets()
     for item in items:
         if "datasets" in getattr(item, "fixturenames", ()):

@@ -227,7 +227,7 @@ def test_no_reader_is_told_a_path_a_key_or_an_address(trouble: Callable[[Fleet],
             body = answer.text
             assert str(fleet.file.parent) not in body, path
             assert ADDRESS.search(body) is None, (path, body)
-            assert {key for key in KEYS if re.search(rf"\b{re.escape(key)}\b", body)} == set(), path
+            assert {key for key in KEYS if key in body and re.search(rf"\b{re.escape(key)}\b", body)} == set(), path
             assert answer.status_code < 500 or answer.status_code == 503, (path, body)
             count += 1
     assert count > 150
