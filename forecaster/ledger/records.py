@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from datetime import UTC, date, datetime
 from typing import Any, Literal
@@ -251,12 +251,14 @@ def totals(connection: sa.Connection, publication_id: int) -> tuple[PublishedTot
     return tuple(sorted(unsorted, key=lambda total: total.city))
 
 
-def depots(connection: sa.Connection, publication_id: int, depot_id: str | None = None) -> tuple[PublishedDepot, ...]:
-    """The depots of a publication in their order, or the one that is named."""
+def depots(
+    connection: sa.Connection, publication_id: int, depot_ids: Collection[str] | None = None
+) -> tuple[PublishedDepot, ...]:
+    """The depots of a publication in their order, or those that are named."""
     queries = []
     for table in (tables.published_depots, tables.published):
         query = sa.select(table).where(table.c.publication_id == publication_id)
-        queries.append(query if depot_id is None else query.where(table.c.depot_id == depot_id))
+        queries.append(query if depot_ids is None else query.where(table.c.depot_id.in_(depot_ids)))
     days = defaultdict(list)
     for row in connection.execute(queries[1].order_by(tables.published.c.target_date)).mappings():
         if row["checksum"] not in (None, _checksum(row)):

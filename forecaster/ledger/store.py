@@ -8,7 +8,7 @@ the old one whole or the new one whole.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -285,15 +285,15 @@ class Ledger:
         with self._transaction() as connection:
             return frozenset(connection.execute(query).scalars())
 
-    def depots(self, publication_id: int) -> tuple[PublishedDepot, ...]:
-        """The depots of a publication in their order; empty when it is kept no longer."""
+    def depots(self, publication_id: int, depot_ids: Collection[str] | None = None) -> tuple[PublishedDepot, ...]:
+        """The depots of a publication in their order, or of them those named; empty when it is kept no longer."""
         with self._transaction() as connection:
-            return records.depots(connection, publication_id)
+            return records.depots(connection, publication_id, depot_ids)
 
     def depot(self, publication_id: int, depot_id: str) -> PublishedDepot | None:
         """One depot of a publication."""
         with self._transaction() as connection:
-            return next(iter(records.depots(connection, publication_id, depot_id)), None)
+            return next(iter(records.depots(connection, publication_id, [depot_id])), None)
 
     def totals(self, publication_id: int) -> tuple[PublishedTotal, ...]:
         """What the network (first, without a city) and each city have together, by day; empty when not published."""

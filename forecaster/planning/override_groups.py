@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
+from typing import Self
 
 from forecaster.errors import OverrideError
 from forecaster.ledger.publication import PublishedDay, PublishedDepot
@@ -50,6 +51,13 @@ class OverrideGroup:
         if bool(self.depot_ids) == (self.city is not None):
             raise OverrideError("found no depot, or depots beside a city; wanted depots or a city")
 
+    @classmethod
+    def of_one_day(cls, proposed: ProposedOverride) -> Self:
+        """The group of one depot and day."""
+        day, depot_ids = proposed.target_date, (proposed.depot_id,)
+        group = cls(depot_ids, day, day, proposed.reason, proposed.by, orders=proposed.orders, note=proposed.note)
+        return replace(group, until=proposed.until)
+
     def expand(
         self, depots: Sequence[PublishedDepot], levels: Sequence[float]
     ) -> tuple[tuple[ProposedOverride, ...], int]:
@@ -62,7 +70,8 @@ class OverrideGroup:
         days = [(depot, day) for depot in self._members(depots) for day in self._days(depot)]
         if not days:
             published = depots[0].days
-            wanted = f"published days, from {published[0].target_date} to {published[-1].target_date}"
+            days_wanted = "a published day" if self.first == self.last else "published days"
+            wanted = f"{days_wanted}, from {published[0].target_date} to {published[-1].target_date}"
             raise OverrideError(f"date: found {self._period()}, wanted {wanted}")
         if len(days) > MOST_CELLS:
             raise OverrideError(f"found {len(days):,} depots and days, wanted at most {MOST_CELLS:,} in one wish")

@@ -7,7 +7,7 @@ a connection whose transaction the caller holds.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
 
 import sqlalchemy as sa
@@ -16,6 +16,8 @@ from forecaster.errors import OverrideError
 from forecaster.ledger import tables
 from forecaster.planning.overrides import Override, ProposedOverride
 from forecaster.planning.value_added import Result
+
+MOST_NAMED = 500  # depots that a query names; of more all are read
 
 
 def write(connection: sa.Connection, pipeline: str, proposed: ProposedOverride, at: datetime) -> Override:
@@ -33,15 +35,25 @@ def write(connection: sa.Connection, pipeline: str, proposed: ProposedOverride, 
     return _read_one(connection, pipeline, key[0])
 
 
-def read_same(connection: sa.Connection, pipeline: str, proposed: ProposedOverride) -> Override | None:
-    """The override that says the same, where it is the newest of its depot and day and was not withdrawn."""
-    columns = tables.overrides.c
-    cell = (columns.depot_id == proposed.depot_id) & (columns.target_date == proposed.target_date)
-    newest = connection.execute(_query(pipeline).where(cell).order_by(columns.id.desc()).limit(1)).mappings().first()
-    if newest is None or newest["withdrawn"] is not None:
+def read_same(
+    connection: sa.Connection, pipeline: str, proposals: Sequence[ProposedOverride]
+) -> tuple[Override | None, ...]:
+    """For each proposal the override that says the same, where it is the newest of its depot and day and was not
+    withdrawn."""
+    columns, days = tables.overrides.c, [proposed.target_date for proposed in proposals]
+    query = _query(pipeline).where(columns.target_date.between(min(days), max(days))).order_by(columns.id)
+    depot_ids = {proposed.depot_id for proposed in proposals}
+    if len(depot_ids) <= MOST_NAMED:
+        query = query.where(columns.depot_id.in_(depot_ids))
+    overrides = [Override(**row) for row in connection.execute(query).mappings()]
+    newest = {(override.depot_id, override.target_date): override for override in overrides}
+    return tuple(_same(newest.get((proposed.depot_id, proposed.target_date)), proposed) for proposed in proposals)
+
+
+def _same(override: Override | None, proposed: ProposedOverride) -> Override | None:
+    if override is None or override.withdrawn is not None:
         return None
     wanted = (proposed.orders, proposed.reason, proposed.note, proposed.by, proposed.last)
-    override = Override(**newest)
     same = (override.orders, override.reason, override.note, override.by, override.until) == wanted
     return override if same else None
 

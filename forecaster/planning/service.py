@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from forecaster.config import Spec
 from forecaster.core.terminal import count
 from forecaster.errors import OverrideError
+from forecaster.ledger.publication import PublishedDepot
 from forecaster.ledger.records import Head
 from forecaster.ledger.store import Ledger
 from forecaster.planning import override_table
@@ -69,10 +70,15 @@ class GroupChange:
     closed: int  # days of the wish that are closed and stay so
     revised: RefreshOutcome
 
+    def of_one_day(self) -> OverrideChange:
+        """The change of a group of one."""
+        (override,) = self.overrides
+        return OverrideChange(override, self.revised)
+
     def sentence(self, *, for_readers: bool = False) -> str:
         """For people: what was saved, and what the page shows."""
         if len(self.overrides) == 1:
-            return OverrideChange(self.overrides[0], self.revised).sentence(for_readers=for_readers)
+            return self.of_one_day().sentence(for_readers=for_readers)
         first, last = self.overrides[0], self.overrides[-1]
         days = sorted({override.target_date for override in self.overrides})
         depots = sorted({override.depot_id for override in self.overrides})
@@ -109,19 +115,13 @@ def save(
 
     Raises OverrideError for a day that is not published, is closed or over, or an undeclared reason; LedgerError.
     """
-    with Ledger.open(spec.ledger_url) as ledger:
-        head = ledger.current(spec.name)
-        if head is None:
-            raise OverrideError("nothing has been published yet; wanted a published day to override")
-        proposed.check(spec.overrides.reasons, as_of_day(head))
-        _check_published(ledger, head, proposed)
-        with ledger.transaction() as connection:
-            if begin is not None:
-                begin(connection)
-            if same := override_table.read_same(connection, spec.name, proposed):
-                return _shown(connection, spec, same, None, None if begin is None else audit)
-            override = override_table.write(connection, spec.name, proposed, now or datetime.now(UTC))
-            return _shown(connection, spec, override, None, audit)
+
+    def audit_day(connection: sa.Connection, change: GroupChange) -> None:
+        if audit is not None:
+            audit(connection, change.of_one_day())
+
+    group = OverrideGroup.of_one_day(proposed)
+    return save_group(spec, group, now=now, begin=begin, audit=audit_day).of_one_day()
 
 
 def save_group(
@@ -140,15 +140,14 @@ def save_group(
         head = ledger.current(spec.name)
         if head is None:
             raise OverrideError("nothing has been published yet; wanted a published day to override")
-        publication = ledger.whole(head)
-        proposals, closed = group.expand(publication.depots, publication.levels)
+        proposals, closed = group.expand(_depots(ledger, head, group), head.levels)
         for proposed in proposals:
             proposed.check(spec.overrides.reasons, as_of_day(head))
         with ledger.transaction() as connection:
             if begin is not None:
                 begin(connection)
             at = now or datetime.now(UTC)
-            same = [override_table.read_same(connection, spec.name, proposed) for proposed in proposals]
+            same = override_table.read_same(connection, spec.name, proposals)
             written = tuple(
                 override or override_table.write(connection, spec.name, proposed, at)
                 for override, proposed in zip(same, proposals, strict=True)
@@ -198,19 +197,12 @@ def value_added(ledger: Ledger, pipeline: str, min_days: int) -> Account:
         return account(override_table.read_results(connection, pipeline), min_days)
 
 
-def _check_published(ledger: Ledger, head: Head, proposed: ProposedOverride) -> None:
-    """Raises OverrideError for a depot or day that is not published, or is closed."""
+def _depots(ledger: Ledger, head: Head, group: OverrideGroup) -> tuple[PublishedDepot, ...]:
+    """The published depots among which the group's are: those that it names, or of a city all."""
+    if group.city is not None or len(group.depot_ids) > override_table.MOST_NAMED:
+        return ledger.depots(head.publication_id)
     # what is no text the ledger could not look for
-    depot = ledger.depot(head.publication_id, proposed.depot_id) if is_text(proposed.depot_id) else None
-    if depot is None:
-        raise OverrideError(f"depot: found {shown(proposed.depot_id)}, wanted a depot of the published forecasts")
-    day = next((candidate for candidate in depot.days if candidate.target_date == proposed.target_date), None)
-    if day is None:
-        first, last = depot.days[0].target_date, depot.days[-1].target_date
-        raise OverrideError(f"date: found {proposed.target_date}, wanted a published day, from {first} to {last}")
-    if not day.open and not depot.may_open(day.target_date):
-        closed = f"{proposed.depot_id} is closed on {proposed.target_date}"
-        raise OverrideError(f"{closed}; wanted an open day, or another word from its source")
+    return ledger.depots(head.publication_id, [depot_id for depot_id in group.depot_ids if is_text(depot_id)])
 
 
 def _shown(
