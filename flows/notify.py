@@ -6,18 +6,21 @@ A block is made once, in Prefect's pages or in Python, and named in `notify.bloc
 
 from __future__ import annotations
 
+import logging
 from datetime import datetime
 from functools import partial
 from typing import Any
 
-from prefect.blocks.abstract import NotificationBlock
+from apprise import NotifyFormat
+from prefect.blocks.abstract import NotificationBlock, NotificationError
 from prefect.blocks.core import Block
 from prefect.blocks.notifications import AppriseNotificationBlock
+from prefect.logging import LogEavesdropper
 
 from flows.night import Night
 from forecaster.config import Spec, load
 from forecaster.core.time_limits import Budget
-from forecaster.errors import SpecError, TimeLimitExceeded
+from forecaster.errors import ForecasterError, SpecError, TimeLimitExceeded
 from forecaster.ledger.store import Ledger
 from forecaster.operations import due_nights
 
@@ -29,6 +32,18 @@ class Email(AppriseNotificationBlock):
 
     _block_type_name = "Forecaster Email"
     _block_type_slug = "forecaster-email"
+
+    def block_initialization(self) -> None:
+        super().block_initialization()
+        for server in self._apprise_client:
+            server.request_rate_per_sec = 0  # else Apprise waits 5.5 s before each further mail of a block
+
+    def notify_html(self, html: str, subject: str) -> None:
+        """Send an HTML mail; the text beside it is Apprise's. Raises NotificationError with its log."""
+        with LogEavesdropper("apprise", level=logging.WARNING) as eavesdropper:
+            sent = self._apprise_client.notify(body=html, title=subject, body_format=NotifyFormat.HTML)
+        if not sent:
+            raise NotificationError(log=eavesdropper.text())
 
 
 def occasions(night: Night) -> dict[str, str]:
@@ -83,21 +98,32 @@ def send(spec: Spec, occasion: str, sentence: str, *, within: Budget | None = No
         except TimeLimitExceeded as error:
             faults.append(str(error))
         except Exception as error:  # of whatever kind a service may raise
-            faults.append(f"{name}: {type(error).__name__}: {error}")
+            faults.append(f"{name}: {cause(error)}")
     if faults:
         raise SpecError(f"notify.blocks: {'; '.join(faults)}")
     return len(spec.notify.blocks)
 
 
+def cause(error: Exception) -> str:
+    """Why something could not be sent, in a line: Apprise says it in its log alone."""
+    if isinstance(error, ForecasterError):
+        return str(error)
+    if isinstance(error, NotificationError):
+        lines = [line.strip() for line in str(error.log).splitlines() if line.strip()]
+        return lines[-1] if lines else "its service did not take it"
+    return f"{type(error).__name__}: {error}"
+
+
 def _notify(name: str, sentence: str, subject: str) -> None:
-    _block(name).notify(sentence, subject=subject)
+    block(name).notify(sentence, subject=subject)
 
 
-def _block(name: str) -> Any:
+def block(name: str) -> Any:
+    """A notification block. Raises SpecError where there is none of this name, or it sends nothing."""
     try:
-        block = Block.load(name, validate=False)
+        loaded = Block.load(name, validate=False)
     except ValueError:  # Prefect's word for a block that is not there
         raise SpecError(f"Prefect has no block {name!r}; make it under Blocks in Prefect's pages") from None
-    if not isinstance(block, NotificationBlock):
-        raise SpecError(f"block {name!r} is a {type(block).__name__}, wanted one that sends notifications")
-    return block
+    if not isinstance(loaded, NotificationBlock):
+        raise SpecError(f"block {name!r} is a {type(loaded).__name__}, wanted one that sends notifications")
+    return loaded

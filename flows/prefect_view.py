@@ -18,6 +18,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
 from flows import notify, report, tasks
+from flows.digests import sending
 from flows.night import Night
 from flows.orchestration import attached_flow
 from flows.protocol import Steps
@@ -64,6 +65,8 @@ def report_run(night: Night) -> State[Any]:
     for occasion, sentence in notify.occasions(night).items():
         with _best_effort(night, f"told of ({occasion})"):
             notify.send(night.spec, occasion, sentence, within=within)
+    with _best_effort(night, "followed by its digests"):
+        sending.send_after(night)
     return _state(night)
 
 

@@ -8,8 +8,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from datetime import date, datetime
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from flows import catch_up, environment, lines, local_stack, prefect_server
 from flows.night import Night
 from flows.orchestration.attached_flow import AttachedFlow
 from flows.protocol import Steps
-from forecaster.config import Spec
+from forecaster.config import DigestReceiver, Spec
 from forecaster.errors import PUBLISHED, TERMINATED, MissingExtra
 
 REQUIRED = ("prefect", "jax", "flax", "optax", "jax2onnx", "mlflow", "matplotlib")
@@ -115,6 +115,18 @@ def notify_blocks(spec: Spec, occasion: str, sentence: str) -> int:
         return int(notify.send(spec, occasion, sentence))
 
 
+def send_digests(spec: Spec, receivers: Sequence[DigestReceiver], *, again: bool) -> tuple[str, tuple[str, ...]]:
+    """Send morning digests for the command: how many went out, in a sentence, and what could not be sent. With `again`
+    also to receivers who have today's. Raises LedgerError where nothing has been published."""
+    _require_packages(("prefect",))
+    environment.prepare(spec.paths.folder)
+    with prefect_server.running(local_stack.address(spec)) as ready:
+        sending = importlib.import_module("flows.digests.sending")
+        ready()
+        result = sending.send(spec, receivers, datetime.now(UTC), again=again)
+        return result.sentence(), result.faults
+
+
 def _run(
     night: Night,
     name: str,
@@ -131,7 +143,7 @@ def _run(
         signal.signal(signal.SIGTERM, _interrupt)
     threading.Thread(target=_import_modules, args=(heavy,), daemon=True).start()
     if plain:
-        return night.run(lambda: line(night, _plain_steps()))
+        return night.run(lambda: _plainly(line, night))
     environment.prepare(spec.paths.folder)
     for setting, value in environment.IMPATIENT.items():
         os.environ.setdefault(setting, value)
@@ -154,10 +166,23 @@ class Terminated(KeyboardInterrupt):
     exit_code = TERMINATED
 
 
+def _plainly(line: Callable[[Night, Steps], None], night: Night) -> None:
+    line(night, _plain_steps())
+    _digests_missed(night)
+
+
+def _digests_missed(night: Night) -> None:
+    """Without Prefect there are no blocks, and so no digests."""
+    if night.publication and night.spec.notify.digest:
+        night.remark(f"notify.digest: not sent without Prefect; `forecaster digest {night.file} --send` sends them")
+
+
 def _followed(line: Callable[[Night, Steps], None], night: Night, attached: AttachedFlow) -> None:
     """The line, then what became of Prefect, while the outcome can still say so."""
     line(night, attached.steps)
     attached.wait()
+    if attached.is_lost:
+        _digests_missed(night)
 
 
 def _flow(name: str) -> tuple[Any, Any]:

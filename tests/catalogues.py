@@ -6,6 +6,7 @@ one that is gone from the code is gone from there as well.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 from babel.messages.catalog import Catalog
@@ -24,6 +25,7 @@ PLURALS = {  # gettext's own table of plural forms
     "es": "nplurals=2; plural=(n != 1);",
     "ar": "nplurals=6; plural=(n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n%100>=3 && n%100<=10 ? 3 : n%100>=11 ? 4 : 5);",
 }
+WRITTEN = datetime(2026, 1, 1, tzinfo=UTC)  # as the header says: the same sentences make the same file on any day
 TRANSLATED = [code for code in LANGUAGES if code in PLURALS]
 HEADER = 'msgid ""\nmsgstr ""\n"Language: {code}\\n"\n"MIME-Version: 1.0\\n"\n'
 HEADER += '"Content-Type: text/plain; charset=utf-8\\n"\n"Plural-Forms: {plurals}\\n"\n\n'
@@ -66,6 +68,7 @@ def brought_into_line(code: str, template: Catalog) -> tuple[bytes, bytes]:
     write_po(po, catalog, width=0, sort_output=True, omit_header=True, no_location=True)
     header = HEADER.format(code=code, plurals=PLURALS[code]).encode()
     fresh = read_po((header + po.getvalue()).decode().splitlines(keepends=True), locale=code, domain=DOMAIN)
+    fresh.creation_date = fresh.revision_date = WRITTEN
     write_mo(mo, fresh)
     return header + po.getvalue(), mo.getvalue()
 

@@ -24,6 +24,7 @@ from forecaster.errors import INTERRUPTED, TERMINATED, ForecasterError
 
 HANDOVER = 10.0  # seconds that Prefect may take to begin a step
 FAREWELL = 30.0  # seconds, after the run, to show it and to tell whom it concerns
+DIGESTS = 70.0  # further seconds for morning digests, which take 60 at the most
 _TRIED_AGAIN = ("ingest", "register")  # what reaches out
 _flows: dict[str, AttachedFlow] = {}  # of this process, by run
 
@@ -85,13 +86,19 @@ class AttachedFlow:
         if not self._settled.wait(max(0.0, self._deadline - time.monotonic())):
             self._lose(f"Prefect did not come up, and the run went on without it: nothing within {_patience()} s")
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the run went on without Prefect."""
+        return self._lost is not None
+
     def close(self) -> None:
         """The run is over: Prefect shows it and tells whom it concerns, or is left behind."""
         self._over = True
         self._calls.put(None)
         hurried = self._lost or self.night.exit_code in (INTERRUPTED, TERMINATED)
-        if not self._finished.wait(0 if hurried else FAREWELL) and not hurried:
-            self.night.progress.say(f"           Prefect did not take down the run's end within {FAREWELL:.0f} s")
+        farewell = FAREWELL + (DIGESTS if self.night.spec.notify.digest else 0.0)
+        if not self._finished.wait(0 if hurried else farewell) and not hurried:
+            self.night.progress.say(f"           Prefect did not take down the run's end within {farewell:.0f} s")
 
     def serve(self) -> None:
         """Inside the flow: show what is done already, then take the steps up as tasks until the run is over."""

@@ -1,4 +1,4 @@
-"""Commands for access control: make, list and revoke links of wall screens, and read the audit log."""
+"""Commands for access control: make, list and revoke links of wall screens and feeds, and read the audit log."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ def link(
     file: File,
     view: Annotated[str, typer.Option(help="The one view that it opens, named as in the API.")] = "network",
     city: Annotated[str | None, typer.Option(help="The one city that it shows; all by default.")] = None,
+    depot: Annotated[str | None, typer.Option(help="With --view feed: the one depot that it is of.")] = None,
     days: Annotated[int, typer.Option(min=1, help="For how long; 400 at most.")] = 90,
     by: By = None,
 ) -> None:
-    """Make a read-only link for a wall screen.
+    """Make a read-only link for a wall screen or a calendar.
 
-    Its address is told once, here; whoever has it may look until it expires or is revoked.
+    With --view feed it is for a calendar and a feed reader. Its address is told once, here; whoever has it may look
+    until it expires or is revoked.
     """
     from forecaster.config import load
 
@@ -38,8 +40,9 @@ def link(
         create_link = maker.load()
     except ModuleNotFoundError as error:
         raise MissingExtra(f"{error}; this command needs: pip install 'forecaster[dashboard]'") from error
-    _, address = create_link(load(file), view, city, days, by=login_name(by), now=datetime.now(UTC))
-    typer.echo(address)
+    _, addresses = create_link(load(file), view, city, days, by=login_name(by), now=datetime.now(UTC), depot=depot)
+    for address in addresses:
+        typer.echo(address)
 
 
 def links(
@@ -48,7 +51,7 @@ def links(
     by: By = None,
     as_json: Json = False,
 ) -> None:
-    """List the links of wall screens, or revoke one."""
+    """List the links of wall screens and feeds, or revoke one."""
     from forecaster.config import load
 
     spec, now = load(file), datetime.now(UTC)
@@ -117,6 +120,5 @@ def _link_line(wall_link: Link, spec: Spec, now: datetime) -> str:
         until = f"revoked {wall_link.revoked_at.astimezone(spec.zone):%Y-%m-%d %H:%M %Z} by {wall_link.revoked_by}"
     elif not wall_link.opens(now):
         until = f"expired {wall_link.expires_at.astimezone(spec.zone):%Y-%m-%d %H:%M %Z}"
-    return (
-        f"{wall_link.link_id}  {wall_link.view}, {wall_link.city or 'all cities'}  {until}, made by {wall_link.made_by}"
-    )
+    place = wall_link.depot_id or wall_link.city or "all cities"
+    return f"{wall_link.link_id}  {wall_link.view}, {place}  {until}, made by {wall_link.made_by}"

@@ -19,7 +19,7 @@ from forecaster.config.demand import (
 from forecaster.config.execution import Execution
 from forecaster.config.external import Legacy, LegacyColumns
 from forecaster.config.model import Backtest, Gate, Model, Training
-from forecaster.config.operations import Notify, Retention, Schedule
+from forecaster.config.operations import DigestReceiver, Notify, Retention, Schedule
 from forecaster.config.pipeline import Spec, json_schema, load
 from forecaster.config.shifts import EmploymentContract, Shift
 from forecaster.config.slo import Slo
@@ -53,6 +53,7 @@ __all__ = [
     "DemandRules",
     "DepotColumns",
     "Depots",
+    "DigestReceiver",
     "EmploymentContract",
     "EventColumns",
     "Events",

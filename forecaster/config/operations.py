@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Literal
+from typing import Literal, Self
 
 from cronsim import CronSim, CronSimError
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from forecaster.config.base import Section
 
@@ -82,12 +82,50 @@ class Retention(Section):
 Occasion = Literal["late", "degraded", "stop", "failed", "promotion", "rollback"]
 
 
+def _only_block(block: str) -> str:
+    if not re.fullmatch(r"[a-z0-9-]+/[a-z0-9-]+", block):
+        raise ValueError(f"found {block!r}, wanted type/name of a block, as in custom-webhook/on-call")
+    return block
+
+
+class DigestReceiver(Section):
+    """Who gets a digest each morning, and of what; without depot and city of the whole network."""
+
+    to: str
+    """Prefect's notification block that sends it, as type/name: forecaster-email/boston, slack-webhook/depots."""
+    depot: str | None = None
+    """The one depot that it is about."""
+    city: str | None = None
+    """The city that it is about: its totals, the depots that stand out, and the list."""
+    language: str | None = None
+    """A language tag, as de or en-GB, by which numbers are written; left out: English."""
+
+    _block_name = field_validator("to")(_only_block)
+
+    @field_validator("language")
+    @classmethod
+    def _language_tag(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*", value):
+            raise ValueError(f"found {value!r}, wanted the tag of a language, as de or en-GB")
+        return value
+
+    @model_validator(mode="after")
+    def _about_one(self) -> Self:
+        if self.depot is not None and self.city is not None:
+            raise ValueError(
+                f"found depot {self.depot!r} and city {self.city!r}, wanted one of them, or an entry for each"
+            )
+        return self
+
+
 class Notify(Section):
     blocks: tuple[str, ...] = ()
     """Prefect's notification blocks that are told, as type/name: custom-webhook/on-call, forecaster-email/on-call."""
     of: tuple[Occasion, ...] = ("late", "degraded", "stop", "failed", "promotion", "rollback")
     """What they are told of: nothing published by the deadline, a degraded night, a batch stopped, a failed night, a
     new champion, a step back to an earlier one."""
+    digest: tuple[DigestReceiver, ...] = ()
+    """Who gets the numbers each morning, after the night; see Operations, Morning digests."""
     heartbeat: str | None = None
     """A URL as Healthchecks.io understands it, which each night tells that it began (URL/start) and how it ended (URL
     or URL/fail); whoever listens there alerts when it hears nothing."""
@@ -95,10 +133,7 @@ class Notify(Section):
     @field_validator("blocks")
     @classmethod
     def _block_names(cls, blocks: tuple[str, ...]) -> tuple[str, ...]:
-        for block in blocks:
-            if not re.fullmatch(r"[a-z0-9-]+/[a-z0-9-]+", block):
-                raise ValueError(f"found {block!r}, wanted type/name of a block, as in custom-webhook/on-call")
-        return blocks
+        return tuple(map(_only_block, blocks))
 
     @field_validator("heartbeat")
     @classmethod

@@ -20,7 +20,7 @@ MOST_DAYS = 400  # of a link: longer no browser keeps what lets the screen in
 
 @dataclass(frozen=True)
 class Link:
-    """A read-only way to one view, and to one city where it names one, until it expires or is revoked."""
+    """A read-only way to one view, and to one city or depot where it names one, until it expires or is revoked."""
 
     link_id: str
     pipeline: str
@@ -31,6 +31,7 @@ class Link:
     expires_at: datetime
     revoked_at: datetime | None = None
     revoked_by: str | None = None
+    depot_id: str | None = None
 
     def opens(self, now: datetime) -> bool:
         return self.revoked_at is None and now < self.expires_at

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
-REVISION = "0013"
+REVISION = "0014"
 REVISION_TABLE = "forecaster_revision"  # not alembic's own name: other tools in the same database use that one
 
 
@@ -266,6 +266,23 @@ links = sa.Table(
     sa.Column("expires_at", Instant, nullable=False),
     sa.Column("revoked_at", Instant),
     sa.Column("revoked_by", sa.Text),
+    sa.Column("depot_id", sa.Text),  # null: all of the city
+)
+
+# Morning digests, the last of each receiver's day; what a row is stands in `forecaster.ledger.once.digests`.
+digests = sa.Table(
+    "digests",
+    metadata,
+    sa.Column("pipeline", sa.Text, primary_key=True),
+    sa.Column("block", sa.Text, primary_key=True),
+    sa.Column("depot_id", sa.Text, primary_key=True),  # empty: of a city, or of all
+    sa.Column("city", sa.Text, primary_key=True),  # empty: of a depot, or of all
+    sa.Column("day", sa.Date, primary_key=True),  # on which it was sent, in the pipeline's zone
+    sa.Column("publication_id", sa.Integer, nullable=False),  # which may be kept no longer
+    sa.Column("at", Instant, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("old", sa.Boolean, nullable=False),  # of a night before that day's
+    sa.Column("crews", Json, nullable=False),  # ISO date → depot → drivers as it said them; -1: closed
 )
 
 audit = sa.Table(

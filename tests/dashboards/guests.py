@@ -76,10 +76,10 @@ def house(
 
 
 def hang_up(
-    url: str, now: datetime = NOON, view: str = "network", city: str | None = None
+    url: str, now: datetime = NOON, view: str = "network", city: str | None = None, depot_id: str | None = None
 ) -> tuple[ledger_access.Link, str]:
     """Make a link of 90 days; returns it with its address."""
-    link = links.new(view, city, 90, pipeline="harbor-fleet", by="ada", now=now)
+    link = links.new(view, city, 90, pipeline="harbor-fleet", by="ada", now=now, depot_id=depot_id)
     with Ledger.open(url) as ledger, ledger.transaction() as connection:
         ledger_access.make_link(connection, link)
     return link, links.address(SECRET, HOME, link)

@@ -51,7 +51,10 @@ def test_nothing_scrolls_sideways_with_names_of_85_letters(browser: Browser, lon
             assert not too_wide(page), width
 
 
-@pytest.mark.parametrize("path", [*PAGES, "my-depot", "my-depot?depot=NYC-01", "wall?city=nope", "roster?city=nope"])
+@pytest.mark.parametrize(
+    "path",
+    [*PAGES, "my-depot", "my-depot?depot=NYC-01", "subscribe?depot=NYC-01", "wall?city=nope", "roster?city=nope"],
+)
 def test_every_page_is_readable_at_every_width_dark_with_forced_colours_and_enlarged(
     browser: Browser, address: str, path: str
 ) -> None:

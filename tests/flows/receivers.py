@@ -10,15 +10,16 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 
 @contextmanager
-def webhook() -> Iterator[tuple[str, list[str]]]:
-    """An address, and the bodies that were posted to it."""
+def webhook(status: int = 204, answer: str = "") -> Iterator[tuple[str, list[str]]]:
+    """An address, and the bodies that were posted to it; each is answered alike."""
     bodies: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             bodies.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
-            self.send_response(204)
+            self.send_response(status)
             self.end_headers()
+            self.wfile.write(answer.encode())
 
         def log_message(self, *_: object) -> None:
             return

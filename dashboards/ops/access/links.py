@@ -1,4 +1,8 @@
-"""Signed read-only links for wall screens: a signature that the page trusts, and a ledger row that can be revoked."""
+"""Signed read-only links for wall screens and feeds: a signature that the page trusts, and a ledger row that can be
+revoked.
+
+A screen opens its link once and has a cookie from then on; a feed reader or a calendar has the token in each address.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,7 @@ from forecaster.ledger import access as ledger_access
 from forecaster.ledger.store import Ledger
 
 COOKIE = "link"
+FEED = "feed"  # the view of a link that feed readers and calendars open, and no screen
 
 
 class DeadLink(LookupError):
@@ -47,9 +52,20 @@ def open_link(context: AccessContext, token: str) -> ledger_access.Link:
     return link
 
 
-def enter(request: Request, context: AccessContext, token: str) -> Response:
-    """Give a screen its cookie, and send it to its view. Raises DeadLink."""
+def feed_reader(context: AccessContext, token: str) -> tuple[ledger_access.Link, Person]:
+    """The link of a feed, and who reads it. Raises DeadLink, for links of screens too."""
     link = open_link(context, token)
+    if link.view != FEED:
+        raise DeadLink
+    cities = None if link.city is None else frozenset({link.city})
+    return link, Person(f"link {link.link_id}", "viewer", "link", cities, frozenset())
+
+
+def enter(request: Request, context: AccessContext, token: str) -> Response:
+    """Give a screen its cookie, and send it to its view. Raises DeadLink, for links of feeds too."""
+    link = open_link(context, token)
+    if link.view not in context.views:
+        raise DeadLink
     left = link.expires_at - context.clock()
     answer = RedirectResponse(context.prefix + context.views[link.view][0], 303)
     answer.set_cookie(
@@ -63,18 +79,30 @@ def enter(request: Request, context: AccessContext, token: str) -> Response:
     return answer
 
 
-def new(view: str, city: str | None, days: int, *, pipeline: str, by: str, now: datetime) -> ledger_access.Link:
-    return ledger_access.Link(ledger_access.new_link_id(), pipeline, view, city, now, by, now + timedelta(days=days))
+def new(
+    view: str, city: str | None, days: int, *, pipeline: str, by: str, now: datetime, depot_id: str | None = None
+) -> ledger_access.Link:
+    return ledger_access.Link(
+        ledger_access.new_link_id(), pipeline, view, city, now, by, now + timedelta(days=days), depot_id=depot_id
+    )
 
 
 def address(key: str, base: str, link: ledger_access.Link) -> str:
-    return f"{base}/link/{_signer(key).dumps(link.link_id)}"
+    """What a screen opens; of a feed the calendar, beside which `rss_address` lies."""
+    token = _signer(key).dumps(link.link_id)
+    return f"{base}/feed/{token}/ics" if link.view == FEED else f"{base}/link/{token}"
+
+
+def rss_address(calendar: str) -> str:
+    """The address of the RSS feed beside a calendar."""
+    return f"{calendar.removesuffix('ics')}rss"
 
 
 def make_link(
-    spec: Spec, view: str, city: str | None, days: int, *, by: str, now: datetime
-) -> tuple[ledger_access.Link, str]:
-    """Make a link from the command line; returns it with its address. Raises SpecError where it could open nothing."""
+    spec: Spec, view: str, city: str | None, days: int, *, by: str, now: datetime, depot: str | None = None
+) -> tuple[ledger_access.Link, tuple[str, ...]]:
+    """Make a link from the command line; returns it with its address, of a feed with both. Raises SpecError where it
+    could open nothing."""
     from dashboards.ops.views.catalogue import linkable
 
     access = spec.page.access
@@ -83,16 +111,19 @@ def make_link(
     key = signing_key(access)
     if days > ledger_access.MOST_DAYS:
         raise SpecError(f"--days: found {days}, wanted {ledger_access.MOST_DAYS} at most")
-    if view not in linkable():
-        raise SpecError(f"--view: found {view!r}, wanted one of {', '.join(linkable())}")
+    if view not in (views := (*linkable(), FEED)):
+        raise SpecError(f"--view: found {view!r}, wanted one of {', '.join(views)}")
     with Ledger.open(spec.ledger_url) as ledger:
         if problem := city_problem(ledger, spec.name, city):
             raise SpecError(f"--city: {problem}")
-        link = new(view, city, days, pipeline=spec.name, by=by, now=now)
+        if problem := depot_problem(ledger, spec.name, view, city, depot):
+            raise SpecError(f"--depot: {problem}")
+        link = new(view, city, days, pipeline=spec.name, by=by, now=now, depot_id=depot)
         with ledger.transaction() as connection:
             ledger_access.make_link(connection, link)
             ledger_access.note(connection, by_command(spec, by, now, "link", link_sentence(link)))
-    return link, address(key, access.url, link)
+    calendar = address(key, access.url, link)
+    return link, (calendar, rss_address(calendar)) if view == FEED else (calendar,)
 
 
 def city_problem(ledger: Ledger, pipeline: str, city: str | None) -> str | None:
@@ -105,13 +136,26 @@ def city_problem(ledger: Ledger, pipeline: str, city: str | None) -> str | None:
     return f"found {city!r}, wanted a city of what is published: {names}"
 
 
+def depot_problem(ledger: Ledger, pipeline: str, view: str, city: str | None, depot_id: str | None) -> str | None:
+    """What is wrong with the depot of a link; None where a feed is of one that is published, or none is named."""
+    if depot_id is None:
+        return None
+    if view != FEED or city is not None:
+        return f"found {depot_id!r}, wanted it with the view {FEED} alone, and without a city"
+    head = ledger.current(pipeline)
+    if head is None or ledger.depot(head.publication_id, depot_id) is None:
+        return f"found {depot_id!r}, wanted a depot of what is published"
+    return None
+
+
 def by_command(spec: Spec, by: str, now: datetime, command: str, what: str) -> ledger_access.AuditEntry:
     """The row of the audit for something done on the command line."""
     return ledger_access.AuditEntry(now, spec.name, by, "command", socket.gethostname(), "-", command, what)
 
 
 def link_sentence(link: ledger_access.Link) -> str:
-    where = f", {link.city} alone" if link.city else ""
+    place = link.depot_id or link.city
+    where = f", {place} alone" if place else ""
     return f"link {link.link_id} to {link.view}{where}, until {link.expires_at:%Y-%m-%d %H:%M} UTC"
 
 

@@ -22,7 +22,7 @@ from forecaster.errors import LedgerError
 
 FREE = ("/static/", "/healthz", "/worker.js")  # for everyone, as often as they like
 READY = "/readyz"  # likewise, and it says more to whom it knows
-OPEN = ("/sign-in", "/sign-in/back", "/sign-out")  # for everyone, in measure; links are, too
+OPEN = ("/sign-in", "/sign-in/back", "/sign-out")  # for everyone, in measure; links and feeds are, too
 Refuse = Callable[[Request, int, str], Response]
 _API = re.compile(r"(/p/[^/]+)?/api/")  # of a pipeline that is not there, too
 
@@ -72,7 +72,7 @@ class AccessMiddleware:
         request.state.person, request.state.address, request.state.audited = person, address, False
         if (answer := self._too_much(request, person, address)) is not None:
             return answer
-        if path in OPEN or path.startswith("/link/"):
+        if path in OPEN or path.startswith(("/link/", "/feed/")):
             return person
         if person is None:
             return self._unauthenticated(request)

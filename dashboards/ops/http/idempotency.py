@@ -22,8 +22,8 @@ from starlette.responses import Response
 
 from dashboards.ops.access import person
 from dashboards.ops.access.context import access_context
-from forecaster.ledger import idempotency
-from forecaster.ledger.idempotency import FirstAnswer, IdempotencyKey
+from forecaster.ledger.once import idempotency
+from forecaster.ledger.once.idempotency import FirstAnswer, IdempotencyKey
 
 HEADER, FIELD = "Idempotency-Key", "idempotency_key"
 KEY = re.compile(r'"([!#-\[\]-~]{1,255})"|([!#-\[\]-~]{1,255})')  # as a structured field writes a string, or bare

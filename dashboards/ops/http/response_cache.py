@@ -46,15 +46,16 @@ class CachedResponse:
 class ResponseCache:
     """ASGI middleware that caches the responses of one app; one request makes each for all who ask meanwhile."""
 
-    def __init__(self, app: ASGIApp, store: PublicationStore) -> None:
-        self.app, self._store = app, store
+    def __init__(self, app: ASGIApp, store: PublicationStore, but: tuple[str, ...] = ()) -> None:
+        """Paths that begin with one of `but` are asked each time: who may read them is in the path."""
+        self.app, self._store, self._but = app, store, but
         self._responses: dict[object, CachedResponse] = {}
         self._first_requests: dict[object, asyncio.Event] = {}  # what is being answered for the first time
         self._writes = 0
         self._refreshes = RefreshQueue(self._make)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "GET":
+        if scope["type"] != "http" or scope["method"] != "GET" or scope["path"].startswith(self._but):
             await self.app(scope, receive, self._noting(scope, send))
             return
         headers = Headers(scope=scope)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import sha256
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request
-from fastapi.responses import FileResponse, PlainTextResponse, Response
+from fastapi.responses import FileResponse, PlainTextResponse, RedirectResponse, Response
 
 from dashboards.ops.access import links, person
 from dashboards.ops.formatting import locale
@@ -28,7 +29,8 @@ def front_routes(served: Mapping[str, ServedPipeline], front: FrontPage, page: R
     """All routes that lie under no pipeline's prefix, but for signing in."""
     routes = APIRouter()
     _of_readers(routes, front, page)
-    _of_machines(routes, served, front)
+    _of_machines(routes, front)
+    _of_links(routes, served)
     return routes
 
 
@@ -49,7 +51,7 @@ def _of_readers(routes: APIRouter, front: FrontPage, page: RenderPage) -> None:
         return _answer(request, to_json(out), JSON)
 
 
-def _of_machines(routes: APIRouter, served: Mapping[str, ServedPipeline], front: FrontPage) -> None:
+def _of_machines(routes: APIRouter, front: FrontPage) -> None:
     @routes.get("/healthz", response_class=PlainTextResponse)
     async def healthz() -> str:
         """The process is up."""
@@ -66,6 +68,8 @@ def _of_machines(routes: APIRouter, served: Mapping[str, ServedPipeline], front:
     def worker() -> Response:
         return FileResponse(WORKER, media_type="text/javascript", headers={"Cache-Control": "no-cache"})
 
+
+def _of_links(routes: APIRouter, served: Mapping[str, ServedPipeline]) -> None:
     @routes.get("/link/{token}", include_in_schema=False)
     def enter(request: Request, token: str) -> Response:
         # as `forecaster link` writes it, which does not know who serves the pipeline
@@ -74,6 +78,18 @@ def _of_machines(routes: APIRouter, served: Mapping[str, ServedPipeline], front:
                 return links.enter(request, pipeline.context, token)
             except (links.DeadLink, LedgerError):
                 continue
+        raise links.DeadLink
+
+    @routes.get("/feed/{token}/{form}", include_in_schema=False)
+    def feed(request: Request, token: str, form: str) -> Response:
+        # likewise; what it holds lies under the pipeline's prefix
+        for pipeline in served.values():
+            try:
+                links.feed_reader(pipeline.context, token)
+            except (links.DeadLink, LedgerError):
+                continue
+            query = f"?{request.url.query}" if request.url.query else ""
+            return RedirectResponse(f"{pipeline.context.prefix}/feed/{token}/{quote(form, safe='')}{query}", 307)
         raise links.DeadLink
 
 

@@ -27,6 +27,9 @@ class LinkRequest(BaseModel):
 
     view: str = Field(max_length=64, description="As in the addresses of the API: network, runs.")
     city: str | None = Field(default=None, max_length=256, description="The one city that it shows; null: all.")
+    depot_id: str | None = Field(
+        default=None, max_length=1000, description="The one depot of a feed (`view: feed`); null: all of the city."
+    )
     days: int = Field(default=90, ge=1, le=ledger_access.MOST_DAYS)
 
 
@@ -35,6 +38,7 @@ class LinkOut:
     link_id: str
     view: str
     city: str | None
+    depot_id: str | None
     made_at: datetime
     made_by: str
     expires_at: datetime
@@ -44,10 +48,11 @@ class LinkOut:
 
 @dataclass(frozen=True)
 class NewLinkOut:
-    """`address` is told this once: whoever has it may look."""
+    """`address` is told this once: whoever has it may look. Of a feed it is the calendar, and `rss` the feed."""
 
     link: LinkOut
     address: str
+    rss: str | None
 
 
 @dataclass(frozen=True)
@@ -84,18 +89,16 @@ def router(context: AccessContext) -> APIRouter:
     @routes.post("/links", status_code=201)
     def make(request: Request, body: LinkRequest, admin: Admin) -> NewLinkOut:
         """Make a link that opens one view, and one city where it names one."""
-        if body.view not in context.views:
-            raise HTTPException(422, f"view: found {body.view!r}, wanted one of {', '.join(context.views)}")
+        if body.view not in (views := (*context.views, links.FEED)):
+            raise HTTPException(422, f"view: found {body.view!r}, wanted one of {', '.join(views)}")
         if problem := links.city_problem(context.store.reader(), context.pipeline_shown(), body.city):
             raise HTTPException(422, f"city: {problem}")
-        base = (context.access.url or str(request.base_url).rstrip("/")) + context.prefix
-        link = links.new(
-            body.view, body.city, body.days, pipeline=context.pipeline_shown(), by=admin.name, now=context.clock()
-        )
-        with context.writing() as connection:
-            ledger_access.make_link(connection, link)
-            audit(request, links.link_sentence(link), connection)
-        return NewLinkOut(_out(link), links.address(context.key, base, link))
+        if problem := links.depot_problem(
+            context.store.reader(), context.pipeline_shown(), body.view, body.city, body.depot_id
+        ):
+            raise HTTPException(422, f"depot_id: {problem}")
+        link, address = made_link(request, context, admin, body)
+        return NewLinkOut(_out(link), address, links.rss_address(address) if body.view == links.FEED else None)
 
     @routes.delete("/links/{link_id}", responses={404: sorry("No such link")})
     def revoke(request: Request, link_id: Annotated[str, Path(max_length=64)], admin: Admin) -> LinkOut:
@@ -120,6 +123,26 @@ def router(context: AccessContext) -> APIRouter:
         return AuditOut([EntryOut(**{name: getattr(entry, name) for name in names}) for entry in entries])
 
     return routes
+
+
+def made_link(
+    request: Request, context: AccessContext, admin: Person, wish: LinkRequest
+) -> tuple[ledger_access.Link, str]:
+    """Make a link and its row of the audit; returns it with its address."""
+    base = (context.access.url or str(request.base_url).rstrip("/")) + context.prefix
+    link = links.new(
+        wish.view,
+        wish.city,
+        wish.days,
+        pipeline=context.pipeline_shown(),
+        by=admin.name,
+        now=context.clock(),
+        depot_id=wish.depot_id,
+    )
+    with context.writing() as connection:
+        ledger_access.make_link(connection, link)
+        audit(request, links.link_sentence(link), connection)
+    return link, links.address(context.key, base, link)
 
 
 def _out(link: ledger_access.Link) -> LinkOut:

@@ -184,6 +184,19 @@ def test_a_link_of_the_command_line_finds_its_pipeline(portal: Portal) -> None:
     assert screen("/link/none").status_code == 404
 
 
+def test_a_feed_of_the_command_line_finds_its_pipeline(portal: Portal) -> None:
+    link = links.new("feed", None, 3, pipeline="bravo", by="ada", now=NOON, depot_id="BRAVO-1")
+    with Ledger.open(portal.served["bravo"].context.url) as ledger, ledger.transaction() as connection:
+        ledger_access.make_link(connection, link)
+    calendar = Guest(portal, address="192.0.2.8")  # type: ignore[arg-type]
+    address = links.address(SECRET, "", link)
+    assert calendar(address).headers["location"] == f"/p/bravo{address}"
+    book = calendar(f"/p/bravo{address}").text
+    assert "SUMMARY:BRAVO-1: " in book
+    assert "https://depots.example/p/bravo/depot/BRAVO-1" in book.replace("\r\n ", "")
+    assert (calendar(f"/p/alpha{address}").status_code, calendar("/feed/none/ics").status_code) == (404, 404)
+
+
 def test_a_browser_remembers_a_depot_of_each_pipeline(portal: Portal) -> None:
     ada = signed_in(portal, "admin-admin")  # type: ignore[arg-type]
     ada("/p/alpha/my-depot?depot=ALPHA-2")

@@ -1,0 +1,34 @@
+"""What became of crews since a digest said them, in sentences; none: nobody need be told again."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from dashboards.ops.formatting import display
+from forecaster.core.language import _
+from forecaster.ledger.once.digests import CLOSED, Crews
+
+MOST_NAMED = 12  # depots in a sentence
+
+
+def crew_changes(before: Crews, now: Crews) -> tuple[str, ...]:
+    """A sentence for each day of both on which a crew is another, or a depot closed or opened."""
+    sentences = []
+    for iso in sorted(before.keys() & now.keys()):
+        moved = [
+            f"{depot_id} {_crew(before[iso][depot_id])} → {_crew(crew)}"
+            for depot_id, crew in now[iso].items()
+            if depot_id in before[iso] and before[iso][depot_id] != crew
+        ]
+        if moved:
+            hidden = len(moved) - MOST_NAMED
+            named = ", ".join(moved[:MOST_NAMED])
+            if hidden > 0:
+                named = _("{names} and {n} more", names=named, n=display.number(hidden))
+            day = display.day(date.fromisoformat(iso))
+            sentences.append(_("Drivers changed for {day}: {changes}.", day=day, changes=named))
+    return tuple(sentences)
+
+
+def _crew(drivers: int | None) -> str:
+    return _("closed") if drivers == CLOSED else _("open") if drivers is None else display.number(drivers)

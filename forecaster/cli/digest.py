@@ -1,0 +1,63 @@
+"""Command for morning digests: what would be sent, or to send it."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from forecaster.cli.options import File, entry_point, load_spec, print_line
+from forecaster.errors import SpecError
+
+if TYPE_CHECKING:
+    from forecaster.config import Spec
+
+
+class DigestAs(StrEnum):
+    """How a digest is shown."""
+
+    text = "text"
+    html = "html"
+    short = "short"
+
+
+def digest(
+    file: File,
+    depot: Annotated[str | None, typer.Option(help="Of one depot.")] = None,
+    city: Annotated[str | None, typer.Option(help="Of a city; of all depots without either.")] = None,
+    form: Annotated[
+        DigestAs, typer.Option("--as", help="As mail (html), as plain text, or as a chat gets it (short).")
+    ] = DigestAs.text,
+    language: Annotated[str | None, typer.Option(metavar="TAG", help="As de; English by default.")] = None,
+    send: Annotated[bool, typer.Option("--send", help="Send it to whom `notify.digest` declares for it.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="With --send: also to those who have today's.")] = False,
+) -> None:
+    """Show a morning digest as it would be sent now, or send it.
+
+    With --send and neither --depot nor --city every digest that `notify.digest` declares is sent.
+    """
+    if depot and city:
+        raise SpecError("found --depot and --city, wanted one of them")
+    if again and not send:
+        raise SpecError("found --again without --send, which it is for")
+    spec = load_spec(file)
+    if send:
+        _send(spec, depot, city, again)
+        return
+    sys.stdout.write(entry_point("digest")(spec, depot, city, form.value, language))
+
+
+def _send(spec: Spec, depot: str | None, city: str | None, again: bool) -> None:
+    asked = depot or city
+    receivers = [
+        receiver for receiver in spec.notify.digest if not asked or (receiver.depot, receiver.city) == (depot, city)
+    ]
+    if not receivers:
+        whose = f" of {asked}" if asked else ""
+        raise SpecError(f"found no digest{whose} in notify.digest, wanted one, as in {{to: slack-webhook/depots}}")
+    sentence, faults = entry_point("send_digests")(spec, receivers, again=again)
+    print_line(sentence)
+    if faults:
+        raise SpecError(f"notify.digest: {'; '.join(faults)}")

@@ -1,0 +1,92 @@
+"""Morning digests in the ledger: which receiver has had which publication on which day, so that none gets it twice.
+
+A row is written before a digest is sent (`sending`), and settled afterwards: `sent`, or `unsure` where the receiver
+did not answer in time and may have got it. What surely failed leaves no new row, so that the next run tries it again. A
+row that stays `sending` is of a process that was killed meanwhile; it counts as `unsure`.
+
+Each function works on a connection whose transaction the caller holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import date, datetime, timedelta
+from typing import Any, Literal
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from forecaster.ledger import tables
+
+State = Literal["sending", "sent", "unsure"]
+Crews = Mapping[str, Mapping[str, int | None]]  # ISO date → depot → drivers; None: none are planned
+CLOSED = -1  # in the place of drivers
+DAYS_KEPT = 30
+
+
+@dataclass(frozen=True)
+class DigestKey:
+    """Whose digest a row is of, and of which day in the pipeline's zone."""
+
+    pipeline: str
+    block: str
+    depot_id: str  # empty: of a city, or of all
+    city: str  # empty: of a depot, or of all
+    day: date
+
+
+@dataclass(frozen=True)
+class DigestRow:
+    """The last digest that a receiver got on a day, or may have got."""
+
+    publication_id: int
+    at: datetime
+    state: State
+    old: bool  # of a night before that day's
+    crews: Crews
+
+
+def last(connection: sa.Connection, key: DigestKey) -> DigestRow | None:
+    """None: nothing was sent to this receiver on this day."""
+    row = connection.execute(sa.select(tables.digests).where(_of(key))).mappings().one_or_none()
+    return None if row is None else DigestRow(**{name: row[name] for name in DigestRow.__dataclass_fields__})
+
+
+def claim(connection: sa.Connection, key: DigestKey, before: DigestRow | None, row: DigestRow) -> bool:
+    """Write the row in the place of the one that was read before; False where another run has written meanwhile."""
+    table = tables.digests
+    if before is None:
+        insert = (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(table)
+        new_row = insert.values(**asdict(key), **_values(row)).on_conflict_do_nothing().returning(table.c.block)
+        return connection.execute(new_row).first() is not None
+    unchanged = sa.and_(_of(key), table.c.publication_id == before.publication_id, table.c.at == before.at)
+    return connection.execute(table.update().where(unchanged).values(**_values(row))).rowcount == 1
+
+
+def settle(connection: sa.Connection, key: DigestKey, state: State) -> None:
+    connection.execute(tables.digests.update().where(_of(key)).values(state=state))
+
+
+def give_back(connection: sa.Connection, key: DigestKey, before: DigestRow | None) -> None:
+    """What was claimed surely was not sent: the row is again what it was."""
+    table = tables.digests
+    if before is None:
+        connection.execute(table.delete().where(_of(key)))
+    else:
+        connection.execute(table.update().where(_of(key)).values(**_values(before)))
+
+
+def forget(connection: sa.Connection, pipeline: str, today: date) -> None:
+    """Remove rows of days before the last `DAYS_KEPT`."""
+    row = tables.digests.c
+    old = tables.digests.delete().where(row.pipeline == pipeline, row.day < today - timedelta(days=DAYS_KEPT))
+    connection.execute(old)
+
+
+def _of(key: DigestKey) -> sa.ColumnElement[bool]:
+    return sa.and_(*(tables.digests.c[name] == value for name, value in asdict(key).items()))
+
+
+def _values(row: DigestRow) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in DigestRow.__dataclass_fields__}
