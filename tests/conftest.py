@@ -131,8 +131,8 @@ def in_turn(items: list[pytest.Item]) -> list[pytest.Item]:
         files.setdefault(item.path, []).append(item)
     waiting = [path for path in files if path.is_relative_to(WAITING) and not _with_prefect(files[path])]
     computing = [path for path in files if path not in waiting]
-    pairs = (computing[number : number + 2] for number in range(0, len(computing), 2))
-    turns = zip_longest(pairs, ([path] for path in waiting), fillvalue=[])
+    pairs = [computing[number : number + 2] for number in range(0, len(computing), 2)]
+    turns = [*zip_longest(pairs, ([path] for path in waiting), fillvalue=list[Path]())]
     return [item for turn in turns for path in chain(*turn) for item in files[path]]
 
 

@@ -71,7 +71,7 @@ def forecaster(*arguments: str | Path) -> Outcome:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=500,
     )
     return Outcome(process.returncode, process.stdout, process.stderr)
 

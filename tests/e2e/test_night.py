@@ -22,7 +22,7 @@ from forecaster.config import Spec, load
 from forecaster.lake import Lake
 from forecaster.ledger.store import Ledger
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]  # two nights, on a busy machine as well
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = (
@@ -50,7 +50,7 @@ def forecaster(*arguments: str | Path, **environment: str) -> FinishedCommand:
         capture_output=True,
         text=True,
         check=False,
-        timeout=500,
+        timeout=700,
     )
     return FinishedCommand(process.returncode, process.stdout, process.stderr)
 

@@ -35,7 +35,7 @@ def forecaster(command: str, folder: Path, days: int = 0) -> subprocess.Complete
         capture_output=True,
         text=True,
         check=False,
-        timeout=180,
+        timeout=500,
     )
 
 

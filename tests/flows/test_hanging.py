@@ -37,7 +37,7 @@ def forecaster(command: str, file: Path, **environment: str) -> subprocess.Compl
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=500,
     )
 
 

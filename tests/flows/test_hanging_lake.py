@@ -39,7 +39,7 @@ class Pipeline:
             capture_output=True,
             text=True,
             check=False,
-            timeout=180,
+            timeout=500,
         )
 
     def last_run(self) -> tuple[Run, Head]:

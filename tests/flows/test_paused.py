@@ -41,12 +41,12 @@ def test_a_night_of_another_machine_that_stood_still_is_ended_and_does_not_publi
         capture_output=True,
         text=True,
         check=False,
-        timeout=240,
+        timeout=500,
     )
     assert second.returncode == 3, second.stderr  # the fallback: no model yet
     os.killpg(first.pid, signal.SIGCONT)
     # It asks for its lease once a minute, and whenever it is about to promote or publish.
-    _, stderr = first.communicate(timeout=240)
+    _, stderr = first.communicate(timeout=500)
     assert first.returncode == 1, stderr
     assert "Traceback" not in stderr
     sentences = (

@@ -118,7 +118,7 @@ def forecaster(command: str, file: Path, api: str, *options: str) -> subprocess.
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=500,
     )
 
 

@@ -342,7 +342,7 @@ def test_a_machine_with_bundle_lake_and_base_install_predicts(fleet: Fleet, tmp_
         env={**os.environ, keys.TRUSTED: str(public)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=500,
         check=False,
     )
     assert (process.returncode, process.stderr) == (0, "")

@@ -112,7 +112,7 @@ def test_the_first_graph_of_a_process_is_like_the_next_and_takes_no_more_of_the_
     )
     root = Path(__file__).parents[3]
     process = subprocess.run(
-        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=500, check=False
     )
     assert process.stdout.split() == ["True", "False"], process.stderr
 
