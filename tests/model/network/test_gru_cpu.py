@@ -179,14 +179,23 @@ def test_it_is_compiled_once_and_again_where_it_was_damaged(tmp_path: Path) -> N
         assert library.read_bytes() == whole
 
 
+@pytest.fixture(scope="module")
+def name_of_library(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What the compiled recurrence is called on this machine."""
+    folder = tmp_path_factory.mktemp("mine")
+    assert report(folder, None) == ["True", "0.20482"]
+    [library] = (folder / "gru_cpu").iterdir()
+    return library.name
+
+
 @compiled
 @pytest.mark.parametrize("way", ["others may write", "a link"])
-def test_nothing_is_loaded_from_a_folder_into_which_others_may_write(tmp_path: Path, way: str) -> None:
-    assert report(tmp_path / "mine", None) == ["True", "0.20482"]
-    [library] = (tmp_path / "mine" / "gru_cpu").iterdir()
+def test_nothing_is_loaded_from_a_folder_into_which_others_may_write(
+    tmp_path: Path, way: str, name_of_library: str
+) -> None:
     foreign = tmp_path / "foreign"
     foreign.mkdir()
-    planted = f"gru_cpu-{library.name.split('-')[1]}-{hashlib.sha256(b'planted').hexdigest()}.so"
+    planted = f"gru_cpu-{name_of_library.split('-')[1]}-{hashlib.sha256(b'planted').hexdigest()}.so"
     (foreign / planted).write_bytes(b"planted")
     programs = tmp_path / "programs"
     programs.mkdir()
