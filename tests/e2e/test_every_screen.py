@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
 from tests.dashboards.portal.test_app import of as fleet
 from tests.dashboards.seed import NOON, earlier, fill, publication, remember
@@ -51,30 +51,6 @@ def test_nothing_scrolls_sideways_with_names_of_85_letters(browser: Browser, lon
             assert not too_wide(page), width
 
 
-@pytest.mark.parametrize(
-    "path",
-    [*PAGES, "my-depot", "my-depot?depot=NYC-01", "subscribe?depot=NYC-01", "wall?city=nope", "roster?city=nope"],
-)
-def test_every_page_is_readable_at_every_width_dark_with_forced_colours_and_enlarged(
-    browser: Browser, address: str, path: str
-) -> None:
-    with browser.new_context() as context:  # a window of its own costs more than all that is asked of it
-        page = context.new_page()
-        for width in WIDTHS:
-            page.set_viewport_size({"width": width, "height": 800})
-            page.goto(address + path)
-            assert not too_wide(page), width
-            assert faults(page) == [], width
-        page.set_viewport_size({"width": 1280, "height": 720})
-        page.emulate_media(color_scheme="dark", forced_colors="active")
-        page.goto(address + path)
-        assert faults(page) == []
-    with browser.new_context(viewport={"width": 640, "height": 400}, device_scale_factor=2) as context:  # 1280 at 200 %
-        page = context.new_page()
-        page.goto(address + path)
-        assert not too_wide(page)
-
-
 PORTAL = """
 import socket, sys, uvicorn
 from pathlib import Path
@@ -88,28 +64,142 @@ print(f"http://127.0.0.1:{listener.getsockname()[1]}/", flush=True)
 uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])
 """
 
+SEEN = [
+    *(*PAGES, "my-depot", "my-depot?depot=NYC-01", "subscribe?depot=NYC-01"),
+    *("wall?city=nope", "roster?city=nope"),
+]
+OF_SEVERAL = ["", "p/bravo/plan?depot=BRAVO-1", "p/bravo/overrides", "p/bravo/depot/BRAVO-1"]
 
-def test_the_front_page_of_several_pipelines_is_readable_everywhere_and_leads_to_each(
-    browser: Browser, tmp_path: Path
-) -> None:
-    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where three pipelines are shown, one of them in trouble, one without a ledger, and planners plan."""
+    folder = tmp_path_factory.mktemp("several")
+    url = f"sqlite:///{folder / 'ledger.db'}"
     fill(url, replace(fleet("alpha"), title=LONG_ID, tier="fallback"), fleet("bravo"))
-    with running(PORTAL, url, str(tmp_path)) as base_url:
-        for options in (*({"viewport": {"width": width, "height": 800}} for width in WIDTHS), {"color_scheme": "dark"}):
-            with browser.new_context(**options) as context:  # type: ignore[arg-type]
-                page = context.new_page()
-                page.goto(base_url)
-                assert not too_wide(page), options
-                assert faults(page) == [], options
-        with browser.new_context() as context:
-            page = context.new_page()
-            page.goto(base_url)
-            page.get_by_role("link", name="Bravo Fleet").click()
-            assert page.url == f"{base_url}p/bravo/"
-            page.get_by_role("link", name="BRAVO-1").click()
-            assert page.url == f"{base_url}p/bravo/depot/BRAVO-1"
-            page.get_by_role("link", name="All pipelines").click()
-            assert page.url == base_url
+    with running(PORTAL, url, str(folder)) as base_url:
+        yield base_url
+
+
+def look_everywhere(browser: Browser, url: str) -> None:
+    """At every width, dark with forced colours, and at 200 % on a desk of 1280 px."""
+    with browser.new_context() as context:  # a window of its own costs more than all that is asked of it
+        page = context.new_page()
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 800})
+            page.goto(url)
+            assert not too_wide(page), width
+            assert faults(page) == [], width
+        page.set_viewport_size({"width": 1280, "height": 720})
+        for forced in ("none", "active"):
+            page.emulate_media(color_scheme="dark", forced_colors=forced)  # type: ignore[arg-type]
+            page.goto(url)
+            assert faults(page) == [], forced
+    with browser.new_context(viewport={"width": 640, "height": 400}, device_scale_factor=2) as context:  # 1280 at 200 %
+        page = context.new_page()
+        page.goto(url)
+        assert not too_wide(page)
+        assert faults(page) == []
+
+
+@pytest.mark.parametrize("path", SEEN)
+def test_every_page_is_readable_at_every_width_dark_with_forced_colours_and_enlarged(
+    browser: Browser, address: str, path: str
+) -> None:
+    look_everywhere(browser, address + path)
+
+
+@pytest.mark.parametrize("path", OF_SEVERAL[:3])
+def test_the_front_page_of_several_pipelines_and_the_planners_pages_are_as_readable(
+    browser: Browser, several: str, path: str
+) -> None:
+    look_everywhere(browser, several + path)
+
+
+def test_the_front_page_leads_to_each_pipeline_and_back(browser: Browser, several: str) -> None:
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto(several)
+        page.get_by_role("link", name="Bravo Fleet").click()
+        assert page.url == f"{several}p/bravo/"
+        page.get_by_role("link", name="BRAVO-1").click()
+        assert page.url == f"{several}p/bravo/depot/BRAVO-1"
+        page.get_by_role("link", name="All pipelines").click()
+        assert page.url == several
+
+
+KEYS = """
+const wanted = 'a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex="0"]';
+window.tabbable = [...document.querySelectorAll(wanted)].filter(e => e.checkVisibility({checkVisibilityCSS: true}));
+window.stops = [];
+window.unseen = [];
+document.addEventListener('focusin', event => {
+  const style = getComputedStyle(event.target), box = event.target.getBoundingClientRect();
+  window.stops.push(window.tabbable.indexOf(event.target));
+  const outlined = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 1;
+  if (!outlined || box.right <= 0 || box.width === 0) window.unseen.push(event.target.outerHTML);
+});
+window.tabbable.length"""
+
+
+def tab_through(page: Page) -> None:
+    """Every stop in the order of the page, each to be seen, and past the last one: nothing holds the keys."""
+    number = page.evaluate(KEYS)
+    assert page.evaluate("window.tabbable[0].className") == "skip"
+    for _ in range(number + 3 + 4 * page.locator("input[type=date]").count()):  # day, month, year and picker are stops
+        page.keyboard.press("Tab")
+    stops = [stop for stop in page.evaluate("window.stops") if stop >= 0]  # a region that scrolls is a stop as well
+    assert stops[:number] == list(range(number)), page.url
+    assert page.evaluate("window.unseen") == [], page.url
+
+
+@pytest.mark.parametrize("group", ["one pipeline", "several"])
+def test_every_page_is_gone_through_by_keys_alone(browser: Browser, address: str, several: str, group: str) -> None:
+    base, paths = (address, SEEN) if group == "one pipeline" else (several, OF_SEVERAL)
+    with browser.new_context() as context:
+        page = context.new_page()
+        for path in paths:
+            page.goto(base + path)
+            tab_through(page)
+            if page.evaluate("window.tabbable.some(e => e.closest('main, footer'))"):
+                page.goto(base + path)
+                page.keyboard.press("Tab")
+                page.keyboard.press("Enter")  # on the link that skips the head
+                page.keyboard.press("Tab")
+                assert page.evaluate("document.activeElement.closest('main, footer') !== null"), path
+
+
+def test_a_day_is_overridden_and_the_override_withdrawn_by_keys_alone(browser: Browser, several: str) -> None:
+    with browser.new_context() as context:
+        page = context.new_page()
+
+        def reach(name: str) -> None:
+            """Tab to the element whose name, label or text this is."""
+            label = "(document.activeElement.name || document.activeElement.textContent).trim()"
+            for _ in range(80):
+                page.keyboard.press("Tab")
+                if page.evaluate(label) == name:
+                    return
+            raise AssertionError(name)
+
+        page.goto(f"{several}p/bravo/plan?depot=BRAVO-2")
+        reach("amount")
+        page.keyboard.type("77")
+        reach("reason")
+        page.keyboard.press("ArrowDown")
+        reach("by")
+        page.keyboard.type("Ana")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/p/bravo/depot/BRAVO-2")
+        page.goto(f"{several}p/bravo/overrides")
+        assert page.locator("tbody").first.inner_text().count("BRAVO-2") == 1
+        tab_through(page)
+        page.goto(f"{several}p/bravo/overrides")
+        reach("by")
+        page.keyboard.type("Ana")
+        reach("Withdraw")
+        page.keyboard.press("Space")
+        page.wait_for_url("**/p/bravo/depot/BRAVO-2")
 
 
 @pytest.mark.parametrize(("width", "height"), [(390, 844), (320, 640)])
