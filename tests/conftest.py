@@ -119,8 +119,9 @@ WAITING = ROOT / "tests/flows"  # for what hangs, up to what a night has for it
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
 def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
-    """One more than there are cores: at any time one of them waits, for what hangs, for a disk or for a browser."""
-    return (yield) + 1
+    """Two more than there are cores: of any worker's time two fifths are waited for what hangs, a disk or a browser."""
+    workers: int = yield
+    return workers if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else workers + 2
 
 
 def in_turn(items: list[pytest.Item]) -> list[pytest.Item]:
