@@ -22,6 +22,7 @@ from forecaster.operations import due_nights
 
 TIERS = ("fresh", "champion", "fallback")
 WINDOWS = (1, 4)  # weeks that are looked back at
+NEVER_YET = ("failed", run_totals.KILLED)  # outcomes of nights that alerts look for
 SCORED = ("wape", "bias", "coverage", "mase", "wql")
 LABELS = {accuracy.FORECAST: "published", accuracy.NAIVE: "seasonal_naive"}  # of models, as Prometheus is told
 
@@ -104,7 +105,8 @@ def _end_of(day: date, timezone: str) -> datetime:
 
 def _runs(connection: sa.Connection, pipeline: str, nights: list[EndedRun]) -> Iterator[Reading]:
     counts = run_totals.totals(connection, pipeline)
-    for ended, number in sorted(counts.items()):
+    # What never happened is told as none, so that the first time is seen as an increase.
+    for ended, number in sorted(({("night", outcome): 0 for outcome in NEVER_YET} | dict(counts)).items()):
         yield Reading("runs", number, ended)
     row = tables.runs.c
     at_work = sa.select(row.kind, sa.func.max(row.started_at, type_=tables.Instant)).where(

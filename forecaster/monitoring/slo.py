@@ -295,12 +295,14 @@ def _champion_wape(connection: sa.Connection, pipeline: str) -> float | None:
 
 def numbers(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Reading]:
     """How promises stand, for Prometheus; nothing of those that cannot be measured."""
-    for standing in standings(spec, ledger, now):
+    rows = standings(spec, ledger, now)
+    for standing in rows:
         if standing.budget_left is not None:
             yield Reading("slo_budget_left", standing.budget_left, (standing.label,))
         if standing.burn_rate is not None:
             yield Reading("slo_burn_rate", standing.burn_rate, (standing.label,))
-    yield Reading("promotions_frozen", float(freeze(spec, ledger, now) is not None))
+    broken = any(standing.key == "S9" and standing.state == "broken" for standing in rows)
+    yield Reading("promotions_frozen", float(broken and freeze(spec, ledger, now) is not None))
 
 
 def line(standing: Standing) -> str:

@@ -41,9 +41,7 @@ def record(
     candidate_scores, summary = scores[CANDIDATE], candidate.summary
     parts, total_metrics = segments.parts(candidate_scores, panel), totals.score_totals(candidate_scores.folds, panel)
     metrics = {f"{name}/{metric}": v for name, of_model in scores.items() for metric, v in of_model.metrics.items()}
-    # A remembered training spent nothing, and says nothing.
-    spent = [key for key in ("seconds", "compile_seconds", "compile_misses") if key in summary]
-    metrics |= {f"train_{key}": summary[key] for key in spent}
+    metrics |= {f"train_{key}": summary[key] for key in ("seconds", "compile_seconds", "compile_misses")}
     metrics |= {f"{CANDIDATE}/{name}": v for name, v in total_metrics.items()}
     metrics |= _of_parts(parts)
     if exported is not None:

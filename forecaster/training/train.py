@@ -59,7 +59,7 @@ def fit_in_child_process(
 
     `file` is where the spec was read from, `panel_at` the panel as it was at a cutoff. `on_measures` hears what the
     process has used so far (`metric_names.OF_RUNS`), after each epoch and at the end: also of a training that is
-    killed then. Where the model was remembered, nothing was used, and its summary says nothing of it.
+    killed then. Where the model was remembered, nothing was used: nobody hears of it, and its summary has zeros.
 
     Raises NoUsableData as that does, TrainingError also where the process was killed or took longer than
     `schedule.max_training_hours`; the next training then goes on from its last checkpoint.
@@ -90,11 +90,12 @@ def fit_in_child_process(
 
 
 def _remembered(candidate: Candidate) -> Candidate:
-    """A model of an earlier training, without the seconds and programs that this one did not spend."""
+    """A model of an earlier training, with zeros for the seconds and programs that this run did not spend."""
     from forecaster.model.export.to_onnx import VARYING
 
-    summary = {name: value for name, value in candidate.summary.items() if name not in VARYING}
-    return replace(candidate, summary={**summary, "measured": [{} for _ in summary.get("history", ())]})
+    summary = {name: 0 if name in VARYING else value for name, value in candidate.summary.items()}
+    measured = [dict.fromkeys(epoch, 0) for epoch in candidate.summary.get("measured", ())]
+    return replace(candidate, summary={**summary, "measured": measured})
 
 
 def is_cached(panel: Panel, spec: Spec, panel_at: Callable[[date], Panel] | None = None) -> bool:

@@ -22,7 +22,7 @@ from forecaster.config import Spec, load
 from forecaster.ledger import accuracy
 from forecaster.ledger.accuracy import Tally
 from forecaster.ledger.store import Ledger
-from forecaster.monitoring import exposition, readings
+from forecaster.monitoring import exposition, readings, slo
 from tests.dashboards.seed import CUTOFF, PUBLISHED, fill, publication
 
 DEPOTS, NIGHTS, TIMES, PUBLICATIONS = 5000, 1000, 20, 3
@@ -90,6 +90,11 @@ def ledger_of_nights(folder: Path) -> Spec:
     return spec
 
 
+def read(spec: Spec, ledger: Ledger) -> list[readings.Reading]:
+    """What a scrape reads where nothing is remembered."""
+    return [*readings.read(spec, ledger, PUBLISHED), *slo.numbers(spec, ledger, PUBLISHED)]
+
+
 def medians(work: Callable[[], object]) -> dict[str, float]:
     """Milliseconds by the clock and by the processor."""
     clock, processor = [], []
@@ -106,7 +111,7 @@ def main() -> None:
         spec = ledger_of_nights(Path(folder))
         path = Path(spec.ledger_url.removeprefix("sqlite:///"))
         with Ledger.open_reader(spec.ledger_url) as ledger:
-            fresh = medians(lambda: readings.read(spec, ledger, PUBLISHED))
+            fresh = medians(lambda: read(spec, ledger))
         collectors = exposition.registry(spec)
         generate_latest(collectors)
         saved = medians(lambda: generate_latest(collectors))
@@ -116,7 +121,7 @@ def main() -> None:
         ):
             writer.execute("begin immediate")
             writer.execute("update runs set message = 'x'")
-            locked = medians(lambda: readings.read(spec, ledger, PUBLISHED))
+            locked = medians(lambda: read(spec, ledger))
             writer.execute("rollback")
         size = round(path.stat().st_size / 1e6)
         result = {"ledger_mb": size, "fresh": fresh, "while_another_writes": locked, "unchanged": saved}

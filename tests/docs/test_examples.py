@@ -23,7 +23,19 @@ from tests.docs.markdown import DOCS, EVERYWHERE, PAGES, ROOT, blocks, inline, n
 LEAST = {"name": "t", "demand": {"source": {"kind": "csv", "path": "demand.csv"}}}
 NAMED = {"PAGE_SECRET": "x" * 32, "OIDC_SECRET": "x" * 32, "PGPASSWORD": "x", "S3_KEY": "x"}
 OURS = r"(forecaster|flows|dashboards|tests)/[a-z0-9_./-]+"
-OTHERS = {"curl", "export", "journalctl", "kubectl", "loginctl", "mlflow", "pip", "prefect", "systemctl"}
+OTHERS = {
+    "amtool",
+    "curl",
+    "export",
+    "journalctl",
+    "kubectl",
+    "loginctl",
+    "mlflow",
+    "pip",
+    "prefect",
+    "promtool",
+    "systemctl",
+}
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
 CODE = "".join(
     file.read_text("utf-8")

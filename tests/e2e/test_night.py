@@ -21,6 +21,7 @@ from dashboards.ops.app import create_app
 from forecaster.config import Spec, load
 from forecaster.lake import Lake
 from forecaster.ledger.store import Ledger
+from tests.e2e.on_call import missing_night_is_told
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]  # two nights, on a busy machine as well
 
@@ -246,6 +247,11 @@ def test_a_night_measures_itself_and_prometheus_is_told(nights: Nights) -> None:
     assert re.search(f'^forecaster_run_peak_memory_bytes{{{labels},process="predict"}} ', process.out, re.MULTILINE)
     assert f'forecaster_runs_total{{kind="night",outcome="published",{labels}}} 2.0\n' in process.out
     assert "forecaster_compile_cache_misses" not in process.out
+
+
+def test_a_night_that_is_missing_reaches_whoever_is_on_call(nights: Nights, tmp_path: Path) -> None:
+    """Night, page, Prometheus, rule, Alertmanager and webhook, all real; two nights later, none of which came."""
+    missing_night_is_told(nights.file, "2026-11-03 12:00:00", tmp_path)
 
 
 def test_prediction_imports_nothing_that_trains(nights: Nights) -> None:

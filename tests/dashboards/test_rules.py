@@ -1,0 +1,94 @@
+"""Rules of Prometheus, routes of Alertmanager: each alert fires, stays silent, has a runbook, and knows its metrics."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from forecaster.core.metric_names import MEASURES
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "dashboards" / "prometheus"
+RULES = [
+    rule
+    for group in yaml.safe_load((FOLDER / "forecaster.rules.yml").read_text("utf-8"))["groups"]
+    for rule in group["rules"]
+]
+ALERTS = {rule["alert"]: rule for rule in RULES if "alert" in rule}
+CASES = [
+    check
+    for case in yaml.safe_load((FOLDER / "forecaster.rules_test.yml").read_text("utf-8"))["tests"]
+    for check in case["alert_rule_test"]
+]
+ROUTED = {"ForecasterDeploying", "ForecasterWatchdog"}  # which call nobody
+BY_NAME = {measure.prometheus: measure for measure in MEASURES.values()}
+
+
+def tool(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Call a program of Debian's `prometheus` or `prometheus-alertmanager`; the test skips where there is none."""
+    if shutil.which(name) is None:
+        pytest.skip(f"{name} is not installed: apt-get install prometheus prometheus-alertmanager")
+    return subprocess.run([name, *arguments], cwd=FOLDER, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_prometheus_takes_its_files_and_each_rule_does_what_its_cases_say() -> None:
+    for arguments in (("check", "config", "prometheus.yml"), ("test", "rules", "forecaster.rules_test.yml")):
+        process = tool("promtool", *arguments)
+        assert process.returncode == 0, process.stdout + process.stderr
+
+
+def test_each_alert_has_a_case_in_which_it_fires_and_one_in_which_it_is_silent() -> None:
+    fires = {case["alertname"] for case in CASES if case["exp_alerts"]}
+    silent = {case["alertname"] for case in CASES if not case["exp_alerts"]}
+    assert fires == set(ALERTS)
+    assert silent == set(ALERTS) - {"ForecasterWatchdog"}  # whose silence is what an outside heartbeat hears
+
+
+@pytest.mark.parametrize("alert", ALERTS.values(), ids=lambda rule: rule["alert"])
+def test_an_alert_says_how_urgent_it_is_and_names_a_runbook_that_knows_it(alert: Mapping[str, Any]) -> None:
+    name, labels, annotations = alert["alert"], alert["labels"], alert["annotations"]
+    assert annotations["summary"]
+    if name in ROUTED:
+        assert labels["severity"] in ("none", "heartbeat")
+        return
+    assert labels["severity"] in ("page", "ticket")
+    runbook = ROOT / "dashboards" / "runbooks" / f"{Path(annotations['runbook_url']).stem}.md"
+    assert name in runbook.read_text("utf-8").split("## ")[0]  # whoever is called sees that the page is meant
+
+
+def test_rules_ask_for_metrics_and_labels_that_there_are() -> None:
+    recorded = {rule["record"] for rule in RULES if "record" in rule}
+    for rule in RULES:
+        expression = rule["expr"]
+        assert set(re.findall(r"forecaster:\w+:\w+", expression)) <= recorded
+        for name, selector in re.findall(r"(?<!:)\b(forecaster_\w+)(?:\{(.*?)\})?", expression):
+            bare = re.sub(r"_(bucket|count|sum)$", "", name)
+            assert bare in BY_NAME, name
+            labels = set(re.findall(r"(\w+)\s*[=!]", selector))
+            assert labels <= {*BY_NAME[bare].labels, "pipeline", *({"le"} if bare != name else ())}, expression
+
+
+@pytest.mark.parametrize(
+    ("labels", "receiver"),
+    [
+        ("severity=page", "page"),
+        ("severity=ticket", "ticket"),
+        ("severity=none", "nobody"),
+        ("severity=heartbeat", "heartbeat"),
+    ],
+)
+def test_alerts_go_where_they_belong(labels: str, receiver: str) -> None:
+    process = tool("amtool", "config", "routes", "test", "--config.file=alertmanager.yml", labels, "pipeline=h")
+    assert (process.stdout.strip(), process.returncode) == (receiver, 0), process.stderr
+
+
+def test_alertmanager_takes_its_file() -> None:
+    process = tool("amtool", "check-config", "alertmanager.yml")
+    assert process.returncode == 0, process.stdout + process.stderr

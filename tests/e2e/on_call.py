@@ -1,0 +1,190 @@
+"""A Prometheus, an Alertmanager, and whoever is on call, all real, around a page at an instant of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = ROOT / "dashboards" / "prometheus"
+PROGRAMS = ("prometheus", "prometheus-alertmanager", "faketime")
+
+
+@dataclass
+class OnCall:
+    """What was heard, by receiver, and where Prometheus and Alertmanager answer."""
+
+    heard: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    prometheus: str = ""
+    alertmanager: str = ""
+
+    def alerts(self, receiver: str) -> set[tuple[str, str]]:
+        """(Alert, status) of all messages that a receiver got."""
+        messages = list(self.heard.get(receiver, ()))
+        return {(a["labels"]["alertname"], a["status"]) for message in messages for a in message["alerts"]}
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+def ask(url: str, content: object = None) -> Any:
+    """JSON of an address; with content it is posted."""
+    data = None if content is None else json.dumps(content).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        body = answer.read()
+    return json.loads(body) if body.startswith((b"{", b"[")) else body.decode()
+
+
+def eventually(true: Callable[[], Any], what: str, seconds: float = 150.0) -> Any:
+    """Wait until something is true; the test fails where it never is."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with suppress(OSError):
+            if value := true():
+                return value
+        time.sleep(0.1)
+    pytest.fail(f"after {seconds:.0f} s: not yet {what}")
+
+
+@contextmanager
+def on_call(file: Path, instant: str, folder: Path) -> Iterator[OnCall]:
+    """The page of a pipeline at an instant, scraped each second, by the rules of the house without their patience."""
+    if absent := [program for program in PROGRAMS if shutil.which(program) is None]:
+        pytest.skip(f"{', '.join(absent)} not installed: apt-get install prometheus prometheus-alertmanager faketime")
+    person, ports = OnCall(), [free_port() for _ in range(4)]
+    person.prometheus, person.alertmanager = (f"http://127.0.0.1:{port}" for port in ports[:2])
+    with ExitStack() as stack:
+        receiver = stack.enter_context(_receiver(person))
+        for name, changes in (
+            ("forecaster.rules.yml", ((r"for: \w+", "for: 0s"), ("interval: 1m", "interval: 1s"))),
+            ("alertmanager.yml", (("127.0.0.1:9095", f"127.0.0.1:{receiver}"), ("group_wait: 30s", "group_wait: 0s"))),
+            (
+                "prometheus.yml",
+                ((r"_interval: \w+", "_interval: 1s"), ("9093", str(ports[1])), ("9464", str(ports[2]))),
+            ),
+        ):
+            content = (FILES / name).read_text("utf-8")
+            for pattern, small in changes:
+                content, count = re.subn(pattern, small, content)
+                assert count, (name, pattern)
+            (folder / name).write_text(content, "utf-8")
+        serve = (sys.executable, "-m", "forecaster", "serve", str(file), "--port", str(ports[3]))
+        commands = (
+            ("faketime", instant, *serve, "--metrics", f"127.0.0.1:{ports[2]}"),
+            (
+                "prometheus",
+                f"--config.file={folder / 'prometheus.yml'}",
+                f"--storage.tsdb.path={folder / 'tsdb'}",
+                f"--web.listen-address=127.0.0.1:{ports[0]}",
+            ),
+            (
+                "prometheus-alertmanager",
+                f"--config.file={folder / 'alertmanager.yml'}",
+                f"--storage.path={folder / 'alerts'}",
+                f"--web.listen-address=127.0.0.1:{ports[1]}",
+                "--cluster.listen-address=",
+            ),
+        )
+        for command in commands:
+            stack.enter_context(_running(command, folder))
+        yield person
+
+
+@contextmanager
+def _running(command: tuple[str, ...], folder: Path) -> Iterator[None]:
+    with (folder / f"{command[0]}.log").open("wb") as log:
+        environment = {**os.environ, "FAKETIME_DONT_FAKE_MONOTONIC": "1", "TZ": "UTC"}
+        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=environment, start_new_session=True)
+        try:
+            yield
+        finally:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(20)
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def _receiver(person: OnCall) -> Iterator[int]:
+    """Whoever is on call: a web server that keeps what it is told, by the path."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            person.heard.setdefault(self.path.strip("/"), []).append(message)
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield int(server.server_address[1])
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def missing_night_is_told(file: Path, instant: str, folder: Path) -> None:
+    """Two nights after the last one somebody is called, once; what was to be expected of a deployment calls nobody."""
+    with on_call(file, instant, folder) as person:
+        called = ("ForecasterNightMissing", "firing")
+        eventually(lambda: called in person.alerts("page"), "called of the missing night")
+        eventually(lambda: ("ForecasterWatchdog", "firing") in person.alerts("heartbeat"), "a heartbeat")
+        [message] = [m for m in person.heard["page"] if m["commonLabels"].get("alertname") == called[0]]
+        assert message["commonAnnotations"]["runbook_url"].endswith("/runbooks/stale-forecast.html")
+        up = ask(f"{person.prometheus}/api/v1/query?query=forecaster_run_peak_memory_bytes")["data"]["result"]
+        assert {row["metric"]["process"] for row in up} >= {"night", "predict"}
+        inhibited = _inhibited(person.alertmanager)
+        assert inhibited == {("ForecasterCompilesAnew", "a"), ("ForecasterForecastStale", "a")}
+        compiles = ("ForecasterCompilesAnew", "firing")  # of b, which nobody deploys
+        eventually(lambda: compiles in person.alerts("ticket"), "told of b")
+
+
+def _inhibited(alertmanager: str) -> set[tuple[str, str]]:
+    """Of pipelines a, which is being deployed and misses a night, and b: which alerts of theirs are held back."""
+
+    def alert(name: str, pipeline: str, **labels: str) -> dict[str, object]:
+        return {"labels": {"alertname": name, "pipeline": pipeline, **labels}}
+
+    alerts = [
+        alert("ForecasterDeploying", "a", severity="none"),
+        alert("ForecasterNightMissing", "a", severity="page"),
+        alert("ForecasterForecastStale", "a", severity="page"),
+        *(alert("ForecasterCompilesAnew", name, severity="ticket", about="compile") for name in ("a", "b")),
+    ]
+    ask(f"{alertmanager}/api/v2/alerts", alerts)
+
+    def held_back() -> set[tuple[str, str]]:
+        rows = ask(f"{alertmanager}/api/v2/alerts")
+        return {
+            (row["labels"]["alertname"], row["labels"]["pipeline"])
+            for row in rows
+            if row["status"]["inhibitedBy"] and row["labels"].get("pipeline") in ("a", "b")
+        }
+
+    return set(eventually(lambda: len(held_back()) > 1 and held_back(), "inhibited"))
