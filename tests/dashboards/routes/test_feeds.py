@@ -12,6 +12,7 @@ import pytest
 from icalendar import Calendar
 
 from forecaster.ledger import access as ledger_access
+from forecaster.ledger import tables
 from forecaster.ledger.publication import PublishedOverride
 from forecaster.ledger.store import Ledger
 from tests.dashboards.guests import HOME, SECRET, Guest, declared, hang_up, house, signed_in
@@ -65,6 +66,8 @@ def test_a_calendar_has_an_all_day_event_for_each_day_ahead(reader: Guest, url: 
 
 
 def test_an_event_that_changes_keeps_its_uid_and_counts_on(reader: Guest, url: str) -> None:
+    with Ledger.open(url) as ledger, ledger.transaction() as connection:
+        connection.execute(tables.slot.update().values(flipped_at=NOON))  # long before what follows, not in one second
     _, path = calendar(url, depot_id="BOS-01")
     first = reader(path)
     before = events(first)
