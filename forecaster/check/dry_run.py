@@ -31,6 +31,7 @@ from forecaster.lake import TABLES, Lake
 from forecaster.publishing import caveats
 from forecaster.reports import finding_examples
 from forecaster.reports.finding_examples import Evidence
+from forecaster.staffing.people import people_table
 
 COPIED_TABLES = tuple(
     name for name in TABLES if name not in ("forecasts", "scores")
@@ -84,7 +85,7 @@ def check(spec: Spec, *, now: datetime, as_of: datetime | None = None, past: boo
             panel = panels.build(knowledge, copy)
             ingested = replace(
                 ingested,
-                findings=(*ingested.findings, *panel_findings(knowledge, panel, copy), *_legacy_findings(copy, panel)),
+                findings=(*ingested.findings, *panel_findings(knowledge, panel, copy), *_table_findings(copy, panel)),
             )
         except NoUsableData as error:
             return DryRun(spec, source_checks, ingested, fault=_why_not(ingested) or str(error))
@@ -122,10 +123,11 @@ def _staleness(panel: Panel, spec: Spec, now: datetime) -> str | None:
     return None
 
 
-def _legacy_findings(spec: Spec, panel: Panel) -> list[Finding]:
-    """What is wrong with the other system's forecasts."""
+def _table_findings(spec: Spec, panel: Panel) -> list[Finding]:
+    """What is wrong with the other system's forecasts, and with the table of people."""
     findings: list[Finding] = []
     external_forecasts.external_forecasts(spec, panel, former_ids(spec), findings)
+    people_table.people(spec, panel.depot_ids, former_ids(spec), findings)
     return findings
 
 
@@ -148,6 +150,9 @@ def _declared_sources(spec: Spec) -> Iterator[tuple[str, AnySource, tuple[str, .
         legacy_columns = spec.legacy.columns
         required = (legacy_columns.depot_id, legacy_columns.date, legacy_columns.forecast, legacy_columns.made_on)
         yield "legacy.source", spec.legacy.source, tuple(name for name in required if name)
+    if spec.staffing is not None and spec.staffing.people_table is not None:
+        table = spec.staffing.people_table
+        yield "staffing.people_table.source", table.source, table.columns.required
     columns = spec.demand.columns
     counted = () if spec.demand.aggregate == "count" else (columns.demand,)
     yield "demand.source", spec.demand.source, (columns.depot_id, columns.date, *counted)

@@ -21,7 +21,7 @@ from forecaster.config.external import Legacy, LegacyColumns
 from forecaster.config.model import Backtest, Gate, Model, Training
 from forecaster.config.operations import DigestReceiver, Notify, Retention, Schedule
 from forecaster.config.pipeline import Spec, json_schema, load
-from forecaster.config.shifts import EmploymentContract, Shift
+from forecaster.config.shifts import EmploymentContract, PeopleTable, Shift
 from forecaster.config.slo import Slo
 from forecaster.config.sources import (
     AnySource,
@@ -67,6 +67,7 @@ __all__ = [
     "Overrides",
     "Page",
     "ParquetSource",
+    "PeopleTable",
     "Retention",
     "SampleSource",
     "Schedule",

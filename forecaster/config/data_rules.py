@@ -114,6 +114,12 @@ OF_BATCHES: Mapping[str, Rule] = {
     "zone_form": Rule("warn", "a time zone such as Europe/Berlin, or nothing; taken as nothing", _REPORT),
     "vans_form": Rule("warn", "a whole number of vans, or nothing; taken as nothing", _REPORT),
     "people_form": Rule("warn", "a number of people up to 500, or nothing; taken as nothing", _REPORT),
+    "person_form": Rule(
+        "warn", "a name, a depot that counts and a contract of staffing.people; the row is left out", _REPORT
+    ),
+    "absence_form": Rule(
+        "warn", "a first and a last day off, and shifts of staffing.shifts; what cannot be read is left out", _REPORT
+    ),
     "event_form": Rule("warn", "a date such as 2024-03-05 and a kind; the row is left out", _REPORT),
     "event_place": Rule(
         "warn", "a depot, city, country or subdivision of the depots source; it concerns no depot", _REPORT

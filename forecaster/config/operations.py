@@ -77,6 +77,8 @@ class Retention(Section):
     """Files of the lake that were put together, for whoever reads an older version."""
     publications: int = Field(default=8, ge=2)
     """How many publications the page can look back at; not days."""
+    people: int = Field(default=60, ge=15)
+    """Names of people in plans of the week that are kept with their publications; older plans have numbers instead."""
 
 
 Occasion = Literal["late", "degraded", "stop", "failed", "promotion", "rollback"]

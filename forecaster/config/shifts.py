@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import Field, field_validator, model_validator
 
 from forecaster.config.base import Section
+from forecaster.config.sources import Source, whole_rows
 
 SHARE_TOLERANCE = 0.0015  # three shares of 0.333 are a day
 
@@ -67,8 +68,9 @@ class EmploymentContract(Section):
 
     name: str = Field(min_length=1, max_length=40)
     """What people call it, as in full-time; its people are numbered."""
-    per_depot: int | str
-    """How many people of each depot have it, or the column of the depots source that says so."""
+    per_depot: int | str = 0
+    """How many people of each depot have it, or the column of the depots source that says so; beside those whom
+    `people_table` names. Left out: nobody but these."""
     max_shifts_week: int = Field(default=5, ge=1, le=7)
     """Most shifts from Monday to Sunday."""
     min_rest_hours: float = Field(default=11, ge=0, le=24)
@@ -94,8 +96,64 @@ class EmploymentContract(Section):
         return self
 
 
-def check_shifts(shifts: Sequence[Shift], contracts: Sequence[EmploymentContract]) -> None:
-    """Raises ValueError where shifts are no whole day, or shifts or contracts cannot be told apart."""
+class PeopleColumns(Section):
+    person: str = "person"
+    """Column with a person's name, or a number that stands for it; within a depot each is another person."""
+    depot_id: str = "depot_id"
+    """Column that names the depot where the person works."""
+    contract: str = "contract"
+    """Column with the name of a contract of `people`."""
+    off_from: str | None = None
+    """Column with the first of some days off; empty where the row has none."""
+    off_to: str | None = None
+    """Column with the last of these days off; left out or empty, they are one day."""
+    cannot_work: str | None = None
+    """Column with the shifts that the person cannot work, with a `;` between them."""
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The columns that the source must have."""
+        names = (self.person, self.depot_id, self.contract, self.off_from, self.off_to, self.cannot_work)
+        return tuple(name for name in names if name)
+
+
+class PeopleTable(Section):
+    """Who works at the depots by name; each night reads it whole."""
+
+    source: Source
+    """One row a person, and a further one for each further span of days off."""
+    columns: PeopleColumns = PeopleColumns()
+    """What the source calls its columns."""
+
+    @field_validator("source")
+    @classmethod
+    def _whole(cls, source: Source) -> Source:
+        return whole_rows(source)
+
+    @model_validator(mode="after")
+    def _columns_differ(self) -> PeopleTable:
+        names = self.columns.required
+        if len(set(names)) < len(names):
+            raise ValueError(f"columns name {', '.join(names)}; wanted a column of its own for each")
+        if self.columns.off_to and not self.columns.off_from:
+            raise ValueError("columns.off_to is given without off_from; wanted both")
+        return self
+
+
+def check_shifts(
+    shifts: Sequence[Shift], contracts: Sequence[EmploymentContract], table: PeopleTable | None = None
+) -> None:
+    """Raises ValueError where shifts are no whole day, shifts or contracts cannot be told apart, or contracts and the
+    table of people do not fit together."""
+    if table is not None and not contracts:
+        raise ValueError(
+            "found people_table and no people, wanted the contracts of those in it, as key `people` beside"
+        )
+    for contract in contracts:
+        if table is None and "per_depot" not in contract.model_fields_set:
+            raise ValueError(
+                f"people: found the contract {contract.name} of nobody, wanted per_depot, or the names as people_table"
+            )
     for key, names in (("shifts", [shift.name for shift in shifts]), ("people", [kind.name for kind in contracts])):
         if repeated := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"found {key} that are called {', '.join(repeated)} twice, wanted each name once")

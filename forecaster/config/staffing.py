@@ -8,7 +8,7 @@ from typing import Self
 from pydantic import Field, field_validator, model_validator
 
 from forecaster.config.base import Section
-from forecaster.config.shifts import EmploymentContract, Shift, check_shifts
+from forecaster.config.shifts import EmploymentContract, PeopleTable, Shift, check_shifts
 
 
 class Crew(Section):
@@ -43,7 +43,8 @@ class Staffing(Section):
     orders_per_driver: float = Field(gt=0)
     """Orders that one driver delivers in a shift."""
     shift_hours: float = Field(default=8, gt=0)
-    """Length of a shift; `backtest --staffing` says how many hours each way to roster takes."""
+    """Length of a shift where none is declared as `shifts`; `backtest --staffing` says how many hours each way to
+    roster takes."""
     cost_short: float = Field(gt=0)
     """Cost of one driver too few for a shift: of the first that a depot misses."""
     cost_short_growth: float = Field(default=1, ge=0)
@@ -70,9 +71,13 @@ class Staffing(Section):
     people: tuple[EmploymentContract, ...] = ()
     """Who works the shifts, by kind of contract: each night then plans who works when. Left out: nobody is named."""
 
+    people_table: PeopleTable | None = None
+    """Who has these contracts by name, when they are off, and which shifts they cannot work. Left out: people are
+    numbered."""
+
     @model_validator(mode="after")
     def _whole_days(self) -> Self:
-        check_shifts(self.shifts, self.people)
+        check_shifts(self.shifts, self.people, self.people_table)
         return self
 
     @field_validator("currency")

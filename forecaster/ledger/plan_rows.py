@@ -6,6 +6,7 @@ Each function works on a connection whose transaction the caller holds.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 
 import sqlalchemy as sa
 
@@ -37,3 +38,16 @@ def read(connection: sa.Connection, publication_id: int, depot_id: str | None = 
     plans = (WeekPlan.from_json(content) for content in connection.execute(query).scalars())
     # by code point, as Python sorts: databases have orders of their own
     return tuple(sorted(plans, key=lambda plan: plan.depot_id))
+
+
+def forget_names(connection: sa.Connection, pipeline: str, before: datetime) -> int:
+    """Put numbers in the place of the names in plans that were made as of before an instant; returns how many plans had
+    any."""
+    publication = tables.publications.c
+    old = sa.select(publication.publication_id).where(publication.pipeline == pipeline, publication.as_of < before)
+    count = 0
+    for publication_id in connection.execute(old).scalars().all():
+        plans = [plan for plan in read(connection, publication_id) if any(who.is_named for who in plan.positions)]
+        update(connection, publication_id, (plan.nameless() for plan in plans))
+        count += len(plans)
+    return count

@@ -1,19 +1,21 @@
 """A depot's plan of the week, as it is published: who works which shift, what is uncovered, what each rule costs.
 
-People are positions, numbered within their contract: "full-time 3". Instants are UTC; a day is a local day of the
-depot, the one on which the shift begins.
+People are positions, by their names where a table names them, else numbered within their contract: "full-time 3".
+Instants are UTC; a day is a local day of the depot, the one on which the shift begins.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import cache
+from hashlib import sha256
 from typing import Any, Literal, Self
 
 from pydantic import TypeAdapter
 
-Rule = Literal["max_shifts_week", "min_rest_hours", "max_days_in_row", "hours_week", "per_depot"]
+Rule = Literal["max_shifts_week", "min_rest_hours", "max_days_in_row", "hours_week", "days_off", "per_depot"]
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,13 @@ class Position:
     duties: tuple[Duty, ...]
     before: tuple[Duty, ...] = ()  # of the days before, as they were planned last; rules look back at them
     cancelled: tuple[Duty, ...] = ()  # planned by an earlier night for a day of this plan that is free now
+    days_off: tuple[date, ...] = ()  # of this plan's days and those of the week after
+    cannot_work: tuple[str, ...] = ()  # names of shifts
+    is_named: bool = False  # whether a table of people names it
+
+    def key(self, depot_id: str) -> str:
+        """What addresses say in the place of the name, which would stand in logs then."""
+        return sha256("\0".join((depot_id, self.name)).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -62,11 +71,12 @@ class ShiftCover:
 
 @dataclass(frozen=True)
 class RuleCost:
-    """What the plan would cost less without a rule of a contract; of `per_depot`, with one person more."""
+    """What the plan would cost less without a rule of a contract; of `days_off`, with nobody off; of `per_depot`, with
+    one person more."""
 
     contract: str
     rule: Rule
-    limit: float  # as declared; of `per_depot` the number of people
+    limit: float  # as declared; of `days_off` how many there are, of `per_depot` the number of people
     cost: float
 
 
@@ -86,6 +96,18 @@ class WeekPlan:
     def missing(self) -> int:
         """Drivers that no one is planned for, over all shifts."""
         return sum(shift.wanted - shift.planned for shift in self.shifts)
+
+    def nameless(self) -> Self:
+        """With numbers in the place of names, and without days off."""
+        numbers: Counter[str] = Counter()
+        positions = []
+        for position in self.positions:
+            if position.is_named:
+                numbers[position.contract] += 1
+                name = f"{position.contract}, {numbers[position.contract]}"
+                position = replace(position, name=name, days_off=(), cannot_work=(), is_named=False)
+            positions.append(position)
+        return replace(self, positions=tuple(positions))
 
     @classmethod
     def from_json(cls, content: Any) -> Self:

@@ -17,6 +17,7 @@ from forecaster.core.state_paths import StatePaths
 from forecaster.core.terminal import count
 from forecaster.demand.history import lake_owner
 from forecaster.lake import TABLES, Lake
+from forecaster.ledger import plan_rows
 from forecaster.ledger.store import Ledger
 from forecaster.serving.bundle import MANIFEST
 
@@ -33,12 +34,14 @@ class CleanupCounts:
     leftovers: int
     runs: int
     files: tuple[int, int]
+    nameless_plans: int = 0  # plans of the week that lost the names of their people
 
     def sentence(self) -> str:
+        names = f", the names in {count(self.nameless_plans, 'old plan')}" if self.nameless_plans else ""
         return (
             f"removed {count(self.bundles, 'bundle')} that never reigned, {count(self.checkpoints, 'checkpoint')}, "
             f"{count(self.caches, 'cached file or trace', 'cached files and traces')}, "
-            f"{count(self.leftovers, 'leftover')}, {count(self.runs, 'old run')}; "
+            f"{count(self.leftovers, 'leftover')}, {count(self.runs, 'old run')}{names}; "
             f"the lake has {count(self.files[1], 'file')}, had {self.files[0]}"
         )
 
@@ -55,6 +58,8 @@ def tidy(spec: Spec, *, now: datetime, keep: str) -> CleanupCounts:
         reigned = {promotion.bundle_digest for promotion in ledger.promotions(spec.name)}
         head = ledger.current(spec.name)
         in_use = reigned | {head.bundle_digest if head else None}
+        with ledger.transaction() as connection:
+            nameless = plan_rows.forget_names(connection, spec.name, now - timedelta(days=retention.people))
         runs = ledger.forget_runs(spec.name, before=now - timedelta(days=retention.runs), keep=keep)
     lake = Lake.of(spec)
     before = lake.files()
@@ -69,6 +74,7 @@ def tidy(spec: Spec, *, now: datetime, keep: str) -> CleanupCounts:
         caches=_remove(caches, now - timedelta(days=retention.caches)),
         leftovers=_remove(_leftovers(paths), now - LEFTOVER),
         runs=runs,
+        nameless_plans=nameless,
         files=(before, lake.files()),
     )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
@@ -36,6 +36,7 @@ from forecaster.publishing.track_value import track_value
 from forecaster.staffing import rosters
 from forecaster.staffing.changes import published_crews
 from forecaster.staffing.people import week_plans
+from forecaster.staffing.people.worker import Worker
 
 if TYPE_CHECKING:
     from forecaster.demand.validation.external_forecasts import ExternalForecasts
@@ -137,7 +138,7 @@ def publish(
             bundle_digest=result.digest,
             note=_join(note.for_readers for note in notes),
             desk=inputs_name,
-            plans=_plan_weeks(published_depots, before, overridden, result, spec, now, troubles),
+            plans=_plan_weeks(published_depots, before, overridden, result, spec, now, run_id, troubles),
         )
         with Ledger.open(spec.ledger_url) as ledger:
             findings = panel_findings(knowledge, result.panel, spec)
@@ -203,6 +204,7 @@ def _plan_weeks(
     result: ForecastResult,
     spec: Spec,
     now: datetime,
+    run_id: str,
     troubles: Troubles,
 ) -> tuple[WeekPlan, ...]:
     """Who works when, looking back at what the publication that is shown planned; without it where that fails."""
@@ -214,16 +216,31 @@ def _plan_weeks(
     with troubles.collect(Exception, lacking), Ledger.open(spec.ledger_url) as ledger:
         head = ledger.current(spec.name)
         before |= {plan.depot_id: plan for plan in ledger.plans(head.publication_id)} if head else {}
+    people: Sequence[Worker] | None = () if spec.staffing.people_table is None else None
+    if people is None:
+        with troubles.collect(Exception, "the table of people is not read, and those of the plans before are planned"):
+            people = _people(spec, result.panel, run_id)
     with troubles.collect(Exception, "no week is planned"):
         crews = published_crews(published_before, overridden, spec.staffing, spec.timezone, now)
         roster = rosters.plan(overridden, result.panel, spec, crews)
         planned = week_plans.plan_weeks(
-            depots, roster, result.panel, spec.staffing, timezone=spec.timezone, at=now, before=before
+            depots, roster, result.panel, spec.staffing, timezone=spec.timezone, at=now, before=before, people=people
         )
         plans += planned.plans
         for sentence in planned.troubles:
             troubles.add(sentence)
     return tuple(plans)
+
+
+def _people(spec: Spec, panel: Panel, run_id: str) -> tuple[Worker, ...]:
+    """Who works at the panel's depots by name; what is odd about the table becomes findings of the run."""
+    from forecaster.staffing.people import people_table  # which brings all that reads sources
+
+    findings = list[Finding]()
+    people = people_table.people(spec, panel.depot_ids, former_ids(spec), findings)
+    with Ledger.open(spec.ledger_url) as ledger:
+        ledger.note(run_id, findings=findings)
+    return people
 
 
 def _explain_changes(

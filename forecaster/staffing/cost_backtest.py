@@ -6,12 +6,17 @@ buffer is chosen anew each week as the one that would have been cheapest on all 
 weeks before these, which makes it the fairest rival. "Same as last week" rosters what the same weekday needed when it
 was last known. Perfect foresight knows what will come, and pays only for what limits and vans forbid, and for
 days on which a depot was expected to be closed and was not.
+
+Where shifts are declared, all of this is by shift: each way to roster has a crew for each, by the share that is
+declared of it, and is billed for each shift by itself. What came of a day is known and not when: its orders are taken
+to have come by the declared shares, so that the bills say nothing of shares that are wrong.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -25,6 +30,7 @@ from forecaster.staffing import newsvendor, placing
 from forecaster.staffing.need import DIGITS
 from forecaster.staffing.placing import Claims
 from forecaster.staffing.rosters import van_pool
+from forecaster.staffing.shifts.shift_ways import ShiftWays
 from forecaster.staffing.vans import VanPool
 
 DEFAULT_DAYS = 56  # replayed where nothing else is said
@@ -43,7 +49,7 @@ class Bill:
     idle: int  # drivers too many
     short_days: float  # share of depots and days with a driver missing
     days: int  # depots and days
-    hours: float  # rostered, in all: drivers by `staffing.shift_hours`
+    hours: float  # rostered, in all: drivers by `staffing.shift_hours`, or by the hours of their shifts
 
     def to_json(self) -> dict[str, object]:
         return asdict(self)
@@ -91,28 +97,68 @@ def backtest_costs(
     which only the first buffers are chosen on. `panel` is tonight's, for what its depots are."""
     assert spec.staffing is not None
     costs, fleet = spec.staffing, van_pool(panel, spec)
+    ways: RosterWays = ShiftWays(costs, fleet) if costs.shifts else DayWays(costs, fleet)
     all_folds = [*earlier, *folds]
-    buffered = [
-        [within_limits(with_buffer(fold, buffer, costs), fold, costs, fleet) for buffer in BUFFERS]
-        for fold in all_folds
-    ]
+    buffered = [[ways.limited(buffered_need(fold, buffer, costs), fold) for buffer in BUFFERS] for fold in all_folds]
     bills = np.array(
-        [[_cost(crew, fold, costs) for crew in crews] for crews, fold in zip(buffered, all_folds, strict=True)]
+        [[_cost(crew, fold, ways) for crew in crews] for crews, fold in zip(buffered, all_folds, strict=True)]
     )
     best = [int(bills[:before].sum(axis=0).argmin()) for before in range(len(earlier), len(all_folds))]
     rosters: dict[str, list[Ints]] = {
-        OURS: [newsvendor.roster(fold.forecast, costs, fleet).drivers for fold in folds],
+        OURS: [ways.cheapest(fold) for fold in folds],
         BUFFER: [crews[chosen] for crews, chosen in zip(buffered[len(earlier) :], best, strict=True)],
-        LAST_WEEK: [within_limits(_last_week(fold, panel_at, costs), fold, costs, fleet) for fold in folds],
+        LAST_WEEK: [ways.limited(_last_week(fold, panel_at) / costs.orders_per_driver, fold) for fold in folds],
         FORESIGHT: [
-            within_limits(np.nan_to_num(drivers_needed(fold.actuals, costs)), fold, costs, fleet) for fold in folds
+            ways.limited(np.nan_to_num(fold.actuals.astype(float)) / costs.orders_per_driver, fold) for fold in folds
         ],
     }
-    all_bills = [_bill(name, crews, folds, costs) for name, crews in rosters.items()]
+    all_bills = [_bill(name, crews, folds, ways) for name, crews in rosters.items()]
     return Bills(
         tuple(sorted(all_bills, key=lambda bill: bill.cost)),
         tuple(describe_buffer(BUFFERS[chosen]) for chosen in best),
     )
+
+
+class RosterWays(Protocol):
+    """How rosters are made and billed, by whole days or by shift; crews are (shifts, depots, horizon)."""
+
+    @property
+    def costs(self) -> Staffing: ...
+
+    @property
+    def hours(self) -> Doubles:
+        """Of each shift, (shifts,)."""
+
+    def cheapest(self, fold: Fold) -> Ints:
+        """Our crews."""
+
+    def limited(self, need: Doubles, fold: Fold) -> Ints:
+        """The crews of somebody who wants so many drivers on a day, in fractions (depots, horizon), within limits and
+        vans."""
+
+    def needed(self, orders: Floats | Doubles) -> Doubles:
+        """Drivers of each shift that so many orders of a day need, (shifts, depots, horizon)."""
+
+
+@dataclass(frozen=True)
+class DayWays:
+    """Rosters of whole days: one shift with all of the day."""
+
+    costs: Staffing
+    fleet: VanPool | None
+
+    @property
+    def hours(self) -> Doubles:
+        return np.array([self.costs.shift_hours])
+
+    def cheapest(self, fold: Fold) -> Ints:
+        return newsvendor.roster(fold.forecast, self.costs, self.fleet).drivers[None]
+
+    def limited(self, need: Doubles, fold: Fold) -> Ints:
+        return within_limits(np.ceil(np.round(need, DIGITS)), fold, self.costs, self.fleet)[None]
+
+    def needed(self, orders: Floats | Doubles) -> Doubles:
+        return drivers_needed(orders, self.costs)[None]
 
 
 def drivers_needed(orders: Floats | Doubles, costs: Staffing) -> Doubles:
@@ -122,29 +168,40 @@ def drivers_needed(orders: Floats | Doubles, costs: Staffing) -> Doubles:
 
 
 def with_buffer(fold: Fold, buffer: tuple[float, float], costs: Staffing) -> Doubles:
-    """What the median needs, with a share and a number of drivers more."""
-    share, drivers = buffer
-    usual = fold.forecast.median.astype(float) / costs.orders_per_driver
-    buffered: Doubles = np.ceil(np.round(usual * (1 + share) + drivers, DIGITS))
+    """The drivers that the median needs, with a share and a number of drivers more."""
+    buffered: Doubles = np.ceil(np.round(buffered_need(fold, buffer, costs), DIGITS))
     return buffered
 
 
-def _last_week(fold: Fold, panel_at: PanelAt, costs: Staffing) -> Doubles:
+def buffered_need(fold: Fold, buffer: tuple[float, float], costs: Staffing) -> Doubles:
+    """What the median needs with its buffer, in fractions of a driver."""
+    share, drivers = buffer
+    need: Doubles = fold.forecast.median.astype(float) / costs.orders_per_driver * (1 + share) + drivers
+    return need
+
+
+def _last_week(fold: Fold, panel_at: PanelAt) -> Doubles:
+    """The orders of the same weekday when they were last known; 0 where they were not in eight weeks."""
     before = panel_at(fold.forecast.cutoff)
     orders: Doubles = np.where(before.open[:, : before.history], before.demand, np.nan)
-    return same_as_last_week(orders, fold.actuals.shape[1], costs)
+    return np.nan_to_num(_last_known(orders, fold.actuals.shape[1]))
 
 
 def same_as_last_week(orders: Doubles, steps: int, costs: Staffing) -> Doubles:
     """Drivers (depots, steps) that the same weekday needed when it was last known, of orders (depots, days) up to the
     cutoff, NaN where closed or not known; 0 where it was not in eight weeks."""
+    return np.nan_to_num(drivers_needed(_last_known(orders, steps), costs))
+
+
+def _last_known(orders: Doubles, steps: int) -> Doubles:
+    """Orders (depots, steps) of the same weekday when they were last known in eight weeks; NaN where they were not."""
     orders = np.pad(orders, [(0, 0), (7 * WEEKS, 0)], constant_values=np.nan)
     last_known = np.full((len(orders), steps), np.nan)
     for back in range(1, WEEKS + 1):
         for step in range(steps):
             there = orders[:, orders.shape[1] - 7 * back + step % 7]
             last_known[:, step] = np.where(np.isnan(last_known[:, step]), there, last_known[:, step])
-    return np.nan_to_num(drivers_needed(last_known, costs))
+    return last_known
 
 
 def within_limits(desired: Doubles, fold: Fold, costs: Staffing, fleet: VanPool | None) -> Ints:
@@ -178,21 +235,23 @@ def costs_paid(crew: Ints, fold: Fold, costs: Staffing) -> Doubles:
     return paid
 
 
-def _cost(crew: Ints, fold: Fold, costs: Staffing) -> float:
-    return float(np.nansum(costs_paid(crew, fold, costs)))
+def _cost(crew: Ints, fold: Fold, ways: RosterWays) -> float:
+    missing = ways.needed(fold.actuals) - crew
+    paid = ways.costs.cost_short * np.maximum(missing, 0) + ways.costs.cost_idle * np.maximum(-missing, 0)
+    return float(np.nansum(paid))
 
 
-def _bill(name: str, crews: Sequence[Ints], folds: Sequence[Fold], costs: Staffing) -> Bill:
+def _bill(name: str, crews: Sequence[Ints], folds: Sequence[Fold], ways: RosterWays) -> Bill:
     missing = np.concatenate(
-        [missing_drivers(crew, fold, costs) for crew, fold in zip(crews, folds, strict=True)], axis=1
+        [ways.needed(fold.actuals) - crew for crew, fold in zip(crews, folds, strict=True)], axis=2
     )
-    judged = np.isfinite(missing)
-    differences = missing[judged]
-    hours = costs.shift_hours * float(np.concatenate(crews, axis=1)[judged].sum())
+    judged = np.isfinite(missing[0])
+    differences = missing[:, judged]  # (shifts, depots and days)
+    hours = float(ways.hours @ np.concatenate(crews, axis=2)[:, judged].sum(axis=1))
     short, idle = int(np.maximum(differences, 0).sum()), int(np.maximum(-differences, 0).sum())
-    share = float((differences > 0).mean()) if len(differences) else 0.0
-    cost = costs.cost_short * short + costs.cost_idle * idle
-    return Bill(name, cost, short, idle, share, len(differences), hours)
+    share = float((differences > 0).any(axis=0).mean()) if differences.size else 0.0
+    cost = ways.costs.cost_short * short + ways.costs.cost_idle * idle
+    return Bill(name, cost, short, idle, share, differences.shape[1], hours)
 
 
 def describe_buffer(buffer: tuple[float, float]) -> str:

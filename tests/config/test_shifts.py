@@ -43,7 +43,9 @@ def test_people_are_a_number_or_a_column(tmp_path: Path) -> None:
     assert spec.attributes == ("helpers",)
 
 
+TABLE = "{source: {kind: csv, path: people.csv}, columns: {}}"
 PERSON = "{name: full-time, per_depot: 3}"
+NAMED = f"{SHIFTS}, people: [{PERSON}], people_table: {TABLE}"
 WRONG = {
     SHIFTS.replace("0.4", "0.3"): "staffing: found shifts whose shares sum to 0.9, wanted 1",
     SHIFTS.replace("night", "day"): "staffing: found shifts that are called day twice, wanted each name once",
@@ -52,6 +54,10 @@ WRONG = {
     SHIFTS.replace("22:30", "06:00"): "found start and end at 06:00, wanted a shift of less than a day",
     SHIFTS.replace("0.4", "learn"): "staffing.shifts.1.share: found 'learn', wanted a share such as 0.4",
     f"people: [{PERSON}]": "staffing: found people and no shifts, wanted the shifts that they work",
+    f"{SHIFTS}, people: [{{name: x}}]": "found the contract x of nobody, wanted per_depot, or the names",
+    f"{SHIFTS}, people_table: {TABLE}": "found people_table and no people, wanted the contracts of those in it",
+    f"{NAMED.replace('{}', '{off_to: a}')}": "columns.off_to is given without off_from; wanted both",
+    f"{NAMED.replace('{}', '{person: a, contract: a}')}": "columns name a, depot_id, a; wanted a column of its own",
     f"{SHIFTS}, people: [{PERSON}, {PERSON}]": "found people that are called full-time twice",
     f"{SHIFTS}, people: [{PERSON.replace('3', 'crew')}]": "per_depot names a column of the depots source, and there",
     f"{SHIFTS}, people: [{PERSON.replace('3', '-1')}]": "found -1, wanted a number of people up to 500, or a column",

@@ -17,6 +17,7 @@ from forecaster.ledger.publication import Publication, PublishedDay, PublishedDe
 from forecaster.ledger.store import Ledger
 from forecaster.staffing.people.week_planner import Staff, WantedShift, plan_week
 from forecaster.staffing.people.week_plans import instants
+from forecaster.staffing.people.worker import Worker
 
 CUTOFF = date(2025, 6, 16)  # a Monday
 PUBLISHED = datetime(2025, 6, 17, 7, 24, tzinfo=UTC)  # 03:24 in New York
@@ -77,8 +78,9 @@ def publication(depots: int = 6, **changes: Any) -> Publication:
     return replace(plain, **changes)
 
 
-def with_plans(whole: Publication) -> Publication:
-    """The publication with a plan of the week of each depot: one person, and two early shifts a day."""
+def with_plans(whole: Publication, *, named: bool = False) -> Publication:
+    """The publication with a plan of the week of each depot: one person, who may have a name with the depot's in it and
+    a day off, and two early shifts a day."""
     shift, contract = (
         Shift(name="early", start="06:00", end="14:00", share=1),
         EmploymentContract(name="x", per_depot=1),
@@ -89,7 +91,9 @@ def with_plans(whole: Publication) -> Publication:
         wanted = [
             WantedShift(day, "early", *instants(shift, day, ZoneInfo(whole.timezone)), (30.0, 20.0)) for day in days
         ]
-        crew = [Staff(contract, 1)]
+        off = ((days[0], days[0]),)
+        person = Worker(member.depot_id, f"Ana of {member.depot_id}", "x", off, ("late",))
+        crew = [Staff(contract, 0, (person,)) if named else Staff(contract, 1)]
         plans.append(plan_week(member.depot_id, days, wanted, crew, cost_short=38, at=whole.published_at))
     return replace(whole, plans=tuple(plans))
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from forecaster.config import load
+from forecaster.ledger import plan_rows
+from forecaster.ledger.store import Ledger
 from forecaster.ledger.week_plan import WeekPlan
 from forecaster.planning import service
 from tests import fleets
+from tests.fleets import AS_OF
 from tests.planning.nights import PROPOSED, THURSDAY, current, day, publish_nights
 
 STAFFING = (
     "staffing: {orders_per_driver: 10, cost_short: 38, cost_idle: 22, change_cost: 57, "
-    "people: [{name: full-time, per_depot: 12}], shifts: [{name: early, start: 06:00, end: 14:00, share: 0.6}, "
+    "people_table: {source: {kind: csv, path: people.csv}, columns: {off_from: first, off_to: last}}, "
+    "people: [{name: full-time, per_depot: 11}], shifts: [{name: early, start: 06:00, end: 14:00, share: 0.6}, "
     "{name: late, start: 14:00, end: 22:00, share: 0.4}]}\n"
 )
 
@@ -24,7 +28,10 @@ STAFFING = (
 @pytest.fixture(scope="module")
 def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The pipeline file of a fleet that plans people, of which two nights were published."""
-    return publish_nights(tmp_path_factory.mktemp("people"), fleets.counts("ABCD"), staffing=STAFFING).file
+    folder = tmp_path_factory.mktemp("people")
+    named = [f"Ana,A,full-time,{THURSDAY},{THURSDAY}", "Bo,B,full-time,,", "Secret Sam,A,half-time,,"]
+    (folder / "people.csv").write_text("\n".join(["person,depot_id,contract,first,last", *named, ""]), "utf-8")
+    return publish_nights(folder, fleets.counts("ABCD"), staffing=STAFFING).file
 
 
 def plans(file: Path) -> dict[str, WeekPlan]:
@@ -86,3 +93,37 @@ def test_an_override_that_is_worth_no_change_leaves_shifts_and_whoever_works_the
     assert [(person.name, person.duties) for person in after.positions] == [
         (person.name, person.duties) for person in before.positions
     ]
+
+
+def test_named_people_keep_their_days_off_also_where_an_override_plans_anew(nights: Path) -> None:
+    spec = load(nights)
+    saved = service.save(spec, PROPOSED)
+    ana = plans(nights)["A"].positions[0]
+    assert (ana.name, ana.days_off) == ("Ana", (THURSDAY,))
+    assert ana.duties
+    assert THURSDAY not in {duty.date for duty in ana.duties}
+    assert plans(nights)["B"].positions[0].name == "Bo"
+    service.withdraw(spec, saved.override.id, by="Ana")
+
+
+def test_a_row_of_people_that_is_not_taken_is_a_finding_without_the_name(nights: Path) -> None:
+    spec = load(nights)
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        run = ledger.runs()[0]
+    [finding] = [finding for finding in run.findings if finding["rule"] == "person_form"]
+    assert "people.csv:4: column 'contract': found 'half-time'" in finding["message"]
+    assert "Sam" not in str(run)
+
+
+def test_names_are_forgotten_when_retention_says_so(nights: Path) -> None:
+    spec = load(nights)
+
+    def forget(before: datetime) -> int:
+        with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
+            return plan_rows.forget_names(connection, spec.name, before)
+
+    assert forget(AS_OF) == 2  # of the night before
+    assert plans(nights)["A"].positions[0].name == "Ana"
+    assert forget(AS_OF + timedelta(days=60)) == 2
+    assert forget(AS_OF + timedelta(days=60)) == 0
+    assert plans(nights)["A"].positions[0].name == "full-time, 1"

@@ -49,10 +49,12 @@ class WeekFile:
     weeks: tuple[DepotWeek, ...]
 
     def of_person(self, person: str) -> WeekFile:
-        """With this person's shifts alone, and without what is open."""
+        """With this person's shifts alone, and without what is open; a person is told by name, or by the key that
+        addresses have."""
 
         def narrow(week: DepotWeek) -> DepotWeek:
-            positions = tuple(position for position in week.plan.positions if position.name == person)
+            depot = week.plan.depot_id
+            positions = tuple(who for who in week.plan.positions if person in (who.name, who.key(depot)))
             return replace(week, plan=replace(week.plan, positions=positions, shifts=()))
 
         return replace(self, weeks=tuple(map(narrow, self.weeks)))
@@ -157,7 +159,7 @@ def _week_sheet(page: Any, weeks: Sequence[DepotWeek], formats: Mapping[str, Any
     line = 1
     for week in weeks:
         for position in week.plan.positions:
-            shifts = {duty.date: duty.shift for duty in position.duties}
+            shifts = dict.fromkeys(position.days_off, "off") | {duty.date: duty.shift for duty in position.duties}
             _week_line(page, line, week, position.name, [(shifts.get(day, ""), None) for day in days])
             line += 1
         names = list(dict.fromkeys(cover.shift for cover in week.plan.shifts))

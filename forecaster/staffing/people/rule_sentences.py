@@ -39,6 +39,8 @@ def summary(plan: WeekPlan, money: Money = whole_money) -> str:
 
 def rule_sentence(rule: RuleCost, money: Money = whole_money) -> str:
     """What the rule costs this week, all others in force."""
+    if rule.rule == "days_off":
+        return f"Days off ({rule.contract}) cost {money(rule.cost)}: shifts are open that those who are off could work."
     if rule.rule == "per_depot":
         return f"One more {rule.contract} driver beside the {rule.limit:g} would save {money(rule.cost)}."
     text = RULES[rule.rule].format(limit=f"{rule.limit:g}")

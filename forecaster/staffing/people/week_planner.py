@@ -1,21 +1,24 @@
 """Plan of a depot's week: who works which shift at least cost, under the rules of the contracts.
 
-The people of a contract are alike but for what they worked before. So the plan is solved for how many do what
-(`flow`), and people are then led along: whoever has a shift in the plan before keeps it where the flow allows.
+The people of a contract are alike but for what they worked before, for days off, and for shifts that they cannot work.
+So the plan is solved for how many do what (`flow`), and people are then led along: whoever has a shift in the plan
+before keeps it where the flow allows.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from typing import Any
 
 from forecaster.config import EmploymentContract
 from forecaster.ledger.week_plan import Duty, Position, Rule, RuleCost, ShiftCover, WeekPlan
 from forecaster.staffing.people import flow, rule_graph
 from forecaster.staffing.people.quick_flow import Crowd, Slot
 from forecaster.staffing.people.rule_graph import OFF, Arc, RuleGraph, ShiftHours, WorkState
+from forecaster.staffing.people.worker import Worker
 
 LOOKBACK_DAYS = 14  # days before the plan that rules may ask of
 WITHOUT_RULE: dict[Rule, dict[str, float | None]] = {
@@ -40,10 +43,48 @@ class WantedShift:
 
 @dataclass(frozen=True)
 class Staff:
-    """How many people of a depot have a contract."""
+    """The people of a depot who have a contract: so many by number, and others by name."""
 
     contract: EmploymentContract
     people: int
+    persons: tuple[Worker, ...] = ()
+
+    def positions(self, days: Sequence[date]) -> list[Position]:
+        """A position for each, with what matters of days off in these days and the week after."""
+        contract = self.contract.name
+        ahead = [*days, *(days[-1] + timedelta(days=step) for step in range(1, 8))]
+        by_number = [Position(f"{contract} {number}", contract, ()) for number in range(1, self.people + 1)]
+        by_name = [
+            Position(
+                person.name,
+                contract,
+                (),
+                days_off=tuple(day for day in ahead if person.is_off(day)),
+                cannot_work=person.cannot_work,
+                is_named=True,
+            )
+            for person in self.persons
+        ]
+        return [*by_name, *by_number]
+
+
+@dataclass(frozen=True)
+class _Group:
+    """People of a contract who may work on the same days and shifts."""
+
+    contract: EmploymentContract
+    people: tuple[Position, ...]
+
+    @classmethod
+    def of(cls, contract: EmploymentContract, people: Iterable[Position]) -> list[_Group]:
+        """The groups of a contract's people, in the order of the first of each."""
+        alike: dict[tuple[Any, ...], list[Position]] = {}
+        for person in people:
+            alike.setdefault((person.days_off, person.cannot_work), []).append(person)
+        return [cls(contract, tuple(group)) for group in alike.values()]
+
+    def may_work(self, day: date, shift: str) -> bool:
+        return not self.people or (day not in self.people[0].days_off and shift not in self.people[0].cannot_work)
 
 
 @dataclass(frozen=True)
@@ -63,14 +104,15 @@ class WeekTask:
 
         Equal inputs give equal plans. Raises MissingExtra without SciPy.
         """
-        people, problem = self._people, self._problem
-        crowds = self._crowds(people, problem)
+        groups, problem = self._groups, self._problem
+        crowds = [problem.crowd(group) for group in groups]
         solution = flow.cheapest(crowds, problem.savings, self.cost_short, seconds)
-        positions: list[Position] = []
-        for group, crowd, taken in zip(self.staff, crowds, solution.people, strict=True):
-            crew = people[group.contract.name]
-            ways = _lead(crew, group.contract, crowd, taken, problem)
-            positions += (_position(person, way, problem, self.at) for person, way in zip(crew, ways, strict=True))
+        by_name: dict[str, Position] = {}
+        for group, crowd, taken in zip(groups, crowds, solution.people, strict=True):
+            ways = _lead(group, crowd, taken, problem)
+            positions_of_group = zip(group.people, ways, strict=True)
+            by_name |= {person.name: _position(person, way, problem, self.at) for person, way in positions_of_group}
+        positions = [by_name[position.name] for group in self.staff for position in group.positions(self.days)]
         planned = Counter((duty.date, duty.shift) for position in positions for duty in position.duties)
         shifts = tuple(_cover(shift, planned[shift.date, shift.name]) for shift in self.wanted)
         overtime = float(sum(count * arc.overtime for taken in solution.people for arc, count in taken.items()))
@@ -81,20 +123,20 @@ class WeekTask:
         more of it."""
         if plan.cost <= CENT:
             return plan
-        people, problem = self._people, self._problem
-        crowds = self._crowds(people, problem)
-        return replace(plan, rules=_rule_costs(problem, self.staff, people, crowds, plan.cost))
+        return replace(plan, rules=_rule_costs(self._problem, self.staff, self._groups, plan.cost))
 
     @property
-    def _people(self) -> dict[str, list[Position]]:
-        return _people(self.staff, self.days[0], self.before)
+    def _groups(self) -> list[_Group]:
+        """The people as they stood in the plan before: worked is what was planned up to the first day."""
+        return [
+            group
+            for staff in self.staff
+            for group in _Group.of(staff.contract, _as_before(staff.positions(self.days), self.days[0], self.before))
+        ]
 
     @property
     def _problem(self) -> _Problem:
         return _Problem.of(self.days, self.wanted, self.cost_short)
-
-    def _crowds(self, people: Mapping[str, Sequence[Position]], problem: _Problem) -> list[Crowd]:
-        return [problem.crowd(group.contract, people[group.contract.name]) for group in self.staff]
 
 
 def plan_week(
@@ -136,12 +178,17 @@ class _Problem:
         )
         return cls(tuple(days), shifts, {slot: shift.savings for slot, shift in shifts.items()}, hours, cost_short)
 
-    def crowd(self, contract: EmploymentContract, people: Sequence[Position]) -> Crowd:
-        """The people of a contract, its graph, and the way that the plan before led each of them through it."""
-        entering = Counter(rule_graph.state_after(person.before, self.days[0], contract) for person in people)
-        graph = rule_graph.build(contract, self.days, self.hours, frozenset(entering))
+    def crowd(self, group: _Group) -> Crowd:
+        """The people of a group, its graph, and the way that the plan before led each of them through it."""
+        contract = group.contract
+        entering = Counter(rule_graph.state_after(person.before, self.days[0], contract) for person in group.people)
+        hours = tuple(
+            tuple(shift for shift in there if group.may_work(day, self.shifts[place, shift.index].name))
+            for place, (day, there) in enumerate(zip(self.days, self.hours, strict=True))
+        )
+        graph = rule_graph.build(contract, self.days, hours, frozenset(entering))
         earlier: Counter[Arc] = Counter()
-        for person in people:
+        for person in group.people:
             earlier.update(self._way_before(person, contract, graph))
         return Crowd(graph, entering, contract.cost_overtime or 0.0, earlier)
 
@@ -173,36 +220,23 @@ class _Problem:
         return rule_graph.state_after(person.before, self.days[0], contract)
 
 
-def _people(staff: Sequence[Staff], first: date, before: WeekPlan | None) -> dict[str, list[Position]]:
-    """The people of each contract as they stood in the plan before: worked is what was planned up to `first`."""
+def _as_before(people: Iterable[Position], first: date, before: WeekPlan | None) -> Iterator[Position]:
+    """People with what the plan before said of them; worked is what was planned up to `first`."""
     positions = {position.name: position for position in before.positions} if before else {}
-    people: dict[str, list[Position]] = {}
-    for group in staff:
-        name = group.contract.name
-        people[name] = []
-        for number in range(1, group.people + 1):
-            earlier = positions.get(f"{name} {number}", Position(f"{name} {number}", name, ()))
-            worked = [duty for duty in (*earlier.before, *earlier.duties) if duty.date < first]
-            recent = tuple(duty for duty in worked if duty.date >= first - timedelta(days=LOOKBACK_DAYS))
-            people[name].append(
-                replace(
-                    earlier,
-                    before=recent,
-                    duties=tuple(duty for duty in earlier.duties if duty.date >= first),
-                    cancelled=tuple(duty for duty in earlier.cancelled if duty.date >= first),
-                )
-            )
-    return people
+    for person in people:
+        earlier = positions.get(person.name, person)
+        worked = [duty for duty in (*earlier.before, *earlier.duties) if duty.date < first]
+        yield replace(
+            person,
+            before=tuple(duty for duty in worked if duty.date >= first - timedelta(days=LOOKBACK_DAYS)),
+            duties=tuple(duty for duty in earlier.duties if duty.date >= first),
+            cancelled=tuple(duty for duty in earlier.cancelled if duty.date >= first),
+        )
 
 
-def _lead(
-    people: Sequence[Position],
-    contract: EmploymentContract,
-    crowd: Crowd,
-    taken: Mapping[Arc, int],
-    problem: _Problem,
-) -> list[list[int]]:
+def _lead(group: _Group, crowd: Crowd, taken: Mapping[Arc, int], problem: _Problem) -> list[list[int]]:
     """Lead people through the graph as the flow says: the shift of each person (or OFF) on each day."""
+    people, contract = group.people, group.contract
     node = [crowd.graph.entry[rule_graph.state_after(person.before, problem.days[0], contract)] for person in people]
     usual = [problem.usual_shifts(person) for person in people]
     left, ways = dict(taken), [list[int]() for _ in people]
@@ -259,30 +293,32 @@ def _cover(shift: WantedShift, planned: int) -> ShiftCover:
 
 
 def _rule_costs(
-    problem: _Problem,
-    staff: Sequence[Staff],
-    people: Mapping[str, Sequence[Position]],
-    crowds: Sequence[Crowd],
-    cost: float,
+    problem: _Problem, staff: Sequence[Staff], groups: Sequence[_Group], cost: float
 ) -> tuple[RuleCost, ...]:
     """What the plan would cost less without each rule of each contract, and with one person more of it."""
     costs: list[RuleCost] = []
-    for place, group in enumerate(staff):
-        contract, crew = group.contract, people[group.contract.name]
-        for rule, freed, crew_then in _without_rules(contract, crew):
-            instead = [*crowds[:place], problem.crowd(freed, crew_then), *crowds[place + 1 :]]
-            saved = cost - flow.cheapest(instead, problem.savings, problem.cost_short).cost
+    for contract in (of_contract.contract for of_contract in staff):
+        here = [group for group in groups if group.contract == contract]
+        others = [problem.crowd(group) for group in groups if group.contract != contract]
+        for rule, limit, instead in _without_rules(contract, here):
+            crowds = [*others, *(problem.crowd(group) for group in instead)]
+            saved = cost - flow.cheapest(crowds, problem.savings, problem.cost_short).cost
             if saved > CENT:
-                limit = float(group.people if rule == "per_depot" else getattr(contract, rule))
                 costs.append(RuleCost(contract.name, rule, limit, saved))
     return tuple(sorted(costs, key=lambda cost: -cost.cost))
 
 
 def _without_rules(
-    contract: EmploymentContract, crew: Sequence[Position]
-) -> Iterator[tuple[Rule, EmploymentContract, Sequence[Position]]]:
-    """The contract without each of its rules, and with one person more."""
+    contract: EmploymentContract, groups: Sequence[_Group]
+) -> Iterator[tuple[Rule, float, Sequence[_Group]]]:
+    """The groups of a contract without each of its rules, with nobody off, and with one person more."""
+    crew = [person for group in groups for person in group.people]
     for rule, freed in WITHOUT_RULE.items():
         if crew and getattr(contract, rule) is not None:
-            yield rule, contract.model_copy(update=freed), crew
-    yield "per_depot", contract, [*crew, Position(f"{contract.name} {len(crew) + 1}", contract.name, ())]
+            without = contract.model_copy(update=freed)
+            yield rule, float(getattr(contract, rule)), [replace(group, contract=without) for group in groups]
+    if days_off := sum(len(person.days_off) for person in crew):
+        present = [replace(person, days_off=()) for person in crew]
+        yield "days_off", float(days_off), _Group.of(contract, present)
+    one_more = _Group(contract, (Position(f"{contract.name} {len(crew) + 1}", contract.name, ()),))
+    yield "per_depot", float(len(crew)), [*groups, one_more]

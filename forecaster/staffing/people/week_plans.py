@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from time import monotonic
@@ -19,6 +19,7 @@ from forecaster.ledger.week_plan import WeekPlan
 from forecaster.staffing.newsvendor import Roster
 from forecaster.staffing.people.flow import TIME_LIMIT
 from forecaster.staffing.people.week_planner import CENT, Staff, WantedShift, WeekTask
+from forecaster.staffing.people.worker import Worker
 from forecaster.staffing.shifts.shift_crews import ShiftRoster
 
 PLAN_SECONDS = 120.0  # after which no further depot is planned, so that the publication is not held up
@@ -45,8 +46,10 @@ def plan_weeks(
     timezone: str,
     at: datetime,
     before: Mapping[str, WeekPlan],
+    people: Sequence[Worker] | None = None,
 ) -> PlannedWeeks:
     """The plans of published depots; `before` are the plans before these, by depot, and `timezone` the pipeline's.
+    Where `people` are not told, those whom the plans before name are planned again.
 
     No plans where the pipeline declares no people. A depot that cannot be planned is a trouble, and the others go on.
     What rules cost is worked out last, for the depots whose plans cost most.
@@ -54,7 +57,8 @@ def plan_weeks(
     if staffing is None or not staffing.people or not isinstance(roster, ShiftRoster):
         return PlannedWeeks(())
     start, troubles = monotonic(), list[str]()
-    tasks = _tasks(depots, roster, panel, staffing, troubles, timezone=timezone, at=at, before=before)
+    named = _by_contract(people_of_plans(before.values()) if people is None else people)
+    tasks = _tasks(depots, roster, panel, staffing, troubles, timezone=timezone, at=at, before=before, named=named)
     workers = available_cores() if len(tasks) > FEW else 1
     try:
         plans = [plan for plans in in_processes(_plan, _chunks(tasks, start), workers) for plan in plans]
@@ -82,6 +86,7 @@ def _tasks(
     timezone: str,
     at: datetime,
     before: Mapping[str, WeekPlan],
+    named: Mapping[tuple[str, str], tuple[Worker, ...]],
 ) -> list[WeekTask]:
     """What is to be planned of each depot; `troubles` gets the first three that cannot be."""
     rows, savings = {depot: row for row, depot in enumerate(panel.depot_ids)}, roster.savings(staffing)
@@ -89,7 +94,10 @@ def _tasks(
     for depot in depots:
         row = rows[depot.depot_id]
         try:
-            staff = tuple(Staff(contract, people_of(contract, panel, row)) for contract in staffing.people)
+            staff = tuple(
+                Staff(contract, people_of(contract, panel, row), named.get((depot.depot_id, contract.name), ()))
+                for contract in staffing.people
+            )
         except SpecError as error:
             troubles.append(f"depot {depot.depot_id} has no plan of the week: {error}")
             if len(troubles) == 3:
@@ -108,6 +116,31 @@ def _tasks(
             )
         )
     return tasks
+
+
+def people_of_plans(plans: Iterable[WeekPlan]) -> list[Worker]:
+    """The people whom plans name, with the days off that these know of."""
+    return [
+        Worker(
+            plan.depot_id,
+            person.name,
+            person.contract,
+            tuple((day, day) for day in person.days_off),
+            person.cannot_work,
+        )
+        for plan in plans
+        for person in plan.positions
+        if person.is_named
+    ]
+
+
+def _by_contract(people: Iterable[Worker]) -> dict[tuple[str, str], tuple[Worker, ...]]:
+    """People by depot and contract."""
+    groups: dict[tuple[str, str], tuple[Worker, ...]] = {}
+    for person in people:
+        key = (person.depot_id, person.contract)
+        groups[key] = (*groups.get(key, ()), person)
+    return groups
 
 
 def _chunks(tasks: Sequence[WeekTask], start: float) -> Iterator[tuple[Sequence[WeekTask], float]]:

@@ -1,1 +1,1 @@
-"""Shifts of a day: their crews, and which of them stay as they are published."""
+"""Shifts of a day: their crews, which of them stay as they are published, and what they would have cost."""

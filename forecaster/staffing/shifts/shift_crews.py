@@ -101,6 +101,11 @@ def _overlap(first: Shift, second: Shift) -> bool:
     return (later_start - start) % MINUTES < length or (start - later_start) % MINUTES < later_length
 
 
+def clock_hours(shift: Shift) -> float:
+    """Hours from its start to its end, on a day on which clocks do not change."""
+    return _span(shift)[1] / 60
+
+
 def _span(shift: Shift) -> tuple[int, int]:
     """Minute of the day at which it starts, and its length on the clock."""
     start, end = (at.hour * 60 + at.minute for at in (shift.starts, shift.ends))
@@ -147,13 +152,27 @@ class VanSharing:
             saving = shortage.driver_savings(crew, need.at(np.arange(cells)), staffing)
             rows.append((cell, np.full(len(cell), shift), number, saving))
         cell, shift_of, number, saving = (np.concatenate(column) for column in zip(*rows, strict=True))
+        return cls.in_order(cell, shift_of, number, saving, staffing.shifts, cells, per_van)
+
+    @classmethod
+    def in_order(
+        cls,
+        cell: Positions,
+        shift_of: Positions,
+        number: Ints,
+        saving: Doubles,
+        shifts: Sequence[Shift],
+        cells: int,
+        per_van: int,
+    ) -> VanSharing:
+        """The drivers of so many cells, each the `number`-th of its shift, by what each saves."""
         order = _best_first(cell, saving, shift_of, number)
         cell, shift_of, saving = cell[order], shift_of[order], saving[order]
-        block = np.array(blocks(staffing.shifts), np.intp)[shift_of] + cell * len(needs)
+        block = np.array(blocks(shifts), np.intp)[shift_of] + cell * len(shifts)
         in_blocks = np.argsort(block, kind="stable")
         rank_in_block = np.empty(len(cell), np.intp)
         rank_in_block[in_blocks] = _ranks_in_row(block[in_blocks])
-        return cls(len(needs), cells, per_van, cell, shift_of.astype(np.intp), saving, rank_in_block)
+        return cls(len(shifts), cells, per_van, cell, shift_of.astype(np.intp), saving, rank_in_block)
 
     @cached_property
     def first_van(self) -> Positions:
@@ -180,25 +199,36 @@ class VanSharing:
         carried = self.first_van < vans[self.cell]
         return _counts(self.cell[carried], self.shift[carried], (self.shifts, self.cells))
 
+    def first_of_each(self, most: int) -> Ints:
+        """The crews (shifts, cells) of the first so many drivers of each cell."""
+        first = _ranks_in_row(self.cell) < most
+        return _counts(self.cell[first], self.shift[first], (self.shifts, self.cells))
+
     def claims(self, cells: Positions, usual: Doubles, staffing: Staffing) -> Claims:
         """What the depots of a day (depots,) claim for the vans of its cells; the median needs `usual` drivers.
 
         First come the vans of `crew.min` drivers, then those of `crew.min_share` of the median's need, the smallest
         share first, then all others by what they are expected to save, as on days without shifts.
         """
-        depot, van = Claims.rows(self.wanted_vans[cells])
-        width = int(self.wanted_vans.max(initial=0)) + 1
-        key = self.cell * width + self.first_van
-        drivers, saving = (self._sums(key, weights, width)[cells] for weights in (np.ones(len(key)), self.saving))
-        before = (np.cumsum(drivers, axis=1) - drivers)[depot, van]
+        depot, van, before = self.carried_before(cells)
+        saving = self._by_van(self.saving)[cells]
         floor = np.ceil(np.round(staffing.crew.min_share * usual, DIGITS))[depot]
         tier = np.where(before < floor, placing.FLOOR, placing.FURTHER)
         tier = np.where(before < staffing.crew.min, placing.FIRST, tier)
         share = np.where(tier == placing.FLOOR, before / np.maximum(usual[depot], 1e-9), 1.0)
         return Claims(depot, van, tier, share, saving[depot, van])
 
-    def _sums(self, key: Positions, weights: Doubles, width: int) -> Doubles:
-        """Sums by cell and van, (cells, width)."""
+    def carried_before(self, cells: Positions) -> tuple[Positions, Ints, Doubles]:
+        """A row for each van of a day's cells (depots,): whose it is, its number, and how many drivers the vans before
+        it carry."""
+        depot, van = Claims.rows(self.wanted_vans[cells])
+        drivers = self._by_van(np.ones(len(self.cell)))[cells]
+        return depot, van, (np.cumsum(drivers, axis=1) - drivers)[depot, van]
+
+    def _by_van(self, weights: Doubles) -> Doubles:
+        """Sums of drivers' weights by cell and van, (cells, vans)."""
+        width = int(self.wanted_vans.max(initial=0)) + 1
+        key = self.cell * width + self.first_van
         sums: Doubles = np.bincount(key, weights=weights, minlength=self.cells * width).astype(float)
         return sums.reshape(self.cells, width)
 

@@ -86,7 +86,7 @@ def _write(url: str, cities: list[str], whole: bool) -> None:
     then = replace(earlier(), totals=(), note=HIDDEN)
     for run_id, began in (("night-0", PUBLISHED - timedelta(days=1)), ("night-1", PUBLISHED)):
         night(url, run_id, Finding("late", "warn", 40, hidden), began=began, outcome=None)
-    fill(url, *(with_plans(edition if whole else _narrowed(edition, cities)) for edition in (then, now)))
+    fill(url, *(with_plans(edition if whole else _narrowed(edition, cities), named=True) for edition in (then, now)))
     with Ledger.open(url) as ledger:
         ledger.note("night-1", verdict={"admitted": False, "objections": [hidden], "compared": {}})
         for digest in ("aa11", "bb22"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
@@ -65,6 +66,23 @@ def test_files_come_for_a_depot_a_city_a_person_and_all(get: Get) -> None:
     assert len(book.get_sheet_by_name("Shifts").to_python()) == 1 + 7 * 6
     odd = get(f"/roster?depot={quote(ODD_ID, safe='')}&format=ics")
     assert odd.headers["content-disposition"].startswith('attachment; filename="roster-Pier_9_b_S_d_b_')
+
+
+def test_named_people_are_off_on_their_days_and_have_no_name_in_an_address(tmp_path: Any) -> None:
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    fill(url, with_plans(publication(depots=2), named=True))
+    read = visitor(url)
+    answer = read("/week?depot=BOS-01")
+    page = text(answer)
+    assert "Ana of BOS-01 48 h off" in page
+    assert "2 of 2 drivers missing, at an expected cost of 50; off that day: Ana of BOS-01" in page
+    addresses = re.findall(r'href="([^"]*person=[^"]*)"', answer.text)
+    assert len(addresses) == 1
+    assert "Ana" not in addresses[0]
+    calendar = read(addresses[0].replace("&amp;", "&"))
+    assert len(Calendar.from_ical(calendar.content).walk("VEVENT")) == 6
+    book = CalamineWorkbook.from_filelike(io.BytesIO(read("/roster?depot=BOS-01&format=xlsx").content))
+    assert book.get_sheet_by_name("Week").to_python()[1][:3] == ["BOS-01", "Ana of BOS-01", "off"]
 
 
 def test_a_browser_that_has_a_file_is_not_sent_it_again(get: Get) -> None:

@@ -17,6 +17,7 @@ from forecaster.config import EmploymentContract
 from forecaster.ledger.week_plan import Duty, RuleCost, WeekPlan
 from forecaster.staffing.people.rule_sentences import rule_sentence, summary
 from forecaster.staffing.people.week_planner import Staff, WantedShift, plan_week
+from forecaster.staffing.people.worker import Worker
 from tests.staffing.people.weeks import EARLY, LATE, MONDAY, NIGHT, NOW, broken_rules, days_from, staff, wanted
 
 DAY = timedelta(days=1)
@@ -131,6 +132,47 @@ def test_without_people_or_shifts_there_is_an_empty_plan() -> None:
     assert nobody.rules == (RuleCost("full-time", "per_depot", 0, 30),)
     idle = plan(MONDAY, 2, [], staff(1))
     assert (worked(idle), idle.cost, summary(idle)) == ({"full-time 1": []}, 0, "Nobody is wanted in these days.")
+
+
+def test_whoever_is_off_works_on_other_days_and_what_that_costs_is_said() -> None:
+    """Ana and Ben, one driver wanted on three days: on Tuesday both are off, and the shift of 30 stays open."""
+    contract = staff(0).contract
+    tuesday = ((MONDAY + DAY, MONDAY + DAY),)
+    crew = Staff(contract, 0, (Worker("D0", "Ana", "full-time", tuesday), Worker("D0", "Ben", "full-time", tuesday)))
+    week = [wanted(EARLY, day, 30) for day in days_from(MONDAY, 3)]
+    result = plan(MONDAY, 3, week, crew)
+    assert sorted(day for days in worked(result).values() for day, _ in days) == [19, 21]
+    assert [(person.name, person.days_off, person.is_named) for person in result.positions] == [
+        ("Ana", (MONDAY + DAY,), True),
+        ("Ben", (MONDAY + DAY,), True),
+    ]
+    assert result.rules == (
+        RuleCost("full-time", "days_off", 2, 30),
+        RuleCost("full-time", "per_depot", 2, 30),
+    )
+    assert rule_sentence(result.rules[0]) == (
+        "Days off (full-time) cost 30: shifts are open that those who are off could work."
+    )
+
+
+def test_nobody_works_a_shift_that_they_cannot_and_others_do() -> None:
+    crew = Staff(staff(0).contract, 1, (Worker("D0", "Ana", "full-time", cannot_work=("late",)),))
+    week = [wanted(shift, MONDAY, 30) for shift in (EARLY, LATE)]
+    result = plan(MONDAY, 1, week, crew)
+    assert worked(result) == {"Ana": [(19, "early")], "full-time 1": [(19, "late")]}
+    assert result.missing == 0
+
+
+def test_names_keep_their_shifts_and_go_out_of_old_plans() -> None:
+    person = Worker("D0", "Ana", "full-time", ((MONDAY, MONDAY),), ("late",))
+    week = [wanted(EARLY, day, 30) for day in days_from(MONDAY, 3)]
+    first = plan(MONDAY, 3, week, Staff(staff(0).contract, 0, (person,)))
+    assert plan(MONDAY, 3, week, Staff(staff(0).contract, 0, (person,)), before=first, at=NOW + DAY) == first
+    assert WeekPlan.from_json(first.to_json()) == first
+    [position] = first.nameless().positions
+    assert (position.name, position.days_off, position.cannot_work) == ("full-time, 1", (), ())
+    assert position.duties == first.positions[0].duties
+    assert "Ana" not in first.positions[0].key("D0")
 
 
 contracts = st.builds(

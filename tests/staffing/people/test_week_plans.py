@@ -16,6 +16,7 @@ from forecaster.demand.validation import reference_tables
 from forecaster.staffing import rosters
 from forecaster.staffing.newsvendor import Roster
 from forecaster.staffing.people import week_plans
+from forecaster.staffing.people.worker import Worker
 from tests.demand.history.test_past_panels import TONIGHT, write
 from tests.staffing.test_rosters import DEPOTS, published, spec_of
 
@@ -53,6 +54,22 @@ def test_each_depot_has_the_people_of_its_column(tmp_path: Path) -> None:
         crews = {(day.target_date, shift): count for day in depot.days for shift, count in day.roster.shifts}
         assert {(cover.date, cover.shift): cover.wanted for cover in plan.shifts} == crews
     assert (first.missing, second.missing) == (28 - 15, 0)  # forty orders are two drivers a shift; five shifts each
+
+
+def test_named_people_are_planned_beside_numbered_ones_and_stay_where_their_table_is_not_read(tmp_path: Path) -> None:
+    """A needs four drivers a day, two early and two late; with Ana there are four people."""
+    off = date(2024, 3, 12)
+    people = [Worker("A", "Ana", "full-time", ((off, off),), ("late",)), Worker("A", "Zoe", "no such contract")]
+    first, _ = planned(tmp_path, people=people)
+    plan = first.plans[0]
+    assert [position.name for position in plan.positions] == ["Ana", "full-time 1", "full-time 2", "full-time 3"]
+    assert plan.missing == 28 - 20
+    assert {duty.shift for duty in plan.positions[0].duties} == {"early"}
+    again, _ = planned(tmp_path, before={plan.depot_id: plan for plan in first.plans})
+    assert week_plans.people_of_plans(first.plans) == week_plans.people_of_plans(again.plans)
+    assert again.plans[0].positions[0].name == "Ana"
+    gone, _ = planned(tmp_path, before={plan.depot_id: plan for plan in first.plans}, people=())
+    assert gone.plans[0].positions[0].name == "full-time 1"
 
 
 def test_where_time_is_over_the_depots_that_are_left_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

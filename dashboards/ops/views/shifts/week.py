@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 from dashboards.ops.formatting import display
 from dashboards.ops.reading.editions import Edition, NoSuchDepot
 from dashboards.ops.views.depot_table import city_of
+from forecaster.core.language import _
 from forecaster.ledger.publication import PublishedDepot
 from forecaster.ledger.week_plan import ShiftCover, WeekPlan
 from forecaster.staffing.people.roster_files import DepotWeek, WeekFile
@@ -25,7 +26,7 @@ class NoPlans(LookupError):
 
 @dataclass(frozen=True)
 class PersonWeek:
-    """What one person works: the letter of each day's shift, empty on free days."""
+    """What one person works: the letter of each day's shift, "off" on days off, empty on free days."""
 
     name: str
     cells: tuple[str, ...]
@@ -109,10 +110,11 @@ def depot_week(edition: Edition, depot_id: str) -> DepotWeekPage:
     covers = {(cover.date, cover.shift): cover for cover in plan.shifts}
     people = []
     for position in plan.positions:
-        shifts = {duty.date: letters[duty.shift] for duty in position.duties}
+        shifts = dict.fromkeys(position.days_off, _("off"))
+        shifts |= {duty.date: letters[duty.shift] for duty in position.duties}
         hours = sum(duty.hours for duty in position.duties)
         cells = tuple(shifts.get(day, "") for day in dates)
-        address = _address(depot_id, "ics", person=position.name)
+        address = _address(depot_id, "ics", person=position.key(depot_id))
         people.append(PersonWeek(position.name, cells, f"{hours:g}", address))
     rows = tuple(
         ShiftWeek(name, letters[name], _clock(plan, name, zone), tuple(_cell(covers.get((day, name))) for day in dates))
@@ -125,7 +127,7 @@ def depot_week(edition: Edition, depot_id: str) -> DepotWeekPage:
         tuple(people),
         rows,
         summary(plan, _money),
-        tuple(_uncovered(cover, zone) for cover in plan.shifts if cover.planned < cover.wanted),
+        tuple(_uncovered(cover, plan, zone) for cover in plan.shifts if cover.planned < cover.wanted),
         tuple(rule_sentence(rule, _money) for rule in plan.rules),
         tuple((_address(depot_id, form), name) for form, name in FORMS),
     )
@@ -178,11 +180,25 @@ def _cell(cover: ShiftCover | None) -> CoverCell:
     return CoverCell(f"{cover.planned}/{cover.wanted}" if short else str(cover.planned), short)
 
 
-def _uncovered(cover: ShiftCover, zone: ZoneInfo) -> str:
+def _uncovered(cover: ShiftCover, plan: WeekPlan, zone: ZoneInfo) -> str:
+    """What is missing of a shift, and who could work it but is off that day, or cannot work it."""
     start, end = cover.start.astimezone(zone), cover.end.astimezone(zone)
-    missing = f"{cover.wanted - cover.planned} of {display.count(cover.wanted, 'driver')} missing"
-    hours = f"{start:%H:%M}–{end:%H:%M}"
-    return f"{display.day(cover.date)}, {cover.shift} ({hours}): {missing}, at an expected cost of {_money(cover.cost)}"
+    values = {
+        "day": display.day(cover.date),
+        "shift": cover.shift,
+        "hours": f"{start:%H:%M}–{end:%H:%M}",
+        "missing": cover.wanted - cover.planned,
+        "drivers": display.count(cover.wanted, "driver"),
+        "cost": _money(cover.cost),
+        "off": ", ".join(who.name for who in plan.positions if cover.date in who.days_off),
+        "unable": ", ".join(who.name for who in plan.positions if cover.shift in who.cannot_work),
+    }
+    sentences = [_("{day}, {shift} ({hours}): {missing} of {drivers} missing, at an expected cost of {cost}", **values)]
+    if values["off"]:
+        sentences.append(_("off that day: {off}", **values))
+    if values["unable"]:
+        sentences.append(_("cannot work {shift}: {unable}", **values))
+    return "; ".join(sentences)
 
 
 def _money(value: float) -> str:

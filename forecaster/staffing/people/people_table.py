@@ -1,0 +1,141 @@
+"""People of the depots: the table that says who works where, under which contract, and on which days not.
+
+The source is read whole each night; what is kept of it are the names in the plans of the week. Findings name the line,
+the column and what was found there, and never a person: they end in logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date
+from typing import Any
+
+import pandas as pd
+
+from forecaster.config import PeopleTable, Spec
+from forecaster.core.knowledge import Finding
+from forecaster.core.near_words import did_you_mean, nearest_word
+from forecaster.demand import parsing, sources
+from forecaster.demand.history import aliases
+from forecaster.demand.validation.reference_tables import RowFindings
+from forecaster.staffing.people.worker import Worker
+
+LEFT_OUT = "the row is left out"
+
+
+def people(spec: Spec, depot_ids: Iterable[str], former: pd.DataFrame, findings: list[Finding]) -> tuple[Worker, ...]:
+    """The people of these depots, in the order of their first rows; nobody where no table is declared. `former` are
+    resolved aliases.
+
+    Several rows of a person are several spans of days off; the first of them says the contract. Raises SourceError and
+    its kin as `sources.read` does.
+    """
+    if spec.staffing is None or spec.staffing.people_table is None:
+        return ()
+    table = spec.staffing.people_table
+    rows = sources.read(table.source, spec, table.columns.required)
+    tell = RowFindings(spec, findings)
+    depot_id = aliases.current(parsing.words(rows[table.columns.depot_id]), former)
+    named = pd.DataFrame(
+        {
+            "depot_id": depot_id,
+            "name": parsing.words(rows[table.columns.person]).str.strip(),
+            "contract": parsing.words(rows[table.columns.contract]),
+        }
+    )
+    is_valid = _valid(named, rows, table, spec, set(depot_ids), tell)
+    first, last = _days_off(rows, table, spec, is_valid, tell)
+    cannot_work = _shifts(rows, table, spec, is_valid, tell)
+    key = ["depot_id", "name"]
+    valid = named[is_valid]
+    differs = valid["contract"] != valid.groupby(key)["contract"].transform("first")
+    tell(
+        "person_form",
+        rows.loc[valid.index[differs]],
+        table.columns.contract,
+        "one contract a person; the first row's counts",
+    )
+    return tuple(
+        Worker(
+            depot,
+            name,
+            group["contract"].iloc[0],
+            tuple((first[row], last[row]) for row in group.index if row in first),
+            tuple(dict.fromkeys(shift for row in group.index for shift in cannot_work.get(row, ()))),
+        )
+        for (depot, name), group in valid.groupby(key, sort=False)
+    )
+
+
+def _valid(
+    named: pd.DataFrame, rows: pd.DataFrame, table: PeopleTable, spec: Spec, depot_ids: set[str], tell: RowFindings
+) -> Any:
+    """Which rows say who works where; each other is told of once, by the first thing that is wrong with it."""
+    assert spec.staffing is not None
+    contracts = [contract.name for contract in spec.staffing.people]
+    columns, is_valid = table.columns, rows[sources.FAULT] == ""
+    tell("person_form", rows[~is_valid], columns.depot_id, f"as many fields as the header; {LEFT_OUT}")
+    for name, column, fits, wanted, words in (
+        ("name", columns.person, parsing.in_one_line(named["name"]) & (named["name"] != ""), "a name or number", ()),
+        ("depot_id", columns.depot_id, named["depot_id"].isin(depot_ids), "a depot that counts", depot_ids),
+        (
+            "contract",
+            columns.contract,
+            named["contract"].isin(contracts),
+            f"a contract of staffing.people: {', '.join(contracts)}",
+            contracts,
+        ),
+    ):
+        wrong = is_valid & ~fits
+        near = nearest_word(str(named[name][wrong].iloc[0]), list(words)) if wrong.any() and words else None
+        shown = rows[wrong]
+        if name == "name":  # of which no finding says more than that it is not there, or not in one line
+            shown = shown.assign(**{column: named["name"][wrong].where(named["name"][wrong] == "", "several lines")})
+        tell("person_form", shown, column, f"{wanted}; {LEFT_OUT}{did_you_mean(near)}")
+        is_valid = is_valid & fits
+    return is_valid
+
+
+def _days_off(
+    rows: pd.DataFrame, table: PeopleTable, spec: Spec, is_valid: Any, tell: RowFindings
+) -> tuple[dict[Any, date], dict[Any, date]]:
+    """The first and the last day of the span of each row that has one."""
+    columns, notation = table.columns, parsing.Notation.of(table.source)
+    if columns.off_from is None:
+        return {}, {}
+    first = parsing.days(rows[columns.off_from], spec.zone, notation)
+    last = parsing.days(rows[columns.off_to], spec.zone, notation) if columns.off_to else first
+    form = f"a date such as {notation.day}, or nothing; these days off are left out"
+    is_told = is_valid & (parsing.words(rows[columns.off_from]) != "")
+    tell("absence_form", rows[is_told & first.isna()], columns.off_from, form)
+    fits = is_told & first.notna()
+    if columns.off_to:
+        has_last = parsing.words(rows[columns.off_to]) != ""
+        tell("absence_form", rows[is_valid & has_last & last.isna()], columns.off_to, form)
+        tell("absence_form", rows[is_valid & has_last & ~is_told], columns.off_from, form.replace(", or nothing", ""))
+        early = fits & has_last & (last < first)
+        tell(
+            "absence_form", rows[early], columns.off_to, "a last day on or after the first; these days off are left out"
+        )
+        fits = fits & ~early & (last.notna() | ~has_last)
+        last = last.where(has_last, first)
+    return first[fits].dt.date.to_dict(), last[fits].dt.date.to_dict()
+
+
+def _shifts(
+    rows: pd.DataFrame, table: PeopleTable, spec: Spec, is_valid: Any, tell: RowFindings
+) -> dict[Any, tuple[str, ...]]:
+    """The shifts that the person of each row cannot work; unknown ones are told of."""
+    column = table.columns.cannot_work
+    if column is None:
+        return {}
+    assert spec.staffing is not None
+    names = [shift.name for shift in spec.staffing.shifts]
+    listed = {
+        row: [word.strip() for word in text.split(";") if word.strip()]
+        for row, text in parsing.words(rows[column])[is_valid].items()
+    }
+    unknown = [row for row, words in listed.items() if not set(words) <= set(names)]
+    wanted = f"shifts of staffing.shifts with a ';' between them ({', '.join(names)}); others are left out"
+    tell("absence_form", rows.loc[unknown], column, wanted)
+    return {row: tuple(word for word in words if word in names) for row, words in listed.items()}

@@ -1,0 +1,80 @@
+"""Rosters by shift of past days by hand, and as whole days have them where one shift is all of the day."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from forecaster.config import Staffing, Vans
+from forecaster.staffing.cost_backtest import BUFFER, FORESIGHT, LAST_WEEK, OURS, Bill, DayWays, drivers_needed
+from forecaster.staffing.shifts.shift_ways import ShiftWays
+from forecaster.staffing.vans import VanPool
+from tests.panels import bare, fold
+from tests.staffing.shifts.test_shift_crews import EARLY, FIVE, LATE, costs
+from tests.staffing.test_cost_backtest import charged, day, staffed, week_fold, weeks
+
+SHIFTS = {"shifts": [EARLY, LATE]}  # 0.6 and 0.4 of the day, eight hours each
+
+
+def test_each_shift_is_billed_by_itself() -> None:
+    """60 orders for sure are four drivers early and three late, also last week; on one day 80 came, five and four."""
+    week = week_fold([60] * 5, [60] * 6 + [80], 3)
+    bills = charged([week], [week], weeks([60] * 4), staffed(**SHIFTS))
+    assert bills[OURS] == Bill(OURS, 2 * 30, 2, 0, 1 / 7, 7, hours=7 * 7 * 8)
+    assert bills[LAST_WEEK] == Bill(LAST_WEEK, 2 * 30, 2, 0, 1 / 7, 7, hours=7 * 7 * 8)
+    assert bills[FORESIGHT] == Bill(FORESIGHT, 0, 0, 0, 0, 7, hours=(6 * 7 + 9) * 8)
+
+
+def test_a_driver_too_few_early_and_one_too_many_late_are_both_paid() -> None:
+    """Fourteen drivers' hours are not the question: what came needs five early and four late, the crew is four and
+    three of last week, and the buffer that was best before adds what is missing."""
+    bills = charged(
+        [week_fold([60] * 5, [80] * 7, 3)], [week_fold([60] * 5, [80] * 7, 2)], weeks([60] * 4), staffed(**SHIFTS)
+    )
+    assert (bills[LAST_WEEK].short, bills[LAST_WEEK].idle) == (14, 0)
+    assert (bills[BUFFER].short, bills[BUFFER].idle) == (0, 0)
+
+
+def test_limits_take_from_shifts_in_proportion_and_add_to_the_largest() -> None:
+    """Hundred orders are six and four; seven of ten leave four and three, and a crew of two on a day with none joins
+    the early shift."""
+    full = fold([[[100] * 5], [[0] * 5]], [[100], [0]], levels=FIVE, cutoff=day(20))
+    need = np.array([[10.0], [0.0]])
+    assert ShiftWays(costs(crew={"max": 7, "min": 2}), None).limited(need, full)[:, :, 0].T.tolist() == [[4, 3], [2, 0]]
+
+
+def test_vans_that_shifts_share_are_the_same_for_everybody() -> None:
+    """Six and four drivers on five vans with two drivers each: one early driver has none."""
+    full = fold([[[100] * 5]], [[100]], levels=FIVE, cutoff=day(20))
+    ways = ShiftWays(costs(), VanPool.of(Vans(total=5, drivers_per_van=2), {}, 1))
+    assert ways.cheapest(full)[:, 0, 0].tolist() == [5, 4]
+    assert ways.limited(np.array([[10.0]]), full)[:, 0, 0].tolist() == [5, 4]
+
+
+@pytest.mark.parametrize("limits", [{}, {"crew": {"max": 4, "min": 2}}, {"vans": {"total": 9}}])
+def test_one_shift_that_is_all_of_the_day_is_billed_as_the_day_is(limits: dict[str, Any]) -> None:
+    random = np.random.default_rng(3)
+    orders = np.sort(random.gamma(3, 12, (4, 7, 5)), axis=-1)
+    week = fold(orders, random.gamma(3, 12, (4, 7)), levels=FIVE, cutoff=day(20))
+    panel = bare(np.round(random.gamma(3, 12, (4, 28))))
+    whole = {"name": "day", "start": "09:00", "end": "17:00", "share": 1}
+    by_day = charged([week], [week], panel, staffed(**limits))
+    assert charged([week], [week], panel, staffed(shifts=[whole], **limits)) == by_day
+
+
+def test_hours_are_those_of_each_shift_and_unknown_days_need_nobody_that_is_known() -> None:
+    money = Staffing.model_validate(
+        {
+            "orders_per_driver": 10,
+            "cost_short": 30,
+            "cost_idle": 10,
+            "shifts": [{**EARLY, "end": "10:30"}, {**LATE, "start": "22:00", "end": "06:00"}],
+        }
+    )
+    assert ShiftWays(money, None).hours.tolist() == [4.5, 8]
+    assert np.isnan(ShiftWays(money, None).needed(np.array([[np.nan]]))).all()
+    assert DayWays(money, None).needed(np.array([[41.0]])).tolist() == [
+        drivers_needed(np.array([[41.0]]), money).tolist()
+    ]
