@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from typing import Any
 
@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from forecaster.ledger import tables
 from forecaster.ledger.publication import PublishedDay, PublishedDepot, PublishedRoster, RecentDay
-from forecaster.ledger.records import Head
+from forecaster.ledger.records import Head, Run
 
 NEWEST = 2  # days up to the cutoff that a depot is given with
 AT_ONCE = 500  # rows that are read and parsed together, in about a millisecond
@@ -117,3 +117,31 @@ def _tail(text: str) -> str:
 
 def _recent(days: Sequence[Sequence[Any]]) -> tuple[RecentDay, ...]:
     return tuple(RecentDay(date.fromisoformat(day), demand, is_open) for day, demand, is_open in days)
+
+
+def heads(connection: sa.Connection, pipelines: Collection[str]) -> dict[str, Head]:
+    """What each of these pipelines shows; nothing of one that has not published."""
+    slot = tables.slot.c
+    query = (
+        sa.select(tables.publications, slot.previous_id, slot.flipped_at)
+        .join(tables.slot, slot.publication_id == tables.publications.c.publication_id)
+        .where(slot.pipeline.in_(pipelines))
+    )
+    rows = connection.execute(query).mappings()
+    return {row["pipeline"]: Head(**{**row, "levels": tuple(row["levels"])}) for row in rows}
+
+
+def last_nights(connection: sa.Connection, pipelines: Collection[str]) -> dict[str, Run]:
+    """Of each of these pipelines the newest night that came to an end and was to publish."""
+    runs = tables.runs.c
+    ended = runs.finished_at.is_not(None) & runs.kind.not_in(("maintain", "backfill")) & (runs.outcome != "busy")
+    newest = (
+        sa.select(runs.pipeline, sa.func.max(runs.started_at).label("started_at"))
+        .where(ended, runs.pipeline.in_(pipelines))
+        .group_by(runs.pipeline)
+        .subquery()
+    )
+    same = (runs.pipeline == newest.c.pipeline) & (runs.started_at == newest.c.started_at)
+    query = sa.select(tables.runs).join(newest, same).where(ended).order_by(runs.run_id.desc())
+    rows = connection.execute(query).mappings()
+    return {row["pipeline"]: Run(**{**row, "findings": tuple(row["findings"])}) for row in rows}

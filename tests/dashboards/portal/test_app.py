@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -18,6 +17,7 @@ from dashboards.ops.access import links
 from dashboards.ops.portal.app import Portal, create_portal
 from dashboards.ops.portal.front_page import FrontPage
 from dashboards.ops.portal.served import PREFIX
+from dashboards.ops.reading import overview
 from forecaster.config import Access, Spec, load
 from forecaster.ledger import access as ledger_access
 from forecaster.ledger.publication import Publication, PublishedTotal
@@ -220,7 +220,10 @@ def test_the_service_worker_and_the_style_sheet_are_everybodys(portal: Portal) -
     assert Guest(portal)("/worker.js").status_code == 200  # type: ignore[arg-type]
 
 
-def test_a_ledger_that_is_away_or_damaged_takes_down_nobody_else(tmp_path: Path) -> None:
+def test_a_ledger_that_is_away_or_damaged_takes_down_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overview, "REREAD_SECONDS", 0.0)
     url, damaged = f"sqlite:///{tmp_path / 'ledger.db'}", tmp_path / "damaged.db"
     fill(url, of("alpha"))
     damaged.write_bytes(b"SQLite format 3\0" + b"?" * 5000)
@@ -242,4 +245,10 @@ def test_a_ledger_that_is_away_or_damaged_takes_down_nobody_else(tmp_path: Path)
     assert [local(f"/p/{name}/").status_code for name in urls] == [503, 200, 503, 503]
     fill(urls["bravo"], of("bravo"))
     assert "Bravo Fleet" in text(local("/p/bravo/"))
-    assert json.loads(local("/api/v1/pipelines").text)["rows"][-1]["name"] in WORDS
+    with Ledger.open(urls["bravo"]) as ledger:
+        for run_id, at in (("night-9", NOON), ("night-8", NOON - timedelta(hours=1))):
+            ledger.start_run(run_id, pipeline="bravo", as_of=at, spec_digest="", at=at)
+            ledger.finish_run(run_id, "failed" if at == NOON else "no_data", 1, at=at)
+    rows = {row["name"]: row for row in local("/api/v1/pipelines").json()["rows"]}
+    assert (rows["bravo"]["state"], rows["alpha"]["state"]) == ("failed", "fresh")
+    assert "The last run failed. What began Tue 17 Jun, 12:00 EDT published nothing." in rows["bravo"]["sentence"]
