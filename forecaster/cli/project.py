@@ -114,7 +114,8 @@ def check(
 
 
 def serve(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="The pipeline file, or several.")],
+    file: File,
+    others: Annotated[list[Path] | None, typer.Argument(metavar="OTHERS", help="Further pipeline files.")] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
     metrics: Annotated[
@@ -126,7 +127,7 @@ def serve(
 
     Of several files each pipeline has its pages under /p/NAME, and the front page shows all of them.
     """
-    entry_point("page")(*map(load_spec, files), host=host, port=port, metrics=metrics)
+    entry_point("page")(*map(load_spec, [file, *(others or [])]), host=host, port=port, metrics=metrics)
 
 
 def schema() -> None:
