@@ -14,6 +14,7 @@ from anyio import to_thread
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.staticfiles import StaticFiles
@@ -25,6 +26,7 @@ from dashboards.ops.access.middleware import AccessMiddleware
 from dashboards.ops.formatting import display
 from dashboards.ops.http.bodies import BodyLimits
 from dashboards.ops.http.head import HeadRequests
+from dashboards.ops.http.language import LanguageMiddleware
 from dashboards.ops.http.render import Renderer, RenderPage
 from dashboards.ops.http.response_cache import ResponseCache
 from dashboards.ops.http.responses import SecurityHeaders
@@ -35,6 +37,7 @@ from dashboards.ops.routes.pages import pages
 from dashboards.ops.views.catalogue import linkable
 from forecaster import __version__
 from forecaster.config.access import Access
+from forecaster.core import language as languages
 
 if TYPE_CHECKING:
     from dashboards.ops.http.request_metrics import PageMetrics
@@ -97,6 +100,8 @@ def page_app(
     app.add_middleware(HeadRequests, but=("/sign-in", "/link/"))
     app.add_middleware(BodyLimits)
     app.add_middleware(AccessMiddleware, context=context, refuse=refuse, outside=outside)
+    language = spec.page.language if spec else languages.ENGLISH
+    app.add_middleware(LanguageMiddleware, default=language, secure=context.secure, prefix=context.prefix)
     if signs_in_here:
         app.add_middleware(SessionMiddleware, **session_options(context))
         from dashboards.ops.access import oidc  # a second of imports that other pages do without
@@ -159,6 +164,11 @@ def templates(*, prefix: str, signs_out: bool, plans_days: bool, portal: bool = 
         lstrip_blocks=True,
     )
     environment.filters["number"] = display.number
+    for function in (languages._, languages.ngettext, languages.pgettext):
+        environment.globals[function.__name__] = _with_markup(function)
+    environment.globals.update(
+        language=languages.language, direction=languages.direction, languages=languages.LANGUAGES
+    )
     environment.globals.update(prefix=prefix, signs_out=signs_out, plans_days=plans_days, portal=portal)
     environment.globals.update({name: f"/static/{file}?v={build()}" for name, file in STATIC.items()})
 
@@ -166,6 +176,16 @@ def templates(*, prefix: str, signs_out: bool, plans_days: bool, portal: bool = 
         return environment.get_template(name).render(**values).encode()
 
     return page
+
+
+def _with_markup(function: Callable[..., str]) -> Callable[..., Markup]:
+    """A sentence of the catalogue as HTML, which may have tags of its own; what is filled in is escaped."""
+
+    def sentence(*message: Any, **values: Any) -> Markup:
+        text = Markup(function(*message))
+        return text.format(**values) if values else text
+
+    return sentence
 
 
 def _links(context: AccessContext) -> APIRouter:

@@ -163,3 +163,5 @@ class Access(Section):
 class Page(Section):
     access: Access = Access()
     """Who may see it, and how they sign in."""
+    language: Literal["en", "de", "es", "ar"] = "en"
+    """The language of those whose browser asks for none of these, and who chose none on the page."""

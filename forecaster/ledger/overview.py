@@ -16,7 +16,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from forecaster.ledger import tables
-from forecaster.ledger.publication import PublishedDay, PublishedDepot, PublishedRoster, RecentDay
+from forecaster.ledger.publication import (
+    PublishedDay,
+    PublishedDepot,
+    PublishedOverride,
+    PublishedRoster,
+    RecentDay,
+)
 from forecaster.ledger.records import Head, Run
 
 NEWEST = 2  # days up to the cutoff that a depot is given with
@@ -86,7 +92,7 @@ def _days(connection: sa.Connection, publication_id: int) -> defaultdict[str, li
     """Depot → its days, each list in their order."""
     table = tables.published.c
     columns = [table.depot_id, table.target_date, table.horizon, table.open, table.drivers]
-    query = sa.select(*columns, _text(table.quantiles), _text(table.roster))
+    query = sa.select(*columns, _text(table.quantiles), _text(table.roster), _text(table.override))
     query = query.where(table.publication_id == publication_id).order_by(table.target_date)
     by_depot: defaultdict[str, list[PublishedDay]] = defaultdict(list)
     for rows in connection.execute(query).partitions(AT_ONCE):
@@ -94,7 +100,10 @@ def _days(connection: sa.Connection, publication_id: int) -> defaultdict[str, li
         rosters = _parse_many([row[6] or "null" for row in rows])
         for row, values, roster in zip(rows, quantiles, rosters, strict=True):
             published_roster = None if roster is None else PublishedRoster.from_json(roster)
-            by_depot[row[0]].append(PublishedDay(row[1], row[2], row[3], tuple(values), row[4], published_roster))
+            override = None if row[7] in (None, "null") else PublishedOverride.from_json(json.loads(row[7]))
+            by_depot[row[0]].append(
+                PublishedDay(row[1], row[2], row[3], tuple(values), row[4], published_roster, override=override)
+            )
     return by_depot
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Self
 
+from forecaster.core.language import _
 from forecaster.errors import OverrideError
 from forecaster.ledger.publication import PublishedDay, PublishedDepot
 from forecaster.planning.overrides import MAX_ORDERS, ProposedOverride, shown
@@ -43,13 +44,25 @@ class OverrideGroup:
     def __post_init__(self) -> None:
         if (self.orders is None) == (self.percent is None):
             amount = "neither" if self.orders is None else "both"
-            raise OverrideError(f"found {amount} of orders and percent, wanted one of them")
+            raise OverrideError(_("found {amount} of orders and percent, wanted one of them", amount=amount))
         if self.percent is not None and not -100 <= self.percent <= LARGEST_PERCENT:  # NaN is in no range
-            raise OverrideError(f"percent: found {self.percent}, wanted a number from -100 to {LARGEST_PERCENT:g}")
+            raise OverrideError(
+                _(
+                    "percent: found {percent}, wanted a number from -100 to {largest_percent}",
+                    percent=self.percent,
+                    largest_percent=f"{LARGEST_PERCENT:g}",
+                )
+            )
         if self.last < self.first:
-            raise OverrideError(f"last: found {self.last}, before the first, {self.first}; wanted it or a later day")
+            raise OverrideError(
+                _(
+                    "last: found {last}, before the first, {first}; wanted it or a later day",
+                    last=self.last,
+                    first=self.first,
+                )
+            )
         if bool(self.depot_ids) == (self.city is not None):
-            raise OverrideError("found no depot, or depots beside a city; wanted depots or a city")
+            raise OverrideError(_("found no depot, or depots beside a city; wanted depots or a city"))
 
     @classmethod
     def of_one_day(cls, proposed: ProposedOverride) -> Self:
@@ -70,17 +83,37 @@ class OverrideGroup:
         days = [(depot, day) for depot in self._members(depots) for day in self._days(depot)]
         if not days:
             published = depots[0].days
-            days_wanted = "a published day" if self.first == self.last else "published days"
-            wanted = f"{days_wanted}, from {published[0].target_date} to {published[-1].target_date}"
-            raise OverrideError(f"date: found {self._period()}, wanted {wanted}")
+            values = {"first": published[0].target_date, "last": published[-1].target_date}
+            if self.first == self.last:
+                raise OverrideError(
+                    _(
+                        "date: found {target_date}, wanted a published day, from {first} to {last}",
+                        target_date=self.first,
+                        **values,
+                    )
+                )
+            raise OverrideError(
+                _("date: found {days}, wanted published days, from {first} to {last}", days=self._period(), **values)
+            )
         if len(days) > MOST_CELLS:
-            raise OverrideError(f"found {len(days):,} depots and days, wanted at most {MOST_CELLS:,} in one wish")
+            raise OverrideError(
+                _(
+                    "found {days} depots and days, wanted at most {most_cells} in one wish",
+                    days=f"{len(days):,}",
+                    most_cells=f"{MOST_CELLS:,}",
+                )
+            )
         alone = len(days) == 1 and self.orders is not None  # who names one day means it; a range reaches over days off
         open_days = [(depot, day) for depot, day in days if day.open or (alone and depot.may_open(day.target_date))]
         if not open_days:
             whose = days[0][0].depot_id if len({depot.depot_id for depot, _ in days}) == 1 else "each depot"
-            closed = f"{whose} is closed on {self._period()}"
-            raise OverrideError(f"{closed}; wanted an open day, or another word from its source")
+            raise OverrideError(
+                _(
+                    "{depot} is closed on {day}; wanted an open day, or another word from its source",
+                    depot=whose,
+                    day=self._period(),
+                )
+            )
         overrides = tuple(
             ProposedOverride(
                 depot.depot_id,
@@ -100,13 +133,21 @@ class OverrideGroup:
             members = [depot for depot in depots if depot.attributes.get("city") == self.city]
             if not members:
                 cities = sorted({depot.attributes["city"] for depot in depots if depot.attributes.get("city")})
-                wanted = f"one of {', '.join(cities[:20])}" if cities else "depots, since none has a city"
-                raise OverrideError(f"city: found {shown(self.city)}, wanted {wanted}")
+                if not cities:
+                    raise OverrideError(
+                        _("city: found {city}, wanted depots, since none has a city", city=shown(self.city))
+                    )
+                names = ", ".join(cities[:20])
+                raise OverrideError(
+                    _("city: found {city}, wanted one of {cities}", city=shown(self.city), cities=names)
+                )
             return members
         by_id = {depot.depot_id: depot for depot in depots}
         for depot_id in self.depot_ids:
             if depot_id not in by_id:
-                raise OverrideError(f"depot: found {shown(depot_id)}, wanted a depot of the published forecasts")
+                raise OverrideError(
+                    _("depot: found {depot_id}, wanted a depot of the published forecasts", depot_id=shown(depot_id))
+                )
         return [by_id[depot_id] for depot_id in dict.fromkeys(self.depot_ids)]
 
     def _days(self, depot: PublishedDepot) -> Iterable[PublishedDay]:

@@ -12,6 +12,7 @@ from datetime import date, datetime
 
 import sqlalchemy as sa
 
+from forecaster.core.language import _
 from forecaster.errors import OverrideError
 from forecaster.ledger import tables
 from forecaster.planning.overrides import Override, ProposedOverride
@@ -64,7 +65,13 @@ def withdraw(
     """Take an override back. Raises OverrideError for one that is not there, or was withdrawn before."""
     override = _read_one(connection, pipeline, override_id)
     if override.withdrawn is not None:
-        raise OverrideError(f"override {override_id} was withdrawn on {override.withdrawn:%Y-%m-%d %H:%M} UTC already")
+        raise OverrideError(
+            _(
+                "override {override_id} was withdrawn on {withdrawn} UTC already",
+                override_id=override_id,
+                withdrawn=f"{override.withdrawn:%Y-%m-%d %H:%M}",
+            )
+        )
     connection.execute(tables.withdrawals.insert().values(override_id=override_id, at=at, by=by, note=note))
     return _read_one(connection, pipeline, override_id)
 
@@ -131,6 +138,6 @@ def _read_one(connection: sa.Connection, pipeline: str, override_id: int) -> Ove
     row = connection.execute(_query(pipeline).where(tables.overrides.c.id == override_id)).mappings().one_or_none()
     if row is None:
         raise OverrideError(
-            f"override {override_id} is not in the ledger; wanted one that `forecaster overrides` lists"
+            _("there is no override {override_id}; wanted one of the list of overrides", override_id=override_id)
         )
     return Override(**row)

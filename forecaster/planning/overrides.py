@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
+from forecaster.core.language import _
 from forecaster.errors import OverrideError
 from forecaster.ledger.publication import Publication, PublishedOverride
 from forecaster.ledger.records import Head
@@ -63,7 +64,13 @@ class ProposedOverride:
     def __post_init__(self) -> None:
         if not 0 <= self.orders <= MAX_ORDERS:
             orders = self.orders if abs(self.orders) < 10**_SHOWN else "a number of many digits"
-            raise OverrideError(f"orders: found {orders}, wanted a whole number from 0 to {MAX_ORDERS:,}")
+            raise OverrideError(
+                _(
+                    "orders: found {orders}, wanted a whole number from 0 to {max_orders}",
+                    orders=orders,
+                    max_orders=f"{MAX_ORDERS:,}",
+                )
+            )
         check_words(self.by, self.note)
 
     @property
@@ -74,22 +81,38 @@ class ProposedOverride:
     def check(self, reasons: Sequence[str], as_of: date) -> None:
         """Raises OverrideError for a reason that was not declared, and for what is over already."""
         if self.reason not in reasons:
-            raise OverrideError(f"reason: found {shown(self.reason)}, wanted one of {', '.join(reasons)}")
+            raise OverrideError(
+                _(
+                    "reason: found {reason}, wanted one of {reasons}",
+                    reason=shown(self.reason),
+                    reasons=", ".join(reasons),
+                )
+            )
         if self.target_date < as_of:
-            raise OverrideError(f"date: found {self.target_date}, which is over; wanted {as_of} or a later day")
+            raise OverrideError(
+                _(
+                    "date: found {target_date}, which is over; wanted {as_of} or a later day",
+                    target_date=self.target_date,
+                    as_of=as_of,
+                )
+            )
         if self.last < as_of:
-            raise OverrideError(f"until: found {self.last}, which is over; wanted {as_of} or a later day")
+            raise OverrideError(
+                _("until: found {last}, which is over; wanted {as_of} or a later day", last=self.last, as_of=as_of)
+            )
 
 
 def check_words(by: str, note: str) -> None:
     """Raises OverrideError for who decides and why, where they are missing, too long or no text."""
     if not by.strip():
-        raise OverrideError("by: found nothing, wanted the name of who decides")
+        raise OverrideError(_("by: found nothing, wanted the name of who decides"))
     if len(note) > MAX_LETTERS or len(by) > MAX_LETTERS:
-        raise OverrideError(f"note: found more than {MAX_LETTERS} letters, wanted a sentence or two")
+        raise OverrideError(
+            _("note: found more than {max_letters} letters, wanted a sentence or two", max_letters=MAX_LETTERS)
+        )
     for name, text in (("by", by), ("note", note)):
         if not is_text(text):
-            raise OverrideError(f"{name}: found {shown(text)}, wanted letters")
+            raise OverrideError(_("{name}: found {text}, wanted letters", name=name, text=shown(text)))
 
 
 def is_text(words: str) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from forecaster.core.forecast import Forecast
+from forecaster.core.language import _
 from forecaster.core.panel import Panel
 from forecaster.errors import DeskError
 from forecaster.ledger import plan_rows, records, tables
@@ -48,8 +49,8 @@ class RefreshOutcome:
         where it could."""
         if self.trouble is None:
             return f"; {self.remark}" if self.remark else ""
-        why = self.trouble.for_readers if for_readers else self.trouble
-        return f"; from the next publication on, since {why}"
+        why = _(self.trouble.for_readers) if for_readers else self.trouble
+        return _("; from the next publication on, since {why}", why=why)
 
 
 def refresh(ledger: Ledger, pipeline: str, folder: Path) -> RefreshOutcome:

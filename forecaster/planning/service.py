@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import sqlalchemy as sa
 
 from forecaster.config import Spec
-from forecaster.core.terminal import count
+from forecaster.core.language import _, ngettext
 from forecaster.errors import OverrideError
 from forecaster.ledger.publication import PublishedDepot
 from forecaster.ledger.records import Head
@@ -49,16 +49,25 @@ class OverrideChange:
     def sentence(self, *, for_readers: bool = False) -> str:
         """For people: what was saved or withdrawn, and what the page shows."""
         override = self.override
-        day = f"{override.depot_id} on {override.target_date}"
+        values = {"number": override.id, "depot": override.depot_id, "day": override.target_date}
         if self.replaced_by is not None:
-            message = (
-                f"override {override.id} withdrawn: override {self.replaced_by} had replaced it, {day} stays as it is"
+            message = _(
+                "override {number} withdrawn: override {newer} had replaced it, {depot} on {day} stays as it is",
+                newer=self.replaced_by,
+                **values,
             )
         elif override.withdrawn is not None:
-            message = f"override {override.id} withdrawn: {day} shows the model's number again"
+            message = _("override {number} withdrawn: {depot} on {day} shows the model's number again", **values)
         else:
-            orders = f"{count(override.orders, 'order')} ({override.reason})"
-            message = f"override {override.id}: {day} is {orders}, until {override.until}"
+            message = ngettext(
+                "override {number}: {depot} on {day} is {n} order ({reason}), until {until}",
+                "override {number}: {depot} on {day} is {n} orders ({reason}), until {until}",
+                override.orders,
+                n=f"{override.orders:,}",
+                reason=override.reason,
+                until=override.until,
+                **values,
+            )
         return message + self.revised.later(for_readers)
 
 
@@ -82,14 +91,30 @@ class GroupChange:
         first, last = self.overrides[0], self.overrides[-1]
         days = sorted({override.target_date for override in self.overrides})
         depots = sorted({override.depot_id for override in self.overrides})
-        whose = depots[0] if len(depots) == 1 else count(len(depots), "depot")
-        when = f"{days[0]}" if len(days) == 1 else f"{days[0]} to {days[-1]}"
+        whose = depots[0]
+        if len(depots) > 1:
+            whose = ngettext("{n} depot", "{n} depots", len(depots), n=f"{len(depots):,}")
+        when = f"{days[0]}" if len(days) == 1 else _("{first} to {last}", first=days[0], last=days[-1])
         orders = sum(override.orders for override in self.overrides)
-        message = (
-            f"overrides {first.id} to {last.id}: {whose} on {when}, {count(orders, 'order')} together ({first.reason})"
+        message = ngettext(
+            "overrides {first} to {last}: {depots} on {days}, {n} order together ({reason})",
+            "overrides {first} to {last}: {depots} on {days}, {n} orders together ({reason})",
+            orders,
+            n=f"{orders:,}",
+            first=first.id,
+            last=last.id,
+            depots=whose,
+            days=when,
+            reason=first.reason,
         )
         if self.closed:
-            message += "; 1 closed day stays closed" if self.closed == 1 else f"; {self.closed:,} closed days stay so"
+            message = ngettext(
+                "{message}; {n} closed day stays closed",
+                "{message}; {n} closed days stay so",
+                self.closed,
+                n=f"{self.closed:,}",
+                message=message,
+            )
         return message + self.revised.later(for_readers)
 
 
@@ -139,7 +164,7 @@ def save_group(
     with Ledger.open(spec.ledger_url) as ledger:
         head = ledger.current(spec.name)
         if head is None:
-            raise OverrideError("nothing has been published yet; wanted a published day to override")
+            raise OverrideError(_("nothing has been published yet; wanted a published day to override"))
         proposals, closed = group.expand(_depots(ledger, head, group), head.levels)
         for proposed in proposals:
             proposed.check(spec.overrides.reasons, as_of_day(head))
@@ -174,7 +199,7 @@ def withdraw(
     """
     check_words(by, note)
     if not 0 < override_id <= LARGEST_ID:
-        raise OverrideError(f"found {shown(override_id)}, wanted the number of an override")
+        raise OverrideError(_("found {override_id}, wanted the number of an override", override_id=shown(override_id)))
     with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
         if begin is not None:
             begin(connection)

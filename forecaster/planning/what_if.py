@@ -17,6 +17,7 @@ import numpy as np
 
 from forecaster.core.arrays import Bools
 from forecaster.core.forecast import Forecast
+from forecaster.core.language import N_, _
 from forecaster.core.state_paths import StatePaths
 from forecaster.errors import BundleError, OverrideError
 from forecaster.ledger.publication import Publication
@@ -71,7 +72,8 @@ class Questions:
         inputs = saved_inputs.read(StatePaths(state).saved_inputs, publication.desk)
         if inputs.bundle is None:
             naive = "no model forecasts at present, the seasonal naive does"
-            return cls(publication, inputs, None, BundleError(naive, for_readers=naive))
+            for_readers = N_("no model forecasts at present: what came on the same weekdays before is repeated")
+            return cls(publication, inputs, None, BundleError(naive, for_readers=for_readers))
         # With onnxruntime, which a page that nobody asks can do without.
         from forecaster.serving import bundle as bundles
         from forecaster.serving.predict import Predictor
@@ -144,13 +146,28 @@ class Questions:
         panel = self._inputs.panel
         for depot_id in supposed.depot_ids:
             if depot_id not in panel.depot_ids:
-                raise OverrideError(f"depot: found {depot_id!r}, wanted a depot of the published forecasts")
+                raise OverrideError(
+                    _("depot: found {depot_id}, wanted a depot of the published forecasts", depot_id=repr(depot_id))
+                )
         days, last = panel.target_dates, supposed.last or supposed.target_date
         for day in (supposed.target_date, last):
             if day not in days:
-                raise OverrideError(f"date: found {day}, wanted a published day, from {days[0]} to {days[-1]}")
+                raise OverrideError(
+                    _(
+                        "date: found {target_date}, wanted a published day, from {first} to {last}",
+                        target_date=day,
+                        first=days[0],
+                        last=days[-1],
+                    )
+                )
         if last < supposed.target_date:
-            raise OverrideError(f"last: found {last}, before {supposed.target_date}; wanted it or a later day")
+            raise OverrideError(
+                _(
+                    "last: found {last}, before {target_date}; wanted it or a later day",
+                    last=last,
+                    target_date=supposed.target_date,
+                )
+            )
         rows = {depot_id: row for row, depot_id in enumerate(panel.depot_ids)}
         steps = range(days.index(supposed.target_date), days.index(last) + 1)
         return [rows[depot_id] for depot_id in supposed.depot_ids], list(steps)
@@ -165,7 +182,13 @@ class Questions:
             if self._model.open[row, step] or (len(cells) == 1 and supposed.kind == ORDERS and (row, step) in openable)
         }
         if not orders:
-            raise OverrideError(f"{supposed.depot_id} is closed on {supposed.target_date}; suppose that it is open")
+            raise OverrideError(
+                _(
+                    "{depot_id} is closed on {target_date}; suppose that it is open",
+                    depot_id=supposed.depot_id,
+                    target_date=supposed.target_date,
+                )
+            )
         return orders
 
     def _ask_model(self, supposed: Supposition, rows: list[int], steps: list[int]) -> Forecast:
@@ -176,13 +199,19 @@ class Questions:
             raise BundleError(f"the model cannot be asked: {self._missing}", for_readers=for_readers)
         for depot_id in supposed.depot_ids:
             if depot_id in self._inputs.strangers:
-                stranger = f"the model has no forecast of {depot_id}, which it was not trained on"
+                stranger = _("the model has no forecast of {depot}, which it was not trained on", depot=depot_id)
                 raise BundleError(stranger, for_readers=stranger)
         names = panel.encoding.covariates
         if supposed.kind not in (*names, CLOSED, OPEN):
-            raise OverrideError(f"kind: found {supposed.kind!r}, wanted one of {', '.join((*names, *BUILT_IN))}")
+            raise OverrideError(
+                _(
+                    "kind: found {kind}, wanted one of {built_in}",
+                    kind=repr(supposed.kind),
+                    built_in=", ".join((*names, *BUILT_IN)),
+                )
+            )
         if not np.isfinite(supposed.value):
-            raise OverrideError(f"value: found {supposed.value}, wanted a number")
+            raise OverrideError(_("value: found {value}, wanted a number", value=supposed.value))
         lookback, places = self._predictor.bundle.lookback, np.array(rows)
         window = panel.window(lookback, places)
         ahead, opened = lookback + np.array(steps), supposed.kind == OPEN
@@ -270,12 +299,17 @@ def _orders(supposed: Supposition, model_orders: float) -> int:
     elif -100 <= supposed.value <= LARGEST_PERCENT:
         orders = share_of_orders(model_orders, supposed.value)
     else:
-        wanted = f"wanted a number from -100 to {LARGEST_PERCENT:g}"
-        raise OverrideError(f"percent: found {supposed.value:g}, {wanted}")
+        raise OverrideError(
+            _(
+                "percent: found {percent}, wanted a number from -100 to {largest_percent}",
+                percent=f"{supposed.value:g}",
+                largest_percent=f"{LARGEST_PERCENT:g}",
+            )
+        )
     return ProposedOverride(supposed.depot_id, supposed.target_date, orders, "", "what-if").orders
 
 
 def _whole_number(value: float) -> int:
     if not (np.isfinite(value) and float(value).is_integer()):
-        raise OverrideError(f"orders: found {value}, wanted a whole number")
+        raise OverrideError(_("orders: found {value}, wanted a whole number", value=value))
     return int(value)

@@ -43,19 +43,27 @@ class Newcomers:
     strangers: tuple[str, ...]  # of which no static attribute is known either, so that the bundle has no forecast
     rows: Bools  # (depots,) the strangers' places in the panel
 
-    def sentences(self) -> list[str]:
-        """What a reader should know of them; none where every depot was trained on."""
-        sentences = []
+    def notes(self) -> list[Note]:
+        """What should be known of them; none where every depot was trained on."""
+        notes = []
         if self.cold:
-            sentences.append(
-                f"{_list_depots(self.cold)} started cold: the model was not trained on {_pronoun(self.cold)}."
+            depots, them = _list_depots(self.cold), _pronoun(self.cold)
+            notes.append(
+                Note(
+                    f"{depots} started cold: the model was not trained on {them}.",
+                    f"{depots}: new to the model, which forecasts by what depots like {them} did.",
+                )
             )
         if self.strangers:
-            sentences.append(
-                f"{_list_depots(self.strangers)} got the seasonal naive forecast: the model was not trained on "
-                f"{_pronoun(self.strangers)}, and no static attribute is known."
+            depots, them = _list_depots(self.strangers), _pronoun(self.strangers)
+            notes.append(
+                Note(
+                    f"{depots} got the seasonal naive forecast: the model was not trained on {them}, and no static "
+                    "attribute is known.",
+                    f"{depots}: what came on the same weekdays before is repeated; the model does not know {them}.",
+                )
             )
-        return sentences
+        return notes
 
 
 def newcomers(panel: Panel, bundle: Bundle) -> Newcomers:

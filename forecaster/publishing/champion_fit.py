@@ -11,6 +11,11 @@ from forecaster.core.terminal import count
 from forecaster.ledger.store import Ledger
 from forecaster.serving.bundle import MANIFEST
 
+OBSTACLE = "the model in use was made for other days or inputs than are wanted now; the next night trains one"
+DIFFERENCE = (
+    "The model in use was made for other settings than are wanted now; it forecasts until a night has a new one."
+)
+
 
 def obstacles(spec: Spec, manifest: Mapping[str, Any]) -> str | None:
     """Why a champion cannot forecast for this pipeline file, and what comes of it; None where it can."""

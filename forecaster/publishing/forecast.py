@@ -85,21 +85,23 @@ def forecast(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> ForecastR
     # Whatever is wrong with a bundle raises BundleError, and the seasonal naive goes out in its place.
     try:
         if choice.bundle is None:
-            raise BundleError(choice.absence, for_readers=choice.absence)
+            raise BundleError(choice.absence, for_readers="no model has passed its checks yet")
         predictor = Predictor(bundles.load(choice.bundle, spec.paths.folder))
         if obstacle := champion_fit.obstacles(spec, predictor.bundle.manifest):
-            raise BundleError(obstacle, for_readers=obstacle)
+            raise BundleError(obstacle, for_readers=champion_fit.OBSTACLE)
         panel = panels.build(knowledge, spec, predictor.bundle.encoding)
         new = caveats.newcomers(panel, predictor.bundle)
         predicted, digest = predictor(panel), predictor.bundle.name
-        notes = caveats.notes([*new.sentences(), *champion_fit.differences(spec, predictor.bundle.manifest)])
+        differences = champion_fit.differences(spec, predictor.bundle.manifest)
+        notes = [*new.notes(), *(Note(sentence, champion_fit.DIFFERENCE) for sentence in differences[:1])]
+        notes += [Note(sentence, "") for sentence in differences[1:]]
         lookback, strangers = predictor.bundle.lookback, frozenset(new.strangers)
         if new.strangers:  # not trained on, and without attributes to go by
             naive = seasonal_naive(panel, predicted.levels).quantiles
             predicted = replace(predicted, quantiles=np.where(new.rows[:, None, None], naive, predicted.quantiles))
     except BundleError as error:
-        fallback = "Seasonal-naive fallback: "
-        notes = [Note(f"{fallback}{error}.", f"{fallback}{error.for_readers}.")]
+        for_readers = f"What came on the same weekdays before is repeated: {error.for_readers}."
+        notes = [Note(f"Seasonal-naive fallback: {error}.", for_readers)]
         digest, strangers = None, frozenset()
         choice = ModelChoice(None, NAIVE, "fallback")
         panel = panels.build(knowledge, spec)

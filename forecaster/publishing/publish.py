@@ -296,4 +296,4 @@ def overrides_in_force(result: ForecastResult, spec: Spec, as_of: datetime) -> d
 
 
 def _join(sentences: Iterable[str]) -> str | None:
-    return " ".join(sentences) or None
+    return " ".join(filter(None, sentences)) or None

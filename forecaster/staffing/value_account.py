@@ -15,6 +15,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from forecaster.core.arrays import Doubles
+from forecaster.core.language import N_
 from forecaster.ledger import value
 from forecaster.ledger.accuracy import monday
 from forecaster.ledger.value import (
@@ -37,16 +38,22 @@ from forecaster.staffing import bootstrap
 SPANS = (8, 26, 52)  # weeks
 COMPARED = (PUBLISHED, LAST_WEEK, BUFFER, FORESIGHT)
 HOW: Mapping[str, str] = {
-    PUBLISHED: "The crews of each day as they were published last by that morning, planners' numbers included, against "
-    "the drivers that the orders that came needed.",
-    LAST_WEEK: "What the same weekday needed when it was last known on that morning, with the same limits and vans.",
-    BUFFER: "What the model's median needs and a buffer more, which is chosen anew each day as the cheapest of the "
-    "eight weeks before.",
-    FORESIGHT: "What limits and vans would have cost whoever knew the orders; nobody can save more.",
-    MODEL: "The crews that the model's own numbers asked for, without any planner's.",
-    MORE_VANS: "The crews of the model with ten vans more, which may stand anywhere.",
+    PUBLISHED: N_(
+        "The crews of each day as they were published last by that morning, planners' numbers included, against the "
+        "drivers that the orders that came needed."
+    ),
+    LAST_WEEK: N_(
+        "What the same weekday needed when it was last known on that morning, with the same limits and vans."
+    ),
+    BUFFER: N_(
+        "What the model's median needs and a buffer more, which is chosen anew each day as the cheapest of the eight "
+        "weeks before."
+    ),
+    FORESIGHT: N_("What limits and vans would have cost whoever knew the orders; nobody can save more."),
+    MODEL: N_("The crews that the model's own numbers asked for, without any planner's."),
+    MORE_VANS: N_("The crews of the model with ten vans more, which may stand anywhere."),
 }
-RANGE = (
+RANGE = N_(
     "Each range holds 90 % of what the same sum comes to when blocks of ⌈n^(1/3)⌉ neighbouring weeks of the n are "
     "drawn again (circular block bootstrap); below four weeks there is none."
 )

@@ -36,7 +36,7 @@ WRONG: tuple[tuple[tuple[str, ...], str], ...] = (
     (("restore", "--from", "{folder}"), "found no backup.json"),
     (("restore", "--from", "{file}"), "found no backup.json"),
     (("audit", "--limit", "0"), "--limit"),
-    (("withdraw", "7"), "override 7 is not in the ledger"),
+    (("withdraw", "7"), "there is no override 7"),
 )
 
 

@@ -230,12 +230,12 @@ def test_a_wall_screen_takes_up_what_is_new_by_itself(browser: Browser, tmp_path
         page = context.new_page()
         page.clock.install()
         page.goto(base_url + "wall")
-        assert page.locator(".tier").inner_text() == "fresh"
+        assert page.locator(".tier").inner_text() == "new model"
         fill(url, publication(tier="champion"))
         for _ in range(3):  # the first may come within two seconds, and get what was there
             page.clock.fast_forward(61_000)
             page.wait_for_timeout(1000)
-        page.get_by_text("champion", exact=True).wait_for()
+        page.get_by_text("earlier model", exact=True).wait_for()
         assert page.locator(".big").count() == 1
 
 

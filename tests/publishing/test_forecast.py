@@ -187,7 +187,10 @@ def test_whatever_is_wrong_with_a_bundle_the_fallback_goes_out_and_says_it_loudl
         head = ledger.current("small")
         assert head is not None
         assert (head.tier, head.bundle_digest) == ("fallback", None)
-        readers = "Seasonal-naive fallback: the model cannot be used at present; the next night looks again."
+        readers = (
+            "What came on the same weekdays before is repeated: the model cannot be used at present; the next night "
+            "looks again."
+        )
         assert head.note == readers  # of what is wrong with it, whoever runs the pipeline is told
         assert len(ledger.depots(head.publication_id)) == 4
 

@@ -14,6 +14,7 @@ from starlette.requests import Request
 
 from dashboards.ops.access.context import AccessContext, access_context
 from dashboards.ops.access.person import Person, person
+from forecaster.core.language import _
 
 HEADER, FIELD = "X-CSRF-Token", "csrf"
 HOURS = 12  # that a page may stay open before it is sent
@@ -30,13 +31,13 @@ def csrf_token(request: Request) -> str:
 async def check(request: Request) -> None:
     """Raises HTTPException where the write did not come from one of our pages."""
     if is_foreign(request, access_context(request)):
-        raise HTTPException(403, "this came from another site; wanted a page of ours")
+        raise HTTPException(403, _("this came from another site; wanted a page of ours"))
     try:
         whose = _signer(access_context(request)).loads(await _token(request), max_age=HOURS * 3600)
     except BadSignature:
-        raise HTTPException(403, "the page was open for too long, or is not ours; load it again") from None
+        raise HTTPException(403, _("the page was open for too long, or is not ours; load it again")) from None
     if whose != _whose(person(request)):
-        raise HTTPException(403, "the page was made for somebody else; load it again")
+        raise HTTPException(403, _("the page was made for somebody else; load it again"))
 
 
 def is_foreign(request: Request, context: AccessContext) -> bool:

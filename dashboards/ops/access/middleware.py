@@ -18,6 +18,7 @@ from dashboards.ops.access.authentication import AccessRefused, NotHere, identif
 from dashboards.ops.access.context import AccessContext
 from dashboards.ops.access.person import Person
 from dashboards.ops.access.roles import SAFE
+from forecaster.core.language import _
 from forecaster.errors import LedgerError
 
 FREE = ("/static/", "/healthz", "/worker.js")  # for everyone, as often as they like
@@ -54,7 +55,7 @@ class AccessMiddleware:
             return await self._refuse(request, refused.status, str(refused))(scope, receive, send)
         except LedgerError as error:
             self._context.troubles.warn("%s", error)
-            return await self._refuse(request, 503, error.for_readers)(scope, receive, send)
+            return await self._refuse(request, 503, _(error.for_readers))(scope, receive, send)
         if isinstance(person, Response):
             return await person(scope, receive, send)
         return await self.app(scope, receive, self._audited(request, send))
@@ -77,9 +78,9 @@ class AccessMiddleware:
         if person is None:
             return self._unauthenticated(request)
         if not person.opens(path) or (person.via == "link" and request.method not in SAFE):
-            raise AccessRefused(403, "this link opens one view alone, for reading")
+            raise AccessRefused(403, _("this link opens one view alone, for reading"))
         if request.method not in SAFE and csrf.is_foreign(request, context):
-            raise AccessRefused(403, "this came from another site; wanted a page of ours")
+            raise AccessRefused(403, _("this came from another site; wanted a page of ours"))
         return person
 
     def _too_much(self, request: Request, person: Person | None, address: str) -> Response | None:
@@ -87,7 +88,7 @@ class AccessMiddleware:
         limiter = self._context.limiter
         if limiter is None or (wait := limiter.wait(person, address, request.method)) is None:
             return None
-        answer = self._refuse(request, 429, f"that was too much at once; try again in {wait} s")
+        answer = self._refuse(request, 429, _("that was too much at once; try again in {seconds} s", seconds=wait))
         answer.headers["Retry-After"] = str(wait)
         return answer
 
@@ -96,8 +97,10 @@ class AccessMiddleware:
         if oidc and request.method == "GET" and not is_api(request.url.path):
             target = self._context.prefix + request.url.path + (f"?{request.url.query}" if request.url.query else "")
             return RedirectResponse(f"/sign-in?next={quote(target, safe='')}", 303)
-        how = "sign in at /sign-in" if oidc else "the proxy in front of this page says who you are, and said nothing"
-        return self._refuse(request, 401, f"nobody has signed in; {how}")
+        if oidc:
+            return self._refuse(request, 401, _("nobody has signed in; sign in at /sign-in"))
+        sentence = _("nobody has signed in; the proxy in front of this page says who you are, and said nothing")
+        return self._refuse(request, 401, sentence)
 
     def _audited(self, request: Request, send: Send) -> Send:
         """Before a write that nobody audited is answered, keep its row. And nobody's answer is anybody else's."""
@@ -108,7 +111,8 @@ class AccessMiddleware:
                     await run_in_threadpool(audit, request, "")
                 headers = MutableHeaders(scope=message)
                 if self._context.access.sign_in != "none":
-                    headers.add_vary_header("Cookie")
+                    if "Cookie" not in headers.get("Vary", ""):
+                        headers.add_vary_header("Cookie")
                     if headers.get("Cache-Control") == "no-cache":
                         headers["Cache-Control"] = "private, no-cache"
             await send(message)

@@ -20,10 +20,11 @@ from dashboards.ops.access.context import AccessContext
 from dashboards.ops.access.csrf import is_foreign
 from forecaster.config.access import Oidc
 from forecaster.config.credentials import fill
+from forecaster.core.language import N_, _
 from forecaster.errors import LedgerError
 
 PATIENCE = 10  # seconds for the provider
-GONE = "You have signed out"
+GONE = N_("You have signed out")
 EMPTIED = '"cache", "storage"'  # what a browser forgets when somebody signs out: pages kept for the way included
 
 
@@ -49,7 +50,7 @@ def router(context: AccessContext, page: Callable[..., bytes]) -> APIRouter:
             answer = await provider.authorize_redirect(request, f"{context.access.url}/sign-in/back")
         except (AuthlibBaseError, httpx2.HTTPError, RuntimeError, ValueError) as error:
             raise HTTPException(
-                503, f"the provider {declared.issuer} cannot be asked who you are: {_why(error)}"
+                503, _("the provider {name} cannot be asked who you are: {why}", name=declared.issuer, why=_why(error))
             ) from error
         assert isinstance(answer, Response)
         return answer
@@ -62,7 +63,9 @@ def router(context: AccessContext, page: Callable[..., bytes]) -> APIRouter:
             identity = await _identity(provider, declared, request)
         except (AuthlibBaseError, JoseError, httpx2.HTTPError, RuntimeError, ValueError) as error:
             request.session.clear()
-            raise HTTPException(401, f"the provider {declared.issuer} did not sign you in: {_why(error)}") from error
+            raise HTTPException(
+                401, _("the provider {name} did not sign you in: {why}", name=declared.issuer, why=_why(error))
+            ) from error
         request.session.clear()
         who, hours = (identity["name"], identity["groups"]), context.access.session_hours
         request.session.update(await run_in_threadpool(context.sessions.begin, *who, hours, context.clock()))
@@ -71,7 +74,7 @@ def router(context: AccessContext, page: Callable[..., bytes]) -> APIRouter:
     @routes.post("/sign-out")
     async def sign_out(request: Request) -> Response:
         if is_foreign(request, context):
-            raise HTTPException(403, "this came from another site; wanted a page of ours")
+            raise HTTPException(403, _("this came from another site; wanted a page of ours"))
         await forget(request)
         request.state.audited = True  # nothing was written
         return RedirectResponse("/sign-out", 303, {"Clear-Site-Data": EMPTIED})
@@ -80,7 +83,8 @@ def router(context: AccessContext, page: Callable[..., bytes]) -> APIRouter:
     async def signed_out() -> Response:
         # A page of ours, from which nothing leads to the provider by itself: that would sign people in again at once,
         # and browsers let no form of ours lead to another site.
-        texts = {"title": GONE, "heading": GONE, "sentence": "This device has forgotten what the pages showed."}
+        forgotten = _("This device has forgotten what the pages showed.")
+        texts = {"title": _(GONE), "heading": _(GONE), "sentence": forgotten}
         body = page("trouble.html", **texts)
         return Response(body, media_type="text/html; charset=utf-8", headers={"Cache-Control": "no-store"})
 

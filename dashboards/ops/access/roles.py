@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from dashboards.ops.access import csrf
 from dashboards.ops.access.person import Person, Role, person
+from forecaster.core.language import _
 
 __all__ = ["SAFE", "Role", "RoleFirst", "require"]
 
@@ -35,7 +36,15 @@ class Requirement:
         """Whoever asks. Raises HTTPException where they do not have the role; the body is not read for it."""
         who = person(request)
         if not who.may(self.role):
-            raise HTTPException(403, f"{who.name} is here as {who.role}, and this needs the role {self.role}")
+            raise HTTPException(
+                403,
+                _(
+                    "{person} is here as {role}, and this needs the role {wanted}",
+                    person=who.name,
+                    role=who.role,
+                    wanted=self.role,
+                ),
+            )
         return who
 
 

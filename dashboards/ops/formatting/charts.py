@@ -10,6 +10,7 @@ from math import floor, log10
 from typing import TypeVar
 
 from dashboards.ops.formatting import display
+from forecaster.core.language import _
 from forecaster.ledger.publication import RecentDay
 
 Point = tuple[float, float]
@@ -116,10 +117,12 @@ def chart(
         border=round(border, 1),
         rows=tuple(Tick(round(y(tick), 1), display.number(tick)) for tick in ticks),
         weekdays=tuple(
-            Tick(round(x(day), 1), f"{day:%a}"[0], day.weekday() >= 5) for day in dates if wide(day) >= LETTER
+            Tick(round(x(day), 1), display.weekday_letters(day), day.weekday() >= 5)
+            for day in dates
+            if wide(day) >= LETTER
         ),
         weeks=tuple(
-            Tick(round(min(x(day), width - 20), 1), f"{day.day} {day:%b}") for day in dates if day.weekday() == 0
+            Tick(round(min(x(day), width - 20), 1), display.short_day(day)) for day in dates if day.weekday() == 0
         ),
         closed=tuple((round(x(day) - wide(day) / 2, 1), round(wide(day), 2)) for day in shut),
         actuals=tuple(_path(run) for run in actual_runs if len(run) > 1),
@@ -202,7 +205,8 @@ def trend(
         left,
         right,
         tuple(
-            Tick(round(bottom - tick / ticks[-1] * (bottom - top), 1), f"{display.number(tick)} %") for tick in ticks
+            Tick(round(bottom - tick / ticks[-1] * (bottom - top), 1), _("{n} %", n=display.number(tick)))
+            for tick in ticks
         ),
         tuple(
             Tick(round(left + i * step, 1), name) for i, name in enumerate(names) if (len(names) - 1 - i) % every == 0

@@ -8,6 +8,7 @@ from math import floor, log10
 from zoneinfo import ZoneInfo
 
 from dashboards.ops.formatting import locale
+from forecaster.core.language import ENGLISH, RIGHT_TO_LEFT, _, ngettext
 
 MOST_PLACES = 9  # of small amounts
 
@@ -26,7 +27,7 @@ def number(value: float, places: int = 0) -> str:
 
 def short(value: float) -> str:
     """A number of orders where there is little room: from 100,000 on in thousands, "445k"."""
-    return f"{number(value / 1000)}k" if round(value) >= 100_000 else orders(value)
+    return _("{n}k", n=number(value / 1000)) if round(value) >= 100_000 else orders(value)
 
 
 def percent(share: float, places: int = 1) -> str:
@@ -42,7 +43,13 @@ def in_one_line(sentence: str) -> str:
 def signed(value: float) -> str:
     """A change in orders: "+12", "−7", "0"."""
     whole = round(value)
-    return number(whole) if whole == 0 else f"{'+' if whole > 0 else '−'}{number(abs(whole))}"
+    return number(whole) if whole == 0 else with_sign(whole, number(abs(whole)))
+
+
+def with_sign(value: float, text: str) -> str:
+    """A text with the sign of a value before it, also where the script runs from right to left."""
+    mark = "\N{LEFT-TO-RIGHT MARK}" if locale.current().language in RIGHT_TO_LEFT else ""
+    return f"{mark}{'+' if value > 0 else '−'}{text}"
 
 
 def money(value: float, currency: str | None, places: int = 0) -> str:
@@ -50,7 +57,7 @@ def money(value: float, currency: str | None, places: int = 0) -> str:
     text = number(abs(value), places)
     if currency is not None:
         text = locale.money_pattern(locale.current().tag, currency).format(text)
-    return f"−{text}" if round(value, places) < 0 else text
+    return with_sign(-1, text) if round(value, places) < 0 else text
 
 
 def small_money(value: float, currency: str | None) -> str:
@@ -61,13 +68,13 @@ def small_money(value: float, currency: str | None) -> str:
 
 def signed_money(value: float, currency: str | None) -> str:
     """An amount with its sign: "+€12", "−€7"."""
-    return money(value, currency) if round(value) <= 0 else f"+{money(value, currency)}"
+    return money(value, currency) if round(value) <= 0 else with_sign(1, money(value, currency))
 
 
 def signed_percent(share: float) -> str:
     """A share with its sign: "+1.2 %", "−0.4 %"."""
-    sign = "" if round(abs(share), 3) == 0 else "+" if share > 0 else "−"
-    return sign + percent(abs(share))
+    text = percent(abs(share))
+    return text if round(abs(share), 3) == 0 else with_sign(share, text)
 
 
 def span(low: float, high: float) -> str:
@@ -76,12 +83,28 @@ def span(low: float, high: float) -> str:
 
 
 def day(value: date) -> str:
-    """A day with its weekday: "Wed 18 Jun"."""
-    return f"{value:%a} {value.day} {value:%b}"
+    """A day with its weekday: "Wed 18 Jun", "Mi., 18. Juni"."""
+    return _date(value, "MMMEd", f"{value:%a} {value.day} {value:%b}")
 
 
 def short_day(value: date) -> str:
-    return f"{value.day} {value:%b}"
+    """A day without its weekday: "18 Jun", "18. Juni"."""
+    return _date(value, "MMMd", f"{value.day} {value:%b}")
+
+
+def month(value: date) -> str:
+    """A month with its year: "June 2025", "junio de 2025"."""
+    return _date(value, "yMMMM", f"{value:%B %Y}")
+
+
+def weekday(value: date) -> str:
+    """A weekday: "Wed", "Mi"; in Arabic, which has no shorter ones, without its article."""
+    return _date(value, "cccccc" if locale.current().language == "ar" else "ccc", f"{value:%a}")
+
+
+def weekday_letters(value: date, letters: int = 1) -> str:
+    """A weekday in one letter or two, where there is little room: "W", "We"; Arabic has it whole above one letter."""
+    return _date(value, "ccccc" if letters == 1 else "cccccc", f"{value:%a}"[:letters])
 
 
 def days(values: Sequence[date]) -> str:
@@ -91,16 +114,52 @@ def days(values: Sequence[date]) -> str:
 
 def near(value: date, today: date) -> str:
     """ "today" or "tomorrow" where it is so, else nothing."""
-    return {today: "today", today + timedelta(days=1): "tomorrow"}.get(value, "")
+    if value == today:
+        return _("today")
+    return _("tomorrow") if value == today + timedelta(days=1) else ""
 
 
 def instant(value: datetime, zone: ZoneInfo) -> str:
     """An instant on the clocks of a zone: "Wed 18 Jun, 03:24 EDT"."""
     local = value.astimezone(zone)
     name = f"{local:%Z}"
-    return f"{day(local.date())}, {local:%H:%M} {name if name.isalpha() else 'UTC' + name}"
+    clock = f"{local:%H:%M} {name if name.isalpha() else 'UTC' + name}"
+    return _("{day}, {time}", day=day(local.date()), time=clock)
 
 
-def count(number: int, noun: str) -> str:
+def listed(parts: Sequence[str]) -> str:
+    """Parts in a row, with the comma of the reader's script: "a, b, c"."""
+    return _(", ").join(parts)
+
+
+def clauses(*parts: str) -> str:
+    """Clauses in a row, those that say something: "a; b"."""
+    return _("; ").join(part for part in parts if part)
+
+
+def depots(number_of: int) -> str:
     """ "1 depot", "64 depots"."""
-    return f"{orders(number)} {noun}" if number == 1 else f"{orders(number)} {noun}s"
+    return ngettext("{n} depot", "{n} depots", number_of, n=number(number_of))
+
+
+def depot_days(number_of: int) -> str:
+    return ngettext("{n} depot-day", "{n} depot-days", number_of, n=number(number_of))
+
+
+def drivers(number_of: int) -> str:
+    return ngettext("{n} driver", "{n} drivers", number_of, n=number(number_of))
+
+
+def in_days(number_of: int) -> str:
+    """A length of time: "1 day", "12 days"."""
+    return ngettext("{n} day", "{n} days", number_of, n=number(number_of))
+
+
+def in_orders(value: float) -> str:
+    """ "1 order", "300 orders"."""
+    return ngettext("{n} order", "{n} orders", round(value), n=number(value))
+
+
+def _date(value: date, skeleton: str, english: str) -> str:
+    style = locale.current()
+    return english if style.language == ENGLISH else locale.date_text(value, skeleton, style.dates)

@@ -1,4 +1,9 @@
-"""Locale of numbers: the separators of thousands and decimals in a reader's language (Accept-Language, CLDR)."""
+"""The reader's locale: language of sentences and dates, and how numbers are written (Accept-Language, CLDR).
+
+Sentences and dates are told in a language that has a catalogue. Numbers follow the first language that CLDR knows, so
+that they read 1.234,5 also where the sentences are English. Digits are Latin everywhere: they stand beside ids such as
+NYC-01.
+"""
 
 from __future__ import annotations
 
@@ -6,43 +11,61 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date
 from functools import lru_cache
+
+from forecaster.core.language import ENGLISH, LANGUAGES, use_language
 
 
 @dataclass(frozen=True)
-class NumberFormat:
+class ReaderLocale:
     group: str = ","
     decimal: str = "."
     tag: str = "en"  # of the language, by which money is written
+    language: str = ENGLISH  # of sentences and dates
+
+    @property
+    def dates(self) -> str:
+        """The tag by which dates are written: the reader's own, where it is of the language of the sentences."""
+        return self.tag if _language_of(self.tag) == self.language else self.language
 
 
-ENGLISH = NumberFormat()
+DEFAULT = ReaderLocale()
 MOST = 8  # languages of a header that are looked at
-_current: ContextVar[NumberFormat] = ContextVar("marks", default=ENGLISH)
+_current: ContextVar[ReaderLocale] = ContextVar("locale", default=DEFAULT)
 
 
-def current() -> NumberFormat:
-    """The number format of the reader for whom a page is being made."""
+def current() -> ReaderLocale:
+    """The locale of the reader for whom a page is being made."""
     return _current.get()
 
 
 @contextmanager
-def active(style: NumberFormat) -> Iterator[None]:
-    """Inside, numbers are written in this format."""
+def active(style: ReaderLocale) -> Iterator[None]:
+    """Inside, numbers, dates and sentences are told in this locale."""
     token = _current.set(style)
     try:
-        yield
+        with use_language(style.language):
+            yield
     finally:
         _current.reset(token)
 
 
-def number_format(accept_language: str) -> NumberFormat:
-    """The format of the first language that is known; English where none is: "de-AT,de;q=0.9" writes 1.234,5."""
-    for tag in _language_tags(accept_language[:200])[:MOST]:
-        if (known_format := _of(tag)) is not None:
-            return known_format
-    return ENGLISH
+def reader_locale(accept_language: str, choice: str = "", default: str = ENGLISH) -> ReaderLocale:
+    """The locale of a reader: of the language that they chose, else of the first wanted one that has a catalogue, else
+    of the default; "de-AT,de;q=0.9" writes 1.234,5."""
+    tags = _language_tags(accept_language[:200])[:MOST]
+    if choice in LANGUAGES:
+        tag = next((tag for tag in tags if _language_of(tag) == choice and _of(tag)), choice)
+        return replace(_of(tag) or DEFAULT, language=choice)
+    language = next((code for code in map(_language_of, tags) if code in LANGUAGES), default)
+    numbers = next((known for tag in tags if (known := _of(tag)) is not None), None)
+    return replace(numbers or _of(default) or DEFAULT, language=language)
+
+
+def _language_of(tag: str) -> str:
+    return re.split("[-_]", tag, maxsplit=1)[0].lower()
 
 
 def _language_tags(header: str) -> list[str]:
@@ -58,16 +81,16 @@ def _language_tags(header: str) -> list[str]:
 
 
 @lru_cache(maxsize=256)
-def _of(tag: str) -> NumberFormat | None:
+def _of(tag: str) -> ReaderLocale | None:
     if tag.lower() in ("en", "en-us", "en-gb", "*"):
-        return ENGLISH  # so that most servers never load the tables of all languages
+        return DEFAULT  # so that most servers never load the tables of all languages
     from babel import Locale, UnknownLocaleError
 
     try:
         symbols = Locale.parse(tag, sep="-").number_symbols["latn"]
     except (UnknownLocaleError, ValueError, TypeError, KeyError):
         return None
-    return NumberFormat(symbols["group"], symbols["decimal"], tag)
+    return ReaderLocale(symbols["group"], symbols["decimal"], tag)
 
 
 def money_pattern(tag: str, currency: str) -> str:
@@ -80,3 +103,15 @@ def money_pattern(tag: str, currency: str) -> str:
     around = re.sub(r"[#0.,]+", "{}", pattern).replace("\N{RIGHT-TO-LEFT MARK}", "").replace("¤", symbol)
     spaced = re.sub(r"(?<=[A-Za-z])(?=\{)|(?<=\})(?=[A-Za-z])", " ", around)  # a code stands apart from its number
     return re.sub(r"\s", "\N{NO-BREAK SPACE}", spaced)
+
+
+@lru_cache(maxsize=4096)
+def date_text(value: date, skeleton: str, tag: str) -> str:
+    """A day in a language, by a skeleton of CLDR ("MMMEd") or a pattern of weekdays alone ("ccc")."""
+    from babel import Locale
+    from babel.dates import format_date, format_skeleton
+
+    language = Locale.parse(tag, sep="-")
+    if skeleton.startswith("c"):
+        return format_date(value, skeleton, locale=language)
+    return format_skeleton(skeleton, value, locale=language)

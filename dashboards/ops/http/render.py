@@ -12,6 +12,7 @@ from starlette.responses import Response
 from dashboards.ops.access import person
 from dashboards.ops.formatting import locale
 from dashboards.ops.formatting.csv import MEDIA_TYPE, CsvSheet
+from dashboards.ops.http.language import of_request
 from dashboards.ops.http.responses import gzipped, not_modified, with_etag
 from dashboards.ops.reading.editions import Edition, Logbook
 from dashboards.ops.reading.store import PublicationStore
@@ -42,15 +43,17 @@ class Renderer:
     ) -> Response:
         """What a publication says; `of` is whatever the answer depends on besides it and the path; `past` may
         name an earlier one, as `PublicationStore.edition` takes it."""
-        edition, style = self.store.edition(person(request).cities, **past), _number_format(request)
-        tag = self.store.tag(edition, request.url.path, media_type, of, style)
-        with locale.active(style):  # made first, as it may be that there is no such page
+        style = of_request(request)
+        with locale.active(style):
+            edition = self.store.edition(person(request).cities, **past)
+            tag = self.store.tag(edition, request.url.path, media_type, of, style)
+            # made first, as it may be that there is no such page
             encoded = self.store.encoded(edition, tag, lambda: make(edition))
         return not_modified(request, tag) or gzipped(request, encoded.body, encoded.zipped, media_type, tag)
 
     def of_nights(self, request: Request, media_type: str, make: Callable[[Logbook], bytes]) -> Response:
         """What the last nights say; made each time: it changes with every stage of a night, and few ask."""
-        with locale.active(_number_format(request)):
+        with locale.active(of_request(request)):
             body = make(self.store.logbook(person(request).cities))
         tag = self.store.entity_tag(request.url.path, body)
         return not_modified(request, tag) or with_etag(body, media_type, tag)
@@ -89,7 +92,3 @@ def attached(csv: bytes, file: str) -> Response:
 
 def _as_file(name: str) -> str:
     return f'attachment; filename="{name}.csv"'
-
-
-def _number_format(request: Request) -> locale.NumberFormat:
-    return locale.number_format(request.headers.get("accept-language", ""))

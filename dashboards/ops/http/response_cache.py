@@ -162,4 +162,4 @@ async def _discard(_: Message) -> None:
 def _question(scope: Scope, headers: Headers) -> tuple[Any, ...]:
     gzip = "gzip" in headers.get("accept-encoding", "")
     cities = scope["state"]["person"].cities if scope.get("state", {}).get("person") else ()
-    return scope["path"], scope["query_string"], headers.get("accept-language", ""), gzip, cities
+    return scope["path"], scope["query_string"], scope.get("state", {}).get("locale"), gzip, cities

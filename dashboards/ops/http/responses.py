@@ -18,7 +18,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-REVALIDATED = {"Cache-Control": "no-cache", "Vary": "Accept-Language, Accept-Encoding"}
+REVALIDATED = {"Cache-Control": "no-cache", "Vary": "Accept-Language, Cookie, Accept-Encoding"}
 FOREVER = "public, max-age=31536000, immutable"
 
 

@@ -22,6 +22,7 @@ from dashboards.ops.access.middleware import AccessMiddleware
 from dashboards.ops.app import HERE, THREADS, now, page_app, session_options, templates
 from dashboards.ops.http.bodies import BodyLimits
 from dashboards.ops.http.head import HeadRequests
+from dashboards.ops.http.language import LanguageMiddleware
 from dashboards.ops.http.responses import SecurityHeaders
 from dashboards.ops.portal.front_page import FrontPage
 from dashboards.ops.portal.front_routes import front_routes
@@ -130,6 +131,8 @@ def _front_app(
     app.add_middleware(HeadRequests, but=("/sign-in", "/link/"))
     app.add_middleware(BodyLimits)
     app.add_middleware(AccessMiddleware, context=door, refuse=refuse)
+    language = next(iter(served.values())).spec.page.language  # of the pipeline that is named first
+    app.add_middleware(LanguageMiddleware, default=language, secure=door.secure)
     app.add_middleware(GZipMiddleware, minimum_size=800)
     app.add_middleware(SecurityHeaders)
     if metrics is not None:

@@ -15,6 +15,7 @@ from dashboards.ops.reading.overview import Counts, Look, Overview, ready
 from dashboards.ops.reading.readers import SharedReaders
 from dashboards.ops.routes.errors import whole_sentence
 from dashboards.ops.views.tiles import NOTHING, DepotCount, PipelineTile, count_depots, header_of, in_order, tile
+from forecaster.core.language import _
 from forecaster.ledger.records import Head
 
 PATIENCE = 1.0  # seconds that a reader waits for what is counted
@@ -85,4 +86,4 @@ class FrontPage:
 def _why(look: Look, reader: Person) -> str:
     """Why nothing can be shown: all of it to admins, a sentence without files and addresses to other readers."""
     error = look.error or NOTHING
-    return whole_sentence(str(error) if reader.may("admin") else error.for_readers)
+    return whole_sentence(str(error) if reader.may("admin") else _(error.for_readers))

@@ -12,6 +12,7 @@ from fastapi.responses import FileResponse, PlainTextResponse, RedirectResponse,
 from dashboards.ops.access import links, person
 from dashboards.ops.formatting import locale
 from dashboards.ops.formatting.csv import MEDIA_TYPE, sheet
+from dashboards.ops.http.language import of_request
 from dashboards.ops.http.render import HTML, JSON, RenderPage
 from dashboards.ops.http.responses import not_modified, with_etag
 from dashboards.ops.portal.front_page import FrontPage
@@ -20,9 +21,10 @@ from dashboards.ops.routes import api
 from dashboards.ops.routes.pages import WORKER
 from dashboards.ops.views.api_schema import to_json
 from dashboards.ops.views.tiles import PipelineRow, PipelinesOut, rows_out
+from forecaster.core.language import N_, _
 from forecaster.errors import LedgerError
 
-TITLE = "Depot forecasts"
+TITLE = N_("Depot forecasts")
 
 
 def front_routes(served: Mapping[str, ServedPipeline], front: FrontPage, page: RenderPage) -> APIRouter:
@@ -38,8 +40,8 @@ def _of_readers(routes: APIRouter, front: FrontPage, page: RenderPage) -> None:
     @routes.get("/", include_in_schema=False)
     def front_page(request: Request) -> Response:
         readers = front.visible(person(request))
-        with locale.active(locale.number_format(request.headers.get("accept-language", ""))):
-            body = page("portal.html", title=TITLE, tiles=front.tiles(readers))
+        with locale.active(of_request(request)):
+            body = page("portal.html", title=_(TITLE), tiles=front.tiles(readers))
         return _answer(request, body, HTML)
 
     @routes.get(f"{api.PREFIX}/pipelines", response_model=PipelinesOut, responses=api.TROUBLE | api.AS_CSV)

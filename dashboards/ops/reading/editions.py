@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 
 from dashboards.ops.reading.header import Front, front
-from dashboards.ops.reading.last_night import fruitless
+from dashboards.ops.reading.last_night import Notice, fruitless
+from forecaster.core.language import N_, _
 from forecaster.errors import LedgerError
 from forecaster.ledger import accuracy, overview
 from forecaster.ledger.accuracy import CITY, DEPOT, Tally
@@ -18,7 +19,8 @@ from forecaster.ledger.store import Ledger
 from forecaster.staffing import value_account
 from forecaster.staffing.value_account import ValueAccount
 
-HIDDEN_MESSAGE = "Told to those who see every city."
+JUST_REPLACED = N_("these forecasts have just been replaced by newer ones; load the page again")
+HIDDEN_MESSAGE = N_("Told to those who see every city.")
 
 
 class NothingPublished(LedgerError):
@@ -65,7 +67,7 @@ def read_outline(head: Head, ledger: Ledger) -> Outline:
         earlier = overview.previous_publication_id(connection, head)
         medians = {} if earlier is None else overview.medians(connection, earlier)
     if not depots:
-        raise NothingPublished("this publication has just been replaced by a newer one; load the page again")
+        raise NothingPublished(_(JUST_REPLACED))
     return Outline(depots, medians)
 
 
@@ -75,7 +77,7 @@ class Edition:
 
     head: Head
     front: Front
-    notice: str | None  # what the last night kept aside
+    notice: Notice | None  # what the last night kept aside
     ledger: Ledger
     outlines: Outlines
     cities: frozenset[str] | None = None  # None: all
@@ -101,7 +103,7 @@ class Edition:
 
     def depots(self) -> tuple[PublishedDepot, ...]:
         if not (depots := self.ledger.depots(self.head.publication_id)):
-            raise NothingPublished("this publication has just been replaced by a newer one; load the page again")
+            raise NothingPublished(_(JUST_REPLACED))
         return tuple(depot for depot in depots if self._sees(depot))
 
     def totals(self) -> tuple[PublishedTotal, ...]:
@@ -151,7 +153,7 @@ class Logbook:
         promotions = self.ledger.promotions(self.pipeline) if self.pipeline else ()
         if self.cities is None:
             return promotions
-        return tuple(replace(promotion, reason=HIDDEN_MESSAGE) for promotion in promotions)
+        return tuple(replace(promotion, reason=_(HIDDEN_MESSAGE)) for promotion in promotions)
 
     def tallies(self) -> tuple[Tally, ...]:
         """What came of earlier forecasts. Who does not see every city is told of theirs and of the depots in them."""
@@ -173,5 +175,5 @@ def _sees(cities: frozenset[str] | None, depot: PublishedDepot) -> bool:
 
 
 def _without_messages(run: Run) -> Run:
-    findings = tuple({**finding, "message": HIDDEN_MESSAGE, "places": []} for finding in run.findings)
+    findings = tuple({**finding, "message": _(HIDDEN_MESSAGE), "places": []} for finding in run.findings)
     return replace(run, findings=findings, message=None, verdict=None, computing=None)

@@ -8,16 +8,21 @@ from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 from dashboards.ops.formatting import display
+from forecaster.core.language import N_, _, ngettext
 from forecaster.ledger.publication import PublishedDay, PublishedTotal
 from forecaster.ledger.records import Head
 
 STALE_DAYS = 2  # the newest reading may be this old
 REPLAY = timedelta(days=1)  # between the instant whose knowledge was used and the publishing
 MEANING = {
-    "fresh": "Made by the newest model: it was trained {night} and passed every check.",
-    "champion": "Made by an earlier model that stays in charge: {night} none was trained that was ready and better.",
-    "fallback": "No model could forecast {night}: these numbers repeat what came on the same weekdays before.",
+    "fresh": N_("Made by the newest model: it was trained {night} and passed every check."),
+    "champion": N_(
+        "Made by an earlier model that stays in charge: {night} none was trained that was ready and better."
+    ),
+    "fallback": N_("No model could forecast {night}: these numbers repeat what came on the same weekdays before."),
 }
+NO_MODEL = N_("none: the same weekdays are repeated")
+TIERS = {"fresh": N_("new model"), "champion": N_("earlier model"), "fallback": N_("same weekday")}
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,7 @@ class Front:
     note: str | None
     stale: str | None
     fruitless: str | None  # the last night published nothing, and when it began
+    fruitless_began: datetime | None
     replayed: bool  # made for a past instant on purpose, which is no cause for alarm
     target_dates: tuple[date, ...]
     meant: int  # which target day is the one in front
@@ -53,19 +59,40 @@ class Front:
     def alarm(self) -> Alarm | None:
         """Stale, of a night before one that failed, or both at once; None where nothing is wrong."""
         if self.stale and self.fruitless:
-            return Alarm("Stale, and the last run failed.", f"{self.fruitless} The newest reading is of {self.cutoff}.")
+            newest = _("The newest reading is of {day}.", day=self.cutoff)
+            return Alarm(_("Stale, and the last run failed."), f"{self.fruitless} {newest}")
         if self.stale:
-            title = "A past night, run again." if self.replayed else "These forecasts are stale."
+            title = _("A past night, run again.") if self.replayed else _("These forecasts are stale.")
             return Alarm(title, self.stale)
         if self.fruitless:
-            return Alarm("The last run failed.", f"{self.fruitless} These forecasts are of {self.published}.")
+            older = _("These forecasts are of {instant}.", instant=self.published)
+            return Alarm(_("The last run failed."), f"{self.fruitless} {older}")
         return None
+
+    @property
+    def tier_text(self) -> str:
+        """By what the numbers were made, in two words."""
+        return text_of_tier(self.tier)
+
+    def text_of_tier(self, tier: str) -> str:
+        """The same of a depot whose numbers were made otherwise."""
+        return text_of_tier(tier)
 
     @property
     def meant_text(self) -> str:
         """The day in front in words: "tomorrow, Thu 19 Jun"."""
         text = display.day(self.target_dates[self.meant])
-        return f"{self.near}, {text}" if self.near else text
+        return _("{near}, {day}", near=self.near, day=text) if self.near else text
+
+    @property
+    def is_tomorrow(self) -> bool:
+        """Whether the day in front is tomorrow."""
+        return self.target_dates[self.meant] == self.today + timedelta(days=1)
+
+
+def text_of_tier(tier: str) -> str:
+    """What a tier is for readers: "new model", "earlier model", "same weekday"; itself where it has no words."""
+    return _(TIERS[tier]) if tier in TIERS else tier
 
 
 def front(head: Head, now: datetime, fruitless: datetime | None = None) -> Front:
@@ -80,14 +107,15 @@ def front(head: Head, now: datetime, fruitless: datetime | None = None) -> Front
     return Front(
         title=head.title or head.pipeline,
         tier=head.tier,
-        meaning=MEANING[head.tier].format(night=night(head.published_at.astimezone(zone).date(), today)),
+        meaning=_(MEANING[head.tier], night=night(head.published_at.astimezone(zone).date(), today)),
         published=display.instant(head.published_at, zone),
-        model=head.model,
+        model=_(NO_MODEL) if head.tier == "fallback" else head.model,
         cutoff=display.day(head.cutoff),
         targets=display.days(targets),
         note=head.note,
         stale=stale(targets, head.cutoff, today),
         fruitless=None if fruitless is None else without_fruit(fruitless, zone),
+        fruitless_began=fruitless,
         replayed=head.published_at - head.as_of > REPLAY,
         target_dates=targets,
         meant=meant,
@@ -117,17 +145,24 @@ def stale(targets: tuple[date, ...], cutoff: date, today: date) -> str | None:
     age = (today - cutoff).days
     if targets[-1] >= today and age <= STALE_DAYS:
         return None
-    return f"Forecasts made for {display.days(targets)}; newest reading is {display.count(age, 'day')} old."
+    made_for = display.days(targets)
+    return ngettext(
+        "Forecasts made for {days}; newest reading is {n} day old.",
+        "Forecasts made for {days}; newest reading is {n} days old.",
+        age,
+        n=display.number(age),
+        days=made_for,
+    )
 
 
 def without_fruit(began: datetime, zone: ZoneInfo) -> str:
     """What is said when the last night failed."""
-    return f"What began {display.instant(began, zone)} published nothing."
+    return _("What began {instant} published nothing.", instant=display.instant(began, zone))
 
 
 def night(published: date, today: date) -> str:
     """When what is shown was made: "this night", or "in the night to Tue 17 Jun"."""
-    return "this night" if published == today else f"in the night to {display.day(published)}"
+    return _("this night") if published == today else _("in the night to {day}", day=display.day(published))
 
 
 @dataclass(frozen=True)

@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from dashboards.ops.formatting import display
+from forecaster.core.language import _, ngettext
 from forecaster.ledger.records import Head, Run
 
 NIGHTS = 14
 
 
-def notice(run: Run | None) -> str | None:
-    """One line for the front page when the last night kept something aside."""
+@dataclass(frozen=True)
+class Notice:
+    """What the last night kept aside: batches by the rules that stopped them, and rows."""
+
+    stopped: tuple[str, ...]
+    rows: int
+
+    @property
+    def sentence(self) -> str:
+        """One line for the front page."""
+        if self.stopped:
+            rules = display.listed(self.stopped)
+            return _("The last night kept its whole batch aside ({rules}): nothing of it counts.", rules=rules)
+        return ngettext(
+            "The last night kept {n} row aside.",
+            "The last night kept {n} rows aside.",
+            self.rows,
+            n=display.number(self.rows),
+        )
+
+
+def notice(run: Run | None) -> Notice | None:
+    """What the last night kept aside; None where it kept nothing."""
     findings = run.findings if run else ()
-    stopped = sorted({str(finding["rule"]) for finding in findings if finding["severity"] == "stop"})
+    stopped = tuple(sorted({str(finding["rule"]) for finding in findings if finding["severity"] == "stop"}))
     rows = sum(finding["count"] for finding in findings if finding["severity"] == "quarantine")
-    if stopped:
-        return f"The last night kept its whole batch aside ({', '.join(stopped)}): nothing of it counts."
-    return f"The last night kept {display.count(rows, 'row')} aside." if rows else None
+    return Notice(stopped, rows) if stopped or rows else None
 
 
 def fruitless(run: Run | None, head: Head) -> datetime | None:

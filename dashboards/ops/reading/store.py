@@ -21,6 +21,7 @@ from dashboards.ops.reading.editions import (
 from dashboards.ops.reading.header import front
 from dashboards.ops.reading.last_night import NIGHTS, fruitless, notice
 from dashboards.ops.reading.readers import SharedReaders
+from forecaster.core.language import _
 from forecaster.errors import LedgerError
 from forecaster.ledger.records import Head, Run
 from forecaster.ledger.store import Ledger
@@ -89,8 +90,11 @@ class PublicationStore:
         if head is not None and cities is not None:
             head = replace(head, note=None)  # it may name depots
         if head is None:
-            whose = f" for {self._pipeline}" if self._pipeline else ""
-            raise NothingPublished(f"nothing has been published{whose} yet; the first night does it")
+            if self._pipeline:
+                raise NothingPublished(
+                    _("nothing has been published for {name} yet; the first night does it", name=self._pipeline)
+                )
+            raise NothingPublished(_("nothing has been published yet; the first night does it"))
         if as_of is not None or publication is not None:
             past_head, looked_at = point_in_time.find_publication(ledger, head, as_of, publication)
             past_head = past_head if cities is None else replace(past_head, note=None)
@@ -133,7 +137,7 @@ class PublicationStore:
         """The ETag of an answer: another publication, day, notice or template, other cities, and other parts, have
         another tag."""
         head, header = edition.head, edition.front
-        when = (head.published_at, head.revised_at, header.today, header.fruitless)
+        when = (head.published_at, head.revised_at, header.today, header.fruitless_began)
         cities = None if edition.cities is None else sorted(edition.cities)
         return self.entity_tag(head.publication_id, head.pipeline, *when, edition.notice, cities, *parts)
 
@@ -178,7 +182,7 @@ class PublicationStore:
             head.published_at,
             head.revised_at,
             header.today,
-            header.fruitless,
+            header.fruitless_began,
             edition.notice,
         )
         with self._lock:

@@ -18,17 +18,18 @@ from dashboards.ops.http.render import RenderPage
 from dashboards.ops.http.responses import HEADERS
 from dashboards.ops.reading.editions import NoSuchDepot, NothingPublished
 from dashboards.ops.reading.point_in_time import BadParameter, NotRetained
+from forecaster.core.language import N_, _
 from forecaster.errors import ForecasterError, LedgerError
 
 HEADINGS = {
-    400: "That cannot be read",
-    401: "Nobody has signed in",
-    403: "Not for you",
-    404: "No such page",
-    422: "That cannot be read",
-    429: "Too much at once",
-    500: "Something went wrong here",
-    503: "No forecasts to show",
+    400: N_("That cannot be read"),
+    401: N_("Nobody has signed in"),
+    403: N_("Not for you"),
+    404: N_("No such page"),
+    422: N_("That cannot be read"),
+    429: N_("Too much at once"),
+    500: N_("Something went wrong here"),
+    503: N_("No forecasts to show"),
 }
 Refuse = Callable[[Request, int, str], Response]
 
@@ -40,7 +41,7 @@ def refusing(page: RenderPage) -> Refuse:
         headers = {**HEADERS, "Cache-Control": "no-store"} | ({"Retry-After": "60"} if status == 503 else {})
         if is_api(request.url.path):
             return JSONResponse({"detail": sentence}, status, headers)
-        heading = HEADINGS.get(status, "That cannot be done")
+        heading = _(HEADINGS.get(status, N_("That cannot be done")))
         body = page("trouble.html", title=heading, heading=heading, sentence=whole_sentence(sentence))
         return Response(body, status, headers, "text/html; charset=utf-8")
 
@@ -58,12 +59,12 @@ def handle(app: FastAPI, refuse: Refuse) -> None:
 
     @app.exception_handler(NoSuchDepot)
     def no_depot(request: Request, error: NoSuchDepot) -> Response:
-        return refuse(request, 404, f"there is no depot “{_short(str(error))}” in the current forecasts")
+        return refuse(request, 404, _("there is no depot “{depot}” in the current forecasts", depot=_short(str(error))))
 
     @app.exception_handler(NotRetained)
     @app.exception_handler(DeadLink)
     def not_there(request: Request, error: LookupError) -> Response:
-        return refuse(request, 404, str(error) or "this link opens nothing any more; ask for a new one")
+        return refuse(request, 404, str(error) or _("this link opens nothing any more; ask for a new one"))
 
     @app.exception_handler(BadParameter)
     def bad_ask(request: Request, error: BadParameter) -> Response:
@@ -76,19 +77,23 @@ def handle(app: FastAPI, refuse: Refuse) -> None:
     @app.exception_handler(HTTPException)
     def no_page(request: Request, error: HTTPException) -> Response:
         here = _short(access_context(request).prefix + request.url.path)
-        sentence = f"there is nothing at {here}" if error.detail == "Not Found" else str(error.detail)
+        sentence = (
+            _("there is nothing at {address}", address=here) if error.detail == "Not Found" else _(str(error.detail))
+        )
         answer = refuse(request, error.status_code, sentence)
         answer.headers.update(error.headers or {})
         return answer
 
     @app.exception_handler(ClientDisconnect)
     def gone(request: Request, error: ClientDisconnect) -> Response:  # who hears it no more, and no log is filled
-        return refuse(request, 400, "the body broke off")
+        return refuse(request, 400, _("the body broke off"))
 
     @app.exception_handler(Exception)
     def our_fault(request: Request, error: Exception) -> Response:
         return refuse(
-            request, 500, "the page could not be made; the forecasts are untouched, and the server's log says more"
+            request,
+            500,
+            _("the page could not be made; the forecasts are untouched, and the server's log says more"),
         )
 
 
@@ -96,14 +101,19 @@ def _told(request: Request, error: ForecasterError) -> str:
     """All of it to admins and on the page of health; a sentence without files, keys and addresses to other readers."""
     who = getattr(request.state, "person", None)
     admin = isinstance(who, Person) and who.may("admin")
-    return str(error) if admin or request.url.path == "/health" else error.for_readers
+    return str(error) if admin or request.url.path == "/health" else _(error.for_readers)
 
 
 def _parameter_problem(error: dict[str, object]) -> str:
     """What was found where, and what was wanted."""
     place, message = error.get("loc", ()), str(error.get("msg", "")).removeprefix("Input should be ")
     where = ".".join(str(part) for part in place[1:]) if isinstance(place, tuple | list) else ""
-    return f"{where or 'the request'}: found {_short(repr(error.get('input')))}, wanted {message}"
+    return _(
+        "{where}: found {value}, wanted {wanted}",
+        where=where or _("the request"),
+        value=_short(repr(error.get("input"))),
+        wanted=message,
+    )
 
 
 def _short(text: str) -> str:

@@ -9,6 +9,7 @@ from fastapi.responses import Response
 
 from dashboards.ops.access import person
 from dashboards.ops.formatting import locale
+from dashboards.ops.http.language import of_request
 from dashboards.ops.http.render import HTML, RenderPage
 from dashboards.ops.reading.editions import NoSuchDepot
 from dashboards.ops.reading.store import PublicationStore
@@ -29,8 +30,8 @@ def my_depot(store: PublicationStore, page: RenderPage, *, plans: bool) -> APIRo
         context = request.app.state.access_context
         name = context.cookie(COOKIE)
         depot_id = unquote(request.cookies.get(name, "")) if depot is None else depot[:LONGEST]
-        edition = store.edition(person(request).cities)
-        with locale.active(locale.number_format(request.headers.get("accept-language", ""))):
+        with locale.active(of_request(request)):
+            edition = store.edition(person(request).cities)
             try:
                 content = depot_content(edition, depot_id, page, plans=plans, mine=True) if depot_id else None
             except NoSuchDepot:

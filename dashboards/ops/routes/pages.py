@@ -24,6 +24,7 @@ from dashboards.ops.views.network import network
 from dashboards.ops.views.reliability.promises import promises
 from dashboards.ops.views.roster import RosterQuery, roster
 from dashboards.ops.views.wall import wall
+from forecaster.core.language import _
 
 if TYPE_CHECKING:
     from forecaster.config import Spec
@@ -57,7 +58,12 @@ def _of_the_publication(router: APIRouter, renderer: Renderer, page: RenderPage,
             depots = edition.outline()
             view = network(edition.head, depots, edition.front, edition.totals(), edition.cities is not None)
             table = depot_table(edition.head, depots, edition.front, edition.before(), query)
-            content = {"network": view, "table": table, "sorts": SORTS, "notice": edition.notice}
+            content = {
+                "network": view,
+                "table": table,
+                "sorts": SORTS,
+                "notice": edition.notice.sentence if edition.notice else None,
+            }
             return page("network.html", front=edition.front, **content)
 
         return renderer.of_publication(request, HTML, make, query)
@@ -108,7 +114,7 @@ def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage, spec: 
         query = Weeks.of(request.query_params)
 
         def make(book: Logbook) -> bytes:
-            title = (book.head.title or book.head.pipeline) if book.head else "Depot forecasts"
+            title = (book.head.title or book.head.pipeline) if book.head else _("Depot forecasts")
             return page("accuracy.html", title=title, accuracy=accuracy(book.tallies(), book.runs, query))
 
         return renderer.of_nights(request, HTML, make)
@@ -118,7 +124,7 @@ def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage, spec: 
         weeks = chosen_span(request.query_params)
 
         def make(book: Logbook) -> bytes:
-            title = (book.head.title or book.head.pipeline) if book.head else "Depot forecasts"
+            title = (book.head.title or book.head.pipeline) if book.head else _("Depot forecasts")
             return page("value.html", title=title, value=value_page(book.value(weeks)))
 
         return renderer.of_nights(request, HTML, make)

@@ -24,7 +24,7 @@ from dashboards.ops.access.roles import RoleFirst
 from dashboards.ops.formatting.csv import sheet
 from dashboards.ops.http import idempotency
 from dashboards.ops.http.idempotency import KeyHeader, Once
-from dashboards.ops.http.render import JSON, RenderPage, attached
+from dashboards.ops.http.render import HTML, JSON, RenderPage, attached
 from dashboards.ops.reading.editions import Edition
 from dashboards.ops.reading.header import href
 from dashboards.ops.reading.store import PublicationStore
@@ -54,6 +54,7 @@ from dashboards.ops.views.planning.plan_day import (
     what_if_sheet,
 )
 from forecaster.config import Spec
+from forecaster.core.language import ENGLISH, _, use_language
 from forecaster.errors import BundleError, DeskError, ForecasterError, OverrideError
 from forecaster.planning import service
 from forecaster.planning.override_groups import OverrideGroup
@@ -64,7 +65,6 @@ from forecaster.planning.value_added import Account, account
 Change = service.OverrideChange | service.GroupChange
 Answer = Callable[[Change], Response]
 
-HTML = "text/html; charset=utf-8"
 UNANSWERED: dict[int | str, dict[str, Any]] = {409: sorry("What the night kept, or its model, cannot answer this")}
 Planner = Annotated[Person, Depends(require("planner"))]
 Number = Annotated[int, Path(ge=1, le=LARGEST_ID)]
@@ -126,7 +126,7 @@ class PlanningRoutes:
             target = day or edition.front.target_dates[edition.front.meant]
             forecast = next((ahead for ahead in published.days if ahead.target_date == target), None)
             if forecast is None:
-                raise OverrideError(f"found {target}, wanted a published day")
+                raise OverrideError(_("found {target}, wanted a published day", target=target))
             neighbours = planner.neighbours(edition, published)
             question = None
             if kind:
@@ -320,7 +320,13 @@ class PlanningRoutes:
         if by.cities is not None:
             planner.see_all(self._edition(request), group.depot_ids)
             if group.city is not None and group.city not in by.cities:
-                raise OverrideError(f"city: found {shown(group.city)}, wanted one of {', '.join(sorted(by.cities))}")
+                raise OverrideError(
+                    _(
+                        "city: found {city}, wanted one of {cities}",
+                        city=shown(group.city),
+                        cities=", ".join(sorted(by.cities)),
+                    )
+                )
         return group
 
     def _withdraw(
@@ -331,7 +337,7 @@ class PlanningRoutes:
         def write(once: Once) -> service.OverrideChange:
             withdrawal = WithdrawalIn.model_validate(values)
             if by.cities is not None and number not in {row.id for row in self._visible(self._edition(request))}:
-                raise OverrideError(f"found {number}, wanted the number of an override")
+                raise OverrideError(_("found {number}, wanted the number of an override", number=number))
             name, note = planner.name(by, withdrawal.by), withdrawal.note.strip()
             auditing = _auditing(request, once, answer)
             return service.withdraw(self._spec, number, by=name, note=note, begin=once.begin, audit=auditing)
@@ -360,7 +366,8 @@ def _auditing(request: Request, once: Once, answer: Answer) -> service.Audit[Any
     """Writes the audit's row of a change, and how it is answered, in the change's own transaction."""
 
     def auditing(connection: sa.Connection, change: Change) -> None:
-        audit(request, change.sentence(), connection)
+        with use_language(ENGLISH):  # whoever reads the audit is not whoever wrote
+            audit(request, change.sentence(), connection)
         once.keep(connection, answer(change))
 
     return auditing
@@ -372,18 +379,17 @@ def _to_depot(request: Request, change: Change) -> Response:
 
 
 def _as_json(status: int, change: Change) -> Response:
-    saved: SavedOut | GroupOut
+    sentence = change.sentence(for_readers=True)
     if isinstance(change, service.OverrideChange):
-        saved = SavedOut(change.override, change.sentence(for_readers=True))
-    else:
-        saved = GroupOut(list(change.overrides), change.closed, change.sentence(for_readers=True))
+        return Response(to_json(SavedOut(change.override, sentence)), status, media_type=JSON)
+    saved = GroupOut(list(change.overrides), change.closed, sentence)
     return Response(to_json(saved), status, media_type=JSON)
 
 
 def _told(request: Request, error: ForecasterError) -> str:
     """What readers are told; the log is told all."""
     access_context(request).troubles.warn("%s", error)
-    return error.for_readers
+    return _(error.for_readers)
 
 
 def _mistake(error: OverrideError | ValidationError) -> str:

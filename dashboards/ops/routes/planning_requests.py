@@ -16,6 +16,7 @@ from dashboards.ops.access import planner
 from dashboards.ops.access.csrf import FIELD
 from dashboards.ops.http.render import JSON
 from dashboards.ops.reading.editions import Edition
+from forecaster.core.language import _
 from forecaster.errors import OverrideError
 from forecaster.planning.override_groups import OverrideGroup
 from forecaster.planning.overrides import shown
@@ -135,7 +136,7 @@ class WishForm(BaseModel):
 
     def _whole_orders(self) -> int:
         if not float(self.amount).is_integer():
-            raise OverrideError(f"orders: found {self.amount:g}, wanted a whole number")
+            raise OverrideError(_("orders: found {amount}, wanted a whole number", amount=f"{self.amount:g}"))
         return int(self.amount)
 
 
@@ -158,7 +159,7 @@ def fields(request: Request, content: bytes) -> Mapping[str, Any]:
     Raises OverrideError for one that is too large or no text.
     """
     if len(content) > LARGEST:
-        raise OverrideError(f"found more than {LARGEST:,} bytes, wanted a form")
+        raise OverrideError(_("found more than {largest} bytes, wanted a form", largest=f"{LARGEST:,}"))
     try:
         if request.headers.get("content-type", "").startswith(JSON):
             values = json.loads(content or b"{}")
@@ -170,7 +171,7 @@ def fields(request: Request, content: bytes) -> Mapping[str, Any]:
             filled = {name: [text for text in texts if text] for name, texts in lists.items()}
             values = {name: texts if name in LISTS else texts[0] for name, texts in filled.items() if texts}
     except (ValueError, RecursionError) as error:
-        raise OverrideError("found something else, wanted the fields of a form, or a JSON object") from error
+        raise OverrideError(_("found something else, wanted the fields of a form, or a JSON object")) from error
     return {name: value for name, value in values.items() if name != FIELD}
 
 
@@ -195,7 +196,7 @@ def supposition(
     if others:
         planner.see_all(edition, others)
     if value is None and kind not in WITHOUT_VALUE:
-        raise OverrideError(f"value: found nothing, wanted a number for {shown(kind)}")
+        raise OverrideError(_("value: found nothing, wanted a number for {kind}", kind=shown(kind)))
     return Supposition(depot, day, kind, 1.0 if value is None else value, others, last)
 
 
@@ -204,11 +205,11 @@ def form_number(text: str) -> float | None:
     try:
         return float(text) if text.strip() else None
     except ValueError:
-        raise OverrideError(f"value: found {shown(text)}, wanted a number") from None
+        raise OverrideError(_("value: found {text}, wanted a number", text=shown(text))) from None
 
 
 def form_day(text: str) -> date | None:
     try:
         return date.fromisoformat(text) if text.strip() else None
     except ValueError:
-        raise OverrideError(f"last: found {shown(text)}, wanted a day such as 2025-06-18") from None
+        raise OverrideError(_("last: found {text}, wanted a day such as 2025-06-18", text=shown(text))) from None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.charts import Trend, trend
 from dashboards.ops.reading.header import href
+from forecaster.core.language import N_, _, ngettext
 from forecaster.ledger.accuracy import (
     ALL,
     CITY,
@@ -28,11 +30,25 @@ from forecaster.ledger.records import Run
 SPANS = (4, 13, 26)  # weeks
 WORST = 10
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-PARTS = ((HORIZON, "By days ahead"), (WEEKDAY, "By weekday"), (CITY, "By city"), (TIER, "By who forecast"))
+PARTS = {  # what a breakdown is called, and its first column
+    HORIZON: (N_("By days ahead"), N_("Days ahead")),
+    WEEKDAY: (N_("By weekday"), N_("Weekday")),
+    CITY: (N_("By city"), N_("City")),
+    TIER: (N_("By who forecast"), N_("Who forecast")),
+}
+A_MONDAY = date(2024, 1, 1)
 
 FALLBACK = "fallback"
-TIERS = {"fresh": "A model on its first night", "champion": "The champion", FALLBACK: "The seasonal-naive fallback"}
-COMPARED = {"candidate": "that night’s model", "champion": "the champion", "seasonal_naive": NAIVE}
+TIERS = {
+    "fresh": N_("A model on its first night"),
+    "champion": N_("The model in use"),
+    FALLBACK: N_("No model: the same weekday"),
+}
+COMPARED = {
+    "candidate": N_("that night’s model"),
+    "champion": N_("the model in use before"),
+    "seasonal_naive": N_("same weekday"),
+}
 
 
 @dataclass(frozen=True)
@@ -48,7 +64,7 @@ class AccuracyQuery:
         """What an address says; the usual for what it does not, or says wrongly."""
         span = next((weeks for weeks in SPANS if str(weeks) == parameters.get("weeks")), SPANS[0])
         part = parameters.get("part", ALL)
-        return cls(span, part, parameters.get("label", "")) if part in dict(PARTS) else cls(span)
+        return cls(span, part, parameters.get("label", "")) if part in PARTS else cls(span)
 
     @property
     def address(self) -> str:
@@ -74,6 +90,7 @@ class PartRates:
 @dataclass(frozen=True)
 class Breakdown:
     heading: str
+    column: str  # the heading of its first column
     rows: tuple[PartRates, ...]
 
 
@@ -102,6 +119,7 @@ class Accuracy:
     legacy: bool
     legacy_days: str  # on how many depot-days the legacy system said something, where not on all; else empty
     held_out: tuple[HeldOutRates, ...]
+    compared: str  # depot-days
     judged: str  # the night of `held_out`
 
 
@@ -133,15 +151,18 @@ def accuracy(tallies: Sequence[Tally], runs: Sequence[Run], query: AccuracyQuery
     return Accuracy(
         query.span,
         tuple((span, replace(query, span=span).address) for span in SPANS),
-        _part_rates("All", [tally for tally in recent if tally.part == ALL]) if mondays else None,
+        _part_rates("", [tally for tally in recent if tally.part == ALL]) if mondays else None,
         _of_models(recent),
         _title(query),
         tuple(reversed(weeks)),
         trend([display.short_day(week) for week in mondays], *rates) if len(mondays) > 1 else None,
-        ", ".join(_week_in_words(week) for week in weeks),
+        display.listed([_week_in_words(week) for week in weeks]),
         tuple(
             breakdown
-            for breakdown in (Breakdown(heading, _parts(recent, name, query.span)) for name, heading in PARTS)
+            for breakdown in (
+                Breakdown(_(heading), _(column), _parts(recent, name, query.span))
+                for name, (heading, column) in PARTS.items()
+            )
             if len(breakdown.rows) > 1
         ),
         tuple(worst),
@@ -150,6 +171,7 @@ def accuracy(tallies: Sequence[Tally], runs: Sequence[Run], query: AccuracyQuery
         tuple(_held_out(name, judged.verdict["compared"]) for name in COMPARED if name in judged.verdict["compared"])
         if judged is not None and judged.verdict is not None
         else (),
+        _compared(recent),
         judged.run_id if judged is not None else "",
     )
 
@@ -162,10 +184,23 @@ def worth(tallies: Sequence[Tally], weeks: int = SPANS[0]) -> str:
     fallback_alone = _of_part(tallies, ALL, FORECAST) and not _of_part(by_models, ALL, FORECAST)
     if summary.whole is None or fallback_alone:
         return ""
-    rivals = f"the seasonal naive {summary.whole.naive}"
-    rivals += f", the legacy system {summary.whole.legacy}{summary.legacy_days}" if summary.legacy else ""
-    span = "week" if len(summary.weeks) == 1 else display.count(len(summary.weeks), "week")
-    return f"In the last {span} forecasts missed {summary.whole.wape} of the orders; {rivals}."
+    span = ngettext("the last week", "the last {n} weeks", len(summary.weeks), n=len(summary.weeks))
+    values = {"weeks": span, "error": summary.whole.wape, "naive": summary.whole.naive}
+    if not summary.legacy:
+        return _("In {weeks} forecasts missed {error} of the orders; the same weekday repeated {naive}.", **values)
+    return _(
+        "In {weeks} forecasts missed {error} of the orders; the same weekday repeated {naive}, the legacy system "
+        "{legacy}{on_days}.",
+        legacy=summary.whole.legacy,
+        on_days=summary.legacy_days,
+        **values,
+    )
+
+
+def _compared(tallies: Sequence[Tally]) -> str:
+    """How many depot-days all this rests on."""
+    days = sum(tally.days for tally in tallies if (tally.part, tally.model) == (ALL, FORECAST))
+    return display.depot_days(days)
 
 
 def _without_fallback(tallies: Sequence[Tally]) -> list[Tally]:
@@ -183,16 +218,28 @@ def _of_models(tallies: Sequence[Tally]) -> str:
     if fallback is None:
         return ""
     models = combined([tally for tally in tiers if tally.label != FALLBACK])
-    missed = "no model forecast any" if models is None else f"models alone missed {_percent(models.wape)}"
-    whose = display.count(fallback.days, "depot-day")
-    return f"Of these, the seasonal-naive fallback forecast {whose}; {missed}."
+    days = display.depot_days(fallback.days)
+    if models is None:
+        return _(
+            "Of these, {depot_days} repeat the same weekday, as no model could forecast; no model forecast any.",
+            depot_days=days,
+        )
+    return _(
+        "Of these, {depot_days} repeat the same weekday, as no model could forecast; models alone missed {error}.",
+        depot_days=days,
+        error=_percent(models.wape),
+    )
 
 
 def _days_of_legacy(whole: Sequence[Tally]) -> str:
     ours, legacy = (sum(tally.days for tally in whole if tally.model == model) for model in (FORECAST, LEGACY))
     if not 0 < legacy < ours:
         return ""
-    return f" (on the {display.number(legacy)} of {display.number(ours)} depot-days of which it said something)"
+    return _(
+        " (on the {n} of {all} depot-days of which it said something)",
+        n=display.number(legacy),
+        all=display.number(ours),
+    )
 
 
 def _parts(tallies: Sequence[Tally], part: str, span: int) -> tuple[PartRates, ...]:
@@ -211,15 +258,17 @@ def _parts(tallies: Sequence[Tally], part: str, span: int) -> tuple[PartRates, .
 
 def _name(part: str, label: str) -> str:
     if part == HORIZON:
-        return display.count(int(label), "day")
+        return display.in_days(int(label))
     if part == TIER:
-        return TIERS.get(label, label)
-    return label or "Without a city"
+        return _(TIERS[label]) if label in TIERS else label
+    if part == WEEKDAY and label in WEEKDAYS:
+        return display.weekday(A_MONDAY + timedelta(days=WEEKDAYS.index(label)))
+    return label or _("Without a city")
 
 
 def _title(query: AccuracyQuery) -> str:
     name = "" if query.part == ALL else _name(query.part, query.label)
-    return f"{name} ahead" if query.part == HORIZON else name
+    return _("{days} ahead", days=name) if query.part == HORIZON else name
 
 
 def _part_rates(name: str, tallies: Sequence[Tally], address: str | None = None) -> PartRates:
@@ -245,8 +294,10 @@ def _of_part(tallies: Sequence[Tally], part: str, model: str) -> list[Tally]:
 
 
 def _week_in_words(week: PartRates) -> str:
-    legacy = "" if week.legacy == "–" else f", legacy system {week.legacy}"
-    return f"week of {week.name}: {week.wape}, seasonal naive {week.naive}{legacy}"
+    values = {"day": week.name, "error": week.wape, "naive": week.naive}
+    if week.legacy == "–":
+        return _("week of {day}: {error}, same weekday {naive}", **values)
+    return _("week of {day}: {error}, same weekday {naive}, legacy system {legacy}", legacy=week.legacy, **values)
 
 
 def _rate(tallies: Sequence[Tally], model: str, week: object) -> float | None:
@@ -262,7 +313,7 @@ def _held_out(name: str, compared: Mapping[str, Any]) -> HeldOutRates:
     metrics = compared[name]
     bias = metrics.get("bias")
     return HeldOutRates(
-        COMPARED[name],
+        _(COMPARED[name]),
         _percent(metrics.get("wape")),
         "–" if bias is None else display.signed_percent(bias),
         _percent(metrics.get("coverage"), 0),

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 from dashboards.ops.formatting import display
 from dashboards.ops.views.accuracy import worth
+from forecaster.core.language import _
 from forecaster.ledger.accuracy import Tally
 from forecaster.ledger.records import Head, Promotion, Run, previous_champion
 
@@ -55,7 +56,7 @@ def champion(
     last = promotions[-1] if promotions else None
     previous = previous_champion(promotions)
     return Champion(
-        (head.title or head.pipeline) if head else "Depot forecasts",
+        (head.title or head.pipeline) if head else _("Depot forecasts"),
         _reign(last, zone) if last else None,
         display.instant(_since(promotions).at, zone) if last else "",
         head.model if head else "",
@@ -79,7 +80,7 @@ def _since(promotions: Sequence[Promotion]) -> Promotion:
 
 
 def _reign(promotion: Promotion, zone: ZoneInfo) -> Reign:
-    name = f"version {promotion.model_version}" if promotion.model_version else "no version"
+    name = _("version {number}", number=promotion.model_version) if promotion.model_version else _("no version")
     return Reign(
         display.instant(promotion.at, zone),
         name,
@@ -93,7 +94,7 @@ def _verdict(run: Run, zone: ZoneInfo) -> VerdictLine:
     verdict = run.verdict or {}
     objections = [str(objection) for objection in verdict.get("objections", ())]
     admitted = bool(verdict.get("admitted"))
-    sentence = display.in_one_line("; ".join(objections)) or ("No objection." if admitted else "–")
+    sentence = display.in_one_line("; ".join(objections)) or (_("No objection.") if admitted else "–")
     return VerdictLine(display.instant(run.started_at, zone), admitted, sentence)
 
 

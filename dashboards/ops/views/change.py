@@ -7,25 +7,27 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from dashboards.ops.formatting import display
+from forecaster.core.language import N_, _
 from forecaster.ledger.publication import PublishedChange, PublishedDay
 
 PART_NAMES = {
-    "calendar": "what is known of the days ahead",
-    "restated": "corrected counts",
-    "actuals": "orders that came since",
-    "model": "another model",
-    "calibration": "its calibration",
-    "override": "planners",
+    "calendar": N_("what is known of the days ahead"),
+    "restated": N_("corrected counts"),
+    "actuals": N_("orders that came since"),
+    "model": N_("another model"),
+    "calibration": N_("its calibration"),
+    "override": N_("planners"),
 }
 CAUSES = {
-    "calendar": "what is now known of that day",
-    "restated": "counts that were corrected",
-    "actuals": "the orders that came since",
-    "model": "a newly trained model",
-    "calibration": "a newly trained model",
-    "override": "a planner’s number",
+    "calendar": N_("what is now known of that day"),
+    "restated": N_("counts that were corrected"),
+    "actuals": N_("the orders that came since"),
+    "model": N_("a newly trained model"),
+    "calibration": N_("a newly trained model"),
+    "override": N_("a planner’s number"),
 }
-NONE_BEFORE = "No forecast of this day was published the day before."
+NONE_BEFORE = N_("No forecast of this day was published the day before.")
+NONE_BEFORE_OF_ALL = N_("No forecast of these days was published the day before.")
 WIDTH, HEIGHT = 84, 12
 
 
@@ -61,16 +63,27 @@ def why(days: Sequence[PublishedDay]) -> tuple[Why, ...]:
 def _change(day: PublishedDay, less: int, scale: float) -> Why:
     change = day.change
     if change is None:
-        return Why(display.day(day.target_date), "", NONE_BEFORE, 0, ())
-    moves = [f"{PART_NAMES.get(name, name)} {signed(orders)}" for name, orders in change.parts if orders]
-    before = f"{display.orders(change.before)} on {display.day(change.since)}"
+        return Why(display.day(day.target_date), "", _(NONE_BEFORE), 0, ())
+    moves = [
+        _("{part} {orders}", part=_(PART_NAMES[name]) if name in PART_NAMES else name, orders=display.signed(orders))
+        for name, orders in change.parts
+        if orders
+    ]
+    before, since = display.orders(change.before), display.day(change.since)
     if moves:
-        sentence = f"{before}, {display.orders(change.before + change.total)} now: {', '.join(moves)}."
+        now = display.orders(change.before + change.total)
+        sentence = _(
+            "{before} on {day}, {now} now: {moves}.", before=before, day=since, now=now, moves=display.listed(moves)
+        )
     else:
-        sentence = f"{before}, and the same now."
+        sentence = _("{before} on {day}, and the same now.", before=before, day=since)
     middle = round(less * scale, 2)
     return Why(
-        display.day(day.target_date), signed(change.total), sentence, middle, _pieces(change.parts, less * scale, scale)
+        display.day(day.target_date),
+        display.signed(change.total),
+        sentence,
+        middle,
+        _pieces(change.parts, less * scale, scale),
     )
 
 
@@ -80,15 +93,19 @@ def in_few_words(change: PublishedChange | None, today: date) -> str:
     if change is None or not change.total:
         return ""
     sign = 1 if change.total > 0 else -1
-    name, _ = max(change.parts, key=lambda part: sign * part[1])
-    since = "yesterday" if change.since == today - timedelta(days=1) else f"on {display.day(change.since)}"
-    moved = f"{abs(change.total):,} {'more' if sign > 0 else 'fewer'} than said {since}"
-    return f"{moved}, mostly because of {CAUSES.get(name, name)}"
-
-
-def signed(orders: int) -> str:
-    """With its sign: "+12", "−3", "0"."""
-    return f"+{orders:,}" if orders > 0 else f"−{-orders:,}" if orders else "0"
+    name = max(change.parts, key=lambda part: sign * part[1])[0]
+    values = {
+        "n": display.orders(abs(change.total)),
+        "cause": _(CAUSES[name]) if name in CAUSES else name,
+        "day": display.day(change.since),
+    }
+    if change.since == today - timedelta(days=1):
+        if sign > 0:
+            return _("{n} more than said yesterday, mostly because of {cause}", **values)
+        return _("{n} fewer than said yesterday, mostly because of {cause}", **values)
+    if sign > 0:
+        return _("{n} more than said on {day}, mostly because of {cause}", **values)
+    return _("{n} fewer than said on {day}, mostly because of {cause}", **values)
 
 
 def _sum(parts: Iterable[tuple[str, int]], sign: int) -> int:

@@ -11,9 +11,10 @@ from zoneinfo import ZoneInfo
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.charts import Ahead, Chart, chart
 from dashboards.ops.reading.header import Front, median_and_range
-from dashboards.ops.views.change import NONE_BEFORE, Why, in_few_words, why
+from dashboards.ops.views.change import NONE_BEFORE_OF_ALL, Why, in_few_words, why
 from dashboards.ops.views.planning.plan_day import override_sentence, planners_number
 from dashboards.ops.views.roster_text import sentence
+from forecaster.core.language import N_, _, ngettext
 from forecaster.ledger.publication import PublishedDay, PublishedDepot, PublishedMark, RecentDay
 from forecaster.ledger.records import Head
 
@@ -21,6 +22,7 @@ PAST_DAYS = 60
 PAST_DAYS_PHONE = 21
 STRETCH = 2.5  # width of a day ahead, in days behind
 MOVED, MOVED_LEAST = 0.05, 3  # share of what was said before, and orders, from which on a change is told beside it
+KINDS = {"holiday": N_("holiday"), "closure": N_("closure"), "event": N_("event")}
 COMPARED = 7  # days that are held against what was said of them
 
 
@@ -136,7 +138,8 @@ def depot_page(
         display.instant(head.published_at, ZoneInfo(depot.timezone or head.timezone)),
         depot.tier or head.tier,
         tuple(
-            NumberedMark(i, f"{display.day(day)}: {text}", day < narrow_from) for i, (day, text) in enumerate(marked, 1)
+            NumberedMark(i, _("{day}: {text}", day=display.day(day), text=text), day < narrow_from)
+            for i, (day, text) in enumerate(marked, 1)
         ),
         any(day.drivers is not None for day in depot.days),
         any(day.roster is not None and bool(day.roster.shifts) for day in depot.days),
@@ -146,7 +149,7 @@ def depot_page(
         _in_words(past, lines),
         _in_words([day for day in past if day.date >= narrow_from], lines),
         why(depot.days),
-        "" if any(day.change for day in depot.days) else NONE_BEFORE.replace("this day", "these days"),
+        "" if any(day.change for day in depot.days) else _(NONE_BEFORE_OF_ALL),
         tuple((day.target_date.isoformat(), display.day(day.target_date)) for day in depot.days),
         planners_number(depot.days[front.meant].override, head.levels),
     )
@@ -160,7 +163,13 @@ def _because(depot: PublishedDepot, front: Front, mark_names: Mapping[date, str]
     came = {recent.date: recent.demand for recent in depot.recent if recent.open and recent.demand is not None}
     week_before = came.get(day.target_date - timedelta(days=7))
     if not moved and week_before is not None and day.open:
-        moved = f"{display.orders(week_before)} came {day.target_date:%a} a week before"
+        moved = ngettext(
+            "{n} came {weekday} a week before",
+            "{n} came {weekday} a week before",
+            round(week_before),
+            n=display.orders(week_before),
+            weekday=display.weekday(day.target_date),
+        )
     return " · ".join(part for part in (mark_names.get(day.target_date, ""), moved) if part)
 
 
@@ -168,11 +177,16 @@ def _mark_names(marks: Iterable[PublishedMark]) -> dict[date, str]:
     """What each named day is called, oldest first; a kind that its name does not tell follows in brackets."""
     names: dict[date, list[str]] = {}
     for mark in sorted(marks, key=lambda mark: mark.date):
-        text = mark.name if mark.kind.lower() in mark.name.lower() else f"{mark.name} ({mark.kind})"
+        text = mark.name if mark.kind.lower() in mark.name.lower() else f"{mark.name} ({_kind(mark.kind)})"
         names_of_day = names.setdefault(mark.date, [])
         if text not in names_of_day:
             names_of_day.append(text)
-    return {day: ", ".join(texts) for day, texts in names.items()}
+    return {day: display.listed(texts) for day, texts in names.items()}
+
+
+def _kind(kind: str) -> str:
+    """The kind of a named day for readers; what a pipeline file calls its own kinds stays."""
+    return _(KINDS[kind]) if kind in KINDS else kind
 
 
 def _checked(day: RecentDay, forecast: PublishedDay, head: Head) -> ForecastCheck:
@@ -180,7 +194,7 @@ def _checked(day: RecentDay, forecast: PublishedDay, head: Head) -> ForecastChec
     actual = day.demand if day.open and forecast.open else None
     return ForecastCheck(
         display.day(day.date),
-        display.orders(numbers.median) if forecast.open else "closed",
+        display.orders(numbers.median) if forecast.open else _("closed"),
         display.span(numbers.low, numbers.high) if forecast.open else "",
         _actual(day),
         "–" if actual is None else display.signed(numbers.median - actual),
@@ -190,12 +204,20 @@ def _checked(day: RecentDay, forecast: PublishedDay, head: Head) -> ForecastChec
 
 def _actual(day: RecentDay) -> str:
     if not day.open:
-        return "closed"
-    return "not known" if day.demand is None else display.orders(day.demand)
+        return _("closed")
+    return _("not known") if day.demand is None else display.orders(day.demand)
 
 
 def _in_words(past: list[RecentDay], lines: list[DayAheadRow]) -> str:
     counts = [day.demand for day in past if day.open and day.demand is not None]
-    before = f"On the open days before, {display.span(min(counts), max(counts))} orders came. " if counts else ""
-    ahead = (f"{line.day} {line.orders} ({line.range})" if line.open else f"{line.day} closed" for line in lines)
-    return f"{before}Expected, with the 80 % range: {', '.join(ahead)}."
+    ahead = [
+        _("{day} {orders} ({range})", day=line.day, orders=line.orders, range=line.range)
+        if line.open
+        else _("{day} closed", day=line.day)
+        for line in lines
+    ]
+    expected = _("Expected, with the 80 % range: {days}.", days=display.listed(ahead))
+    if not counts:
+        return expected
+    came = _("On the open days before, {range} orders came.", range=display.span(min(counts), max(counts)))
+    return f"{came} {expected}"

@@ -13,6 +13,7 @@ from dashboards.ops.formatting import display
 from dashboards.ops.formatting.charts import Bars, bars
 from dashboards.ops.reading.header import Front, href, median_and_range
 from dashboards.ops.views.roster_text import chance
+from forecaster.core.language import N_, _, ngettext
 from forecaster.ledger.publication import PublishedDay, PublishedDepot
 from forecaster.ledger.records import Head
 
@@ -22,11 +23,11 @@ MOVED_LEAST = 10  # orders
 SHORT = 0.5  # chance of being short that is worth a look
 SCARCE, SCARCE_LEAST = 1 / 3, 5  # share and number of depots short on one day, from which on none of them can help it
 SORTS: Mapping[str, str] = {
-    "attention": "what needs attention first",
-    "depot": "by name",
-    "orders": "most orders first",
-    "drivers": "most drivers first",
-    "change": "largest change first",
+    "attention": N_("what needs attention first"),
+    "depot": N_("by name"),
+    "orders": N_("most orders first"),
+    "drivers": N_("most drivers first"),
+    "change": N_("largest change first"),
 }
 EarlierMedians = Mapping[tuple[str, date], float]
 
@@ -96,6 +97,7 @@ class DepotTable:
     today: bool
     compared: bool  # with what was published before
     scarcity: str  # days on which drivers are too few nearly everywhere, in a sentence; empty where there are none
+    summary: str  # how many depots are meant, by what, in which order, and how many need attention
 
 
 def depot_table(
@@ -122,6 +124,31 @@ def depot_table(
         today is not None,
         bool(before),
         scarcity(depots, front),
+        _summary(query, len(ordered), sum(bool(sentences) for sentences in attention.values())),
+    )
+
+
+def _summary(query: TableQuery, matches: int, attention: int) -> str:
+    """ "12 depots in Boston with “02”, what needs attention first; 3 need attention."."""
+    values = {"n": display.number(matches), "city": query.city, "words": query.search}
+    if query.city and query.search:
+        text = ngettext("{n} depot in {city} with “{words}”", "{n} depots in {city} with “{words}”", matches, **values)
+    elif query.city:
+        text = ngettext("{n} depot in {city}", "{n} depots in {city}", matches, **values)
+    elif query.search:
+        text = ngettext("{n} depot with “{words}”", "{n} depots with “{words}”", matches, **values)
+    else:
+        text = display.depots(matches)
+    order, needy = _(SORTS[query.sort]), display.number(attention)
+    if not attention:
+        return _("{depots}, {order}; none need attention.", depots=text, order=order)
+    return ngettext(
+        "{depots}, {order}; {n} needs attention.",
+        "{depots}, {order}; {n} need attention.",
+        attention,
+        n=needy,
+        depots=text,
+        order=order,
     )
 
 
@@ -140,9 +167,10 @@ def scarcity(depots: Sequence[PublishedDepot], front: Front) -> str:
     if not days:
         return ""
     (first, most), *later = days.items()
-    listed = [f"{display.number(most)} of {display.number(len(depots))} on {display.day(first)}"]
-    listed += [f"{display.number(number)} on {display.day(day)}" for day, number in later]
-    return f"Too few drivers are likely at many depots at once: {', '.join(listed)}."
+    all_depots = display.number(len(depots))
+    parts = [_("{n} of {all} on {day}", n=display.number(most), all=all_depots, day=display.day(first))]
+    parts += [_("{n} on {day}", n=display.number(number), day=display.day(day)) for day, number in later]
+    return _("Too few drivers are likely at many depots at once: {days}.", days=display.listed(parts))
 
 
 def reasons(
@@ -150,18 +178,21 @@ def reasons(
 ) -> tuple[str, ...]:
     """Why this depot needs a look, the gravest first: what somebody can still act on, up to the last day.
 
-    On `scarce` days a shortage is not the depot's."""
+    On `scarce` days a shortage is not the depot's. A day for which a planner has set a number has been looked at."""
     missing = [day for day in depot.recent if day.open and day.demand is None]
-    sentences = [f"no count for {display.day(missing[-1].date)}"] if missing else []
+    sentences = [_("no count for {day}", day=display.day(missing[-1].date))] if missing else []
     meant = depot.days[front.meant]
     days = [meant, *(day for day in depot.days if day.target_date > front.today and day is not meant)]
+    days = [day for day in days if day.override is None]
     sentences += _shortage([day for day in days if day.open and day.target_date not in scarce], meant)
     moves = [(day, move) for day in days if (move := _move(depot, day, head, before))]
     if moves:
-        day, (_, sentence) = max(moves, key=lambda day_and_move: (day_and_move[0] is meant, day_and_move[1][0]))
-        sentences.append(sentence if day is meant else f"{display.day(day.target_date)}: {sentence}")
+        day, (_size, sentence) = max(moves, key=lambda day_and_move: (day_and_move[0] is meant, day_and_move[1][0]))
+        sentences.append(
+            sentence if day is meant else _("{day}: {text}", day=display.day(day.target_date), text=sentence)
+        )
     if depot.tier is not None and depot.tier != head.tier:
-        sentences.append("the same weekdays before are repeated: the model does not know this depot")
+        sentences.append(_("the same weekdays before are repeated: the model does not know this depot"))
     return tuple(sentences)
 
 
@@ -176,9 +207,23 @@ def _shortage(days: Sequence[PublishedDay], meant: PublishedDay) -> list[str]:
         return []
     worst = max(short, key=lambda day: day.roster.chance_short if day.roster else 0.0)
     assert worst.roster is not None
-    when = "" if worst is meant else f" on {display.day(worst.target_date)}"
-    others = f", and on {display.count(len(short) - 1, 'other day')}" if len(short) > 1 else ""
-    return [f"{chance(worst.roster.chance_short)} of being short{when}{others}"]
+    likely, day = chance(worst.roster.chance_short), display.day(worst.target_date)
+    if worst is meant:
+        sentence = _("{chance} of being short", chance=likely)
+    else:
+        sentence = _("{chance} of being short on {day}", chance=likely, day=day)
+    if len(short) == 1:
+        return [sentence]
+    others = display.number(len(short) - 1)
+    return [
+        ngettext(
+            "{shortage}, and on {n} other day",
+            "{shortage}, and on {n} other days",
+            len(short) - 1,
+            n=others,
+            shortage=sentence,
+        )
+    ]
 
 
 def _move(depot: PublishedDepot, day: PublishedDay, head: Head, before: EarlierMedians) -> tuple[float, str] | None:
@@ -186,12 +231,15 @@ def _move(depot: PublishedDepot, day: PublishedDay, head: Head, before: EarlierM
     closed comes before any other."""
     change, was = change_of(depot, day, head, before)
     if not day.open and was >= MOVED_LEAST:
-        return float("inf"), f"closed; {display.orders(was)} orders were said before"
+        return float("inf"), _("closed; {n} orders were said before", n=display.orders(was))
     if not day.open or change is None or abs(change) < max(MOVED_LEAST, MOVED * was):
         return None
-    share = f" ({display.percent(abs(change) / was, 0)})" if was > 0 else ""
-    direction = "more" if change > 0 else "fewer"
-    return abs(change), f"{display.orders(abs(change))}{share} {direction} than was said before"
+    amount = display.orders(abs(change))
+    if was > 0:
+        amount = _("{n} ({share})", n=amount, share=display.percent(abs(change) / was, 0))
+    if change > 0:
+        return abs(change), _("{n} more than was said before", n=amount)
+    return abs(change), _("{n} fewer than was said before", n=amount)
 
 
 def change_of(
@@ -246,9 +294,9 @@ def _row(
 ) -> DepotRow:
     day = depot.days[front.meant]
     medians = [median_and_range(ahead, head.levels).median for ahead in depot.days]
-    change, _ = change_of(depot, day, head, before)
+    change = change_of(depot, day, head, before)[0]
     week = (
-        f"{at.target_date:%a} {display.orders(value) if at.open else 'closed'}"
+        f"{display.weekday(at.target_date)} {display.orders(value) if at.open else _('closed')}"
         for at, value in zip(depot.days, medians, strict=True)
     )
     vans = day.roster.vans if day.roster is not None else None
@@ -264,7 +312,7 @@ def _row(
         "" if change is None else display.signed(change),
         attention,
         bars(medians, front.meant),
-        ", ".join(week),
+        display.listed(list(week)),
     )
 
 

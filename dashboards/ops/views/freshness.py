@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from dashboards.ops.formatting import display
 from dashboards.ops.reading.header import href
+from forecaster.core.language import ngettext
 from forecaster.ledger.publication import PublishedDepot
 from forecaster.ledger.records import Head, Run
 
@@ -19,8 +20,7 @@ MOST_SILENT = 20  # depots without a count
 @dataclass(frozen=True)
 class Freshness:
     published: str
-    reading: str
-    age: str  # of the newest reading
+    reading_and_age: str  # of the newest
     late: tuple[str, ...]  # sentences
     silent: tuple[tuple[str, str], ...]  # depots without a count of the newest day: id, address
     others: int  # of them, those not named
@@ -43,8 +43,7 @@ def freshness(
     ended = next((run for run in runs if run.finished_at is not None), None)
     return Freshness(
         display.instant(head.published_at, zone),
-        display.day(head.cutoff),
-        display.count(age, "day"),
+        ngettext("{day}, {n} day ago", "{day}, {n} days ago", age, n=display.number(age), day=display.day(head.cutoff)),
         _late(head, runs, silent, now, age),
         tuple((depot_id, href(depot_id)) for depot_id in silent[:MOST_SILENT]),
         max(len(silent) - MOST_SILENT, 0),
@@ -57,10 +56,31 @@ def _late(head: Head, runs: Sequence[Run], silent: Sequence[str], now: datetime,
     begun = max((run.started_at for run in runs), default=head.published_at)
     if now - begun > NIGHTLY:
         hours = int((now - begun).total_seconds() // 3600)
-        sentences.append(f"No night has begun for {display.count(hours, 'hour')}: see whether its scheduler runs.")
+        sentences.append(
+            ngettext(
+                "No night has begun for {n} hour: see whether its scheduler runs.",
+                "No night has begun for {n} hours: see whether its scheduler runs.",
+                hours,
+                n=display.number(hours),
+            )
+        )
     if age > 1:
-        sentences.append(f"The newest reading is {display.count(age, 'day')} old: the source is late.")
+        sentences.append(
+            ngettext(
+                "The newest reading is {n} day old: the source is late.",
+                "The newest reading is {n} days old: the source is late.",
+                age,
+                n=display.number(age),
+            )
+        )
     if silent:
-        whose = "has" if len(silent) == 1 else "have"
-        sentences.append(f"{display.count(len(silent), 'depot')} {whose} no count for {display.day(head.cutoff)}.")
+        sentences.append(
+            ngettext(
+                "{n} depot has no count for {day}.",
+                "{n} depots have no count for {day}.",
+                len(silent),
+                n=display.number(len(silent)),
+                day=display.day(head.cutoff),
+            )
+        )
     return tuple(sentences)

@@ -10,6 +10,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from dashboards.ops.formatting import display
+from dashboards.ops.reading.header import text_of_tier
+from forecaster.core.language import N_, _, ngettext
 from forecaster.ledger import value
 from forecaster.ledger.records import Head, Run
 
@@ -17,27 +19,38 @@ LOST = timedelta(hours=36)  # a run that began earlier and never ended was kille
 TOTAL = "night"  # what the timings call the whole of it
 SEVERITIES: Mapping[str, tuple[str, str]] = {  # the gravest first: what happens, and what to do next
     "stop": (
-        "the whole batch is kept aside",
-        "Nothing of this batch counts: the forecasts rest on what was known before. See its rows with the command "
-        "below and mend the source; the next night reads it again.",
+        N_("the whole batch is kept aside"),
+        N_(
+            "Nothing of this batch counts: the forecasts rest on what was known before. See its rows with the command "
+            "below and mend the source; the next night reads it again."
+        ),
     ),
     "quarantine": (
-        "the rows are kept aside",
-        "The rows kept aside are not lost. See each and its reason with the command below and mend them in the source; "
-        "the next night reads them again.",
+        N_("the rows are kept aside"),
+        N_(
+            "The rows kept aside are not lost. See each and its reason with the command below and mend them in the "
+            "source; the next night reads them again."
+        ),
     ),
-    "warn": ("the rows are taken", "Where rows are taken nothing has to be done; the depots named may want a look."),
+    "warn": (
+        N_("the rows are taken"),
+        N_("Where rows are taken nothing has to be done; the depots named may want a look."),
+    ),
 }
 COMMAND = "forecaster quarantine list FILE"
 OUTCOMES: Mapping[str, tuple[str, str, str]] = {  # in a word, how good it is, and what it means
-    "published": ("published", "good", "New forecasts are out."),
-    "degraded": ("degraded", "fair", "New forecasts are out, but not all went as it should."),
-    "failed": ("failed", "bad", "It published nothing: what is shown is older, and the log says where it broke off."),
-    "no_data": ("no data", "bad", "No forecast could start from the readings: what is shown is older."),
-    "running": ("running", "fair", "It is not over yet."),
-    "busy": ("not begun", "fair", "Another run was at work."),
-    "done": ("done", "good", "It publishes nothing."),
-    "lost": ("broken off", "bad", "It never came to its end: it was killed, or the machine went down."),
+    "published": (N_("published"), "good", N_("New forecasts are out.")),
+    "degraded": (N_("degraded"), "fair", N_("New forecasts are out, but not all went as it should.")),
+    "failed": (
+        N_("failed"),
+        "bad",
+        N_("It published nothing: what is shown is older, and the log says where it broke off."),
+    ),
+    "no_data": (N_("no data"), "bad", N_("No forecast could start from the readings: what is shown is older.")),
+    "running": (N_("running"), "fair", N_("It is not over yet.")),
+    "busy": (N_("not begun"), "fair", N_("Another run was at work.")),
+    "done": (N_("done"), "good", N_("It publishes nothing.")),
+    "lost": (N_("broken off"), "bad", N_("It never came to its end: it was killed, or the machine went down.")),
 }
 
 
@@ -97,11 +110,11 @@ def health(runs: Sequence[Run], head: Head | None, now: datetime) -> Health:
     severities = {finding["severity"] for finding in findings}
     aside = bool(severities & {"stop", "quarantine"})
     return Health(
-        title=(head.title or head.pipeline) if head else "Depot forecasts",
+        title=(head.title or head.pipeline) if head else _("Depot forecasts"),
         last=_night(last, zone, now) if last else None,
         nights=tuple(_night(run, zone, now) for run in runs),
         findings=tuple(_finding(finding) for finding in findings),
-        steps=tuple(step for severity, (_, step) in SEVERITIES.items() if severity in severities),
+        steps=tuple(_(step) for severity, (_what, step) in SEVERITIES.items() if severity in severities),
         command=COMMAND if aside else None,
         nothing_found=_nothing_found(last) if last else "",
         stages=_stages(last, runs) if last else (),
@@ -113,9 +126,11 @@ def health(runs: Sequence[Run], head: Head | None, now: datetime) -> Health:
 def _nothing_found(run: Run) -> str:
     """Without findings: whether the readings were looked at, or none were read."""
     if "ingest" in run.timings:
-        return "Nothing: every reading was as it should be."
+        return _("Nothing: every reading was as it should be.")
     still = run.finished_at is None
-    return "No readings have been read yet." if still else "No readings were read, so that nothing is known of them."
+    if still:
+        return _("No readings have been read yet.")
+    return _("No readings were read, so that nothing is known of them.")
 
 
 def by_severity(findings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -127,11 +142,11 @@ def by_severity(findings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]
 def duration(seconds: float) -> str:
     """ "0.4 s", "38 s", "12 min 5 s", "1 h 2 min"."""
     if seconds < 9.95:
-        return f"{display.number(seconds, 1)} s"
+        return _("{n} s", n=display.number(seconds, 1))
     minutes, rest = divmod(round(seconds), 60)
     if minutes >= 60:
-        return f"{minutes // 60} h {minutes % 60} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+        return _("{hours} h {minutes} min", hours=minutes // 60, minutes=minutes % 60)
+    return _("{minutes} min {seconds} s", minutes=minutes, seconds=rest) if minutes else _("{n} s", n=rest)
 
 
 def _night(run: Run, zone: ZoneInfo, now: datetime) -> NightLine:
@@ -141,10 +156,10 @@ def _night(run: Run, zone: ZoneInfo, now: datetime) -> NightLine:
     return NightLine(
         run.run_id,
         display.instant(run.started_at, zone),
-        outcome,
+        _(outcome),
         quality,
-        meaning,
-        run.tier or "–",
+        _(meaning),
+        text_of_tier(run.tier) if run.tier else "–",
         display.instant(run.as_of, zone),
         duration((run.finished_at - run.started_at).total_seconds()) if run.finished_at else "–",
         message[:1].upper() + message[1:],
@@ -156,21 +171,25 @@ def _computing(run: Run) -> str:
     computed = value.computed_run(run.kind, run.timings, run.computing)
     if computed is None:
         return ""
-    sentence = (
-        f"Training {duration(computed.training_seconds)}, prediction {duration(computed.prediction_seconds)}, for "
-        f"{display.count(computed.forecasts, 'forecast')} of a depot and a day"
+    sentence = ngettext(
+        "Training {training}, prediction {prediction}, for {n} forecast of a depot and a day.",
+        "Training {training}, prediction {prediction}, for {n} forecasts of a depot and a day.",
+        computed.forecasts,
+        n=display.number(computed.forecasts),
+        training=duration(computed.training_seconds),
+        prediction=duration(computed.prediction_seconds),
     )
     if computed.cost is None or computed.cost_per_forecast is None:
-        return f"{sentence}."
+        return sentence
     of_night, of_each = (
         display.small_money(amount, computed.currency) for amount in (computed.cost, computed.cost_per_forecast)
     )
-    return f"{sentence}. It cost {of_night}, {of_each} a forecast."
+    return f"{sentence} {_('It cost {amount}, {each} a forecast.', amount=of_night, each=of_each)}"
 
 
 def _finding(finding: Mapping[str, Any]) -> FindingLine:
     severity = finding["severity"]
-    what, _ = SEVERITIES[severity]
+    what = _(SEVERITIES[severity][0])
     return FindingLine(finding["rule"], severity, what, display.number(finding["count"]), finding["message"])
 
 

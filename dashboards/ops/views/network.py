@@ -11,6 +11,7 @@ from datetime import date
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.charts import Bars, bars
 from dashboards.ops.reading.header import Front, Range, median_and_range
+from forecaster.core.language import _
 from forecaster.ledger.publication import PublishedDepot, PublishedTotal
 from forecaster.ledger.records import Head
 
@@ -21,6 +22,7 @@ class CityTotal:
     open: bool  # any of its depots, on the day in front
     depots: int
     orders: str
+    number: int  # the same, by which words are inflected
     range: str | None
     share: Bars
     drivers: int | None
@@ -34,7 +36,9 @@ class DayTotal:
     date: date
     weekday: str
     day: str
+    name: str  # both
     orders: str  # empty where cities are told apart
+    number: int  # the same, by which words are inflected
     short: str  # the same where there is little room
     drivers: int | None
     open: bool  # any depot
@@ -44,6 +48,7 @@ class DayTotal:
 @dataclass(frozen=True)
 class NetworkView:
     orders: str  # empty where cities are told apart
+    number: int  # the same, by which words are inflected
     range: str | None  # None where only the depots' medians were published
     drivers: int | None
     closed: int  # depots closed on the day in front
@@ -82,10 +87,11 @@ def network(
         total, orders = joint[front.meant] if joint else None, days[front.meant]
         cities.append(
             CityTotal(
-                name or ("" if len(by_city) == 1 else "Without a city"),
+                name or ("" if len(by_city) == 1 else _("Without a city")),
                 any(depot.days[front.meant].open for depot in members),
                 len(members),
                 display.orders(orders),
+                round(orders),
                 display.span(total.low, total.high) if total else None,
                 bars([orders, sums[front.meant]], 0),
                 drivers(members, front.meant),
@@ -97,9 +103,11 @@ def network(
     week = tuple(
         DayTotal(
             day,
-            f"{day:%a}",
+            display.weekday(day),
             display.short_day(day),
+            display.day(day),
             "" if apart else display.orders(sums[i]),
+            round(sums[i]),
             "" if apart else display.short(sums[i]),
             drivers(depots, i),
             any(depot.days[i].open for depot in depots),
@@ -111,6 +119,7 @@ def network(
     later = week[front.meant + 1 :]
     return NetworkView(
         orders="" if apart else display.orders(sums[front.meant]),
+        number=round(sums[front.meant]),
         range=display.span(whole[front.meant].low, whole[front.meant].high) if whole else None,
         drivers=drivers(depots, front.meant),
         closed=sum(not depot.days[front.meant].open for depot in depots),

@@ -13,6 +13,7 @@ from dashboards.ops.formatting import display
 from dashboards.ops.reading.header import Front, href, median_and_range
 from dashboards.ops.views.depot_table import city_of
 from dashboards.ops.views.roster_text import shortage
+from forecaster.core.language import _
 from forecaster.core.near_words import nearest_word
 from forecaster.ledger.publication import PublishedDay, PublishedDepot
 from forecaster.ledger.records import Head
@@ -93,7 +94,8 @@ def roster(head: Head, depots: Sequence[PublishedDepot], front: Front, query: Ro
     page = min(query.page, pages)
     return RosterView(
         tuple(
-            (f"{day:%a}", display.short_day(day), place == front.meant) for place, day in enumerate(front.target_dates)
+            (display.weekday(day), display.short_day(day), place == front.meant)
+            for place, day in enumerate(front.target_dates)
         ),
         tuple(_sheets([(name, by_city[name]) for name in names], (page - 1) * ROWS, head)),
         tuple(cities) if len(cities) <= MOST_CITIES else (),
@@ -127,16 +129,15 @@ def _sheet(city: str, depots: Sequence[PublishedDepot], start: int, end: int, he
     days = list(zip(*(depot.days for depot in depots), strict=True)) if end == len(depots) else []
     sums = tuple(display.number(sum(day.drivers or 0 for day in column if day.open)) for column in days)
     whole = len(crews) == len(depots)
-    part = (
-        "" if whole else f"depots {display.number(start + 1)} to {display.number(end)} of {display.number(len(depots))}"
-    )
+    first, last, total = (display.number(number) for number in (start + 1, end, len(depots)))
+    part = "" if whole else _("depots {first} to {last} of {n}", first=first, last=last, n=total)
     return CityRoster(city, crews, sums, tuple(filter(None, map(_shortage, days))), part)
 
 
 def _shortage(column: Sequence[PublishedDay]) -> str:
     """What a city lacks on a day: "Thu 5 Nov: no van left in Boston; 0.88 of what the network needs"."""
     reason = next(filter(None, (shortage(day.roster) for day in column)), "")
-    return f"{display.day(column[0].target_date)}: {reason}" if reason else ""
+    return _("{day}: {text}", day=display.day(column[0].target_date), text=reason) if reason else ""
 
 
 def _cell(day: PublishedDay, head: Head) -> RosterCell:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dashboards.ops.formatting import display
+from forecaster.core.language import _, ngettext
 from forecaster.ledger.publication import PublishedDay, PublishedRoster
 
 
@@ -14,34 +15,45 @@ def sentence(day: PublishedDay) -> str:
     """
     if day.roster is None or day.drivers is None or not day.open:
         return ""
-    crew = display.count(day.drivers, "driver")
+    crew = display.drivers(day.drivers)
     if day.roster.vans is not None:
-        crew += f", {display.count(day.roster.vans, 'van')}{_loans(day.roster)}"
+        vans = ngettext("{n} van", "{n} vans", day.roster.vans, n=display.number(day.roster.vans))
+        crew = display.listed([crew, f"{vans}{_loans(day.roster)}"])
     if shifts := _by_shift(day.roster.shifts):
-        crew += f" ({shifts})"
+        crew = f"{crew} ({shifts})"
     beside = "" if day.roster.left else _beside(day)
-    parts = (crew, why(day), f"{chance(day.roster.chance_short)} of being short", beside)
-    return "; ".join(part for part in parts if part)
+    short = _("{chance} of being short", chance=chance(day.roster.chance_short))
+    return display.clauses(crew, why(day), short, beside)
 
 
 def why(day: PublishedDay) -> str:
     """Why a crew is not the one that costs least: no van is left, or a change would not be worth it; else empty."""
-    return "; ".join(part for part in (shortage(day.roster), left(day)) if part)
+    return display.clauses(shortage(day.roster), left(day))
 
 
 def left(day: PublishedDay) -> str:
     """ "left at 4 as published before: 5 would save 12, a change costs 20"; empty where the crew is the plan's."""
     if day.roster is None or day.roster.left is None or day.drivers is None:
         return ""
-    plan = day.roster.left
-    crew = f"left at {_by_shift(day.roster.shifts) or display.number(day.drivers)} as published before"
-    saving = round(plan.saving)
-    gain = f"{_by_shift(plan.shifts) or display.number(plan.drivers)} would {_costs(-saving)}"
+    plan, saving = day.roster.left, round(day.roster.left.saving)
+    values = {
+        "crew": _by_shift(day.roster.shifts) or display.number(day.drivers),
+        "gain": _would(_by_shift(plan.shifts) or display.number(plan.drivers), -saving),
+    }
     if plan.hour is not None:
-        return f"{crew}: {gain}, from {plan.hour}:00 on a depot has one change a day"
+        return _(
+            "left at {crew} as published before: {gain}, from {hour}:00 on a depot has one change a day",
+            hour=plan.hour,
+            **values,
+        )
     if saving < 0:
-        return f"{crew}: {gain} here, and what that would save others is less than the changes cost"
-    return f"{crew}: {gain}, a change costs {display.number(plan.change_cost)}"
+        return _(
+            "left at {crew} as published before: {gain} here, and what that would save others is less than the changes "
+            "cost",
+            **values,
+        )
+    cost = display.number(plan.change_cost)
+    return _("left at {crew} as published before: {gain}, a change costs {cost}", cost=cost, **values)
 
 
 def shortage(roster: PublishedRoster | None) -> str:
@@ -49,32 +61,37 @@ def shortage(roster: PublishedRoster | None) -> str:
     where vans suffice."""
     if roster is None or roster.shortage is None:
         return ""
-    where = f" in {roster.shortage.place}" if roster.shortage.place else ""
-    whose = "network" if roster.shortage.network else "city"
-    # never "1.00 of what it needs" where something is missing
-    return f"no van left{where}; {display.number(min(roster.shortage.share, 0.99), 2)} of what the {whose} needs"
+    lack = roster.shortage
+    gone = _("no van left in {place}", place=lack.place) if lack.place else _("no van left")
+    share = display.number(min(lack.share, 0.99), 2)  # never "1.00 of what it needs" where something is missing
+    if lack.network:
+        return display.clauses(gone, _("{share} of what the network needs", share=share))
+    return display.clauses(gone, _("{share} of what the city needs", share=share))
 
 
 def chance(share: float) -> str:
     """A probability in whole numbers: 0.13 is "1 chance in 8"."""
     if share < 0.01:
-        return "less than 1 chance in 100"
+        return _("less than 1 chance in 100")
     if share > 0.99:
-        return "more than 99 chances in 100"
+        return _("more than 99 chances in 100")
     if share > 0.94:
-        return f"{round(100 * share)} chances in 100"
-    return f"1 chance in {round(1 / share)}" if share <= 0.4 else f"{round(10 * share)} chances in 10"
+        return _("{n} chances in 100", n=round(100 * share))
+    if share <= 0.4:
+        return _("1 chance in {n}", n=round(1 / share))
+    return _("{n} chances in 10", n=round(10 * share))
 
 
 def _by_shift(shifts: tuple[tuple[str, int], ...]) -> str:
     """ "3 early, 2 late"; empty where no shifts are declared, or one that is all of the day."""
-    return ", ".join(f"{display.number(count)} {name}" for name, count in shifts) if len(shifts) > 1 else ""
+    of_each = [_("{n} {shift}", n=display.number(count), shift=name) for name, count in shifts]
+    return display.listed(of_each) if len(of_each) > 1 else ""
 
 
 def _loans(roster: PublishedRoster) -> str:
-    loans = [f"{display.number(count)} lent by {depot}" for depot, count in roster.borrowed]
-    loans += [f"{display.number(count)} lent to {depot}" for depot, count in roster.lent]
-    return f" ({', '.join(loans)})" if loans else ""
+    loans = [_("{n} lent by {depot}", n=display.number(count), depot=depot) for depot, count in roster.borrowed]
+    loans += [_("{n} lent to {depot}", n=display.number(count), depot=depot) for depot, count in roster.lent]
+    return f" ({display.listed(loans)})" if loans else ""
 
 
 def _beside(day: PublishedDay) -> str:
@@ -83,13 +100,17 @@ def _beside(day: PublishedDay) -> str:
     assert roster is not None
     more, fewer = (None if cost is None else round(cost - roster.cost) for cost in (roster.one_more, roster.one_fewer))
     if more is not None and more < 0:
-        return f"one more would {_costs(more)}"
+        return _would(_("one more"), more)
     if fewer is not None:
-        return f"one fewer would {_costs(fewer)}"
-    return "" if more is None else f"one more would {_costs(more)}"
+        return _would(_("one fewer"), fewer)
+    return "" if more is None else _would(_("one more"), more)
 
 
-def _costs(difference: int) -> str:
+def _would(crew: str, difference: int) -> str:
+    """What another crew would cost more or less: "one more would save 9"."""
     if difference == 0:
-        return "cost as much"
-    return f"cost {display.number(difference)} more" if difference > 0 else f"save {display.number(-difference)}"
+        return _("{crew} would cost as much", crew=crew)
+    amount = display.number(abs(difference))
+    if difference > 0:
+        return _("{crew} would cost {amount} more", crew=crew, amount=amount)
+    return _("{crew} would save {amount}", crew=crew, amount=amount)

@@ -8,15 +8,17 @@ from datetime import date, datetime
 
 from dashboards.ops.formatting import display
 from dashboards.ops.reading.editions import NothingPublished, Outline
-from dashboards.ops.reading.header import Front, Range, front, median_and_range
+from dashboards.ops.reading.header import Front, Range, front, median_and_range, text_of_tier
 from dashboards.ops.reading.last_night import fruitless
 from dashboards.ops.reading.overview import Look
 from dashboards.ops.views.depot_table import TableQuery, city_of, depot_table
 from dashboards.ops.views.network import together
+from forecaster.core.language import N_, _, ngettext
 from forecaster.ledger.records import Head
 
 MOST_CITIES = 3  # that are named on a tile
-NOTHING = NothingPublished("nothing has been published yet; the first night does it")
+STATES = {"late": N_("late"), "failed": N_("failed"), "away": N_("no ledger"), "empty": N_("nothing yet")}
+NOTHING = NothingPublished(N_("nothing has been published yet; the first night does it"))
 
 
 @dataclass(frozen=True)
@@ -50,10 +52,34 @@ class PipelineTile:
     target_date: date | None = None
     total: Range | None = None
     orders: str = ""  # of all depots; empty where the reader sees some cities, or it is not counted yet
+    number: int = 0  # the same, by which words are inflected
     range: str = ""
     cities: tuple[CityNumber, ...] = ()  # each for itself, where the reader sees some and not all
     more_cities: int = 0
     depots: DepotCount | None = None  # None: not counted yet
+
+    @property
+    def state_text(self) -> str:
+        """The state in two words."""
+        return _(STATES[self.state]) if self.state in STATES else text_of_tier(self.state)
+
+    @property
+    def attention(self) -> str:
+        """How many depots need attention, in a sentence."""
+        if self.depots is None:
+            return _("What needs attention is being counted.")
+        number, depots = display.number(self.depots.attention), display.number(self.depots.depots)
+        if not self.depots.attention:
+            return ngettext(
+                "No depot of {n} needs attention.", "No depot of {n} needs attention.", self.depots.depots, n=depots
+            )
+        return ngettext(
+            "{n} of {depots} needs attention.",
+            "{n} of {depots} need attention.",
+            self.depots.attention,
+            n=number,
+            depots=display.depots(self.depots.depots),
+        )
 
     @property
     def well(self) -> bool:
@@ -127,6 +153,7 @@ def tile(
         target_date=header.target_dates[header.meant],
         total=total,
         orders="" if median is None else display.orders(median),
+        number=0 if median is None else round(median),
         range=display.span(total.low, total.high) if total else "",
         cities=tuple(
             CityNumber(city, display.orders(totals[city][header.meant].median)) for city in visible[:MOST_CITIES]
@@ -176,5 +203,8 @@ def _place(cities: Sequence[str], timezone: str) -> str:
     if not cities:
         return timezone.rpartition("/")[2].replace("_", " ")
     if len(cities) <= MOST_CITIES:
-        return " and ".join(filter(None, (", ".join(cities[:-1]), cities[-1])))
-    return f"{', '.join(cities[:MOST_CITIES])} and {display.number(len(cities) - MOST_CITIES)} more"
+        if len(cities) == 1:
+            return cities[0]
+        return _("{cities} and {last}", cities=display.listed(cities[:-1]), last=cities[-1])
+    more = display.number(len(cities) - MOST_CITIES)
+    return _("{cities} and {n} more", cities=display.listed(cities[:MOST_CITIES]), n=more)

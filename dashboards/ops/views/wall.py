@@ -34,6 +34,7 @@ class Wall:
     heading: str
     open: bool  # any of its depots, on the day in front
     orders: str  # empty where cities are told apart
+    number: int  # the same, by which words are inflected
     range: str | None
     drivers: str
     week: tuple[DayTotal, ...]
@@ -71,12 +72,13 @@ def wall(
         chosen.name if chosen else front.title,
         any(depot.days[front.meant].open for depot in members),
         chosen.orders if chosen else network.orders,
+        chosen.number if chosen else network.number,
         chosen.range if chosen else network.range,
-        _number(chosen.drivers if chosen else network.drivers),
+        _drivers(chosen.drivers if chosen else network.drivers),
         network.week if network.orders and not chosen else (),
         tuple(tiles[:visible]),
         len(tiles) - visible,
-        tuple((depot, "; ".join(why)) for depot, why in look[:places]),
+        tuple((depot, display.clauses(*why)) for depot, why in look[:places]),
         max(len(look) - places, 0),
         crowded,
         REFRESH,
@@ -87,7 +89,9 @@ def wall(
 
 
 def _city_tiles(network: NetworkView) -> list[Tile]:
-    return [Tile(city.name, city.open, city.orders, city.range or "", _number(city.drivers)) for city in network.cities]
+    return [
+        Tile(city.name, city.open, city.orders, city.range or "", _drivers(city.drivers)) for city in network.cities
+    ]
 
 
 def _depot_tiles(depots: Sequence[PublishedDepot], head: Head, front: Front) -> list[Tile]:
@@ -98,11 +102,11 @@ def _depot_tiles(depots: Sequence[PublishedDepot], head: Head, front: Front) -> 
             depot.days[front.meant].open,
             display.orders(forecast.median),
             display.span(forecast.low, forecast.high),
-            _number(drivers([depot], front.meant)),
+            _drivers(drivers([depot], front.meant)),
         )
         for depot, forecast in sorted(forecasts, key=lambda depot_and_forecast: -depot_and_forecast[1].median)
     ]
 
 
-def _number(value: int | None) -> str:
-    return "" if value is None else display.number(value)
+def _drivers(value: int | None) -> str:
+    return "" if value is None else display.drivers(value)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from forecaster.core.language import N_, _, ngettext
 from forecaster.ledger.week_plan import RuleCost, WeekPlan
 
 Money = Callable[[float], str]
 RULES = {
-    "max_shifts_week": "at most {limit} shifts a week",
-    "min_rest_hours": "{limit} hours of rest between shifts",
-    "max_days_in_row": "at most {limit} days in a row",
-    "hours_week": "{limit} hours a week",
+    "max_shifts_week": N_("“At most {limit} shifts a week” ({contract}) costs {cost}."),
+    "min_rest_hours": N_("“{limit} hours of rest between shifts” ({contract}) costs {cost}."),
+    "max_days_in_row": N_("“At most {limit} days in a row” ({contract}) costs {cost}."),
+    "hours_week": N_("“{limit} hours a week” ({contract}) costs {cost}."),
 }
 
 
@@ -24,17 +25,37 @@ def summary(plan: WeekPlan, money: Money = whole_money) -> str:
     """What of the week is uncovered, what that is expected to cost, and how much overtime there is."""
     wanted = sum(cover.wanted for cover in plan.shifts)
     if not wanted:
-        return "Nobody is wanted in these days."
+        return _("Nobody is wanted in these days.")
     if plan.missing:
-        were = "1 of them is" if plan.missing == 1 else f"{plan.missing} of them are"
-        text = f"{_count(wanted, 'driver')} wanted over the week; {were} not covered"
+        drivers = ngettext("{n} driver wanted", "{n} drivers wanted", wanted, n=f"{wanted:,}")
+        text = ngettext(
+            "{drivers} over the week; {n} of them is not covered",
+            "{drivers} over the week; {n} of them are not covered",
+            plan.missing,
+            n=f"{plan.missing}",
+            drivers=drivers,
+        )
     else:
-        text = f"The {_count(wanted, 'driver')} wanted over the week {'is' if wanted == 1 else 'are'} covered"
-    hours = "hour" if plan.overtime_hours == 1 else "hours"
-    overtime = f", with {plan.overtime_hours:g} {hours} of overtime" if plan.overtime_hours else ""
-    cost = f", at an expected cost of {money(plan.cost)}" if plan.cost >= 0.005 else ""
-    gap = f" A plan that costs {money(plan.gap)} less may exist: the time was over." if plan.gap > 0.5 else ""
-    return f"{text}{overtime}{cost}.{gap}"
+        text = ngettext(
+            "The {n} driver wanted over the week is covered",
+            "The {n} drivers wanted over the week are covered",
+            wanted,
+            n=f"{wanted:,}",
+        )
+    if plan.overtime_hours:
+        text = ngettext(
+            "{text}, with {n} hour of overtime",
+            "{text}, with {n} hours of overtime",
+            plan.overtime_hours,
+            n=f"{plan.overtime_hours:g}",
+            text=text,
+        )
+    if plan.cost >= 0.005:
+        text = _("{text}, at an expected cost of {cost}", text=text, cost=money(plan.cost))
+    if plan.gap <= 0.5:
+        return f"{text}."
+    gap = _("A plan that costs {amount} less may exist: the time was over.", amount=money(plan.gap))
+    return f"{text}. {gap}"
 
 
 def rule_sentence(rule: RuleCost, money: Money = whole_money) -> str:
@@ -42,10 +63,10 @@ def rule_sentence(rule: RuleCost, money: Money = whole_money) -> str:
     if rule.rule == "days_off":
         return f"Days off ({rule.contract}) cost {money(rule.cost)}: shifts are open that those who are off could work."
     if rule.rule == "per_depot":
-        return f"One more {rule.contract} driver beside the {rule.limit:g} would save {money(rule.cost)}."
-    text = RULES[rule.rule].format(limit=f"{rule.limit:g}")
-    return f"“{text[:1].upper()}{text[1:]}” ({rule.contract}) costs {money(rule.cost)}."
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+        return _(
+            "One more {contract} driver beside the {limit} would save {cost}.",
+            contract=rule.contract,
+            limit=f"{rule.limit:g}",
+            cost=money(rule.cost),
+        )
+    return _(RULES[rule.rule], limit=f"{rule.limit:g}", contract=rule.contract, cost=money(rule.cost))

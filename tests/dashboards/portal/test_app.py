@@ -117,7 +117,7 @@ def test_the_front_page_tells_the_day_in_front_and_how_many_depots_need_attentio
     words = text(ask(portal, "admin-viewer", "/"))
     assert "2 pipelines; all are as they should be." in words
     alpha, bravo = "Alpha Fleet Boston, New York and Philadelphia", "Bravo Fleet Boston, New York and Philadelphia"
-    numbers = "900 orders tomorrow, Wed 18 Jun 80 % range 800–1,000 fresh"
+    numbers = "900 orders tomorrow, Wed 18 Jun 80 % range 800–1,000 new model"
     assert f"{alpha} {numbers} No depot of 3 needs attention. {bravo} {numbers}" in words
     assert "none need attention" in text(ask(portal, "admin-viewer", "/p/alpha/"))
     (row,) = ask(portal, "admin-nothing", "/api/v1/pipelines").json()["rows"]

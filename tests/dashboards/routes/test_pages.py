@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from dashboards.ops.reading.header import MEANING
+from dashboards.ops.reading.header import MEANING, TIERS
 from forecaster.ledger.publication import PublishedDay, PublishedDepot, PublishedTotal, RecentDay
 from tests.dashboards.seed import CUTOFF, NOON, ODD_ID, depot, fill, publication
 from tests.dashboards.visitor import Get, text, visitor
@@ -80,7 +80,7 @@ def test_a_day_on_which_no_depot_opens_is_closed_and_no_day_of_0_orders(url: str
     page, wall = text(get("/")), text(get("/wall"))
     assert "Orders expected tomorrow, Thu 19 Jun closed No depot is open; next Fri 20 Jun, 1,347 orders" in page
     assert "Boston closed 1 depot" in page
-    assert "Orders expected tomorrow, Thu 19 Jun closed fresh" in wall
+    assert "Orders expected tomorrow, Thu 19 Jun closed new model" in wall
     assert "Boston closed York closed" in wall
 
 
@@ -106,7 +106,7 @@ def test_one_citys_total_is_the_networks(url: str) -> None:
 
 def test_the_network_page_tells_how_good_the_forecasts_are_and_where_they_come_from(get: Get) -> None:
     page = text(get("/"))
-    assert "fresh Made by the newest model: it was trained this night and passed every check." in page
+    assert "new model Made by the newest model: it was trained this night and passed every check." in page
     assert "Published Tue 17 Jun, 03:24 EDT" in page
     assert "Model harbor-fleet v3" in page
     assert "Newest reading Mon 16 Jun" in page
@@ -118,7 +118,7 @@ def test_the_network_page_tells_how_good_the_forecasts_are_and_where_they_come_f
 def test_each_tier_is_named_and_explained(url: str, tier: str, path: str) -> None:
     fill(url, publication(tier=tier, note="This night's model was 2 % worse."))
     page = text(visitor(url)(path))
-    assert f"{tier} {MEANING[tier].format(night='this night')}" in page
+    assert f"{TIERS[tier]} {MEANING[tier].format(night='this night')}" in page
     assert "This night's model was 2 % worse." in page
 
 

@@ -106,12 +106,12 @@ def test_what_is_not_there_is_said_in_a_sentence(get: Get, path: str, status: in
     assert sentence in text(answer)
 
 
-def test_without_people_the_page_says_where_they_are_declared(tmp_path: Any) -> None:
+def test_without_people_the_page_says_that_none_are_planned(tmp_path: Any) -> None:
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     fill(url, publication())
     answer = visitor(url)("/week")
     assert answer.status_code == 404
-    assert "No people are planned: the pipeline file declares them as staffing.people." in text(answer)
+    assert "No people are planned in this network." in text(answer)
     with Ledger.open_reader(url) as ledger:
         head = ledger.current()
         assert head is not None

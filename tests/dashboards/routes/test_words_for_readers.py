@@ -24,11 +24,14 @@ from forecaster.ledger.store import Ledger
 from forecaster.planning import saved_inputs
 from tests import fleets
 from tests.dashboards.guests import SECRET, Guest, declared, house, signed_in
+from tests.dashboards.visitor import text
 from tests.fleets import AS_OF, Fleet
 from tests.planning.nights import DAY, publish_as_of, publish_nights
 
 HEALTH = ("/health", "/api/v1/runs")  # what whoever runs the pipeline looks at
+EXPLAINED = ("/champion", "/accuracy")  # pages that explain the terms of the field beside them
 WISH = {"depot_id": "A", "target_date": "2024-04-11", "orders": "90", "reason": "weather"}
+TERMS = re.compile(r"\b(champions?|bundles?|quarantine|fallback|tiers?|publications?|seasonal.naive|ledger|WAPE)\b")
 ADDRESS = re.compile(r"sqlite:|postgresql|Traceback|\.npz|\.db\b|ledger of this version")
 
 
@@ -228,6 +231,8 @@ def test_no_reader_is_told_a_path_a_key_or_an_address(trouble: Callable[[Fleet],
             assert str(fleet.file.parent) not in body, path
             assert ADDRESS.search(body) is None, (path, body)
             assert {key for key in KEYS if key in body and re.search(rf"\b{re.escape(key)}\b", body)} == set(), path
+            if not path.startswith(EXPLAINED) and answer.headers.get("content-type", "").startswith("text/html"):
+                assert TERMS.findall(text(answer)) == [], (path, text(answer))
             assert answer.status_code < 500 or answer.status_code == 503, (path, body)
             count += 1
     assert count > 150

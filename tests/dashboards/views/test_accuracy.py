@@ -16,11 +16,13 @@ def test_accuracy_is_told_beside_the_naive_part_by_part(url: str) -> None:
     remember(url)
     page = text(visitor(url)("/accuracy"))
     assert "Of the orders that came in 3 weeks, forecasts missed 10.0 %" in page
-    assert "The seasonal naive missed 16.0 % on the same days." in page
+    assert "Repeating the same weekday missed 16.0 % on the same days." in page
     assert "Bias −1.5 %, above zero is too much Inside 80 % 80 % of depot-days" in page
     assert "No other system is declared to compare with" in page
     assert "9 Jun 10.0 % 16.0 % −1.5 % 80 % 40 2 Jun 10.0 %" in page
-    assert "By days ahead The weeks together; each line leads to its own, one by one Days ahead WAPE Naive" in page
+    assert (
+        "By days ahead The weeks together; each line leads to its own, one by one Days ahead Error Same weekday" in page
+    )
     assert "Days 1 day 10.0 %" in page
     assert page.index("Mon 10.0 %") < page.index("Tue 10.0 %") < page.index("Sun 10.0 %")
     assert "Boston 10.0 % 16.0 %" in page
@@ -46,7 +48,7 @@ def test_another_system_stands_beside_ours_on_the_days_of_which_it_spoke(url: st
     assert sentence in text(get("/champion"))
     assert "legacy system" not in get("/accuracy?part=city&label=New+York").text.split('id="weeks"')[1]
     boston = get("/accuracy?part=city&label=Boston").text.replace("\N{NO-BREAK SPACE}", " ")
-    assert "week of 9 Jun: 10.0 %, seasonal naive 16.0 %, legacy system 12.0 %" in boston
+    assert "week of 9 Jun: 10.0 %, same weekday 16.0 %, legacy system 12.0 %" in boston
     assert '"model":"legacy"' in get("/api/v1/accuracy").text
 
 
@@ -69,17 +71,20 @@ def test_what_the_fallback_forecast_is_not_told_as_a_models(url: str) -> None:
     _write_tiers(url, ("champion", 100.0), ("fallback", 300.0))
     page = text(visitor(url)("/accuracy"))
     assert "Of the orders that came in 1 week, forecasts missed 20.0 %" in page
-    assert "Of these, the seasonal-naive fallback forecast 10 depot-days; models alone missed 10.0 %." in page
-    assert "The champion 10.0 % 20.0 %" in page
-    assert "The seasonal-naive fallback 30.0 % 20.0 %" in page
+    assert (
+        "Of these, 10 depot-days repeat the same weekday, as no model could forecast; models alone missed 10.0 %."
+        in page
+    )
+    assert "The model in use 10.0 % 20.0 %" in page
+    assert "No model: the same weekday 30.0 % 20.0 %" in page
     champion = text(visitor(url)("/champion"))
-    assert "In the last week forecasts missed 10.0 % of the orders; the seasonal naive 20.0 %." in champion
+    assert "In the last week forecasts missed 10.0 % of the orders; the same weekday repeated 20.0 %." in champion
 
 
 def test_where_the_fallback_alone_forecast_no_model_is_told_of(url: str) -> None:
     _write_tiers(url, ("fallback", 300.0))
     page = text(visitor(url)("/accuracy"))
-    assert "the seasonal-naive fallback forecast 10 depot-days; no model forecast any." in page
+    assert "10 depot-days repeat the same weekday, as no model could forecast; no model forecast any." in page
     assert "forecasts missed" not in text(visitor(url)("/champion"))
 
 

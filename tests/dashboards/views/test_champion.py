@@ -10,7 +10,7 @@ def test_the_champion_is_told_with_its_verdicts_and_the_way_back(url: str) -> No
     fill(url, publication())
     remember(url)
     page = text(visitor(url)("/champion"))
-    assert "version 2 Bundle bb22 , promoted by gate" in page
+    assert "version 2 Bundle (the signed files of a model) bb22 , promoted by gate" in page
     assert "To let version 1, bundle aa11 , forecast again" in page
     assert 'forecaster rollback FILE --reason "why"' in page
     assert "not admitted WAPE 12.0 % is not below the champion's 9.0 %" in page

@@ -10,9 +10,9 @@ import pytest
 
 from dashboards.ops.views.depot_table import TableQuery
 from forecaster.ledger import overview
-from forecaster.ledger.publication import PublishedDepot, PublishedRoster, RecentDay
+from forecaster.ledger.publication import PublishedDepot, PublishedOverride, PublishedRoster, RecentDay
 from forecaster.ledger.store import Ledger
-from tests.dashboards.seed import CUTOFF, NOON, depot, earlier, fill, publication
+from tests.dashboards.seed import CUTOFF, NOON, PUBLISHED, depot, earlier, fill, publication
 from tests.dashboards.visitor import Get, text, visitor
 
 
@@ -105,6 +105,18 @@ def test_the_whole_week_is_looked_at_and_days_that_are_over_or_today_are_not(url
     assert "1 needs attention" in page
 
 
+def test_a_day_with_a_planners_number_is_no_case_for_attention(url: str) -> None:
+    short = odd(depot(7))
+    day = replace(short.days[1], quantiles=tuple(map(round, short.days[1].quantiles)))
+    override = PublishedOverride(1, int(day.quantiles[2]), day.quantiles, "event", "", "Ana", PUBLISHED, CUTOFF)
+    counted = replace(short, recent=depot(7).recent)
+    looked_at = replace(counted, days=(short.days[0], replace(day, override=override), *short.days[2:]))
+    fill(url, replace(publication(run_id="b"), depots=(counted,)))
+    assert "1 needs attention" in text(visitor(url)("/"))
+    fill(url, replace(publication(run_id="c"), depots=(looked_at,)))
+    assert "none need attention" in text(visitor(url)("/"))
+
+
 def test_a_shortage_of_a_third_of_all_depots_is_the_networks_and_told_once(url: str) -> None:
     depots = tuple(with_roster(depot(n), day4=0.75) if n < 6 else depot(n) for n in range(18))
     fill(url, replace(publication(), depots=depots))
@@ -121,7 +133,7 @@ def test_a_depot_that_the_model_does_not_know_has_a_tier_of_its_own(url: str) ->
     fill(url, replace(publication(), depots=(replace(depot(0), tier="fallback", timezone="Asia/Tokyo"), depot(1))))
     get = visitor(url)
     assert "the model does not know this depot" in text(get("/"))
-    assert "fallback This depot’s own numbers repeat" in text(get("/depot/BOS-01"))
+    assert "same weekday This depot’s own numbers repeat" in text(get("/depot/BOS-01"))
     assert "Published Tue 17 Jun, 16:24 JST" in text(get("/depot/BOS-01"))
 
 

@@ -132,8 +132,8 @@ def _day(day: PublishedDay, line: DayAheadRow, levels: tuple[float, ...]) -> Dig
     remarks = tuple(text for text in (line.marks, line.override, line.roster) if text)
     if not day.open:
         return DigestDay(day.target_date, line.day, line.near, False, _("closed"), _("closed"), "", "", remarks)
-    orders = display.count(round(median_and_range(day, levels).median), "order")
-    crew = display.count(day.drivers, "driver") if day.drivers is not None else ""
+    orders = display.in_orders(median_and_range(day, levels).median)
+    crew = display.drivers(day.drivers) if day.drivers is not None else ""
     return DigestDay(day.target_date, line.day, line.near, True, line.orders, orders, line.range, crew, remarks)
 
 
@@ -210,9 +210,9 @@ def _total_day(edition: Edition, depots: Sequence[PublishedDepot], joint: tuple[
         near,
         True,
         display.orders(median),
-        display.count(round(median), "order"),
+        display.in_orders(median),
         display.span(joint[place].low, joint[place].high) if joint else "",
-        display.count(planned, "driver") if planned is not None else "",
+        display.drivers(planned) if planned is not None else "",
         tuple(remarks),
     )
 
@@ -243,7 +243,7 @@ def _outstanding(edition: Edition, depots: Sequence[PublishedDepot]) -> tuple[tu
     attention = [(depot.depot_id, reasons(depot, head, front, before, scarce)) for depot in newest]
     gravest = sorted((entry for entry in attention if entry[1]), key=lambda entry: (-len(entry[1]), entry[0]))
     everywhere = scarcity(depots, front)
-    listed = [(depot_id, "; ".join(sentences)) for depot_id, sentences in gravest[:MOST_OUTSTANDING]]
+    listed = [(depot_id, display.clauses(*sentences)) for depot_id, sentences in gravest[:MOST_OUTSTANDING]]
     return (*([("", everywhere)] if everywhere else []), *listed)
 
 
@@ -253,8 +253,8 @@ def _line(depot: PublishedDepot, front: Front, levels: tuple[float, ...], base: 
     if not day.open:
         return DigestLine(depot.depot_id, address, _("closed"), "", "", "")
     numbers = median_and_range(day, levels)
-    crew = display.count(day.drivers, "driver") if day.drivers is not None else ""
-    orders, span = display.count(round(numbers.median), "order"), display.span(numbers.low, numbers.high)
+    crew = display.drivers(day.drivers) if day.drivers is not None else ""
+    orders, span = display.in_orders(numbers.median), display.span(numbers.low, numbers.high)
     return DigestLine(depot.depot_id, address, orders, span, crew, planners_number(day.override, levels))
 
 

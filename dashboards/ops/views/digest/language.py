@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dashboards.ops.formatting import locale
-from forecaster.core.language import ENGLISH, LANGUAGES, use_language
+from forecaster.core.language import ENGLISH
 
 
 @contextmanager
@@ -15,7 +15,5 @@ def in_language(tag: str | None) -> Iterator[None]:
 
     None: English.
     """
-    tag = tag or ENGLISH
-    code = tag.partition("-")[0].lower()
-    with use_language(code if code in LANGUAGES else ENGLISH), locale.active(locale.number_format(tag)):
+    with locale.active(locale.reader_locale(tag or ENGLISH)):
         yield

@@ -9,6 +9,7 @@ from datetime import date
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.charts import Running, running
 from dashboards.ops.views.health import duration
+from forecaster.core.language import N_, _, ngettext, pgettext
 from forecaster.ledger.value import BUFFER, FORESIGHT, LAST_WEEK, MODEL, MORE_VANS, PUBLISHED
 from forecaster.staffing.value_account import (
     COMPARED,
@@ -26,17 +27,17 @@ from forecaster.staffing.value_account import (
 USUAL = SPANS[1]
 DRAWN = (LAST_WEEK, BUFFER)  # beside which the savings of ours are drawn
 MOST_CITIES = 5  # where vans went
-NOTHING_YET = (
+NOTHING_YET = N_(
     "The first night after a rostered day is over tells what that day's missing and idle drivers cost; each further "
     "night adds a day, and ranges are told from four weeks on."
 )
 TITLES = {
-    PUBLISHED: "Our rosters",
-    LAST_WEEK: "Same as last week",
-    BUFFER: "Median plus buffer",
-    FORESIGHT: "Perfect foresight",
-    MODEL: "The model alone",
-    MORE_VANS: "Ten more vans",
+    PUBLISHED: N_("Our rosters"),
+    LAST_WEEK: N_("Same as last week"),
+    BUFFER: N_("Median plus buffer"),
+    FORESIGHT: N_("Perfect foresight"),
+    MODEL: N_("The model alone"),
+    MORE_VANS: N_("Ten more vans"),
 }
 
 
@@ -107,9 +108,7 @@ def value_page(account: ValueAccount) -> ValuePage:
     return ValuePage(
         account.weeks,
         tuple((span, f"/value?weeks={span}") for span in SPANS),
-        f"From {display.day(account.first)} to {display.day(account.last)}"
-        if known and account.first and account.last
-        else "",
+        _headline(account.first, account.last, saved.amount >= 0) if known and account.first and account.last else "",
         display.money(abs(saved.amount), currency),
         _reach(saved, currency),
         saved.amount >= 0,
@@ -117,38 +116,51 @@ def value_page(account: ValueAccount) -> ValuePage:
         tuple(_way(total, currency) for total in account.whole.ways if total.way in COMPARED),
         _picture(account),
         _picture_text(account),
-        _part_rows(account.cities, currency, lambda label: label or "Without a city"),
-        _part_rows(account.months, currency, lambda label: f"{date.fromisoformat(label):%B %Y}"),
+        _part_rows(account.cities, currency, lambda label: label or _("Without a city")),
+        _part_rows(account.months, currency, lambda label: display.month(date.fromisoformat(label))),
         tuple(_findings(account)),
         tuple(_computing(account.computing, currency)),
         tuple(_remarks(account)),
-        RANGE,
-        NOTHING_YET,
+        _(RANGE),
+        _(NOTHING_YET),
     )
+
+
+def _headline(first: date, last: date, gained: bool) -> str:
+    values = {"first": display.day(first), "last": display.day(last)}
+    if gained:
+        return _("From {first} to {last} our rosters saved", **values)
+    return _("From {first} to {last} our rosters cost more", **values)
 
 
 def _under(ours: WayTotal, rival: WayTotal, account: ValueAccount) -> str:
     money = display.money
-    sentence = (
-        f"Missing and idle drivers of our rosters cost {money(ours.cost.amount, account.currency)} in "
-        f"{display.count(account.days, 'day')}; had each depot rostered as the week before, "
-        f"{money(rival.cost.amount, account.currency)}."
+    sentence = ngettext(
+        "Missing and idle drivers of our rosters cost {ours} in {n} day; had each depot rostered as the week before, "
+        "{rival}.",
+        "Missing and idle drivers of our rosters cost {ours} in {n} days; had each depot rostered as the week before, "
+        "{rival}.",
+        account.days,
+        n=display.number(account.days),
+        ours=money(ours.cost.amount, account.currency),
+        rival=money(rival.cost.amount, account.currency),
     )
-    if (best := account.whole.of(FORESIGHT)) is not None:
-        sentence += f" Whoever knew the orders would have paid {money(best.cost.amount, account.currency)}."
-    return sentence
+    if (best := account.whole.of(FORESIGHT)) is None:
+        return sentence
+    least = money(best.cost.amount, account.currency)
+    return f"{sentence} {_('Whoever knew the orders would have paid {amount}.', amount=least)}"
 
 
 def _way(total: WayTotal, currency: str | None) -> WayRow:
     of_ours = total.way == PUBLISHED
     return WayRow(
-        TITLES[total.way],
+        _(TITLES[total.way]),
         display.money(total.cost.amount, currency),
         "" if of_ours else display.signed_money(total.dearer.amount, currency),
         "" if of_ours else _reach(total.dearer, currency),
         display.number(total.short),
         display.number(total.idle),
-        HOW[total.way],
+        _(HOW[total.way]),
     )
 
 
@@ -177,28 +189,38 @@ def _findings(account: ValueAccount) -> list[PayersAnswer]:
     if account.more_vans is not None:
         amount = account.more_vans
         cities = [
-            f"{city or 'without a city'} {display.signed_money(worth, currency)}"
-            for city, _, worth in where_vans_went(account)
+            _("{city} {amount}", city=city or _("without a city"), amount=display.signed_money(worth, currency))
+            for city, _vans, worth in where_vans_went(account)
             if round(worth) != 0
         ]
-        where = f" By city: {', '.join(cities[:MOST_CITIES])}." if len(account.cities) > 1 and cities else ""
+        how = _("Each day was rostered again with ten vans more, which may stand anywhere.")
+        if len(account.cities) > 1 and cities:
+            how = f"{how} {_('By city: {cities}.', cities=display.listed(cities[:MOST_CITIES]))}"
         found.append(
             PayersAnswer(
-                "What would ten more vans have been worth?",
+                _("What would ten more vans have been worth?"),
                 display.signed_money(amount.amount, currency),
                 _reach(amount, currency),
-                f"Each day was rostered again with ten vans more, which may stand anywhere.{where}",
+                how,
             )
         )
     if account.overrides is not None:
-        count = f" on {display.count(account.overridden, 'depot-day')}" if account.overridden else ""
+        how = _("What the model’s own rosters cost, less what those cost that went out with planners’ numbers.")
+        if account.overridden:
+            how = ngettext(
+                "What the model’s own rosters cost, less what those cost that went out with planners’ numbers on {n} "
+                "depot-day.",
+                "What the model’s own rosters cost, less what those cost that went out with planners’ numbers on {n} "
+                "depot-days.",
+                account.overridden,
+                n=display.number(account.overridden),
+            )
         found.append(
             PayersAnswer(
-                "What were planners’ numbers worth?",
+                _("What were planners’ numbers worth?"),
                 display.signed_money(account.overrides.amount, currency),
                 _reach(account.overrides, currency),
-                f"What the model’s own rosters cost, less what those cost that went out with planners’ numbers{count}. "
-                "Below zero the model alone would have been cheaper.",
+                f"{how} {_('Below zero the model alone would have been cheaper.')}",
             )
         )
     return found
@@ -208,37 +230,71 @@ def _computing(computing: Computing | None, currency: str | None) -> list[tuple[
     if computing is None:
         return []
     rows = [
-        ("Computed", f"{duration(computing.seconds)} in {display.count(computing.runs, 'run')}"),
         (
-            "Of it",
-            f"training {duration(computing.training_seconds)}, prediction {duration(computing.prediction_seconds)}",
+            _("Computed"),
+            ngettext(
+                "{duration} in {n} run",
+                "{duration} in {n} runs",
+                computing.runs,
+                n=display.number(computing.runs),
+                duration=duration(computing.seconds),
+            ),
         ),
-        ("Forecasts", f"{display.number(computing.forecasts)}, one for each depot and day"),
+        (
+            _("Of it"),
+            _(
+                "training {training}, prediction {prediction}",
+                training=duration(computing.training_seconds),
+                prediction=duration(computing.prediction_seconds),
+            ),
+        ),
+        (_("Forecasts"), _("{n}, one for each depot and day", n=display.number(computing.forecasts))),
     ]
     if computing.cost is not None:
-        rows.append(("Cost", display.small_money(computing.cost, currency)))
+        rows.append((_("Cost"), display.small_money(computing.cost, currency)))
     if computing.cost_per_forecast is not None:
-        rows.append(("Each forecast", display.small_money(computing.cost_per_forecast, currency)))
+        rows.append((_("Each forecast"), display.small_money(computing.cost_per_forecast, currency)))
     return rows
 
 
 def _remarks(account: ValueAccount) -> list[str]:
     remarks = []
     if account.backfilled:
-        of_days = "Every day" if account.backfilled == account.days else f"{display.count(account.backfilled, 'day')}"
-        remarks.append(
-            f"{of_days} of these rest{'s' if account.backfilled in (1, account.days) else ''} on a forecast that was "
-            "made afterwards, as of that morning: nobody worked by it."
-        )
+        if account.backfilled == account.days:
+            remarks.append(
+                _(
+                    "Every day of these rests on a forecast that was made afterwards, as of that morning: nobody "
+                    "worked by it."
+                )
+            )
+        else:
+            remarks.append(
+                ngettext(
+                    "{n} day of these rests on a forecast that was made afterwards, as of that morning: nobody "
+                    "worked by it.",
+                    "{n} days of these rest on a forecast that was made afterwards, as of that morning: nobody "
+                    "worked by it.",
+                    account.backfilled,
+                    n=display.number(account.backfilled),
+                )
+            )
     if account.other_currency:
-        remarks.append(f"{display.count(account.other_currency, 'day')} in another currency are left out.")
+        remarks.append(
+            ngettext(
+                "{n} day in another currency is left out.",
+                "{n} days in another currency are left out.",
+                account.other_currency,
+                n=display.number(account.other_currency),
+            )
+        )
     return remarks
 
 
 def _reach(amount: Amount, currency: str | None) -> str:
     if amount.low is None or amount.high is None:
         return ""
-    return f"{display.signed_money(amount.low, currency)} and {display.signed_money(amount.high, currency)}"
+    low, high = display.signed_money(amount.low, currency), display.signed_money(amount.high, currency)
+    return pgettext("a range", "{low} and {high}", low=low, high=high)
 
 
 def _picture(account: ValueAccount) -> Running | None:
@@ -253,8 +309,14 @@ def _picture_text(account: ValueAccount) -> str:
     def amount(saved: Mapping[str, float], way: str) -> str:
         return display.signed_money(saved.get(way, 0.0), account.currency)
 
-    return "; ".join(
-        f"up to the week of {display.short_day(week)} {amount(saved, LAST_WEEK)} beside last week's and "
-        f"{amount(saved, BUFFER)} beside the buffer's"
-        for week, saved in account.saved
+    return display.clauses(
+        *(
+            _(
+                "up to the week of {day} {last_week} beside last week's and {buffer} beside the buffer's",
+                day=display.short_day(week),
+                last_week=amount(saved, LAST_WEEK),
+                buffer=amount(saved, BUFFER),
+            )
+            for week, saved in account.saved
+        )
     )

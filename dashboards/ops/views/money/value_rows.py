@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from dashboards.ops.reading.editions import Logbook
+from forecaster.core.language import _
 from forecaster.ledger.value import ALL, CITY, MONTH
 from forecaster.staffing.value_account import HOW, RANGE, SPANS, Amount, Computing, ValueAccount, ValuePart
 
@@ -64,8 +65,8 @@ def value_out(book: Logbook) -> ValueOut:
     accounts = [book.value(weeks) for weeks in SPANS]
     return ValueOut(
         accounts[0].currency,
-        HOW,
-        RANGE,
+        {way: _(how) for way, how in HOW.items()},
+        _(RANGE),
         [_span(account, some=book.cities is not None) for account in accounts],
         [row for account in accounts for row in _rows(account)],
     )

@@ -7,6 +7,8 @@ from datetime import date
 
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.csv import CsvSheet
+from dashboards.ops.views.planning.plan_day import reason_text, why_text
+from forecaster.core.language import _, ngettext
 from forecaster.planning.overrides import Override, find_superseded
 from forecaster.planning.value_added import Account, Added
 
@@ -46,8 +48,16 @@ def book(overrides: tuple[Override, ...], account: Account, as_of: date, most: i
     """The newest overrides, and what those of past days were worth."""
     unnamed = ""
     if account.unnamed:
-        fewer = f"fewer than {display.count(account.min_days, 'day')}"
-        unnamed = f"{display.count(account.unnamed, 'planner')} with {fewer} not named."
+        fewer = ngettext(
+            "fewer than {n} day", "fewer than {n} days", account.min_days, n=display.number(account.min_days)
+        )
+        unnamed = ngettext(
+            "{n} planner with {fewer_days} not named.",
+            "{n} planners with {fewer_days} not named.",
+            account.unnamed,
+            n=display.number(account.unnamed),
+            fewer_days=fewer,
+        )
     newer = find_superseded(overrides)
     return OverrideBook(
         tuple(_override_row(override, as_of, newer.get(override.id)) for override in reversed(overrides[-most:])),
@@ -60,19 +70,19 @@ def book(overrides: tuple[Override, ...], account: Account, as_of: date, most: i
 
 def _override_row(override: Override, as_of: date, newer: int | None) -> OverrideRow:
     over = override.target_date < as_of
-    state = f"until {display.day(override.until)}"
+    state = _("until {day}", day=display.day(override.until))
     if override.withdrawn is not None:
-        state = f"withdrawn on {display.day(override.withdrawn.date())}"
+        state = _("withdrawn on {day}", day=display.day(override.withdrawn.date()))
     elif over or not override.holds(as_of):
-        state = "over"
+        state = _("over")
     elif newer is not None:
-        state = f"replaced by {newer}"
+        state = _("replaced by {number}", number=newer)
     return OverrideRow(
         override.id,
         override.depot_id,
         display.day(override.target_date),
-        f"{override.orders:,}",
-        f"{override.reason}: {override.note}" if override.note else override.reason,
+        display.orders(override.orders),
+        why_text(override.reason, override.note),
         override.by,
         state,
         override.withdrawn is None and newer is None and not over,
@@ -80,8 +90,13 @@ def _override_row(override: Override, as_of: date, newer: int | None) -> Overrid
 
 
 def _worth(added: Added) -> Worth:
-    saved = "–" if added.per_hundred != added.per_hundred else f"{added.per_hundred:+.1f}".replace("-", "−")
-    return Worth(added.of, f"{added.days:,}", f"{added.helped:,}", saved)
+    rate = added.per_hundred
+    saved = "–" if rate != rate else display.with_sign(-1 if rate < 0 else 1, display.number(abs(rate), 1))
+    return Worth(_of(added.of), display.number(added.days), display.number(added.helped), saved)
+
+
+def _of(whose: str) -> str:
+    return _("all") if whose == "all" else reason_text(whose)
 
 
 def worth_sheet(account: Account) -> CsvSheet:

@@ -8,15 +8,23 @@ from datetime import date
 
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.csv import CsvSheet
-from dashboards.ops.views.change import signed
+from forecaster.core.language import N_, _, ngettext
 from forecaster.ledger.publication import PublishedDay, PublishedDepot, PublishedOverride
-from forecaster.planning.scenario import CLOSED, OPEN, ORDERS, PERCENT, Side, WhatIfAnswer
+from forecaster.planning.scenario import CLOSED, OPEN, ORDERS, PERCENT, MovedVans, Side, WhatIfAnswer
 
 KINDS = {
-    ORDERS: "this many orders",
-    PERCENT: "more or fewer orders, in per cent",
-    CLOSED: "the depot is closed",
-    OPEN: "the depot is open",
+    ORDERS: N_("this many orders"),
+    PERCENT: N_("more or fewer orders, in per cent"),
+    CLOSED: N_("the depot is closed"),
+    OPEN: N_("the depot is open"),
+}
+REASONS = {
+    "local event": N_("local event"),
+    "weather": N_("weather"),
+    "marketing": N_("marketing"),
+    "customer told us": N_("customer told us"),
+    "data was wrong": N_("data was wrong"),
+    "other": N_("other"),
 }
 YES, NO = ":1", ":0"  # behind a covariate that is on or off, in the form's list
 ALONE, CITY = "depot", "city"  # whom a form is for
@@ -64,7 +72,7 @@ class PlanPage:
     suggested: int
     override: str
     override_id: int | None
-    reasons: tuple[str, ...]
+    reasons: tuple[tuple[str, str], ...]  # as they are declared, and in words for the reader
 
 
 @dataclass(frozen=True)
@@ -114,7 +122,7 @@ def plan_page(
         round(answer.after.orders if answer and answer.after.open else median),
         override_sentence(day.override, levels),
         day.override.id if day.override else None,
-        options.reasons,
+        tuple((reason, reason_text(reason)) for reason in options.reasons),
     )
 
 
@@ -129,9 +137,12 @@ def kind_and_value(choice: str, value: float | None) -> tuple[str, float | None]
 def _kind_options(options: PlanOptions, answer: WhatIfAnswer | None) -> tuple[SelectOption, ...]:
     entries: list[tuple[str, str]] = []
     for kind in options.kinds:
-        text = KINDS.get(kind, kind.replace("=", ": "))
+        text = _(KINDS[kind]) if kind in KINDS else kind.replace("=", ": ")
         if kind in options.yes_or_no:
-            entries += [(kind + YES, f"{text}: yes"), (kind + NO, f"{text}: no")]
+            entries += [
+                (kind + YES, _("{covariate}: yes", covariate=text)),
+                (kind + NO, _("{covariate}: no", covariate=text)),
+            ]
         else:
             entries.append((kind, text))
     supposed = answer.supposed if answer else None
@@ -149,7 +160,14 @@ def _scopes(depot_id: str, options: PlanOptions) -> tuple[SelectOption, ...]:
     """Whom a wish or a question is for: the depot of the page, or its whole city."""
     scopes = [SelectOption(ALONE, depot_id, True)]
     if options.city and options.city_depots > 1:
-        scopes.append(SelectOption(CITY, f"all {display.count(options.city_depots, 'depot')} of {options.city}", False))
+        text = ngettext(
+            "all {n} depot of {city}",
+            "all {n} depots of {city}",
+            options.city_depots,
+            n=display.number(options.city_depots),
+            city=options.city,
+        )
+        scopes.append(SelectOption(CITY, text, False))
     return tuple(scopes)
 
 
@@ -158,17 +176,34 @@ def scenario_text(answer: WhatIfAnswer) -> str:
     supposed = answer.supposed
     kind, value = supposed.kind, supposed.value
     if kind == ORDERS:
-        text = display.count(round(value), "order")
+        text = display.in_orders(value)
     elif kind == PERCENT:
-        text = f"orders are {display.percent(abs(value) / 100, 0)} {'fewer' if value < 0 else 'more'} than the model’s"
+        share = display.percent(abs(value) / 100, 0)
+        if value < 0:
+            text = _("orders are {share} fewer than the model’s", share=share)
+        else:
+            text = _("orders are {share} more than the model’s", share=share)
     else:
-        word = {0.0: "off", 1.0: "on"}.get(value, f"{value:g}")
-        text = KINDS.get(kind) or f"{kind.replace('=', ': ')} is {word}"
+        text = _(KINDS[kind]) if kind in KINDS else _covariate(kind.replace("=", ": "), value)
     if len(supposed.depot_ids) > 1:
-        text += f" at {display.count(len(supposed.depot_ids), 'depot')}"
+        text = ngettext(
+            "{supposition} at {n} depot",
+            "{supposition} at {n} depots",
+            len(supposed.depot_ids),
+            n=display.number(len(supposed.depot_ids)),
+            supposition=text,
+        )
     if supposed.last not in (None, supposed.target_date):
-        text += f", {display.days([day.target_date for day in answer.days])}"
+        text = display.listed([text, display.days([day.target_date for day in answer.days])])
     return text
+
+
+def _covariate(name: str, value: float) -> str:
+    if value == 0.0:
+        return _("{covariate} is off", covariate=name)
+    if value == 1.0:
+        return _("{covariate} is on", covariate=name)
+    return _("{covariate} is {value}", covariate=name, value=f"{value:g}")
 
 
 def together(answer: WhatIfAnswer, some: bool = False) -> tuple[ComparisonRow, ...]:
@@ -180,9 +215,9 @@ def together(answer: WhatIfAnswer, some: bool = False) -> tuple[ComparisonRow, .
     for of_day in answer.days:
         day = display.day(of_day.target_date)
         for name, before, after in (
-            (f"Orders, {day}", of_day.orders_before, of_day.orders_after),
-            (f"Drivers, {day}", of_day.drivers_before, of_day.drivers_after),
-            (f"Cost of all {'your ' if some else ''}depots, {day}", of_day.cost_before, of_day.cost_after),
+            (_("Orders, {day}", day=day), of_day.orders_before, of_day.orders_after),
+            (_("Drivers, {day}", day=day), of_day.drivers_before, of_day.drivers_after),
+            (_cost_of_all(day, some), of_day.cost_before, of_day.cost_after),
         ):
             if before is not None and after is not None:
                 rows.append(ComparisonRow(name, display.orders(before), display.orders(after), _moved(before, after)))
@@ -194,16 +229,26 @@ def moved_vans(answer: WhatIfAnswer) -> tuple[str, ...]:
     sentences = []
     for of_day in answer.days:
         moved = [vans for vans in answer.moved_vans if vans.target_date == of_day.target_date]
-        for verb, group in (
-            ("lose", [vans for vans in moved if vans.after < vans.before]),
-            ("get", [vans for vans in moved if vans.after > vans.before]),
-        ):
+        losing = [vans for vans in moved if vans.after < vans.before]
+        winning = [vans for vans in moved if vans.after > vans.before]
+        for loses, group in ((True, losing), (False, winning)):
             if group:
-                named = [f"{vans.depot_id} ({vans.before} → {vans.after})" for vans in group[:MOST_MOVED]]
-                more = f" and {len(group) - MOST_MOVED:,} more" if len(group) > MOST_MOVED else ""
-                article = "a van" if all(abs(vans.after - vans.before) == 1 for vans in group) else "vans"
-                sentences.append(f"{display.day(of_day.target_date)}, {verb} {article}: {', '.join(named)}{more}.")
+                sentences.append(_whose_vans(display.day(of_day.target_date), loses, group))
     return tuple(sentences)
+
+
+def _whose_vans(day: str, loses: bool, group: Sequence[MovedVans]) -> str:
+    """Depots that lose a van, or get one, with the vans that they have before and after."""
+    named = [f"{vans.depot_id} ({vans.before} → {vans.after})" for vans in group[:MOST_MOVED]]
+    depots = display.listed(named)
+    if len(group) > MOST_MOVED:
+        depots = _("{depots} and {n} more", depots=depots, n=display.number(len(group) - MOST_MOVED))
+    single = all(abs(vans.after - vans.before) == 1 for vans in group)
+    if loses:
+        text = N_("{day}, lose a van: {depots}.") if single else N_("{day}, lose vans: {depots}.")
+    else:
+        text = N_("{day}, get a van: {depots}.") if single else N_("{day}, get vans: {depots}.")
+    return _(text, day=day, depots=depots)
 
 
 def what_if_sheet(answer: WhatIfAnswer) -> CsvSheet:
@@ -230,14 +275,14 @@ def comparison(answer: WhatIfAnswer, some: bool = False) -> tuple[ComparisonRow,
     """Orders, drivers, vans and money, those that the pipeline counts."""
     published, changed = answer.before, answer.after
     rows = [
-        ComparisonRow("Orders", _orders(published), _orders(changed), _moved(_median(published), _median(changed))),
-        ComparisonRow("80 % range", _range(published), _range(changed), ""),
+        ComparisonRow(_("Orders"), _orders(published), _orders(changed), _moved(_median(published), _median(changed))),
+        ComparisonRow(_("80 % range"), _range(published), _range(changed), ""),
     ]
     for name, before, after in (
-        ("Drivers", published.drivers, changed.drivers),
-        ("Vans", published.vans, changed.vans),
-        ("Expected cost of too few and too many", published.cost, changed.cost),
-        (f"The same, of all {'your ' if some else ''}depots that day", published.cost_of_all, changed.cost_of_all),
+        (_("Drivers"), published.drivers, changed.drivers),
+        (_("Vans"), published.vans, changed.vans),
+        (_("Expected cost of too few and too many"), published.cost, changed.cost),
+        (_same_of_all(some), published.cost_of_all, changed.cost_of_all),
     ):
         if before is not None and after is not None:
             rows.append(ComparisonRow(name, display.orders(before), display.orders(after), _moved(before, after)))
@@ -248,14 +293,20 @@ def remark(answer: WhatIfAnswer, levels: tuple[float, ...], day: PublishedDay) -
     """What else is to be known: an override that hides the model, other days that move."""
     sentences = []
     if answer.overridden is not None and day.override is not None:
-        sentences.append(f"An override holds on this day: {override_sentence(day.override, levels)}")
+        override = override_sentence(day.override, levels)
+        sentences.append(_("An override holds on this day: {override}", override=override))
     others = [
-        f"{display.day(other_day)} {display.orders(before)} → {display.orders(after)}"
+        _(
+            "{day} {before} → {after}",
+            day=display.day(other_day),
+            before=display.orders(before),
+            after=display.orders(after),
+        )
         for other_day, before, after in answer.week
         if other_day != answer.supposed.target_date and round(before) != round(after)
     ]
     if others:
-        sentences.append(f"Other days move with it: {', '.join(others)}.")
+        sentences.append(_("Other days move with it: {days}.", days=display.listed(others)))
     return " ".join(sentences)
 
 
@@ -263,17 +314,40 @@ def override_sentence(override: PublishedOverride | None, levels: tuple[float, .
     """ "140 orders by Ana (weather: storm), until Tue 24 Jun; the model says 120."; empty without an override."""
     if override is None:
         return ""
-    why = f"{override.reason}: {override.note}" if override.note else override.reason
-    model = display.orders(override.quantiles[levels.index(0.5)])
-    whose = f"{display.count(override.orders, 'order')} by {override.by} ({why}), until {display.day(override.until)}"
-    return f"{whose}; the model says {model}."
+    return _(
+        "{orders} by {planner} ({why}), until {day}; the model says {number}.",
+        orders=display.in_orders(override.orders),
+        planner=override.by,
+        why=why_text(override.reason, override.note),
+        day=display.day(override.until),
+        number=display.orders(override.quantiles[levels.index(0.5)]),
+    )
 
 
 def planners_number(override: PublishedOverride | None, levels: tuple[float, ...]) -> str:
     """ "Ana’s number; the model says 103"; empty without an override."""
     if override is None:
         return ""
-    return f"{override.by}’s number; the model says {display.orders(override.quantiles[levels.index(0.5)])}"
+    number = display.orders(override.quantiles[levels.index(0.5)])
+    return _("{planner}’s number; the model says {number}", planner=override.by, number=number)
+
+
+def why_text(reason: str, note: str) -> str:
+    """A planner's reason, and what they wrote beside it."""
+    return _("{reason}: {note}", reason=reason_text(reason), note=note) if note else reason_text(reason)
+
+
+def reason_text(reason: str) -> str:
+    """A reason in the reader's language, where it is one of those that every pipeline has."""
+    return _(REASONS[reason]) if reason in REASONS else reason
+
+
+def _cost_of_all(day: str, some: bool) -> str:
+    return _("Cost of all your depots, {day}", day=day) if some else _("Cost of all depots, {day}", day=day)
+
+
+def _same_of_all(some: bool) -> str:
+    return _("The same, of all your depots that day") if some else _("The same, of all depots that day")
 
 
 def _day_option(day: date, chosen: date) -> SelectOption:
@@ -285,7 +359,7 @@ def _median(side: Side) -> float:
 
 
 def _orders(side: Side) -> str:
-    return display.orders(side.orders) if side.open else "closed"
+    return display.orders(side.orders) if side.open else _("closed")
 
 
 def _range(side: Side) -> str:
@@ -293,4 +367,4 @@ def _range(side: Side) -> str:
 
 
 def _moved(before: float, after: float) -> str:
-    return signed(round(after) - round(before))
+    return display.signed(round(after) - round(before))

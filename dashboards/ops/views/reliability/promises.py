@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dashboards.ops.reading.editions import Logbook
+from forecaster.core.language import N_, _
 from forecaster.monitoring import slo
 from forecaster.monitoring.slo import Standing
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from forecaster.config import Spec
 
 QUALITIES = {"kept": "good", "burning": "fair", "broken": "bad", "unknown": "fair"}
-STATES = {"unknown": "not known"}
+STATES = {"kept": N_("kept"), "burning": N_("burning"), "broken": N_("broken"), "unknown": N_("not known")}
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def _line(standing: Standing) -> PromiseLine:
     return PromiseLine(
         standing.promise[:1].upper() + standing.promise[1:],
         standing.measured,
-        STATES.get(standing.state, standing.state),
+        _(STATES[standing.state]),
         QUALITIES[standing.state],
         "–" if standing.budget_left is None else f"{standing.budget_left:.0%}",
         "–" if standing.burn_rate is None else f"{standing.burn_rate:.1f}",

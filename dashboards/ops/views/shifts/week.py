@@ -10,14 +10,14 @@ from zoneinfo import ZoneInfo
 from dashboards.ops.formatting import display
 from dashboards.ops.reading.editions import Edition, NoSuchDepot
 from dashboards.ops.views.depot_table import city_of
-from forecaster.core.language import _
+from forecaster.core.language import N_, _
 from forecaster.ledger.publication import PublishedDepot
 from forecaster.ledger.week_plan import ShiftCover, WeekPlan
 from forecaster.staffing.people.roster_files import DepotWeek, WeekFile
 from forecaster.staffing.people.rule_sentences import rule_sentence, summary
 
 MOST_LISTED = 100  # depots on the page of all
-FORMS = (("xlsx", "Excel"), ("ics", "Calendar"), ("csv", "CSV"))
+FORMS = (("xlsx", "Excel"), ("ics", N_("Calendar")), ("csv", "CSV"))
 
 
 class NoPlans(LookupError):
@@ -123,13 +123,16 @@ def depot_week(edition: Edition, depot_id: str) -> DepotWeekPage:
     return DepotWeekPage(
         depot_id,
         _address(depot_id),
-        tuple((f"{day:%a}"[:2], str(day.day), place == edition.front.meant) for place, day in enumerate(dates)),
+        tuple(
+            (display.weekday_letters(day, 2), str(day.day), place == edition.front.meant)
+            for place, day in enumerate(dates)
+        ),
         tuple(people),
         rows,
         summary(plan, _money),
         tuple(_uncovered(cover, plan, zone) for cover in plan.shifts if cover.planned < cover.wanted),
         tuple(rule_sentence(rule, _money) for rule in plan.rules),
-        tuple((_address(depot_id, form), name) for form, name in FORMS),
+        tuple((_address(depot_id, form), _(name)) for form, name in FORMS),
     )
 
 
@@ -152,9 +155,9 @@ def all_weeks(edition: Edition, city: str = "") -> AllWeeks:
         lines,
         tuple(sorted({city_of(depot) for depot in edition.outline()} - {""})),
         city,
-        display.count(len(plans), "depot"),
-        f"The {MOST_LISTED} depots whose weeks cost most are listed; the files have all." if more else "",
-        tuple((f"/roster?{urlencode({'city': city, 'format': form})}", name) for form, name in FORMS),
+        display.depots(len(plans)),
+        _("The {n} depots whose weeks cost most are listed; the files have all.", n=MOST_LISTED) if more else "",
+        tuple((f"/roster?{urlencode({'city': city, 'format': form})}", _(name)) for form, name in FORMS),
     )
 
 
@@ -188,17 +191,17 @@ def _uncovered(cover: ShiftCover, plan: WeekPlan, zone: ZoneInfo) -> str:
         "shift": cover.shift,
         "hours": f"{start:%H:%M}–{end:%H:%M}",
         "missing": cover.wanted - cover.planned,
-        "drivers": display.count(cover.wanted, "driver"),
+        "drivers": display.drivers(cover.wanted),
         "cost": _money(cover.cost),
-        "off": ", ".join(who.name for who in plan.positions if cover.date in who.days_off),
-        "unable": ", ".join(who.name for who in plan.positions if cover.shift in who.cannot_work),
+        "off": display.listed([who.name for who in plan.positions if cover.date in who.days_off]),
+        "unable": display.listed([who.name for who in plan.positions if cover.shift in who.cannot_work]),
     }
     sentences = [_("{day}, {shift} ({hours}): {missing} of {drivers} missing, at an expected cost of {cost}", **values)]
     if values["off"]:
         sentences.append(_("off that day: {off}", **values))
     if values["unable"]:
         sentences.append(_("cannot work {shift}: {unable}", **values))
-    return "; ".join(sentences)
+    return display.clauses(*sentences)
 
 
 def _money(value: float) -> str:
@@ -213,7 +216,8 @@ def _address(depot_id: str, form: str = "", **more: str) -> str:
 
 def _no_plans(depots: Mapping[str, PublishedDepot], depot_id: str, city: str, *, any_plans: bool) -> str:
     if city and city not in {city_of(depot) for depot in depots.values()}:
-        return f"there is no city “{city}” in the current forecasts"
+        return _("there is no city “{city}” in the current forecasts", city=city)
     if depot_id or any_plans:
-        return f"there is no plan of the week of {depot_id or city}; the last night says why under /health"
-    return "no people are planned: the pipeline file declares them as staffing.people"
+        place = depot_id or city
+        return _("there is no plan of the week of {place}; the last night says why under /health", place=place)
+    return _("no people are planned in this network")

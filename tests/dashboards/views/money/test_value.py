@@ -22,7 +22,8 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 def test_the_first_screen_says_what_was_saved_and_how_sure_that_is(ledger: Ledger) -> None:
     fill(ledger, 5)
     page = value_page(account(ledger))
-    assert (page.headline, page.saved, page.reach) == ("From Mon 28 Sep to Mon 26 Oct", "€600", "+€600 and +€600")
+    headline = "From Mon 28 Sep to Mon 26 Oct our rosters saved"
+    assert (page.headline, page.saved, page.reach) == (headline, "€600", "+€600 and +€600")
     assert page.under == (
         "Missing and idle drivers of our rosters cost €1,000 in 5 days; had each depot rostered as the week before, "
         "€1,600. Whoever knew the orders would have paid €100."
@@ -43,7 +44,7 @@ def test_the_first_screen_says_what_was_saved_and_how_sure_that_is(ledger: Ledge
 
 def test_money_is_written_in_the_readers_way(ledger: Ledger) -> None:
     fill(ledger, 5)
-    with locale.active(locale.number_format("de-DE,de;q=0.9")):
+    with locale.active(locale.reader_locale("de-DE,de;q=0.9")):
         assert value_page(account(ledger)).rows[0].cost == "1.000\N{NO-BREAK SPACE}€"
     fill(ledger, 5, currency=None)
     assert value_page(account(ledger)).rows[0].cost == "1,000"

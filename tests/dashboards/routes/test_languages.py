@@ -1,0 +1,140 @@
+"""Every page in every language: whole, with nothing of the English left, and from right to left where that is so."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from dashboards.ops.app import create_app
+from dashboards.ops.views.catalogue import VIEWS
+from forecaster.config import Spec, load
+from tests.catalogues import TRANSLATED, extracted
+from tests.dashboards.seed import NOON, depot, earlier, fill, publication, remember, with_plans
+from tests.dashboards.views.test_depot_table import odd
+from tests.dashboards.visitor import ask_locally
+
+PAGES = [
+    *sorted({view.page for view in VIEWS if view.page}),
+    "/depot/BOS-01",
+    "/depot/none",
+    "/my-depot",
+    "/week?depot=BOS-01",
+    "/plan?depot=BOS-01",
+    "/plan?depot=BOS-01&day=2020-01-01",
+    "/overrides",
+    "/subscribe?depot=BOS-01",
+    "/?q=BOS&city=Boston",
+    "/?q=nothing",
+    "/wall?city=Boston",
+    "/wall?city=Bostn",
+    "/roster?city=Bostn",
+    "/nowhere",
+]
+# Words of what nights wrote down for whoever runs the pipeline, and of names: no sentence of a page.
+STORED = re.compile(
+    r"WAPE 12\.0.% is not below the champion's 9\.0.%|[Aa]dmitted: it misses less than the champion did"
+    r"|forecaster \w+( list)? FILE( --reason \"why\")?|Free delivery weekend"
+    r"|Memorial Day|Juneteenth National Independence Day|\bseasonal naive\b"
+)
+ENGLISH = re.compile(r"\b(the|of|and|with|from|what|which|that|this|days?|orders?|depots?|drivers?|no|not)\b", re.I)
+ALSO = {"de": {"Depot", "depot", "Depots", "depots"}, "es": {"no", "No"}, "ar": set()}  # words of both languages
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> object:
+    folder = tmp_path_factory.mktemp("languages")
+    url = f"sqlite:///{folder / 'ledger.db'}"
+    source = "demand: {source: {kind: csv, path: demand.csv}}"
+    file = folder / "pipeline.yaml"
+    file.write_text(f"name: harbor-fleet\n{source}\nstate: .\nledger: {url}\n", "utf-8")
+    plain = publication(4)
+    fill(url, earlier(), with_plans(replace(plain, depots=(odd(depot(0)), *plain.depots[1:]))))
+    remember(url)
+    spec: Spec = load(file)
+    return create_app(url, pipeline="harbor-fleet", clock=lambda: NOON, spec=spec)
+
+
+def _ask(app: object, path: str, language: str) -> httpx.Response:
+    return ask_locally(app, "GET", path, headers={"Accept-Language": language})
+
+
+def _texts(answer: httpx.Response) -> list[str]:
+    """What is read and what is read out: text nodes, and labels of elements."""
+    body = re.sub(r"<(style|script|code)\b.*?</\1>|<option value=\"[^\"]*\">[A-Z]{3}-\d\d</option>", " ", answer.text)
+    body = body.partition('class="languages')[0]
+    labels = re.findall(r'(?:aria-label|title|placeholder)="([^"]*)"', body)
+    return [html.unescape(text).strip() for text in (*re.split(r"<[^>]+>", body), *labels) if text.strip()]
+
+
+@pytest.mark.parametrize("language", TRANSLATED)
+def test_no_english_is_left_on_any_page(app: object, language: str) -> None:
+    sentences = {message.id if isinstance(message.id, str) else message.id[0] for message in extracted() if message.id}
+    whole = {sentence for sentence in sentences if "{" not in sentence and " " in sentence}
+    left: dict[str, list[str]] = {}
+    for path in PAGES:
+        answer = _ask(app, path, language)
+        assert answer.status_code in (200, 404, 422), (path, answer.text)
+        assert f'<html lang="{language}" dir="{"rtl" if language == "ar" else "ltr"}">' in answer.text, path
+        for text in _texts(answer):
+            words = set(ENGLISH.findall(STORED.sub("", text))) - ALSO[language]
+            if words or text in whole:
+                left.setdefault(path, []).append(text)
+    assert left == {}
+
+
+def test_english_is_told_where_a_language_has_no_catalogue_and_numbers_are_the_readers(app: object) -> None:
+    page = _ask(app, "/", "fr-FR,fr;q=0.9").text
+    assert '<html lang="en" dir="ltr">' in page
+    assert "Orders expected tomorrow, Wed 18 Jun" in page
+    assert _ask(app, "/", "fr, es;q=0.5").text.count("Pedidos previstos mañana, mié, 18 jun") > 0
+
+
+def test_whoever_chooses_a_language_keeps_it_whatever_the_browser_asks_for(app: object) -> None:
+    async def visit() -> tuple[httpx.Response, ...]:
+        transport = httpx.ASGITransport(app)  # type: ignore[arg-type]
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8000") as client:
+            first = await client.get("/?q=BOS", headers={"Accept-Language": "en"})
+            chosen = await client.get("/?q=BOS&language=ar", headers={"Accept-Language": "en"})
+            after = await client.get("/?q=BOS", headers={"Accept-Language": "en"})
+            again = await client.get("/?q=BOS", headers={"Accept-Language": "de"})
+            unknown = await client.get("/?q=BOS&language=xx")
+            return first, chosen, after, again, unknown
+
+    first, chosen, after, again, unknown = asyncio.run(visit())
+    assert '<html lang="en"' in first.text
+    assert (chosen.status_code, chosen.headers["location"]) == (303, "/?q=BOS")
+    assert "language=ar" in chosen.headers["set-cookie"]
+    assert all('<html lang="ar" dir="rtl">' in answer.text for answer in (after, again, unknown))
+    assert first.headers["etag"] != after.headers["etag"]
+    assert "Cookie" in after.headers["vary"]
+    assert "Accept-Language" in after.headers["vary"]
+
+
+def test_a_choice_of_language_leads_to_no_other_host(app: object) -> None:
+    answer = ask_locally(app, "GET", "/%2Felsewhere.example?language=de")
+    assert answer.headers["location"] == "/elsewhere.example"
+
+
+@pytest.mark.parametrize(("header", "language"), [("", "de"), ("fr", "de"), ("ar-EG", "ar"), ("en", "en")])
+def test_the_pipelines_language_is_for_whoever_asks_for_none_that_there_is(
+    url: str, header: str, language: str, tmp_path: Path
+) -> None:
+    fill(url, publication(1))
+    file = tmp_path / "pipeline.yaml"
+    source = "demand: {source: {kind: csv, path: demand.csv}}"
+    file.write_text(f"name: harbor-fleet\n{source}\nstate: .\nledger: {url}\npage: {{language: de}}\n", "utf-8")
+    app = create_app(url, pipeline="harbor-fleet", clock=lambda: NOON, spec=load(file))
+    headers = {"Accept-Language": header} if header else {}
+    page = ask_locally(app, "GET", "/", headers=headers).text
+    assert f'<html lang="{language}"' in page
+
+
+def test_signs_stand_before_their_numbers_from_right_to_left_too(app: object) -> None:
+    assert re.search(r"\N{LEFT-TO-RIGHT MARK}[+−]\d", _ask(app, "/", "ar").text)
+    assert "\N{LEFT-TO-RIGHT MARK}" not in _ask(app, "/", "de").text
