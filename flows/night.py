@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from forecaster.config import Spec, load
 from forecaster.core.forecast import Verdict
-from forecaster.core.knowledge import Finding, finding_of_row
+from forecaster.core.knowledge import Finding, Knowledge, finding_of_row
 from forecaster.core.metric_names import METRICS
 from forecaster.core.processes import parent_watch, resource_usage
 from forecaster.core.progress import NightProgress as Progress
@@ -33,6 +33,7 @@ from forecaster.errors import (
     LedgerError,
     LostLease,
     NoUsableData,
+    TimeLimitExceeded,
 )
 from forecaster.lake import limits
 from forecaster.ledger import run_start
@@ -64,6 +65,7 @@ class Night:
         self.outcome: Outcome = "running"
         self.publication: Mapping[str, Any] = {}  # what went out
         self.versions: dict[str, int] = {}
+        self.knowledge: Knowledge | None = None  # what was read, from which a prediction that fails is made anew
         self.past_panels: Past | None = None  # between training and backtest
         self.findings: list[Finding] = []
         self.verdict: Verdict | None = None
@@ -333,7 +335,7 @@ class Night:
             )
         except subprocess.TimeoutExpired:
             sentence = f"the prediction took longer than {PREDICTION} s and was ended"
-            return self._published_all_the_same(ForecasterError(sentence))
+            return self._published_all_the_same(TimeLimitExceeded(sentence))
         if process.returncode not in (PUBLISHED, DEGRADED):
             reason = process.stderr.strip()[-2000:].removeprefix("forecaster: ")
             kind = NoUsableData if process.returncode == NO_DATA else ForecasterError

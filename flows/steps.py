@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flows.night import Night
 from forecaster.config import credentials
@@ -21,7 +21,7 @@ from forecaster.core.terminal import count
 from forecaster.core.time_limits import call_within
 from forecaster.demand import ingest as demand_ingest
 from forecaster.demand.history.point_in_time import read_as_of
-from forecaster.errors import ForecasterError
+from forecaster.errors import ForecasterError, NoUsableData, TimeLimitExceeded
 
 REGISTRY_SECONDS = 180.0  # for all that waits to be told
 
@@ -59,7 +59,7 @@ def panel(night: Night) -> tuple[Knowledge, Panel]:
     from forecaster.demand.panel.panel_findings import panel_findings
 
     with night.stage("panel"):
-        knowledge = read_as_of(night.spec, as_of=night.as_of)
+        night.knowledge = knowledge = read_as_of(night.spec, as_of=night.as_of)
         built = build(knowledge, night.spec)
     night.note(findings=panel_findings(knowledge, built, night.spec), lake_versions=knowledge.versions)
     night.progress.say(
@@ -243,8 +243,32 @@ def _registry(night: Night) -> str:
 def predict(night: Night) -> None:
     """Forecast on CPU and publish, in a process of its own that never imports JAX."""
     with night.stage("predict"):
-        published = night.predict_in_its_own_process()
+        try:
+            published = night.predict_in_its_own_process()
+        except (NoUsableData, TimeLimitExceeded):
+            raise
+        except ForecasterError as error:
+            published = _predict_here(night, error)
     night.settle(published)
+
+
+def _predict_here(night: Night, error: ForecasterError) -> Mapping[str, Any]:
+    """Forecast from what the night has read, where its prediction failed, such as for a lake that has fallen silent
+    since. Raises the error of that prediction where this is no better."""
+    from forecaster.publishing import predict as prediction
+
+    if night.knowledge is None:
+        raise error
+    try:
+        published = prediction.predict(
+            night.spec, as_of=night.as_of, bundle=None, run_id=night.run_id, note=None, knowledge=night.knowledge
+        )
+    except Exception as again:
+        raise error from again
+    without = "the prediction failed, and was made from what the night had read before"
+    night.trouble(f"{without}: {error}", without)
+    report: dict[str, Any] = json.loads(published.to_json())
+    return report
 
 
 def archive(night: Night, exported: ExportedBundle | None = None) -> None:

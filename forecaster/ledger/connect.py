@@ -24,6 +24,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from forecaster.errors import LedgerError, NoLedger
+from forecaster.ledger import row_checksums
 from forecaster.ledger.tables import REVISION, REVISION_TABLE
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ def writer(url: str) -> sa.Engine:
                 connection.exec_driver_sql("select pg_advisory_xact_lock(7261130)")
             if (revision := _revision(connection)) != REVISION:
                 _upgrade(connection, url, revision)
+        if path is not None:
+            sa.event.listen(engine, "connect", lambda connection, _: row_checksums.write_with_rows(connection))
         return engine
 
 
@@ -92,8 +95,13 @@ def _upgrade(connection: sa.Connection, url: str, revision: str | None) -> None:
     from alembic import command  # whose import takes longer than all that is done with a ledger of the newest revision
     from alembic.util import CommandError
 
+    is_sqlite = connection.dialect.name == "sqlite"
     try:
+        if is_sqlite:
+            row_checksums.require_intact(connection)
         command.upgrade(config(connection), "head")
+        if is_sqlite:
+            row_checksums.install(connection)
     except CommandError as error:
         raise LedgerError(_other_revision_message(url, revision)) from error
 
@@ -140,6 +148,8 @@ def translated_errors(url: str) -> Iterator[None]:
         raise LedgerError(f"the ledger at {_without_password(url)} is damaged: {error}") from error
     except SQLAlchemyError as error:
         cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        if cause == row_checksums.REFUSAL:
+            raise LedgerError(row_checksums.refused_row()) from error
         if "locked" in cause:
             cause = f"another program has been writing to it for more than {WAIT_SECONDS} seconds; try again"
         elif full := _full_disk(url):
@@ -192,6 +202,7 @@ def _engine(url: str, path: Path | None, *, read_only: bool) -> sa.Engine:
             connect = partial(_connected_reader, path, url, connect)
         # A connection lives for one transaction: a page goes on when the file is replaced from a backup.
         engine = sa.create_engine(url, json_serializer=strict, poolclass=NullPool, creator=connect)
+        engine.dialect.statement_compiler = row_checksums.Compiler
         sa.event.listen(engine, "connect", partial(_pragmas, read_only))
     sa.event.listen(engine, "begin", partial(_begin, read_only))
     return engine
@@ -234,6 +245,7 @@ def _pragmas(read_only: bool, connection: sqlite3.Connection, _: Any) -> None:
         pragmas += ["journal_mode=wal", "synchronous=full"]
     for pragma in pragmas:
         connection.execute("pragma " + pragma)
+    row_checksums.register(connection)
 
 
 def _begin(read_only: bool, connection: sa.Connection) -> None:

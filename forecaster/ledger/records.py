@@ -6,7 +6,6 @@ Each function works on a connection whose transaction the caller holds.
 from __future__ import annotations
 
 import json
-import zlib
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
@@ -15,8 +14,7 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from forecaster.errors import LedgerError
-from forecaster.ledger import plan_rows, tables
+from forecaster.ledger import plan_rows, row_checksums, tables
 from forecaster.ledger.publication import (
     Publication,
     PublishedChange,
@@ -34,7 +32,6 @@ Outcome = Literal["running", "published", "degraded", "failed", "no_data", "busy
 """`busy`: another run was at work; `done`: maintenance, which publishes nothing."""
 Kind = Literal["night", "refresh", "predict", "backfill", "maintain"]
 KEPT = 8  # publications of a pipeline
-_DAY_FIELDS = tuple(field.name for field in fields(PublishedDay))
 PUBLICATION_FIELDS = tuple(
     field.name for field in fields(Publication) if field.name not in ("depots", "totals", "plans")
 )
@@ -231,24 +228,18 @@ def of_day(day: PublishedDay) -> dict[str, Any]:
         "override": None if day.override is None else day.override.to_json(),
         "change": None if day.change is None else day.change.to_json(),
     }
-    row = vars(day) | besides
-    return row | {"checksum": _checksum(row)}
-
-
-def _checksum(row: Mapping[Any, Any]) -> int:
-    """CRC-32 of what a row says of its day: finds any flipped byte, at the price of writing the row down as JSON."""
-    values = {name: row[name] for name in _DAY_FIELDS}
-    return zlib.crc32(json.dumps(values, default=str, sort_keys=True).encode())
+    return vars(day) | besides
 
 
 def totals(connection: sa.Connection, publication_id: int) -> tuple[PublishedTotal, ...]:
     """The totals of a publication, the network's first, by city and day."""
     table = tables.published_totals
     query = sa.select(table).where(table.c.publication_id == publication_id).order_by(table.c.target_date)
-    rows = connection.execute(query).mappings()
-    # by code point, as Python sorts: databases have orders of their own
-    unsorted = (PublishedTotal(row["city"], row["target_date"], tuple(row["quantiles"])) for row in rows)
-    return tuple(sorted(unsorted, key=lambda total: total.city))
+    with row_checksums.named_damage(f"publication {publication_id}"):
+        rows = connection.execute(query).mappings()
+        # by code point, as Python sorts: databases have orders of their own
+        unsorted = (PublishedTotal(row["city"], row["target_date"], tuple(row["quantiles"])) for row in rows)
+        return tuple(sorted(unsorted, key=lambda total: total.city))
 
 
 def depots(
@@ -259,36 +250,38 @@ def depots(
     for table in (tables.published_depots, tables.published):
         query = sa.select(table).where(table.c.publication_id == publication_id)
         queries.append(query if depot_ids is None else query.where(table.c.depot_id.in_(depot_ids)))
-    days = defaultdict(list)
-    for row in connection.execute(queries[1].order_by(tables.published.c.target_date)).mappings():
-        if row["checksum"] not in (None, _checksum(row)):
-            raise LedgerError(
-                f"the ledger is damaged: publication {publication_id}, depot {row['depot_id']}, {row['target_date']} "
-                "is not what was written; the next publication replaces it"
-            )
-        days[row["depot_id"]].append(
-            PublishedDay(
-                row["target_date"],
-                row["horizon"],
-                row["open"],
-                tuple(row["quantiles"]),
-                row["drivers"],
-                None if row["roster"] is None else PublishedRoster.from_json(row["roster"]),
-                None if row["override"] is None else PublishedOverride.from_json(row["override"]),
-                None if row["change"] is None else PublishedChange.from_json(row["change"]),
-            )
+    with row_checksums.named_damage(f"publication {publication_id}"):
+        days = defaultdict(list)
+        for row in connection.execute(queries[1].order_by(tables.published.c.target_date)).mappings():
+            days[row["depot_id"]].append(_day(row))
+        return tuple(
+            _depot(row, tuple(days[row["depot_id"]]))
+            for row in connection.execute(queries[0].order_by(tables.published_depots.c.position)).mappings()
         )
-    return tuple(
-        PublishedDepot(
-            row["depot_id"],
-            tuple(days[row["depot_id"]]),
-            tuple(RecentDay(date.fromisoformat(day), demand, is_open) for day, demand, is_open in row["recent"]),
-            row["attributes"],
-            tuple(PublishedMark(date.fromisoformat(day), kind, name) for day, kind, name in row["marks"]),
-            row["timezone"],
-            row["tier"],
-        )
-        for row in connection.execute(queries[0].order_by(tables.published_depots.c.position)).mappings()
+
+
+def _day(row: sa.RowMapping) -> PublishedDay:
+    return PublishedDay(
+        row["target_date"],
+        row["horizon"],
+        row["open"],
+        tuple(row["quantiles"]),
+        row["drivers"],
+        None if row["roster"] is None else PublishedRoster.from_json(row["roster"]),
+        None if row["override"] is None else PublishedOverride.from_json(row["override"]),
+        None if row["change"] is None else PublishedChange.from_json(row["change"]),
+    )
+
+
+def _depot(row: sa.RowMapping, days: tuple[PublishedDay, ...]) -> PublishedDepot:
+    return PublishedDepot(
+        row["depot_id"],
+        days,
+        tuple(RecentDay(date.fromisoformat(day), demand, is_open) for day, demand, is_open in row["recent"]),
+        row["attributes"],
+        tuple(PublishedMark(date.fromisoformat(day), kind, name) for day, kind, name in row["marks"]),
+        row["timezone"],
+        row["tier"],
     )
 
 

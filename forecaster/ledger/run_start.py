@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from forecaster.config import Spec
 from forecaster.errors import BUSY
-from forecaster.ledger import lease, tables
+from forecaster.ledger import lease, row_checksums, tables
 from forecaster.ledger.lease import Lease
 from forecaster.ledger.records import Kind
 from forecaster.ledger.store import Ledger
@@ -31,8 +31,11 @@ def begin(
 ) -> RunStart:
     """Write the run row and take the lease; the run row of one who comes second ends as `busy`.
 
-    Raises LedgerError when the ledger cannot be written or the run id is taken.
+    Raises LedgerError when the ledger cannot be written, its pages are broken or the run id is taken.
     """
+    # A reader, which keeps nobody from writing meanwhile.
+    with Ledger.open_reader(spec.ledger_url) as reader, reader.transaction() as connection:
+        row_checksums.require_sound(connection)
     at = now or datetime.now(UTC)
     ledger.start_run(run_id, pipeline=spec.name, as_of=as_of, spec_digest=spec.digest, kind=kind, at=at)
     start = _take_or_close(ledger, spec, run_id, at)

@@ -38,6 +38,7 @@ EXTRAS = {
 GIB = 2**30
 LITTLE_MEMORY, LITTLE_DISK = 4, 2  # GiB
 DEVICE_SECONDS = 60
+MOST_DAMAGE = 20  # sentences
 STALE = timedelta(hours=36)
 KILLED = ", but it was killed, or its machine went down; the next run closes it"
 REGISTRY_SECONDS = 60
@@ -253,9 +254,16 @@ def _ledger(spec: Spec, now: datetime) -> Iterator[Sign]:
 
 
 def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Sign]:
+    from forecaster.ledger import row_checksums
     from forecaster.ledger.tables import REVISION
 
-    yield Sign("ok", "ledger", f"revision {REVISION}")
+    with ledger.transaction() as connection:
+        damage = row_checksums.damage(connection)
+    yield from (Sign("broken", "ledger", sentence) for sentence in damage[:MOST_DAMAGE])
+    if len(damage) > MOST_DAMAGE:
+        yield Sign("broken", "ledger", f"{len(damage) - MOST_DAMAGE:,} more rows are damaged")
+    if not damage:
+        yield Sign("ok", "ledger", f"revision {REVISION}")
     for run in ledger.runs(spec.name, limit=1, nights=True):
         text = f"{run.run_id}, begun {_when(run.started_at, spec)}: {run.outcome}"
         text += f" (exit code {run.exit_code})" if run.exit_code is not None else ""

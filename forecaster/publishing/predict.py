@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from forecaster.config import Spec
+from forecaster.core.knowledge import Knowledge
 from forecaster.core.processes import resource_usage
 from forecaster.errors import DEGRADED, PUBLISHED, Busy, ForecasterError, LedgerError
 from forecaster.ledger import run_start
@@ -17,11 +18,18 @@ from forecaster.publishing.publish import PublishedForecast, publish
 
 
 def predict(
-    spec: Spec, *, as_of: datetime | None, bundle: Path | None, run_id: str | None, note: str | None
+    spec: Spec,
+    *,
+    as_of: datetime | None,
+    bundle: Path | None,
+    run_id: str | None,
+    note: str | None,
+    knowledge: Knowledge | None = None,
 ) -> PublishedForecast:
     """Forecast and publish with a given bundle, else with the champion: what `forecaster predict` runs.
 
-    With a `run_id` this is a stage of that run; without one it is a run of its own, which ends in an outcome.
+    With a `run_id` this is a stage of that run, from its `knowledge` where it has some; without one it is a run of its
+    own, which ends in an outcome.
     Raises Busy while another run is at work, NoUsableData when nothing is known by `as_of`, LakeError when the lake
     cannot be read, LedgerError when the ledger cannot be written.
     """
@@ -30,7 +38,7 @@ def predict(
         choice = ModelChoice(bundle, f"{spec.name} {bundle.name.partition('.')[0]}", "champion") if bundle else None
         if run_id is not None:
             choice = choice or choose(spec, ledger, promoted_by=run_id)
-            published = publish(spec, choice, as_of=instant, run_id=run_id, note=note)
+            published = publish(spec, choice, as_of=instant, run_id=run_id, note=note, knowledge=knowledge)
             with suppress(LedgerError):  # the forecast is out
                 ledger.note(run_id, measures=resource_usage.usage("predict"))
             return published

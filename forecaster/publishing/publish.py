@@ -94,16 +94,24 @@ class PublishedForecast:
 
 
 def publish(
-    spec: Spec, choice: ModelChoice, *, as_of: datetime, run_id: str, note: str | None = None, show: bool = True
+    spec: Spec,
+    choice: ModelChoice,
+    *,
+    as_of: datetime,
+    run_id: str,
+    note: str | None = None,
+    show: bool = True,
+    knowledge: Knowledge | None = None,
 ) -> PublishedForecast:
     """Forecast as of an instant, append to the archive in one commit, publish in one transaction.
 
-    Without `show` the archive alone is written. Raises NoUsableData when nothing is known by then or what is known is
+    `knowledge` is what was known then, and is read from the lake where it is left out. Without `show` the archive alone
+    is written. Raises NoUsableData when nothing is known by then or what is known is
     too old, LakeError when the lake cannot be read, LedgerError when the ledger cannot be written. Where the archive
     cannot take what goes out, it is shown nevertheless, and `trouble` says so. A bundle that cannot be used is not an
     error here: the fallback goes out, with the reason in the note.
     """
-    knowledge = read_as_of(spec, as_of=as_of)
+    knowledge = knowledge or read_as_of(spec, as_of=as_of)
     result = forecast(spec, choice, knowledge)
     now = datetime.now(UTC)
     overrides = overrides_in_force(result, spec, as_of) if show else {}

@@ -8,8 +8,11 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "false")
@@ -21,7 +24,7 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
 
 import mlflow  # the environment first: MLflow reads it on import
 import onnx
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run
 from mlflow.models import ModelSignature
 from mlflow.types import Schema, TensorSpec
 
@@ -60,7 +63,7 @@ class Registry:
         same name; a bundle that is registered already, from an earlier run with the same result, keeps its version.
         """
         for unfinished in self._client.search_runs([self._experiment], f"tags.run_id = '{record.run_id}'"):
-            self._client.delete_run(unfinished.info.run_id)
+            self._discard(unfinished)
         with mlflow.start_run(experiment_id=self._experiment, run_name=record.run_id) as run:
             run_id = run.info.run_id
             mlflow.set_tags({**record.tags, "run_id": record.run_id})
@@ -78,6 +81,22 @@ class Registry:
                 return None
             mlflow.log_artifacts(str(bundle), "bundle")
             return self.version_of(bundle.name) or self._register(bundle, run_id, str(run.info.artifact_uri))
+
+    def _discard(self, unfinished: Run) -> None:
+        """Delete a run, with its files where they lie in a folder: MLflow alone only hides both. A run that a model's
+        version came from keeps them."""
+        run_id = unfinished.info.run_id
+        has_version = bool(self._client.search_model_versions(f"run_id = '{run_id}'"))
+        models = self._client.search_logged_models([self._experiment], f"source_run_id = '{run_id}'")
+        self._client.delete_run(run_id)
+        if has_version:
+            return
+        for model in models:
+            self._client.delete_logged_model(model.model_id)
+        run_files = str(unfinished.info.artifact_uri).removesuffix("/artifacts")
+        for place in (run_files, *(str(model.artifact_location).removesuffix("/artifacts") for model in models)):
+            if place.startswith("file://"):
+                shutil.rmtree(url2pathname(urlsplit(place).path), ignore_errors=True)
 
     def _register(self, bundle: Path, run_id: str, artifacts: str) -> str:
         content = (bundle / "model.onnx").read_bytes()

@@ -15,6 +15,8 @@ import pytest
 from flows import lines, steps
 from flows.night import Night
 from forecaster.config import load
+from forecaster.core.knowledge import Knowledge
+from forecaster.core.panel import Panel
 from forecaster.errors import ExportError, TrainingError
 from forecaster.ledger.records import Head
 from forecaster.ledger.store import Ledger
@@ -79,6 +81,25 @@ def test_a_batch_that_is_stopped_is_told_and_yesterdays_knowledge_forecasts(tmp_
     head = published_head(file)
     assert head is not None
     assert (head.run_id, str(head.cutoff)) == (night.run_id, "2026-05-09")
+
+
+def test_a_lake_that_cannot_be_read_any_more_after_the_panel_costs_no_forecast(tmp_path: Path) -> None:
+    file = pipeline(tmp_path)
+
+    def panel(night: Night) -> tuple[Knowledge, Panel]:
+        read = steps.panel(night)
+        (newest,) = (tmp_path / "var/lake/demand/_delta_log").glob("*.json")
+        newest.write_text("no JSON", "utf-8")
+        return read
+
+    night = Night.begin(str(file), NIGHT, trains=False)
+    quick = SimpleNamespace(ingest=steps.ingest, panel=panel, predict=steps.predict, register=lambda night: None)
+    night.run(lambda: lines.nightly(night, quick))
+    assert ended(file) == ("degraded", 3)
+    assert "the prediction failed, and was made from what the night had read before: lake table" in str(night.message)
+    head = published_head(file)
+    assert head is not None
+    assert (head.run_id, str(head.cutoff)) == (night.run_id, "2026-05-10")
 
 
 def interpreter(folder: Path, script: str) -> str:

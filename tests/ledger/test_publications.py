@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from forecaster.errors import LedgerError
-from forecaster.ledger import connect, tables
+from forecaster.ledger import connect
 from forecaster.ledger.publication import (
     Publication,
     PublishedDay,
@@ -38,28 +38,6 @@ def test_what_was_published_is_read_back_as_it_was(ledger: Ledger, url: str) -> 
         assert reader.depots(number + 1) == ()
 
 
-@pytest.mark.parametrize(("name", "value"), [("quantiles", [80.0, 101.0, 120.0]), ("drivers", 2), ("open", False)])
-def test_a_published_day_that_is_not_what_was_written_is_named_and_the_next_publication_replaces_it(
-    ledger: Ledger, name: str, value: object
-) -> None:
-    number = ledger.publish(publication())
-    here = (tables.published.c.depot_id == "D1", tables.published.c.horizon == 1)
-    with ledger.transaction() as connection:
-        connection.execute(tables.published.update().where(*here).values({name: value}))
-    assert ledger.depot(number, "D0") == publication().depots[0]
-    with pytest.raises(LedgerError, match=r"damaged: publication 1, depot D1, 2025-06-18 is not what was written"):
-        ledger.depots(number)
-    start(ledger, "night-2", hours=24)
-    assert ledger.depots(ledger.publish(publication("night-2"))) == publication().depots
-
-
-def test_days_that_an_earlier_version_wrote_have_no_checksum_and_are_believed(ledger: Ledger) -> None:
-    number = ledger.publish(publication())
-    with ledger.transaction() as connection:
-        connection.execute(tables.published.update().values(checksum=None))
-    assert ledger.depots(number) == publication().depots
-
-
 def test_text_that_is_damaged_is_a_sentence(tmp_path: Path) -> None:
     with Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}") as opened:
         start(opened, "night-1")
@@ -67,8 +45,13 @@ def test_text_that_is_damaged_is_a_sentence(tmp_path: Path) -> None:
         for damage in ("x'5b38302e30ff5d'", "'[80.0'"):
             with opened.transaction() as connection:
                 connection.exec_driver_sql(f"update published set quantiles = cast({damage} as text)")
-            with pytest.raises(LedgerError, match=r"the ledger at .*(damaged|UTF-8)"):
+            with pytest.raises(LedgerError, match=r"the ledger .*(damaged: publication 1: |UTF-8)"):
                 opened.depots(number)
+        with opened.transaction() as connection:
+            connection.exec_driver_sql("update published set quantiles = '[80.0, 100.0, 120.0]'")
+            connection.exec_driver_sql("""update published_depots set recent = '[["2025-13-18", 4.0, true]]'""")
+        with pytest.raises(LedgerError, match=r"the ledger is damaged: publication 1: month must be in 1..12"):
+            opened.depots(number)
         with opened.transaction() as connection:
             connection.exec_driver_sql("update runs set started_at = '2025-06-18X'")
         with pytest.raises(LedgerError, match="it is damaged: found '2025-06-18X', wanted an instant"):

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import socket
+import sqlite3
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -61,6 +63,17 @@ def signs(spec: Spec | None, now: datetime = NOW) -> dict[str, doctor.Sign]:
 def sign_text(spec: Spec, topic: str, now: datetime = NOW) -> tuple[str, str]:
     sign = signs(spec, now)[topic]
     return sign.state, sign.text
+
+
+def test_rows_of_the_ledger_that_are_not_what_was_written_are_named(spec: Spec, ledger: Ledger) -> None:
+    ledger.publish(publication())
+    with closing(sqlite3.connect(spec.paths.folder / "ledger.db", isolation_level=None)) as past_the_ledger:
+        past_the_ledger.execute("update published set quantiles = '[1.0, 2.0, 9.0]' where horizon = 2")
+    damaged = [sign.text for sign in doctor.examine(spec, now=NOW) if sign.state == "broken"]
+    assert damaged[0].startswith(
+        "the ledger is damaged: table published, row publication_id 1, depot_id A, target_date 2024-03-07 is not what "
+        "was written; the next night replaces it, or `forecaster restore` brings a backup back"
+    )
 
 
 def test_without_a_file_it_looks_at_the_installation_and_the_machine(spec: Spec) -> None:

@@ -23,6 +23,7 @@ from dashboards.ops.reading.last_night import NIGHTS, fruitless, notice
 from dashboards.ops.reading.readers import SharedReaders
 from forecaster.core.language import _
 from forecaster.errors import LedgerError
+from forecaster.ledger import row_checksums
 from forecaster.ledger.records import Head, Run
 from forecaster.ledger.store import Ledger
 
@@ -157,6 +158,9 @@ class PublicationStore:
             if snapshot is not None and snapshot.holds(stamp):
                 return snapshot.ledger, snapshot.head, snapshot.last
             ledger, head = self._head()
+            if head is not None and (snapshot is None or snapshot.head != head):
+                with ledger.transaction() as connection:
+                    row_checksums.require_sound(connection)
             last = next(iter(ledger.runs(head.pipeline, limit=1, ended=True, nights=True)), None) if head else None
             self._snapshot = LedgerSnapshot(stamp, monotonic(), ledger, head, last)
         return ledger, head, last
