@@ -24,7 +24,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from forecaster.errors import LedgerError, NoLedger
-from forecaster.ledger import row_checksums
+from forecaster.ledger.sqlite import row_checksums
 from forecaster.ledger.tables import REVISION, REVISION_TABLE
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from forecaster.ledger import row_checksums, tables
+from forecaster.ledger import tables
+from forecaster.ledger.sqlite import row_checksums
 from forecaster.ledger.week_plan import WeekPlan
 
 

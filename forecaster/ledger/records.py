@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from forecaster.ledger import plan_rows, row_checksums, tables
+from forecaster.ledger import plan_rows, tables
 from forecaster.ledger.publication import (
     Publication,
     PublishedChange,
@@ -27,6 +27,7 @@ from forecaster.ledger.publication import (
     RecentDay,
     Tier,
 )
+from forecaster.ledger.sqlite import row_checksums
 
 Outcome = Literal["running", "published", "degraded", "failed", "no_data", "busy", "done"]
 """`busy`: another run was at work; `done`: maintenance, which publishes nothing."""

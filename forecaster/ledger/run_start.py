@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 
 from forecaster.config import Spec
 from forecaster.errors import BUSY
-from forecaster.ledger import lease, row_checksums, tables
+from forecaster.ledger import lease, tables
 from forecaster.ledger.lease import Lease
 from forecaster.ledger.records import Kind
+from forecaster.ledger.sqlite import row_checksums
 from forecaster.ledger.store import Ledger
 
 

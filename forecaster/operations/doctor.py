@@ -254,7 +254,7 @@ def _ledger(spec: Spec, now: datetime) -> Iterator[Sign]:
 
 
 def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Sign]:
-    from forecaster.ledger import row_checksums
+    from forecaster.ledger.sqlite import row_checksums
     from forecaster.ledger.tables import REVISION
 
     with ledger.transaction() as connection:

@@ -23,8 +23,8 @@ from dashboards.ops.reading.last_night import NIGHTS, fruitless, notice
 from dashboards.ops.reading.readers import SharedReaders
 from forecaster.core.language import _
 from forecaster.errors import LedgerError
-from forecaster.ledger import row_checksums
 from forecaster.ledger.records import Head, Run
+from forecaster.ledger.sqlite import row_checksums
 from forecaster.ledger.store import Ledger
 
 MOST_BODIES = 512

@@ -6,7 +6,7 @@ from typing import Any
 
 from alembic import context
 
-from forecaster.ledger import row_checksums
+from forecaster.ledger.sqlite import row_checksums
 from forecaster.ledger.tables import REVISION_TABLE, metadata
 
 

@@ -14,7 +14,8 @@ import pytest
 import sqlalchemy as sa
 
 from forecaster.errors import LedgerError
-from forecaster.ledger import row_checksums, tables
+from forecaster.ledger import tables
+from forecaster.ledger.sqlite import row_checksums
 from forecaster.ledger.store import Ledger
 from tests.ledger.publications import publication, start, total
 
