@@ -85,18 +85,15 @@ class Registry:
     def _discard(self, unfinished: Run) -> None:
         """Delete a run, with its files where they lie in a folder: MLflow alone only hides both. A run that a model's
         version came from keeps them."""
-        run_id = unfinished.info.run_id
-        has_version = bool(self._client.search_model_versions(f"run_id = '{run_id}'"))
-        models = self._client.search_logged_models([self._experiment], f"source_run_id = '{run_id}'")
+        run_id, artifacts = unfinished.info.run_id, str(unfinished.info.artifact_uri)
         self._client.delete_run(run_id)
-        if has_version:
+        if not artifacts.startswith("file://") or self._client.search_model_versions(f"run_id = '{run_id}'"):
             return
+        models = self._client.search_logged_models([self._experiment], f"source_run_id = '{run_id}'")
         for model in models:
             self._client.delete_logged_model(model.model_id)
-        run_files = str(unfinished.info.artifact_uri).removesuffix("/artifacts")
-        for place in (run_files, *(str(model.artifact_location).removesuffix("/artifacts") for model in models)):
-            if place.startswith("file://"):
-                shutil.rmtree(url2pathname(urlsplit(place).path), ignore_errors=True)
+        for place in (artifacts, *(str(model.artifact_location) for model in models)):
+            shutil.rmtree(url2pathname(urlsplit(place.removesuffix("/artifacts")).path), ignore_errors=True)
 
     def _register(self, bundle: Path, run_id: str, artifacts: str) -> str:
         content = (bundle / "model.onnx").read_bytes()

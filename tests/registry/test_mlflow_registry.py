@@ -1,0 +1,29 @@
+"""A night that was killed while MLflow was told is told again, and leaves no second copy of its files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+TELL = """
+import sys
+from pathlib import Path
+from forecaster.registry.mlflow_registry import Registry
+from forecaster.registry.run_record import Record
+
+folder = Path(sys.argv[1])
+pictures = folder / "pictures"
+pictures.mkdir()
+(pictures / "epochs.png").write_bytes(b"a picture")
+registry = Registry(f"sqlite:///{folder / 'mlflow.db'}", "fleet", folder / "artifacts")
+record = Record("night-1", {"seed": 1}, {"mape": 0.1}, ({"loss": 0.1},), {"kind": "night"}, {}, None)
+for _ in range(2):
+    registry.log(record, pictures, None)
+"""
+
+
+def test_a_run_that_is_told_again_replaces_its_files(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", TELL, str(tmp_path)], check=True, timeout=180)
+    (picture,) = (tmp_path / "artifacts").rglob("*.png")
+    assert picture.read_bytes() == b"a picture"
