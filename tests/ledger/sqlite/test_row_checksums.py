@@ -112,7 +112,7 @@ def test_an_outer_join_that_finds_no_row_finds_none_damaged(file: Path) -> None:
 
 def test_a_ledger_with_a_damaged_row_is_not_migrated_since_the_row_would_be_intact_then(file: Path) -> None:
     _write(file, "update promotions set bundle_digest = 'b'")
-    _write(file, f"update {tables.REVISION_TABLE} set version_num = '0013'")
+    _write(file, f"update {tables.REVISION_TABLE} set version_num = '0014'")
     with pytest.raises(LedgerError, match="table promotions, row id 1 is not what was written"):
         Ledger.open(f"sqlite:///{file}")
 
