@@ -63,6 +63,12 @@ def test_an_alert_says_how_urgent_it_is_and_names_a_runbook_that_knows_it(alert:
     assert name in runbook.read_text("utf-8").split("## ")[0]  # whoever is called sees that the page is meant
 
 
+def test_a_runbook_names_no_alert_that_there_is_not() -> None:
+    runbooks = (ROOT / "dashboards" / "runbooks").glob("*.md")
+    names = {name for file in runbooks for name in re.findall(r"\bForecaster[A-Z]\w+", file.read_text("utf-8"))}
+    assert names <= set(ALERTS)
+
+
 def test_rules_ask_for_metrics_and_labels_that_there_are() -> None:
     recorded = {rule["record"] for rule in RULES if "record" in rule}
     for rule in RULES:
