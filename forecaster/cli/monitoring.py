@@ -28,7 +28,7 @@ def metrics(
         typer.Option("--textfile", metavar="PATH", help="Write a .prom file for node exporter's textfile collector."),
     ] = None,
 ) -> None:
-    """Tell Prometheus what the ledger says; print it without an option.
+    """Tell Prometheus what the ledger says, or print it.
 
     Works when nothing else runs: stage seconds, compiles, memory, publications, missing nights, accuracy.
     """

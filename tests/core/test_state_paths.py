@@ -22,6 +22,7 @@ NAMES = {
     "logs": "logs",
     "mlflow": "mlflow.db",
     "mlflow_artifacts": "mlflow_artifacts",
+    "page_answers": "page_answers",
     "plan": "plan.json",
     "prefect": "prefect",
     "profiles": "profiles",

@@ -96,24 +96,29 @@ def install(connection: sa.Connection) -> None:
 
 
 def write_with_rows(connection: sqlite3.Connection) -> None:
-    """Have a writer's connection write a checksum with each row that it adds or changes, and change no damaged one."""
+    """Have a writer's connection write a checksum with each row that it adds or changes, and change no damaged one.
+
+    A table that is gone is told of by what needs it: a night goes on without its by-products.
+    """
     connection.execute("pragma recursive_triggers=off")
-    for statement in _triggers():
-        connection.execute(statement)
+    present = {name for (name,) in connection.execute("select name from main.sqlite_master where type = 'table'")}
+    for name, statements in _triggers().items():
+        for statement in statements if name in present else ():
+            connection.execute(statement)
 
 
 @cache
-def _triggers() -> tuple[str, ...]:
-    """Of the connection, not of the file: readers need not parse them."""
-    statements = []
+def _triggers() -> Mapping[str, tuple[str, str]]:
+    """By table; of the connection, not of the file: readers need not parse them."""
+    triggers = {}
     for table in tables.metadata.sorted_tables:
         name, write = table.name, f"{_write(table)} where rowid = new.rowid"
-        statements += [
+        triggers[name] = (
             f'create temp trigger "{name}_added" after insert on main."{name}" begin {write}; end',
             f'create temp trigger "{name}_changed" after update on main."{name}" when new.{COLUMN} is old.{COLUMN} '
             f"begin select {_intact(table, 'old')}; {write}; end",
-        ]
-    return tuple(statements)
+        )
+    return triggers
 
 
 def _write(table: sa.Table) -> str:

@@ -138,7 +138,7 @@ def _addresses() -> Iterator[str]:
     """Every view in every format, of today and of the past, and every page with each of its parameters."""
     yield from _api()
     yield from _pages()
-    for part, weeks in product(("", *(part for part, _ in PARTS)), ("4", "13", "26")):
+    for part, weeks in product(("", *PARTS), ("4", "13", "26")):
         for label in ("", "01", "Mon", *CITIES):
             yield f"/accuracy?weeks={weeks}&part={part}&label={label}"
     yield from (f"/value?weeks={weeks}" for weeks in (8, 26, 52))
