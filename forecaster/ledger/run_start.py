@@ -35,7 +35,7 @@ def begin(
     Raises LedgerError when the ledger cannot be written, its pages are broken or the run id is taken.
     """
     # A reader, which keeps nobody from writing meanwhile.
-    with Ledger.open_reader(spec.ledger_url) as reader, reader.transaction() as connection:
+    with Ledger.open_reader(ledger.url) as reader, reader.transaction() as connection:
         row_checksums.require_sound(connection)
     at = now or datetime.now(UTC)
     ledger.start_run(run_id, pipeline=spec.name, as_of=as_of, spec_digest=spec.digest, kind=kind, at=at)

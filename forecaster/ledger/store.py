@@ -41,7 +41,7 @@ class Ledger:
     """
 
     def __init__(self, url: str, engine: sa.Engine) -> None:
-        self._url, self._engine = url, engine
+        self.url, self._engine = url, engine
 
     @classmethod
     def open(cls, url: str) -> Self:
@@ -379,7 +379,7 @@ class Ledger:
 
     def stamp(self) -> object | None:
         """Another value after each change; None where only a look into the ledger can tell."""
-        return connect.stamp(self._url)
+        return connect.stamp(self.url)
 
     @contextmanager
     def transaction(self) -> Iterator[sa.Connection]:
@@ -389,7 +389,7 @@ class Ledger:
 
     @contextmanager
     def _transaction(self) -> Iterator[sa.Connection]:
-        with connect.translated_errors(self._url), self._engine.begin() as connection:
+        with connect.translated_errors(self.url), self._engine.begin() as connection:
             yield connection
 
     def _run_row(self, connection: sa.Connection, run_id: str) -> sa.RowMapping:
