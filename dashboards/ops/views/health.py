@@ -184,7 +184,8 @@ def _computing(run: Run) -> str:
     of_night, of_each = (
         display.small_money(amount, computed.currency) for amount in (computed.cost, computed.cost_per_forecast)
     )
-    return f"{sentence} {_('It cost {amount}, {each} a forecast.', amount=of_night, each=of_each)}"
+    cost = _("It cost {amount}, {each} a forecast.", amount=of_night, each=of_each)
+    return f"{sentence} {cost}"
 
 
 def _finding(finding: Mapping[str, Any]) -> FindingLine:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import string
+from pathlib import Path
 
 import pytest
 from babel.messages.catalog import Message
@@ -10,6 +12,7 @@ from babel.messages.catalog import Message
 from tests.catalogues import TRANSLATED, brought_into_line, committed, extracted, po_file
 
 TEMPLATE = extracted()
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.parametrize("code", TRANSLATED)
@@ -24,6 +27,12 @@ def test_a_catalogue_is_what_the_code_says_and_compiled_from_itself(code: str) -
 def test_every_sentence_is_translated_in_every_form_with_its_placeholders(code: str) -> None:
     catalog = committed(code)
     assert {message.id: problem for message in catalog if (problem := _problem(message, catalog.num_plurals))} == {}
+
+
+def test_no_sentence_stands_inside_an_f_string_where_it_would_not_be_collected() -> None:
+    inside = re.compile(r"""f["'].*\{\s*(_|N_|p?n?gettext)\(""")
+    files = [file for folder in ("dashboards", "flows", "forecaster") for file in (ROOT / folder).rglob("*.py")]
+    assert [str(file) for file in files if inside.search(file.read_text("utf-8"))] == []
 
 
 def _problem(message: Message, forms: int) -> str:

@@ -83,17 +83,18 @@ def _lines(digest: Digest, changed: tuple[str, ...]) -> Iterator[str]:
     yield from changed
     if digest.alarm:
         yield f"\n{digest.alarm}"
-    yield f"\n{_('Orders expected {when}', when=when(digest.meant))}: {numbers(digest.meant)}"
+    expected = _("Orders expected {when}", when=when(digest.meant))
+    yield f"\n{expected}: {numbers(digest.meant)}"
     yield from (part for part in (digest.planned, digest.because) if part)
     if digest.outstanding:
-        yield f"\n{_('What stands out')}"
+        yield "\n" + _("What stands out")
         yield from (f"- {sentence}" for sentence in outstanding(digest))
-    yield f"\n{_('The days ahead')}"
+    yield "\n" + _("The days ahead")
     for day in digest.days:
         yield f"- {day_sentence(day)}"
         yield from (f"  {remark}" for remark in day.remarks)
     if digest.lines:
-        yield f"\n{_('The depots, {when}', when=when(digest.meant))}"
+        yield "\n" + _("The depots, {when}", when=when(digest.meant))
         yield from (f"- {line_sentence(line)}" for line in digest.lines)
         yield from ([digest.more] if digest.more else [])
     yield f"\n{published(digest)}"

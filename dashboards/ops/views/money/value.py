@@ -148,7 +148,8 @@ def _under(ours: WayTotal, rival: WayTotal, account: ValueAccount) -> str:
     if (best := account.whole.of(FORESIGHT)) is None:
         return sentence
     least = money(best.cost.amount, account.currency)
-    return f"{sentence} {_('Whoever knew the orders would have paid {amount}.', amount=least)}"
+    foresight = _("Whoever knew the orders would have paid {amount}.", amount=least)
+    return f"{sentence} {foresight}"
 
 
 def _way(total: WayTotal, currency: str | None) -> WayRow:
@@ -195,7 +196,8 @@ def _findings(account: ValueAccount) -> list[PayersAnswer]:
         ]
         how = _("Each day was rostered again with ten vans more, which may stand anywhere.")
         if len(account.cities) > 1 and cities:
-            how = f"{how} {_('By city: {cities}.', cities=display.listed(cities[:MOST_CITIES]))}"
+            by_city = _("By city: {cities}.", cities=display.listed(cities[:MOST_CITIES]))
+            how = f"{how} {by_city}"
         found.append(
             PayersAnswer(
                 _("What would ten more vans have been worth?"),
@@ -215,12 +217,13 @@ def _findings(account: ValueAccount) -> list[PayersAnswer]:
                 account.overridden,
                 n=display.number(account.overridden),
             )
+        below_zero = _("Below zero the model alone would have been cheaper.")
         found.append(
             PayersAnswer(
                 _("What were planners’ numbers worth?"),
                 display.signed_money(account.overrides.amount, currency),
                 _reach(account.overrides, currency),
-                f"{how} {_('Below zero the model alone would have been cheaper.')}",
+                f"{how} {below_zero}",
             )
         )
     return found
