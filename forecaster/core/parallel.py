@@ -8,12 +8,13 @@ a core busy each are done in processes of this machine.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from multiprocessing import get_context
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
+from concurrent.futures import BrokenExecutor, CancelledError, Future, ProcessPoolExecutor, wait
+from multiprocessing import active_children, get_context
 from typing import Any, Protocol, TypeVar
+
+from forecaster.core.processes import parent_watch
 
 STALLED = 300.0  # seconds without any answer, after which processes are taken for dead
 
@@ -43,110 +44,53 @@ def available_cores() -> int:
 def in_processes(function: Callable[..., Result], calls: Iterable[tuple[Any, ...]], workers: int) -> Iterator[Result]:
     """What a function of a module makes of each tuple of arguments, in their order; with one worker in this process.
 
-    Calls are taken as there is room for them, so that an iterator may end them when time is over. What a process that
-    died, or does not answer within `STALLED` seconds, had in hand is done here, and so is all where none can be
-    started. Raises what the function raises.
+    Calls are taken as there is room for them, so that an iterator may end them when time is over. Where a process dies,
+    does not answer within `STALLED` seconds or cannot be started, the rest is done here. Raises what the function
+    raises.
     """
-    helpers = _start_helpers(workers) if workers > 1 else []
+    if workers < 2:
+        yield from (function(*call) for call in calls)
+        return
+    pool = _KillablePool(workers)
+    in_hand: deque[tuple[tuple[Any, ...], Future[Result] | None]] = deque()
     try:
-        yield from _in_order(function, iter(calls), helpers)
+        for call in calls:
+            in_hand.append((call, pool.submitted(function, call)))
+            if len(in_hand) == 4 * workers:
+                yield pool.result(function, *in_hand.popleft())
+        while in_hand:
+            yield pool.result(function, *in_hand.popleft())
     finally:
-        for helper in helpers:
-            helper.process.kill()
-            helper.process.join()
+        pool.kill()
 
 
-@dataclass
-class _Helper:
-    """A process that does one call at a time; `place` is that of the call that it has in hand."""
+class _KillablePool:
+    """Processes of this machine, in whose place this one does what they cannot."""
 
-    process: BaseProcess
-    pipe: Connection
-    place: int | None = None
+    def __init__(self, workers: int) -> None:
+        self._others = set(active_children())
+        # Not forked: threads of this process may hold locks that a fork would never see released.
+        self._pool = ProcessPoolExecutor(workers, get_context("spawn"), parent_watch.end_with, (os.getpid(),))
 
-
-def _start_helpers(workers: int) -> list[_Helper]:
-    context = get_context("spawn")  # threads of this process may hold locks that a fork would never see released
-    helpers: list[_Helper] = []
-    for _ in range(workers):
-        here, there = context.Pipe()
-        process = context.Process(target=_serve_calls, args=(there,), daemon=True)
+    def submitted(self, function: Callable[..., Result], call: tuple[Any, ...]) -> Future[Result] | None:
+        """The result to come; None where there are no processes (any more)."""
         try:
-            process.start()
-        except (OSError, AssertionError):  # a daemon of multiprocessing may have no children
-            return helpers
-        there.close()  # so that a process that died is an end of file
-        helpers.append(_Helper(process, here))
-    return helpers
+            return self._pool.submit(function, *call)
+        except (OSError, AssertionError, RuntimeError):  # a daemon of multiprocessing may have no children
+            return None
 
-
-def _serve_calls(pipe: Connection) -> None:
-    """Do the calls that come, until whoever sends them is gone."""
-    while True:
+    def result(self, function: Callable[..., Result], call: tuple[Any, ...], future: Future[Result] | None) -> Result:
+        if future is None or future.cancelled():
+            return function(*call)
+        if not wait([future], STALLED).done:
+            self.kill()
         try:
-            function, arguments = pipe.recv()
-        except (EOFError, OSError):
-            return
-        try:
-            answer = (True, function(*arguments))
-        except Exception as error:
-            answer = (False, error)
-        pipe.send(answer)
+            return future.result()
+        except (BrokenExecutor, CancelledError):
+            return function(*call)
 
-
-def _in_order(
-    function: Callable[..., Result], calls: Iterator[tuple[Any, ...]], helpers: list[_Helper]
-) -> Iterator[Result]:
-    """The results in the order of the calls, of which each helper has one in hand."""
-    in_hand: dict[int, tuple[Any, ...]] = {}
-    results: dict[int, Result] = {}
-    taken, given_out, alive = 0, 0, list(helpers)
-    while True:
-        for helper in [helper for helper in alive if helper.place is None]:
-            call = next(calls, None) if taken - given_out < 4 * len(helpers) else None
-            if call is not None:
-                helper.place, in_hand[taken], taken = taken, call, taken + 1
-                if not _send(helper, function, call):
-                    alive.remove(helper)
-        results |= _answers(alive)
-        for place in set(in_hand) - {helper.place for helper in alive}:
-            call = in_hand.pop(place)
-            if place not in results:
-                results[place] = function(*call)
-        while given_out in results:
-            yield results.pop(given_out)
-            given_out += 1
-        if not in_hand and not results:
-            call = next(calls, None)
-            if call is None:
-                return
-            results[taken], taken = function(*call), taken + 1
-
-
-def _send(helper: _Helper, function: Callable[..., Any], call: tuple[Any, ...]) -> bool:
-    try:
-        helper.pipe.send((function, call))
-    except OSError:
-        return False
-    return True
-
-
-def _answers(alive: list[_Helper]) -> dict[int, Any]:
-    """What those who have finished say, by the place of the call; who died or hangs is taken out of `alive`."""
-    busy = {helper.pipe: helper for helper in alive if helper.place is not None}
-    answers: dict[int, Any] = {}
-    ready = wait(list(busy), STALLED) if busy else []
-    for helper in busy.values() if busy and not ready else []:
-        alive.remove(helper)
-    for pipe in ready:
-        helper = busy[pipe]  # type: ignore[index]
-        try:
-            succeeded, value = helper.pipe.recv()
-        except (EOFError, OSError):
-            alive.remove(helper)
-            continue
-        if not succeeded:
-            raise value
-        assert helper.place is not None
-        answers[helper.place], helper.place = value, None
-    return answers
+    def kill(self) -> None:
+        """End the processes: one that hangs would be waited for when this process ends."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for process in set(active_children()) - self._others:
+            process.kill()

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from forecaster.config.credentials import hide
+from forecaster.core.parallel import available_cores
 from forecaster.core.terminal import count
 from forecaster.errors import BundleError, ForecasterError, ForeignLake, LakeError, LedgerError, NoLedger
 from forecaster.operations import prefect_api
@@ -180,12 +181,11 @@ def _devices() -> Iterator[Sign]:
 
 
 def _machine() -> Sign:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / GIB
     limit = Path("/sys/fs/cgroup/memory.max")  # of a container
     if limit.exists() and (text := limit.read_text().strip()).isdigit():
         memory = min(memory, int(text) / GIB)
-    capacity = f"{cores} CPU cores, {memory:.1f} GiB memory"
+    capacity = f"{available_cores()} CPU cores, {memory:.1f} GiB memory"
     if memory < LITTLE_MEMORY:
         step = f"training wants {LITTLE_MEMORY} GiB: fewer training.members take less"
         return Sign("warn", "machine", f"{capacity}; {step}")

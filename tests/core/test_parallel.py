@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import operator
 import os
+import time
 from collections.abc import Iterator
+from multiprocessing import active_children
 
+import pytest
+
+from forecaster.core import parallel
 from forecaster.core.parallel import in_processes
 
 
@@ -31,6 +36,33 @@ def test_calls_are_taken_one_by_one_so_that_they_may_end() -> None:
 
     assert next(in_processes(operator.add, calls(), 1)) == 1
     assert taken == [0]
+
+
+def test_a_process_that_hangs_is_ended_and_the_rest_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "STALLED", 3.0)  # of which a process needs some to start
+    before = set(active_children())
+    calls = [(os.getpid(), number) for number in range(12)]
+    assert list(in_processes(_hangs_elsewhere, calls, 2)) == [2 * number for number in range(12)]
+    for process in set(active_children()) - before:
+        process.join(20)
+        assert not process.is_alive()
+
+
+def test_what_the_function_raises_is_raised_here() -> None:
+    with pytest.raises(ZeroDivisionError):
+        list(in_processes(operator.floordiv, [(1, 1), (1, 0), (1, 1)], 2))
+
+
+def test_time_that_is_over_ends_the_calls_while_others_are_in_hand() -> None:
+    results = in_processes(operator.add, ((number, 1) for number in range(1000)), 2)
+    assert next(results) == 1
+    results.close()  # type: ignore[attr-defined]
+
+
+def _hangs_elsewhere(home: int, number: int) -> int:
+    if os.getpid() != home:
+        time.sleep(3600)
+    return 2 * number
 
 
 def _double_at_home(home: int, number: int) -> int:

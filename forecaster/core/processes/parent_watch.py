@@ -15,17 +15,21 @@ def environment() -> dict[str, str]:
 
 
 def end_with_parent() -> None:
-    """End this process, from a thread and without any more ado, as soon as its parent is gone.
+    """End this process as soon as its parent is gone.
 
     Does nothing in a process that was started by anybody else than the parent whom the environment names.
     """
     parent = os.environ.pop(PARENT, None)  # its own children have another
-    if parent is None:
-        return
+    if parent is not None:
+        end_with(int(parent))
+
+
+def end_with(parent: int) -> None:
+    """End this process, from a thread and without any more ado, as soon as its parent is another than this one."""
 
     def watch() -> None:
         pause = threading.Event()
-        while os.getppid() == int(parent):
+        while os.getppid() == parent:
             pause.wait(1)
         os._exit(1)
 

@@ -20,6 +20,8 @@ import numpy as np
 from jax import Array, lax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from forecaster.core.parallel import available_cores
+
 MEMBERS, DEPOTS = "members", "depots"
 STEP = 64  # sizes are multiples of this,
 GROWTH = 1.25  # each about this many times the one before
@@ -36,11 +38,10 @@ def one_device_per_core() -> None:
     started, its devices stay what they are.
     """
     configured = jax.config.values["jax_num_cpu_devices"] > 0 or _DEVICE_COUNT_FLAG in os.environ.get("XLA_FLAGS", "")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if not configured:
         update: Any = jax.config.update
         with suppress(RuntimeError):  # JAX has started
-            update("jax_num_cpu_devices", min(cores, CORES))
+            update("jax_num_cpu_devices", min(available_cores(), CORES))
 
 
 @cache
