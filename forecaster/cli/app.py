@@ -76,6 +76,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "backtest": models.backtest,
     "assist": models.assist,
     "compare-hlo": models.compare_hlo,
+    "warm": models.warm,
     "predict": models.predict,
     "replay": models.replay,
     "serve": project.serve,

@@ -1,4 +1,4 @@
-"""Commands for models: backtest, assist (distributed training), compare-hlo, predict (inference), replay."""
+"""Commands for models: backtest, assist (distributed training), compare-hlo, warm, predict (inference), replay."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from forecaster.cli.options import AsOf, File, instant, load_spec, print_line
+from forecaster.cli.options import AsOf, File, instant, load_spec, print_line, print_lines
 from forecaster.core.terminal import escaped
 from forecaster.errors import DEGRADED, OUR_FAULT, PUBLISHED, MissingExtra, SpecError
 
@@ -103,6 +103,33 @@ def compare_hlo(
         return
     for line in comparison.lines():
         print_line(line)
+
+
+def warm(
+    file: File,
+    as_of: AsOf = None,
+    nights: Annotated[
+        int, typer.Option(min=1, max=56, help="For so many nights from here: steps of training grow with the days.")
+    ] = 2,
+) -> None:
+    """Compile what the next night needs, into the cache.
+
+    Run it with a new version, or on a new machine, before the night: that one then compiles nothing. Trains one epoch
+    and keeps no model.
+    """
+    from forecaster.core.progress import NightProgress
+
+    spec = load_spec(file)
+    try:
+        from forecaster.training import warm
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"{error}; this command needs: pip install 'forecaster[train]'") from error
+    progress = NightProgress(stages=warm.STAGES)
+    with progress.live_bar():
+        warming = warm.warm(
+            spec, file, as_of=instant(as_of, spec) or datetime.now(UTC), nights=nights, progress=progress
+        )
+    print_lines(warming.lines())
 
 
 def predict(

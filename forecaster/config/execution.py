@@ -19,6 +19,10 @@ class Execution(Section):
     address: str | None = None
     """Of a cluster that is up already, as in tcp://scheduler:8786. Left out: one is started on the night's machine."""
 
+    compile_cache: str | None = None
+    """Folder for compiled programs that several machines share, as on a mounted volume; each kind of processor has a
+    folder of its own in it. Only who may run nights may write there. Left out: `jax_cache` in `state`."""
+
     cost_per_hour: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """What an hour of the night's machine costs, in `staffing.currency`; the page then says what a night and a forecast
     cost. Left out: only how long they took."""

@@ -72,7 +72,9 @@ class Retention(Section):
     checkpoints: int = Field(default=14, ge=1)
     """Checkpoints of training."""
     caches: int = Field(default=30, ge=1)
-    """Compiled programs, traces of training, and Prefect's flow runs."""
+    """Compiled programs since they were last used, traces of training, and Prefect's flow runs."""
+    compile_cache_mb: int = Field(default=2048, ge=64)
+    """Megabytes of compiled programs, not days: beyond that, those go that were not used for longest."""
     lake: int = Field(default=7, ge=1)
     """Files of the lake that were put together, for whoever reads an older version."""
     publications: int = Field(default=8, ge=2)

@@ -171,6 +171,12 @@ class Spec(Section):
     def registry_url(self) -> str:
         return self._sqlite(self.registry, self.paths.mlflow)
 
+    @property
+    def compile_cache(self) -> Path:
+        """The folder of compiled programs: the one that machines share, else of `state`."""
+        shared = self.execution.compile_cache
+        return self.paths.jax_cache if shared is None else self.path(shared)
+
     def path(self, text: str) -> Path:
         """A path of the file, with `${NAME}` filled in, relative to the pipeline file.
 

@@ -19,6 +19,7 @@ from forecaster.demand.history import lake_owner
 from forecaster.lake import TABLES, Lake
 from forecaster.ledger import plan_rows
 from forecaster.ledger.store import Ledger
+from forecaster.operations import compile_cache
 from forecaster.serving.bundle import MANIFEST
 
 LEFTOVER = timedelta(days=1)  # of a writer that was killed; a living one renames within minutes
@@ -66,17 +67,24 @@ def tidy(spec: Spec, *, now: datetime, keep: str) -> CleanupCounts:
     for table in TABLES:
         lake.tidy(table, hours=24 * retention.lake)
     bundles = (path for path in paths.bundles.glob("*") if path.name not in in_use and _is_of(spec, path))
-    caches = [path for folder in (paths.jax_cache, paths.profiles, paths.graphs) for path in folder.glob("*")]
+    caches = [path for folder in (paths.profiles, paths.graphs) for path in folder.glob("*")]
     checkpoints = [*paths.checkpoints.glob("*"), *paths.backtest_checkpoints.glob("*")]
     return CleanupCounts(
         bundles=_remove(bundles, now - timedelta(days=retention.bundles)),
         checkpoints=_remove(checkpoints, now - timedelta(days=retention.checkpoints)),
-        caches=_remove(caches, now - timedelta(days=retention.caches)),
+        caches=_remove(caches, now - timedelta(days=retention.caches)) + _tidy_programs(spec, now),
         leftovers=_remove(_leftovers(paths), now - LEFTOVER),
         runs=runs,
         nameless_plans=nameless,
         files=(before, lake.files()),
     )
+
+
+def _tidy_programs(spec: Spec, now: datetime) -> int:
+    """Of the state's folder and of the one that machines share; of several pipelines' bounds the tightest counts."""
+    before, most = now - timedelta(days=spec.retention.caches), spec.retention.compile_cache_mb * 10**6
+    folders = dict.fromkeys((spec.paths.jax_cache, spec.compile_cache))
+    return sum(compile_cache.tidy(folder, before=before, most_bytes=most) for folder in folders)
 
 
 def sweep(spec: Spec) -> None:

@@ -76,12 +76,24 @@ def train_uncalibrated(
     on_epoch: Callable[[Epoch], None] | None = None,
     on_trouble: Callable[[str], None] | None = None,
     profile: Path | None = None,
+    checkpoints: Path | None = None,
+    epochs: int | None = None,
 ) -> Candidate:
     """The candidate of `train_and_calibrate`, not yet calibrated, of a panel that ends at the cutoff.
 
-    Its last checkpoint stays, from which a leaderboard's training picks it up.
+    Its last checkpoint stays, from which a leaderboard's training picks it up. After `epochs` it is not trained, but
+    the programs are those of a whole training.
     """
-    return _train_among_hosts(before, spec, 0, on_epoch=on_epoch, on_trouble=on_trouble, profile=profile)
+    return _train_among_hosts(
+        before,
+        spec,
+        0,
+        checkpoints=checkpoints,
+        on_epoch=on_epoch,
+        on_trouble=on_trouble,
+        profile=profile,
+        epochs=epochs,
+    )
 
 
 def assist(spec: Spec, number: int, *, on_epoch: Callable[[Epoch], None] | None = None) -> None:
@@ -103,10 +115,13 @@ def _train_among_hosts(
     on_epoch: Callable[[Epoch], None] | None = None,
     on_trouble: Callable[[str], None] | None = None,
     profile: Path | None = None,
+    epochs: int | None = None,
 ) -> Candidate:
     """Train as host `number`, with the others where there are any; each ends with the same candidate."""
     declared = spec.training.hosts
-    jax_setup.configure(spec.paths.jax_cache)
+    trouble = jax_setup.configure_for(spec)
+    if trouble is not None and on_trouble is not None:
+        on_trouble(trouble)
     if declared is None:
         devices.one_device_per_core()
     distributed.join(distributed.HostGroup(declared.coordinator, declared.count, number) if declared else None)
@@ -118,6 +133,7 @@ def _train_among_hosts(
             on_trouble=on_trouble,
             checkpoints=checkpoints or spec.paths.checkpoints,
             profile=profile,
+            epochs=epochs,
         )
     except ForecasterError:  # which the others raise too; where one of them died, there is no parting
         distributed.leave()

@@ -7,17 +7,19 @@ one of them dies, JAX ends all, and the night is none of them.
 
 from __future__ import annotations
 
+import argparse
 import base64
 import hashlib
 import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import traceback
 import zipfile
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -69,7 +71,7 @@ def fit_in_child_process(
     from forecaster.model.fitting.distributed import panel_to_bytes
     from forecaster.training import fit_candidate
 
-    jax_setup.configure(spec.paths.jax_cache)
+    jax_setup.configure_for(spec)
     before = (panel_at or panel.at)(fit_candidate.first_cutoff(panel, spec))
     content = panel_to_bytes(before)
     cache = cached_model_path(content, spec)
@@ -87,6 +89,15 @@ def fit_in_child_process(
         cache.with_suffix(".new").write_bytes(model)
         cache.with_suffix(".new").rename(cache)
     return fit_candidate.calibrated_before_backtest(serialization.from_bytes(model), before, panel_at)
+
+
+def one_epoch_in_child_process(before: Panel, spec: Spec, file: Path, hears: Listeners) -> Candidate:
+    """The candidate after one epoch of the training of a panel that ends at the cutoff: it takes all programs of a
+    whole training, and leaves nothing but these. Raises what `fit_in_child_process` raises."""
+    from forecaster.model.export import serialization
+    from forecaster.model.fitting.distributed import panel_to_bytes
+
+    return serialization.from_bytes(_run_child(panel_to_bytes(before), spec, file, None, hears, epochs=1))
 
 
 def _remembered(candidate: Candidate) -> Candidate:
@@ -124,9 +135,12 @@ def cached_model_path(panel: bytes, spec: Spec) -> Path:
     return spec.paths.checkpoints / f"{TRAINED}{hashlib.sha256(settings + panel).hexdigest()[:32]}.npz"
 
 
-def _run_child(panel: bytes, spec: Spec, file: Path, profile: Path | None, hears: Listeners) -> bytes:
+def _run_child(
+    panel: bytes, spec: Spec, file: Path, profile: Path | None, hears: Listeners, epochs: int | None = None
+) -> bytes:
     """Let a child process train, and pass on what it tells; returns the model."""
-    command = [sys.executable, "-m", "forecaster.training.train", str(file), *([str(profile)] if profile else [])]
+    options = [*(["--profile", str(profile)] if profile else []), *(["--epochs", str(epochs)] if epochs else [])]
+    command = [sys.executable, "-m", "forecaster.training.train", str(file), *options]
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=parent_watch.environment())
     assert process.stdin is not None
@@ -222,6 +236,15 @@ def _ignore(_: object) -> None:
     pass
 
 
+def _options(words: Sequence[str]) -> argparse.Namespace:
+    """The command line of the process."""
+    parser = argparse.ArgumentParser(prog="forecaster.training.train", allow_abbrev=False)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--profile", type=Path, help="a folder for a trace of two epochs")
+    parser.add_argument("--epochs", type=int, help="train no longer, from nothing, and keep no checkpoint")
+    return parser.parse_args(words)
+
+
 def _epoch_json(epoch: Any) -> dict[str, Any]:
     return {**asdict(epoch), "depot_days_a_second": epoch.depot_days_a_second}
 
@@ -230,7 +253,7 @@ def _epoch_json(epoch: Any) -> dict[str, Any]:
 
 
 def main() -> None:
-    """The child process: `python -m forecaster.training.train FILE [PROFILE]`, with a panel on its standard input.
+    """The child process: `python -m forecaster.training.train FILE [OPTIONS]`, with a panel on its standard input.
 
     Writes a line of JSON, [kind, value], for each thing to tell.
     """
@@ -240,7 +263,8 @@ def main() -> None:
     from forecaster.training import fit_candidate
 
     parent_watch.end_with_parent()
-    spec = load(sys.argv[1])
+    options = _options(sys.argv[1:])
+    spec = load(options.file)
     out = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)  # whatever else is printed must not stand between the lines
 
@@ -251,14 +275,19 @@ def main() -> None:
         tell("measures", resource_usage.usage("training"))
         tell("epoch", _epoch_json(epoch))
 
+    # What an unfinished training leaves must not lie where a night looks for its own.
+    folder = tempfile.TemporaryDirectory() if options.epochs else nullcontext(None)
     try:
-        candidate = fit_candidate.train_uncalibrated(
-            panel_from_bytes(sys.stdin.buffer.read()),
-            spec,
-            profile=Path(sys.argv[2]) if len(sys.argv) > 2 else None,
-            on_epoch=after_epoch,
-            on_trouble=lambda sentence: tell("trouble", sentence),
-        )
+        with folder as elsewhere:
+            candidate = fit_candidate.train_uncalibrated(
+                panel_from_bytes(sys.stdin.buffer.read()),
+                spec,
+                profile=options.profile,
+                on_epoch=after_epoch,
+                on_trouble=lambda sentence: tell("trouble", sentence),
+                checkpoints=Path(elsewhere) if elsewhere else None,
+                epochs=options.epochs,
+            )
     except ForecasterError as error:
         tell("fault", [type(error).__name__, str(error)])
         return

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import platform
 import time
 import zlib
 from collections.abc import Iterator
@@ -12,7 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import jax
+from filelock import FileLock
 
+from forecaster.config import Spec
+from forecaster.model.network import gru_cpu
+
+FOLDER = "JAX_COMPILATION_CACHE_DIR"
+"""JAX's own variable: pipelines may share the folder that it names, whatever their files say."""
+LOCK_SECONDS = 10.0  # how long a process waits for another's lock, as JAX does
+_NOTE_BYTES = 8
 _COMPILE = "/jax/core/compile/backend_compile_duration"
 _HIT = "/jax/compilation_cache/cache_hits"
 _MISS = "/jax/compilation_cache/cache_misses"
@@ -20,19 +30,69 @@ _CHECKED = "checked"  # a file, as old as the last look at the programs beside i
 _ZLIB = b"\x78"
 
 
-def configure(cache: Path) -> None:
+def configure_for(spec: Spec) -> str | None:
+    """`configure` the folder that the pipeline file names; what went wrong, as a sentence: a shared folder that cannot
+    be used costs a night only the time to compile, into the state's own."""
+    try:
+        configure(cache_folder(spec), megabytes=spec.retention.compile_cache_mb)
+    except OSError as error:
+        if spec.execution.compile_cache is None:
+            raise
+        configure(spec.paths.jax_cache, megabytes=spec.retention.compile_cache_mb)
+        return (
+            f"execution.compile_cache: {spec.compile_cache} cannot be used ({error}): compiled programs of this night "
+            f"are kept in {spec.paths.jax_cache}"
+        )
+    return None
+
+
+def cache_folder(spec: Spec) -> Path:
+    """Where this machine's programs are: in a folder that machines share, beside those of other kinds of processors,
+    whose instructions this one may not have."""
+    if named := os.environ.get(FOLDER):
+        return Path(named)
+    if spec.execution.compile_cache is None:
+        return spec.paths.jax_cache
+    kind = hashlib.sha256(gru_cpu.processor().encode()).hexdigest()[:12]
+    return spec.compile_cache / f"{platform.machine()}-{kind}"
+
+
+def configure(cache: Path, *, megabytes: int | None = None) -> None:
     """Persistent compilation cache: keep compiled programs in a folder, so that the second night compiles nothing.
 
-    Pipelines may share one folder, which JAX's own variable `JAX_COMPILATION_CACHE_DIR` names. JAX's own default keeps
-    only what took over a second to compile, which is almost nothing here.
+    JAX's own default keeps only what took over a second to compile, which is almost nothing here. With `megabytes` JAX
+    drops what was not used for longest before the folder grows beyond them, and locks it while it reads and writes, so
+    that several machines may. Another folder that JAX's own `JAX_COMPILATION_CACHE_DIR` names has only the bounds that
+    JAX's `JAX_COMPILATION_CACHE_MAX_SIZE` gives it. Raises OSError where the folder cannot be written.
     """
-    cache = Path(os.environ.get("JAX_COMPILATION_CACHE_DIR") or cache)
+    if named := os.environ.get(FOLDER):
+        cache, megabytes = Path(named), None
     cache.mkdir(parents=True, exist_ok=True)
-    _drop_damaged(cache)
     update: Any = jax.config.update  # which has no types
+    if megabytes is None:
+        _drop_damaged(cache)
+    else:
+        with FileLock(cache / ".lockfile", timeout=LOCK_SECONDS):  # what another process writes just now is not damaged
+            _drop_damaged(cache)
+            _note_last_uses(cache)
+        update("jax_compilation_cache_max_size", megabytes * 10**6)
     update("jax_compilation_cache_dir", str(cache))
     update("jax_persistent_cache_min_compile_time_secs", 0.0)
     update("jax_persistent_cache_min_entry_size_bytes", -1)
+    # JAX would put the folder's path among a GPU's compiler options, by which programs are found again.
+    update("jax_persistent_cache_enable_xla_caches", "none")
+
+
+def _note_last_uses(cache: Path) -> None:
+    """Note of each program when it was last used, where no note is: JAX writes nothing beside one without. Those are of
+    before there were bounds, or of a process that was killed."""
+    for program in cache.glob("*-cache"):
+        note = program.with_name(f"{program.name.removesuffix('-cache')}-atime")
+        if not note.exists() or note.stat().st_size != _NOTE_BYTES:
+            note.write_bytes(program.stat().st_mtime_ns.to_bytes(_NOTE_BYTES, "little"))
+    for note in cache.glob("*-atime"):
+        if not note.with_name(f"{note.name.removesuffix('-atime')}-cache").exists():
+            note.unlink(missing_ok=True)
 
 
 def _drop_damaged(cache: Path) -> None:

@@ -55,13 +55,15 @@ def fit(
     on_trouble: Callable[[str], None] | None = None,
     checkpoints: Path | None = None,
     profile: Path | None = None,
+    epochs: int | None = None,
 ) -> Candidate:
     """A candidate trained on everything up to the panel's cutoff.
 
     Same panel, spec and device: the same parameters to the last bit, also when a killed training goes on from its
     checkpoint in the folder `checkpoints`. Where memory runs out the batch is halved and training starts over;
     `on_trouble` is told of that, and of a checkpoint that cannot be used. `profile` is a folder for a trace of two
-    epochs after the first one, for `jax.profiler`'s viewers. Raises NoUsableData when the history is too
+    epochs after the first one, for `jax.profiler`'s viewers. `epochs` are fewer than the pipeline file's, by the same
+    compiled programs. Raises NoUsableData when the history is too
     short, TrainingError when the loss stops being a number, or the smallest batch is too large for the memory.
     """
     started, days = time.monotonic(), panel.history - VALIDATION
@@ -71,6 +73,8 @@ def fit(
             f"{VALIDATION + LEAST_HISTORY + panel.horizon}: shorten backtest.days or bring a longer history"
         )
     recipe = choose_recipe(spec, len(panel.depot_ids), days, jax.device_count())
+    if epochs is not None:
+        recipe = replace(recipe, epochs=epochs)
     monitoring = Monitoring(on_epoch, on_trouble, checkpoints, profile)
     inputs = _training_inputs(panel, days, recipe)
     with count_compilations() as compilations:

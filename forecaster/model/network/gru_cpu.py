@@ -18,6 +18,7 @@ import stat
 import subprocess
 import tempfile
 import warnings
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -28,6 +29,7 @@ from jax import Array
 from jaxtyping import Float
 
 SOURCE = Path(__file__).with_suffix(".cc")
+FOLDER = "gru_cpu"  # among JAX's compiled programs
 WIDE = 16  # units are a multiple of this: the longest vector of a processor, in float32
 _NAMES = ("forecaster_gru_states", "forecaster_gru_forward", "forecaster_gru_backward")
 _COMPILE_TIMEOUT = 120.0  # seconds for the compiler, which takes four
@@ -90,10 +92,14 @@ def _compiled_library(command: list[str]) -> Path:
     Its name ends with the SHA-256 of what was compiled: another content is not loaded, and compiled anew.
     """
     folder = _private_folder()
-    digest = hashlib.sha256(repr((command, version("jaxlib"), _processor())).encode() + SOURCE.read_bytes())
+    # Not where the headers lie: checkouts share what was compiled, and jaxlib's version says which headers they are.
+    options = [option for option in command if option != jax.ffi.include_dir()]
+    digest = hashlib.sha256(repr((options, version("jaxlib"), processor())).encode() + SOURCE.read_bytes())
     name = f"gru_cpu-{digest.hexdigest()[:16]}"
     for library in sorted(folder.glob(f"{name}-*.so")):
         if library.name == f"{name}-{_content_digest(library)}.so":
+            with suppress(OSError):
+                os.utime(library)  # in use: its retention begins anew
             return library
         library.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix="compiles-") as temporary:
@@ -118,7 +124,7 @@ def _private_folder() -> Path:
     cache_folder: str | None = jax.config.values["jax_compilation_cache_dir"]
     if cache_folder is None:
         return _temporary_folder()
-    folder = Path(cache_folder) / "gru_cpu"
+    folder = Path(cache_folder) / FOLDER
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         status = folder.lstat()
@@ -136,7 +142,7 @@ def _temporary_folder() -> Path:
     return Path(_folders[-1].name)
 
 
-def _processor() -> str:
+def processor() -> str:
     """What tells processors apart that run different instructions: folders of programs may be shared by machines."""
     try:
         lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()

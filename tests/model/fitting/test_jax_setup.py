@@ -7,6 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+SETTINGS = (
+    "jax_compilation_cache_dir",
+    "jax_compilation_cache_max_size",
+    "jax_persistent_cache_enable_xla_caches",
+    "jax_persistent_cache_min_compile_time_secs",
+    "jax_persistent_cache_min_entry_size_bytes",
+)
 COMPILES = """
 import sys
 from pathlib import Path
@@ -50,3 +59,86 @@ def test_an_empty_program_is_dropped_and_one_that_is_packed_otherwise_is_believe
     (tmp_path / "zstd-cache").write_bytes(b"\x28\xb5\x2f\xfd...")
     jax_setup._drop_damaged(tmp_path)
     assert programs(tmp_path).keys() == {"zstd-cache"}
+
+
+MANY = """
+import sys
+from pathlib import Path
+import jax
+from forecaster.model.fitting import jax_setup
+jax_setup.configure(Path(sys.argv[1]), megabytes=int(sys.argv[2]))
+with jax_setup.count_compilations() as compilations:
+    for number in range(12):
+        jax.jit(lambda x, number=number: x * number + 1)(2.0)
+print(compilations.misses, compilations.hits)
+"""
+
+
+def many(cache: Path, megabytes: int = 100) -> subprocess.Popen[str]:
+    """Compiles a dozen programs into a folder with bounds; its warnings are errors."""
+    command = [sys.executable, "-W", "error", "-c", MANY, str(cache), str(megabytes)]
+    surroundings = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=surroundings)
+
+
+def counts(process: subprocess.Popen[str]) -> tuple[int, int]:
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    misses, hits = map(int, out.split())
+    return misses, hits
+
+
+def test_processes_that_write_one_folder_at_once_leave_whole_programs(tmp_path: Path) -> None:
+    together = [many(tmp_path) for _ in range(3)]
+    whole = {sum(counts(process)) for process in together}
+    assert len(whole) == 1  # each needed as many programs
+    misses, hits = counts(many(tmp_path))
+    assert (misses, hits) == (0, whole.pop())
+    assert {path.name.removesuffix("-atime") for path in tmp_path.glob("*-atime")} == {
+        path.name.removesuffix("-cache") for path in tmp_path.glob("*-cache")
+    }
+
+
+def test_a_folder_of_before_there_were_bounds_is_used_on_and_written(tmp_path: Path) -> None:
+    assert counts(many(tmp_path))[0] > 0
+    for note in tmp_path.glob("*-atime"):
+        note.unlink()
+    gone = next(tmp_path.glob("*-cache"))
+    gone.unlink()
+    assert counts(many(tmp_path))[0] == 1
+    assert gone.exists()
+
+
+def test_jax_keeps_the_folder_below_its_bound(tmp_path: Path) -> None:
+    old = tmp_path / "jit_old-0-cache"
+    old.write_bytes(b"\x28" + bytes(1_000_000))
+    os.utime(old, (1e9, 1e9))
+    assert counts(many(tmp_path, 1))[0] > 0
+    assert not old.exists()
+    assert sum(path.stat().st_size for path in tmp_path.glob("*-cache")) < 1_000_000
+
+
+def test_a_shared_folder_that_is_away_costs_a_night_only_the_time_to_compile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import jax
+
+    from forecaster.config import load
+    from forecaster.model.fitting import jax_setup
+
+    changed = {name: jax.config.values[name] for name in SETTINGS}
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
+    (tmp_path / "mount").write_text("no folder")
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(
+        "name: fleet\ndemand: {source: {kind: csv, path: demand.csv}}\nexecution: {compile_cache: mount}\n", "utf-8"
+    )
+    spec = load(file)
+    try:
+        sentence = jax_setup.configure_for(spec)
+        assert jax.config.values["jax_compilation_cache_dir"] == str(spec.paths.jax_cache)
+    finally:
+        for name, value in changed.items():
+            jax.config.update(name, value)
+    assert sentence is not None
+    assert sentence.startswith(f"execution.compile_cache: {tmp_path / 'mount'} cannot be used (")

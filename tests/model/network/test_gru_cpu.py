@@ -159,6 +159,25 @@ def test_a_compiler_that_fails_is_named_with_its_words(tmp_path: Path) -> None:
 
 
 @compiled
+def test_checkouts_share_what_was_compiled_wherever_their_headers_lie(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import shutil
+
+    import jax
+
+    monkeypatch.setattr(gru_cpu, "_private_folder", lambda: tmp_path)
+    libraries = []
+    for place in (jax.ffi.include_dir(), str(tmp_path / "another" / "include")):
+        if not Path(place).exists():
+            shutil.copytree(jax.ffi.include_dir(), place)
+        monkeypatch.setattr(jax.ffi, "include_dir", lambda place=place: place)
+        libraries.append(gru_cpu._compiled_library(gru_cpu._command("c++")))
+    assert libraries[0] == libraries[1]
+    assert list(tmp_path.glob("*.so")) == libraries[:1]
+
+
+@compiled
 def test_it_is_compiled_once_and_again_where_it_was_damaged(tmp_path: Path) -> None:
     counting, calls = tmp_path / "counting", tmp_path / "calls"
     counting.write_text(f'#!/bin/sh\necho called >>{calls}\nexec c++ "$@"\n')

@@ -1,0 +1,214 @@
+"""Warm the compilation cache: compile what a night of a pipeline needs before there is a night that waits for it.
+
+The night's own code runs on the panel that the next night would see: one epoch of training in a process of its own,
+calibration, export and parity. So its programs are the night's by construction, and nobody keeps a second list of
+them. Of all that is made only the programs stay: no model, no checkpoint, no row in ledger or lake.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from forecaster.config import Spec
+from forecaster.core.forecast import Candidate
+from forecaster.core.panel import Panel
+from forecaster.core.progress import NightProgress
+from forecaster.core.terminal import count
+from forecaster.demand.history.past_panels import Past
+from forecaster.demand.history.point_in_time import read_as_of
+from forecaster.demand.ingest import ingest
+from forecaster.demand.panel import build as panels
+from forecaster.errors import SpecError
+from forecaster.lake import NOT_THERE, Lake
+from forecaster.model.export import to_onnx
+from forecaster.model.fitting import jax_setup, windows
+from forecaster.model.fitting.train import VALIDATION
+from forecaster.model.fitting.training_plan import choose_recipe
+from forecaster.model.network import gru_cpu
+from forecaster.serving import bundle as bundles
+from forecaster.training import fit_candidate, parity, train
+from forecaster.training.train import Listeners
+
+STAGES = ("panel", "train", "backtest", "export")
+_WEEK = 7  # days, whose rhythm a panel keeps that is imagined some days later
+
+
+@dataclass
+class Warming:
+    """What was compiled, and what was there already: programs, and seconds of XLA's compiler and of everything."""
+
+    folder: Path
+    before: frozenset[str] = frozenset()  # names of the programs that were there
+    hits: int = 0
+    compile_seconds: float = 0.0
+    seconds: float = 0.0
+    shapes: int = 0  # of trainings
+    recurrence: str = "scan"
+    troubles: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.before = self.programs()
+
+    def programs(self) -> frozenset[str]:
+        """The names of the programs that are there by now."""
+        return frozenset(file.name for file in self.folder.glob("*-cache"))
+
+    def add(self, hits: int, seconds: float) -> None:
+        self.hits += hits
+        self.compile_seconds += seconds
+
+    def lines(self) -> Iterator[str]:
+        """What a person is told, the result first."""
+        programs = self.programs()
+        yield (
+            f"compiled {count(len(programs - self.before), 'program')} in {self.compile_seconds:.1f} s, {self.hits} "
+            f"were there; {self.seconds:.1f} s in all, for {count(self.shapes, 'shape')} of training"
+        )
+        of_gru = "compiled for this processor" if self.recurrence == "compiled" else "a scan"
+        files = [file for file in self.folder.rglob("*") if file.is_file()]
+        size = sum(file.stat().st_size for file in files) / 1e6
+        yield f"{self.folder}: {count(len(programs), 'program')}, {size:.1f} MB; the recurrence is {of_gru}"
+        yield from self.troubles
+
+
+def warm(spec: Spec, file: Path, *, as_of: datetime, nights: int, progress: NightProgress) -> Warming:
+    """Compile what the next `nights` nights need, the first of them with what the lake holds as of `as_of`.
+
+    `file` is where the spec was read from. Raises SpecError where the cache cannot be written or several hosts train,
+    NoUsableData where the lake holds too little, TrainingError and ExportError as a night does.
+    """
+    begun = time.monotonic()
+    if spec.training.hosts is not None:
+        raise SpecError(
+            "training.hosts: found several hosts, wanted one: a host's programs are for its place among the others, "
+            "so the first night of all of them compiles"
+        )
+    warming = Warming(_writable_folder(spec))
+    with progress.stage("panel"):
+        panel, panel_at = _panel(spec, as_of)
+        before = panel_at(fit_candidate.first_cutoff(panel, spec))
+    with progress.stage("train"):
+        shapes = list(_shapes(before, spec, nights))
+        candidates = [_train(shape, spec, file, warming, progress, share) for share, shape in _shares(shapes)]
+    warming.shapes, warming.recurrence = len(shapes), str(candidates[0].summary["recurrence"])
+    _as_the_night_does(candidates[0], panel, before, panel_at, spec, warming, progress)
+    if warming.recurrence == "compiled" and not any((warming.folder / gru_cpu.FOLDER).glob("*.so")):
+        warming.troubles.append(
+            f"{warming.folder / gru_cpu.FOLDER} is not this user's alone, so the recurrence is compiled by each process"
+        )
+    warming.seconds = time.monotonic() - begun
+    return warming
+
+
+def _panel(spec: Spec, as_of: datetime) -> tuple[Panel, Past]:
+    """What the next night would train on: what the lake holds, or before the first night what the sources give, read
+    into a lake that is gone afterwards."""
+    if Lake.of(spec).versions(["demand"])["demand"] != NOT_THERE:
+        return _known(spec, as_of)
+    with tempfile.TemporaryDirectory(prefix="forecaster-warm-") as folder:
+        aside = spec.model_copy(update={"lake": folder})
+        ingest(aside, now=datetime.now(UTC))
+        return _known(aside, as_of)
+
+
+def _known(spec: Spec, as_of: datetime) -> tuple[Panel, Past]:
+    knowledge = read_as_of(spec, as_of=as_of)
+    panel = panels.build(knowledge, spec)
+    return panel, Past(knowledge, panel, spec)
+
+
+def _writable_folder(spec: Spec) -> Path:
+    """The folder of this machine's programs. Raises SpecError where nothing can be written there, or anybody may: what
+    lies there runs in the night."""
+    folder = jax_setup.cache_folder(spec)
+    key = jax_setup.FOLDER if os.environ.get(jax_setup.FOLDER) else "execution.compile_cache"
+    try:
+        jax_setup.configure(folder, megabytes=spec.retention.compile_cache_mb)
+        probe = folder / f".warm-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+        others_write = bool(folder.stat().st_mode & 0o002)
+    except OSError as error:
+        raise SpecError(
+            f"{key}: compiled programs cannot be written to {folder} ({error.strerror or error}); wanted a folder that "
+            "whoever runs the nights may write"
+        ) from error
+    if others_write:
+        raise SpecError(
+            f"{key}: found {folder}, which everybody may write, wanted a folder of those who run nights: what lies "
+            "there runs in them (chmod o-w)"
+        )
+    return folder
+
+
+def _shapes(before: Panel, spec: Spec, nights: int) -> Iterator[Panel]:
+    """The panel that is trained on, of each night whose programs are other than those of an earlier one: steps grow
+    with the days, and days are padded to a round number."""
+    met = set()
+    for later in range(nights):
+        panel = days_later(before, later)
+        days = panel.history - VALIDATION
+        shape = choose_recipe(spec, len(panel.depot_ids), days), -(-panel.history // windows.DAYS_MULTIPLE)
+        if shape not in met:
+            met.add(shape)
+            yield panel
+
+
+def days_later(panel: Panel, days: int) -> Panel:
+    """The panel as it may be some days later: its last week, again."""
+    history = np.concatenate([np.arange(panel.history), panel.history - _WEEK + np.arange(days) % _WEEK])
+    whole = np.concatenate([history, np.arange(panel.history, len(panel.days))])
+    return replace(
+        panel,
+        days=panel.days[0] + np.arange(len(whole)),
+        demand=panel.demand[:, history],
+        open=panel.open[:, whole],
+        covariates=panel.covariates[:, whole],
+        calendar=panel.calendar[:, whole],
+    )
+
+
+def _shares(shapes: list[Panel]) -> Iterator[tuple[float, Panel]]:
+    yield from ((number / len(shapes), shape) for number, shape in enumerate(shapes, 1))
+
+
+def _train(before: Panel, spec: Spec, file: Path, warming: Warming, progress: NightProgress, share: float) -> Candidate:
+    """One epoch, as the night's own process trains it."""
+    hears = Listeners(
+        on_epoch=lambda epoch: progress.advance(share, f"one epoch of {before.history} days to {before.cutoff}"),
+        on_trouble=warming.troubles.append,
+        on_measures=lambda measures: None,
+    )
+    candidate = train.one_epoch_in_child_process(before, spec, file, hears)
+    used = candidate.summary
+    warming.add(used["compile_hits"], used["compile_seconds"])
+    return candidate
+
+
+def _as_the_night_does(
+    candidate: Candidate,
+    panel: Panel,
+    before: Panel,
+    panel_at: Callable[..., Panel],
+    spec: Spec,
+    warming: Warming,
+    progress: NightProgress,
+) -> None:
+    """What the night itself compiles, beside the process that trains: calibration, backtest, export and parity."""
+    with jax_setup.count_compilations() as compilations:
+        with progress.stage("backtest"):
+            calibrated = fit_candidate.calibrated_before_backtest(candidate, before, panel_at)
+            rolling = fit_candidate.rolling_forecaster(calibrated, panel, spec, panel_at=panel_at)
+            calibrated = fit_candidate.calibrated_after_backtest(calibrated, rolling, panel)
+        with progress.stage("export"):
+            graph, weights = to_onnx.to_graph(calibrated), bundles.npz(to_onnx.weights(calibrated))
+            parity.agree(calibrated, graph, weights, to_onnx.about(calibrated), panel)
+    warming.add(compilations.hits, compilations.seconds)

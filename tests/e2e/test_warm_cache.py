@@ -1,0 +1,68 @@
+"""A new version is warmed on one machine; the first night on another, from another place, compiles nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.small_fleet import NIGHT, ROOT, write
+
+# Programs that compile in a third of the time, by a scan: where the compiled recurrence lies, test_gru_cpu looks after.
+QUICK = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "true", "CXX": ""}
+SHARED = "execution: {compile_cache: ../shared}\n"
+
+
+def checkout(folder: Path) -> Path:
+    for package in ("forecaster", "flows", "dashboards"):
+        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("tests"))
+    return folder
+
+
+def forecaster(code: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """`forecaster …` by the code of a checkout."""
+    surroundings = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
+    process = subprocess.run(
+        [sys.executable, "-m", "forecaster", *map(str, arguments)],
+        cwd=code,
+        env={**surroundings, **QUICK, "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=500,
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
+    return process
+
+
+def programs(folder: Path) -> set[str]:
+    return {str(file.relative_to(folder)) for file in folder.rglob("*-cache")}
+
+
+def test_after_warm_a_night_of_another_checkout_and_state_compiles_nothing(tmp_path: Path) -> None:
+    for machine in ("one", "two"):
+        file = write(tmp_path / machine)
+        file.write_text(file.read_text("utf-8") + SHARED, "utf-8")
+    known = ("--as-of", str(NIGHT))
+    warmed = forecaster(checkout(tmp_path / "old-place"), "warm", tmp_path / "one" / "pipeline.yaml", *known)
+    before = programs(tmp_path / "shared")
+    assert f"compiled {len(before)} programs in " in warmed.stdout
+    assert not list((tmp_path / "one").glob("var/*"))  # no lake, no ledger, no model and no checkpoint came of it
+
+    state = tmp_path / "two" / "var"
+    forecaster(checkout(tmp_path / "new" / "place"), "run", "--plain", state.with_name("pipeline.yaml"), *known)
+    ledger = sqlite3.connect(state / "ledger.db")
+    [[content]] = ledger.execute("select measures from runs").fetchall()
+    ledger.close()
+    measures = json.loads(content)
+    hits, misses = measures["compile_hits"], measures["compile_misses"]
+    assert misses == 0
+    assert hits > 0
+    assert hits / (hits + misses) == 1.0
+    # Beside the training, the night itself calibrates, exports and compares: of these, too, nothing was missing.
+    assert programs(tmp_path / "shared") == before
+    assert not (state / "jax_cache").exists()
