@@ -48,7 +48,7 @@ WITHOUT_EXTRAS := \
 .DEFAULT_GOAL := help
 .PHONY: help env run page test check messages docs format lock sbom bench bench-accuracy bench-example bench-speed bench-training bench-growth \
   bench-scale bench-variants bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-flood bench-what-if \
-  bench-faults bench-scrape bench-worthwhile clean
+  bench-faults bench-scrape bench-worthwhile bench-drift clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -144,6 +144,9 @@ bench-worthwhile: $(ENV) ## measure what `training.when: worthwhile` skips on tw
 
 bench-what-if: $(ENV) ## measure how long a what-if takes on the page; after `make run`
 	@$(BIN)/python -m tests.benchmarks.whatif
+
+bench-drift: $(ENV) ## measure how often drift is told in vain, and found where it is, on eight real datasets (ten minutes)
+	@$(BIN)/python -m tests.benchmarks.drift
 
 bench-scrape: $(ENV) ## measure what a scrape of Prometheus costs, with 5,000 depots and 1,000 nights
 	@$(BIN)/python -m tests.benchmarks.scrape

@@ -102,6 +102,30 @@ OF_RUNS = {
     "parity": Measure("forecaster_parity_ratio", "share", "largest relative difference between ONNX and JAX"),
     "rows": Measure("forecaster_rows", "rows", "of the sources, by what became of them", ("disposition",)),
     "depots": Measure("forecaster_run_depots", "depots", "that the run forecast, by tier", ("tier",)),
+    "depots_drift_tested": Measure(
+        "forecaster_depots_drift_tested", "depots", "of which enough forecasts came true to tell drift"
+    ),
+    "depots_drifted": Measure(
+        "forecaster_depots_drifted",
+        "depots",
+        "whose counts are unlike their forecasts, against their own past",
+        ("direction",),
+    ),
+    "cities_drifted": Measure(
+        "forecaster_cities_drifted", "cities", "whose depots together are unlike their forecasts", ("direction",)
+    ),
+    "network_drifted": Measure(
+        "forecaster_network_drifted", "0 or 1", "whether all depots together are unlike their forecasts", ("direction",)
+    ),
+    "days_lacking": Measure(
+        "forecaster_days_lacking_ratio", "share", "of depot-days in the last 28 days, unknown or closed", ("reason",)
+    ),
+    "days_lacking_usual": Measure(
+        "forecaster_days_lacking_usual_ratio", "share", "of depot-days in the year before them", ("reason",)
+    ),
+    "covariates_drifted": Measure(
+        "forecaster_covariates_drifted", "covariates", "whose last 28 days are unlike their whole past"
+    ),
 }
 
 # Read from the ledger and the state folder.

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
-REVISION = "0015"
+REVISION = "0017"
 REVISION_TABLE = "forecaster_revision"  # not alembic's own name: other tools in the same database use that one
 
 
@@ -218,6 +218,30 @@ value_costs = sa.Table(
     sa.Column("idle", sa.Integer, nullable=False),
     sa.Column("drivers", sa.Integer, nullable=False),
     sa.Column("depots", sa.Integer, nullable=False),
+)
+
+# How what came lies under what was forecast, a row a day; what is in it stands in `forecaster.ledger.drift`.
+drift_days = sa.Table(
+    "drift_days",
+    metadata,
+    sa.Column("pipeline", sa.Text, primary_key=True),
+    sa.Column("day", sa.Date, primary_key=True),
+    sa.Column("scores", Json, nullable=False),  # {depots, scores, actual, median}: aligned lists
+)
+
+# What drifts as of the last night.
+drifts = sa.Table(
+    "drifts",
+    metadata,
+    sa.Column("pipeline", sa.Text, primary_key=True),
+    sa.Column("part", sa.Text, primary_key=True),
+    sa.Column("label", sa.Text, primary_key=True),
+    sa.Column("kind", sa.Text, primary_key=True),
+    sa.Column("direction", sa.Integer, nullable=False),
+    sa.Column("since", sa.Date, nullable=False),
+    sa.Column("through", sa.Date, nullable=False),
+    sa.Column("value", sa.Float, nullable=False),
+    sa.Column("usual", sa.Float),
 )
 
 slot = sa.Table(

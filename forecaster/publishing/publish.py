@@ -32,6 +32,7 @@ from forecaster.planning.saved_inputs import SavedInputs
 from forecaster.publishing import archive_rows, caveats, content, explain
 from forecaster.publishing.forecast import ForecastResult, ModelChoice, forecast
 from forecaster.publishing.track_accuracy import track_accuracy
+from forecaster.publishing.track_drift import track_drift
 from forecaster.publishing.track_value import track_value
 from forecaster.staffing import rosters
 from forecaster.staffing.changes import published_crews
@@ -157,8 +158,7 @@ def publish(
             )
             number = ledger.publish(publication, keep=spec.retention.publications)
         _follow_up(spec, result.panel, run_id, troubles)
-        with remarks.collect(Exception, "what rosters cost is not told"):
-            track_value(spec, result.panel)
+        _look_back(spec, result.panel, run_id, remarks)
     cutoff, depots = result.panel.cutoff.isoformat(), len(result.panel.depot_ids)
     tier, model, digest = result.choice.tier, result.choice.model, result.digest
     return PublishedForecast(
@@ -277,6 +277,15 @@ def _follow_up(spec: Spec, panel: Panel, run_id: str, troubles: Troubles) -> Non
         rival = _legacy_forecasts(spec, panel, run_id)
     with troubles.collect(Exception, "what came of earlier forecasts is not told"):
         track_accuracy(spec, panel, rival)
+
+
+def _look_back(spec: Spec, panel: Panel, run_id: str, remarks: Troubles) -> None:
+    """What rosters cost, and what drifts: the world did that, not this run, so it degrades nothing."""
+    with remarks.collect(Exception, "what rosters cost is not told"):
+        track_value(spec, panel)
+    with remarks.collect(Exception, "what drifts is not told"):
+        if summary := track_drift(spec, panel, run_id):
+            remarks.add(summary)
 
 
 def _legacy_forecasts(spec: Spec, panel: Panel, run_id: str) -> ExternalForecasts | None:

@@ -62,7 +62,7 @@ def track_value(spec: Spec, panel: Panel) -> None:
     with Ledger.open(spec.ledger_url) as ledger:
         with ledger.transaction() as connection:
             valued = {day.day: day for day in value.valued_days(connection, spec.name)}
-            origins = _origins(connection, spec)
+            origins = origins_of(connection, spec)
         if valued and max(valued) > panel.cutoff:
             return
         digests = _digests(panel)
@@ -92,7 +92,7 @@ def _read(lake: Lake, version: int, days: Sequence[date]) -> pa.Table:
     return lake.read("forecasts", where=in_days, version=version, columns=_READ)
 
 
-def _origins(connection: sa.Connection, spec: Spec) -> dict[str, Origin]:
+def origins_of(connection: sa.Connection, spec: Spec) -> dict[str, Origin]:
     """The runs that ended with forecasts, by their ids."""
     runs = tables.runs.c
     query = sa.select(runs.run_id, runs.as_of, runs.kind).where(

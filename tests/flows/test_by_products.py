@@ -154,6 +154,8 @@ BY_REFRESH: dict[str, tuple[Damage, int, str]] = {
     "forecasts, cut": (data_of("forecasts", gone=False), 3, "earlier forecasts is not told: lake table 'forecasts'"),
     "forecasts, gone": (data_of("forecasts", gone=True), 3, "earlier forecasts is not told: lake table 'forecasts'"),
     "hindsight": (sql("drop table hindsight"), 3, "what came of earlier forecasts is not told: the ledger"),
+    "drift_days": (sql("drop table drift_days"), 0, "what drifts is not told: the ledger"),
+    "drifts": (sql("drop table drifts"), 0, "what drifts is not told: the ledger"),
     "audit": (sql("drop table audit"), 0, ""),
     "audit, refused": (
         sql("create trigger no before insert on audit begin select raise(abort, 'refused'); end"),

@@ -11,8 +11,9 @@ from dashboards.ops.reading.header import Front, front
 from dashboards.ops.reading.last_night import Notice, fruitless
 from forecaster.core.language import N_, _
 from forecaster.errors import LedgerError
-from forecaster.ledger import accuracy, overview
+from forecaster.ledger import accuracy, drift, overview
 from forecaster.ledger.accuracy import CITY, DEPOT, Tally
+from forecaster.ledger.drift import Drift
 from forecaster.ledger.publication import PublishedDay, PublishedDepot, PublishedTotal
 from forecaster.ledger.records import Head, Promotion, Run
 from forecaster.ledger.store import Ledger
@@ -120,6 +121,13 @@ class Edition:
             raise NoSuchDepot(depot_id)
         return depot
 
+    def drifts(self, depot_id: str) -> tuple[Drift, ...]:
+        """What drifts at a depot as of the last night; nothing of a past publication. Raises NoSuchDepot."""
+        self.depot(depot_id)
+        with self.ledger.transaction() as connection:
+            drifts = drift.drifts(connection, self.head.pipeline, drift.DEPOT, depot_id)
+        return () if self.past else drifts
+
     def _sees(self, depot: PublishedDepot) -> bool:
         return _sees(self.cities, depot)
 
@@ -163,6 +171,15 @@ class Logbook:
             return tallies
         visible = {(CITY, city) for city in self.cities} | {(DEPOT, depot.depot_id) for depot in self.depots()}
         return tuple(tally for tally in tallies if (tally.part, tally.label) in visible)
+
+    def drifts(self) -> tuple[Drift, ...]:
+        """What drifts as of the last night. Who does not see every city is told of theirs and of the depots in them."""
+        with self.ledger.transaction() as connection:
+            drifts = drift.drifts(connection, self.pipeline) if self.pipeline else ()
+        if self.cities is None:
+            return drifts
+        visible = {(CITY, city) for city in self.cities} | {(DEPOT, depot.depot_id) for depot in self.depots()}
+        return tuple(row for row in drifts if (row.part, row.label) in visible)
 
     def value(self, weeks: int) -> ValueAccount:
         """What rosters of the last weeks cost and saved: of the cities alone that the reader sees."""

@@ -21,6 +21,7 @@ from dashboards.ops.views.freshness import freshness
 from dashboards.ops.views.health import health
 from dashboards.ops.views.money.value import chosen_span, value_page
 from dashboards.ops.views.network import network
+from dashboards.ops.views.reliability.drift import depot_sentence, drift_list
 from dashboards.ops.views.reliability.promises import promises
 from dashboards.ops.views.roster import RosterQuery, roster
 from dashboards.ops.views.wall import wall
@@ -105,7 +106,8 @@ def depot_content(edition: Edition, depot_id: str, page: RenderPage, *, plans: b
     depot = edition.depot(depot_id)
     front = in_zone(edition.front, depot.timezone)
     view = depot_page(edition.head, depot, front, edition.said_before(depot_id))
-    return page("depot.html", front=front, depot=view, plans=plans, mine=mine)
+    drifting = depot_sentence(edition.drifts(depot_id))
+    return page("depot.html", front=front, depot=view, plans=plans, mine=mine, drifting=drifting)
 
 
 def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage, spec: Spec | None) -> None:
@@ -142,6 +144,7 @@ def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage, spec: 
         def make(book: Logbook) -> bytes:
             fresh = freshness(book.head, book.depots(), book.runs, book.now)
             view, kept = health(book.runs, book.head, book.now), promises(book, spec)
-            return page("health.html", health=view, fresh=fresh, promises=kept)
+            drifting = drift_list(book.drifts())
+            return page("health.html", health=view, fresh=fresh, promises=kept, drifting=drifting)
 
         return renderer.of_nights(request, HTML, make)

@@ -1,0 +1,97 @@
+"""What drifts, for the page of the last nights and for a depot's page: who, since when, and by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dashboards.ops.formatting import display
+from dashboards.ops.reading.header import href
+from forecaster.core.language import _, ngettext
+from forecaster.ledger.drift import ALL, CLOSED, COVARIATE, DEPOT, LEVEL, SPREAD, Drift
+
+MOST = 20  # depots that are named
+
+
+@dataclass(frozen=True)
+class DriftLine:
+    """What drifts, in a sentence; `href` is a depot's page."""
+
+    name: str
+    sentence: str
+    href: str | None
+
+
+@dataclass(frozen=True)
+class DriftList:
+    lines: tuple[DriftLine, ...]  # network, covariates and cities first, then the depots farthest from their past
+    others: int  # depots that are not named
+
+
+def drift_list(drifts: Sequence[Drift]) -> DriftList | None:
+    """None where nothing drifts, or it is not known."""
+    if not drifts:
+        return None
+    order = lambda drift: (drift.part == DEPOT, drift.part != ALL, drift.part)  # noqa: E731
+    whole = [drift for drift in sorted(drifts, key=order) if drift.part != DEPOT]
+    depots = [drift for drift in drifts if drift.part == DEPOT]
+    return DriftList(tuple(_line(drift) for drift in [*whole, *depots[:MOST]]), max(len(depots) - MOST, 0))
+
+
+def depot_sentence(drifts: Sequence[Drift]) -> str:
+    """What drifts at one depot; empty where nothing does."""
+    return " ".join(_sentence(drift) for drift in drifts)
+
+
+def _line(drift: Drift) -> DriftLine:
+    name = _("The network") if drift.part == ALL else drift.label
+    return DriftLine(name, _sentence(drift), href(drift.label) if drift.part == DEPOT else None)
+
+
+def _sentence(drift: Drift) -> str:
+    if drift.kind == LEVEL:
+        return _level(drift)
+    if drift.kind == SPREAD:
+        return _spread(drift)
+    return _covariate(drift) if drift.part == COVARIATE else _share(drift)
+
+
+def _level(drift: Drift) -> str:
+    share = display.percent(abs(drift.value - 1), 0)
+    if drift.direction > 0:
+        return ngettext(
+            "Comes in {share} above what was forecast for {n} day.",
+            "Comes in {share} above what was forecast for {n} days.",
+            drift.days,
+            n=display.number(drift.days),
+            share=share,
+        )
+    return ngettext(
+        "Comes in {share} below what was forecast for {n} day.",
+        "Comes in {share} below what was forecast for {n} days.",
+        drift.days,
+        n=display.number(drift.days),
+        share=share,
+    )
+
+
+def _spread(drift: Drift) -> str:
+    if drift.direction > 0:
+        return _("Misses its forecasts by more than it used to: its ranges are too narrow.")
+    return _("Misses its forecasts by less than it used to: its ranges are too wide.")
+
+
+def _share(drift: Drift) -> str:
+    shares = {"share": display.percent(drift.value, 0), "usual": display.percent(drift.usual or 0.0, 0)}
+    if drift.kind == CLOSED:
+        return _("{share} of days were closed in four weeks, {usual} in the year before.", **shares)
+    return _("{share} of days are not known in four weeks, {usual} in the year before.", **shares)
+
+
+def _covariate(drift: Drift) -> str:
+    if drift.direction == 0:
+        return _("Is the same each day for four weeks, as it never was before.")
+    means = {"now": display.number(drift.value, 2), "usual": display.number(drift.usual or 0.0, 2)}
+    if drift.direction > 0:
+        return _("Is higher than in any four weeks before: {now}, at this time of year usually {usual}.", **means)
+    return _("Is lower than in any four weeks before: {now}, at this time of year usually {usual}.", **means)

@@ -1,0 +1,120 @@
+"""Drift of what goes in: shares of unknown and closed days against the last year, and covariates against their past.
+
+The null is the past itself: the same figure of every stretch of `WINDOW` days there was. The last stretch drifts
+where it lies outside of all of these, which alone would still happen once in as many independent stretches, and
+besides by a margin that matters: `MARGIN` of depot-days for shares, `DEVIATIONS` standard deviations of such means
+for covariates. That is the standardised mean difference (Cohen 1988) with the deviation of means of stretches in the
+place of that of days, since days of a promotion or a winter are alike. A covariate that always moved and stands still
+is told as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from forecaster.core.arrays import Bools, Doubles
+
+WINDOW = 28  # days
+YEAR = 365  # days before them
+LEAST_PAST = 182  # days of the past
+MARGIN = 0.05  # of depot-days
+DEVIATIONS = 4.0
+LEAST_SEASON = 14  # days of the same season in earlier years that are compared first
+NEAR = 21  # days that lie in the same season
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share of depot-days over the last `WINDOW` days, beside that of the year before them."""
+
+    now: float
+    usual: float  # NaN: too little is known of a year
+    direction: int  # 1: more than ever in that year, −1: less, 0: neither
+
+
+@dataclass(frozen=True)
+class CovariateDrift:
+    """A covariate whose last days are unlike all of its past."""
+
+    name: str
+    direction: int  # 1: higher, −1: lower, 0: it stands still
+    now: float
+    usual: float  # mean of the same season in earlier years, of the whole past where there are none
+
+
+def share(counted: Bools, of: Bools) -> Share:
+    """The share of depot-days `counted` among those of the mask `of`, both (depots, days), the newest day last."""
+    part = (counted & of).sum(axis=0).astype(float)[-(YEAR + WINDOW) :]
+    whole = of.sum(axis=0).astype(float)[-(YEAR + WINDOW) :]
+    now = _ratio(part[-WINDOW:], whole[-WINDOW:])
+    past_part, past_whole = part[:-WINDOW], whole[:-WINDOW]
+    if len(past_part) < LEAST_PAST or not np.isfinite(now):
+        return Share(now, np.nan, 0)
+    usual = _ratio(past_part, past_whole)
+    stretches = _sums(past_part) / np.maximum(_sums(past_whole), 1)
+    stretches = stretches[_sums(past_whole) > 0]
+    if not len(stretches):
+        return Share(now, np.nan, 0)
+    above, below = now > stretches.max() and now - usual >= MARGIN, now < stretches.min() and usual - now >= MARGIN
+    return Share(now, usual, int(above) - int(below))
+
+
+def in_business(open_: Bools, known: Bools) -> Bools:
+    """The days (depots, days) between each depot's first known day and its last known or open one: a depot that
+    has yet to open, or is given up, is neither closed nor unknown."""
+    alive = known | open_
+    since = np.maximum.accumulate(known, axis=1)
+    until = np.maximum.accumulate(alive[:, ::-1], axis=1)[:, ::-1]
+    between: Bools = since & until
+    return between
+
+
+def covariate_drifts(means: Doubles, names: Sequence[str]) -> tuple[CovariateDrift, ...]:
+    """The covariates whose last `WINDOW` days are unlike their past; `means` over depots is (days, covariates)."""
+    if len(means) < LEAST_PAST + WINDOW:
+        return ()
+    drifts = (_covariate(means[:, column].astype(float), name) for column, name in enumerate(names))
+    return tuple(drift for drift in drifts if drift is not None)
+
+
+def _covariate(values: Doubles, name: str) -> CovariateDrift | None:
+    past, window = values[:-WINDOW], values[-WINDOW:]
+    stretches = _sums(past) / WINDOW
+    now, deviation = float(window.mean()), float(stretches[::WINDOW].std())
+    season = past[_same_season(len(past))]
+    usual = float(season.mean()) if len(season) >= LEAST_SEASON else float(past.mean())
+    if np.ptp(window) == 0 and not (_ranges(past) == 0).any():
+        return CovariateDrift(name, 0, now, usual)
+    outside = now > stretches.max() or now < stretches.min()
+    if deviation > 0 and outside and abs(now - usual) >= DEVIATIONS * deviation:
+        return CovariateDrift(name, 1 if now > usual else -1, now, usual)
+    if deviation == 0 and outside:  # it has never moved before
+        return CovariateDrift(name, 1 if now > usual else -1, now, usual)
+    return None
+
+
+def _same_season(past: int) -> Bools:
+    """Which days of the past (days,) lie in the season of the window that follows, in earlier years."""
+    back = past + WINDOW // 2 - np.arange(past)  # days before the middle of the window
+    from_year = np.abs((back + YEAR / 2) % YEAR - YEAR / 2)
+    same: Bools = (from_year <= NEAR) & (back > YEAR / 2)
+    return same
+
+
+def _ratio(part: Doubles, whole: Doubles) -> float:
+    return float(part.sum() / whole.sum()) if whole.sum() > 0 else float("nan")
+
+
+def _sums(values: Doubles) -> Doubles:
+    """The sums of every stretch of `WINDOW` days, (stretches,)."""
+    sums: Doubles = np.convolve(values, np.ones(WINDOW), "valid")
+    return sums
+
+
+def _ranges(values: Doubles) -> Doubles:
+    """Largest less smallest of every stretch of `WINDOW` days, (stretches,)."""
+    ranges: Doubles = np.ptp(np.lib.stride_tricks.sliding_window_view(values, WINDOW), axis=1)
+    return ranges

@@ -1,0 +1,100 @@
+"""Drift as the ledger keeps it: of each day how what came lies under what was forecast, and what drifts in the end.
+
+Scores are `forecaster.evaluation.pit`'s of the newest forecast before the day. A day that was looked at and of which
+nothing can be scored has a row without depots, so that the archive is not asked for it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+
+import sqlalchemy as sa
+
+from forecaster.ledger import tables
+
+ALL, CITY, DEPOT, COVARIATE = "all", "city", "depot", "covariate"
+LEVEL, SPREAD, UNKNOWN, CLOSED, INPUT = "level", "spread", "unknown", "closed", "input"
+
+
+@dataclass(frozen=True)
+class ScoredDay:
+    """The depots whose count of a day is known and was forecast, as aligned lists."""
+
+    day: date
+    depots: Sequence[str]
+    scores: Sequence[float]
+    actual: Sequence[float]
+    median: Sequence[float]
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What is unlike its past. `direction` is 1 above (ranges too narrow, a share too large), −1 below, and 0 for a
+    covariate that stands still."""
+
+    part: str
+    label: str  # depot, city or covariate; empty: the network
+    kind: str
+    direction: int
+    since: date  # from which it seems to be so; of what has no beginning the first night that told it
+    through: date  # the last day that was looked at
+    value: float  # level: what came over what was forecast, 1 = as before; a share; a covariate's mean
+    usual: float | None  # the same before; of levels None
+
+    @property
+    def days(self) -> int:
+        """For how many days."""
+        return (self.through - self.since).days + 1
+
+
+def scored_days(connection: sa.Connection, pipeline: str, since: date) -> tuple[ScoredDay, ...]:
+    """The days from `since` on that were looked at, the oldest first."""
+    table = tables.drift_days
+    query = sa.select(table.c.day, table.c.scores).where(table.c.pipeline == pipeline, table.c.day >= since)
+    return tuple(ScoredDay(day, **scores) for day, scores in connection.execute(query.order_by(table.c.day)))
+
+
+def newest_day(connection: sa.Connection, pipeline: str) -> date | None:
+    """The last day that was looked at."""
+    table = tables.drift_days.c
+    query = sa.select(sa.func.max(table.day, type_=sa.Date)).where(table.pipeline == pipeline)
+    newest: date | None = connection.execute(query).scalar()
+    return newest
+
+
+def replace_days(connection: sa.Connection, pipeline: str, days: Sequence[ScoredDay], *, keep_from: date) -> None:
+    """Write these days anew, and forget those before `keep_from`."""
+    table = tables.drift_days
+    old = sa.or_(table.c.day.in_([day.day for day in days]), table.c.day < keep_from)
+    connection.execute(table.delete().where(table.c.pipeline == pipeline, old))
+    if days:
+        lists = ("depots", "scores", "actual", "median")  # not copied value by value, as `asdict` would
+        rows = [
+            {"pipeline": pipeline, "day": day.day, "scores": {name: getattr(day, name) for name in lists}}
+            for day in days
+        ]
+        connection.execute(table.insert(), rows)
+
+
+def replace_drifts(connection: sa.Connection, pipeline: str, drifts: Iterable[Drift]) -> None:
+    """What drifts as of the last night, and nothing else."""
+    table = tables.drifts
+    connection.execute(table.delete().where(table.c.pipeline == pipeline))
+    if rows := [{"pipeline": pipeline, **asdict(drift)} for drift in drifts]:
+        connection.execute(table.insert(), rows)
+
+
+def drifts(
+    connection: sa.Connection, pipeline: str, part: str | None = None, label: str | None = None
+) -> tuple[Drift, ...]:
+    """What drifts, of one part or one label where these are named; those farthest from their past come first."""
+    table = tables.drifts
+    query = sa.select(*(column for column in table.c if column.name != "pipeline")).where(table.c.pipeline == pipeline)
+    if part is not None:
+        query = query.where(table.c.part == part)
+    if label is not None:
+        query = query.where(table.c.label == label)
+    rows = (Drift(**row) for row in connection.execute(query).mappings())
+    return tuple(sorted(rows, key=lambda drift: (-abs(drift.value - (drift.usual or 1.0)), drift.label)))

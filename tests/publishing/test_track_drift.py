@@ -1,0 +1,234 @@
+"""What drifts is reckoned night by night from the archive, kept in the ledger, and told in the outcome of the night."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from flows import lines, steps
+from flows.night import Night
+from forecaster.config import Spec, load
+from forecaster.core.panel import Panel
+from forecaster.evaluation import drift as tests_of_drift
+from forecaster.lake import TABLES, Lake
+from forecaster.ledger import drift, tables
+from forecaster.ledger.store import Ledger
+from forecaster.monitoring import exposition
+from forecaster.publishing import track_drift as tracking
+from forecaster.publishing.track_drift import track_drift
+from tests.dashboards.visitor import text, visitor
+from tests.panels import FIRST, bare
+from tests.staffing.test_rosters import spec_of
+
+LEVELS = [0.1, 0.3, 0.5, 0.7, 0.9]
+SPREAD = np.array([-1.2816, -0.5244, 0.0, 0.5244, 1.2816]) * 0.08
+DEPOTS, DAYS = 12, 150
+START: date = FIRST.astype(object)
+NEVER_BEFORE = {"above": 1, "below": 0, "too_narrow": 0, "too_wide": 0}
+
+
+def counts(seed: int = 0, depots: int = DEPOTS, days: int = DAYS) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    return np.rint(200 * np.exp(0.08 * random.normal(size=(depots, days)))).astype(np.float32)
+
+
+def panel_of(demand: np.ndarray) -> Panel:
+    depots = len(demand)
+    cities = tuple("Bonn" if number % 2 else "Ulm" for number in range(depots))
+    return replace(bare(demand), depot_ids=tuple(f"D{n}" for n in range(depots)), attributes={"city": cities})
+
+
+def archive(spec: Spec, days: range, depots: int = DEPOTS, horizon: int = 1, first: date = START) -> None:
+    """Nights that forecast 200 for every depot and day, each with a run."""
+    table, runs = [], []
+    for number in days:
+        morning = first + timedelta(days=number)
+        as_of = datetime.combine(morning, datetime.min.time(), UTC) + timedelta(hours=3)
+        run_id = f"night-{number}"
+        runs.append(
+            {
+                "run_id": run_id,
+                "pipeline": spec.name,
+                "started_at": as_of,
+                "finished_at": as_of,
+                "as_of": as_of,
+                "spec_digest": spec.digest,
+                "lake_versions": {},
+                "outcome": "published",
+                "exit_code": 0,
+                "findings": [],
+                "timings": {},
+            }
+        )
+        table += [
+            {
+                "run_id": run_id,
+                "recorded_at": as_of,
+                "bundle": None,
+                "tier": "champion",
+                "depot_id": f"D{depot}",
+                "cutoff": morning - timedelta(days=1),
+                "target_date": morning + timedelta(days=ahead - 1),
+                "horizon": ahead,
+                "levels": LEVELS,
+                "quantiles": (200 * np.exp(SPREAD)).tolist(),
+            }
+            for depot in range(depots)
+            for ahead in range(1, horizon + 1)
+        ]
+    with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        connection.execute(tables.runs.insert(), runs)
+    Lake(spec.lake_url).append("forecasts", pa.Table.from_pylist(table, schema=TABLES["forecasts"]))
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Spec:
+    made = spec_of(tmp_path, "")
+    with Ledger.open(made.ledger_url) as ledger:
+        ledger.start_run("tonight", pipeline=made.name, as_of=datetime.now(UTC), spec_digest=made.digest)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracking, "MOST_WEEKS", 60)
+
+
+def drifts(spec: Spec) -> list[drift.Drift]:
+    with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        return list(drift.drifts(connection, spec.name))
+
+
+def measures(spec: Spec, run_id: str = "tonight") -> Mapping[str, object]:
+    with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        row = connection.execute(tables.runs.select().where(tables.runs.c.run_id == run_id)).mappings().one()
+        return dict(row["measures"] or {})
+
+
+def test_an_empty_archive_says_nothing_and_fails_nothing(spec: Spec) -> None:
+    assert track_drift(spec, panel_of(counts()), "tonight") is None
+    assert drifts(spec) == []
+    assert not {"depots_drifted", "depots_drift_tested"} & measures(spec).keys()
+
+
+def test_nights_that_were_right_find_no_drift_and_say_how_many_depots_they_judged(spec: Spec) -> None:
+    archive(spec, range(DAYS))
+    assert track_drift(spec, panel_of(counts()), "tonight") is None
+    assert drifts(spec) == []
+    assert measures(spec)["depots_drift_tested"] == DEPOTS
+    assert measures(spec)["depots_drifted"] == NEVER_BEFORE | {"above": 0}
+
+
+def test_a_depot_at_another_level_is_told_with_its_beginning_which_the_next_nights_keep(spec: Spec) -> None:
+    archive(spec, range(DAYS))
+    demand = counts()
+    demand[3, -14:] = np.rint(demand[3, -14:] * 1.3)
+    early = panel_of(demand[:, : DAYS - 2])
+    assert track_drift(spec, early, "tonight") is not None
+    [first] = [row for row in drifts(spec) if row.part == drift.DEPOT]
+    assert (first.label, first.kind, first.direction) == ("D3", drift.LEVEL, 1)
+    assert abs((first.since - (START + timedelta(days=DAYS - 14))).days) <= 1
+    assert first.value == pytest.approx(1.3, abs=0.06)
+    assert measures(spec)["depots_drifted"] == NEVER_BEFORE
+    sentence = track_drift(spec, panel_of(demand), "tonight")
+    [second] = [row for row in drifts(spec) if row.part == drift.DEPOT]
+    assert (second.since, second.days) == (first.since, first.days + 2)
+    assert sentence is not None
+    assert sentence.startswith("drift, told on /health: ")
+    assert f"1 depot (D3 +{100 * (second.value - 1):.0f} % for {second.days} days)" in sentence
+
+
+def test_what_the_whole_network_does_is_the_networks_drift_and_no_depots(spec: Spec) -> None:
+    archive(spec, range(DAYS))
+    demand = counts()
+    demand[:, -14:] = np.rint(demand[:, -14:] * 0.8)
+    assert track_drift(spec, panel_of(demand), "tonight") is not None
+    found = {(row.part, row.label): row.direction for row in drifts(spec)}
+    assert found == {(drift.ALL, ""): -1, (drift.CITY, "Bonn"): -1, (drift.CITY, "Ulm"): -1}
+    assert measures(spec)["network_drifted"] == {"above": 0, "below": 1, "too_narrow": 0, "too_wide": 0}
+
+
+def test_a_night_reads_the_days_that_are_new_and_those_that_late_counts_may_change(
+    spec: Spec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive(spec, range(DAYS))
+    track_drift(spec, panel_of(counts()[:, : DAYS - 1]), "tonight")
+    asked: list[date] = []
+    score = tracking._score
+
+    def noted(panel: Panel, lake: Lake, due: list[date]) -> object:
+        asked.extend(due)
+        return score(panel, lake, due)
+
+    monkeypatch.setattr(tracking, "_score", noted)
+    track_drift(spec, panel_of(counts()), "tonight")
+    last = START + timedelta(days=DAYS - 1)
+    assert asked == [last - timedelta(days=back) for back in reversed(range(14))]
+    asked.clear()
+    track_drift(spec, panel_of(counts()[:, : DAYS - 5]), "tonight")  # a past date run again
+    assert asked == []
+
+
+def test_the_newest_forecast_before_a_day_counts_and_closed_and_unknown_days_are_left_out(spec: Spec) -> None:
+    archive(spec, range(DAYS), horizon=3)
+    demand = counts()
+    demand[0, -1] = np.nan
+    panel = panel_of(demand)
+    closed = panel.open.copy()
+    closed[1, DAYS - 1] = False
+    track_drift(spec, replace(panel, open=closed), "tonight")
+    with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        newest = drift.scored_days(connection, spec.name, START + timedelta(days=DAYS - 1))
+    assert sorted(newest[0].depots, key=lambda name: int(name[1:])) == [f"D{number}" for number in range(2, DEPOTS)]
+    assert newest[0].median == [200.0] * (DEPOTS - 2)
+
+
+def test_what_is_kept_is_bounded(spec: Spec) -> None:
+    archive(spec, range(DAYS + 60))
+    track_drift(spec, panel_of(counts()), "tonight")
+    track_drift(spec, panel_of(counts(days=DAYS + 60)), "tonight")
+    with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        days = drift.scored_days(connection, spec.name, START)
+    assert len(days) == tests_of_drift.DAYS
+
+
+def test_a_real_night_tells_a_planted_shift_on_its_page_in_its_outcome_and_to_prometheus(tmp_path: Path) -> None:
+    demand = counts()
+    demand[3, -14:] = np.rint(demand[3, -14:] * 1.3)
+    lines_of_csv = [
+        f"D{depot},{START + timedelta(days=day)},{demand[depot, day]:.0f}"
+        for day in range(DAYS)
+        for depot in range(DEPOTS)
+    ]
+    (tmp_path / "demand.csv").write_text("\n".join(["depot_id,date,demand", *lines_of_csv]) + "\n", "utf-8")
+    before = spec_of(tmp_path, "")
+    archive(before, range(DAYS))
+    with Ledger.open(before.ledger_url) as ledger:
+        ledger.start_run("the night before", pipeline="t", as_of=datetime.now(UTC), spec_digest="5pec")
+        ledger.finish_run("the night before", "published", 0)
+    track_drift(before, panel_of(demand[:, : DAYS - 12]), "the night before")
+    file = tmp_path / "pipeline.yaml"
+    at = datetime.combine(START + timedelta(days=DAYS), datetime.min.time(), UTC) + timedelta(hours=3)
+    night = Night.begin(str(file), at)
+    night.run(lambda: lines.predict_only(night, steps))
+    spec = load(file)
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        message = next(iter(ledger.runs())).message or ""
+    assert "drift, told on /health: 1 depot (D3 +2" in message, message
+    told = exposition.text(spec)
+    assert 'forecaster_depots_drifted{direction="above",pipeline="t"} 1.0' in told
+    assert 'forecaster_depots_drift_tested{pipeline="t"} 12.0' in told
+    get = visitor(spec.ledger_url, at)
+    page = get("/health")
+    assert "What drifts" in text(page)
+    assert '<a href="/depot/D3">D3</a>' in page.text
+    assert re.search(r"D3 Comes in 2\d\s?% above what was forecast for 1[345] days\.", text(page))
+    assert "above what was forecast for 1" in text(get("/depot/D3"))
+    assert "what was forecast for" not in text(get("/depot/D2"))
