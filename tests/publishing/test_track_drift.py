@@ -190,6 +190,26 @@ def test_the_newest_forecast_before_a_day_counts_and_closed_and_unknown_days_are
     assert newest[0].median == [200.0] * (DEPOTS - 2)
 
 
+def test_days_that_fell_silent_and_a_covariate_that_stands_still_are_told(spec: Spec) -> None:
+    random = np.random.default_rng(2)
+    demand = counts(days=450)
+    demand[:4, -20:] = np.nan
+    whole = panel_of(demand)
+    rain = random.random((DEPOTS, len(whole.days), 1)).astype(np.float32)
+    rain[:, -40:] = 0.25
+    encoding = replace(whole.encoding, covariates=("rain",))
+    sentence = track_drift(spec, replace(whole, covariates=rain, encoding=encoding), "tonight")
+    found = {(row.part, row.label, row.kind): row for row in drifts(spec)}
+    assert found[drift.ALL, "", drift.UNKNOWN].value == pytest.approx(4 * 20 / (DEPOTS * 28), abs=0.01)
+    assert found[drift.ALL, "", drift.UNKNOWN].usual == 0
+    assert found[drift.COVARIATE, "rain", drift.INPUT].direction == 0
+    assert measures(spec)["covariates_drifted"] == 1
+    assert measures(spec)["days_lacking"] == {"unknown": pytest.approx(0.238, abs=0.001), "closed": 0.0}
+    assert sentence is not None
+    assert "24 % of days unknown, 0 % in the year before" in sentence
+    assert "covariate rain at a standstill" in sentence
+
+
 def test_what_is_kept_is_bounded(spec: Spec) -> None:
     archive(spec, range(DAYS + 60))
     track_drift(spec, panel_of(counts()), "tonight")
