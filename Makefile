@@ -48,7 +48,7 @@ WITHOUT_EXTRAS := \
 .DEFAULT_GOAL := help
 .PHONY: help env run page test check messages docs format lock sbom bench bench-accuracy bench-example bench-speed bench-training bench-growth \
   bench-scale bench-variants bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-flood bench-what-if \
-  bench-faults bench-scrape bench-worthwhile bench-drift clean
+  bench-faults bench-scrape bench-worthwhile bench-drift game-day clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -153,6 +153,9 @@ bench-scrape: $(ENV) ## measure what a scrape of Prometheus costs, with 5,000 de
 
 bench-faults: $(ENV) ## kill, pause and damage a small installation at random, and count what did not come out whole (hours)
 	@$(BIN)/python -m tests.benchmarks.faults
+
+game-day: $(ENV) ## do to a running installation what may happen, and see which alerts come and that a forecast is out (an hour)
+	@$(BIN)/python -m tests.benchmarks.game_day
 
 clean: ## remove what make made (.venv, .tools, caches); forecasts in var/ stay
 	rm -rf .venv .tools build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -9,7 +9,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
@@ -20,6 +20,13 @@ import pytest
 @pytest.fixture(scope="session")
 def s3() -> Iterator[str]:
     """The address of an S3 of this machine's own."""
+    with s3_server() as address:
+        yield address
+
+
+@contextmanager
+def s3_server() -> Iterator[str]:
+    """Moto's server while this is not left; its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -42,11 +49,15 @@ def s3() -> Iterator[str]:
 
 
 class Gateway:
-    """A way to an S3 that can be made to hang: requests that match are taken, and not answered."""
+    """A way to an S3 that can be made to hang, fail or be slow: requests that match are taken, and not answered."""
 
     def __init__(self, there: str) -> None:
         self._there = urlsplit(there)
         self.hangs: Callable[[str, str], bool] = lambda method, path: False
+        self.fails: Callable[[str, str], bool] = lambda method, path: False
+        """Requests that are answered with 500."""
+        self.delay = 0.0  # seconds that each answer is late
+        self.requests = 0
         self.trickles = False
         """Answers come, at a byte a second."""
         gateway = self
@@ -82,7 +93,13 @@ class Gateway:
             self._over.wait()
             request.close_connection = True
             return
+        self.requests += 1
+        self._over.wait(self.delay)
         body = request.rfile.read(int(request.headers.get("Content-Length") or 0))
+        if self.fails(request.command, request.path):
+            with suppress(OSError):
+                self._send(request, b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n")
+            return
         onward = HTTPConnection(str(self._there.hostname), self._there.port, timeout=60)
         onward.request(request.command, request.path, body, dict(request.headers))
         answer = onward.getresponse()

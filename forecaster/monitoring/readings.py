@@ -22,7 +22,7 @@ from forecaster.operations import due_nights
 
 TIERS = ("fresh", "champion", "fallback")
 WINDOWS = (1, 4)  # weeks that are looked back at
-NEVER_YET = ("failed", run_totals.KILLED)  # outcomes of nights that alerts look for
+NEVER_YET = ("degraded", "failed", run_totals.KILLED)  # outcomes of nights that alerts look for
 SCORED = ("wape", "bias", "coverage", "mase", "wql")
 LABELS = {accuracy.FORECAST: "published", accuracy.NAIVE: "seasonal_naive"}  # of models, as Prometheus is told
 

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -33,6 +33,7 @@ class OnCall:
     heard: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     prometheus: str = ""
     alertmanager: str = ""
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def alerts(self, receiver: str) -> set[tuple[str, str]]:
         """(Alert, status) of all messages that a receiver got."""
@@ -70,32 +71,44 @@ def on_call(file: Path, instant: str, folder: Path) -> Iterator[OnCall]:
     """The page of a pipeline at an instant, scraped each second, by the rules of the house without their patience."""
     if absent := [program for program in PROGRAMS if shutil.which(program) is None]:
         pytest.skip(f"{', '.join(absent)} not installed: apt-get install prometheus prometheus-alertmanager faketime")
-    person, ports = OnCall(), [free_port() for _ in range(4)]
-    person.prometheus, person.alertmanager = (f"http://127.0.0.1:{port}" for port in ports[:2])
+    page, metrics = free_port(), free_port()
+    serve = (sys.executable, "-m", "forecaster", "serve", str(file), "--port", str(page))
+    command = ("faketime", instant, *serve, "--metrics", f"127.0.0.1:{metrics}")
+    with running(command, folder), watched(folder, [metrics], _impatient) as person:
+        yield person
+
+
+def _impatient(text: str) -> str:
+    for pattern, small in (
+        (r"\bfor: \w+", "for: 0s"),
+        (r"\binterval: 1m", "interval: 1s"),
+        ("group_wait: 30s", "group_wait: 0s"),
+    ):
+        text = re.sub(pattern, small, text)
+    return re.sub(r"(scrape|evaluation)_interval: \w+", r"\1_interval: 1s", text)
+
+
+@contextmanager
+def watched(folder: Path, targets: Sequence[int], shortened: Callable[[str], str]) -> Iterator[OnCall]:
+    """Prometheus and Alertmanager with the files of the house, whose durations `shortened` makes others; Prometheus
+    scrapes ports of this machine, and Alertmanager tells whoever is on call."""
+    person, ports = OnCall(), [free_port() for _ in range(2)]
+    person.prometheus, person.alertmanager = (f"http://127.0.0.1:{port}" for port in ports)
     with ExitStack() as stack:
         receiver = stack.enter_context(_receiver(person))
-        for name, changes in (
-            ("forecaster.rules.yml", ((r"for: \w+", "for: 0s"), ("interval: 1m", "interval: 1s"))),
-            ("alertmanager.yml", (("127.0.0.1:9095", f"127.0.0.1:{receiver}"), ("group_wait: 30s", "group_wait: 0s"))),
-            (
-                "prometheus.yml",
-                ((r"_interval: \w+", "_interval: 1s"), ("9093", str(ports[1])), ("9464", str(ports[2]))),
-            ),
-        ):
-            content = (FILES / name).read_text("utf-8")
-            for pattern, small in changes:
-                content, count = re.subn(pattern, small, content)
-                assert count, (name, pattern)
+        scraped = ", ".join(f'"127.0.0.1:{port}"' for port in targets)
+        changes = {
+            "forecaster.rules.yml": (),
+            "alertmanager.yml": (("127.0.0.1:9095", f"127.0.0.1:{receiver}"),),
+            "prometheus.yml": (("127.0.0.1:9093", f"127.0.0.1:{ports[1]}"), ('"127.0.0.1:9464"', scraped)),
+        }
+        for name, addresses in changes.items():
+            content = shortened((FILES / name).read_text("utf-8"))
+            for theirs, ours in addresses:
+                assert theirs in content, (name, theirs)
+                content = content.replace(theirs, ours)
             (folder / name).write_text(content, "utf-8")
-        serve = (sys.executable, "-m", "forecaster", "serve", str(file), "--port", str(ports[3]))
-        commands = (
-            ("faketime", instant, *serve, "--metrics", f"127.0.0.1:{ports[2]}"),
-            (
-                "prometheus",
-                f"--config.file={folder / 'prometheus.yml'}",
-                f"--storage.tsdb.path={folder / 'tsdb'}",
-                f"--web.listen-address=127.0.0.1:{ports[0]}",
-            ),
+        for command in (
             (
                 "prometheus-alertmanager",
                 f"--config.file={folder / 'alertmanager.yml'}",
@@ -103,19 +116,26 @@ def on_call(file: Path, instant: str, folder: Path) -> Iterator[OnCall]:
                 f"--web.listen-address=127.0.0.1:{ports[1]}",
                 "--cluster.listen-address=",
             ),
-        )
-        for command in commands:
-            stack.enter_context(_running(command, folder))
+            (
+                "prometheus",
+                f"--config.file={folder / 'prometheus.yml'}",
+                f"--storage.tsdb.path={folder / 'tsdb'}",
+                f"--web.listen-address=127.0.0.1:{ports[0]}",
+                "--rules.alert.resend-delay=1s",  # so that what ends is told soon
+            ),
+        ):
+            person.processes[command[0]] = stack.enter_context(running(command, folder))
         yield person
 
 
 @contextmanager
-def _running(command: tuple[str, ...], folder: Path) -> Iterator[None]:
-    with (folder / f"{command[0]}.log").open("wb") as log:
+def running(command: Sequence[str], folder: Path, name: str = "") -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is told to end, and is gone, when this is left; what it says is in `folder`."""
+    with (folder / f"{name or command[0]}.log").open("ab") as log:
         environment = {**os.environ, "FAKETIME_DONT_FAKE_MONOTONIC": "1", "TZ": "UTC"}
-        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=environment, start_new_session=True)
+        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, env=environment, start_new_session=True)
         try:
-            yield
+            yield process
         finally:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):

@@ -26,12 +26,12 @@ MORE = f"registry: http://127.0.0.1:9\nschedule: {{cron: '0 3 * * *', deadline: 
 Damage = Callable[[Path], None]  # of the folder of a pipeline
 
 
-def forecaster(command: str, folder: Path, days: int = 0) -> subprocess.CompletedProcess[str]:
+def forecaster(command: str, folder: Path, days: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
     at = (NIGHT + timedelta(days)).isoformat()
     return subprocess.run(
         [sys.executable, "-m", "forecaster", command, "--plain", str(folder / "pipeline.yaml"), "--as-of", at],
         cwd=ROOT,
-        env={**os.environ, "MLFLOW_HTTP_REQUEST_TIMEOUT": "2", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"},
+        env={**os.environ, "MLFLOW_HTTP_REQUEST_TIMEOUT": "2", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -223,13 +223,33 @@ def test_a_model_is_made_and_goes_out_without_its_scores(folder: Path) -> None:
 
 def test_a_report_that_cannot_be_written_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = pipeline(tmp_path)
-    in_place_of("report.html")(make_state(tmp_path))
+    in_place_of("report.html")(make_state(tmp_path).parent)
     monkeypatch.setattr("forecaster.training.record.record", lambda *_, **__: "<!doctype html>")
     night = Night.begin(str(file), NIGHT)
     night.run(lambda: steps.record(night, *(None,) * 5))  # type: ignore[arg-type]
     assert str(night.message).startswith("the report of tonight's model was not written: IsADirectoryError")
 
 
+def test_a_report_on_a_full_disk_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = pipeline(tmp_path)
+    (make_state(tmp_path) / f".report.html.{os.getpid()}").symlink_to("/dev/full")
+    monkeypatch.setattr("forecaster.training.record.record", lambda *_, **__: "<!doctype html>")
+    night = Night.begin(str(file), NIGHT)
+    night.run(lambda: steps.record(night, *(None,) * 5))  # type: ignore[arg-type]
+    assert str(night.message).startswith("the report of tonight's model was not written: OSError: [Errno 28] No space")
+    assert not (tmp_path / "var/report.html").exists()
+
+
+def test_a_model_is_made_without_a_cache_of_programs(folder: Path) -> None:
+    (cache := folder / "no folder").write_text("", "utf-8")
+    process = forecaster("run", folder, days=1, JAX_COMPILATION_CACHE_DIR=str(cache))
+    message = published(folder)
+    assert "compiled programs of this night are not kept: " in process.stderr
+    assert "no model could be made" not in message
+    with Ledger.open_reader(load(folder / "pipeline.yaml").ledger_url) as ledger:
+        assert ledger.runs()[0].tier == "fresh"
+
+
 def make_state(folder: Path) -> Path:
     (folder / "var").mkdir()
-    return folder
+    return folder / "var"

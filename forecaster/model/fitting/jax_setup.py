@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,13 @@ import jax
 from filelock import FileLock
 
 from forecaster.config import Spec
+from forecaster.core.time_limits import call_within
+from forecaster.errors import TimeLimitExceeded
 from forecaster.model.network import gru_cpu
 
 FOLDER = "JAX_COMPILATION_CACHE_DIR"
 """JAX's own variable: pipelines may share the folder that it names, whatever their files say."""
+LOOKING = 60.0  # seconds that a folder may take to answer
 LOCK_SECONDS = 10.0  # how long a process waits for another's lock, as JAX does
 _NOTE_BYTES = 8
 _COMPILE = "/jax/core/compile/backend_compile_duration"
@@ -31,19 +35,28 @@ _ZLIB = b"\x78"
 
 
 def configure_for(spec: Spec) -> str | None:
-    """`configure` the folder that the pipeline file names; what went wrong, as a sentence: a shared folder that cannot
-    be used costs a night only the time to compile, into the state's own."""
-    try:
-        configure(cache_folder(spec), megabytes=spec.retention.compile_cache_mb)
-    except OSError as error:
-        if spec.execution.compile_cache is None:
-            raise
-        configure(spec.paths.jax_cache, megabytes=spec.retention.compile_cache_mb)
+    """`configure` the folder that the pipeline file names; what went wrong, as a sentence: one that cannot be used, or
+    does not answer, costs a night only the time to compile, into the state's own folder or into none."""
+    faults: dict[Path, Exception] = {}
+    others = () if os.environ.get(FOLDER) else (spec.paths.jax_cache,)
+    for cache in dict.fromkeys((cache_folder(spec), *others)):
+        look = partial(configure, cache, megabytes=spec.retention.compile_cache_mb)
+        try:
+            call_within(LOOKING, look, "it")
+        except (OSError, TimeLimitExceeded) as error:
+            faults[cache] = error
+            continue
+        if not faults:
+            return None
+        [fault] = faults.values()
         return (
-            f"execution.compile_cache: {spec.compile_cache} cannot be used ({error}): compiled programs of this night "
-            f"are kept in {spec.paths.jax_cache}"
+            f"execution.compile_cache: {spec.compile_cache} cannot be used ({fault}): compiled programs of this night "
+            f"are kept in {cache}"
         )
-    return None
+    update: Any = jax.config.update  # which has no types
+    update("jax_compilation_cache_dir", None)
+    sentences = (f"{cache} cannot be used ({error})" for cache, error in faults.items())
+    return f"compiled programs of this night are not kept: {'; '.join(sentences)}"
 
 
 def cache_folder(spec: Spec) -> Path:
@@ -97,13 +110,14 @@ def _note_last_uses(cache: Path) -> None:
 
 def _drop_damaged(cache: Path) -> None:
     """Drop programs that a killed process left half written: JAX warns of each whenever it is wanted, compiles it, and
-    never writes it anew. What was whole the last time is not looked at again."""
+    never writes it anew. What was whole the last time is not looked at again, and what is no file would be waited for.
+    """
     marker = cache / _CHECKED
     since = marker.stat().st_mtime_ns if marker.exists() else 0
     marker.touch()  # before looking: what is written meanwhile is for the next time
     for program in cache.glob("*-cache"):
         with suppress(OSError):  # another process may tidy too
-            if program.stat().st_mtime_ns >= since and not _whole(program.read_bytes()):
+            if not program.is_file() or (program.stat().st_mtime_ns >= since and not _whole(program.read_bytes())):
                 program.unlink()
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
+
+from tests.flows.tiny import pipeline
 
 SETTINGS = (
     "jax_compilation_cache_dir",
@@ -116,6 +120,59 @@ def test_jax_keeps_the_folder_below_its_bound(tmp_path: Path) -> None:
     assert counts(many(tmp_path, 1))[0] > 0
     assert not old.exists()
     assert sum(path.stat().st_size for path in tmp_path.glob("*-cache")) < 1_000_000
+
+
+def test_what_is_no_file_among_the_programs_is_dropped_and_not_waited_for(tmp_path: Path) -> None:
+    assert compiled(tmp_path) > 0
+    names = [*programs(tmp_path)]
+    for name in names:
+        (tmp_path / name).unlink()
+        os.mkfifo(tmp_path / name)
+    assert compiled(tmp_path) == len(names)
+    assert {*programs(tmp_path)} == {*names}
+
+
+@pytest.mark.parametrize("damage", ["no folder", "locked for ever", "never answers"])
+def test_without_any_folder_that_can_be_used_programs_are_compiled_and_not_kept(tmp_path: Path, damage: str) -> None:
+    (state := tmp_path / "var").mkdir()
+    if damage == "no folder":
+        (state / "jax_cache").write_text("", "utf-8")
+    else:
+        (state / "jax_cache").mkdir()
+        os.mkfifo(state / "jax_cache" / "pipe")
+    lock = FileLock(state / "jax_cache" / ".lockfile") if damage == "locked for ever" else nullcontext()
+    with lock:
+        process = without_a_cache(pipeline(tmp_path), damage)
+    assert process.returncode == 0, process.stderr
+    sentence, answer = process.stdout.splitlines()
+    assert sentence.startswith(f"compiled programs of this night are not kept: {state / 'jax_cache'} cannot be used (")
+    assert answer == "3.0"
+
+
+def without_a_cache(file: Path, damage: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", NOT_KEPT, str(file), damage],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"},
+        timeout=120,
+    )
+
+
+NOT_KEPT = """
+import os, sys
+from pathlib import Path
+import jax
+from forecaster.config import load
+from forecaster.model.fitting import jax_setup
+jax_setup.LOOKING, jax_setup.LOCK_SECONDS = 3.0, 0.3
+if sys.argv[2] == "never answers":
+    jax_setup._note_last_uses = lambda cache: os.open(cache / "pipe", os.O_RDONLY)
+print(jax_setup.configure_for(load(Path(sys.argv[1]))))
+print(float(jax.jit(lambda x: x + 1)(2.0)), flush=True)
+os._exit(0)
+"""
 
 
 def test_a_shared_folder_that_is_away_costs_a_night_only_the_time_to_compile(

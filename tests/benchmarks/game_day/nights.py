@@ -1,0 +1,173 @@
+"""What happens to a night: its training, its schedule, its model, its rows, its compiled programs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+
+from forecaster.config import load
+from tests.benchmarks.faults.installation import expect, forecaster
+from tests.benchmarks.game_day.installation import AMPLE, due_now, today, write_demand
+from tests.benchmarks.game_day.stage import NotSeen, Stage, until
+
+LIMIT = 120 << 20  # bytes, of which a training wants three times as many
+GROUPS = Path("/sys/fs/cgroup/memory")  # of version 1
+HOURS = 0.045  # of training at the most, past the deadline
+BAD_ROWS = 200
+NEW_JAXLIB = """
+import importlib.metadata
+known = importlib.metadata.version
+importlib.metadata.version = lambda name: "99.0" if name == "jaxlib" else known(name)
+"""
+
+
+def training_killed(stage: Stage) -> None:
+    """Two nights whose training the kernel ends for want of memory: the champion forecasts, and it is told."""
+    due_now(stage.file, least=AMPLE)
+    stage.serve_and_watch()
+    group = _memory_group(stage)
+    for _ in range(2):
+        begun = time.monotonic()
+        process, said = stage.begin("run", str(stage.file), "--plain")
+        stage.seen["limit"] = _limit_memory(group, stage.training(process))
+        end = stage.ended(process, said, begun, 3)
+        if "training process" not in end.err:
+            raise NotSeen(f"that the training was killed: {end.sentence}")
+    stage.hears("ForecasterNightDegraded")
+
+
+def _memory_group(stage: Stage) -> Path | None:
+    """A control group whose kernel kills what takes more memory than the limit; None where none can be made."""
+    group = GROUPS / f"game-day-{os.getpid()}"
+    with suppress(OSError):
+        group.mkdir(exist_ok=True)
+        stage.stack.callback(_remove, group)
+        (group / "memory.limit_in_bytes").write_text(str(LIMIT), "ascii")
+        return group
+    return None
+
+
+def _limit_memory(group: Path | None, pid: int) -> str:
+    """Allow a process no more memory; how, in words."""
+    if group is not None:
+        (group / "cgroup.procs").write_text(str(pid), "ascii")
+        return f"control group, {LIMIT >> 20} MiB"
+    subprocess.run(["prlimit", "--pid", str(pid), f"--as={LIMIT}"], check=True, timeout=10)
+    return f"address space, {LIMIT >> 20} MiB"
+
+
+def _remove(group: Path) -> None:
+    with suppress(OSError, NotSeen):
+        until(lambda: not group.joinpath("cgroup.procs").read_text("ascii"), "the group is empty", 10)
+        group.rmdir()
+
+
+def killed_twice(stage: Stage) -> None:
+    """The second night closes the row of the first, a third that of the second, and goes through."""
+    due_now(stage.file)
+    stage.serve_and_watch()
+    for _ in range(2):
+        process, _ = stage.begin("run", str(stage.file), "--plain")
+        stage.training(process)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    stage.night(0, 3)
+    stage.hears("ForecasterOutOfMemory")
+
+
+def training_hangs(stage: Stage) -> None:
+    """It is ended when its time is over, and the champion forecasts."""
+    due_now(stage.file, f", max_training_hours: {HOURS}")
+    stage.serve_and_watch()
+    begun = time.monotonic()
+    process, said = stage.begin("run", str(stage.file), "--plain")
+    os.kill(stage.training(process), signal.SIGSTOP)
+    stage.hears("ForecasterNightMissing")
+    end = stage.ended(process, said, begun, 3)
+    if "max_training_hours" not in end.err:
+        raise NotSeen(f"that the training was ended: {end.sentence}")
+    stage.is_over("ForecasterNightMissing")
+
+
+def missed(stage: Stage) -> None:
+    """Made by a clock that was two days behind; the page shows what it has, and says so."""
+    stage.serve_and_watch()
+    stage.hears("ForecasterNightMissing")
+    if not stage.answers():
+        raise NotSeen("the page shows nothing of two days ago")
+    until(lambda: "ForecasterForecastStale" in stage.fired(), "ForecasterForecastStale fires")
+    stage.night(0, 3)
+    stage.is_over("ForecasterNightMissing")
+
+
+def registry_away(stage: Stage) -> None:
+    with stage.file.open("a", encoding="utf-8") as file:
+        file.write("registry: http://127.0.0.1:9\n")
+    stage.serve_and_watch()
+    for _ in range(4):
+        stage.night(3, MLFLOW_HTTP_REQUEST_TIMEOUT="2", MLFLOW_HTTP_REQUEST_MAX_RETRIES="0")
+    stage.hears("ForecasterRegistryBehind")
+
+
+def no_model(stage: Stage) -> None:
+    """The next refresh forecasts by the seasonal naive; with the bundle back the champion does again."""
+    bundles, aside = load(stage.file).paths.bundles, stage.folder / "bundles"
+    stage.serve_and_watch()
+    bundles.rename(aside)
+    expect(forecaster(stage.file.parent, "predict", str(stage.file)), 3)
+    stage.hears("ForecasterFallback")
+    if bundles.exists():
+        shutil.rmtree(bundles)
+    aside.rename(bundles)
+    expect(forecaster(stage.file.parent, "predict", str(stage.file)))
+    stage.is_over("ForecasterFallback")
+
+
+def bad_rows(stage: Stage) -> None:
+    due_now(stage.file, least=AMPLE)
+    yesterday = today(stage.file) - timedelta(days=1)
+    rows = tuple(f"D{number % 4},{yesterday - timedelta(days=number // 4)},-{number + 1}" for number in range(BAD_ROWS))
+    write_demand(stage.file.parent, until=yesterday, more=rows)
+    stage.serve_and_watch()
+    stage.night(0, 3)
+    stage.hears("ForecasterQuarantineFlood")
+
+
+def empty_cache(stage: Stage) -> None:
+    due_now(stage.file, least=AMPLE)
+    stage.serve_and_watch()
+    shutil.rmtree(load(stage.file).paths.jax_cache)
+    stage.night(0)
+    stage.hears("ForecasterCompilesAnew")
+
+
+def empty_cache_deploying(stage: Stage) -> None:
+    due_now(stage.file, least=AMPLE)
+    stage.serve_and_watch()
+    expect(forecaster(stage.file.parent, "deploy", str(stage.file)))
+    until(lambda: stage.value("forecaster_deploy_window == 1"), "the deploy window is open")
+    shutil.rmtree(load(stage.file).paths.jax_cache)
+    stage.night(0)
+    until(lambda: "ForecasterCompilesAnew" in stage.fired(), "ForecasterCompilesAnew fires")
+    stage.quiet(15)
+
+
+def new_jaxlib(stage: Stage) -> None:
+    """The training says another version of jaxlib; no program is in the cache, which was to be expected."""
+    due_now(stage.file, least=AMPLE)
+    stage.serve_and_watch()
+    patch = stage.folder / "patch"
+    patch.mkdir()
+    (patch / "sitecustomize.py").write_text(NEW_JAXLIB, "utf-8")
+    shutil.rmtree(load(stage.file).paths.jax_cache)
+    stage.night(0, PYTHONPATH=str(patch))
+    until(lambda: stage.value("forecaster_compile_cache_misses > 0"), "what was compiled is scraped")
+    if not stage.value("forecaster_run_versions_changed == 1"):
+        raise NotSeen("that the versions changed")
+    stage.quiet(15)

@@ -1,0 +1,209 @@
+"""A running installation with its Prometheus, its Alertmanager and whoever is on call, for one scenario."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from flows.supervision import processes
+from forecaster.config import load
+from tests.benchmarks.faults.installation import Ending, ending, start
+from tests.benchmarks.game_day.patience import divided
+from tests.e2e.on_call import OnCall, ask, free_port, running, watched
+
+PATIENCE = 150.0  # seconds for whatever has to come, on a busy machine
+GRACE = 60.0  # seconds that `up` has to end
+TOLD = ("page", "ticket")  # receivers of what a person hears
+
+
+class NotSeen(AssertionError):
+    """What had to come did not, in the time that it had."""
+
+
+class Stage:
+    """What a scenario acts on: the pipeline file, the page at a port, and what was heard of it."""
+
+    def __init__(self, file: Path, folder: Path, factor: int, stack: ExitStack) -> None:
+        self.file, self.folder, self.factor = file, folder, factor
+        self.page_port, self.metrics_port, self.other_port = free_port(), free_port(), free_port()
+        self.seen: dict[str, Any] = {}
+        """What there is to tell of this time, for the table."""
+        self.stack = stack
+        self.person = OnCall()
+
+    @property
+    def state(self) -> Path:
+        return load(self.file).paths.folder
+
+    def watch(self, *more_ports: int) -> None:
+        """Prometheus and Alertmanager begin to look."""
+        targets = [self.metrics_port, *more_ports]
+        self.person = self.stack.enter_context(watched(self.folder, targets, divided(self.factor)))
+
+    def serve(self) -> subprocess.Popen[bytes]:
+        """The page with its metrics, which nobody starts again; returns once it answers."""
+        command = (sys.executable, "-m", "forecaster", "serve", str(self.file), "--port", str(self.page_port))
+        page = self.stack.enter_context(
+            running((*command, "--metrics", f"127.0.0.1:{self.metrics_port}"), self.folder, "page")
+        )
+        until(self.answers, "the page answers")
+        return page
+
+    def serve_and_watch(self, *more_ports: int) -> subprocess.Popen[bytes]:
+        """Both, and wait until what the ledger says was scraped."""
+        page = self.serve()
+        self.watch(*more_ports)
+        until(lambda: self.value("forecaster_publication_timestamp_seconds"), "the ledger was scraped")
+        return page
+
+    def answers(self) -> bool:
+        """Whether the page shows depots of a publication."""
+        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self.page_port}/", timeout=30) as answer:
+            return answer.status == 200 and b"/depot/" in answer.read()
+        return False
+
+    def value(self, query: str) -> list[Any]:
+        """What Prometheus says just now: (labels, value) of each series."""
+        with suppress(OSError):
+            answer = ask(f"{self.person.prometheus}/api/v1/query?query={urllib.request.quote(query)}")  # type: ignore[attr-defined]
+            return list(answer["data"]["result"])
+        return []
+
+    def heard(self, status: str = "firing") -> set[str]:
+        """The alerts that a person was told of."""
+        return {name for receiver in TOLD for name, s in self.person.alerts(receiver) if s == status}
+
+    def fired(self) -> set[str]:
+        """The alerts that ever fired in Prometheus, held back or not."""
+        rows = self.value('max_over_time(ALERTS{alertstate="firing"}[2h])')
+        return {row["metric"]["alertname"] for row in rows}
+
+    def hears(self, *alerts: str, status: str = "firing", within: float = PATIENCE) -> None:
+        """Wait until a person was told of all of them."""
+        begun = time.monotonic()
+        for alert in alerts:
+            until(lambda name=alert: name in self.heard(status), f"{alert} is {status}", within)  # type: ignore[misc]
+        self.seen[f"{status} after"] = f"{time.monotonic() - begun:.0f} s"
+
+    def is_over(self, *alerts: str) -> None:
+        """Wait until a person was told that they are."""
+        self.hears(*alerts, status="resolved")
+
+    def quiet(self, seconds: float) -> None:
+        """Let time pass, in which what must not come would."""
+        time.sleep(seconds)
+
+    def begin(self, *words: str, **environment: str) -> tuple[subprocess.Popen[bytes], Path]:
+        """Begin `forecaster …`, which is killed where it is not over when the scenario is."""
+        process, said = start(self.file.parent, *words, **environment)
+        self.stack.callback(_killed, process)
+        return process, said
+
+    def night(self, *codes: int, **environment: str) -> Ending:
+        """A whole night as of now. Raises NotSeen where it ends with another exit code."""
+        begun = time.monotonic()
+        process, said = self.begin("run", str(self.file), "--plain", **environment)
+        return self.ended(process, said, begun, *codes)
+
+    def ended(self, process: subprocess.Popen[bytes], said: Path, begun: float, *codes: int) -> Ending:
+        end = ending(said, process.wait(600), time.monotonic() - begun)
+        self.seen.setdefault("nights", []).append(
+            {"code": end.code, "seconds": round(end.seconds), "said": end.sentence}
+        )
+        if end.code not in (codes or (0,)):
+            raise NotSeen(f"the night ended with {end.code}: {end.sentence}")
+        return end
+
+    def training(self, night: subprocess.Popen[bytes]) -> int:
+        """The process that trains for a night, once it is there."""
+
+        def of_night() -> int | None:
+            if night.poll() is not None:
+                raise NotSeen(f"the night ended with {night.returncode} before it trained")
+            children = _children(night.pid)
+            return next((pid for pid in children if "forecaster.training.train" in _command(pid)), None)
+
+        return int(until(of_night, "the training has begun"))
+
+    def up(self) -> subprocess.Popen[bytes]:
+        """Everything, by `forecaster up`; returns once all is."""
+        ports = {
+            "prefect": self.other_port,
+            "mlflow": free_port(),
+            "page": self.page_port,
+            "metrics": self.metrics_port,
+        }
+        words = [word for name, port in ports.items() for word in (f"--{name}-port", str(port))]
+        command = (sys.executable, "-m", "forecaster", "up", str(self.file), *words)
+        self.stack.callback(self._end_parts)
+        process = self.stack.enter_context(running(command, self.folder, "up"))
+        until(
+            lambda: all(self.part(name)["state"] in ("up", "done") for name in PARTS), "everything is up", 2 * PATIENCE
+        )
+        return process
+
+    def part(self, name: str) -> Mapping[str, Any]:
+        """What `up` has written down of a part."""
+        with suppress(OSError, ValueError, KeyError):
+            part: Mapping[str, Any] = json.loads(load(self.file).paths.local_stack.read_text("utf-8"))["parts"][name]
+            return part
+        return {"state": "unknown", "process": None, "restarts": 0}
+
+    def _end_parts(self) -> None:
+        """What an `up` that was killed has left."""
+        for name in PARTS:
+            if process := self.part(name)["process"]:
+                processes.kill_group(process)
+
+
+PARTS = ("prefect", "mlflow", "page", "deploy", "worker")
+
+
+def until(true: Any, what: str, seconds: float = PATIENCE) -> Any:
+    """Wait until something is true, and return it. Raises NotSeen where it never is."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with suppress(OSError):
+            if value := true():
+                return value
+        time.sleep(0.2)
+    raise NotSeen(f"after {seconds:.0f} s: not yet {what}")
+
+
+@contextmanager
+def staged(file: Path, folder: Path, factor: int) -> Iterator[Stage]:
+    """A stage, all of whose processes are gone when this is left."""
+    with ExitStack() as stack:
+        yield Stage(file, folder, factor, stack)
+
+
+def _killed(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _children(pid: int) -> Iterable[int]:
+    with suppress(OSError):
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()] + [
+            int(word)
+            for task in Path(f"/proc/{pid}/task").iterdir()
+            if task.name != str(pid)
+            for word in (task / "children").read_text("ascii").split()
+        ]
+    return []
+
+
+def _command(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text("utf-8").replace("\0", " ")
+    return ""
