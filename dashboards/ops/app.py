@@ -182,8 +182,7 @@ def _with_markup(function: Callable[..., str]) -> Callable[..., Markup]:
     """A sentence of the catalogue as HTML, which may have tags of its own; what is filled in is escaped."""
 
     def sentence(*message: Any, **values: Any) -> Markup:
-        text = Markup(function(*message))
-        return text.format(**values) if values else text
+        return languages.filled(Markup(function(*message)), values)
 
     return sentence
 

@@ -53,7 +53,8 @@ def config(app: ASGIApp) -> uvicorn.Config:
 
 
 def serve(*specs: Spec, host: str = "127.0.0.1", port: int = 8000, metrics: str | None = None) -> None:
-    """Serve the page of a pipeline, or of several with a front page, until interrupted; port 0 takes a free one.
+    """Serve the page of a pipeline, or of several with a front page, until interrupted; port 0 takes a free one. One
+    that says `page.together` has the front page, too: its links lead there.
     `metrics` is HOST:PORT of a listener of its own, where Prometheus is answered: behind the page's sign-in it would be
     a stranger.
 
@@ -80,6 +81,8 @@ def serve(*specs: Spec, host: str = "127.0.0.1", port: int = 8000, metrics: str 
             from forecaster.monitoring import listener as metrics_listener
 
             print(f"metrics: {metrics_listener.listen(collectors, metrics, '--metrics')}", flush=True)
+        if alone := misled(specs):
+            print(alone, file=sys.stderr, flush=True)
         names = ", ".join(spec.name for spec in specs)
         print(f"{names}: http://{url_host}:{listener.getsockname()[1]}/", flush=True)
         quick()
@@ -87,8 +90,19 @@ def serve(*specs: Spec, host: str = "127.0.0.1", port: int = 8000, metrics: str 
             uvicorn.Server(config(app)).run(sockets=[listener])
 
 
+def misled(specs: Sequence[Spec]) -> str:
+    """Which pipelines send digests whose links lead past their pages, in a sentence; empty where none does."""
+    names = [spec.name for spec in specs if spec.notify.digest and spec.page_url == spec.page.access.url]
+    if len(specs) == 1 or not names:
+        return ""
+    return (
+        f"{', '.join(names)}: links of digests lead to pages that are not there: several pipelines lie under /p/NAME/; "
+        "wanted page.together: true in the pipeline file"
+    )
+
+
 def _app(specs: Sequence[Spec], metrics: PageMetrics | None) -> ASGIApp:
-    if len(specs) == 1:
+    if len(specs) == 1 and not specs[0].page.together:
         spec = specs[0]
         access = spec.page.access
         return create_app(spec.ledger_url, pipeline=spec.name, access=access, spec=spec, metrics=metrics)

@@ -94,4 +94,4 @@ def reason(
 def _made(spec: Spec, receiver: DigestReceiver, edition: Edition, depots: Sequence[PublishedDepot] | None) -> Digest:
     scope = DigestScope(receiver.depot or "", receiver.city or "")
     with in_language(receiver.language):
-        return digest(edition, scope, spec.page.access.url or "", depots)
+        return digest(edition, scope, spec.page_url, depots)

@@ -163,5 +163,8 @@ class Access(Section):
 class Page(Section):
     access: Access = Access()
     """Who may see it, and how they sign in."""
+    together: bool = False
+    """Served beside other pipelines (`forecaster serve a.yaml b.yaml`): the pages lie under `/p/NAME/`, and links of
+    morning digests lead there."""
     language: Literal["en", "de", "es", "ar"] = "en"
     """The language of those whose browser asks for none of these, and who chose none on the page."""

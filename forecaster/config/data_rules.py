@@ -89,6 +89,11 @@ OF_BATCHES: Mapping[str, Rule] = {
         _REPORT,
     ),
     "day_stamps": Rule("stop", "days, or instants at which a count was taken (demand.date_zone)", _REPORT),
+    "no_time": Rule(
+        "stop",
+        "a time of day in each row, as in 2024-03-05T14:30, where staffing.shifts say share: learn; or numbers there",
+        _REPORT,
+    ),
     "cadence": Rule("stop", "a count of each day, not of weeks or months", _REPORT),
     "meter": Rule("stop", "the count of each day: the difference between two readings of a meter", _REPORT),
     "spread_counts": Rule("warn", "the count of each day, not one value for all days of a week or month", _REPORT),

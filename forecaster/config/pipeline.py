@@ -116,6 +116,34 @@ class Spec(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _times_of_day(self) -> Self:
+        if not self.learns_shares:
+            return self
+        if self.demand.aggregate == "none":
+            raise ValueError(
+                "staffing.shifts: share: learn takes rows with a time of day, and demand.aggregate says that a row is "
+                "a whole day; wanted aggregate: count or sum, or shares as numbers"
+            )
+        if self.demand.date_zone is not None:
+            raise ValueError(
+                "staffing.shifts: share: learn reads local times of day, and demand.date_zone takes instants for days; "
+                "wanted one of both"
+            )
+        return self
+
+    @property
+    def learns_shares(self) -> bool:
+        """Whether shares of shifts are learned from the times of day of orders."""
+        return self.staffing is not None and self.staffing.learns_shares
+
+    @property
+    def page_url(self) -> str:
+        """Where the pages lie for whoever is on none of them, without a slash at the end; empty where nobody said."""
+        if self.page.access.url is None:
+            return ""
+        return f"{self.page.access.url}/p/{self.name}" if self.page.together else self.page.access.url
+
     @property
     def fleet_name(self) -> str:
         """Whose demand the lake holds."""

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from datetime import time
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -14,6 +14,8 @@ from forecaster.config.base import Section
 from forecaster.config.sources import Source, whole_rows
 
 SHARE_TOLERANCE = 0.0015  # three shares of 0.333 are a day
+LEARN = "learn"
+HALF_HOUR = 30  # minutes: orders are counted by half hours of the clock
 
 
 class Shift(Section):
@@ -25,8 +27,10 @@ class Shift(Section):
     """Local time at which it begins, as in 06:00."""
     end: str
     """Local time at which it ends; one that is not after `start` is on the next day."""
-    share: float = Field(gt=0, le=1)
-    """Share of the day's orders that are delivered in it; the shares of all shifts sum to 1."""
+    share: Annotated[float, Field(gt=0, le=1)] | Literal["learn"]
+    """Share of the day's orders that are delivered in it; the shares of all shifts sum to 1. `learn`, of all shifts or
+    of none: each depot's share on each weekday, from the times of day at which the orders of the last
+    `share_weeks` weeks came; this takes `demand.aggregate`, and a time of day in each row."""
 
     @field_validator("start", "end", mode="before")
     @classmethod
@@ -39,9 +43,10 @@ class Shift(Section):
 
     @field_validator("share", mode="before")
     @classmethod
-    def _declared(cls, value: Any) -> Any:
-        if value == "learn":
-            raise ValueError("found 'learn', wanted a share such as 0.4: the lake keeps days, which tell of no hours")
+    def _number_or_learn(cls, value: Any) -> Any:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1
+        if not is_number and value != LEARN:
+            raise ValueError(f"found {value!r}, wanted a share above 0 and up to 1, such as 0.4, or {LEARN}")
         return value
 
     @model_validator(mode="after")
@@ -61,6 +66,19 @@ class Shift(Section):
     @property
     def passes_midnight(self) -> bool:
         return self.ends < self.starts
+
+    @property
+    def minutes(self) -> int:
+        """Minutes on the clock from its start to its end."""
+        start, end = (at.hour * 60 + at.minute for at in (self.starts, self.ends))
+        return (end - start) % 1440
+
+    @property
+    def declared_share(self) -> float:
+        """The share as a number. Raises ValueError where it is to be learned."""
+        if isinstance(self.share, str):
+            raise ValueError(f"the share of shift {self.name!r} is to be learned")
+        return self.share
 
 
 class EmploymentContract(Section):
@@ -157,8 +175,35 @@ def check_shifts(
     for key, names in (("shifts", [shift.name for shift in shifts]), ("people", [kind.name for kind in contracts])):
         if repeated := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"found {key} that are called {', '.join(repeated)} twice, wanted each name once")
-    total = math.fsum(shift.share for shift in shifts)
-    if shifts and abs(total - 1) > SHARE_TOLERANCE:
-        raise ValueError(f"found shifts whose shares sum to {total:g}, wanted 1")
+    _check_shares(shifts)
     if contracts and not shifts:
         raise ValueError("found people and no shifts, wanted the shifts that they work, as key `shifts` beside")
+
+
+def _check_shares(shifts: Sequence[Shift]) -> None:
+    learned = [shift for shift in shifts if shift.share == LEARN]
+    if not learned:
+        total = math.fsum(shift.declared_share for shift in shifts)
+        if shifts and abs(total - 1) > SHARE_TOLERANCE:
+            raise ValueError(f"found shifts whose shares sum to {total:g}, wanted 1")
+        return
+    if len(learned) < len(shifts):
+        number = next(shift for shift in shifts if shift.share != LEARN)
+        raise ValueError(
+            f"found share: learn of {learned[0].name} and share: {number.share} of {number.name}, wanted learn of all "
+            "shifts or of none"
+        )
+    for shift in shifts:
+        if (shift.starts.minute % HALF_HOUR) or (shift.ends.minute % HALF_HOUR):
+            raise ValueError(
+                f"found {shift.name} from {shift.start} to {shift.end}, wanted whole or half hours where shares are "
+                "learned: orders are counted by half hours"
+            )
+    in_order = sorted(shifts, key=lambda shift: shift.starts)
+    for shift, later in zip(in_order, [*in_order[1:], in_order[0]], strict=True):
+        gap = (later.starts.hour - shift.starts.hour) * 60 + later.starts.minute - shift.starts.minute
+        if len(shifts) > 1 and shift.minutes > gap % 1440:
+            raise ValueError(
+                f"found {shift.name} and {later.name}, which overlap, wanted shares as numbers, or shifts of which "
+                "only one is at work at any time: else a time of day does not tell whose an order is"
+            )

@@ -8,7 +8,7 @@ from typing import Self
 from pydantic import Field, field_validator, model_validator
 
 from forecaster.config.base import Section
-from forecaster.config.shifts import EmploymentContract, PeopleTable, Shift, check_shifts
+from forecaster.config.shifts import LEARN, EmploymentContract, PeopleTable, Shift, check_shifts
 
 
 class Crew(Section):
@@ -68,6 +68,8 @@ class Staffing(Section):
     """The fleet: rosters need no more vans than there are. Left out: each driver has one."""
     shifts: tuple[Shift, ...] = ()
     """Shifts of a day; its crew is then the sum of theirs. Left out: the day is rostered as a whole."""
+    share_weeks: int = Field(default=12, ge=4, le=104)
+    """Weeks before the forecast from which the shares of shifts are learned, where `shifts` say so."""
     people: tuple[EmploymentContract, ...] = ()
     """Who works the shifts, by kind of contract: each night then plans who works when. Left out: nobody is named."""
 
@@ -79,6 +81,11 @@ class Staffing(Section):
     def _whole_days(self) -> Self:
         check_shifts(self.shifts, self.people, self.people_table)
         return self
+
+    @property
+    def learns_shares(self) -> bool:
+        """Whether the shares of shifts are learned from the times of day of orders."""
+        return any(shift.share == LEARN for shift in self.shifts)
 
     @field_validator("currency")
     @classmethod

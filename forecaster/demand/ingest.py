@@ -108,6 +108,7 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     findings += feed_shape.unreadable(unread, batch.accepted, read, decided.discarded, spec)
     findings += feed_shape.day_month_order(batch.accepted, batch.refused, spec)
     findings += [*feed_shape.decimals(contract.decimals, spec), *contract.stamps.findings(spec)]
+    findings += batch.profiles.findings(spec) if batch.profiles else []
     every_row, batch = batch.accepted, batches.without_repeats(batch, spec, now)
     findings += [] if batch.single else feed_shape.several_rows(every_row, spec, times_differ=contract.times_differ)
     came = feed_turnover.depots_of(every_row, batch.refused)
@@ -149,6 +150,8 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     versions = lake.versions(INGESTED)
     quarantined = refused[~refused["id"].isin(_ids(lake))].drop(columns="rows", errors="ignore")
     lake.append("quarantine", quarantined.assign(batch=outcome.batch))
+    if batch.profiles and not stopped:
+        lake.append("half_hours", batch.profiles.new_rows(lake, batch.refused, batch.accepted, now))
     lake.append("demand", demand_table(batch.accepted, batch=outcome.batch))
     _record_batch(outcome, feed.watermark, lake, now, changed=lake.versions(INGESTED) != versions)
     return replace(outcome, versions=lake.versions(INGESTED) | _by_product_versions(lake))

@@ -3,7 +3,8 @@
 Columns: `depot_id` (categorical), `day` (int32, days since 1970), `demand` (float64, NaN = not known), `open` (int8:
 1, 0, or -1 where the source does not say), `recorded_at` (int64, µs since 1970 UTC), `row` (int64), `source`
 (categorical), one column for each covariate (float64, or categorical for words), and `rows` (int32), how many rows of
-the source the reading was made of, where they are aggregated.
+the source the reading was made of, where they are aggregated; before they are, `HALF_HOUR` (int8) of each row, where
+shares of shifts are learned.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from numpy.typing import NDArray
 
 from forecaster.demand.parsing import day_numbers, each_value
 
-FIXED_COLUMNS = ("depot_id", "day", "demand", "open", "recorded_at", "row", "source", "rows")
+HALF_HOUR = ":half_hour"  # no column of a source starts with a colon
+FIXED_COLUMNS = ("depot_id", "day", "demand", "open", "recorded_at", "row", "source", "rows", HALF_HOUR)
 GROWTH = 1.2  # by which a column grows when it is full
 Column = Any  # a pandas Series
 
@@ -37,6 +39,7 @@ def from_typed(typed: pd.DataFrame, covariates: Sequence[str]) -> pd.DataFrame:
             "recorded_at": typed["recorded_at"].to_numpy("datetime64[us]").astype("int64"),
             "row": typed["row"].astype("int64"),
             "source": typed["source"].astype("category"),
+            **({HALF_HOUR: typed[HALF_HOUR].to_numpy()} if HALF_HOUR in typed else {}),
             **{name: _covariate(typed[name]) for name in covariates},
         },
         copy=False,

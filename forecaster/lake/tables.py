@@ -27,6 +27,15 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
                 ("recorded_at", INSTANT),
             ]
         ),
+        # a day's orders by the half hours of the local clock; a restated day is a new row
+        "half_hours": pa.schema(
+            [
+                ("depot_id", TEXT),
+                ("date", _DAY),
+                ("orders", pa.list_(pa.float32())),
+                ("recorded_at", INSTANT),
+            ]
+        ),
         # a reading that did not, whole, with the rule it broke
         "quarantine": pa.schema(
             [

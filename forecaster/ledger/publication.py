@@ -46,6 +46,19 @@ class LeftCrew:
 
 
 @dataclass(frozen=True)
+class LearnedShares:
+    """The shares of shifts on a depot's day, where they are learned from times of day, and from how much."""
+
+    shares: tuple[tuple[str, float], ...]  # name and share of each shift, which sum to 1 but for rounding
+    source: Literal["depot", "network", "hours"]  # whose days taught them; hours: none did, shifts share as hours do
+    days: int  # of the depot, by which they are learned
+    weekdays: int  # of these, on the weekday of this day
+
+    def __post_init__(self) -> None:
+        _keep(self, shares=tuple(map(tuple, self.shares)))  # JSON gives lists
+
+
+@dataclass(frozen=True)
 class PublishedRoster:
     """What a day's crew is worth; money is in the unit of the declared costs."""
 
@@ -61,6 +74,7 @@ class PublishedRoster:
     left: LeftCrew | None = None  # None = the crew is the plan's
     changed_at: datetime | None = None  # when the crew last became another after it was published
     shifts: tuple[tuple[str, int], ...] = ()  # name and crew of each shift, which sum to the day's; empty: none
+    shares: LearnedShares | None = None  # of these shifts; None = they are declared
 
     def __post_init__(self) -> None:
         # JSON gives lists.
@@ -69,11 +83,12 @@ class PublishedRoster:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        shortage, left, at = (content.get(name) for name in ("shortage", "left", "changed_at"))
+        shortage, left, at, shares = (content.get(name) for name in ("shortage", "left", "changed_at", "shares"))
         values = {
             "shortage": None if shortage is None else Shortage(**shortage),
             "left": None if left is None else LeftCrew(**left),
             "changed_at": None if at is None else datetime.fromisoformat(at),
+            "shares": None if shares is None else LearnedShares(**shares),
         }
         return cls(**{**content, **values})
 

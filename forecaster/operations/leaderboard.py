@@ -22,6 +22,8 @@ from forecaster.ledger.store import Ledger
 from forecaster.model.fitting.train import VALIDATION
 from forecaster.staffing import cost_backtest
 from forecaster.staffing.cost_backtest import Bills
+from forecaster.staffing.shifts import shift_learning
+from forecaster.staffing.shifts.shift_shares import ShiftShares
 from forecaster.training import fit_candidate, train
 from forecaster.training.backtest import CANDIDATE, backtest
 
@@ -88,7 +90,8 @@ def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = F
         scores, troubles = backtest(
             models, folder, panel, knowledge, spec, panel_at=panel_at, on_model=lambda name: progress.advance(0, name)
         )
-        rosters = _rosters(models[CANDIDATE], scores, panel, panel_at, spec, progress) if staffing else None
+        shares = shift_learning.learn(spec, knowledge, panel) if staffing else None
+        rosters = _rosters(models[CANDIDATE], scores, panel, panel_at, spec, progress, shares) if staffing else None
     for trouble in troubles:
         progress.say(trouble)
     # a last fold may reach beyond the cutoff: those days have no actuals and are not scored
@@ -103,14 +106,20 @@ def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = F
 
 
 def _rosters(
-    predict: Predictor, scores: Mapping[str, Scores], panel: Panel, panel_at: Past, spec: Spec, progress: Progress
+    predict: Predictor,
+    scores: Mapping[str, Scores],
+    panel: Panel,
+    panel_at: Past,
+    spec: Spec,
+    progress: Progress,
+    shares: ShiftShares | None,
 ) -> Bills:
     """What rosters of the held-out days would have cost; the first buffers are chosen on the days that calibrated the
     candidate, which it was not trained on either."""
     progress.advance(0, "rosters")
     first = panel_at(cutoffs(panel, spec.backtest.days, spec.backtest.every)[0])
     earlier = folds(predict, first, cutoffs(first, VALIDATION), panel_at)
-    return cost_backtest.backtest_costs(scores[CANDIDATE].folds, earlier, panel, panel_at, spec)
+    return cost_backtest.backtest_costs(scores[CANDIDATE].folds, earlier, panel, panel_at, spec, shares)
 
 
 def _train_model(panel: Panel, spec: Spec, panel_at: Past, cutoff: date | None, progress: Progress) -> Candidate:

@@ -94,7 +94,7 @@ def with_overrides(
     overrides_at = apply.locate_overrides(model, active, openable.__contains__)
     forecast = apply.apply_overrides(model, overrides_at)
     crews = published_crews(publication, forecast, inputs, now)
-    roster = rosters.roster_for(forecast, inputs.panel, inputs.staffing, crews)
+    roster = rosters.roster_for(forecast, inputs.panel, inputs.staffing, crews, inputs.shares)
     roster_at = rosters.published_rosters(roster, forecast, crews, now) if roster else {}
     # Vans are shared, so a day is written anew for all depots once one of its overrides is another.
     expected, current = _expected_overrides(publication, active), _published_overrides(publication)

@@ -26,9 +26,11 @@ from forecaster.config import Staffing
 from forecaster.core.arrays import Bools
 from forecaster.core.panel import Encoding, Panel
 from forecaster.errors import DeskError
+from forecaster.staffing.shifts.shift_shares import ShiftShares
 
 LOOKBACK = 406  # days kept where no bundle says how far it looks back
 MAX_BYTES = 1 << 29  # bytes of arrays
+SHARES, SHARE_DAYS = "shift_shares", "share_days"  # arrays of a night whose shifts' shares are learned
 _ARRAYS = ("demand", "open", "covariates", "calendar", "calendar_group", "statics", "days")
 
 
@@ -48,6 +50,7 @@ class SavedInputs:
     bundle: str | None  # the name of its folder; None: no model could forecast
     strangers: frozenset[str]  # depots that the model has no forecast of
     staffing: Staffing | None
+    shares: ShiftShares | None = None  # of its shifts, where they are learned
 
 
 def trim_panel(panel: Panel, lookback: int = LOOKBACK) -> SavedPanel:
@@ -87,6 +90,8 @@ def write(folder: Path, inputs: SavedInputs) -> str:
     panel = inputs.panel
     arrays = {name: np.asarray(getattr(panel, name)) for name in _ARRAYS}
     arrays["days"] = arrays["days"].astype(np.int64)
+    if inputs.shares is not None:
+        arrays |= {SHARES: inputs.shares.shares, SHARE_DAYS: inputs.shares.days}
     metadata = {
         "depot_ids": panel.depot_ids,
         "horizon": panel.horizon,
@@ -127,6 +132,7 @@ def read(folder: Path, name: str | None) -> SavedInputs:
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         metadata = json.loads(arrays["says"].tobytes())
         saved_arrays = {key: arrays[key] for key in _ARRAYS}
+        shares = ShiftShares(arrays[SHARES], arrays[SHARE_DAYS]) if SHARES in arrays else None
     saved_arrays["days"] = saved_arrays["days"].astype("datetime64[D]")
     panel = SavedPanel(
         depot_ids=tuple(metadata["depot_ids"]),
@@ -137,7 +143,7 @@ def read(folder: Path, name: str | None) -> SavedInputs:
         **saved_arrays,
     )
     staffing = Staffing.model_validate(metadata["staffing"]) if metadata["staffing"] else None
-    return SavedInputs(panel, metadata["bundle"], frozenset(metadata["strangers"]), staffing)
+    return SavedInputs(panel, metadata["bundle"], frozenset(metadata["strangers"]), staffing, shares)
 
 
 def prune(folder: Path, published: Collection[str]) -> None:

@@ -244,7 +244,8 @@ class Questions:
         )
         crews = refresh.published_crews(self._publication, forecast, self._inputs, datetime.now(UTC))
         of_day = None if crews is None else crews.on(day)
-        return rosters.roster_for(day_forecast, self._inputs.panel, self._inputs.staffing, of_day)
+        inputs = self._inputs
+        return rosters.roster_for(day_forecast, inputs.panel, inputs.staffing, of_day, inputs.shares)
 
 
 def _side(forecast: Forecast, roster: Roster | None, row: int, step: int, summed: Bools) -> Side:

@@ -17,6 +17,7 @@ from forecaster.errors import StaleHistory
 
 if TYPE_CHECKING:
     from forecaster.serving.bundle import Bundle
+    from forecaster.staffing.shifts.shift_shares import ShiftShares
 
 MAX_NAMED = 5  # depots
 ARCHIVE_DAYS = 60  # without any reading, after which no feed is late: the data are an archive
@@ -33,6 +34,13 @@ class Note:
 def notes(sentences: Iterable[str]) -> list[Note]:
     """Notes that say the same to all."""
     return [Note(sentence, sentence) for sentence in sentences]
+
+
+def shift_shares(learned: ShiftShares | None) -> list[str]:
+    """That shares of shifts should be learned and no time of day is known, in a sentence."""
+    if learned is None or learned.known:
+        return []
+    return ["No time of day of an order is known yet, so shifts share the day as they share its hours."]
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from forecaster.publishing.forecast import ForecastResult
 from forecaster.serving import totals
 from forecaster.staffing import rosters
 from forecaster.staffing.changes import published_crews
+from forecaster.staffing.shifts.shift_shares import ShiftShares
 
 Cell = tuple[int, int]  # positions of a depot and a day
 RECENT_DAYS = 60  # days of actuals that a publication carries
@@ -58,15 +59,16 @@ def published_depots(
     changes: Mapping[Cell, PublishedChange] = MappingProxyType({}),
     before: Sequence[PublishedDepot] = (),
     now: datetime | None = None,
+    shares: ShiftShares | None = None,
 ) -> tuple[PublishedDepot, ...]:
     """Each depot's days, of a forecast with the planners' numbers in it and of what the model `result` without them.
 
     A depot that closed before its recent days began is left out. Of crews that are published already, `before`, those
-    stay whose change is not worth what it costs `now`.
+    stay whose change is not worth what it costs `now`. `shares` of shifts are those that are learned.
     """
     panel, timezones = result.panel, depot_timezones(knowledge)
     crews = published_crews(before, forecast, spec.staffing, spec.timezone, now) if spec.staffing and now else None
-    roster = rosters.plan(forecast, panel, spec, crews)
+    roster = rosters.plan(forecast, panel, spec, crews, shares)
     roster_at = rosters.published_rosters(roster, forecast, crews, now) if roster else {}
     first = max(panel.history - RECENT_DAYS, 0)
     recent_days = panel.days[first : panel.history].astype(object)

@@ -38,6 +38,8 @@ from forecaster.staffing import rosters
 from forecaster.staffing.changes import published_crews
 from forecaster.staffing.people import week_plans
 from forecaster.staffing.people.worker import Worker
+from forecaster.staffing.shifts import shift_learning
+from forecaster.staffing.shifts.shift_shares import ShiftShares
 
 if TYPE_CHECKING:
     from forecaster.demand.validation.external_forecasts import ExternalForecasts
@@ -123,13 +125,17 @@ def publish(
     number, notes = None, [*caveats.notes([note] if note else []), *result.notes]
     if show:
         # Nothing up to the transaction may hold the publication up: saved inputs and explanations fail into `troubles`.
-        inputs_name, too_large = _save_inputs(result, spec, troubles)
+        shares = None
+        with troubles.collect(LakeError, "the shares of shifts are those of their hours"):
+            shares = shift_learning.learn(spec, knowledge, result.panel)
+        notes += caveats.notes(caveats.shift_shares(shares))
+        inputs_name, too_large = _save_inputs(result, spec, shares, troubles)
         notes += caveats.notes([too_large] if too_large else [])
         overridden = apply.apply_overrides(result.forecast, overrides)
         changes = _explain_changes(spec, knowledge, result, overridden, as_of, troubles)
         before = _published_today(spec, as_of)
         published_depots = content.published_depots(
-            overridden, result, spec, knowledge, overrides, changes, before, now
+            overridden, result, spec, knowledge, overrides, changes, before, now, shares
         )
         publication = Publication(
             pipeline=spec.name,
@@ -147,7 +153,7 @@ def publish(
             bundle_digest=result.digest,
             note=_join(note.for_readers for note in notes),
             desk=inputs_name,
-            plans=_plan_weeks(published_depots, before, overridden, result, spec, now, run_id, troubles),
+            plans=_plan_weeks(published_depots, before, overridden, result, spec, now, run_id, troubles, shares),
         )
         with Ledger.open(spec.ledger_url) as ledger:
             findings = panel_findings(knowledge, result.panel, spec)
@@ -193,10 +199,13 @@ def _computing(spec: Spec, result: ForecastResult) -> dict[str, object]:
     return {"forecasts": forecasts, "cost_per_hour": spec.execution.cost_per_hour, "currency": currency}
 
 
-def _save_inputs(result: ForecastResult, spec: Spec, troubles: Troubles) -> tuple[str | None, str | None]:
+def _save_inputs(
+    result: ForecastResult, spec: Spec, shares: ShiftShares | None, troubles: Troubles
+) -> tuple[str | None, str | None]:
     """The name of the kept inputs, or why a night with so many depots keeps none."""
     lookback = result.lookback or saved_inputs.LOOKBACK
-    saved = SavedInputs(saved_inputs.trim_panel(result.panel, lookback), result.digest, result.strangers, spec.staffing)
+    panel = saved_inputs.trim_panel(result.panel, lookback)
+    saved = SavedInputs(panel, result.digest, result.strangers, spec.staffing, shares)
     if too_large := saved_inputs.too_large(saved):
         return None, f"{too_large}."
     name = None
@@ -214,6 +223,7 @@ def _plan_weeks(
     now: datetime,
     run_id: str,
     troubles: Troubles,
+    shares: ShiftShares | None,
 ) -> tuple[WeekPlan, ...]:
     """Who works when, looking back at what the publication that is shown planned; without it where that fails."""
     if spec.staffing is None or not spec.staffing.people:
@@ -230,7 +240,7 @@ def _plan_weeks(
             people = _people(spec, result.panel, run_id)
     with troubles.collect(Exception, "no week is planned"):
         crews = published_crews(published_before, overridden, spec.staffing, spec.timezone, now)
-        roster = rosters.plan(overridden, result.panel, spec, crews)
+        roster = rosters.plan(overridden, result.panel, spec, crews, shares)
         planned = week_plans.plan_weeks(
             depots, roster, result.panel, spec.staffing, timezone=spec.timezone, at=now, before=before, people=people
         )

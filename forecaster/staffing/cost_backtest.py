@@ -8,8 +8,8 @@ was last known. Perfect foresight knows what will come, and pays only for what l
 days on which a depot was expected to be closed and was not.
 
 Where shifts are declared, all of this is by shift: each way to roster has a crew for each, by the share that is
-declared of it, and is billed for each shift by itself. What came of a day is known and not when: its orders are taken
-to have come by the declared shares, so that the bills say nothing of shares that are wrong.
+declared of it, or learned up to tonight, and is billed for each shift by itself. Orders are taken to have come by the
+same shares, so that the bills say nothing of shares that are wrong.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from forecaster.staffing import newsvendor, placing
 from forecaster.staffing.need import DIGITS
 from forecaster.staffing.placing import Claims
 from forecaster.staffing.rosters import van_pool
+from forecaster.staffing.shifts.shift_shares import ShiftShares
 from forecaster.staffing.shifts.shift_ways import ShiftWays
 from forecaster.staffing.vans import VanPool
 
@@ -91,13 +92,19 @@ def holdout_spec(spec: Spec, days: int | None, *, staffing: bool) -> Spec:
 
 
 def backtest_costs(
-    folds: Sequence[Fold], earlier: Sequence[Fold], panel: Panel, panel_at: PanelAt, spec: Spec
+    folds: Sequence[Fold],
+    earlier: Sequence[Fold],
+    panel: Panel,
+    panel_at: PanelAt,
+    spec: Spec,
+    shares: ShiftShares | None = None,
 ) -> Bills:
     """The bills of all rosters over the folds, a model's forecasts; `earlier` are its forecasts of days before them,
-    which only the first buffers are chosen on. `panel` is tonight's, for what its depots are."""
+    which only the first buffers are chosen on. `panel` is tonight's, for what its depots are, as are learned
+    `shares` of shifts."""
     assert spec.staffing is not None
     costs, fleet = spec.staffing, van_pool(panel, spec)
-    ways: RosterWays = ShiftWays(costs, fleet) if costs.shifts else DayWays(costs, fleet)
+    ways: RosterWays = ShiftWays(costs, fleet, shares) if costs.shifts else DayWays(costs, fleet)
     all_folds = [*earlier, *folds]
     buffered = [[ways.limited(buffered_need(fold, buffer, costs), fold) for buffer in BUFFERS] for fold in all_folds]
     bills = np.array(
@@ -136,8 +143,8 @@ class RosterWays(Protocol):
         """The crews of somebody who wants so many drivers on a day, in fractions (depots, horizon), within limits and
         vans."""
 
-    def needed(self, orders: Floats | Doubles) -> Doubles:
-        """Drivers of each shift that so many orders of a day need, (shifts, depots, horizon)."""
+    def needed(self, orders: Floats | Doubles, fold: Fold) -> Doubles:
+        """Drivers of each shift that so many orders of a fold's days need, (shifts, depots, horizon)."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +164,7 @@ class DayWays:
     def limited(self, need: Doubles, fold: Fold) -> Ints:
         return within_limits(np.ceil(np.round(need, DIGITS)), fold, self.costs, self.fleet)[None]
 
-    def needed(self, orders: Floats | Doubles) -> Doubles:
+    def needed(self, orders: Floats | Doubles, fold: Fold) -> Doubles:
         return drivers_needed(orders, self.costs)[None]
 
 
@@ -236,14 +243,14 @@ def costs_paid(crew: Ints, fold: Fold, costs: Staffing) -> Doubles:
 
 
 def _cost(crew: Ints, fold: Fold, ways: RosterWays) -> float:
-    missing = ways.needed(fold.actuals) - crew
+    missing = ways.needed(fold.actuals, fold) - crew
     paid = ways.costs.cost_short * np.maximum(missing, 0) + ways.costs.cost_idle * np.maximum(-missing, 0)
     return float(np.nansum(paid))
 
 
 def _bill(name: str, crews: Sequence[Ints], folds: Sequence[Fold], ways: RosterWays) -> Bill:
     missing = np.concatenate(
-        [ways.needed(fold.actuals) - crew for crew, fold in zip(crews, folds, strict=True)], axis=2
+        [ways.needed(fold.actuals, fold) - crew for crew, fold in zip(crews, folds, strict=True)], axis=2
     )
     judged = np.isfinite(missing[0])
     differences = missing[:, judged]  # (shifts, depots and days)

@@ -3,36 +3,47 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from datetime import datetime
+from datetime import date, datetime
 
 from forecaster.config import Spec, Staffing
 from forecaster.core.arrays import Doubles
 from forecaster.core.forecast import Forecast
 from forecaster.core.panel import Panel
-from forecaster.ledger.publication import PublishedRoster
+from forecaster.ledger.publication import LearnedShares, PublishedRoster
 from forecaster.staffing import changes, newsvendor
 from forecaster.staffing.changes import PublishedCrews
 from forecaster.staffing.newsvendor import Roster
 from forecaster.staffing.shifts import shift_changes, shift_crews
 from forecaster.staffing.shifts.shift_crews import ShiftRoster
+from forecaster.staffing.shifts.shift_shares import ShiftShares
 from forecaster.staffing.vans import VanPool
 
 
-def plan(forecast: Forecast, panel: Panel, spec: Spec, published: PublishedCrews | None = None) -> Roster | None:
+def plan(
+    forecast: Forecast,
+    panel: Panel,
+    spec: Spec,
+    published: PublishedCrews | None = None,
+    shares: ShiftShares | None = None,
+) -> Roster | None:
     """The cheapest roster of the panel's depots; None where the pipeline plans no staff."""
-    return roster_for(forecast, panel, spec.staffing, published)
+    return roster_for(forecast, panel, spec.staffing, published, shares)
 
 
 def roster_for(
-    forecast: Forecast, panel: Panel, staffing: Staffing | None, published: PublishedCrews | None = None
+    forecast: Forecast,
+    panel: Panel,
+    staffing: Staffing | None,
+    published: PublishedCrews | None = None,
+    shares: ShiftShares | None = None,
 ) -> Roster | None:
-    """The cheapest roster of the panel's depots, for what is declared of the staff; None where nothing is. Crews that
-    are published already change only where that is worth it."""
+    """The cheapest roster of the panel's depots, for what is declared of the staff, and what shares of shifts are
+    learned; None where nothing is. Crews that are published already change only where that is worth it."""
     if staffing is None:
         return None
     fleet = _van_pool(panel, staffing)
     if staffing.shifts:
-        by_shift = shift_crews.roster(forecast, staffing, fleet)
+        by_shift = shift_crews.roster(forecast, staffing, fleet, shares)
         if published is None:
             return by_shift
         return shift_changes.keep_unless_worthwhile(by_shift, published, forecast, staffing, fleet)
@@ -79,6 +90,7 @@ def published_rosters(
             left=roster.left.get((row, step)),
             changed_at=changed_at.get((row, step)),
             shifts=_shift_crews(roster, row, step),
+            shares=_shares(roster, row, forecast.target_dates[step]),
         )
         for row, step in zip(*(axis.tolist() for axis in forecast.open.nonzero()), strict=True)
     }
@@ -89,6 +101,13 @@ def _shift_crews(roster: Roster, row: int, step: int) -> tuple[tuple[str, int], 
     if not isinstance(roster, ShiftRoster):
         return ()
     return tuple(zip(roster.names, roster.crews[:, row, step].tolist(), strict=True))
+
+
+def _shares(roster: Roster, row: int, day: date) -> LearnedShares | None:
+    """The shares of a day's shifts; None where they are declared."""
+    if not isinstance(roster, ShiftRoster) or roster.shares is None:
+        return None
+    return roster.shares.published(roster.names, row, day)
 
 
 def _nan_to_none(values: Doubles) -> list[list[float | None]]:

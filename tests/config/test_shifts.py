@@ -46,13 +46,20 @@ def test_people_are_a_number_or_a_column(tmp_path: Path) -> None:
 TABLE = "{source: {kind: csv, path: people.csv}, columns: {}}"
 PERSON = "{name: full-time, per_depot: 3}"
 NAMED = f"{SHIFTS}, people: [{PERSON}], people_table: {TABLE}"
+LEARNED = SHIFTS.replace("0.6", "learn").replace("0.4", "learn")
 WRONG = {
     SHIFTS.replace("0.4", "0.3"): "staffing: found shifts whose shares sum to 0.9, wanted 1",
     SHIFTS.replace("night", "day"): "staffing: found shifts that are called day twice, wanted each name once",
     SHIFTS.replace("22:30", "25:00"): "staffing.shifts.1.start: found 1500, wanted a local time as in '06:00'",
     SHIFTS.replace("06:00, end: 14:00", "6am, end: 14:00"): "found '6am', wanted a local time as in '06:00'",
     SHIFTS.replace("22:30", "06:00"): "found start and end at 06:00, wanted a shift of less than a day",
-    SHIFTS.replace("0.4", "learn"): "staffing.shifts.1.share: found 'learn', wanted a share such as 0.4",
+    SHIFTS.replace("0.4", "learn"): "staffing: found share: learn of night and share: 0.6 of day, wanted learn of all",
+    SHIFTS.replace("0.4", "lern"): "staffing.shifts.1.share: found 'lern', wanted a share above 0 and up to 1, such as",
+    SHIFTS.replace("0.4", "1.4"): "found 1.4, wanted a share above 0 and up to 1, such as 0.4, or learn",
+    LEARNED: "staffing.shifts: share: learn takes rows with a time of day, and demand.aggregate says that a row is a",
+    LEARNED.replace("14:00", "14:15"): "found day from 06:00 to 14:15, wanted whole or half hours where shares are",
+    LEARNED.replace("14:00", "23:00"): "found day and night, which overlap, wanted shares as numbers, or shifts of",
+    LEARNED.replace("end: 06:00", "end: 07:00"): "found night and day, which overlap, wanted shares as numbers",
     f"people: [{PERSON}]": "staffing: found people and no shifts, wanted the shifts that they work",
     f"{SHIFTS}, people: [{{name: x}}]": "found the contract x of nobody, wanted per_depot, or the names",
     f"{SHIFTS}, people_table: {TABLE}": "found people_table and no people, wanted the contracts of those in it",
@@ -72,3 +79,16 @@ def test_what_cannot_be_meant_is_refused_in_a_sentence(tmp_path: Path, staffing:
     with pytest.raises(SpecError) as refusal:
         declared(tmp_path, staffing)
     assert WRONG[staffing] in str(refusal.value)
+
+
+def test_shares_are_learned_where_rows_have_times_of_day(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.yaml"
+    demand = "aggregate: count, source: {kind: csv, path: orders.csv}"
+    file.write_text(f"name: t\ndemand: {{{demand}}}\nstaffing: {{{COSTS}, {LEARNED}}}\n", "utf-8")
+    spec = load(file)
+    assert spec.learns_shares
+    assert spec.staffing is not None
+    assert spec.staffing.share_weeks == 12
+    file.write_text(f"name: t\ndemand: {{date_zone: UTC, {demand}}}\nstaffing: {{{COSTS}, {LEARNED}}}\n", "utf-8")
+    with pytest.raises(SpecError, match=r"demand\.date_zone takes instants for days; wanted one of both"):
+        load(file)

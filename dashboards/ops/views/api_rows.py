@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date, datetime
+from typing import Literal
 
 from dashboards.ops.reading.editions import Edition, Logbook
 from dashboards.ops.reading.header import median_and_range
@@ -50,7 +51,8 @@ class TotalsOut:
 class RosterRow:
     """Whom a depot rosters on a day; costs are in the unit of `staffing`, and loans are of vans. `wanted` are the
     drivers that it would have, were there vans for all; `why` says what keeps it from them, or from a new plan;
-    `shifts` has the crew of each shift."""
+    `shifts` has the crew of each shift; `shares` the share of the day's orders that each is learned to have, from
+    `share_days` days of the `depot` (`share_source`), of the `network`, or as shifts share `hours`: then from none."""
 
     depot_id: str
     city: str | None
@@ -67,6 +69,10 @@ class RosterRow:
     wanted: int | None
     why: str
     shifts: list[tuple[str, int]]
+    shares: list[tuple[str, float]]
+    share_source: Literal["depot", "network", "hours"] | None
+    share_days: int | None
+    share_weekdays: int | None
 
 
 @dataclass(frozen=True)
@@ -158,6 +164,7 @@ def rosters(edition: Edition) -> RostersOut:
     for depot in edition.depots():
         for day in depot.days:
             plan = day.roster
+            learned = plan.shares if plan else None
             rows.append(
                 RosterRow(
                     depot.depot_id,
@@ -175,6 +182,10 @@ def rosters(edition: Edition) -> RostersOut:
                     plan.wanted if plan else None,
                     roster_text.why(day),
                     [(name, count) for name, count in plan.shifts] if plan else [],
+                    [(name, share) for name, share in learned.shares] if learned else [],
+                    learned.source if learned else None,
+                    learned.days if learned else None,
+                    learned.weekdays if learned else None,
                 )
             )
     return RostersOut(about(edition.head, edition.front), rows)

@@ -13,7 +13,7 @@ from dashboards.ops.formatting.charts import Ahead, Chart, chart
 from dashboards.ops.reading.header import Front, median_and_range
 from dashboards.ops.views.change import NONE_BEFORE_OF_ALL, Why, in_few_words, why
 from dashboards.ops.views.planning.plan_day import override_sentence, planners_number
-from dashboards.ops.views.roster_text import sentence
+from dashboards.ops.views.roster_text import sentence, shares
 from forecaster.core.language import N_, _, ngettext
 from forecaster.ledger.publication import PublishedDay, PublishedDepot, PublishedMark, RecentDay
 from forecaster.ledger.records import Head
@@ -95,6 +95,7 @@ class DepotPage:
     unheard: str  # said where no day was forecast the day before
     days: tuple[tuple[str, str], ...]  # of the days ahead: ISO date, name
     planned: str  # whose number stands in front, beside the model's; empty where it is the model's
+    shares: str  # how its orders fall on shifts, where that is learned; else empty
 
 
 def depot_page(
@@ -152,6 +153,7 @@ def depot_page(
         "" if any(day.change for day in depot.days) else _(NONE_BEFORE_OF_ALL),
         tuple((day.target_date.isoformat(), display.day(day.target_date)) for day in depot.days),
         planners_number(depot.days[front.meant].override, head.levels),
+        shares(depot.days[front.meant]),
     )
 
 

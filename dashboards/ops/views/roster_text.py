@@ -69,6 +69,31 @@ def shortage(roster: PublishedRoster | None) -> str:
     return display.clauses(gone, _("{share} of what the city needs", share=share))
 
 
+def shares(day: PublishedDay) -> str:
+    """How a day's orders fall on its shifts, where that is learned, and from how much; else empty: "Orders of the day
+    by shift: early 42%, late 58%; learned from 80 days of this depot, 11 of them on this weekday."."""
+    learned = day.roster.shares if day.roster else None
+    if learned is None:
+        return ""
+    split = display.listed(
+        [_("{shift} {share}", shift=name, share=display.percent(share, 0)) for name, share in learned.shares]
+    )
+    if learned.source == "depot":
+        days = ngettext("{n} day", "{n} days", learned.days, n=display.number(learned.days))
+        return _(
+            "Orders of the day by shift: {split}; learned from {days} of this depot, {weekdays} of them this weekday.",
+            split=split,
+            days=days,
+            weekdays=display.number(learned.weekdays),
+        )
+    if learned.source == "network":
+        return _(
+            "Orders of the day by shift: {split}, as in the whole network; too few days of this depot are known.",
+            split=split,
+        )
+    return _("Orders of the day by shift: {split}, as they share its hours; no time of day is known yet.", split=split)
+
+
 def chance(share: float) -> str:
     """A probability in whole numbers: 0.13 is "1 chance in 8"."""
     if share < 0.01:

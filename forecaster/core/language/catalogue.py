@@ -7,12 +7,14 @@ it lacks, and English itself are told as they stand in the code.
 from __future__ import annotations
 
 import gettext
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
+from typing import TypeVar, cast
 
+Text = TypeVar("Text", bound=str)  # HTML stays HTML
 DOMAIN = "forecaster"
 FOLDER = Path(__file__).parent / "locale"
 ENGLISH = "en"
@@ -43,8 +45,7 @@ def direction() -> str:
 
 def _(message: str, /, **values: object) -> str:
     """The sentence in the reader's language, its placeholders filled: `_("{depot} is closed", depot="NYC-01")`."""
-    text = _catalogue(language()).gettext(message)
-    return text.format(**values) if values else text
+    return filled(_catalogue(language()).gettext(message), values)
 
 
 def ngettext(singular: str, plural: str, number: float, /, **values: object) -> str:
@@ -52,19 +53,26 @@ def ngettext(singular: str, plural: str, number: float, /, **values: object) -> 
 
     The number as it is to be written is one of the values: `ngettext("{n} van", "{n} vans", vans, n=vans)`.
     """
-    text = _catalogue(language()).ngettext(singular, plural, _whole(number))
-    return text.format(**values) if values else text
+    return filled(_catalogue(language()).ngettext(singular, plural, _whole(number)), values)
 
 
 def pgettext(context: str, message: str, /, **values: object) -> str:
     """Like `_`, for a word that means several things; the context says which."""
-    text = _catalogue(language()).pgettext(context, message)
-    return text.format(**values) if values else text
+    return filled(_catalogue(language()).pgettext(context, message), values)
 
 
 def N_(message: str) -> str:
     """Marks a sentence of a constant for the catalogue; whoever tells it asks `_` for it then."""
     return message
+
+
+def filled(text: Text, values: Mapping[str, object]) -> Text:
+    """The text with its placeholders filled. A value that ends with a full stop, as the abbreviated "1. Dez.", is not
+    followed by another one."""
+    for name, value in values.items():
+        if isinstance(value, str) and value.endswith("."):
+            text = cast(Text, text.replace(f"{{{name}}}.", f"{{{name}}}"))
+    return cast(Text, text.format(**values)) if values else text
 
 
 def _whole(number: float) -> int:

@@ -37,8 +37,9 @@ def read_as_of(spec: Spec, *, as_of: datetime, versions: Mapping[str, int] | Non
     lake_owner.refuse_half_restored(spec)
     with _not_needed(lacking, "whose demand the lake holds is not known"):
         lake_owner.refuse_other_fleets(spec, lake)
-    newest = lake.versions(READ)
-    versions = {table: (versions or newest).get(table, newest[table]) for table in READ}
+    tables = (*READ, "half_hours") if spec.learns_shares else READ
+    newest = lake.versions(tables)
+    versions = {table: (versions or newest).get(table, newest[table]) for table in tables}
     demand = reading_versions.latest(every_version(lake, spec, as_of, versions["demand"]))
     small = {table: frame(lake, table, version=versions[table], until=as_of) for table in KEYS}
     refused = refused_readings(lake, as_of, version=NOT_THERE)

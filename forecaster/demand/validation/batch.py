@@ -16,9 +16,10 @@ import pandas as pd
 from forecaster.config import Spec
 from forecaster.config.data_rules import OF_ROWS, STOPPED
 from forecaster.core.arrays import Bools
+from forecaster.demand.half_hours.profiles import DayProfiles
 from forecaster.demand.history import reading_versions
 from forecaster.demand.parsing import each_value
-from forecaster.demand.readings import Days, dates, day_words
+from forecaster.demand.readings import HALF_HOUR, Days, dates, day_words
 from forecaster.demand.validation import quarantine
 from forecaster.demand.validation.contract import Contract
 from forecaster.demand.validation.known_days import KnownDays
@@ -38,6 +39,7 @@ class Batch:
     superseded: pd.DataFrame = field(default_factory=pd.DataFrame)  # the refused ones that may yet count, as readings
     instants: pd.Series[int] = field(default_factory=lambda: pd.Series(dtype="int64"))
     """What the source says of when it recorded those that are known since another instant, by `_places`."""
+    profiles: DayProfiles | None = None  # where shares of shifts are learned
 
     def refuse(self, where: Bools, rule: str, message: Column, spec: Spec, now: datetime) -> Batch:
         """The batch with some of the readings accepted so far in quarantine; `message` has one for each of them."""
@@ -83,7 +85,10 @@ def daily_totals(rows: pd.DataFrame) -> pd.DataFrame:
 
 def whole_days(batch: Batch, contract: Contract) -> Batch:
     """The batch with one reading for each depot and day; in quarantine are those of a day that is not over."""
-    whole = replace(batch, accepted=daily_totals(batch.accepted))
+    rows, profiles = batch.accepted, None
+    if contract.spec.learns_shares:
+        profiles, rows = DayProfiles.of(rows), rows.drop(columns=HALF_HOUR)
+    whole = replace(batch, accepted=daily_totals(rows), profiles=profiles)
     today = contract.today(whole.accepted["depot_id"])
     going_on = ~np.isnan(whole.accepted["demand"].to_numpy()) & (whole.accepted["day"].to_numpy() >= today)
     rows = whole.accepted[going_on]

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from forecaster.config import Spec
 from forecaster.config.data_rules import OF_ROWS
+from forecaster.demand.half_hours.clock import half_hours
 from forecaster.demand.parsing import (
     LONGEST,
     Column,
@@ -39,7 +40,7 @@ from forecaster.demand.parsing import (
     words,
     yes,
 )
-from forecaster.demand.readings import from_typed
+from forecaster.demand.readings import HALF_HOUR, from_typed
 from forecaster.demand.sources import FAULT, FILE, ROW
 from forecaster.demand.validation import quarantine, similar_ids
 from forecaster.demand.validation.day_stamps import DayStamps
@@ -153,6 +154,8 @@ class Contract:
         typed["open"] = yes(block[columns.open]) if columns.open else np.nan
         for name, kind in kinds.items():
             typed[name] = numbers(block[name], notation) if kind == "double" else words(block[name]).replace("", None)
+        if spec.learns_shares:
+            typed[HALF_HOUR] = half_hours(block[columns.date], zone, notation)
         typed["recorded_at"] = self._recorded(block, typed["date"], zone)
         over = each_day(typed["date"], lambda date: _midnight(date, zone))
         age = np.minimum(np.asarray(typed["recorded_at"], "datetime64[us]"), self._stamp) - over

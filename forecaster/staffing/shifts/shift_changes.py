@@ -31,7 +31,7 @@ def keep_unless_worthwhile(
     if fleet is not None and plan.vans is not None and plan.desired_vans is not None:
         sharing = VanSharing.of(crews.shifts, plan.needs, staffing, fleet.drivers_per_van)
         before = sharing.wanted_vans.reshape(plan.vans.shape)
-        usual = day.level(0.5) * shift_crews.vans_per_driver(staffing, fleet)
+        usual = day.level(0.5) * shift_crews.vans_per_driver(forecast, staffing, fleet, plan.shares)
         vans = VanChange(plan.vans, before, plan.desired_vans, usual)
     paired = zip(plan.needs, crews.shifts, plan.crews, strict=True)
     change = CrewChange(
@@ -47,4 +47,5 @@ def keep_unless_worthwhile(
     staying = Staying.of(change, crews, day, forecast.open, staffing, fleet)
     shifts = np.where(staying.stay, crews.shifts, plan.crews).astype(np.int32)
     bare = shift_crews.with_crews(shifts, plan.desired, staying.vans(change), plan.needs, forecast.open, staffing)
-    return replace(staying.explained(bare, change, crews, staffing, fleet), desired_vans=plan.desired_vans)
+    explained = staying.explained(bare, change, crews, staffing, fleet)
+    return replace(explained, desired_vans=plan.desired_vans, shares=plan.shares)

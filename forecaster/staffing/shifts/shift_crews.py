@@ -1,9 +1,10 @@
 """Crews of shifts: the newsvendor asked of each shift, within a depot's limits and the vans that its shifts share.
 
-A shift has a declared share of the day's orders, and the same share of each of the day's quantiles: shares are taken
-as fixed, so that all shifts of a day are high or low together (they are comonotone), and what is uncertain is how many
-orders the day has. A shift then needs ceil(share × orders / orders_per_driver) drivers, its expected cost G is convex
-as a day's is, and the day's cost is the sum. The day's crew is the sum of its shifts' crews.
+A shift has a declared share of the day's orders, or one that is learned of the depot's weekday (`shift_shares`), and
+the same share of each of the day's quantiles: shares are taken as fixed, so that all shifts of a day are high or low
+together (they are comonotone), and what is uncertain is how many orders the day has. A shift then needs
+ceil(share × orders / orders_per_driver) drivers, its expected cost G is convex as a day's is, and the day's cost is the
+sum. The day's crew is the sum of its shifts' crews.
 
 Limits hold for the sum of a day. Whoever is driver k of a shift saves G(k - 1) - G(k), which only falls with k; so
 taking drivers of all shifts by what they save, the largest first, is optimal under a limit of the sum (Fox 1966).
@@ -30,6 +31,8 @@ from forecaster.staffing import placing, shortage
 from forecaster.staffing.need import DIGITS, Need
 from forecaster.staffing.newsvendor import Roster
 from forecaster.staffing.placing import Claims
+from forecaster.staffing.shifts import shift_shares
+from forecaster.staffing.shifts.shift_shares import ShiftShares
 from forecaster.staffing.vans import VanPool
 
 Positions = NDArray[np.intp]
@@ -44,6 +47,7 @@ class ShiftRoster(Roster):
     crews: Ints  # (shifts, depots, horizon)
     needs: tuple[Need, ...]  # of each shift, of (depots, horizon)
     desired_vans: Ints | None = None  # for all drivers that are wanted, (depots, horizon); None = no vans are counted
+    shares: ShiftShares | None = None  # of the shifts; None = they are declared
 
     def savings(self, staffing: Staffing) -> tuple[list[Doubles], ...]:
         """What each driver of each crew is expected to save, the first one first: of each shift a list by depot and
@@ -56,32 +60,48 @@ class ShiftRoster(Roster):
         )
 
 
-def roster(forecast: Forecast, staffing: Staffing, fleet: VanPool | None = None) -> ShiftRoster:
-    """The cheapest crews of all shifts under the declared limits and, with a fleet, the vans that there are."""
-    needs = shift_needs(forecast, staffing)
+def roster(
+    forecast: Forecast, staffing: Staffing, fleet: VanPool | None = None, learned: ShiftShares | None = None
+) -> ShiftRoster:
+    """The cheapest crews of all shifts under the declared limits and, with a fleet, the vans that there are. Shares are
+    declared, or `learned` of the forecast's depots; where they should be and are not, they are those of hours."""
+    if learned is None and staffing.learns_shares:
+        learned = shift_shares.of_hours(staffing, len(forecast.depot_ids))
+    needs = shift_needs(forecast, staffing, learned)
     wanted = cheapest_crews(needs, forecast.open, staffing)
     if fleet is None:
-        return with_crews(wanted, wanted.sum(axis=0), None, needs, forecast.open, staffing)
+        bare = with_crews(wanted, wanted.sum(axis=0), None, needs, forecast.open, staffing)
+        return replace(bare, shares=learned)
     sharing = VanSharing.of(wanted, needs, staffing, fleet.drivers_per_van)
     day = Need.of(forecast.quantiles, forecast.levels, staffing.orders_per_driver)
     shape = forecast.open.shape
     wanted_vans = sharing.wanted_vans.reshape(shape)
     placed = fleet.allocate(
         wanted_vans,
-        day.level(0.5) * vans_per_driver(staffing, fleet),
+        day.level(0.5) * vans_per_driver(forecast, staffing, fleet, learned),
         lambda step: sharing.claims(np.arange(shape[0]) * shape[1] + step, day.level(0.5)[:, step], staffing),
     )
     crews = sharing.crews(placed.ravel()).reshape(wanted.shape)
     bare = with_crews(crews, wanted.sum(axis=0), placed, needs, forecast.open, staffing)
     reasons = shortage.shortages(bare.desired, bare.drivers, placed, fleet, wanted_vans)
-    return replace(bare, loans=fleet.loans(placed), shortages=reasons, desired_vans=wanted_vans)
+    return replace(bare, loans=fleet.loans(placed), shortages=reasons, desired_vans=wanted_vans, shares=learned)
 
 
-def shift_needs(forecast: Forecast, staffing: Staffing) -> tuple[Need, ...]:
+def shift_needs(forecast: Forecast, staffing: Staffing, learned: ShiftShares | None = None) -> tuple[Need, ...]:
     """What each shift needs: the day's need, scaled by the shift's share of all shares."""
     day = Need.of(forecast.quantiles, forecast.levels, staffing.orders_per_driver)
-    total = sum(shift.share for shift in staffing.shifts)
-    return tuple(Need(np.round(day.knots * (shift.share / total), DIGITS), day.levels) for shift in staffing.shifts)
+    shares = day_shares(forecast, staffing, learned)
+    return tuple(Need(np.round(day.knots * share, DIGITS), day.levels) for share in shares)
+
+
+def day_shares(forecast: Forecast, staffing: Staffing, learned: ShiftShares | None) -> Doubles:
+    """The share of each shift on a forecast's days, (shifts, depots, horizon), or where they are declared and the same
+    on all days (shifts, 1, 1); they sum to 1."""
+    if learned is not None:
+        return learned.on(forecast.target_dates)
+    declared = np.array([shift.declared_share for shift in staffing.shifts])
+    shares: Doubles = (declared / declared.sum())[:, None, None]
+    return shares
 
 
 def blocks(shifts: Sequence[Shift]) -> tuple[int, ...]:
@@ -103,13 +123,12 @@ def _overlap(first: Shift, second: Shift) -> bool:
 
 def clock_hours(shift: Shift) -> float:
     """Hours from its start to its end, on a day on which clocks do not change."""
-    return _span(shift)[1] / 60
+    return shift.minutes / 60
 
 
 def _span(shift: Shift) -> tuple[int, int]:
     """Minute of the day at which it starts, and its length on the clock."""
-    start, end = (at.hour * 60 + at.minute for at in (shift.starts, shift.ends))
-    return start, (end - start) % MINUTES
+    return shift.starts.hour * 60 + shift.starts.minute, shift.minutes
 
 
 def cheapest_crews(needs: Sequence[Need], open_: Bools, staffing: Staffing) -> Ints:
@@ -241,10 +260,13 @@ class VanSharing:
         return in_block & (order - first[self.cell] < self.per_van * vans[self.cell])
 
 
-def vans_per_driver(staffing: Staffing, fleet: VanPool) -> float:
-    """Vans for each driver that a day needs, in fractions: by the largest block of shifts that share none."""
-    of_block = np.bincount(blocks(staffing.shifts), weights=[shift.share for shift in staffing.shifts])
-    return max(float(of_block.max() / of_block.sum()), 1 / fleet.drivers_per_van)
+def vans_per_driver(forecast: Forecast, staffing: Staffing, fleet: VanPool, learned: ShiftShares | None) -> Doubles:
+    """Vans for each driver that a day needs, in fractions, to be broadcast over (depots, horizon): by the largest block
+    of shifts that share none."""
+    shares, block = day_shares(forecast, staffing, learned), np.array(blocks(staffing.shifts))
+    of_block = np.stack([shares[block == number].sum(axis=0) for number in range(block.max() + 1)])
+    needed: Doubles = np.maximum(of_block.max(axis=0), 1 / fleet.drivers_per_van)
+    return needed
 
 
 def _best_first(cell: Positions, saving: Doubles, shift: Positions, number: Ints) -> Positions:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import html
 import re
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
+from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -15,7 +17,7 @@ from dashboards.ops.app import create_app
 from dashboards.ops.views.catalogue import VIEWS
 from forecaster.config import Spec, load
 from tests.catalogues import TRANSLATED, extracted
-from tests.dashboards.seed import NOON, depot, earlier, fill, publication, remember, with_plans
+from tests.dashboards.seed import CUTOFF, NOON, depot, earlier, fill, publication, remember, with_plans
 from tests.dashboards.views.test_depot_table import odd
 from tests.dashboards.visitor import ask_locally
 
@@ -86,6 +88,39 @@ def test_no_english_is_left_on_any_page(app: object, language: str) -> None:
             if words or text in whole:
                 left.setdefault(path, []).append(text)
     assert left == {}
+
+
+TWO_STOPS = re.compile(r"(?<!\.)\.\.(?!\.)")
+
+
+def moved(value: Any, days: timedelta) -> Any:
+    """The same a number of days later, whatever dates stand in it."""
+    if isinstance(value, date):
+        return value + days
+    if isinstance(value, tuple):
+        return tuple(moved(part, days) for part in value)
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    return replace(value, **{field.name: moved(getattr(value, field.name), days) for field in fields(value)})
+
+
+@pytest.mark.parametrize("language", TRANSLATED)
+def test_no_sentence_ends_with_two_full_stops_in_a_month_that_is_abbreviated(
+    tmp_path_factory: pytest.TempPathFactory, language: str
+) -> None:
+    """On the first of December: "1. Dez." ends with a stop of its own, wherever it stands."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('december') / 'ledger.db'}"
+    later = date(2025, 11, 30) - CUTOFF
+    fill(url, moved(earlier(), later), moved(with_plans(publication(4)), later))
+    app = create_app(url, pipeline="harbor-fleet", clock=lambda: NOON + later)
+    doubled = {}
+    for path in PAGES:
+        text = " ".join(_texts(_ask(app, path, language)))
+        if language == "de" and path == "/":
+            assert "Dez." in text
+        if found := [text[max(place.start() - 40, 0) : place.end() + 10] for place in TWO_STOPS.finditer(text)]:
+            doubled[path] = found
+    assert doubled == {}
 
 
 def test_english_is_told_where_a_language_has_no_catalogue_and_numbers_are_the_readers(app: object) -> None:

@@ -74,7 +74,8 @@ def test_hours_are_those_of_each_shift_and_unknown_days_need_nobody_that_is_know
         }
     )
     assert ShiftWays(money, None).hours.tolist() == [4.5, 8]
-    assert np.isnan(ShiftWays(money, None).needed(np.array([[np.nan]]))).all()
-    assert DayWays(money, None).needed(np.array([[41.0]])).tolist() == [
+    week = fold(np.full((1, 1, 5), 41.0), np.array([[41.0]]), levels=FIVE, cutoff=day(20))
+    assert np.isnan(ShiftWays(money, None).needed(np.array([[np.nan]]), week)).all()
+    assert DayWays(money, None).needed(np.array([[41.0]]), week).tolist() == [
         drivers_needed(np.array([[41.0]]), money).tolist()
     ]

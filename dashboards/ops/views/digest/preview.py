@@ -28,7 +28,7 @@ def preview(spec: Spec, depot: str | None, city: str | None, form: DigestForm, l
         edition = store.edition()
         with in_language(language):
             try:
-                content = digest(edition, DigestScope(depot or "", city or ""), spec.page.access.url or "")
+                content = digest(edition, DigestScope(depot or "", city or ""), spec.page_url)
             except (NoSuchDepot, NoSuchCity) as error:
                 published = edition.outline()
                 words = [other.depot_id for other in published] if depot else [city_of(other) for other in published]

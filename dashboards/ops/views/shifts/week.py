@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 from dashboards.ops.formatting import display
 from dashboards.ops.reading.editions import Edition, NoSuchDepot
 from dashboards.ops.views.depot_table import city_of
+from dashboards.ops.views.roster_text import shares
 from forecaster.core.language import N_, _
 from forecaster.ledger.publication import PublishedDepot
 from forecaster.ledger.week_plan import ShiftCover, WeekPlan
@@ -61,6 +62,7 @@ class DepotWeekPage:
     uncovered: tuple[str, ...]
     rules: tuple[str, ...]
     files: tuple[tuple[str, str], ...]  # address, name
+    shares: str  # how orders of the day in front fall on shifts, where that is learned; else empty
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,7 @@ def depot_week(edition: Edition, depot_id: str) -> DepotWeekPage:
         tuple(_uncovered(cover, plan, zone) for cover in plan.shifts if cover.planned < cover.wanted),
         tuple(rule_sentence(rule, _money) for rule in plan.rules),
         tuple((_address(depot_id, form), _(name)) for form, name in FORMS),
+        shares(edition.depot(depot_id).days[edition.front.meant]),
     )
 
 

@@ -1,0 +1,139 @@
+"""Half-hourly profiles of a batch: a day's orders by half hours, and which of them the lake does not hold yet.
+
+They stand beside the daily counts: a day that goes to quarantine leaves no profile, and one whose orders only moved to
+other hours leaves a new one though its count is the same. What came before is never changed: the latest version known
+by an instant counts, as it does of counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+from numpy.typing import NDArray
+
+from forecaster.config import Spec
+from forecaster.core.arrays import Floats
+from forecaster.core.knowledge import Finding
+from forecaster.demand.half_hours.clock import HALF_HOURS, MIDNIGHT, NO_TIME
+from forecaster.demand.readings import HALF_HOUR
+from forecaster.demand.validation import quarantine
+from forecaster.demand.validation.feed_shape import batch_finding
+from forecaster.lake import Lake
+
+TABLE = "half_hours"
+_KEY = ["depot_id", "day"]
+
+
+@dataclass(frozen=True)
+class DayProfiles:
+    """Orders by half hours of the depots and days of a batch, and its rows without a time of day."""
+
+    days: pd.DataFrame  # depot_id (text), day (since 1970), recorded_at (µs since 1970); one row a depot and day
+    orders: Floats  # (rows of `days`, half hours)
+    timeless: int = 0  # rows
+    first: str = ""  # file:row of the first of them
+    all_midnight: bool = False  # is that why none has a time?
+
+    @classmethod
+    def of(cls, rows: pd.DataFrame) -> DayProfiles:
+        """Of the accepted rows of a batch, as `readings` describes, with their half hours. A day of which a count or a
+        time is missing has no profile."""
+        halves = rows[HALF_HOUR].to_numpy()
+        all_midnight = bool(len(rows)) and not ((halves != MIDNIGHT) & (halves != NO_TIME)).any()
+        timeless = np.ones(len(rows), bool) if all_midnight else halves == NO_TIME
+        halves = np.where(halves == MIDNIGHT, 0, np.maximum(halves, 0))
+        groups = rows.groupby(_KEY, observed=True, sort=False)
+        place = groups.ngroup().to_numpy()
+        days: Any = groups["recorded_at"].max().reset_index().astype({"depot_id": "str"})
+        orders = np.zeros(len(days) * HALF_HOURS)
+        counts = np.where(timeless, np.nan, rows["demand"].to_numpy())
+        np.add.at(orders, place * HALF_HOURS + halves, counts)
+        profile = orders.reshape(-1, HALF_HOURS).astype(np.float32)
+        known = ~np.isnan(profile).any(axis=1)
+        first = str(quarantine.place(rows[timeless].head(1)).iloc[0]) if timeless.any() else ""
+        return cls(days[known].reset_index(drop=True), profile[known], int(timeless.sum()), first, all_midnight)
+
+    def findings(self, spec: Spec) -> list[Finding]:
+        """A finding where rows have no time of day."""
+        if not self.timeless:
+            return []
+        detail = f"found {self.timeless:,} rows with a day and no time of day, the first one {self.first}"
+        if self.all_midnight:
+            detail = f"found midnight, or no time of day, in all {self.timeless:,} rows, the first one {self.first}"
+        hint = f"column '{spec.demand.columns.date}' (demand.columns.date)"
+        return [batch_finding("no_time", self.timeless, detail, hint, spec)]
+
+    def new_rows(self, lake: Lake, refused: pd.DataFrame, accepted: pd.DataFrame, now: datetime) -> pa.Table:
+        """What the lake does not hold of them, as rows of its table: without the days among the `refused`, known since
+        their readings are, or since `now` where another profile was known before.
+
+        Raises LakeError when the lake cannot be read.
+        """
+        keep = ~self._places(self.days).isin(self._refused_days(refused))
+        days, orders = self.days[keep].reset_index(drop=True), self.orders[keep]
+        if days.empty:
+            return lake.read(TABLE, version=-1)
+        since = accepted[[*_KEY, "recorded_at"]].astype({"depot_id": "str"})
+        days = days.merge(since, on=_KEY, how="left", suffixes=("", "_accepted"))
+        recorded = days["recorded_at_accepted"].fillna(days["recorded_at"]).astype("int64").to_numpy()
+        known_days, known = latest_profiles(lake, first=int(days["day"].min()))
+        place = self._places(known_days).get_indexer(self._places(days))
+        differs = (place < 0) | (known[place] != orders).any(axis=1) if len(known) else np.ones(len(days), bool)
+        arrival = int(pd.Timestamp(now).as_unit("us").asm8.astype(np.int64))
+        recorded = np.where(place >= 0, np.maximum(recorded, arrival), recorded)
+        return _table(days[differs], orders[differs], recorded[differs])
+
+    @staticmethod
+    def _places(days: pd.DataFrame) -> pd.MultiIndex:
+        return pd.MultiIndex.from_arrays([days["depot_id"].astype("str"), days["day"].astype("int64")])
+
+    @staticmethod
+    def _refused_days(refused: pd.DataFrame) -> pd.MultiIndex:
+        """The depots and days that were refused as a whole."""
+        whole = refused[refused["rows"].notna()] if "rows" in refused else refused.head(0)
+        day = whole["date"].to_numpy("datetime64[D]").astype("int64")
+        return pd.MultiIndex.from_arrays([whole["depot_id"].astype("str"), day])
+
+
+def latest_profiles(
+    lake: Lake, *, first: int, as_of: datetime | None = None, version: int | None = None
+) -> tuple[pd.DataFrame, Floats]:
+    """Depot and day of the profiles from a day on (since 1970), and their orders (rows, half hours): the latest version
+    of each, of those that were known by an instant. Raises LakeError when the lake cannot be read."""
+    where = ds.field("date") >= pa.scalar(first, pa.int32()).cast(pa.date32())
+    if as_of is not None:
+        where &= ds.field("recorded_at") <= pa.scalar(as_of, pa.timestamp("us", tz="UTC"))
+    rows = lake.read(TABLE, where=where, version=version).combine_chunks()
+    days = pd.DataFrame(
+        {
+            "depot_id": rows["depot_id"].to_pandas().astype("str"),
+            "day": rows["date"].cast(pa.int32()).to_numpy(),
+            "recorded_at": rows["recorded_at"].cast(pa.int64()).to_numpy(),
+        }
+    )
+    orders = _flat(rows["orders"]).reshape(-1, HALF_HOURS)
+    last = days.sort_values("recorded_at", kind="stable").drop_duplicates(_KEY, keep="last").sort_index()
+    return last[_KEY].reset_index(drop=True), orders[last.index.to_numpy()]
+
+
+def _flat(column: Any) -> NDArray[np.float32]:
+    flat: NDArray[np.float32] = column.combine_chunks().flatten().to_numpy(zero_copy_only=False).astype(np.float32)
+    return flat
+
+
+def _table(days: pd.DataFrame, orders: Floats, recorded: NDArray[np.int64]) -> pa.Table:
+    offsets = pa.array(np.arange(len(days) + 1, dtype=np.int32) * HALF_HOURS)
+    return pa.table(
+        {
+            "depot_id": pa.array(days["depot_id"].to_numpy(object), pa.string()),
+            "date": pa.array(days["day"].to_numpy(np.int32)).cast(pa.date32()),
+            "orders": pa.ListArray.from_arrays(offsets, pa.array(orders.ravel())),
+            "recorded_at": pa.array(recorded).cast(pa.timestamp("us", tz="UTC")),
+        }
+    )

@@ -1,0 +1,98 @@
+"""Orders of days by shift, from their half hours: what the shares of shifts are learned from.
+
+A shift that passes midnight belongs to the day on which it starts, with the orders of its hours on the next day: what
+is shared out is a day from the first start to the last end, which takes the place of the calendar day whose total is
+forecast. Sums over weeks agree; a single day is off by as much as the small hours after it differ from its own. Orders
+outside of all shifts are of the next shift that starts, who finds them waiting. A day counts where all of it is known:
+of shifts that pass midnight, where the next day is known, or the depot was closed on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+from typing import Any
+
+import numpy as np
+
+from forecaster.config import Shift, Spec
+from forecaster.core.arrays import Bools, Doubles, Floats, Ints
+from forecaster.core.knowledge import Knowledge
+from forecaster.core.panel import Panel
+from forecaster.demand.half_hours.clock import HALF_HOURS
+from forecaster.demand.half_hours.profiles import latest_profiles
+from forecaster.demand.history import aliases
+from forecaster.demand.history.point_in_time import current_rows, frame
+from forecaster.lake import Lake
+from forecaster.staffing.shifts import shift_shares
+from forecaster.staffing.shifts.shift_shares import ShiftShares
+
+_BEFORE, _SAME, _AFTER = -1, 0, 1  # the day to which a half hour belongs, beside its own
+
+
+def learn(spec: Spec, knowledge: Knowledge, panel: Panel) -> ShiftShares | None:
+    """The shares of a panel's depots from what was known; None where shares are declared. Raises LakeError."""
+    if spec.staffing is None or not spec.staffing.learns_shares:
+        return None
+    window = 7 * spec.staffing.share_weeks
+    first = (panel.cutoff - date(1970, 1, 1)).days - window  # a day more: its last hours may belong to the next one
+    lake, version = Lake.of(spec), knowledge.versions.get("half_hours")
+    days, orders = latest_profiles(lake, first=first, as_of=knowledge.as_of, version=version)
+    former = frame(lake, "aliases", version=knowledge.versions.get("aliases"), until=knowledge.as_of)
+    ids = aliases.current(days["depot_id"], current_rows(former, ["alias"]))
+    counts, known = orders_by_shift(ids, days["day"].to_numpy(), orders, panel, first, spec.staffing.shifts)
+    return shift_shares.pooled(counts, known, panel.cutoff - timedelta(days=window - 1), spec.staffing)
+
+
+def orders_by_shift(
+    ids: Any, day: Ints, orders: Floats, panel: Panel, first: int, shifts: Sequence[Shift]
+) -> tuple[Doubles, Bools]:
+    """Orders by shift (shifts, depots, days) of the days after `first` (since 1970) up to the cutoff, and of which days
+    all that belongs to them is known (depots, days)."""
+    length = (panel.cutoff - date(1970, 1, 1)).days - first + 1
+    place = {depot: row for row, depot in enumerate(panel.depot_ids)}
+    row = ids.map(place).fillna(-1).to_numpy(np.intp)
+    here = (row >= 0) & (day >= first) & (day < first + length)
+    row, column, orders = row[here], day[here] - first, orders[here].astype(float)
+    counts = np.zeros((len(shifts), len(panel.depot_ids), length + 2))  # a day more on either side
+    belongs = _belongs(shifts)
+    for shift in range(len(shifts)):
+        for beside in (_BEFORE, _SAME, _AFTER):
+            mine = (belongs == [shift, beside]).all(axis=1)
+            if mine.any():
+                np.add.at(counts[shift], (row, column + 1 + beside), orders[:, mine].sum(axis=1))
+    has_row = np.zeros((len(panel.depot_ids), length), bool)
+    has_row[row, column] = True
+    settled = has_row | _closed(panel, length)
+    known = has_row[:, 1:].copy()
+    if (belongs[:, 1] == _BEFORE).any():
+        known[:, :-1] &= settled[:, 2:]
+        known[:, -1] = False
+    if (belongs[:, 1] == _AFTER).any():
+        known &= settled[:, :-1]
+    return counts[:, :, 2:-1], known
+
+
+def _closed(panel: Panel, length: int) -> Bools:
+    """Which of the last days of the history depots were closed on (depots, length); before the panel none is known."""
+    closed = np.zeros((len(panel.depot_ids), length), bool)
+    days = min(length, panel.history)
+    if days:
+        closed[:, -days:] = ~panel.open[:, panel.history - days : panel.history]
+    return closed
+
+
+def _belongs(shifts: Sequence[Shift]) -> Ints:
+    """The shift of each half hour, and the day beside its own on which that starts (half hours, 2)."""
+    starts = [shift.starts.hour * 2 + shift.starts.minute // 30 for shift in shifts]
+    answer = np.zeros((HALF_HOURS, 2), np.int32)
+    for half in range(HALF_HOURS):
+        since = [(half - start) % HALF_HOURS for start in starts]
+        last = min(range(len(shifts)), key=since.__getitem__)
+        if 30 * since[last] < shifts[last].minutes:
+            answer[half] = last, _SAME if half >= starts[last] else _BEFORE
+        else:
+            until = [(start - half) % HALF_HOURS for start in starts]
+            soonest = min(range(len(shifts)), key=until.__getitem__)
+            answer[half] = soonest, _SAME if starts[soonest] > half else _AFTER
+    return answer

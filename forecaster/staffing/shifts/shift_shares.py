@@ -1,0 +1,99 @@
+"""Shares of shifts that are learned from the times of day of orders, partially pooled over weekdays and depots.
+
+A depot's share of a shift on a weekday is a credibility estimate (Bühlmann 1967), with Z(n, k) = n / (n + k) of days:
+
+    network        p      = orders of the shift / all orders, of all depots and days; p_w of those of a weekday
+    depot          p_d    = Z(n_d, 7) · own share of its n_d days + (1 - Z) · p
+    depot, weekday p_dw   = Z(n_dw, 4) · own share of its n_dw such days + (1 - Z) · (p_d · p_w / p, normed)
+
+so that seven days of a depot weigh as much as the network, and four Mondays as much as what its other days and the
+network's Mondays let expect. Own shares are of all orders of those days together. A depot with fewer than `FEW_DAYS`
+days takes the network's share of the weekday, and where no time of day is known at all, shifts share the day as their
+hours do. All are averages of shares, or normed, and therefore sum to 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+
+import numpy as np
+
+from forecaster.config import Staffing
+from forecaster.core.arrays import Bools, Doubles, Ints
+from forecaster.ledger.publication import LearnedShares
+
+DEPOT_DAYS, WEEKDAY_DAYS = 7, 4  # k of Z: of all days of a depot, of its days of a weekday
+FEW_DAYS = 7  # below which a depot takes the network's shares
+
+
+@dataclass(frozen=True)
+class ShiftShares:
+    """The learned shares of all shifts, and from how much they were learned."""
+
+    shares: Doubles  # (shifts, depots, 7), by weekday from Monday; they sum to 1 over shifts
+    days: Ints  # (depots, 7): days of each depot and weekday from which they were learned
+
+    def on(self, dates: Sequence[date]) -> Doubles:
+        """Of days (shifts, depots, days)."""
+        return self.shares[:, :, [day.weekday() for day in dates]]
+
+    @property
+    def of_network(self) -> Bools:
+        """Which depots take the network's (depots,)."""
+        return np.asarray(self.days.sum(axis=1) < FEW_DAYS, bool)
+
+    @property
+    def known(self) -> bool:
+        """Whether any day taught them; else they are those of the shifts' hours."""
+        return bool(self.days.any())
+
+    def published(self, names: Sequence[str], row: int, day: date) -> LearnedShares:
+        """What is told of them, of a depot's day."""
+        weekday = day.weekday()
+        shares = [round(float(share), 4) for share in self.shares[:, row, weekday]]
+        source = "hours" if not self.known else "network" if self.of_network[row] else "depot"
+        days = int(self.days[row].sum()), int(self.days[row, weekday])
+        return LearnedShares(tuple(zip(names, shares, strict=True)), source, *days)  # type: ignore[arg-type]
+
+
+def of_hours(staffing: Staffing, depots: int) -> ShiftShares:
+    """Shares as shifts share the hours, of which nothing is learned."""
+    minutes = np.array([shift.minutes for shift in staffing.shifts], float)
+    shares = np.broadcast_to((minutes / minutes.sum())[:, None, None], (len(minutes), depots, 7)).copy()
+    return ShiftShares(shares, np.zeros((depots, 7), np.int32))
+
+
+def pooled(counts: Doubles, known: Bools, first: date, staffing: Staffing) -> ShiftShares:
+    """Shares from orders by shift (shifts, depots, days) on the days that are known (depots, days), from `first` on."""
+    counts = np.where(known & (counts.sum(axis=0) > 0), counts, 0.0)
+    taught = counts.sum(axis=0) > 0
+    if not taught.any():
+        return of_hours(staffing, known.shape[0])
+    weekday = (first.weekday() + np.arange(known.shape[1])) % 7
+    by_weekday = np.stack([counts[:, :, weekday == each].sum(axis=2) for each in range(7)], axis=-1)
+    days = np.stack([taught[:, weekday == each].sum(axis=1) for each in range(7)], axis=-1).astype(np.int32)
+    network = _normed(counts.sum(axis=(1, 2)))[:, None]
+    of_network = _normed(by_weekday.sum(axis=1))
+    usual = np.divide(of_network, network, out=np.ones_like(of_network), where=(network > 0) & (days.sum(axis=0) > 0))
+    depot = _blend(by_weekday.sum(axis=2), days.sum(axis=1), DEPOT_DAYS, network)
+    enough = days.sum(axis=1) >= FEW_DAYS
+    depot = np.where(enough, depot, network)
+    expected = _normed(depot[:, :, None] * usual[:, None, :])
+    of_weekday = _blend(by_weekday, days, WEEKDAY_DAYS, expected)
+    return ShiftShares(np.where(enough[:, None], of_weekday, expected), days)
+
+
+def _blend(orders: Doubles, days: Ints, usual_days: int, towards: Doubles) -> Doubles:
+    """Z · own share + (1 - Z) · what it is shrunk towards, over shifts first."""
+    trust = days / (days + usual_days)
+    blended: Doubles = trust * _normed(orders) + (1 - trust) * towards
+    return blended
+
+
+def _normed(orders: Doubles) -> Doubles:
+    """Shares over shifts, which come first; 0 where there were no orders."""
+    total = orders.sum(axis=0)
+    shares: Doubles = np.divide(orders, total, out=np.zeros_like(orders), where=total > 0)
+    return shares
