@@ -48,7 +48,7 @@ WITHOUT_EXTRAS := \
 .DEFAULT_GOAL := help
 .PHONY: help env run page test check messages docs format lock sbom bench bench-accuracy bench-example bench-speed bench-training bench-growth \
   bench-scale bench-variants bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-flood bench-what-if \
-  bench-faults bench-scrape bench-worthwhile bench-drift game-day clean
+  bench-faults bench-scrape bench-worthwhile bench-drift bench-gate baseline game-day clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -150,6 +150,12 @@ bench-drift: $(ENV) ## measure how often drift is told in vain, and found where 
 
 bench-scrape: $(ENV) ## measure what a scrape of Prometheus costs, with 5,000 depots and 1,000 nights
 	@$(BIN)/python -m tests.benchmarks.scrape
+
+bench-gate: $(ENV) ## measure ratios within one process (step, graph, kept answer); fails below two thirds of the baseline
+	@$(BIN)/python -m tests.benchmarks.ratios
+
+baseline: $(ENV) ## write down what the code costs by now, with REASON="…", for the performance gate of `make test`
+	@$(BIN)/python -m tests.benchmarks.baseline --reason "$(REASON)"
 
 bench-faults: $(ENV) ## kill, pause and damage a small installation at random, and count what did not come out whole (hours)
 	@$(BIN)/python -m tests.benchmarks.faults
