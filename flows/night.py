@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 OUTCOMES: dict[int, Outcome] = {PUBLISHED: "published", DEGRADED: "degraded", NO_DATA: "no_data", OUR_FAULT: "failed"}
 LONGEST_WITHOUT_TRAINING = 6 * 3600  # seconds after which a run hangs, beside twice what training may take
-PREDICTION = 3600  # seconds after which a prediction hangs
+PREDICTION = 3600.0  # seconds after which a prediction hangs, where the night has as many
 WITHOUT_TRAINING: Mapping[Kind, tuple[str, ...]] = {"refresh": ("ingest", "predict"), "maintain": ("tidy",)}
 """The steps of the kinds of runs that never train."""
 
@@ -126,6 +126,11 @@ class Night:
     @property
     def message(self) -> str | None:
         return "; ".join(self._troubles + self._remarks) or None
+
+    @property
+    def longest_prediction(self) -> float:
+        """Seconds after which a prediction hangs: an hour, or what a night has until its deadline."""
+        return min(PREDICTION, self.spec.schedule.window)
 
     def run(self, line: Callable[[], None]) -> Self:
         """Take the line, and end in an outcome; nothing happens when the run is over already."""
@@ -330,11 +335,11 @@ class Night:
                 capture_output=True,
                 text=True,
                 check=False,
-                timeout=PREDICTION,
+                timeout=self.longest_prediction,
                 env=parent_watch.environment(),
             )
         except subprocess.TimeoutExpired:
-            sentence = f"the prediction took longer than {PREDICTION} s and was ended"
+            sentence = f"the prediction took longer than {self.longest_prediction:g} s and was ended"
             return self._published_all_the_same(TimeLimitExceeded(sentence))
         if process.returncode not in (PUBLISHED, DEGRADED):
             reason = process.stderr.strip()[-2000:].removeprefix("forecaster: ")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flows.night import Night
@@ -21,7 +22,7 @@ from forecaster.core.terminal import count
 from forecaster.core.time_limits import call_within
 from forecaster.demand import ingest as demand_ingest
 from forecaster.demand.history.point_in_time import read_as_of
-from forecaster.errors import ForecasterError, NoUsableData, TimeLimitExceeded
+from forecaster.errors import ForecasterError, NoUsableData
 
 REGISTRY_SECONDS = 180.0  # for all that waits to be told
 
@@ -245,7 +246,7 @@ def predict(night: Night) -> None:
     with night.stage("predict"):
         try:
             published = night.predict_in_its_own_process()
-        except (NoUsableData, TimeLimitExceeded):
+        except NoUsableData:
             raise
         except ForecasterError as error:
             published = _predict_here(night, error)
@@ -253,16 +254,23 @@ def predict(night: Night) -> None:
 
 
 def _predict_here(night: Night, error: ForecasterError) -> Mapping[str, Any]:
-    """Forecast from what the night has read, where its prediction failed, such as for a lake that has fallen silent
-    since. Raises the error of that prediction where this is no better."""
+    """Forecast from what the night has read, where its prediction failed or was ended, such as for a lake that has
+    fallen silent since, in as many seconds as that had. Raises the error of that prediction where this is no better."""
     from forecaster.publishing import predict as prediction
 
     if night.knowledge is None:
         raise error
+    predict = partial(
+        prediction.predict,
+        night.spec,
+        as_of=night.as_of,
+        bundle=None,
+        run_id=night.run_id,
+        note=None,
+        knowledge=night.knowledge,
+    )
     try:
-        published = prediction.predict(
-            night.spec, as_of=night.as_of, bundle=None, run_id=night.run_id, note=None, knowledge=night.knowledge
-        )
+        published = call_within(night.longest_prediction, predict, "the prediction")
     except Exception as again:
         raise error from again
     without = "the prediction failed, and was made from what the night had read before"

@@ -6,11 +6,15 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import fsspec
 import pytest
 
+from flows import lines, steps
+from flows.night import Night
 from forecaster.config import load
 from forecaster.ledger.records import Head, Run
 from forecaster.ledger.store import Ledger
@@ -30,12 +34,17 @@ class Pipeline:
     file: Path
     store: Gateway | None = None
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """What a process has to know of the store."""
+        names = {**KEYS, "ENDPOINT_URL": self.store.address, "ALLOW_HTTP": "true"} if self.store else {}
+        return {f"AWS_{name}": value for name, value in names.items()}
+
     def run(self, command: str = "predict-only") -> subprocess.CompletedProcess[str]:
-        variables = {**KEYS, "ENDPOINT_URL": self.store.address, "ALLOW_HTTP": "true"} if self.store else {}
         return subprocess.run(
             [sys.executable, "-m", "forecaster", command, "--plain", str(self.file), "--as-of", NIGHT.isoformat()],
             cwd=ROOT,
-            env={**os.environ, **{f"AWS_{name}": value for name, value in variables.items()}},
+            env={**os.environ, **self.variables},
             capture_output=True,
             text=True,
             check=False,
@@ -103,6 +112,49 @@ def test_a_store_that_hangs_where_something_is_written_lets_the_forecast_out(
     assert (process.returncode, run.outcome) == (3, "degraded"), process.stderr
     assert lacking in str(run.message)
     assert head.run_id == run.run_id
+
+
+@pytest.mark.parametrize("where", ["store", "folder"])
+def test_a_lake_that_hangs_after_the_panel_was_read_lets_the_forecast_out(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    here: Pipeline = request.getfixturevalue("tiny") if where == "store" else Pipeline(pipeline(tmp_path, A_MINUTE))
+    for name, value in here.variables.items():
+        monkeypatch.setenv(name, value)
+
+    def panel(night: Night) -> object:
+        result = steps.panel(night)
+        if here.store is not None:
+            here.store.hangs = lambda method, path: True
+        for data in (load(here.file).paths.lake / "demand").rglob("*.parquet"):
+            data.unlink()
+            os.mkfifo(data)
+        return result
+
+    more_readings(here.file)
+    night = Night.begin(str(here.file), NIGHT + timedelta(1), trains=False)
+    night.run(lambda: lines.nightly(night, SimpleNamespace(**{**vars(steps), "panel": panel})))  # type: ignore[arg-type]
+    run, head = here.last_run()
+    print(run.message, run.timings)
+    assert (night.exit_code, run.outcome, head.run_id) == (3, "degraded", run.run_id)
+    assert "the prediction failed, and was made from what the night had read before: the lake at " in str(run.message)
+    assert str(head.cutoff) == "2026-05-11"
+
+
+def test_a_prediction_that_never_ends_is_ended_and_made_from_what_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = Pipeline(pipeline(tmp_path, A_MINUTE))
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\ncase "$3" in\npredict) exec sleep 300;;\n*) exec {sys.executable} "$@";;\nesac\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.setattr("flows.night.PREDICTION", 10.0)
+    night = Night.begin(str(here.file), NIGHT, trains=False)
+    night.run(lambda: lines.nightly(night, steps))
+    run, head = here.last_run()
+    assert (night.exit_code, head.run_id) == (3, run.run_id)
+    assert "read before: the prediction took longer than 10 s and was ended" in str(run.message)
 
 
 def test_a_folder_that_hangs_ends_the_run_and_leaves_the_page(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,6 +35,8 @@ def main() -> None:
     options = _options()
     results = Results(options.results)
     if not options.table:
+        for number in (signal.SIGINT, signal.SIGTERM):  # also in the background: what was started is ended
+            signal.signal(number, signal.default_int_handler)
         # Programs that are compiled without optimisation do the same work; most of a small night is compiling.
         os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
         with _folder(options.folder) as work:
