@@ -46,7 +46,7 @@ WITHOUT_EXTRAS := \
   /^[a-z0-9]/ { flush() } { block = block $$0 "\n" } END { flush() }
 
 .DEFAULT_GOAL := help
-.PHONY: help env run page test check messages docs format lock sbom bench bench-accuracy bench-example bench-speed bench-training bench-growth \
+.PHONY: help env run page test check messages dashboards docs format lock sbom bench bench-accuracy bench-example bench-speed bench-training bench-growth \
   bench-scale bench-variants bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-flood bench-what-if \
   bench-faults bench-scrape bench-worthwhile bench-drift bench-gate baseline game-day clean
 
@@ -72,6 +72,9 @@ check: $(ENV) ## look at format, lint, types and the walls between the packages
 
 messages: $(ENV) ## collect the sentences for readers into the catalogues of each language, and compile these
 	@$(BIN)/python -m tests.catalogues
+
+dashboards: $(ENV) ## make the dashboards for Grafana anew, as JSON in dashboards/grafana
+	@$(BIN)/python -m dashboards.grafana
 
 docs: $(ENV) ## write the pages' generated blocks anew, and build the site of the documentation into build/docs
 	@$(BIN)/python docs/generate.py

@@ -112,7 +112,7 @@ def page_app(
     if metrics is not None:
         app.add_middleware(metrics.middleware, metrics=metrics, pipeline=context.pipeline or "", routes_of=app)
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
-    renderer = Renderer(store)
+    renderer = Renderer(store, spec)
     plans = spec is not None
     read = pages(renderer, page, plans=plans, spec=spec)
     for routes in (

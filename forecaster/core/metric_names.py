@@ -137,6 +137,12 @@ OF_LEDGER = {
     ),
     "tier": Measure("forecaster_publication_tier", "0 or 1", "who made what is shown", ("tier",)),
     "depots_shown": Measure("forecaster_publication_depots", "depots", "of what is shown, by tier", ("tier",)),
+    "orders_forecast": Measure(
+        "forecaster_publication_orders",
+        "orders",
+        "that the network is to expect, by days ahead: the median",
+        ("ahead",),
+    ),
     "nights_missing": Measure(
         "forecaster_nights_missing",
         "nights",
@@ -165,6 +171,12 @@ OF_LEDGER = {
     ),
     "realised_coverage": Measure(
         "forecaster_realised_coverage_ratio", "share", "of actuals within the 80 % interval", ("model", "weeks")
+    ),
+    "roster_cost": Measure(
+        "forecaster_roster_cost",
+        "money",
+        "of missing and idle drivers, over the last four weeks of which it is known, by way to roster",
+        ("way",),
     ),
     "overrides": Measure("forecaster_overrides_active", "overrides", "of planners, for days still to come"),
     "registry_waiting": Measure("forecaster_registry_waiting_runs", "runs", "that MLflow has yet to be told"),

@@ -6,7 +6,7 @@ small queries, and never the rows of depots or days.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from statistics import median
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from forecaster.config import Spec
 from forecaster.core.metric_names import OF_RUNS
-from forecaster.ledger import accuracy, run_totals, tables
+from forecaster.ledger import accuracy, run_totals, tables, value
 from forecaster.ledger.store import TIMED_RUNS, Ledger
 from forecaster.operations import due_nights
 
@@ -25,6 +25,12 @@ WINDOWS = (1, 4)  # weeks that are looked back at
 NEVER_YET = ("degraded", "failed", run_totals.KILLED)  # outcomes of nights that alerts look for
 SCORED = ("wape", "bias", "coverage", "mase", "wql")
 LABELS = {accuracy.FORECAST: "published", accuracy.NAIVE: "seasonal_naive"}  # of models, as Prometheus is told
+WAYS = {  # to roster, as Prometheus is told
+    value.PUBLISHED: "published",
+    value.LAST_WEEK: "last_week",
+    value.BUFFER: "buffer",
+    value.FORESIGHT: "foresight",
+}
 
 
 class Reading(NamedTuple):
@@ -57,6 +63,7 @@ def read(spec: Spec, ledger: Ledger, now: datetime) -> list[Reading]:
             *_compiled_for(nights),
             *_champion(connection, spec.name),
             *_realised(connection, spec.name),
+            *_roster_costs(connection, spec.name),
             *_overrides(connection, spec, now),
             Reading("deploy_window", float(run_totals.is_deploying(connection, spec.name, now))),
         ]
@@ -77,7 +84,7 @@ def ended_runs(connection: sa.Connection, pipeline: str, kind: str, most: int) -
 
 def _publication(connection: sa.Connection, pipeline: str) -> Iterator[Reading]:
     row, slot, run = tables.publications.c, tables.slot.c, tables.runs.c
-    columns = (row.publication_id, row.published_at, row.cutoff, row.timezone, row.tier, run.measures)
+    columns = (row.publication_id, row.published_at, row.cutoff, row.timezone, row.tier, row.levels, run.measures)
     query = sa.select(*columns).join(tables.slot, slot.publication_id == row.publication_id)
     query = query.join(tables.runs, run.run_id == row.run_id).where(slot.pipeline == pipeline)
     head = connection.execute(query).one_or_none()
@@ -90,6 +97,21 @@ def _publication(connection: sa.Connection, pipeline: str) -> Iterator[Reading]:
     for name in TIERS:
         yield Reading("tier", float(head.tier == name), (name,))
         yield Reading("depots_shown", depots.get(name, 0), (name,))
+    for day, median_orders in network_medians(connection, head.publication_id, head.levels):
+        yield Reading("orders_forecast", median_orders, (str((day - head.cutoff).days),))
+
+
+def network_medians(
+    connection: sa.Connection, publication_id: int, levels: Sequence[float]
+) -> tuple[tuple[date, float], ...]:
+    """What the network is to expect on each day, in orders; nothing where no total was published."""
+    total = tables.published_totals.c
+    query = sa.select(total.target_date, total.quantiles).where(
+        total.publication_id == publication_id, total.city == ""
+    )
+    middle = list(levels).index(0.5)
+    rows = connection.execute(query.order_by(total.target_date))
+    return tuple((day, float(quantiles[middle])) for day, quantiles in rows)
 
 
 def _count_depots(connection: sa.Connection, publication_id: int, tier: str) -> Mapping[str, int]:
@@ -177,13 +199,13 @@ def _realised(connection: sa.Connection, pipeline: str) -> Iterator[Reading]:
     for weeks in WINDOWS:
         for model, tally in realised(connection, pipeline, newest, weeks).items():
             labels = (LABELS.get(model, model), str(weeks))
-            for name, value in (
+            for name, rate in (
                 ("realised_error", tally.wape),
                 ("realised_bias", tally.bias),
                 ("realised_coverage", tally.coverage),
             ):
-                if value is not None:
-                    yield Reading(name, value, labels)
+                if rate is not None:
+                    yield Reading(name, rate, labels)
 
 
 def realised(connection: sa.Connection, pipeline: str, last: date, weeks: int) -> Mapping[str, accuracy.Tally]:
@@ -203,6 +225,22 @@ def realised(connection: sa.Connection, pipeline: str, last: date, weeks: int) -
         by_model.setdefault(tally.model, []).append(tally)
     sums = {model: accuracy.combined(tallies) for model, tallies in by_model.items()}
     return {model: tally for model, tally in sums.items() if tally is not None}
+
+
+def _roster_costs(connection: sa.Connection, pipeline: str) -> Iterator[Reading]:
+    """What each way to roster cost over the newest weeks, in the currency of the last day."""
+    table = tables.value_days.c
+    query = sa.select(table.day, table.currency).where(table.pipeline == pipeline).order_by(table.day.desc()).limit(1)
+    newest = connection.execute(query).one_or_none()
+    if newest is None:
+        return
+    since = accuracy.monday(newest.day) - timedelta(weeks=max(WINDOWS) - 1)
+    costs: dict[str, float] = {}
+    for cost in value.week_costs(connection, pipeline, newest.currency, since=since):
+        costs[cost.way] = costs.get(cost.way, 0.0) + cost.cost
+    for way, label in WAYS.items():
+        if way in costs:
+            yield Reading("roster_cost", costs[way], (label,))
 
 
 def _overrides(connection: sa.Connection, spec: Spec, now: datetime) -> Iterator[Reading]:

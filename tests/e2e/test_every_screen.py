@@ -41,7 +41,9 @@ def long_names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 LONG_PAGES = ["", f"depot/{LONG_ID[:-1]}1", "roster", f"my-depot?depot={LONG_ID[:-1]}1", "my-depot", "accuracy", "wall"]
 
 
-@pytest.mark.parametrize("path", [*LONG_PAGES, f"wall?city={LONG_CITY}", "wall?city=nope", "champion", "health"])
+@pytest.mark.parametrize(
+    "path", [*LONG_PAGES, f"wall?city={LONG_CITY}", "wall?city=nope", "champion", "health", "views/on-call"]
+)
 def test_nothing_scrolls_sideways_with_names_of_85_letters(browser: Browser, long_names: str, path: str) -> None:
     with browser.new_context() as context:
         page = context.new_page()
@@ -68,7 +70,7 @@ SEEN = [
     *(*PAGES, "my-depot", "my-depot?depot=NYC-01", "subscribe?depot=NYC-01"),
     *("wall?city=nope", "roster?city=nope"),
 ]
-OF_SEVERAL = ["", "p/bravo/plan?depot=BRAVO-1", "p/bravo/overrides", "p/bravo/depot/BRAVO-1"]
+OF_SEVERAL = ["", "p/bravo/plan?depot=BRAVO-1", "p/bravo/overrides", "p/bravo/depot/BRAVO-1", "p/bravo/views/executive"]
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +111,7 @@ def test_every_page_is_readable_at_every_width_dark_with_forced_colours_and_enla
     look_everywhere(browser, address + path)
 
 
-@pytest.mark.parametrize("path", OF_SEVERAL[:3])
+@pytest.mark.parametrize("path", [*OF_SEVERAL[:3], OF_SEVERAL[-1]])
 def test_the_front_page_of_several_pipelines_and_the_planners_pages_are_as_readable(
     browser: Browser, several: str, path: str
 ) -> None:

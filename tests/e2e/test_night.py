@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from forecaster.config import Spec, load
 from forecaster.lake import Lake
 from forecaster.ledger.store import Ledger
 from tests.e2e.on_call import missing_night_is_told
+from tests.e2e.panels import all_but_devices_are_filled
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]  # two nights, on a busy machine as well
 
@@ -252,6 +254,18 @@ def test_a_night_measures_itself_and_prometheus_is_told(nights: Nights) -> None:
 def test_a_night_that_is_missing_reaches_whoever_is_on_call(nights: Nights, tmp_path: Path) -> None:
     """Night, page, Prometheus, rule, Alertmanager and webhook, all real; two nights later, none of which came."""
     missing_night_is_told(nights.file, "2026-11-03 12:00:00", tmp_path)
+
+
+def test_every_panel_of_the_dashboards_is_filled_by_a_night_and_its_page(nights: Nights, tmp_path: Path) -> None:
+    """A night beside those two, of a shorter training whose programs are the same, and some past ones, of which it is
+    known what became of them; then the page, and a Prometheus that scrapes it."""
+    folder = tmp_path / "fleet"
+    shutil.copytree(nights.file.parent, folder)
+    file = folder / nights.file.name
+    file.write_text(file.read_text("utf-8").replace("epochs: 12", "epochs: 2"), "utf-8")
+    process = forecaster("run", file, "--plain", "--as-of", "2026-11-01", "--past", "2")
+    assert process.code == 0, process.err
+    all_but_devices_are_filled(file, "2026-11-01 16:00:00", tmp_path)
 
 
 def test_prediction_imports_nothing_that_trains(nights: Nights) -> None:

@@ -7,11 +7,13 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from forecaster.config import Spec
-from forecaster.ledger import run_totals, tables
+from forecaster.ledger import run_totals, tables, value
 from forecaster.ledger.lease import WAS_KILLED
+from forecaster.ledger.publication import PublishedTotal
 from forecaster.ledger.store import Ledger
+from forecaster.ledger.value import ValuedDay, WayCost
 from forecaster.monitoring import readings
-from tests.dashboards.seed import PUBLISHED
+from tests.dashboards.seed import CUTOFF, PUBLISHED, fill, publication
 from tests.monitoring.conftest import NOON, end
 
 
@@ -131,3 +133,38 @@ def test_the_registry_s_outbox_counts_what_is_whole(spec: Spec, ledger: Ledger) 
     for name in ("night-1", "night-2.new", ".night-0"):
         (spec.paths.registry_outbox / name).mkdir(parents=True)
     assert numbers(spec, ledger)["registry_waiting",] == 1
+
+
+def test_what_the_network_is_to_expect_is_told_by_days_ahead(spec: Spec) -> None:
+    days = [CUTOFF + timedelta(days=ahead) for ahead in range(1, 8)]
+    totals = [PublishedTotal("", day, (80.0, 90.0, 100.0 + i, 110.0, 120.0)) for i, day in enumerate(days, 1)]
+    totals += [
+        PublishedTotal("Boston", day, (1.0, 2.0, 3.0, 4.0, 5.0)) for day in days
+    ]  # a city's is nobody's business
+    fill(spec.ledger_url, publication(totals=tuple(totals)))
+    with Ledger.open(spec.ledger_url) as ledger:
+        read = numbers(spec, ledger)
+    assert {key[1:]: number for key, number in read.items() if key[0] == "orders_forecast"} == {
+        (str(ahead),): 100.0 + ahead for ahead in range(1, 8)
+    }
+
+
+def test_rosters_cost_what_the_last_four_weeks_did_in_the_newest_currency(spec: Spec, ledger: Ledger) -> None:
+    assert "roster_cost" not in {key[0] for key in numbers(spec, ledger)}
+    days = [CUTOFF - timedelta(days=back) for back in (0, 7, 21, 28)]  # Mondays, of which the last is too long ago
+    with ledger.transaction() as connection:
+        value.replace_days(
+            connection,
+            spec.name,
+            [ValuedDay(day, "b", "EUR", False, 0, "1", (1.0,)) for day in days]
+            + [ValuedDay(CUTOFF - timedelta(days=1), "b", "USD", False, 0, "1", (1.0,))],
+            [
+                WayCost(day, city, way, cost, 1, 1, 5, 2)
+                for day in (*days, CUTOFF - timedelta(days=1))
+                for city in ("Boston", "New York")
+                for way, cost in ((value.PUBLISHED, 10.0), (value.LAST_WEEK, 15.0), (value.MORE_VANS, 1.0))
+            ],
+            keep_from=CUTOFF - timedelta(days=100),
+        )
+    read = {key[1]: number for key, number in numbers(spec, ledger).items() if key[0] == "roster_cost"}
+    assert read == {"published": 60.0, "last_week": 90.0}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,6 +17,9 @@ from dashboards.ops.http.responses import gzipped, not_modified, with_etag
 from dashboards.ops.reading.editions import Edition, Logbook
 from dashboards.ops.reading.store import PublicationStore
 from dashboards.ops.views.api_schema import to_json
+
+if TYPE_CHECKING:
+    from forecaster.config import Spec
 
 HTML, JSON = "text/html; charset=utf-8", "application/json"
 
@@ -32,6 +35,7 @@ class Renderer:
     """Renders answers of the store, each for the cities that whoever asks may see."""
 
     store: PublicationStore
+    spec: Spec | None = None  # the pipeline file, where there is one
 
     def of_publication(
         self,
@@ -54,7 +58,7 @@ class Renderer:
     def of_nights(self, request: Request, media_type: str, make: Callable[[Logbook], bytes]) -> Response:
         """What the last nights say; made each time: it changes with every stage of a night, and few ask."""
         with locale.active(of_request(request)):
-            body = make(self.store.logbook(person(request).cities))
+            body = make(replace(self.store.logbook(person(request).cities), spec=self.spec))
         tag = self.store.entity_tag(request.url.path, body)
         return not_modified(request, tag) or with_etag(body, media_type, tag)
 

@@ -52,6 +52,8 @@ class PageMetrics:
         """A page is there, whether or not anybody asks."""
         self._build.labels(pipeline, __version__, platform.python_version()).set(1)
         self._in_progress.labels(pipeline)
+        for reason in sorted(set(REFUSALS.values())):  # what never happened is none, so that the first time is seen
+            self._refused.labels(pipeline, reason)
 
     def begin(self, pipeline: str) -> None:
         self._in_progress.labels(pipeline).inc()

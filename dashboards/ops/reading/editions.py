@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from typing import TYPE_CHECKING
 
 from dashboards.ops.reading.header import Front, front
 from dashboards.ops.reading.last_night import Notice, fruitless
@@ -19,6 +20,9 @@ from forecaster.ledger.records import Head, Promotion, Run
 from forecaster.ledger.store import Ledger
 from forecaster.staffing import value_account
 from forecaster.staffing.value_account import ValueAccount
+
+if TYPE_CHECKING:
+    from forecaster.config import Spec
 
 JUST_REPLACED = N_("these forecasts have just been replaced by newer ones; load the page again")
 HIDDEN_MESSAGE = N_("Told to those who see every city.")
@@ -143,6 +147,7 @@ class Logbook:
     ledger: Ledger
     outlines: Outlines
     cities: frozenset[str] | None = None  # None: all
+    spec: Spec | None = None  # the pipeline file; None where the page was started without one
 
     def front(self) -> Front | None:
         """What every page says about the publication; None before anything is published."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,10 @@ from dashboards.ops.reading.header import in_zone
 from dashboards.ops.routes import weeks
 from dashboards.ops.views.accuracy import AccuracyQuery as Weeks
 from dashboards.ops.views.accuracy import accuracy
+from dashboards.ops.views.boards.board import Board, siblings
+from dashboards.ops.views.boards.debug import debug
+from dashboards.ops.views.boards.executive import executive
+from dashboards.ops.views.boards.on_call import on_call
 from dashboards.ops.views.champion import champion
 from dashboards.ops.views.depot import depot_page
 from dashboards.ops.views.depot_table import SORTS, TableQuery, depot_table
@@ -40,6 +45,7 @@ def pages(renderer: Renderer, page: RenderPage, *, plans: bool = False, spec: Sp
     router = APIRouter(include_in_schema=False)
     _of_the_publication(router, renderer, page, plans)
     _of_the_past(router, renderer, page, spec)
+    _of_boards(router, renderer, page)
     router.include_router(weeks.router(renderer, page))
 
     @router.get("/worker.js")
@@ -144,7 +150,26 @@ def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage, spec: 
         def make(book: Logbook) -> bytes:
             fresh = freshness(book.head, book.depots(), book.runs, book.now)
             view, kept = health(book.runs, book.head, book.now), promises(book, spec)
-            drifting = drift_list(book.drifts())
-            return page("health.html", health=view, fresh=fresh, promises=kept, drifting=drifting)
+            content = {"fresh": fresh, "promises": kept, "drifting": drift_list(book.drifts()), "boards": siblings()}
+            return page("health.html", health=view, **content)
 
         return renderer.of_nights(request, HTML, make)
+
+
+def _of_boards(router: APIRouter, renderer: Renderer, page: RenderPage) -> None:
+    """The views for executives, for whoever is on call, and for looking closer."""
+
+    def answer(request: Request, view: Callable[[Logbook], Board]) -> Response:
+        return renderer.of_nights(request, HTML, lambda book: page("board.html", board=view(book)))
+
+    @router.api_route("/views/executive", methods=GET)
+    def executive_view(request: Request) -> Response:
+        return answer(request, executive)
+
+    @router.api_route("/views/on-call", methods=GET)
+    def on_call_view(request: Request) -> Response:
+        return answer(request, on_call)
+
+    @router.api_route("/views/debug", methods=GET)
+    def debug_view(request: Request) -> Response:
+        return answer(request, debug)

@@ -11,10 +11,26 @@ from forecaster.monitoring import slo
 from forecaster.monitoring.slo import Standing
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from forecaster.config import Spec
 
+NOT_KNOWN = "–"  # of a number
 QUALITIES = {"kept": "good", "burning": "fair", "broken": "bad", "unknown": "fair"}
 STATES = {"kept": N_("kept"), "burning": N_("burning"), "broken": N_("broken"), "unknown": N_("not known")}
+TITLES = {  # key and name → what a promise is called
+    ("S1", "deadline"): N_("Nights out in time"),
+    ("S2", "tier"): N_("Forecast by a model"),
+    ("S3", "availability"): N_("Answers without an error"),
+    ("S4", "latency"): N_("Answers within 0.2 s"),
+    ("S5", "–"): N_("Inference answers in time"),
+    ("S6", "–"): N_("Inference is warm"),
+    ("S7", "cache"): N_("Programs from the cache"),
+    ("S8", "night_time"): N_("Nights in their usual time"),
+    ("S9", "error_ratio"): N_("Error as judged"),
+    ("S9", "coverage"): N_("Ranges hold what they say"),
+    ("S9", "bias"): N_("Neither too high nor too low"),
+}
 
 
 @dataclass(frozen=True)
@@ -27,6 +43,7 @@ class PromiseLine:
     quality: str  # "good", "fair" or "bad"
     budget: str
     burns: str
+    title: str  # in a few words
 
 
 @dataclass(frozen=True)
@@ -46,12 +63,27 @@ def promises(book: Logbook, spec: Spec | None) -> Promises | None:
     )
 
 
+def standings_of(book: Logbook) -> Sequence[Standing]:
+    """How every promise stands, the usual ones where none is declared; nothing without a pipeline file, and for
+    whoever does not see every city."""
+    if book.spec is None or book.cities is not None:
+        return ()
+    return slo.standings(book.spec, book.ledger, book.now)
+
+
+def standing_lines(book: Logbook) -> tuple[PromiseLine, ...]:
+    """The same for a table."""
+    return tuple(map(_line, standings_of(book)))
+
+
 def _line(standing: Standing) -> PromiseLine:
+    title = _(TITLES[standing.key, standing.name])
     return PromiseLine(
         standing.promise[:1].upper() + standing.promise[1:],
         standing.measured,
         _(STATES[standing.state]),
         QUALITIES[standing.state],
-        "–" if standing.budget_left is None else f"{standing.budget_left:.0%}",
-        "–" if standing.burn_rate is None else f"{standing.burn_rate:.1f}",
+        NOT_KNOWN if standing.budget_left is None else f"{standing.budget_left:.0%}",
+        NOT_KNOWN if standing.burn_rate is None else f"{standing.burn_rate:.1f}",
+        f"{standing.key} {title}",
     )

@@ -1,0 +1,83 @@
+"""Line chart geometry: up to three lines over nights, weeks or days on one scale, which a template writes as SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dashboards.ops.formatting.charts import Point, Tick, nice
+
+STYLES = ("median", "came", "came other")  # of the lines, the first in front
+MOST_NAMES = 6  # below a picture for a phone
+MARKED = 14  # points, beyond which only the last has a dot
+
+
+@dataclass(frozen=True)
+class ChartLine:
+    """A line, broken where nothing is known; lengths are pixels."""
+
+    style: str
+    pieces: tuple[str, ...]
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True)
+class LineChart:
+    width: int
+    height: int
+    left: float
+    right: float
+    rows: tuple[Tick, ...]  # grid lines, from 0
+    names: tuple[Tick, ...]  # below
+    lines: tuple[ChartLine, ...]  # the one in front last
+
+
+def line_chart(
+    names: Sequence[str],
+    lines: Sequence[Sequence[float | None]],
+    text: Callable[[float], str],
+    *,
+    unit: float = 1.0,
+    width: int = 360,
+    height: int = 200,
+) -> LineChart:
+    """Lines from 0; a value has its place by its place in its line. `unit` is the least distance of two grid lines,
+    and `text` writes an amount beside its own."""
+    left, right, top, bottom = 64.0, width - 22.0, 10.0, height - 26.0
+    highest = max((value for line in lines for value in line if value is not None), default=0.0)
+    ticks = [tick * unit for tick in nice(max(highest / unit, 1.0), 4)]
+    step = (right - left) / max(len(names) - 1, 1)
+    every = max(-(-len(names) // MOST_NAMES), 1)
+
+    def place(number: int, value: float) -> Point:
+        return round(left + number * step, 1), round(bottom - value / ticks[-1] * (bottom - top), 1)
+
+    def drawn(style: str, line: Sequence[float | None]) -> ChartLine:
+        points = [place(number, value) for number, value in enumerate(line) if value is not None]
+        pieces = tuple(" ".join(f"{x},{y}" for x, y in piece) for piece in _pieces(line, place) if len(piece) > 1)
+        return ChartLine(style, pieces, tuple(points if len(points) <= MARKED else points[-1:]))
+
+    return LineChart(
+        width,
+        height,
+        left,
+        right,
+        tuple(Tick(place(0, tick)[1], text(tick)) for tick in ticks),
+        tuple(
+            Tick(place(number, 0)[0], name)
+            for number, name in enumerate(names)
+            if (len(names) - 1 - number) % every == 0
+        ),
+        tuple(drawn(*styled) for styled in reversed(list(zip(STYLES, lines, strict=False)))),
+    )
+
+
+def _pieces(line: Sequence[float | None], place: Callable[[int, float], Point]) -> list[list[Point]]:
+    """Points that follow one another without a gap."""
+    pieces: list[list[Point]] = [[]]
+    for number, value in enumerate(line):
+        if value is None:
+            pieces.append([])
+        else:
+            pieces[-1].append(place(number, value))
+    return pieces

@@ -1,0 +1,93 @@
+"""Grafana's queries, asked of a real Prometheus that scrapes the page of a real night: no panel stands empty."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.e2e.on_call import ROOT, ask, eventually, free_port, running
+
+BOARDS = ROOT / "dashboards" / "grafana"
+SCRAPES = """
+global: {scrape_interval: 1s}
+scrape_configs: [{job_name: forecaster, static_configs: [{targets: ["127.0.0.1:METRICS"]}]}]
+"""
+RATE = "15s"  # over which rates are taken: a dozen scrapes
+PAGES = ("", "depot/NYC-01", "depot/NYC-01", "health", "roster", "wp-admin")
+EMPTY_ON_A_PROCESSOR = {"Device memory", "Device memory filled", "Device busy"}  # which has no accelerator
+PATIENCE = 90.0  # seconds
+
+
+def all_but_devices_are_filled(file: Path, instant: str, folder: Path) -> None:
+    """Every query of every panel has a number, but for those of accelerators."""
+    if absent := [program for program in ("prometheus", "faketime") if shutil.which(program) is None]:
+        pytest.skip(f"{', '.join(absent)} not installed: apt-get install prometheus faketime")
+    pipeline = re.findall(r"(?m)^name: (\S+)", file.read_text("utf-8"))[0]
+    with _page(file, instant, folder) as (page, _):
+        _read(page)  # what a page has counted it writes down at its end: so there is something for its promises
+    with _page(file, instant, folder) as (page, metrics), _prometheus(metrics, folder) as prometheus:
+        empty, deadline = set(_queries(pipeline)), time.monotonic() + PATIENCE
+        while {title for title, _ in empty} != EMPTY_ON_A_PROCESSOR and time.monotonic() < deadline:
+            _read(page)
+            time.sleep(0.5)
+            empty = {(title, query) for title, query in empty if not _has_number(prometheus, query)}
+        assert {title for title, _ in empty} == EMPTY_ON_A_PROCESSOR, empty
+
+
+def _queries(pipeline: str) -> Iterator[tuple[str, str]]:
+    """Panel and query, with what Grafana puts in the places of its variables."""
+    for board in sorted(BOARDS.glob("*.json")):
+        for panel in json.loads(board.read_text("utf-8"))["panels"]:
+            for target in panel.get("targets", ()):
+                query = target["expr"].replace("$__rate_interval", RATE).replace("$pipeline", pipeline)
+                assert "$" not in query, query
+                yield panel["title"], query
+
+
+def _has_number(prometheus: str, query: str) -> bool:
+    answer = ask(f"{prometheus}/api/v1/query?{urlencode({'query': query})}")
+    assert answer["status"] == "success", answer
+    return any(not math.isnan(float(row["value"][1])) for row in answer["data"]["result"])
+
+
+def _read(page: str) -> None:
+    """What readers ask for, and one who is turned away: a write from no page of ours."""
+    for path in PAGES:
+        with suppress(urllib.error.HTTPError):
+            urllib.request.urlopen(f"{page}/{path}", timeout=30).read()
+    with suppress(urllib.error.HTTPError):
+        ask(f"{page}/api/v1/overrides", {"depot_id": "NYC-01"})
+
+
+@contextmanager
+def _page(file: Path, instant: str, folder: Path) -> Iterator[tuple[str, str]]:
+    """The page at an instant, and the address of its metrics."""
+    ports = [free_port(), free_port()]
+    serve = (sys.executable, "-m", "forecaster", "serve", str(file), "--port", str(ports[0]))
+    with running(("faketime", instant, *serve, "--metrics", f"127.0.0.1:{ports[1]}"), folder):
+        page, metrics = f"http://127.0.0.1:{ports[0]}", f"127.0.0.1:{ports[1]}"
+        eventually(lambda: ask(f"{page}/healthz"), "the page")
+        yield page, metrics
+
+
+@contextmanager
+def _prometheus(metrics: str, folder: Path) -> Iterator[str]:
+    config, port = folder / "scrapes.yml", free_port()
+    config.write_text(SCRAPES.replace("127.0.0.1:METRICS", metrics), "utf-8")
+    command = ("prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'tsdb'}")
+    with running((*command, f"--web.listen-address=127.0.0.1:{port}"), folder):
+        address = f"http://127.0.0.1:{port}"
+        eventually(lambda: ask(f"{address}/-/ready"), "a Prometheus")
+        yield address
