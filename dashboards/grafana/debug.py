@@ -13,11 +13,7 @@ from dashboards.grafana.panels import bars, board, lines, number, query, rate
 
 NO_TRAINING = "the last night trained nothing"
 NO_DEVICE = "no accelerator"
-DEVICE_PANELS = {  # whose emptiness on a machine without an accelerator is right
-    "Device memory": "the processor has no memory of its own",
-    "Device memory filled": "the processor has no memory of its own",
-    "Device busy": "utilisation is asked of the driver of an accelerator",
-}
+NO_DRIFT = "too few forecasts came true to tell"
 SCRAPED = 'and on (job, instance) last_over_time(forecaster_ledger_readable{pipeline="$pipeline"}[1d])'
 
 
@@ -31,6 +27,7 @@ def content() -> dict[str, Any]:
         {
             "Compiling and training": _compiling(),
             "Stages and models": _stages(),
+            "Drift": _drift(),
             "Devices": _devices(),
             "The page and its process": _process(),
         },
@@ -154,6 +151,49 @@ def _stages() -> Sequence[Builder[Panel]]:
             f"max({query('forecaster_overrides_active')})",
             "short",
             8,
+        ),
+    ]
+
+
+def _drift() -> Sequence[Builder[Panel]]:
+    return [
+        lines(
+            "Depots that drift",
+            "Whose counts are unlike their forecasts, by direction, and of how many that can be told. "
+            "`ForecasterDrift` tells at one in twenty.",
+            {
+                "{{direction}}": f"max by (direction) ({query('forecaster_depots_drifted')})",
+                "tested": f"max({query('forecaster_depots_drift_tested')})",
+            },
+            "short",
+            8,
+            nothing=NO_DRIFT,
+            runbook="worse-forecasts",
+        ),
+        lines(
+            "Depot-days that lack",
+            "Unknown or closed, of the last 28 days and as usual: the share in the year before.",
+            {
+                "{{reason}}": f"max by (reason) ({query('forecaster_days_lacking_ratio')})",
+                "{{reason}} as usual": f"max by (reason) ({query('forecaster_days_lacking_usual_ratio')})",
+            },
+            "percentunit",
+            8,
+            nothing=NO_DRIFT,
+            runbook="worse-forecasts",
+        ),
+        bars(
+            "Inputs, cities and the network that drift",
+            "Covariates whose last 28 days are unlike their past; cities by direction, where that can be told.",
+            {
+                "covariates": f"max({query('forecaster_covariates_drifted')})",
+                "cities {{direction}}": f"max by (direction) ({query('forecaster_cities_drifted')})",
+                "network {{direction}}": f"max by (direction) ({query('forecaster_network_drifted')})",
+            },
+            "short",
+            8,
+            nothing=NO_DRIFT,
+            runbook="worse-forecasts",
         ),
     ]
 

@@ -28,6 +28,7 @@ from dashboards.ops.views.boards.board import (
     title_of,
 )
 from dashboards.ops.views.health import OUTCOMES, TOTAL, duration
+from dashboards.ops.views.reliability.drift import drift_list
 from forecaster.core.language import N_, _
 from forecaster.ledger.records import Run
 from forecaster.ledger.store import TIMED_RUNS
@@ -71,7 +72,7 @@ def on_call(book: Logbook) -> Board:
         under=_("No night has been missed.") if _missing(told) == 0 else "",
         tag=(TIER_QUALITY[tier], text_of_tier(tier)) if tier else ("", ""),
         notes=tuple(_notes(age, told)),
-        parts=(*parts, _answers(book), _memory(runs), _runbooks()),
+        parts=(*parts, *_drift(book), _answers(book), _memory(runs), _runbooks()),
     )
 
 
@@ -216,6 +217,12 @@ def _aside(runs: Sequence[Run]) -> Iterator[BoardPart]:
     if rows:
         heading = _("Kept aside, by rule")
         yield BoardPart(heading, columns=(_("Rule"), _("Last night"), _("Nights")), rows=tuple(rows))
+
+
+def _drift(book: Logbook) -> Iterator[BoardPart]:
+    """What comes in unlike what was forecast, where anything does."""
+    if (drifting := drift_list(book.drifts())) is not None:
+        yield BoardPart(_("What drifts"), facts=tuple((line.name, line.sentence) for line in drifting.lines))
 
 
 def _counted(book: Logbook) -> Answers | None:
