@@ -125,12 +125,12 @@ class Edition:
             raise NoSuchDepot(depot_id)
         return depot
 
-    def drifts(self, depot_id: str) -> tuple[Drift, ...]:
-        """What drifts at a depot as of the last night; nothing of a past publication. Raises NoSuchDepot."""
-        self.depot(depot_id)
+    def drifts(self, depot: PublishedDepot) -> tuple[Drift, ...]:
+        """What drifts at a depot of this edition as of the last night; nothing of a past publication."""
+        if self.past:
+            return ()
         with self.ledger.transaction() as connection:
-            drifts = drift.drifts(connection, self.head.pipeline, drift.DEPOT, depot_id)
-        return () if self.past else drifts
+            return drift.drifts(connection, self.head.pipeline, drift.DEPOT, depot.depot_id)
 
     def _sees(self, depot: PublishedDepot) -> bool:
         return _sees(self.cities, depot)

@@ -112,7 +112,7 @@ def depot_content(edition: Edition, depot_id: str, page: RenderPage, *, plans: b
     depot = edition.depot(depot_id)
     front = in_zone(edition.front, depot.timezone)
     view = depot_page(edition.head, depot, front, edition.said_before(depot_id))
-    drifting = depot_sentence(edition.drifts(depot_id))
+    drifting = depot_sentence(edition.drifts(depot))
     return page("depot.html", front=front, depot=view, plans=plans, mine=mine, drifting=drifting)
 
 

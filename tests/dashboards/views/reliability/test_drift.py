@@ -56,8 +56,9 @@ def test_a_page_of_the_past_does_not_tell_what_drifts_today(url: str) -> None:
     remember(url, BOSTON)
     store = PublicationStore(url, "harbor-fleet", lambda: NOON, "")
     now = store.edition()
-    assert now.drifts("BOS-01") == (BOSTON,)
-    assert replace(now, past=True).drifts("BOS-01") == ()
+    depot = now.depot("BOS-01")
+    assert now.drifts(depot) == (BOSTON,)
+    assert replace(now, past=True).drifts(depot) == ()
     store.close()
 
 
