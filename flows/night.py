@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from forecaster.config import Spec, load
 from forecaster.core.forecast import Verdict
 from forecaster.core.knowledge import Finding, Knowledge, finding_of_row
+from forecaster.core.language.sentences import stored
 from forecaster.core.metric_names import METRICS
 from forecaster.core.processes import parent_watch, resource_usage
 from forecaster.core.progress import NightProgress as Progress
@@ -295,6 +296,7 @@ class Night:
             for model, metrics in verdict.compared.items()
         }
         row = {"admitted": verdict.admitted, "objections": list(verdict.objections), "compared": compared}
+        row["made_of"] = [stored(objection) for objection in verdict.objections]  # to be told in other languages
         self._ledger.note(self.run_id, verdict=row)
         for model, metrics in verdict.compared.items():
             self.progress.say(

@@ -17,11 +17,14 @@ import numpy as np
 
 from forecaster.config import Gate
 from forecaster.core.forecast import Scores, Verdict
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import counted, sentence
 from forecaster.core.terminal import count
 from forecaster.evaluation.paired_test import Pairs, pairs
 from forecaster.evaluation.sampling_error import HeldOut
 
 CHAMPION = "champion"
+CANDIDATE, OF_CHAMPION = N_("the candidate"), N_("the champion")
 ROUNDING = 1e-4  # relative: a candidate that is the champion again says so to within the parity of ONNX and JAX
 LARGE = 0.5  # the largest depots that together make this share of demand have a veto,
 LEAST = 14  # each with so many scored days at least
@@ -48,16 +51,18 @@ def _not_finite(candidate: Scores) -> Iterator[str]:
         if len(wrong):
             depot, ahead = wrong[0]
             first = f"{fold.forecast.depot_ids[depot]} on {fold.forecast.target_dates[ahead]}"
-            which = count(len(wrong), "forecast")
-            are = "is no number" if len(wrong) == 1 else "are not numbers"
-            yield f"{which} of the fold after {fold.forecast.cutoff} {are}, as of {first}"
+            yield sentence(
+                N_("not numbers: {which} of the fold after {cutoff}, the first of {first}"),
+                which=count(len(wrong), "forecast"),
+                cutoff=fold.forecast.cutoff.isoformat(),
+                first=first,
+            )
 
 
 def _no_demand(held_out: HeldOut) -> str:
     if not held_out.days:
-        return "no count is known of the held-out days: nothing can be compared"
-    days = "day" if held_out.days == 1 else "days"
-    return f"no demand on the {held_out.days} held-out {days}: nothing can be compared"
+        return sentence(N_("no count is known of the held-out days: nothing can be compared"))
+    return sentence(N_("no demand on the held-out days ({days}): nothing can be compared"), days=_days(held_out.days))
 
 
 def _beaten(candidate: Scores, rivals: Mapping[str, Scores], gate: Gate) -> Iterator[str]:
@@ -65,44 +70,69 @@ def _beaten(candidate: Scores, rivals: Mapping[str, Scores], gate: Gate) -> Iter
     for name in gate.beat:
         if name not in rivals:
             if name != CHAMPION:  # of whom there may be none yet
-                yield f"{name}, which is to be beaten, was not compared: is it declared, and installed?"
+                absent = N_("{name}, which is to be beaten, was not compared: is it declared, and installed?")
+                yield sentence(absent, name=name)
             continue
         theirs = rivals[name].metrics[gate.metric]
         if not (math.isfinite(mine) and math.isfinite(theirs)):
-            unknown = "the candidate" if not math.isfinite(mine) else name
-            yield f"{gate.metric} of {unknown} is not a number, so that the candidate cannot be compared with {name}"
+            unknown = sentence(CANDIDATE) if not math.isfinite(mine) else name
+            incomparable = N_("{metric} of {unknown} is not a number, so that nothing can be compared with {name}")
+            yield sentence(incomparable, metric=gate.metric, unknown=unknown, name=name)
             continue
         limit = theirs * (1 - gate.margin)
         if mine <= limit * (1 + ROUNDING):
             continue
-        objection = f"{gate.metric} is {mine:.4f}, wanted at most {limit:.4f} to beat {name} ({theirs:.4f})"
+        objection = sentence(
+            N_("{metric} is {mine}, wanted at most {limit} to beat {name} ({theirs})"),
+            metric=gate.metric,
+            mine=f"{mine:.4f}",
+            limit=f"{limit:.4f}",
+            name=name,
+            theirs=f"{theirs:.4f}",
+        )
         if name == CHAMPION and gate.margin == 0 and candidate.folds:
             difference = _pairs(candidate, rivals[name], gate).difference()
             if difference.high <= gate.max_loss:
                 continue
-            objection += f"; {difference.sentence('the candidate', name, gate.metric)}"
-            objection += f", wanted surely no worse than {gate.max_loss:.0%}"
+            objection = sentence(
+                N_("{objection}; {difference}, wanted surely no worse than {most}"),
+                objection=objection,
+                difference=difference.sentence(sentence(CANDIDATE), name, gate.metric),
+                most=f"{gate.max_loss:.0%}",
+            )
         yield objection
 
 
 def _bounds(candidate: Scores, held_out: HeldOut | None, gate: Gate) -> Iterator[str]:
     """Is coverage or bias outside its bounds, and surely so? Without folds nothing is known of chance."""
     coverage, bias, (low, high) = candidate.metrics["coverage"], candidate.metrics["bias"], gate.coverage
-    over = f" over {count(held_out.days, 'day')}" if held_out else ""
+    limits = {"low": str(low), "high": str(high)}
     if not math.isfinite(coverage):
-        yield f"what the 80 % interval covers is not a number, wanted {low} to {high}"
+        yield sentence(N_("what the 80 % interval covers is not a number, wanted {low} to {high}"), **limits)
     elif not low <= coverage <= high and (held_out is None or held_out.surely_covers_outside(coverage, low, high)):
-        yield f"the 80 % interval covers {coverage:.3f}{over}, wanted {low} to {high}{_surely(held_out)}"
+        covers = sentence(
+            N_("the 80 % interval covers {coverage}, wanted {low} to {high}"), coverage=f"{coverage:.3f}", **limits
+        )
+        yield _surely(covers, held_out)
     most = gate.max_bias
     if not math.isfinite(bias):
-        yield f"bias (forecast minus actual) is not a number, wanted -{most} to {most} of demand"
+        yield sentence(
+            N_("bias (forecast minus actual) is not a number, wanted -{most} to {most} of demand"), most=str(most)
+        )
     elif abs(bias) > most and (held_out is None or held_out.surely_biased(bias, most)):
-        detail = f"bias (forecast minus actual) is {bias:+.4f} of demand{over}"
-        yield f"{detail}, wanted -{most} to {most}{_surely(held_out)}"
+        biased = N_("bias (forecast minus actual) is {bias} of demand, wanted -{most} to {most}")
+        yield _surely(sentence(biased, bias=f"{bias:+.4f}", most=str(most)), held_out)
 
 
-def _surely(held_out: HeldOut | None) -> str:
-    return ", which is more than chance" if held_out else ""
+def _surely(objection: str, held_out: HeldOut | None) -> str:
+    if held_out is None:
+        return objection
+    surely = N_("{objection}, which is more than chance over {days}")
+    return sentence(surely, objection=objection, days=_days(held_out.days))
+
+
+def _days(number: int) -> str:
+    return counted(number, "{n} day", "{n} days")
 
 
 def _vetoes(candidate: Scores, champion: Scores, gate: Gate) -> Iterator[str]:
@@ -117,8 +147,12 @@ def _vetoes(candidate: Scores, champion: Scores, gate: Gate) -> Iterator[str]:
         difference = compared.difference(depot)
         if difference.days >= LEAST and difference.relative > gate.worst_depot and difference.low > 0:
             depot_id = candidate.folds[0].forecast.depot_ids[depot]
-            sentence = difference.sentence("the candidate", "the champion", gate.metric)
-            yield f"at {depot_id}, one of the largest, {sentence}, wanted at most {gate.worst_depot:.0%} worse"
+            yield sentence(
+                N_("at {depot}, one of the largest, {difference}, wanted at most {most} worse"),
+                depot=depot_id,
+                difference=difference.sentence(sentence(CANDIDATE), sentence(OF_CHAMPION), gate.metric),
+                most=f"{gate.worst_depot:.0%}",
+            )
 
 
 def _pairs(candidate: Scores, champion: Scores, gate: Gate) -> Pairs:

@@ -16,10 +16,27 @@ from numpy.typing import NDArray
 
 from forecaster.core.arrays import Days, Doubles
 from forecaster.core.forecast import Fold, Scale
-from forecaster.core.terminal import count
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import counted, sentence
 from forecaster.evaluation.metrics import Scored, scored
 
 CONFIDENCE = 0.95  # of each bound, on its side
+
+
+_COMPARED = {  # is it better, and is that more than chance?
+    (True, True): N_(
+        "{ours} is {percent} % better than {theirs} in {metric}, more than chance ({low} % to {high} % over {days})"
+    ),
+    (True, False): N_(
+        "{ours} is {percent} % better than {theirs} in {metric}, which may be chance ({low} % to {high} % over {days})"
+    ),
+    (False, True): N_(
+        "{ours} is {percent} % worse than {theirs} in {metric}, more than chance ({low} % to {high} % over {days})"
+    ),
+    (False, False): N_(
+        "{ours} is {percent} % worse than {theirs} in {metric}, which may be chance ({low} % to {high} % over {days})"
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -37,13 +54,17 @@ class Difference:
     def sentence(self, ours: str, theirs: str, metric: str) -> str:
         """Who wins, and whether that is more than chance."""
         if not np.isfinite(self.relative):
-            return f"{ours} and {theirs} have no day in common"
-        better = "better" if self.relative < 0 else "worse"
-        bounds = f"{100 * self.low:+.1f} % to {100 * self.high:+.1f} %"
-        chance = "more than chance" if self.low * self.high > 0 else "which may be chance"
-        return (
-            f"{ours} is {100 * abs(self.relative):.1f} % {better} than {theirs} in {metric}, {chance} "
-            f"({bounds} over {count(self.days, 'day')})"
+            return sentence(N_("{ours} and {theirs} have no day in common"), ours=ours, theirs=theirs)
+        template = _COMPARED[self.relative < 0, self.low * self.high > 0]
+        return sentence(
+            template,
+            ours=ours,
+            theirs=theirs,
+            metric=metric,
+            percent=f"{100 * abs(self.relative):.1f}",
+            low=f"{100 * self.low:+.1f}",
+            high=f"{100 * self.high:+.1f}",
+            days=counted(self.days, "{n} day", "{n} days"),
         )
 
 

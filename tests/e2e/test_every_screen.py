@@ -118,6 +118,21 @@ def test_the_front_page_of_several_pipelines_and_the_planners_pages_are_as_reada
     look_everywhere(browser, several + path)
 
 
+@pytest.mark.parametrize(("language", "width"), [("de", 390), ("ar", 320)])
+def test_pages_are_as_readable_in_german_and_from_right_to_left(
+    browser: Browser, address: str, several: str, language: str, width: int
+) -> None:
+    pages = [address + path for path in PAGES] + [several + path for path in OF_SEVERAL[:3]]
+    with browser.new_context(locale=language, viewport={"width": width, "height": 800}) as context:
+        page, wrong = context.new_page(), dict[str, object]()
+        for url in pages:
+            page.goto(url)
+            assert page.evaluate("document.documentElement.lang") == language
+            if found := [*(["too wide"] if too_wide(page) else []), *faults(page)]:
+                wrong[url] = found
+        assert wrong == {}
+
+
 def test_the_front_page_leads_to_each_pipeline_and_back(browser: Browser, several: str) -> None:
     with browser.new_context() as context:
         page = context.new_page()

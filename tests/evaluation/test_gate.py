@@ -70,7 +70,7 @@ def test_what_is_not_a_number_objects(metric: str) -> None:
 
 def test_a_rival_that_is_not_a_number_objects() -> None:
     assert verdict(rivals={"champion": NAN}).objections == (
-        "wape of champion is not a number, so that the candidate cannot be compared with champion",
+        "wape of champion is not a number, so that nothing can be compared with champion",
     )
 
 
@@ -177,7 +177,7 @@ def test_a_forecast_that_is_no_number_is_named() -> None:
     median = off_by(0.05).copy()
     median[2, 9] = NAN
     objections = against(scores_of("champion", off_by(0.1)), scores_of("candidate", median))
-    assert objections[0] == "1 forecast of the fold after 2026-01-08 is no number, as of D2 on 2026-01-11"
+    assert objections[0] == "not numbers: 1 forecast of the fold after 2026-01-08, the first of D2 on 2026-01-11"
 
 
 # --- few days ---------------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def test_one_depot_with_thirty_days_passes_unless_its_coverage_is_surely_outside
     # A model that covers 0.8 covers 18 to 29 of 30 days in 99 of 100 backtests; 23 to 25 lie within 0.74 to 0.86.
     assert [covered for covered in range(31) if not covering(spread(covered))] == [*range(18, 30)]
     assert covering(spread(30)) == (
-        "the 80 % interval covers 1.000 over 30 days, wanted 0.74 to 0.86, which is more than chance",
+        "the 80 % interval covers 1.000, wanted 0.74 to 0.86, which is more than chance over 30 days",
     )
 
 
@@ -243,8 +243,8 @@ def test_a_bias_objects_where_chance_does_not_explain_it_whatever_its_sign() -> 
         assert biased(sign * (0.04 + np.random.default_rng(1).permutation(noise))) == ()
         (objection,) = biased(sign * (0.04 + 0.01 * noise))
         assert objection == (
-            f"bias (forecast minus actual) is {sign * 0.04:+.4f} of demand over 30 days, wanted -0.03 to 0.03, "
-            "which is more than chance"
+            f"bias (forecast minus actual) is {sign * 0.04:+.4f} of demand, wanted -0.03 to 0.03, "
+            "which is more than chance over 30 days"
         )
 
 
@@ -253,7 +253,7 @@ def test_days_without_demand_are_said_in_one_sentence() -> None:
     folds = (fold(np.zeros((2, 5, 3)), zeros),)
     candidate = Scores("candidate", folds, measure(folds, scale([NAN, NAN])), scale([NAN, NAN]))
     judged = judge(candidate, {"seasonal_naive": candidate, "champion": candidate}, Gate())
-    assert judged.objections == ("no demand on the 5 held-out days: nothing can be compared",)
+    assert judged.objections == ("no demand on the held-out days (5 days): nothing can be compared",)
     unknown = (fold(np.zeros((2, 5, 3)), zeros * NAN),)
     candidate = Scores("candidate", unknown, measure(unknown, scale([NAN, NAN])), scale([NAN, NAN]))
     assert judge(candidate, {"seasonal_naive": candidate}, Gate()).objections == (

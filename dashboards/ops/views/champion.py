@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 from dashboards.ops.formatting import display
 from dashboards.ops.views.accuracy import worth
 from forecaster.core.language import _
+from forecaster.core.language.sentences import retold
 from forecaster.ledger.accuracy import Tally
 from forecaster.ledger.records import Head, Promotion, Run, previous_champion
 
@@ -92,9 +93,11 @@ def _reign(promotion: Promotion, zone: ZoneInfo) -> Reign:
 
 def _verdict(run: Run, zone: ZoneInfo) -> VerdictLine:
     verdict = run.verdict or {}
-    objections = [str(objection) for objection in verdict.get("objections", ())]
+    written = [str(objection) for objection in verdict.get("objections", ())]
+    made_of = verdict.get("made_of") or [None] * len(written)  # of a verdict that an earlier version wrote
+    objections = [retold(parts, text) for parts, text in zip(made_of, written, strict=False)]
     admitted = bool(verdict.get("admitted"))
-    sentence = display.in_one_line("; ".join(objections)) or (_("No objection.") if admitted else "–")
+    sentence = display.in_one_line(display.clauses(*objections)) or (_("No objection.") if admitted else "–")
     return VerdictLine(display.instant(run.started_at, zone), admitted, sentence)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from forecaster.core.language.sentences import sentence, stored
+from forecaster.ledger.store import Ledger
 from tests.dashboards.seed import fill, publication, remember
 from tests.dashboards.visitor import text, visitor
 
@@ -21,3 +23,17 @@ def test_without_a_champion_the_page_says_who_forecasts(url: str) -> None:
     page = text(visitor(url)("/champion"))
     assert "No model has reigned yet The seasonal naive forecasts until the gate lets a model in." in page
     assert "There is nobody to go back to yet." in page
+
+
+def test_verdicts_are_told_in_the_readers_language_where_their_template_was_kept(url: str) -> None:
+    template = "{metric} is {mine}, wanted at most {limit} to beat {name} ({theirs})"
+    beaten = sentence(template, metric="wape", mine="0.1200", limit="0.0900", name="champion", theirs="0.0900")
+    older = "as an earlier version wrote it"
+    fill(url, publication())
+    with Ledger.open(url) as ledger:
+        made_of = [stored(beaten), stored(older)]
+        ledger.note("night-1", verdict={"admitted": False, "objections": [beaten, older], "made_of": made_of})
+    get = visitor(url)
+    german = text(get("/champion", Accept_Language="de"))
+    assert f"wape ist 0.1200, verlangt war höchstens 0.0900, um champion (0.0900) zu schlagen; {older}" in german
+    assert f"wape is 0.1200, wanted at most 0.0900 to beat champion (0.0900); {older}" in text(get("/champion"))
