@@ -59,6 +59,14 @@ def test_depots_share_a_template_and_strangers_paths_share_none(app: FastAPI, co
     assert counted(collectors, "forecaster_http_requests_in_progress") == 0
 
 
+def test_what_was_never_refused_is_told_as_none_so_that_the_first_time_is_seen(
+    app: FastAPI, collectors: CollectorRegistry
+) -> None:
+    assert ask(app, ("GET", "/healthz")) == [200]  # from the first request on
+    for reason in ("stranger", "forbidden", "size", "limit"):
+        assert counted(collectors, "forecaster_page_refused_total", reason=reason) == 0
+
+
 def test_answers_that_were_kept_are_told_apart_from_those_that_were_made(
     app: FastAPI, collectors: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
