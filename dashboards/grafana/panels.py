@@ -125,6 +125,8 @@ def board(uid: str, title: str, says: str, since: str, rows: Mapping[str, Sequen
         for panel in panels:
             builder = builder.with_panel(panel)
     built = builder.build()
+    for variable in built.templating.list_val or ():
+        variable.auto = variable.auto_count = variable.auto_min = None  # of intervals alone, says Grafana's schema
     for place, panel in enumerate(built.panels or (), 1):
         panel.id_val = place
     content: dict[str, Any] = built.to_json()
