@@ -136,7 +136,9 @@ def _options(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--results", type=Path, default=FOLDER / "game_day.jsonl", help="the file that results go to")
     parser.add_argument("--again", action="store_true", help="repeat those that failed last")
     parser.add_argument("--table", action="store_true", help="only print the table of the results")
-    parser.add_argument("--folder", type=Path, help="where to work, and keep the installations")
+    parser.add_argument(
+        "--folder", type=Path, help="where to work, and keep the installations; one folder for one version"
+    )
     return parser.parse_args(words)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -14,8 +13,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from flows import local_stack
 from flows.supervision import processes
 from forecaster.config import load
+from forecaster.ledger import lease
 from tests.benchmarks.faults.installation import Ending, ending, start
 from tests.benchmarks.game_day.patience import divided
 from tests.e2e.on_call import OnCall, ask, free_port, running, watched
@@ -146,15 +147,20 @@ class Stage:
         command = (sys.executable, "-m", "forecaster", "up", str(self.file), *words)
         self.stack.callback(self._end_parts)
         process = self.stack.enter_context(running(command, self.folder, "up"))
-        until(
-            lambda: all(self.part(name)["state"] in ("up", "done") for name in PARTS), "everything is up", 2 * PATIENCE
-        )
+        until(lambda: self._is_up(process.pid), "everything is up", 2 * PATIENCE)
         return process
+
+    def _is_up(self, pid: int) -> bool:
+        """Whether all parts are, as this `up` has written down, and no earlier one."""
+        record = local_stack.read_record(load(self.file))
+        is_of_this = record is not None and lease.process_id(str(record["holder"])) == pid
+        return is_of_this and all(self.part(name)["state"] in ("up", "done") for name in PARTS)
 
     def part(self, name: str) -> Mapping[str, Any]:
         """What `up` has written down of a part."""
-        with suppress(OSError, ValueError, KeyError):
-            part: Mapping[str, Any] = json.loads(load(self.file).paths.local_stack.read_text("utf-8"))["parts"][name]
+        record = local_stack.read_record(load(self.file))
+        with suppress(KeyError, TypeError):
+            part: Mapping[str, Any] = (record or {})["parts"][name]
             return part
         return {"state": "unknown", "process": None, "restarts": 0}
 
