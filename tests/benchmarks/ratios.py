@@ -51,7 +51,7 @@ def _pairs() -> dict[str, tuple[Side, Side, float]]:
     return {
         "step: plain scan over ours": (*_steps(), 0.5),
         "forecast: NumPy over ONNX": (*_forecasts(), 0.25),
-        "page: made answer over kept": (*_answers(), 1.0),
+        "page: made answer over kept": (*_answers(), 3.0),
     }
 
 
