@@ -8,7 +8,7 @@ import pytest
 
 from tests.benchmarks import baseline, ratios
 
-STEP, PAGE = "step: plain scan over ours", "page: made answer over kept"
+STEP, PAGE = "step: plain scan over ours", "page: first answer over kept"
 
 
 @pytest.fixture
