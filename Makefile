@@ -48,7 +48,7 @@ WITHOUT_EXTRAS := \
 .DEFAULT_GOAL := help
 .PHONY: help env run page test check messages dashboards docs format lock sbom bench bench-accuracy bench-example bench-speed bench-training bench-growth \
   bench-scale bench-variants bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-flood bench-what-if \
-  bench-faults bench-scrape bench-worthwhile bench-drift bench-gate baseline game-day clean
+  bench-faults bench-scrape bench-worthwhile bench-drift bench-canary bench-gate baseline game-day clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -144,6 +144,9 @@ bench-staffing: $(ENV) ## measure what rosters of the last eight weeks would hav
 
 bench-worthwhile: $(ENV) ## measure what `training.when: worthwhile` skips on two datasets, and what that costs (40 minutes)
 	@$(BIN)/python -m tests.benchmarks.worthwhile
+
+bench-canary: $(ENV) ## measure how often a canary goes back by mistake, and how soon a worse one does (10 minutes)
+	@$(BIN)/python -m tests.benchmarks.canary
 
 bench-what-if: $(ENV) ## measure how long a what-if takes on the page; after `make run`
 	@$(BIN)/python -m tests.benchmarks.whatif

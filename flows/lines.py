@@ -28,6 +28,9 @@ def nightly(night: Night, steps: Steps) -> None:
     with night.goes_on("the sources could not be read"):
         steps.ingest(night)
     knowledge, panel = steps.panel(night)
+    if night.spec.canary is not None:
+        with night.goes_on("the canary could not be judged"):
+            steps.judge(night, panel)
     outcome: Judged | None = None
     if night.spec.training.when == "worthwhile":
         night.trains = steps.weigh(night, panel, knowledge)
@@ -42,13 +45,13 @@ def nightly(night: Night, steps: Steps) -> None:
 
 
 def _trained(night: Night, steps: Steps, panel: Panel, knowledge: Knowledge) -> Judged:
-    """Tonight's model, and the verdict on it; admitted, it reigns."""
+    """Tonight's model, and the verdict on it; admitted, it reigns, or is tried as a canary first."""
     candidate = steps.train(night, panel, knowledge)
     candidate, scores = steps.backtest(night, candidate, panel, knowledge)
     verdict = steps.gate(night, scores)
     exported = steps.export(night, candidate, panel, scores, knowledge) if verdict.admitted else None
     if exported is not None:
-        steps.promote(night, exported)
+        steps.promote(night, exported, panel)
     return candidate, panel, scores, verdict, exported
 
 

@@ -45,6 +45,7 @@ from forecaster.registry import outbox
 
 if TYPE_CHECKING:
     from forecaster.demand.history.past_panels import Past
+    from forecaster.publishing.canary.trial import CanaryOutcome
 
 OUTCOMES: dict[int, Outcome] = {PUBLISHED: "published", DEGRADED: "degraded", NO_DATA: "no_data", OUR_FAULT: "failed"}
 LONGEST_WITHOUT_TRAINING = 6 * 3600  # seconds after which a run hangs, beside twice what training may take
@@ -71,6 +72,8 @@ class Night:
         self.findings: list[Finding] = []
         self.verdict: Verdict | None = None
         self.promoted: str | None = None  # the bundle that came to reign tonight and did not before
+        self.canary_fault: str | None = None  # why it went back while it forecast
+        self.canary: CanaryOutcome | None = None  # what became of the one that ran
         self.progress = Progress(
             ledger.expected_timings(spec.name), run_id=self.run_id, stages=WITHOUT_TRAINING.get(kind)
         )
@@ -316,7 +319,7 @@ class Night:
 
     def name_versions(self, versions: Mapping[str, str]) -> None:
         """Keep the versions that the registry gave, by run; its aliases then name whom the ledger names."""
-        if not versions:
+        if not versions and self.canary is None:
             return
         self._ledger.name_versions(self.spec.name, versions)
         if untold := outbox.align(self.spec, self._ledger):
@@ -375,6 +378,7 @@ class Night:
             self._troubles.append(report["trouble"])
         if report["remark"]:
             self._remarks.append(report["remark"])
+        self.canary_fault = report.get("canary")
         self.exit_code = DEGRADED if report["tier"] == "fallback" or self._troubles else PUBLISHED
         self._ledger.note(self.run_id, tier=report["tier"], bundle_digest=report["bundle_digest"])
         if report["tier"] == "fallback" and report["note"]:

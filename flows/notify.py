@@ -24,6 +24,7 @@ from forecaster.errors import ForecasterError, SpecError, TimeLimitExceeded
 from forecaster.ledger.store import Ledger
 from forecaster.operations import due_nights
 
+CANARY_OCCASIONS = {"promoted": "promotion", "rolled_back": "rollback"}
 EACH, ALL = 10.0, 25.0  # seconds that a block may take, and all that a run tells
 
 
@@ -61,6 +62,10 @@ def occasions(night: Night) -> dict[str, str]:
     if night.promoted:
         why = night.verdict.sentence() if night.verdict else ""
         sentences["promotion"] = f"{name}: bundle {night.promoted} is champion now. It was {why}."
+    if (canary := night.canary) is not None and canary.state in CANARY_OCCASIONS:
+        sentences[CANARY_OCCASIONS[canary.state]] = f"{name}: {canary.sentence}."
+    if night.canary_fault:
+        sentences["rollback"] = f"{name}: {night.canary_fault}."
     return {occasion: sentence.strip() for occasion, sentence in sentences.items()}
 
 

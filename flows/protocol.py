@@ -26,6 +26,9 @@ class Steps(Protocol):
     def panel(self, night: Night, /) -> tuple[Knowledge, Panel]:
         """Demand table → Panel, in `forecaster.demand.panel`."""
 
+    def judge(self, night: Night, panel: Panel, /) -> None:
+        """Canary → champion, or back, in `forecaster.publishing.canary`."""
+
     def weigh(self, night: Night, panel: Panel, knowledge: Knowledge, /) -> bool:
         """Panel → whether tonight's training is worth it, in `forecaster.training.worthwhile`."""
 
@@ -57,8 +60,8 @@ class Steps(Protocol):
     ) -> None:
         """Scores, Verdict and bundle → the registry's outbox, in `forecaster.training.record`."""
 
-    def promote(self, night: Night, exported: ExportedBundle, /) -> None:
-        """Bundle → champion, in `forecaster.ledger.store`."""
+    def promote(self, night: Night, exported: ExportedBundle, panel: Panel, /) -> None:
+        """Bundle → champion, or canary beside it, in `forecaster.ledger.store`."""
 
     def register(self, night: Night, /) -> None:
         """Outbox → registry, in `forecaster.registry.outbox`; its aliases follow the ledger's champion."""

@@ -70,6 +70,27 @@ def panel(night: Night) -> tuple[Knowledge, Panel]:
     return knowledge, built
 
 
+def judge(night: Night, panel: Panel) -> None:
+    """Whether the canary that runs, if one does, becomes the champion, goes back or goes on."""
+    from forecaster.ledger.store import Ledger
+    from forecaster.ledger.trials import canaries
+    from forecaster.monitoring import slo
+    from forecaster.publishing.canary import trial
+
+    with Ledger.open(night.spec.ledger_url) as ledger:
+        with ledger.transaction() as connection:
+            running = canaries.running(connection, night.spec.name)
+        if running is None:
+            return
+        with night.stage("judge"):
+            freeze = slo.freeze(night.spec, ledger, night.as_of)
+            frozen = freeze.sentence if freeze else None
+            now = datetime.now(UTC)
+            night.canary = trial.look(night.spec, ledger, panel, run_id=night.run_id, now=now, frozen=frozen)
+    if night.canary is not None:
+        night.remark(night.canary.sentence)
+
+
 def weigh(night: Night, panel: Panel, knowledge: Knowledge) -> bool:
     """Whether tonight's training is worth it; where that cannot be weighed, it is done."""
     from forecaster.ledger.store import Ledger
@@ -210,23 +231,32 @@ def record(
             write_atomically(night.spec.paths.run_report, page)  # for whoever has no registry at hand
 
 
-def promote(night: Night, exported: ExportedBundle) -> None:
-    """The champion moves, in the ledger, which decides; not while a promise on accuracy is broken."""
+def promote(night: Night, exported: ExportedBundle, panel: Panel) -> None:
+    """The champion moves, in the ledger, which decides, or a canary starts; not while a promise on accuracy is
+    broken."""
     from forecaster.ledger.store import Ledger
     from forecaster.monitoring import slo
+    from forecaster.publishing.canary import trial
 
-    bundle = exported.folder.name
+    bundle, start = exported.folder.name, None
     with night.stage("promote"):
         with Ledger.open(night.spec.ledger_url) as ledger:
             champion = ledger.champion(night.spec.name)
             freeze = slo.freeze(night.spec, ledger, night.as_of)
-        if freeze is None or (champion is not None and champion.bundle_digest == bundle):
+            is_confirmed = champion is not None and champion.bundle_digest == bundle
+            if freeze is None and not is_confirmed:
+                start = trial.start(
+                    night.spec, ledger, panel, run_id=night.run_id, bundle=bundle, now=datetime.now(UTC)
+                )
+        if start is not None:
+            night.remark(start.sentence)
+        if is_confirmed or (freeze is None and (start is None or start.promotes)):
             night.promote(bundle)
-            return
-    way = f"`forecaster promote FILE {bundle} --reason …` lets it forecast"
-    night.trouble(
-        f"not promoted: {freeze.sentence}; {way}", "a new model waits until somebody says that it may forecast"
-    )
+    if freeze is not None and not is_confirmed:
+        way = f"`forecaster promote FILE {bundle} --reason …` lets it forecast"
+        night.trouble(
+            f"not promoted: {freeze.sentence}; {way}", "a new model waits until somebody says that it may forecast"
+        )
 
 
 def register(night: Night) -> None:

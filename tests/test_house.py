@@ -13,7 +13,7 @@ from tests.names import ROOT, bare_share, bound_names, is_bare, python_files
 PACKAGES = ("forecaster", "flows", "dashboards")
 MOST_BARE = 0.015  # share of bound names
 MOST_LINES = 400  # of a module
-MOST_FILES = {"forecaster": 5, "flows": 23}  # of code in a folder
+MOST_FILES = {"forecaster": 5, "flows": 23, "forecaster/ledger/migrations/versions": 99}  # of code in a folder
 MOST_FILES_ELSEWHERE = 17
 
 

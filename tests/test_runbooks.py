@@ -20,6 +20,7 @@ GUIDES = {"production", "postmortem"}  # which are for no single trouble
 LONG = {"run", "backtest", "serve", "predict-only", "status", "plan", "apply", "deploy", "compare-hlo", "warm"}
 NOTHING_TO_DO = {  # what is right to say of an installation that has no such trouble
     "rollback": "nothing to go back to",
+    "canary": "nothing to stop",
     "history": "no depot 'BOS-01' is known",
     "promote": "3fa9c1d2",
     "quarantine release": "no open row of the quarantine",

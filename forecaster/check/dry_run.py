@@ -34,7 +34,7 @@ from forecaster.reports.finding_examples import Evidence
 from forecaster.staffing.people import people_table
 
 COPIED_TABLES = tuple(
-    name for name in TABLES if name not in ("forecasts", "scores")
+    name for name in TABLES if name not in ("forecasts", "scores", "canary_forecasts")
 )  # what ingesting reads and adds to
 _LOG = "_delta_log"
 

@@ -16,6 +16,7 @@ from forecaster import __version__
 from forecaster.cli import (
     access,
     backup,
+    canary,
     champions,
     digest,
     models,
@@ -91,6 +92,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "champions": champions.champions,
     "promote": champions.promote,
     "rollback": champions.rollback,
+    "canary": canary.canary,
     "link": access.link,
     "links": access.links,
     "audit": access.audit,

@@ -18,7 +18,7 @@ from forecaster.config.demand import (
 )
 from forecaster.config.execution import Execution
 from forecaster.config.external import Legacy, LegacyColumns
-from forecaster.config.model import Backtest, Gate, Model, Training
+from forecaster.config.model import Backtest, Canary, Gate, Model, Training
 from forecaster.config.operations import DigestReceiver, Notify, Retention, Schedule
 from forecaster.config.pipeline import Spec, json_schema, load
 from forecaster.config.shifts import EmploymentContract, PeopleTable, Shift
@@ -45,6 +45,7 @@ __all__ = [
     "AnySource",
     "Backtest",
     "Calendar",
+    "Canary",
     "Crew",
     "CsvSource",
     "DeltaSource",

@@ -1,4 +1,4 @@
-"""Sections of the pipeline file about the model: network, training hyperparameters, backtest and gate."""
+"""Sections of the pipeline file about the model: network, training hyperparameters, backtest, gate and canary."""
 
 from __future__ import annotations
 
@@ -139,3 +139,15 @@ class Gate(Section):
         if not 0 <= bounds[0] < bounds[1] <= 1:
             raise ValueError(f"found {list(bounds)}, wanted two shares in rising order, as in [0.74, 0.86]")
         return bounds
+
+
+class Canary(Section):
+    """A model that the gate admits is first shown at some depots, while both it and the champion forecast all of them;
+    what came in then promotes it or takes it back. Left out: what the gate admits forecasts for all at once."""
+
+    share: float = Field(default=0.1, gt=0, le=0.5)
+    """Share of the depots that see the new model; at least one does, and one does not."""
+    nights: int = Field(default=7, ge=2, le=28)
+    """Nights with counts that came in, after which it is promoted, as the gate said, where nothing is sure."""
+    max_loss: float = Field(default=0.05, ge=0, lt=1)
+    """A model that is surely worse than the champion by more than this share goes back; `gate.metric` says in what."""

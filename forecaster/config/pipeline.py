@@ -23,7 +23,7 @@ from forecaster.config.credentials import fill
 from forecaster.config.demand import Calendar, Demand, Depots
 from forecaster.config.execution import Execution
 from forecaster.config.external import Legacy
-from forecaster.config.model import Backtest, Gate, Model, Training
+from forecaster.config.model import Backtest, Canary, Gate, Model, Training
 from forecaster.config.operations import Notify, Retention, Schedule
 from forecaster.config.slo import Slo
 from forecaster.config.staffing import Overrides, Staffing
@@ -60,6 +60,8 @@ class Spec(Section):
     """How models are compared."""
     gate: Gate = Gate()
     """What lets a new model replace the champion."""
+    canary: Canary | None = None
+    """At how many depots a new model is tried first."""
     legacy: Legacy | None = None
     """What another system forecasts, which ours is compared with in hindsight."""
     staffing: Staffing | None = None
@@ -143,6 +145,15 @@ class Spec(Section):
         if self.page.access.url is None:
             return ""
         return f"{self.page.access.url}/p/{self.name}" if self.page.together else self.page.access.url
+
+    @model_validator(mode="after")
+    def _canary_beside_the_gate(self) -> Self:
+        if self.canary and self.canary.max_loss < self.gate.max_loss:
+            raise ValueError(
+                f"canary.max_loss is {self.canary.max_loss:g}, below gate.max_loss ({self.gate.max_loss:g}): the same "
+                "model could be promoted and go back; wanted at least as much"
+            )
+        return self
 
     @property
     def fleet_name(self) -> str:

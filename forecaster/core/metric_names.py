@@ -17,6 +17,7 @@ class Stage(NamedTuple):
 STAGES = {
     "ingest": Stage("sources into the lake", 2),
     "panel": Stage("dense arrays as of tonight", 1),
+    "judge": Stage("what came in since, of champion and canary", 0),
     "weigh": Stage("is a training worth it tonight? Of `training.when: worthwhile`", 0),
     "train": Stage("compile, where that is new, fit the GRU and calibrate it", 35),
     "backtest": Stage("replay the last days", 6),

@@ -124,6 +124,21 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
                 ("override", pa.int64()),
             ]
         ),
+        # what champion and canary each said of all depots, whoever's numbers they saw; `role` is champion or canary
+        "canary_forecasts": pa.schema(
+            [
+                ("run_id", TEXT),
+                ("recorded_at", INSTANT),
+                ("role", TEXT),
+                ("bundle", TEXT),
+                ("depot_id", TEXT),
+                ("cutoff", _DAY),
+                ("target_date", _DAY),
+                ("horizon", pa.int32()),
+                ("levels", _LEVELS),
+                ("quantiles", _QUANTILES),
+            ]
+        ),
         "scores": pa.schema(
             [
                 ("run_id", TEXT),

@@ -33,14 +33,21 @@ def outline(connection: sa.Connection, publication_id: int) -> tuple[PublishedDe
     """The depots of a publication in their order, with the last two days before it and without marks."""
     days = _days(connection, publication_id)
     table = tables.published_depots.c
-    columns = [table.depot_id, _text(table.attributes), _text(table.recent), table.timezone, table.tier]
+    columns = [
+        table.depot_id,
+        _text(table.attributes),
+        _text(table.recent),
+        table.timezone,
+        table.tier,
+        table.bundle_digest,
+    ]
     query = sa.select(*columns).where(table.publication_id == publication_id).order_by(table.position)
     depots: list[PublishedDepot] = []
     for rows in connection.execute(query).partitions(AT_ONCE):
         attributes = _parse_many([row[1] for row in rows])
         newest = _parse_many([_tail(row[2]) for row in rows])
         depots += (
-            PublishedDepot(row[0], tuple(days.pop(row[0])), _recent(last), words, (), row[3], row[4])
+            PublishedDepot(row[0], tuple(days.pop(row[0])), _recent(last), words, (), *row[3:])
             for row, words, last in zip(rows, attributes, newest, strict=True)
         )
     return tuple(depots)

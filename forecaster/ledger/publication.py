@@ -196,6 +196,7 @@ class PublishedDepot:
     marks: tuple[PublishedMark, ...] = ()
     timezone: str | None = None  # whose calendar days are its own; None = the publication's
     tier: Tier | None = None  # None = the publication's
+    bundle_digest: str | None = None  # of the canary that this depot sees; None = the publication's
 
     def may_open(self, day: date) -> bool:
         """Is the day closed for its weekday alone, so that a planner may open it?"""

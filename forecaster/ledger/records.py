@@ -200,6 +200,7 @@ def stage(connection: sa.Connection, publication: Publication) -> int:
                 "marks": [[mark.date.isoformat(), mark.kind, mark.name] for mark in depot.marks],
                 "timezone": depot.timezone,
                 "tier": depot.tier,
+                "bundle_digest": depot.bundle_digest,
             }
             for position, depot in enumerate(publication.depots)
         ],
@@ -283,6 +284,7 @@ def _depot(row: sa.RowMapping, days: tuple[PublishedDay, ...]) -> PublishedDepot
         tuple(PublishedMark(date.fromisoformat(day), kind, name) for day, kind, name in row["marks"]),
         row["timezone"],
         row["tier"],
+        row["bundle_digest"],
     )
 
 
@@ -317,6 +319,28 @@ def champion(connection: sa.Connection, pipeline: str, at: datetime | None = Non
         query = query.where(tables.promotions.c.at <= at)
     row = single_row(connection, query.order_by(tables.promotions.c.id.desc()).limit(1))
     return None if row is None else Promotion(**row)
+
+
+def add_promotion(
+    connection: sa.Connection,
+    pipeline: str,
+    run_id: str,
+    bundle_digest: str,
+    model_version: str | None,
+    *,
+    by: str,
+    reason: str,
+    at: datetime,
+) -> Promotion:
+    """Make a bundle the champion, or confirm the one that is."""
+    reigning = champion(connection, pipeline)
+    row: dict[str, Any] = {"pipeline": pipeline, "run_id": run_id, "by": by, "reason": reason, "at": at}
+    row |= {"bundle_digest": bundle_digest, "model_version": model_version}
+    row |= {"previous_digest": reigning.bundle_digest if reigning else None}
+    connection.execute(tables.promotions.insert().values(**row))
+    promotion = champion(connection, pipeline)
+    assert promotion is not None
+    return promotion
 
 
 def previous_champion(promotions: Sequence[Promotion]) -> Promotion | None:

@@ -28,9 +28,11 @@ from forecaster.ledger.publication import (
     objections,
 )
 from forecaster.ledger.records import Head, Kind, Outcome, Promotion, Run
+from forecaster.ledger.trials import canaries
 from forecaster.ledger.week_plan import WeekPlan
 
 GATE = "gate"  # who promotes by itself, in a night
+ITSELF = (GATE, canaries.CANARY)  # nobody promoted by hand
 TIMED_RUNS = 14  # finished runs behind an expected timing
 
 
@@ -165,14 +167,12 @@ class Ledger:
         return Run(**{**row, "findings": tuple(row["findings"])})
 
     def forget_runs(self, pipeline: str, *, before: datetime, keep: str) -> int:
-        """Remove runs that ended before an instant, but for those that a promotion or a publication names, and `keep`.
+        """Remove runs that ended before an instant, but for those that other rows name, and `keep`.
 
         Returns how many there were.
         """
-        runs, referenced = (
-            tables.runs.c,
-            sa.select(tables.promotions.c.run_id).union(sa.select(tables.publications.c.run_id)),
-        )
+        runs, naming = tables.runs.c, (tables.promotions, tables.publications, tables.canaries)
+        referenced = sa.union(*(sa.select(table.c.run_id) for table in naming))
         old = (
             runs.pipeline == pipeline,
             runs.finished_at < before,
@@ -339,31 +339,26 @@ class Ledger:
         model_version: str | None = None,
         at: datetime | None = None,
     ) -> Promotion:
-        """Make a bundle the champion."""
+        """Make a bundle the champion, by which a canary ends that is none of the two."""
         with self._transaction() as connection:
             if by == GATE:
                 lease.admit(connection, pipeline, run_id)
             self._run_row(connection, run_id)
-            reigning = records.champion(connection, pipeline)
-            row: dict[str, Any] = {"pipeline": pipeline, "run_id": run_id, "by": by, "reason": reason}
-            row |= {"bundle_digest": bundle_digest}
-            row |= {"model_version": model_version, "previous_digest": reigning.bundle_digest if reigning else None}
-            connection.execute(tables.promotions.insert().values(**row, at=at or datetime.now(UTC)))
-            promotion = records.champion(connection, pipeline)
-        assert promotion is not None
+            bundle, now = (run_id, bundle_digest, model_version), at or datetime.now(UTC)
+            promotion = records.add_promotion(connection, pipeline, *bundle, by=by, reason=reason, at=now)
+            canaries.end_at_promotion(connection, promotion)
         return promotion
 
     def name_versions(self, pipeline: str, versions: Mapping[str, str]) -> None:
-        """Add the registry's versions to the promotions of their runs, which came before the registry was told."""
-        promotions = tables.promotions
+        """Add the registry's versions to what came of their runs before it was told: promotions, and a canary."""
         with self._transaction() as connection:
             for run_id, version in versions.items():
-                unnamed = (promotions.c.pipeline == pipeline) & (promotions.c.run_id == run_id)
-                connection.execute(
-                    promotions.update()
-                    .where(unnamed & promotions.c.model_version.is_(None) & (promotions.c.by == GATE))
-                    .values(model_version=version)
-                )
+                for table in (tables.promotions, tables.canaries):
+                    unnamed = (table.c.pipeline == pipeline) & (table.c.run_id == run_id)
+                    unnamed &= table.c.model_version.is_(None)
+                    if table is tables.promotions:
+                        unnamed &= table.c.by.in_(ITSELF)
+                    connection.execute(table.update().where(unnamed).values(model_version=version))
 
     def champion(self, pipeline: str, at: datetime | None = None) -> Promotion | None:
         """The latest promotion, now or at an instant; None when no model ever reigned by then."""

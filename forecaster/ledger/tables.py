@@ -119,12 +119,8 @@ publications = sa.Table(
 
 
 def _of_publication() -> sa.Column[int]:
-    return sa.Column(
-        "publication_id",
-        sa.Integer,
-        sa.ForeignKey("publications.publication_id", ondelete="CASCADE"),
-        primary_key=True,
-    )
+    publication = sa.ForeignKey("publications.publication_id", ondelete="CASCADE")
+    return sa.Column("publication_id", sa.Integer, publication, primary_key=True)
 
 
 published_depots = sa.Table(
@@ -138,6 +134,7 @@ published_depots = sa.Table(
     sa.Column("marks", Json, nullable=False),  # list of [ISO date, kind, name]
     sa.Column("timezone", sa.Text),  # null: the publication's
     sa.Column("tier", sa.Text),  # null: the publication's
+    sa.Column("bundle_digest", sa.Text),  # null: the publication's
 )
 
 published = sa.Table(
@@ -150,9 +147,8 @@ published = sa.Table(
     sa.Column("open", sa.Boolean, nullable=False),
     sa.Column("quantiles", Json, nullable=False),  # orders, aligned with the publication's levels
     sa.Column("drivers", sa.Integer),
-    sa.Column(
-        "roster", Json
-    ),  # {vans, chance_short, cost, one_more, one_fewer, borrowed, lent, shifts}; money in the spec's unit
+    # {vans, chance_short, cost, one_more, one_fewer, borrowed, lent, shifts}; money in the spec's unit
+    sa.Column("roster", Json),
     sa.Column("override", Json),  # {id, orders, quantiles, reason, note, by, at, until}; the quantiles are the model's
     sa.Column("change", Json),  # {since, before, parts: list of [name, orders]}
 )
@@ -268,6 +264,28 @@ promotions = sa.Table(
     sqlite_autoincrement=True,
 )
 
+# New models that are tried at some depots; what a row is stands in `forecaster.ledger.trials.canaries`.
+_RUNNING = sa.text("state = 'running'")  # of a pipeline one at a time
+canaries = sa.Table(
+    "canaries",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("pipeline", sa.Text, nullable=False, index=True),
+    sa.Column("run_id", sa.Text, sa.ForeignKey("runs.run_id"), nullable=False),
+    sa.Column("bundle_digest", sa.Text, nullable=False),
+    sa.Column("champion_digest", sa.Text, nullable=False),
+    sa.Column("model_version", sa.Text),
+    sa.Column("since", Instant, nullable=False),
+    sa.Column("cohort", Json, nullable=False),  # ids of the depots that see it
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("nights", sa.Integer, nullable=False),
+    sa.Column("judged", Json),
+    sa.Column("ended_at", Instant),
+    sa.Column("by", sa.Text),
+    sa.Column("reason", sa.Text),
+    sa.Index("ix_canaries_running", "pipeline", unique=True, sqlite_where=_RUNNING, postgresql_where=_RUNNING),
+    sqlite_autoincrement=True,
+)
 display_log = sa.Table(
     "shown",
     metadata,

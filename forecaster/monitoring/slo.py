@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from forecaster.config import Slo, Spec
 from forecaster.core.terminal import count
 from forecaster.ledger import accuracy, records, tables
-from forecaster.ledger.store import GATE, TIMED_RUNS, Ledger
+from forecaster.ledger.store import ITSELF, TIMED_RUNS, Ledger
 from forecaster.monitoring import page_answers
 from forecaster.monitoring.readings import Reading, realised
 from forecaster.operations import due_nights
@@ -103,7 +103,7 @@ def freeze(spec: Spec, ledger: Ledger, now: datetime) -> Freeze | None:
         broken = tuple(
             standing for standing in _accuracy(connection, spec.name, spec.slo) if standing.state == "broken"
         )
-    by_hand = [promotion.at for promotion in ledger.promotions(spec.name) if promotion.by != GATE]
+    by_hand = [promotion.at for promotion in ledger.promotions(spec.name) if promotion.by not in ITSELF]
     if not broken or any(at > now - WINDOW for at in by_hand):
         return None
     return Freeze(broken)

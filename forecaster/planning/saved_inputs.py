@@ -15,7 +15,7 @@ import os
 import tempfile
 import zipfile
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from forecaster.staffing.shifts.shift_shares import ShiftShares
 LOOKBACK = 406  # days kept where no bundle says how far it looks back
 MAX_BYTES = 1 << 29  # bytes of arrays
 SHARES, SHARE_DAYS = "shift_shares", "share_days"  # arrays of a night whose shifts' shares are learned
+_CANARY = "canary_"  # before the names of its own arrays
 _ARRAYS = ("demand", "open", "covariates", "calendar", "calendar_group", "statics", "days")
 
 
@@ -51,6 +52,23 @@ class SavedInputs:
     strangers: frozenset[str]  # depots that the model has no forecast of
     staffing: Staffing | None
     shares: ShiftShares | None = None  # of its shifts, where they are learned
+    canary: CanaryInputs | None = None
+
+    def of(self, depot_id: str) -> SavedInputs:
+        """What the model read whose numbers this depot sees."""
+        if self.canary is None or depot_id not in self.canary.cohort:
+            return replace(self, canary=None)
+        return SavedInputs(self.canary.panel, self.canary.bundle, self.canary.strangers, self.staffing, self.shares)
+
+
+@dataclass(frozen=True)
+class CanaryInputs:
+    """The inputs of the canary beside it, and the depots that see its numbers."""
+
+    panel: SavedPanel  # the champion's own where their inputs have one form
+    bundle: str
+    cohort: frozenset[str]
+    strangers: frozenset[str]
 
 
 def trim_panel(panel: Panel, lookback: int = LOOKBACK) -> SavedPanel:
@@ -76,7 +94,8 @@ def trim_panel(panel: Panel, lookback: int = LOOKBACK) -> SavedPanel:
 
 def too_large(inputs: SavedInputs) -> str | None:
     """What a page cannot do with as many depots, or None where it can hold the inputs."""
-    size = sum(np.asarray(getattr(inputs.panel, name)).nbytes for name in _ARRAYS)
+    panels = {id(panel): panel for panel in (inputs.panel, inputs.canary.panel if inputs.canary else inputs.panel)}
+    size = sum(np.asarray(getattr(panel, name)).nbytes for panel in panels.values() for name in _ARRAYS)
     if size <= MAX_BYTES:
         return None
     return (
@@ -87,21 +106,23 @@ def too_large(inputs: SavedInputs) -> str | None:
 
 def write(folder: Path, inputs: SavedInputs) -> str:
     """Save inputs under the sha256 of their file; returns this name. Raises DeskError when it cannot be written."""
-    panel = inputs.panel
-    arrays = {name: np.asarray(getattr(panel, name)) for name in _ARRAYS}
-    arrays["days"] = arrays["days"].astype(np.int64)
+    arrays = _arrays_of(inputs.panel)
     if inputs.shares is not None:
         arrays |= {SHARES: inputs.shares.shares, SHARE_DAYS: inputs.shares.days}
-    metadata = {
-        "depot_ids": panel.depot_ids,
-        "horizon": panel.horizon,
-        "encoding": panel.encoding.to_json(),
-        "calendar_names": panel.calendar_names,
-        "attributes": dict(panel.attributes),
+    metadata = _metadata_of(inputs.panel) | {
         "bundle": inputs.bundle,
         "strangers": sorted(inputs.strangers),
         "staffing": inputs.staffing.model_dump(mode="json") if inputs.staffing else None,
     }
+    if (canary := inputs.canary) is not None:
+        own = canary.panel is not inputs.panel
+        metadata["canary"] = {
+            "bundle": canary.bundle,
+            "cohort": sorted(canary.cohort),
+            "strangers": sorted(canary.strangers),
+            "panel": _metadata_of(canary.panel) if own else None,
+        }
+        arrays |= {f"{_CANARY}{name}": array for name, array in _arrays_of(canary.panel).items()} if own else {}
     content = _pack(arrays, metadata)
     name = hashlib.sha256(content).hexdigest()
     try:
@@ -131,19 +152,43 @@ def read(folder: Path, name: str | None) -> SavedInputs:
         raise DeskError(f"{_file(folder, name)} is not what the night wrote; the next night writes another one")
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         metadata = json.loads(arrays["says"].tobytes())
-        saved_arrays = {key: arrays[key] for key in _ARRAYS}
+        saved_arrays = {key: arrays[key] for key in arrays.files if key != "says"}
         shares = ShiftShares(arrays[SHARES], arrays[SHARE_DAYS]) if SHARES in arrays else None
-    saved_arrays["days"] = saved_arrays["days"].astype("datetime64[D]")
-    panel = SavedPanel(
+    panel = _panel_of(saved_arrays, metadata)
+    staffing = Staffing.model_validate(metadata["staffing"]) if metadata["staffing"] else None
+    canary = None
+    if (about := metadata.get("canary")) is not None:  # no word of it in what earlier versions wrote
+        its_panel = _panel_of(saved_arrays, about["panel"], _CANARY) if about["panel"] else panel
+        canary = CanaryInputs(its_panel, about["bundle"], frozenset(about["cohort"]), frozenset(about["strangers"]))
+    return SavedInputs(panel, metadata["bundle"], frozenset(metadata["strangers"]), staffing, shares, canary)
+
+
+def _arrays_of(panel: SavedPanel) -> dict[str, Any]:
+    arrays = {name: np.asarray(getattr(panel, name)) for name in _ARRAYS}
+    return arrays | {"days": arrays["days"].astype(np.int64)}
+
+
+def _metadata_of(panel: SavedPanel) -> dict[str, Any]:
+    return {
+        "depot_ids": panel.depot_ids,
+        "horizon": panel.horizon,
+        "encoding": panel.encoding.to_json(),
+        "calendar_names": panel.calendar_names,
+        "attributes": dict(panel.attributes),
+    }
+
+
+def _panel_of(saved_arrays: Mapping[str, Any], metadata: Mapping[str, Any], prefix: str = "") -> SavedPanel:
+    arrays = {name: saved_arrays[f"{prefix}{name}"] for name in _ARRAYS}
+    arrays["days"] = arrays["days"].astype("datetime64[D]")
+    return SavedPanel(
         depot_ids=tuple(metadata["depot_ids"]),
         horizon=metadata["horizon"],
         encoding=Encoding.from_json(metadata["encoding"]),
         calendar_names=tuple(metadata["calendar_names"]),
         attributes={key: tuple(words) for key, words in metadata["attributes"].items()},
-        **saved_arrays,
+        **arrays,
     )
-    staffing = Staffing.model_validate(metadata["staffing"]) if metadata["staffing"] else None
-    return SavedInputs(panel, metadata["bundle"], frozenset(metadata["strangers"]), staffing, shares)
 
 
 def prune(folder: Path, published: Collection[str]) -> None:

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from forecaster.core.arrays import Bools
+from forecaster.core.arrays import Bools, Floats, Ints
 from forecaster.core.forecast import Forecast
 from forecaster.core.language import N_, _
+from forecaster.core.panel import Panel
 from forecaster.core.state_paths import StatePaths
 from forecaster.errors import BundleError, OverrideError
 from forecaster.ledger.publication import Publication
@@ -44,13 +46,23 @@ if TYPE_CHECKING:
     from forecaster.serving.predict import Predictor
 
 
+Places = NDArray[np.intp]
+
+
 class Questions:
     """What-if questions of one publication, with its inputs and its model in memory; threads may share it."""
 
     def __init__(
-        self, publication: Publication, inputs: SavedInputs, predictor: Predictor | None, missing: BundleError | None
+        self,
+        publication: Publication,
+        inputs: SavedInputs,
+        predictor: Predictor | None,
+        missing: BundleError | None,
+        canary: Predictor | BundleError | None = None,
     ) -> None:
+        """`canary` is the model whose numbers the cohort of the inputs sees, or why it cannot be asked."""
         self._publication, self._inputs, self._predictor, self._missing = publication, inputs, predictor, missing
+        self._canary = canary
         self._model = refresh.model_forecast(publication, inputs.panel)
         self._openable = refresh.openable_days(publication)
         self._before: dict[int, Roster | None] = {}  # of each day that was asked about, as it is published
@@ -74,17 +86,11 @@ class Questions:
             naive = "no model forecasts at present, the seasonal naive does"
             for_readers = N_("no model forecasts at present: what came on the same weekdays before is repeated")
             return cls(publication, inputs, None, BundleError(naive, for_readers=for_readers))
-        # With onnxruntime, which a page that nobody asks can do without.
-        from forecaster.serving import bundle as bundles
-        from forecaster.serving.predict import Predictor
-
-        try:
-            predictor = Predictor(
-                bundles.load(StatePaths(state).bundle(inputs.bundle), state), threads=1
-            )  # of one depot
-        except BundleError as error:
-            return cls(publication, inputs, None, error)
-        return cls(publication, inputs, predictor, None)
+        predictor = _ready(state, inputs.bundle)
+        canary = _ready(state, inputs.canary.bundle) if inputs.canary else None
+        if isinstance(predictor, BundleError):
+            return cls(publication, inputs, None, predictor, canary)
+        return cls(publication, inputs, predictor, None, canary)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -198,7 +204,7 @@ class Questions:
             for_readers = self._missing.for_readers if self._missing else None
             raise BundleError(f"the model cannot be asked: {self._missing}", for_readers=for_readers)
         for depot_id in supposed.depot_ids:
-            if depot_id in self._inputs.strangers:
+            if depot_id in self._inputs.of(depot_id).strangers:
                 stranger = _("the model has no forecast of {depot}, which it was not trained on", depot=depot_id)
                 raise BundleError(stranger, for_readers=stranger)
         names = panel.encoding.covariates
@@ -212,19 +218,24 @@ class Questions:
             )
         if not np.isfinite(supposed.value):
             raise OverrideError(_("value: found {value}, wanted a number", value=supposed.value))
-        lookback, places = self._predictor.bundle.lookback, np.array(rows)
-        window = panel.window(lookback, places)
-        ahead, opened = lookback + np.array(steps), supposed.kind == OPEN
-        if supposed.kind in (CLOSED, OPEN):
-            window["open"][:, ahead] = float(opened)
-        changed = "open" if supposed.kind in (CLOSED, OPEN) else supposed.kind
-        if changed in names:
-            value = float(opened) if supposed.kind in (CLOSED, OPEN) else supposed.value
-            window["covariates"][:, ahead, names.index(changed)] = value
         quantiles, open_ = self._model.quantiles.copy(), self._model.open.copy()
-        predicted = self._predictor.quantiles(window, supposed.depot_ids, panel.cutoff)
-        quantiles[places] = panel.widen_by_doubt(predicted, self._model.levels, places)
-        open_[places] = window["open"][:, lookback:] > 0
+        canary = self._inputs.canary
+        cohort = canary.cohort if canary else frozenset[str]()
+        for places in (
+            [r for r in rows if panel.depot_ids[r] not in cohort],
+            [r for r in rows if panel.depot_ids[r] in cohort],
+        ):
+            if not places:
+                continue
+            predictor, inputs = self._predictor, self._inputs.of(panel.depot_ids[places[0]])
+            if inputs.bundle != self._inputs.bundle:
+                if self._canary is None or isinstance(self._canary, BundleError):
+                    raise self._canary or BundleError("the canary that these depots see is not at hand")
+                predictor = self._canary
+            answer = _supposed_window(supposed, predictor, inputs.panel, np.array(places), np.array(steps))
+            predicted = predictor.quantiles(answer, [panel.depot_ids[row] for row in places], panel.cutoff)
+            quantiles[places] = inputs.panel.widen_by_doubt(predicted, self._model.levels, np.array(places))
+            open_[places] = answer["open"][:, predictor.bundle.lookback :] > 0
         return replace(self._model, quantiles=quantiles, open=open_)
 
     def _staff_before(self, forecast: Forecast, step: int) -> Roster | None:
@@ -246,6 +257,33 @@ class Questions:
         of_day = None if crews is None else crews.on(day)
         inputs = self._inputs
         return rosters.roster_for(day_forecast, inputs.panel, inputs.staffing, of_day, inputs.shares)
+
+
+def _ready(state: Path, bundle: str) -> Predictor | BundleError:
+    """A bundle that can be asked, which is verified first, or why it cannot."""
+    # With onnxruntime, which a page that nobody asks can do without.
+    from forecaster.serving import bundle as bundles
+    from forecaster.serving.predict import Predictor
+
+    try:
+        return Predictor(bundles.load(StatePaths(state).bundle(bundle), state), threads=1)  # of one depot
+    except BundleError as error:
+        return error
+
+
+def _supposed_window(
+    supposed: Supposition, predictor: Predictor, panel: Panel, places: Places, steps: Places
+) -> dict[str, Floats | Ints]:
+    """The model's raw input of some depots, as it would be."""
+    lookback, opened, names = predictor.bundle.lookback, supposed.kind == OPEN, panel.encoding.covariates
+    window, ahead = panel.window(lookback, places), lookback + steps
+    if supposed.kind in (CLOSED, OPEN):
+        window["open"][:, ahead] = float(opened)
+    changed = "open" if supposed.kind in (CLOSED, OPEN) else supposed.kind
+    if changed in names:
+        value = float(opened) if supposed.kind in (CLOSED, OPEN) else supposed.value
+        window["covariates"][:, ahead, names.index(changed)] = value
+    return window
 
 
 def _side(forecast: Forecast, roster: Roster | None, row: int, step: int, summed: Bools) -> Side:

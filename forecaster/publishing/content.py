@@ -70,7 +70,7 @@ def published_depots(
     crews = published_crews(before, forecast, spec.staffing, spec.timezone, now) if spec.staffing and now else None
     roster = rosters.plan(forecast, panel, spec, crews, shares)
     roster_at = rosters.published_rosters(roster, forecast, crews, now) if roster else {}
-    first = max(panel.history - RECENT_DAYS, 0)
+    first, beside = max(panel.history - RECENT_DAYS, 0), result.beside
     recent_days = panel.days[first : panel.history].astype(object)
     published = []
     for row, depot_id in enumerate(panel.depot_ids):
@@ -96,7 +96,10 @@ def published_depots(
         marks = tuple(PublishedMark(mark.date, mark.kind, mark.name) for mark in panel.marks.of(row))
         attributes = {name: panel.attributes[name][row] for name in spec.depots.static} if spec.depots else {}
         tier: Tier | None = "fallback" if depot_id in result.strangers else None
-        published.append(PublishedDepot(depot_id, days, recent, attributes, marks, timezones.get(depot_id), tier))
+        canary = beside.canary.digest if beside and depot_id in beside.cohort else None
+        published.append(
+            PublishedDepot(depot_id, days, recent, attributes, marks, timezones.get(depot_id), tier, canary)
+        )
     return tuple(published)
 
 

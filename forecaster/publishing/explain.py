@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from typing import TYPE_CHECKING, Any
@@ -62,13 +63,55 @@ def explain_changes(
     if previous is None or 0.5 not in previous.levels or previous.cutoff > result.panel.cutoff:
         return {}
     published, model = _published_medians(previous, result.forecast)
-    tonight, now = result.forecast.median.astype(float), overridden.median.astype(float)
+    since = previous.as_of.astimezone(spec.zone).date()
+    rows = {depot: row for row, depot in enumerate(result.forecast.depot_ids)}
+    changes: dict[tuple[int, int], PublishedChange] = {}
+    for part, inputs in _parts(spec, previous, result):
+        places = [rows[depot] for depot in part.forecast.depot_ids]
+        of_part = published[places], model[places], overridden.median[places].astype(float)
+        for (row, step), change in _changes_of(spec, previous, inputs, knowledge, part, *of_part, since).items():
+            changes[places[row], step] = change
+    return changes
+
+
+def _parts(
+    spec: Spec, previous: Publication, result: ForecastResult
+) -> Iterator[tuple[ForecastResult, SavedInputs | None]]:
+    """Depots that see one model tonight and saw one then, with the inputs that it read; None where these are gone."""
     try:
-        swaps = _swap_inputs(_read_earlier(spec, previous), spec, knowledge, result, published, model, now)
+        saved = saved_inputs.read(spec.paths.saved_inputs, previous.desk)
+    except DeskError:
+        yield from ((part, None) for part in result.parts())
+        return
+    saw = saved.canary.cohort if saved.canary else frozenset[str]()
+    for part in result.parts():
+        depot_ids = part.forecast.depot_ids
+        for group in ([d for d in depot_ids if d not in saw], [d for d in depot_ids if d in saw]):
+            if group:
+                yield part if len(group) == len(depot_ids) else part.among(group), saved.of(group[0])
+
+
+def _changes_of(
+    spec: Spec,
+    previous: Publication,
+    inputs: SavedInputs | None,
+    knowledge: Knowledge,
+    result: ForecastResult,
+    published: Doubles,
+    model: Doubles,
+    now: Doubles,
+    since: date,
+) -> dict[tuple[int, int], PublishedChange]:
+    """The changes of one part, by its own positions."""
+    tonight = result.forecast.median.astype(float)
+    try:
+        if inputs is None:
+            raise DeskError("what the earlier publication was made from is gone")
+        earlier = _read_earlier(spec, previous, inputs)
+        swaps = _swap_inputs(earlier, spec, knowledge, result, published, model, now)
     except (BundleError, DeskError, NoUsableData):  # what made it is gone: everything is the model's
         swaps = Swaps(published, model, model, model, model, model, tonight, tonight, now)
     split, compared = attribution.attribute_change(swaps), np.isfinite(published)
-    since = previous.as_of.astimezone(spec.zone).date()
     return {
         (row, step): PublishedChange(
             since,
@@ -79,11 +122,10 @@ def explain_changes(
     }
 
 
-def _read_earlier(spec: Spec, previous: Publication) -> EarlierPublication:
-    inputs = saved_inputs.read(spec.paths.saved_inputs, previous.desk)
+def _read_earlier(spec: Spec, previous: Publication, inputs: SavedInputs) -> EarlierPublication:
     bundle = predictor = None
-    if previous.bundle_digest is not None:
-        folder = spec.paths.bundle(previous.bundle_digest)
+    if inputs.bundle is not None:
+        folder = spec.paths.bundle(inputs.bundle)
         bundle = bundles.load(folder, spec.paths.folder)
         predictor = Predictor(bundle)
     return EarlierPublication(previous, previous.as_of.astimezone(spec.zone).date(), inputs, bundle, predictor)
@@ -113,7 +155,7 @@ def _swap_inputs(
     reproduced, calendar, restated = (
         _align_medians(earlier.forecast(panel), result.forecast) for panel in (then, informed, before)
     )
-    if earlier.publication.bundle_digest == result.digest:
+    if earlier.inputs.bundle == result.digest:
         actuals = weights = _nan_where_missing(tonight, reproduced)
     else:
         actuals = _align_medians(earlier.forecast(today), result.forecast)

@@ -5,6 +5,8 @@ No JAX, no MLflow. There is always a forecast: what goes out without a model say
 
 from __future__ import annotations
 
+import time
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +21,8 @@ from forecaster.demand.panel import build as panels
 from forecaster.errors import BundleError
 from forecaster.ledger.publication import Tier
 from forecaster.ledger.store import Ledger
+from forecaster.ledger.trials import canaries
+from forecaster.ledger.trials.canaries import CanaryTrial
 from forecaster.publishing import caveats, champion_fit
 from forecaster.publishing.caveats import Note
 from forecaster.serving import bundle as bundles
@@ -36,6 +40,7 @@ class ModelChoice:
     model: str
     tier: Tier
     absence: str = "no model was ever admitted"  # why there is no bundle
+    trial: CanaryTrial | None = None  # the canary that forecasts beside it
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,37 @@ class ForecastResult:
     notes: list[Note]
     lookback: int | None = None  # days that the bundle looks back
     strangers: frozenset[str] = frozenset()  # depots that got the seasonal naive, though a bundle made the others'
+    seconds: float = 0.0  # of the inference
+    beside: Beside | None = None  # None: no canary
+
+    def parts(self) -> tuple[ForecastResult, ...]:
+        """What each model says of those depots that see its numbers; itself where all see those of one."""
+        if self.beside is None:
+            return (self,)
+        others = [depot for depot in self.panel.depot_ids if depot not in self.beside.cohort]
+        champion = replace(self, forecast=self.beside.champion, beside=None)
+        return champion.among(others), self.beside.canary.among(sorted(self.beside.cohort))
+
+    def among(self, depot_ids: Collection[str]) -> ForecastResult:
+        """The same of these depots alone."""
+        rows = {depot: row for row, depot in enumerate(self.forecast.depot_ids)}
+        places = [rows[depot] for depot in depot_ids]
+        selection = replace(
+            self.forecast,
+            depot_ids=tuple(depot_ids),
+            quantiles=self.forecast.quantiles[places],
+            open=self.forecast.open[places],
+        )
+        return replace(self, forecast=selection, panel=self.panel.among(tuple(depot_ids)))
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What champion and canary each said of all depots, of whose numbers each depot sees one."""
+
+    champion: Forecast
+    canary: ForecastResult
+    cohort: frozenset[str]  # the depots of tonight that see the canary's
 
 
 def choose(spec: Spec, ledger: Ledger, *, promoted_by: str | None = None) -> ModelChoice:
@@ -61,7 +97,14 @@ def choose(spec: Spec, ledger: Ledger, *, promoted_by: str | None = None) -> Mod
         f"{spec.name} v{reigning.model_version}" if reigning.model_version else f"{spec.name} {reigning.bundle_digest}"
     )
     tier: Tier = "fresh" if promoted_by is not None and reigning.run_id == promoted_by else "champion"
-    return ModelChoice(spec.paths.bundle(reigning.bundle_digest), label, tier)
+    return ModelChoice(spec.paths.bundle(reigning.bundle_digest), label, tier, trial=_canary_beside(spec, ledger))
+
+
+def _canary_beside(spec: Spec, ledger: Ledger) -> CanaryTrial | None:
+    if spec.canary is None:
+        return None
+    with ledger.transaction() as connection:
+        return canaries.running(connection, spec.name)
 
 
 def choose_as_of(spec: Spec, at: datetime, bundle: Path | None) -> ModelChoice:
@@ -81,38 +124,45 @@ def forecast(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> ForecastR
 
     Raises NoUsableData when there is nothing to start from, StaleHistory when that is too old.
     """
-    lookback, strangers = None, frozenset[str]()
     # Whatever is wrong with a bundle raises BundleError, and the seasonal naive goes out in its place.
     try:
-        if choice.bundle is None:
-            raise BundleError(choice.absence, for_readers="no model has passed its checks yet")
-        predictor = Predictor(bundles.load(choice.bundle, spec.paths.folder))
-        if obstacle := champion_fit.obstacles(spec, predictor.bundle.manifest):
-            raise BundleError(obstacle, for_readers=champion_fit.OBSTACLE)
-        panel = panels.build(knowledge, spec, predictor.bundle.encoding)
-        new = caveats.newcomers(panel, predictor.bundle)
-        predicted, digest = predictor(panel), predictor.bundle.name
-        differences = champion_fit.differences(spec, predictor.bundle.manifest)
-        notes = [*new.notes(), *(Note(sentence, champion_fit.DIFFERENCE) for sentence in differences[:1])]
-        notes += [Note(sentence, "") for sentence in differences[1:]]
-        lookback, strangers = predictor.bundle.lookback, frozenset(new.strangers)
-        if new.strangers:  # not trained on, and without attributes to go by
-            naive = seasonal_naive(panel, predicted.levels).quantiles
-            predicted = replace(predicted, quantiles=np.where(new.rows[:, None, None], naive, predicted.quantiles))
+        result, _ = forecast_of_bundle(spec, choice, knowledge)
     except BundleError as error:
         for_readers = f"What came on the same weekdays before is repeated: {error.for_readers}."
         notes = [Note(f"Seasonal-naive fallback: {error}.", for_readers)]
-        digest, strangers = None, frozenset()
-        choice = ModelChoice(None, NAIVE, "fallback")
         panel = panels.build(knowledge, spec)
         predicted = seasonal_naive(panel, spec.model.quantiles)
+        result = ForecastResult(predicted, panel, ModelChoice(None, NAIVE, "fallback"), None, notes)
+    panel = result.panel
     caveats.refuse_stale(panel, spec, knowledge.as_of)
-    return ForecastResult(
-        predicted,
-        panel,
-        choice,
-        digest,
-        [*notes, *caveats.stale_feed(panel, spec, knowledge.as_of), *caveats.notes(caveats.silent_depots(panel, spec))],
-        lookback,
-        strangers,
-    )
+    of_feed = caveats.stale_feed(panel, spec, knowledge.as_of)
+    notes = [*result.notes, *of_feed, *caveats.notes(caveats.silent_depots(panel, spec))]
+    return replace(result, notes=notes)
+
+
+def forecast_of_bundle(
+    spec: Spec, choice: ModelChoice, knowledge: Knowledge, panel: Panel | None = None
+) -> tuple[ForecastResult, Predictor]:
+    """What the chosen bundle says, and what said it; a `panel` that suits it is not built again.
+
+    Raises BundleError where it cannot be used, NoUsableData when there is nothing to start from.
+    """
+    if choice.bundle is None:
+        raise BundleError(choice.absence, for_readers="no model has passed its checks yet")
+    predictor = Predictor(bundles.load(choice.bundle, spec.paths.folder))
+    if obstacle := champion_fit.obstacles(spec, predictor.bundle.manifest):
+        raise BundleError(obstacle, for_readers=champion_fit.OBSTACLE)
+    if panel is None or panel.encoding.to_json() != predictor.bundle.encoding.to_json():
+        panel = panels.build(knowledge, spec, predictor.bundle.encoding)
+    new = caveats.newcomers(panel, predictor.bundle)
+    begun = time.perf_counter()
+    predicted, digest = predictor(panel), predictor.bundle.name
+    seconds = time.perf_counter() - begun
+    differences = champion_fit.differences(spec, predictor.bundle.manifest)
+    notes = [*new.notes(), *(Note(sentence, champion_fit.DIFFERENCE) for sentence in differences[:1])]
+    notes += [Note(sentence, "") for sentence in differences[1:]]
+    if new.strangers:  # not trained on, and without attributes to go by
+        naive = seasonal_naive(panel, predicted.levels).quantiles
+        predicted = replace(predicted, quantiles=np.where(new.rows[:, None, None], naive, predicted.quantiles))
+    strangers, lookback = frozenset(new.strangers), predictor.bundle.lookback
+    return ForecastResult(predicted, panel, choice, digest, notes, lookback, strangers, seconds), predictor

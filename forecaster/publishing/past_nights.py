@@ -7,6 +7,7 @@ ranges alone were settled on those days too.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, datetime
 
 from forecaster.config import Spec
@@ -27,7 +28,7 @@ def publish_past(spec: Spec, *, as_of: datetime, run_id: str) -> PublishedForeca
         choice = choose(spec, ledger)
     if not _is_unseen(choice, spec, as_of):
         return publish(spec, choose_as_of(spec, as_of, None), as_of=as_of, run_id=run_id)
-    return publish(spec, choice, as_of=as_of, run_id=run_id, note=NOTE)
+    return publish(spec, replace(choice, trial=None), as_of=as_of, run_id=run_id, note=NOTE)
 
 
 def _is_unseen(choice: ModelChoice, spec: Spec, as_of: datetime) -> bool:

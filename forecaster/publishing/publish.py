@@ -21,16 +21,20 @@ from forecaster.core.panel import Panel
 from forecaster.core.terminal import count
 from forecaster.demand.history.point_in_time import former_ids, read_as_of
 from forecaster.demand.panel.panel_findings import panel_findings
-from forecaster.errors import ForecasterError, LakeError
+from forecaster.errors import ForecasterError, LakeError, LedgerError
 from forecaster.lake import Lake
+from forecaster.ledger import lease
 from forecaster.ledger.publication import Publication, PublishedChange, PublishedDepot, Tier
 from forecaster.ledger.store import Ledger
+from forecaster.ledger.trials import canaries
 from forecaster.ledger.week_plan import WeekPlan
 from forecaster.planning import apply, refresh, saved_inputs, service
 from forecaster.planning.overrides import Cell, Override, active_overrides, as_of_day
-from forecaster.planning.saved_inputs import SavedInputs
+from forecaster.planning.saved_inputs import CanaryInputs, SavedInputs, SavedPanel
 from forecaster.publishing import archive_rows, caveats, content, explain
-from forecaster.publishing.forecast import ForecastResult, ModelChoice, forecast
+from forecaster.publishing.canary import side_by_side
+from forecaster.publishing.canary.side_by_side import Faulty
+from forecaster.publishing.forecast import ForecastResult, ModelChoice
 from forecaster.publishing.track_accuracy import track_accuracy
 from forecaster.publishing.track_drift import track_drift
 from forecaster.publishing.track_value import track_value
@@ -84,6 +88,7 @@ class PublishedForecast:
     forecast: Forecast
     trouble: str | None = None  # what could not be done besides
     remark: str | None = None  # what could not be looked back at, by which no forecast is worse
+    canary: str | None = None  # why the one that ran went back just now
 
     def to_json(self) -> str:
         """Everything but the forecast itself."""
@@ -115,13 +120,17 @@ def publish(
     error here: the fallback goes out, with the reason in the note.
     """
     knowledge = knowledge or read_as_of(spec, as_of=as_of)
-    result = forecast(spec, choice, knowledge)
+    result, faulty = side_by_side.forecast_both(spec, choice, knowledge)
     now = datetime.now(UTC)
     overrides = overrides_in_force(result, spec, as_of) if show else {}
     troubles, remarks = Troubles(knowledge.lacking), Troubles()
+    went_back = _without_canary(spec, faulty, run_id, now, troubles) if faulty else None
     # The archive comes first, so that what is shown can be scored; a forecast for the archive alone fails without it.
     with troubles.collect(LakeError, "the archive does not have these forecasts") if show else nullcontext():
         Lake.of(spec).append("forecasts", archive_rows.rows(result, overrides, run_id, now))
+        if result.beside is not None:
+            rows = archive_rows.canary_rows(result.digest, result.beside, run_id, now)
+            Lake.of(spec).append("canary_forecasts", rows)
     number, notes = None, [*caveats.notes([note] if note else []), *result.notes]
     if show:
         # Nothing up to the transaction may hold the publication up: saved inputs and explanations fail into `troubles`.
@@ -178,7 +187,22 @@ def publish(
         result.forecast,
         troubles.summary,
         remarks.summary,
+        went_back,
     )
+
+
+def _without_canary(spec: Spec, faulty: Faulty, run_id: str, now: datetime, troubles: Troubles) -> str | None:
+    """Tell that all depots see the champion's numbers, and let the canary go back where it is at fault; returns why."""
+    digest = faulty.trial.bundle_digest
+    troubles.add(f"canary {digest} is shown to no depot: {faulty.reason}")
+    went_back: str | None = None
+    if faulty.goes_back:
+        with troubles.collect(LedgerError, "it could not be taken back"), Ledger.open(spec.ledger_url) as ledger:
+            with ledger.transaction() as connection:
+                lease.admit(connection, spec.name, run_id)
+                canaries.take_back(connection, faulty.trial, reason=faulty.reason, now=now)
+            went_back = f"canary {digest} went back: {faulty.reason}"
+    return went_back
 
 
 def _published_today(spec: Spec, as_of: datetime) -> tuple[PublishedDepot, ...]:
@@ -205,13 +229,25 @@ def _save_inputs(
     """The name of the kept inputs, or why a night with so many depots keeps none."""
     lookback = result.lookback or saved_inputs.LOOKBACK
     panel = saved_inputs.trim_panel(result.panel, lookback)
-    saved = SavedInputs(panel, result.digest, result.strangers, spec.staffing, shares)
+    canary = _canary_inputs(result, panel, lookback)
+    saved = SavedInputs(panel, result.digest, result.strangers, spec.staffing, shares, canary)
     if too_large := saved_inputs.too_large(saved):
         return None, f"{too_large}."
     name = None
     with troubles.collect(Exception, "planners cannot change this publication at once"):
         name = saved_inputs.write(spec.paths.saved_inputs, saved)
     return name, None
+
+
+def _canary_inputs(result: ForecastResult, panel: SavedPanel, lookback: int) -> CanaryInputs | None:
+    """What a canary read of its depots, which is what the champion did where their inputs have one form."""
+    if result.beside is None:
+        return None
+    canary = result.beside.canary
+    its_lookback = canary.lookback or lookback
+    if canary.panel is not result.panel or its_lookback != lookback:
+        panel = saved_inputs.trim_panel(canary.panel, its_lookback)
+    return CanaryInputs(panel, str(canary.digest), result.beside.cohort, canary.strangers)
 
 
 def _plan_weeks(

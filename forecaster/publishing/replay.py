@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
@@ -60,7 +61,8 @@ def replay(spec: Spec, run_id: str) -> ReplayReport:
     with Ledger.open_reader(spec.ledger_url) as ledger:
         run = ledger.run(run_id)
         publication = ledger.published_by(run_id)
-    archived = _archived_values(spec, run_id)
+    archive = _archive(spec, run_id)
+    archived = _archived_values(archive)
     if not archived:
         raise NoSuchRow(
             f"run {run_id!r} ended {run.outcome} and has no forecast in the archive; wanted a published one"
@@ -80,6 +82,11 @@ def replay(spec: Spec, run_id: str) -> ReplayReport:
     if bundle is not None and result.digest is None:
         remarks += [note.text for note in result.notes]
     reproduced = _forecast_values(result.forecast)
+    for digest, depot_ids in _canary_depots(archive, run).items():
+        canary = forecast(spec, ModelChoice(spec.paths.bundle(digest), digest, tier), knowledge)
+        if canary.digest is None:
+            remarks += [note.text for note in canary.notes]
+        reproduced |= {cell: value for cell, value in _forecast_values(canary.forecast).items() if cell[0] in depot_ids}
     comparisons = [_compare("the archive", archived, reproduced)]
     if publication:
         comparisons.append(_compare(PUBLICATION, _published_values(publication), reproduced))
@@ -122,12 +129,25 @@ def _compare(where: str, before: Values, reproduced: Values) -> _Comparison:
     return _Comparison(count, largest, tuple(differences))
 
 
-def _archived_values(spec: Spec, run_id: str) -> Values:
+def _archive(spec: Spec, run_id: str) -> pa.Table:
     rows = Lake.of(spec).read("forecasts", where=ds.field("run_id") == run_id)
     if len(rows):  # a run that was taken up again may have appended twice: the last one is what was published
         rows = rows.filter(pc.equal(rows["recorded_at"], pc.max(rows["recorded_at"])))
+    return rows
+
+
+def _archived_values(rows: pa.Table) -> Values:
     columns = (rows[name].to_pylist() for name in ("depot_id", "target_date", "quantiles"))
     return {(depot, str(day)): tuple(quantiles) for depot, day, quantiles in zip(*columns, strict=True)}
+
+
+def _canary_depots(rows: pa.Table, run: Run) -> dict[str, set[str]]:
+    """Bundle → the depots that it forecast beside the run's own."""
+    depots: dict[str, set[str]] = {}
+    for depot, bundle in zip(rows["depot_id"].to_pylist(), rows["bundle"].to_pylist(), strict=True):
+        if bundle is not None and bundle != run.bundle_digest:
+            depots.setdefault(bundle, set()).add(depot)
+    return depots
 
 
 def _forecast_values(predicted: Forecast) -> Values:

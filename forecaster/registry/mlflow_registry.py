@@ -33,7 +33,7 @@ from forecaster.serving.encryption import is_encrypted
 if TYPE_CHECKING:
     from forecaster.registry.run_record import Record
 
-CHAMPION, CHALLENGER, PREVIOUS = "champion", "challenger", "previous"
+CHAMPION, CHALLENGER, PREVIOUS, CANARY = "champion", "challenger", "previous", "canary"
 
 
 class Registry:
@@ -124,6 +124,13 @@ class Registry:
     def challenge(self, version: str) -> None:
         """Let the challenger alias name this version: the latest that was let in, whether or not it reigns."""
         self._client.set_registered_model_alias(self._pipeline, CHALLENGER, version)
+
+    def try_out(self, version: str | None) -> None:
+        """Let the canary alias name the version that some depots see; None: no alias."""
+        if version is not None:
+            self._client.set_registered_model_alias(self._pipeline, CANARY, version)
+        elif CANARY in self._client.get_registered_model(self._pipeline).aliases:
+            self._client.delete_registered_model_alias(self._pipeline, CANARY)
 
     def promote(self, version: str, previous: str | None = None) -> None:
         """Let the champion alias name this version, and the other alias the one to go back to."""

@@ -16,6 +16,7 @@ from forecaster.config import Spec, credentials
 from forecaster.errors import RegistryError
 from forecaster.ledger.records import previous_champion
 from forecaster.ledger.store import Ledger
+from forecaster.ledger.trials import canaries
 from forecaster.registry.run_record import Record
 
 _RECORD = "record.json"
@@ -96,6 +97,9 @@ def align(spec: Spec, ledger: Ledger) -> str | None:
         if version is None:
             return f"it has no model of bundle {promotions[-1].bundle_digest} yet"
         registry.promote(version, registry.version_of(previous.bundle_digest) if previous else None)
+        with ledger.transaction() as connection:
+            trial = canaries.running(connection, spec.name)
+        registry.try_out(registry.version_of(trial.bundle_digest) if trial else None)
     except Exception as error:  # of whatever kind a client may raise
         return _first_line(error)
     return None

@@ -21,6 +21,7 @@ WITHOUT_LEDGER: tuple[tuple[str, ...], ...] = (
     ("audit",),
     ("replay", "no-run"),
     ("rollback", "--reason", "worse"),
+    ("canary",),
     ("backup", "--to", "copy"),
 )
 WRONG: tuple[tuple[tuple[str, ...], str], ...] = (
@@ -29,6 +30,9 @@ WRONG: tuple[tuple[tuple[str, ...], str], ...] = (
     (("replay", "no-run"), "run 'no-run' is not in the ledger"),
     (("rollback", "--reason", "worse"), "nothing to go back to"),
     (("rollback", "--reason", " "), "--reason: found nothing"),
+    (("canary", "--stop"), "--reason: found nothing"),
+    (("canary", "--stop", "--reason", "worse"), "nothing to stop"),
+    (("canary", "--reason", "worse"), "wanted together with --stop"),
     (("backup", "--to", "{file}"), "found something there"),
     (("backup", "--to", "{folder}"), "found something there"),
     (("backup", "--to", "{file}/copy"), "cannot be made there"),

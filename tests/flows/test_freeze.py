@@ -17,6 +17,8 @@ from forecaster.ledger.accuracy import Tally
 from forecaster.ledger.store import GATE, Ledger
 from tests.flows.tiny import LAST, NIGHT, pipeline
 
+PANEL: Any = None  # no canary is declared, whose depots it would name
+
 
 def exported(digest: str) -> Any:
     return SimpleNamespace(folder=Path(digest))
@@ -44,9 +46,9 @@ def file(tmp_path: Path) -> Path:
 def test_a_new_model_waits_and_the_champion_may_be_confirmed(file: Path) -> None:
     night = Night.begin(str(file), NIGHT)
     with night.ends_in_an_outcome():
-        steps.promote(night, exported("b0"))
+        steps.promote(night, exported("b0"), PANEL)
         assert night.message is None
-        steps.promote(night, exported("b1"))
+        steps.promote(night, exported("b1"), PANEL)
         night.settle(
             {"tier": "champion", "note": None, "trouble": None, "remark": None, "bundle_digest": "b0", "depots": 4}
             | {"model": "tiny b0", "publication_id": 1}
@@ -67,5 +69,5 @@ def test_who_promotes_by_hand_and_says_why_thaws_it(file: Path) -> None:
         ledger.promote("tiny", run_id="first", bundle_digest="b0", by="Ada", reason="a strike, over now", at=at)
     night = Night.begin(str(file), NIGHT)
     with night.ends_in_an_outcome():
-        steps.promote(night, exported("b1"))
+        steps.promote(night, exported("b1"), PANEL)
     assert night.promoted == "b1"

@@ -1,0 +1,163 @@
+"""Canaries: new models that are tried at some depots before one of them forecasts for all.
+
+At most one of a pipeline is running, which the database itself holds (a partial unique index). Each function works on a
+connection whose transaction the caller holds, so that a night that is killed leaves no half of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal, get_args
+
+import sqlalchemy as sa
+
+from forecaster.errors import LedgerError
+from forecaster.ledger import records, tables
+from forecaster.ledger.records import Promotion
+
+CANARY = "canary"  # who promotes, or lets the champion stay, when a canary was judged
+TrialState = Literal["running", "promoted", "rolled_back", "stopped", "superseded"]
+STATES: tuple[TrialState, ...] = get_args(TrialState)
+
+
+@dataclass(frozen=True)
+class CanaryTrial:
+    """A new model beside the champion, as far as it got."""
+
+    id: int
+    pipeline: str
+    run_id: str  # which made its bundle
+    bundle_digest: str
+    champion_digest: str  # whom it is compared with
+    model_version: str | None
+    since: datetime
+    cohort: frozenset[str]  # depots that see it
+    state: TrialState
+    nights: int  # that looked at counts which had come in
+    judged: Mapping[str, Any] | None  # what the last of them found; None before the first
+    ended_at: datetime | None
+    by: str | None  # who ended it
+    reason: str | None
+
+    @property
+    def days(self) -> int:
+        """Calendar days on which both models are compared."""
+        return int((self.judged or {}).get("days", 0))
+
+
+def start(
+    connection: sa.Connection,
+    pipeline: str,
+    *,
+    run_id: str,
+    bundle_digest: str,
+    cohort: Collection[str],
+    now: datetime,
+) -> CanaryTrial:
+    """Let a bundle run beside the champion. Raises LedgerError where there is none but itself, or another runs."""
+    champion = records.champion(connection, pipeline)
+    if champion is None or champion.bundle_digest == bundle_digest:
+        raise LedgerError(f"{bundle_digest} is no canary: wanted another champion beside which it runs")
+    if (current := running(connection, pipeline)) is not None:
+        raise LedgerError(f"{bundle_digest} is no canary: {current.bundle_digest} runs since {current.since}")
+    row = {"pipeline": pipeline, "run_id": run_id, "bundle_digest": bundle_digest, "since": now, "state": "running"}
+    row |= {"champion_digest": champion.bundle_digest, "cohort": sorted(cohort), "nights": 0}
+    connection.execute(tables.canaries.insert().values(**row))
+    trial = running(connection, pipeline)
+    assert trial is not None
+    return trial
+
+
+def running(connection: sa.Connection, pipeline: str) -> CanaryTrial | None:
+    """The one that runs now."""
+    row = tables.canaries.c
+    query = sa.select(tables.canaries).where(row.pipeline == pipeline, row.state == "running")
+    found_row = records.single_row(connection, query)
+    return None if found_row is None else _trial(found_row)
+
+
+def history(connection: sa.Connection, pipeline: str, limit: int = 20) -> tuple[CanaryTrial, ...]:
+    """The last ones, the newest first."""
+    row = tables.canaries.c
+    query = sa.select(tables.canaries).where(row.pipeline == pipeline).order_by(row.id.desc()).limit(limit)
+    return tuple(_trial(found_row) for found_row in connection.execute(query).mappings())
+
+
+def was_taken_back(connection: sa.Connection, pipeline: str, bundle_digest: str) -> CanaryTrial | None:
+    """The trial by which this very bundle went back, if it did."""
+    row = tables.canaries.c
+    query = sa.select(tables.canaries).where(
+        row.pipeline == pipeline, row.bundle_digest == bundle_digest, row.state == "rolled_back"
+    )
+    found_row = connection.execute(query.order_by(row.id.desc()).limit(1)).mappings().one_or_none()
+    return None if found_row is None else _trial(found_row)
+
+
+def keep_judgement(connection: sa.Connection, trial: CanaryTrial, judged: Mapping[str, Any], nights: int) -> None:
+    """Write down what a night found of one that goes on; nothing where it has ended meanwhile."""
+    row = tables.canaries.c
+    still = (row.id == trial.id) & (row.state == "running")
+    connection.execute(tables.canaries.update().where(still).values(judged=dict(judged), nights=nights))
+
+
+def end(
+    connection: sa.Connection, trial: CanaryTrial, state: TrialState, *, by: str, reason: str, now: datetime
+) -> CanaryTrial:
+    """End one that runs. Raises LedgerError where it has ended meanwhile, as by somebody else's command."""
+    row = tables.canaries.c
+    still = (row.id == trial.id) & (row.state == "running")
+    values = {"state": state, "by": by, "reason": reason, "ended_at": now}
+    if connection.execute(tables.canaries.update().where(still).values(**values)).rowcount != 1:
+        raise LedgerError(f"canary {trial.bundle_digest} does not run any more; see `forecaster canary FILE`")
+    return replace(trial, state=state, by=by, reason=reason, ended_at=now)
+
+
+def promote(connection: sa.Connection, trial: CanaryTrial, *, reason: str, now: datetime) -> Promotion:
+    """Make it the champion, and end it. Raises LedgerError where it has ended meanwhile."""
+    end(connection, trial, "promoted", by=CANARY, reason=reason, now=now)
+    return records.add_promotion(
+        connection,
+        trial.pipeline,
+        run_id=trial.run_id,
+        bundle_digest=trial.bundle_digest,
+        model_version=trial.model_version,
+        by=CANARY,
+        reason=reason,
+        at=now,
+    )
+
+
+def take_back(connection: sa.Connection, trial: CanaryTrial, *, reason: str, now: datetime) -> CanaryTrial:
+    """End it, and write among the promotions why the champion stays. Raises LedgerError where it has ended already."""
+    ended = end(connection, trial, "rolled_back", by=CANARY, reason=reason, now=now)
+    champion = records.champion(connection, trial.pipeline)
+    if champion is not None:
+        records.add_promotion(
+            connection,
+            trial.pipeline,
+            run_id=champion.run_id,
+            bundle_digest=champion.bundle_digest,
+            model_version=champion.model_version,
+            by=CANARY,
+            reason=f"stays, as canary {trial.bundle_digest} went back: {reason}",
+            at=now,
+        )
+    return ended
+
+
+def end_at_promotion(connection: sa.Connection, promotion: Promotion) -> None:
+    """What becomes of one that runs when somebody else's word makes a champion: it has won where it is that one, and
+    has nobody to be compared with where it is another. A champion that is confirmed changes nothing."""
+    trial = running(connection, promotion.pipeline)
+    if trial is None or promotion.bundle_digest == trial.champion_digest:
+        return
+    won = promotion.bundle_digest == trial.bundle_digest
+    reason = promotion.reason if won else f"{promotion.bundle_digest} was promoted: {promotion.reason}"
+    state: TrialState = "promoted" if won else "superseded"
+    end(connection, trial, state, by=promotion.by, reason=reason, now=promotion.at)
+
+
+def _trial(row: sa.RowMapping) -> CanaryTrial:
+    return CanaryTrial(**{**row, "cohort": frozenset(row["cohort"])})

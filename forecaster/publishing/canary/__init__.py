@@ -1,0 +1,1 @@
+"""Canary: a new model beside the champion, shown at some depots, and judged by what comes in."""

@@ -1,0 +1,97 @@
+"""Champion and canary side by side: both forecast all depots, and each depot is shown the numbers of one of them.
+
+That costs one more inference. A canary that cannot forecast, or not as it did when it was made, shows nobody anything:
+all depots then see the champion's numbers, and it goes back.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from forecaster.config import Spec
+from forecaster.core.knowledge import Knowledge
+from forecaster.core.panel import Panel
+from forecaster.errors import BundleError
+from forecaster.ledger.trials.canaries import CanaryTrial
+from forecaster.publishing.forecast import Beside, ForecastResult, ModelChoice, forecast, forecast_of_bundle
+from forecaster.serving.numpy_model import ReferenceModel
+from forecaster.serving.predict import Predictor
+
+CHECKED = 8  # depots on which its graph is compared with NumPy
+TOLERANCE = 1e-3  # relative, in counts; counts below one are compared absolutely
+SLOWER, LEAST_SECONDS = 2.0, 1.0  # times, and seconds more, from which on an inference takes too long
+
+
+@dataclass(frozen=True)
+class Faulty:
+    """Why a canary shows nobody anything tonight, and whether it goes back for it."""
+
+    trial: CanaryTrial
+    reason: str
+    goes_back: bool
+
+
+def forecast_both(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> tuple[ForecastResult, Faulty | None]:
+    """The forecast that is shown: the cohort's days by the canary, where one runs, and all others by the champion.
+
+    Raises as `forecast` does.
+    """
+    result = forecast(spec, choice, knowledge)
+    trial = choice.trial
+    if trial is None:
+        return result, None
+    if result.digest != trial.champion_digest:
+        return result, Faulty(trial, "the champion that it is compared with does not forecast tonight", goes_back=False)
+    try:
+        return _with_canary(result, trial, spec, knowledge), None
+    except BundleError as error:
+        return result, Faulty(trial, str(error), goes_back=True)
+
+
+def _with_canary(result: ForecastResult, trial: CanaryTrial, spec: Spec, knowledge: Knowledge) -> ForecastResult:
+    """Raises BundleError where the canary cannot forecast beside this champion."""
+    choice = replace(result.choice, bundle=spec.paths.bundle(trial.bundle_digest), trial=None)
+    canary, predictor = forecast_of_bundle(spec, choice, knowledge, result.panel)
+    if canary.forecast.levels != result.forecast.levels:
+        raise BundleError(f"it forecasts the quantiles {canary.forecast.levels}, the champion {result.forecast.levels}")
+    _require_parity(predictor, canary.panel)
+    _require_speed(predictor, canary.panel, canary.seconds, result.seconds)
+    cohort = trial.cohort & {*result.panel.depot_ids}
+    is_shown = np.array([depot in cohort for depot in result.panel.depot_ids], bool)
+    said = result.forecast
+    quantiles = np.where(is_shown[:, None, None], canary.forecast.quantiles, said.quantiles)
+    strangers = (result.strangers - cohort) | (canary.strangers & cohort)
+    shown = replace(said, quantiles=quantiles.astype(said.quantiles.dtype))
+    return replace(result, forecast=shown, strangers=strangers, beside=Beside(said, canary, cohort))
+
+
+def _require_parity(predictor: Predictor, panel: Panel) -> None:
+    """Raises BundleError where the graph does not say what the same parameters say in NumPy."""
+    window = panel.window(predictor.bundle.lookback, slice(0, CHECKED))
+    graph = predictor.run(window)
+    with np.errstate(all="ignore"):
+        reference = ReferenceModel(predictor.bundle.weights, predictor.bundle.manifest)(window)
+    difference = float((np.abs(graph - reference) / np.maximum(np.abs(reference), 1)).max(initial=0.0))
+    if not difference <= TOLERANCE:
+        raise BundleError(
+            f"parity is broken: its graph and its parameters in NumPy differ by {difference:.1e}, wanted at most "
+            f"{TOLERANCE:.0e}"
+        )
+
+
+def _require_speed(predictor: Predictor, panel: Panel, seconds: float, champion_seconds: float) -> None:
+    """Raises BundleError where an inference takes twice the champion's time, and a second more, also when it is done
+    again: a machine that is busy once is no fault of the model."""
+    if _is_slow(seconds, champion_seconds):
+        begun = time.perf_counter()
+        predictor(panel)
+        seconds = min(seconds, time.perf_counter() - begun)
+        if _is_slow(seconds, champion_seconds):
+            raise BundleError(f"an inference takes {seconds:.1f} s, the champion's {champion_seconds:.1f} s")
+
+
+def _is_slow(seconds: float, champion_seconds: float) -> bool:
+    return seconds > SLOWER * champion_seconds and seconds - champion_seconds > LEAST_SECONDS

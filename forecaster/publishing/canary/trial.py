@@ -1,0 +1,210 @@
+"""Course of a canary: it starts where the gate admits a model, and each night judges it by what came in since."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from forecaster.config import Canary, Spec
+from forecaster.core.arrays import Days, Floats
+from forecaster.core.forecast import Fold, Forecast
+from forecaster.core.panel import Panel
+from forecaster.core.terminal import count
+from forecaster.evaluation.canary import CanaryVerdict, coverage_objection, judge
+from forecaster.evaluation.metrics import seasonal_scale
+from forecaster.evaluation.paired_test import Pairs, pairs
+from forecaster.lake import Lake
+from forecaster.ledger import lease, records
+from forecaster.ledger.store import Ledger
+from forecaster.ledger.trials import canaries
+from forecaster.ledger.trials.canaries import CanaryTrial, TrialState
+from forecaster.publishing.archive_rows import CANARY, CHAMPION
+from forecaster.publishing.canary.cohort import cohort
+from forecaster.serving.bundle import MANIFEST
+
+CANDIDATE = "candidate"  # what the backtest calls the model that a night has made
+
+
+@dataclass(frozen=True)
+class CanaryStart:
+    """What becomes of a model that the gate has admitted: it is promoted at once, or not yet; and why."""
+
+    promotes: bool
+    sentence: str
+
+
+@dataclass(frozen=True)
+class CanaryOutcome:
+    """What a night has found of a canary, and the state that it is in since."""
+
+    digest: str
+    state: TrialState
+    sentence: str
+
+
+def start(spec: Spec, ledger: Ledger, panel: Panel, *, run_id: str, bundle: str, now: datetime) -> CanaryStart | None:
+    """Let an admitted bundle run as a canary; None where no canary is declared, or nobody reigns beside whom it could.
+
+    One that runs is judged first: nights train every day, and if each new model took its place none were ever judged.
+    The first model that is admitted after that is tried next. Raises LedgerError, LostLease.
+    """
+    champion = ledger.champion(spec.name)
+    if spec.canary is None or champion is None or champion.bundle_digest == bundle:
+        return None
+    with ledger.transaction() as connection:
+        lease.admit(connection, spec.name, run_id)
+        current = canaries.running(connection, spec.name)
+        if current is not None and current.bundle_digest == bundle:
+            return CanaryStart(False, f"canary {bundle} is running already")
+        if current is not None:
+            since = f"{current.since.astimezone(spec.zone):%Y-%m-%d}"
+            judged_first = f"canary {current.bundle_digest} has run since {since}, and is judged first"
+            return CanaryStart(False, f"bundle {bundle} was admitted and is not tried: {judged_first}")
+        if (earlier := canaries.was_taken_back(connection, spec.name, bundle)) is not None:
+            return CanaryStart(False, f"bundle {bundle} is not tried again: it went back: {earlier.reason}")
+        depots = cohort(panel, bundle, spec.canary.share)
+        alone = _cannot_be_compared(spec, champion.bundle_digest, bundle)
+        if alone is None and not depots:
+            alone = "there is one depot alone"
+        if alone is not None:
+            return CanaryStart(True, f"bundle {bundle} is promoted without a canary: {alone}")
+        canaries.start(connection, spec.name, run_id=run_id, bundle_digest=bundle, cohort=depots, now=now)
+    places = f"{len(depots)} of {count(len(panel.depot_ids), 'depot')}"
+    return CanaryStart(False, f"canary {bundle} is shown at {places}, beside champion {champion.bundle_digest}")
+
+
+def _cannot_be_compared(spec: Spec, champion: str, bundle: str) -> str | None:
+    """Why two bundles cannot be shown beside one another; None where they can."""
+    manifests = []
+    for name in (champion, bundle):
+        try:
+            manifests.append(json.loads((spec.paths.bundle(name) / MANIFEST).read_text("utf-8")))
+        except (OSError, ValueError):
+            return f"bundle {name} cannot be read"
+    before, new = manifests
+    for key in ("horizon", "levels"):
+        if before[key] != new[key]:
+            return f"the champion has the {key} {before[key]}, and it has {new[key]}"
+    return None
+
+
+def look(
+    spec: Spec, ledger: Ledger, panel: Panel, *, run_id: str, now: datetime, frozen: str | None = None
+) -> CanaryOutcome | None:
+    """Judge the canary that runs by the days that came in since; None where none runs, or no further day did.
+
+    It is promoted or goes back in one transaction with its own row. `frozen` says why nothing may be promoted now.
+    Raises LakeError, LedgerError, LostLease.
+    """
+    with ledger.transaction() as connection:
+        trial = canaries.running(connection, spec.name)
+        champion = records.champion(connection, spec.name)
+    if trial is None or spec.canary is None:
+        return None
+    if champion is None or champion.bundle_digest != trial.champion_digest:  # as after a ledger was brought back
+        why = "its champion does not reign any more"
+        with ledger.transaction() as connection:
+            lease.admit(connection, spec.name, run_id)
+            canaries.end(connection, trial, "superseded", by=canaries.CANARY, reason=why, now=now)
+        return CanaryOutcome(trial.bundle_digest, "superseded", f"canary {trial.bundle_digest} has ended: {why}")
+    verdict = _verdict(spec, spec.canary, trial, panel)
+    if verdict is None:
+        return None
+    with ledger.transaction() as connection:
+        lease.admit(connection, spec.name, run_id)
+        canaries.keep_judgement(connection, trial, verdict.numbers(), verdict.look)
+        if verdict.decision == "go back":
+            canaries.take_back(connection, trial, reason=verdict.reason, now=now)
+            return CanaryOutcome(
+                trial.bundle_digest, "rolled_back", f"canary {trial.bundle_digest} went back: {verdict.reason}"
+            )
+        if verdict.decision == "promote" and frozen is None:
+            canaries.promote(connection, trial, reason=verdict.reason, now=now)
+            sentence = f"canary {trial.bundle_digest} is champion now: {verdict.reason}"
+            return CanaryOutcome(trial.bundle_digest, "promoted", sentence)
+    waits = f"; not promoted: {frozen}" if verdict.decision == "promote" else ""
+    sentence = f"canary {trial.bundle_digest} goes on, night {verdict.look}: {verdict.reason}{waits}"
+    return CanaryOutcome(trial.bundle_digest, "running", sentence)
+
+
+def _verdict(spec: Spec, canary: Canary, trial: CanaryTrial, panel: Panel) -> CanaryVerdict | None:
+    lake, scale = Lake.of(spec), seasonal_scale(panel.demand, panel.open[:, : panel.history])
+    folds = came_in(lake, trial, panel)
+    if not folds[CANARY]:
+        return None
+    came = pairs(folds[CANARY], folds[CHAMPION], scale, spec.gate.metric)
+    if len(np.unique(came.day)) <= trial.days:
+        return None
+    before = _in_backtest(lake, trial, panel, spec.gate.metric)
+    objection = coverage_objection(folds[CANARY], folds[CHAMPION], scale, spec.gate)
+    return judge(came, before, trial.nights + 1, canary, spec.gate, objection)
+
+
+def came_in(lake: Lake, trial: CanaryTrial, panel: Panel) -> dict[str, list[Fold]]:
+    """Role → what it said from each cutoff of which both said something, with what came since. Raises LakeError."""
+    bundles = pa.array([trial.champion_digest, trial.bundle_digest])
+    where = (
+        pc.field("bundle").isin(bundles)
+        & (pc.field("recorded_at") >= pa.scalar(trial.since, pa.timestamp("us", "UTC")))
+        & (pc.field("cutoff") < pa.scalar(panel.cutoff))
+    )
+    rows = lake.read("canary_forecasts", where=where)
+    folds = {role: _folds(rows.filter(pc.equal(rows["role"], role)), panel) for role in (CHAMPION, CANARY)}
+    common = folds[CHAMPION].keys() & folds[CANARY].keys()
+    return {role: [of_role[cutoff] for cutoff in sorted(common)] for role, of_role in folds.items()}
+
+
+def _in_backtest(lake: Lake, trial: CanaryTrial, panel: Panel, metric: str) -> Pairs | None:
+    """The losses of both in the backtest of the night that made the canary; None where the lake has none.
+
+    Raises LakeError.
+    """
+    rows = lake.read("scores", where=pc.field("run_id") == trial.run_id)
+    scale = seasonal_scale(panel.demand, panel.open[:, : panel.history])
+    folds = [_folds(rows.filter(pc.equal(rows["model"], model)), panel) for model in (CANDIDATE, CHAMPION)]
+    if not all(folds):
+        return None
+    return pairs(list(folds[0].values()), list(folds[1].values()), scale, metric)
+
+
+def _folds(rows: pa.Table, panel: Panel) -> dict[date, Fold]:
+    """Cutoff → what was said last of it, on the panel's depots, with the counts that are known by now."""
+    folds = dict[date, Fold]()
+    for cutoff in sorted(set(rows["cutoff"].to_pylist())):
+        of_cutoff = rows.filter(pc.equal(rows["cutoff"], pa.scalar(cutoff)))
+        newest = of_cutoff.filter(pc.equal(of_cutoff["recorded_at"], pc.max(of_cutoff["recorded_at"])))
+        folds[cutoff] = _fold(newest, cutoff, panel)
+    return folds
+
+
+def _fold(rows: pa.Table, cutoff: date, panel: Panel) -> Fold:
+    levels = tuple(rows["levels"][0].as_py())
+    horizon = int(pc.max(rows["horizon"]).as_py())
+    places: Mapping[str, int] = {depot: row for row, depot in enumerate(panel.depot_ids)}
+    row = np.array([places.get(depot, -1) for depot in rows["depot_id"].to_pylist()], np.intp)
+    step = rows["horizon"].to_numpy().astype(np.intp) - 1
+    values = rows["quantiles"].combine_chunks().flatten().to_numpy(zero_copy_only=False).reshape(len(row), len(levels))
+    quantiles = np.full((len(panel.depot_ids), horizon, len(levels)), np.nan, np.float32)
+    quantiles[row[row >= 0], step[row >= 0]] = values[row >= 0]
+    first = np.datetime64(cutoff, "D") + 1
+    days = first + np.arange(horizon)
+    actuals = _counts(panel, days)
+    actuals[~np.isfinite(quantiles).all(axis=2)] = np.nan  # a depot that was not forecast then
+    forecast = Forecast(panel.depot_ids, cutoff, tuple(days.astype(object)), levels, quantiles, np.isfinite(actuals))
+    return Fold(forecast, actuals)
+
+
+def _counts(panel: Panel, days: Days) -> Floats:
+    """What came on these days, (depots, days); NaN where it is not known, or the depot was closed."""
+    counts = np.full((len(panel.depot_ids), len(days)), np.nan, np.float32)
+    known = np.where(panel.open[:, : panel.history], panel.demand, np.nan)
+    place = (days - panel.days[0]).astype(np.intp)
+    there = (place >= 0) & (place < panel.history)
+    counts[:, there] = known[:, place[there]]
+    return counts
