@@ -72,7 +72,6 @@ class Night:
         self.findings: list[Finding] = []
         self.verdict: Verdict | None = None
         self.promoted: str | None = None  # the bundle that came to reign tonight and did not before
-        self.canary_fault: str | None = None  # why it went back while it forecast
         self.canary: CanaryOutcome | None = None  # what became of the one that ran
         self.progress = Progress(
             ledger.expected_timings(spec.name), run_id=self.run_id, stages=WITHOUT_TRAINING.get(kind)
@@ -378,7 +377,6 @@ class Night:
             self._troubles.append(report["trouble"])
         if report["remark"]:
             self._remarks.append(report["remark"])
-        self.canary_fault = report.get("canary")
         self.exit_code = DEGRADED if report["tier"] == "fallback" or self._troubles else PUBLISHED
         self._ledger.note(self.run_id, tier=report["tier"], bundle_digest=report["bundle_digest"])
         if report["tier"] == "fallback" and report["note"]:

@@ -64,8 +64,8 @@ def occasions(night: Night) -> dict[str, str]:
         sentences["promotion"] = f"{name}: bundle {night.promoted} is champion now. It was {why}."
     if (canary := night.canary) is not None and canary.state in CANARY_OCCASIONS:
         sentences[CANARY_OCCASIONS[canary.state]] = f"{name}: {canary.sentence}."
-    if night.canary_fault:
-        sentences["rollback"] = f"{name}: {night.canary_fault}."
+    if night.publication.get("canary"):  # which went back while it forecast
+        sentences["rollback"] = f"{name}: {night.publication['canary']}."
     return {occasion: sentence.strip() for occasion, sentence in sentences.items()}
 
 

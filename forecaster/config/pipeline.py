@@ -14,7 +14,7 @@ from typing import Any, Self
 from zoneinfo import ZoneInfo
 
 import yaml
-from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
+from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator, model_validator
 
 from forecaster.config import messages
 from forecaster.config.access import Page
@@ -100,6 +100,17 @@ class Spec(Section):
             raise ValueError(f"found {value!r}, wanted a time zone such as Europe/Berlin{timezones.hint(value)}")
         return value
 
+    @field_validator("canary")
+    @classmethod
+    def _canary_beside_the_gate(cls, canary: Canary | None, info: ValidationInfo) -> Canary | None:
+        gate = info.data.get("gate")
+        if canary is not None and gate is not None and canary.max_loss < gate.max_loss:
+            raise ValueError(
+                f"max_loss: found {canary.max_loss:g}, wanted at least gate.max_loss, which is {gate.max_loss:g}: "
+                "else one model could be promoted and go back"
+            )
+        return canary
+
     @model_validator(mode="after")
     def _homes_of_depots(self) -> Self:
         if self.vans_home and self.depots is None:
@@ -145,15 +156,6 @@ class Spec(Section):
         if self.page.access.url is None:
             return ""
         return f"{self.page.access.url}/p/{self.name}" if self.page.together else self.page.access.url
-
-    @model_validator(mode="after")
-    def _canary_beside_the_gate(self) -> Self:
-        if self.canary and self.canary.max_loss < self.gate.max_loss:
-            raise ValueError(
-                f"canary.max_loss is {self.canary.max_loss:g}, below gate.max_loss ({self.gate.max_loss:g}): the same "
-                "model could be promoted and go back; wanted at least as much"
-            )
-        return self
 
     @property
     def fleet_name(self) -> str:

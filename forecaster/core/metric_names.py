@@ -195,6 +195,9 @@ OF_LEDGER = {
     "promotions_frozen": Measure(
         "forecaster_promotions_frozen", "0 or 1", "whether nights promote nothing, as a promise on accuracy is broken"
     ),
+    "canary": Measure("forecaster_canary", "0 or 1", "state of the newest canary", ("state",)),
+    "canary_days": Measure("forecaster_canary_days", "days", "on which the newest canary was compared"),
+    "canaries": Measure("forecaster_canaries_total", "canaries", "that have ended, by how", ("state",), "counter"),
     "deploy_window": Measure(
         "forecaster_deploy_window", "0 or 1", "within half an hour of a deployment, when compiles are expected"
     ),

@@ -18,6 +18,7 @@ from forecaster.config import Spec
 from forecaster.core.metric_names import OF_RUNS
 from forecaster.ledger import accuracy, run_totals, tables, value
 from forecaster.ledger.store import TIMED_RUNS, Ledger
+from forecaster.ledger.trials import canaries
 from forecaster.operations import due_nights
 
 TIERS = ("fresh", "champion", "fallback")
@@ -62,6 +63,7 @@ def read(spec: Spec, ledger: Ledger, now: datetime) -> list[Reading]:
             *(_last_night(nights[0]) if nights else ()),
             *_compiled_for(nights),
             *_champion(connection, spec.name),
+            *_canaries(connection, spec),
             *_realised(connection, spec.name),
             *_roster_costs(connection, spec.name),
             *_overrides(connection, spec, now),
@@ -189,6 +191,21 @@ def _champion(connection: sa.Connection, pipeline: str) -> Iterator[Reading]:
         since = at
     if since is not None:
         yield Reading("champion_since", since.timestamp())
+
+
+def _canaries(connection: sa.Connection, spec: Spec) -> Iterator[Reading]:
+    """The newest canary, and how those before it ended; nothing where none is declared and none ever was."""
+    newest = next(iter(canaries.history(connection, spec.name, limit=1)), None)
+    if newest is None and spec.canary is None:
+        return
+    row = tables.canaries.c
+    query = sa.select(row.state, sa.func.count()).where(row.pipeline == spec.name).group_by(row.state)
+    ended = dict(connection.execute(query).tuples().all())
+    for state in canaries.STATES:
+        yield Reading("canary", float(newest is not None and newest.state == state), (state,))
+        if state != "running":  # what never happened is told as none, so that the first time is seen as an increase
+            yield Reading("canaries", ended.get(state, 0), (state,))
+    yield Reading("canary_days", newest.days if newest else 0)
 
 
 def _realised(connection: sa.Connection, pipeline: str) -> Iterator[Reading]:

@@ -89,6 +89,17 @@ def test_a_short_file_is_enough(read: Read) -> None:
             "gate.beat.0: found 'me', wanted 'champion', 'seasonal_naive', 'seasonal_window_average', 'auto_ets', "
             "'theta', 'mstl', 'prophet' or 'lightgbm'",
         ),
+        ("canary: {share: 0.7}", "canary.share: found 0.7, wanted less than or equal to 0.5"),
+        ("canary: {nights: 1}", "canary.nights: found 1, wanted greater than or equal to 2"),
+        (
+            "canary: {night: 5}",
+            "unknown key 'night' in canary; did you mean 'nights'? Valid keys: max_loss, nights, share",
+        ),
+        (
+            "canary: {max_loss: 0.01}",
+            "canary: max_loss: found 0.01, wanted at least gate.max_loss, which is 0.02: else one model could be "
+            "promoted and go back",
+        ),
         ("gate: {max_bias: .nan}", "gate.max_bias: found nan, wanted a finite number"),
         (
             "model: {quantiles: [0.1, 0.9]}",

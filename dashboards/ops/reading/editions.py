@@ -18,6 +18,8 @@ from forecaster.ledger.drift import Drift
 from forecaster.ledger.publication import PublishedDay, PublishedDepot, PublishedTotal
 from forecaster.ledger.records import Head, Promotion, Run
 from forecaster.ledger.store import Ledger
+from forecaster.ledger.trials import canaries
+from forecaster.ledger.trials.canaries import CanaryTrial
 from forecaster.staffing import value_account
 from forecaster.staffing.value_account import ValueAccount
 
@@ -167,6 +169,15 @@ class Logbook:
         if self.cities is None:
             return promotions
         return tuple(replace(promotion, reason=_(HIDDEN_MESSAGE)) for promotion in promotions)
+
+    def canary(self) -> CanaryTrial | None:
+        """The newest new model that was tried at some depots. Who does not see every city is told of theirs."""
+        with self.ledger.transaction() as connection:
+            trial = next(iter(canaries.history(connection, self.pipeline, 1)), None) if self.pipeline else None
+        if trial is None or self.cities is None:
+            return trial
+        visible = trial.cohort & {depot.depot_id for depot in self.depots()}
+        return replace(trial, cohort=frozenset(visible), reason=_(HIDDEN_MESSAGE), judged={"days": trial.days})
 
     def tallies(self) -> tuple[Tally, ...]:
         """What came of earlier forecasts. Who does not see every city is told of theirs and of the depots in them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, Response
@@ -26,6 +26,7 @@ from dashboards.ops.views.freshness import freshness
 from dashboards.ops.views.health import health
 from dashboards.ops.views.money.value import chosen_span, value_page
 from dashboards.ops.views.network import network
+from dashboards.ops.views.reliability.canary import canary_line
 from dashboards.ops.views.reliability.drift import depot_sentence, drift_list
 from dashboards.ops.views.reliability.promises import promises
 from dashboards.ops.views.roster import RosterQuery, roster
@@ -141,7 +142,8 @@ def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage, spec: 
     def champion_page(request: Request) -> Response:
         def make(book: Logbook) -> bytes:
             view = champion(book.head, book.promotions(), book.runs, book.tallies())
-            return page("champion.html", front=book.front(), champion=view)
+            tried = canary_line(book.canary(), book.head)
+            return page("champion.html", front=book.front(), champion=view, canary=tried)
 
         return renderer.of_nights(request, HTML, make)
 
@@ -150,7 +152,13 @@ def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage, spec: 
         def make(book: Logbook) -> bytes:
             fresh = freshness(book.head, book.depots(), book.runs, book.now)
             view, kept = health(book.runs, book.head, book.now), promises(book, spec)
-            content = {"fresh": fresh, "promises": kept, "drifting": drift_list(book.drifts()), "boards": siblings()}
+            content: dict[str, Any] = {
+                "fresh": fresh,
+                "promises": kept,
+                "drifting": drift_list(book.drifts()),
+                "boards": siblings(),
+            }
+            content["canary"] = canary_line(book.canary(), book.head)
             return page("health.html", health=view, **content)
 
         return renderer.of_nights(request, HTML, make)

@@ -94,6 +94,7 @@ class DepotPage:
     why: tuple[Why, ...]
     unheard: str  # said where no day was forecast the day before
     days: tuple[tuple[str, str], ...]  # of the days ahead: ISO date, name
+    canary: bool  # whether these numbers are a new model's that is tried here
     planned: str  # whose number stands in front, beside the model's; empty where it is the model's
     shares: str  # how its orders fall on shifts, where that is learned; else empty
 
@@ -152,6 +153,7 @@ def depot_page(
         why(depot.days),
         "" if any(day.change for day in depot.days) else _(NONE_BEFORE_OF_ALL),
         tuple((day.target_date.isoformat(), display.day(day.target_date)) for day in depot.days),
+        depot.bundle_digest is not None,
         planners_number(depot.days[front.meant].override, head.levels),
         shares(depot.days[front.meant]),
     )

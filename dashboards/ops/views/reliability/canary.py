@@ -1,0 +1,50 @@
+"""The canary for the pages of champion and last nights: which new model is tried where, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from zoneinfo import ZoneInfo
+
+from dashboards.ops.formatting import display
+from forecaster.core.language import N_, _, ngettext
+from forecaster.ledger.records import Head
+from forecaster.ledger.trials.canaries import CanaryTrial
+
+STATES = {
+    "running": N_("is tried"),
+    "promoted": N_("was promoted"),
+    "rolled_back": N_("went back"),
+    "stopped": N_("was stopped"),
+    "superseded": N_("was overtaken by another model"),
+}
+NAMED = 12  # depots
+
+
+@dataclass(frozen=True)
+class CanaryLine:
+    bundle: str
+    state: str
+    quality: str  # "good", "fair" or "bad"
+    since: str
+    depots: str
+    days: str
+    reason: str
+
+
+def canary_line(trial: CanaryTrial | None, head: Head | None) -> CanaryLine | None:
+    """None where none was ever tried."""
+    if trial is None:
+        return None
+    zone = ZoneInfo(head.timezone if head else "UTC")
+    depots = sorted(trial.cohort)
+    more = [_("{n} more", n=display.number(len(depots) - NAMED))] if len(depots) > NAMED else []
+    reason = trial.reason or (trial.judged or {}).get("reason") or ""
+    return CanaryLine(
+        trial.bundle_digest[:12],
+        _(STATES[trial.state]),
+        {"promoted": "good", "rolled_back": "bad"}.get(trial.state, "fair"),
+        display.instant(trial.since, zone),
+        display.listed([*depots[:NAMED], *more]) if depots else "–",
+        ngettext("{n} day", "{n} days", trial.days, n=display.number(trial.days)),
+        display.in_one_line(reason[:1].upper() + reason[1:]),
+    )
