@@ -318,10 +318,8 @@ class Night:
 
     def name_versions(self, versions: Mapping[str, str]) -> None:
         """Keep the versions that the registry gave, by run; its aliases then name whom the ledger names."""
-        if not versions and self.canary is None:
-            return
         self._ledger.name_versions(self.spec.name, versions)
-        if untold := outbox.align(self.spec, self._ledger):
+        if (versions or self.canary) and (untold := outbox.align(self.spec, self._ledger)):
             self.note(message=f"the registry's aliases are as they were: {untold}")
 
     def predict_in_its_own_process(self) -> Mapping[str, Any]:
