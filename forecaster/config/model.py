@@ -104,7 +104,7 @@ else:
 
 class Backtest(Section):
     days: int = Field(default=30, ge=1)
-    """Last days held out; each is forecast once, from cutoffs a horizon apart."""
+    """Last days held out, forecast from cutoffs a horizon apart, a week at most."""
     every: int | None = Field(default=None, ge=1)
     """Days from one cutoff to the next, where they shall be nearer: each day is then forecast several times."""
     retrain_days: int | None = Field(default=None, ge=1)

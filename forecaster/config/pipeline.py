@@ -44,7 +44,7 @@ class Spec(Section):
     names here the fleet of the lake."""
     timezone: str = "UTC"
     """The zone whose local calendar days are counted, as in America/New_York."""
-    horizon: int = Field(default=7, ge=1, le=7)
+    horizon: int = Field(default=7, ge=1, le=28)
     """Days ahead."""
     demand: Demand
     """Daily counts per depot."""

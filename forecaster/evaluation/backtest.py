@@ -1,7 +1,8 @@
 """Rolling-origin backtest: at each cutoff every model forecasts from what was known then, then meets what came.
 
-Cutoffs are a horizon apart, where nothing else is said, so that each of the held-out days is forecast exactly once by
-each model; nearer together each is forecast from several distances, and weekdays and distances can be told apart.
+Cutoffs are a horizon apart, a week at most, where nothing else is said, so that up to a week each of the held-out days
+is forecast exactly once by each model; nearer together each is forecast from several distances, and weekdays and
+distances can be told apart. Of a horizon that reaches beyond the held-out days what is known of it is scored.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from forecaster.core.parallel import Fan, in_turn
 from forecaster.errors import NoUsableData
 from forecaster.evaluation.metrics import measure, seasonal_scale
 
+WEEK = 7
 Predictor = Callable[[Panel], Forecast]
 PanelAt = Callable[[date], Panel]
 """Point-in-time panel: as it was at a cutoff; a depot not known by then is never open in it."""
@@ -31,7 +33,7 @@ def cutoffs(panel: Panel, days: int, every: int | None = None) -> list[date]:
         raise NoUsableData(
             f"{panel.history} days of history, and backtest.days holds out {days}: nothing is left to learn from"
         )
-    return [first + timedelta(days=ahead) for ahead in range(0, days, every or panel.horizon)]
+    return [first + timedelta(days=ahead) for ahead in range(0, days, every or min(panel.horizon, WEEK))]
 
 
 def folds(predict: Predictor, panel: Panel, at: Sequence[date], panel_at: PanelAt | None = None) -> tuple[Fold, ...]:

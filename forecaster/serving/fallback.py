@@ -1,7 +1,8 @@
 """Seasonal-naive fallback forecast: what every model has to beat, and what goes out when no model may.
 
-The median is the last known count of the same weekday; the quantiles around it are those of the depot's own weekly
-changes in log counts. Source: Hyndman & Athanasopoulos, Forecasting: Principles and Practice (3rd ed.), section 5.2.
+The median is the last known count of the same weekday; the quantiles around it are those of the depot's own changes in
+log counts over a week, for days of the second week ahead over two, and so on. Source: Hyndman & Athanasopoulos,
+Forecasting: Principles and Practice (3rd ed.), section 5.2.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ def seasonal_naive(panel: Panel, levels: tuple[float, ...]) -> Forecast:
     point = np.where(np.isnan(point), _mean(panel)[:, None], point)
     recent = slice(max(panel.history - RECENT_DAYS, 0), panel.history)
     counts = np.where(panel.open[:, recent], panel.demand[:, recent], np.nan).astype(float)
-    log = np.log1p(point)[:, :, None] + _spread(np.log1p(counts), levels)[:, None, :]
+    weeks_ahead = np.arange(panel.horizon) // SEASON
+    weeks = [_spread(np.log1p(counts), levels, days) for days in range(SEASON, SEASON + panel.horizon, SEASON)]
+    log = np.log1p(point)[:, :, None] + _never_narrower(np.stack(weeks, axis=1), levels)[:, weeks_ahead]
     open_ = panel.open[:, panel.history :]
     quantiles = np.where(open_[:, :, None], np.maximum(np.expm1(log), 0.0), 0.0).astype(np.float32)
     return Forecast(panel.depot_ids, panel.cutoff, panel.target_dates, levels, quantiles, open_)
@@ -40,9 +43,9 @@ def _same_weekday(panel: Panel) -> Doubles:
     demand, open_ = panel.past(days)
     counts = np.where(open_[:, :days], demand, np.nan)
     point = np.full((len(counts), panel.horizon), np.nan)
+    weekday = np.arange(panel.horizon) % SEASON
     for week in range(1, WEEKS + 1):
-        start = days - SEASON * week
-        point = np.where(np.isnan(point), counts[:, start : start + panel.horizon], point)
+        point = np.where(np.isnan(point), counts[:, days - SEASON * week + weekday], point)
     return point
 
 
@@ -54,15 +57,23 @@ def _mean(panel: Panel) -> Doubles:
     return np.where(count > 0, mean, np.median(mean[count > 0]) if count.any() else 0.0)
 
 
-def _spread(log: Doubles, levels: tuple[float, ...]) -> Doubles:
-    """Quantiles (depots, levels) of each depot's weekly log changes, about their median."""
-    change = log[:, SEASON:] - log[:, :-SEASON]
+def _spread(log: Doubles, levels: tuple[float, ...], days: int) -> Doubles:
+    """Quantiles (depots, levels) of each depot's log changes over so many days, whole weeks, about their median."""
+    change = log[:, days:] - log[:, :-days]
     change_counts = np.isfinite(change).sum(axis=1)
     pooled = change[np.isfinite(change)]
     everyone = np.quantile(pooled, levels) if len(pooled) >= MIN_CHANGES else np.zeros(len(levels))
     quantiles = np.where((change_counts >= MIN_CHANGES)[:, None], _quantiles(change, change_counts, levels), everyone)
     centred: Doubles = quantiles - quantiles[:, [levels.index(0.5)]]
     return centred
+
+
+def _never_narrower(by_week: Doubles, levels: tuple[float, ...]) -> Doubles:
+    """Distances from the median (depots, weeks, levels), none of which shrinks from one week ahead to the next, where
+    a short history tells less of it."""
+    lower, upper = np.minimum.accumulate(by_week, axis=1), np.maximum.accumulate(by_week, axis=1)
+    wider: Doubles = np.where(np.array(levels) < 0.5, lower, upper)
+    return wider
 
 
 def _quantiles(values: Doubles, finite_counts: NDArray[np.intp], levels: tuple[float, ...]) -> Doubles:

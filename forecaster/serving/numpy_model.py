@@ -109,16 +109,14 @@ class ReferenceModel:
         level = np.where(year_count > 0, of_year, mean)
         level = np.where(count > 0, trailing(plain, of["level"]) / np.maximum(count, 1), level)
 
-        # How far above the level the same weekdays are, and the days off of a year, as of a week before.
+        # How far above the level the same weekdays are, and the days off of a year.
         same_weekday_count = trailing(observed, weeks, 7)
         same = trailing(plain, weeks, 7) / np.maximum(same_weekday_count, 1)
-        weekday = shift(extend(np.where(same_weekday_count > 0, same - level, 0.0)), 7)
+        above = extend(np.where(same_weekday_count > 0, same - level, 0.0))
+        weekday_known = shift(above, 7)[:, :days]
         off = inputs["calendar"][:, :, -2]
         off_observed = off[:, :days] * surprising
-        heights = bounded(surprise + weekday[:, :days]) * off_observed
-        off_count = shift(extend(trailing(off_observed, year)), 7)
-        height = shift(extend(trailing(heights, year)), 7) / np.maximum(off_count, 1)
-        trust = off_count / (off_count + of["doubt"])
+        heights = bounded(surprise + weekday_known) * off_observed
 
         # A special day: what was out of the usual on its counterpart, the same day of the same holiday a year before,
         # unless demand moved to another level there. Of two days off a part of what tells their weekdays apart goes;
@@ -126,13 +124,21 @@ class ReferenceModel:
         later, later_count = (np.pad(x[:, 7 * weeks :], [(0, 0), (0, 7 * weeks)]) for x in (same, same_weekday_count))
         settled = surprising * ~((np.abs(later - shift(same, 7)) > of["moved"]) & (later_count > 0))
         of_last_year, off_then = of_counterpart(bounded(surprise) * settled), of_counterpart(off[:, :days] * settled)
-        weekday_then = of_counterpart(weekday[:, :days] * off[:, :days] * settled)
-        of_off = trust * (height - np.where(off > 0, weekday, weekday_then))
-        both = of_last_year + of["alike"] * (weekday_then - weekday)
-        left = np.where(of_last_year * of_off > 0, more_than(np.abs(of_off), of_last_year), of_last_year)
-        when_off = np.where(off_then > 0, both, of_last_year + of_off)
-        special = bounded(np.where(off > 0, when_off, np.where(off_then > 0, left, of_last_year)))
-        special_day = more_than(shift(extend(usual), 7), special)
+        weekday_then = of_counterpart(weekday_known * off[:, :days] * settled)
+
+        def special_as_known(of_days_before: int) -> Doubles:
+            """What will be special on each day, by what is known so many days before it."""
+            weekday = shift(above, of_days_before)
+            off_count = shift(extend(trailing(off_observed, year)), of_days_before)
+            height = shift(extend(trailing(heights, year)), of_days_before) / np.maximum(off_count, 1)
+            of_off = off_count / (off_count + of["doubt"]) * (height - np.where(off > 0, weekday, weekday_then))
+            both = of_last_year + of["alike"] * (weekday_then - weekday)
+            left = np.where(of_last_year * of_off > 0, more_than(np.abs(of_off), of_last_year), of_last_year)
+            when_off = np.where(off_then > 0, both, of_last_year + of_off)
+            special = bounded(np.where(off > 0, when_off, np.where(off_then > 0, left, of_last_year)))
+            return more_than(shift(extend(usual), of_days_before), special)
+
+        special_day = special_as_known(7)
 
         week_count = trailing(observed, 7)
         week = np.where(week_count > 0, trailing(log, 7) / np.maximum(week_count, 1), level)
@@ -144,17 +150,10 @@ class ReferenceModel:
         per_day += [open_[:, :days]]
         encoder = np.concatenate([np.stack(per_day, axis=-1), covariates[:, :days]], axis=-1)[:, -scan:]
 
-        def before(x: Doubles, count: int) -> Doubles:
-            """The sum over the same weekdays of so many weeks before."""
-            return shift(trailing(x, count, 7), 7)
-
         log_, plain_, observed_ = extend(log), extend(plain), extend(observed)
-        weight, habit_weight = before(observed_, weeks), before(observed_, season)
-        same_weekday = before(plain_, weeks) / np.maximum(weight, 1)
-        habit = before(extend(near(plain - level) * observed), season) / np.maximum(habit_weight, 1)
         holidays = calendar[:, :, -of["holidays"] :]
         special = np.concatenate([covariates, holidays], axis=-1) * observed_[..., None]
-        at_anchor = before(special, weeks) / np.maximum(weight, 1)[..., None]
+        habits = extend(near(plain - level) * observed)
 
         # A year ago: that day, and its whole week, against the level of then.
         year_observed = yearly * shift(observed_, year)
@@ -162,25 +161,42 @@ class ReferenceModel:
         last_year = near(shift(log_, year) - then) * year_observed
         close = shift(trailing(observed_, 7), year - 3)
         last_week = yearly * near(shift(trailing(log_, 7), year - 3) / np.maximum(close, 1) - then) * (close > 0)
+        now = level[:, -1:]
 
-        # From here on only the days that are forecast.
-        ahead = slice(days, days + horizon)
-        lag = np.stack([shift(plain_, 7 * k)[:, ahead] for k in range(1, weeks + 1)], axis=-1)
-        mask = np.stack([shift(observed_, 7 * k)[:, ahead] for k in range(1, weeks + 1)], axis=-1)
-        now, certain = level[:, -1:], weight[:, ahead] > 0
-        anchor = np.where(certain, same_weekday[:, ahead], now)
-        least, most = np.where(mask > 0, lag, np.inf).min(-1), np.where(mask > 0, lag, -np.inf).max(-1)
-        extremes = [np.where(certain, near(bound - anchor), 0.0) for bound in (least, most)]
-        surprised = np.broadcast_to(of_week[:, -1:], anchor.shape)
-        single = [habit, habit_weight / season, last_year, year_observed, last_week]
-        single += [shift(special_day, 1), special_day, open_]
-        several = [calendar, yearly * shift(holidays, year), at_anchor, shift(covariates, 1), covariates]
+        def ahead(first: int) -> tuple[Doubles, Doubles, Doubles]:
+            """What the decoder reads, the anchor, and what is special, of the days ahead from `first` on, a week at
+            most: of the weeks before them what is known on the last day of history."""
+            these, skipped = slice(days + first, days + min(first + 7, horizon)), first
+
+            def before(x: Doubles, count: int) -> Doubles:
+                """The sum over the same weekdays of the last so many weeks that are known."""
+                return shift(trailing(x, count, 7), 7 + skipped)[:, these]
+
+            special_then = special_as_known(7 + skipped)
+            weight, habit_weight = before(observed_, weeks), before(observed_, season)
+            same_weekday = before(plain_, weeks) / np.maximum(weight, 1)
+            lag = np.stack([shift(plain_, 7 * k + skipped)[:, these] for k in range(1, weeks + 1)], axis=-1)
+            mask = np.stack([shift(observed_, 7 * k + skipped)[:, these] for k in range(1, weeks + 1)], axis=-1)
+            anchor = np.where(weight > 0, same_weekday, now)
+            least, most = np.where(mask > 0, lag, np.inf).min(-1), np.where(mask > 0, lag, -np.inf).max(-1)
+            extremes = [np.where(weight > 0, near(bound - anchor), 0.0) for bound in (least, most)]
+            surprised = np.broadcast_to(of_week[:, -1:], anchor.shape)
+            habit = before(habits, season) / np.maximum(habit_weight, 1)
+            of_day = [anchor - now, *extremes, surprised]
+            of_day += [np.zeros_like(anchor), goes_on[:, first : first + 7], habit, habit_weight / season]
+            of_day += [x[:, these] for x in (last_year, year_observed, last_week, shift(special_then, 1), special_then)]
+            several = [x[:, these] for x in (calendar, yearly * shift(holidays, year))]
+            several += [before(special, weeks) / np.maximum(weight, 1)[..., None]]
+            several += [x[:, these] for x in (shift(covariates, 1), covariates)]
+            decoder = [near(lag - now[..., None]) * mask, mask, np.stack([*of_day, open_[:, these]], axis=-1)]
+            return np.concatenate([*decoder, *several], axis=-1), anchor, special_then[:, these]
+
+        by_week = [ahead(first) for first in range(0, horizon, 7)]
+        decoder, anchor, special_ahead = (np.concatenate(parts, axis=1) for parts in zip(*by_week, strict=True))
+        # Of the day after the last one nothing is known.
+        decoder[:, :-1, 2 * weeks + 4] = special_ahead[:, 1:]
         tomorrow = np.pad(covariates[:, days + 1 :], [(0, 0), (0, 1), (0, 0)])
-        special_tomorrow = np.pad(special_day[:, days + 1 :], [(0, 0), (0, 1)])
-        of_day = [anchor - now, *extremes, surprised, special_tomorrow, goes_on, *(x[:, ahead] for x in single)]
-        decoder = [near(lag - now[..., None]) * mask, mask, np.stack(of_day, axis=-1)]
-        decoder += [*(x[:, ahead] for x in several), tomorrow]
-        return encoder, np.concatenate(decoder, axis=-1), anchor + special_day[:, ahead] + goes_on
+        return encoder, np.concatenate([decoder, tomorrow], axis=-1), anchor + special_ahead + goes_on
 
     def member(self, number: int, encoder: Doubles, decoder: Doubles, anchor: Doubles, statics: Any) -> Doubles:
         """Quantiles of log(1 + count) of one member, (depots, horizon, levels)."""

@@ -42,6 +42,16 @@ def test_cutoffs_are_a_horizon_apart_and_begin_before_the_held_out_days() -> Non
     assert backtest.cutoffs(bare([[1.0] * 31], horizon=3), 6) == [date(2024, 1, 25), date(2024, 1, 28)]
 
 
+def test_beyond_a_week_cutoffs_are_a_week_apart_and_what_came_so_far_is_scored() -> None:
+    tonight = panel(3, 120, 28)
+    assert backtest.cutoffs(tonight, 14) == [tonight.cutoff - timedelta(14), tonight.cutoff - timedelta(7)]
+    scores = backtest.run({"naive": naive}, tonight, 14)["naive"]
+    known = [np.isfinite(fold.actuals).all(axis=0).sum() for fold in scores.folds]
+    assert known == [14, 7]
+    assert scores.folds[0].forecast.quantiles.shape == (3, 28, len(LEVELS))
+    assert scores.metrics["days"] == 3 * 21
+
+
 def test_holding_out_everything_is_refused() -> None:
     assert backtest.cutoffs(panel(3, 31, 7), 23)
     with pytest.raises(NoUsableData, match=r"31 days of history, and backtest\.days holds out 24"):

@@ -28,6 +28,22 @@ def test_the_horizon_goes_on_where_the_history_stops() -> None:
     np.testing.assert_allclose(predicted.median, [[40, 50, 60, 70, 1]], rtol=1e-6)
 
 
+def test_four_weeks_ahead_repeat_the_last_one_and_are_as_wide_as_changes_over_so_many_weeks() -> None:
+    random, weeks = np.random.default_rng(0), 20
+    moving = np.exp(np.cumsum(random.normal(0, 0.2, weeks)))  # a level that walks from week to week
+    counts = np.round(1000 * np.repeat(moving, 7) * np.tile(WEEK, weeks))
+    predicted = seasonal_naive(bare([counts], horizon=28), LEVELS)
+    np.testing.assert_allclose(predicted.median, np.tile(counts[-7:], 4)[None], rtol=1e-6)
+    log = np.log1p(predicted.quantiles[0])
+    width = (log[:, 2] - log[:, 0])[::7]
+    assert (np.diff(width) >= 0).all()
+    assert width[3] > 1.3 * width[0]
+    recent = np.log1p(counts[-91:])
+    change = recent[14:] - recent[:-14]
+    expected = np.quantile(change, LEVELS) - np.median(change)
+    np.testing.assert_allclose(log[7] - log[7, 1], expected, atol=1e-5)
+
+
 def test_unknown_and_closed_days_are_looked_up_in_the_weeks_before() -> None:
     history = [*WEEK, *[2 * x for x in WEEK], *[3 * x for x in WEEK]]
     counts = np.array([history], float)

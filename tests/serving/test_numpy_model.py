@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from forecaster.core.forecast import Candidate
-from forecaster.core.panel import Panel
+from forecaster.core.panel import Encoding, Panel
 from forecaster.model.export import to_onnx
 from forecaster.model.network import encoder_decoder
 from forecaster.model.network.features import LOOKBACK
@@ -30,9 +30,9 @@ def of(candidate: Candidate) -> ReferenceModel:
     return ReferenceModel(bundle.npz(to_onnx.weights(candidate)), to_onnx.about(candidate))
 
 
-def odd() -> Panel:
+def odd(horizon: int = 3) -> Panel:
     """Gaps, a depot without any reading, closed days, and more than a year of history."""
-    panel = panels.panel(5, 500, seed=3)
+    panel = panels.panel(5, 500, horizon, seed=3)
     demand, open_ = np.array(panel.demand), np.array(panel.open)
     demand[0, ::3], demand[1], demand[2, -60:] = np.nan, np.nan, np.nan
     open_[3, 480:490], open_[4, -2], demand[4, 100:400] = False, False, 0
@@ -73,9 +73,8 @@ def test_a_closed_day_is_zero_and_quantiles_do_not_cross() -> None:
     assert (predicted >= 0).all()
 
 
-def test_a_model_of_several_layers_that_calibration_reversed_agrees_as_well() -> None:
-    """Without covariates and statics; each part of the network with random parameters, so that none of them is idle."""
-    shape = encoder_decoder.Architecture(3, 4, (0.1, 0.4, 0.5, 0.6, 0.9), 3, 0, len(panels.CALENDAR), ())
+def drawn(shape: encoder_decoder.Architecture, encoding: Encoding, calibration: list[float]) -> Candidate:
+    """A model of two members with random parameters, so that no part of the network is idle."""
     leaves, tree = jax.tree.flatten(encoder_decoder.initial_parameters(shape, jax.random.key(0)))
     rng = np.random.default_rng(1)
     members = tree.unflatten([rng.normal(0, 0.5, (2, *leaf.shape)).astype(np.float32) for leaf in leaves])
@@ -85,17 +84,38 @@ def test_a_model_of_several_layers_that_calibration_reversed_agrees_as_well() ->
         "members": members,
         "constants": constants,
         "blend": {"members": np.array([0.3, 0.7], np.float32), "anchor": np.float32(0.4)},
-        "calibration": np.float32([[0.3, 5, 1, 5, 0.3]] * 3),
+        "calibration": np.float32([calibration] * shape.horizon),
     }
+    sizes = shape.to_json()
+    return Candidate(parameters, sizes, encoding, panels.CALENDAR, shape.levels, shape.horizon, {"seconds": 1.0})
+
+
+def test_a_model_of_several_layers_that_calibration_reversed_agrees_as_well() -> None:
+    """Without covariates and statics."""
+    shape = encoder_decoder.Architecture(3, 4, (0.1, 0.4, 0.5, 0.6, 0.9), 3, 0, len(panels.CALENDAR), ())
     panel = panels.panel(4, 450, covariates=(), statics={})
-    candidate = Candidate(
-        parameters, shape.to_json(), panel.encoding, panels.CALENDAR, shape.levels, 3, {"seconds": 1.0}
-    )
+    candidate = drawn(shape, panel.encoding, [0.3, 5, 1, 5, 0.3])
     with panels.quickly():
         expected = to_onnx.forecaster(candidate)(panel).quantiles
     predicted = of(candidate)(panel.window(LOOKBACK))
     assert (np.diff(predicted, axis=-1) == 0).any()  # the calibration did reverse some
     np.testing.assert_allclose(predicted, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("horizon", [1, 8, 61])
+def test_weeks_ahead_agree_as_well(horizon: int) -> None:
+    panel = odd(horizon)
+    labels = tuple(len(words) for words in panel.encoding.statics.values())
+    covariates = len(panel.encoding.covariates)
+    shape = encoder_decoder.Architecture(1, 4, (0.1, 0.5, 0.9), horizon, covariates, len(panels.CALENDAR), labels)
+    candidate, inputs = drawn(shape, panel.encoding, [1, 1, 1]), panel.window(LOOKBACK)
+    with panels.quickly():
+        expected = to_onnx.on_arrays(candidate)(inputs)
+    predicted = of(candidate)(inputs)
+    assert predicted.shape == (5, horizon, 3)
+    np.testing.assert_allclose(predicted, expected, rtol=1e-4, atol=1e-4)
+    graph = predict.session(to_onnx.to_graph(candidate))
+    np.testing.assert_allclose(predict.run(graph, inputs), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_jax_taken_operation_by_operation_says_the_same_as_compiled() -> None:

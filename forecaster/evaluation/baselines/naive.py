@@ -50,7 +50,10 @@ def last_weeks(panel: Panel, levels: tuple[float, ...], weeks: int) -> Forecast:
     demand, open_ = panel.past(days)
     point = _weekday_mean(np.where(open_[:, :days], demand, np.nan).astype(float), panel.horizon, weeks)
     point = np.where(np.isnan(point), _mean(panel)[:, None], point)
-    log = np.log1p(point)[:, :, None] + _error_quantiles(panel, weeks, levels)[:, None, :]
+    errors = [_error_quantiles(panel, weeks, levels, ahead) for ahead in range(-(-panel.horizon // SEASON))]
+    by_week = np.stack(errors, axis=1)  # never narrower from one week to the next, however short the history
+    by_week = np.where(np.array(levels) < 0.5, np.minimum.accumulate(by_week, 1), np.maximum.accumulate(by_week, 1))
+    log = np.log1p(point)[:, :, None] + by_week[:, np.arange(panel.horizon) // SEASON]
     return complete(panel, levels, np.expm1(log))
 
 
@@ -73,13 +76,15 @@ def _mean(panel: Panel) -> Doubles:
     return np.where(count > 0, mean, np.median(mean[count > 0]) if count.any() else 0.0)
 
 
-def _error_quantiles(panel: Panel, weeks: int, levels: tuple[float, ...]) -> Doubles:
-    """Quantiles (depots, levels) of log count minus log forecast on the last days, about their median."""
+def _error_quantiles(panel: Panel, weeks: int, levels: tuple[float, ...], weeks_ahead: int) -> Doubles:
+    """Quantiles (depots, levels) of log count minus log forecast on the last days, about their median, for days that
+    lie so many weeks after the first one ahead."""
     recent = slice(max(panel.history - RECENT, 0), panel.history)
     counts = np.where(panel.open[:, recent], panel.demand[:, recent], np.nan).astype(float)
-    count = max(counts.shape[1] - SEASON * weeks, 0)
+    first = SEASON * (weeks + weeks_ahead)
+    count = max(counts.shape[1] - first, 0)
     before = np.stack([counts[:, SEASON * week : SEASON * week + count] for week in range(weeks)])
-    error = np.log1p(counts[:, SEASON * weeks :]) - np.log1p(before.mean(axis=0))  # NaN where any week is unknown
+    error = np.log1p(counts[:, first:]) - np.log1p(before.mean(axis=0))  # NaN where any week is unknown
     pooled = error[np.isfinite(error)]
     quantiles = np.zeros((len(counts), len(levels))) + (np.quantile(pooled, levels) if len(pooled) >= ENOUGH else 0.0)
     enough = np.isfinite(error).sum(axis=1) >= ENOUGH

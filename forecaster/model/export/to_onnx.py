@@ -25,20 +25,8 @@ from forecaster.core.panel import Panel
 from forecaster.errors import ExportError
 from forecaster.model.export import constant_folding, onnx_gru
 from forecaster.model.network.encoder_decoder import FARTHEST_DOWN, FARTHEST_UP, Architecture, forward
-from forecaster.model.network.features import (
-    ALIKE,
-    DOUBT,
-    HOLIDAYS,
-    LEVEL,
-    LOOKBACK,
-    MOST_SPECIAL,
-    MOVED,
-    SEASON_WEEKS,
-    SURE,
-    WEEKS,
-    YEAR,
-    Window,
-)
+from forecaster.model.network.features import HOLIDAYS, LEVEL, LOOKBACK, SEASON_WEEKS, Window
+from forecaster.model.network.special_days import ALIKE, DOUBT, MOST_SPECIAL, MOVED, SURE, WEEKS, YEAR
 
 OPSET = 21
 INPUTS = Window._fields

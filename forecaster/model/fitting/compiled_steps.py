@@ -25,8 +25,9 @@ from forecaster.model.fitting import devices, windows
 from forecaster.model.fitting.jax_setup import compiler_effort
 from forecaster.model.fitting.windows import CropPlaces, CropSizes, DevicePanel
 from forecaster.model.network import encoder_decoder, features
+from forecaster.model.network.day_sums import ahead_of
 from forecaster.model.network.encoder_decoder import Architecture, NetworkOutput
-from forecaster.model.network.features import LOOKBACK, Features, Window, ahead_of
+from forecaster.model.network.features import LOOKBACK, Features, Window
 from forecaster.model.network.losses import huber_quantile
 
 CROPS_AT_ONCE = 8  # crops of which a CPU holds the numbers: those of more are not in its caches any longer
@@ -70,8 +71,9 @@ class Report(NamedTuple):
 
 
 class Validation(NamedTuple):
-    """Validation loss, and the members' forecasts of the validation days, from every day whose whole horizon lies in
-    them, the day before them first."""
+    """Validation loss, and the members' forecasts of the validation days, from every day whose first week, or whole
+    horizon where that is shorter, lies in them, the day before them first; later days are scored as far as they are
+    known."""
 
     loss: Float[Array, " members"]
     output: NetworkOutput  # members first
@@ -91,8 +93,8 @@ class ProgramSizes:
 
     @property
     def validation_origins(self) -> int:
-        """Origins whose whole horizon lies within the validation days; the first is the day before them."""
-        return self.validation - self.architecture.horizon + 1
+        """Origins whose first week lies within the validation days; the first is the day before them."""
+        return self.validation - min(self.architecture.horizon, windows.SCORED_AHEAD) + 1
 
 
 def initial_state(sizes: ProgramSizes, members: int, key: Array) -> State:

@@ -17,7 +17,8 @@ from jax import Array, lax
 from numpy.typing import NDArray
 
 from forecaster.core.panel import Panel
-from forecaster.model.network.features import LEAST_BACK, LOOKBACK, Window
+from forecaster.model.network.features import LOOKBACK, Window
+from forecaster.model.network.special_days import LEAST_BACK
 
 DAYS_MULTIPLE = 56  # of which the days on the device are a multiple, so that two months of nights share a program
 MOST_GAPS = 0.4  # share of a crop's days that are hidden at random, at most: whole ones are learned by heart
@@ -26,6 +27,7 @@ HIDDEN_START_SHARE = 0.15
 # Share of crops in which demand moves to another level for good, as when a large customer leaves,
 LEVEL_SHIFT_SHARE = 0.03
 LEVEL_SHIFT_SPREAD = 1.0  # and how far, as a standard deviation in log counts; small shifts happen by themselves
+SCORED_AHEAD = 7  # days of the horizon that an origin of the validation days must see, and later ones as far as known
 LEVEL_SHIFT_WITHIN = 60  # days up to the first origin, on one of which it moves
 
 
@@ -65,6 +67,7 @@ def on_device(panel: Panel, depots: int, place: Callable[[NDArray[Any]], Array] 
     """Put the panel on the device as `depots` depots, those beyond its own unknown, over a round number of
     days; `place` puts an array with the depots as its first axis on the devices."""
     days_after = -panel.history % DAYS_MULTIPLE
+    unknown = np.full((len(panel.demand), max(panel.horizon - SCORED_AHEAD, 0)), np.nan, panel.demand.dtype)
 
     def days(x: NDArray[Any], value: Any) -> NDArray[Any]:
         return np.pad(x, [(0, 0), (LOOKBACK, days_after)] + [(0, 0)] * (x.ndim - 2), constant_values=value)
@@ -73,7 +76,7 @@ def on_device(panel: Panel, depots: int, place: Callable[[NDArray[Any]], Array] 
         return place(np.pad(x, [(0, depots - len(x))] + [(0, 0)] * (x.ndim - 1), constant_values=value))
 
     return DevicePanel(
-        padded(days(panel.demand, np.nan), np.nan),
+        padded(days(np.concatenate([panel.demand, unknown], axis=1), np.nan), np.nan),
         padded(days(panel.open, True), True),
         padded(days(panel.covariates, 0), 0),
         jnp.asarray(days(panel.calendar, 0)),

@@ -7,12 +7,14 @@ import re
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import sqlalchemy as sa
 
 from forecaster.config import load
+from forecaster.errors import LedgerError
 from forecaster.ledger import lease, tables
 from forecaster.ledger.store import Ledger
 from tests.benchmarks.faults import kills
@@ -21,6 +23,7 @@ from tests.benchmarks.faults.installation import TONIGHT, ending, forecaster, pu
 PLACES = ("here", "elsewhere")
 """Where the paused night runs, as the second sees it: on its own machine, where it is ended, or on another one."""
 PATIENCE = 120.0  # seconds within which a continued night has to end
+WRITING = "another program has been writing to it"
 SENTENCES = "taken for dead; another run|not for run .* any more"
 
 
@@ -36,15 +39,30 @@ def one_trial(
     hit = first.poll() is None
     if hit:
         send(first.pid, signal.SIGSTOP)
-    hit = hit and _outlasts_its_lease(file, elsewhere=place == "elsewhere")
+    try:
+        hit = hit and _outlasts_its_lease(file, elsewhere=place == "elsewhere")
+    except LedgerError:  # it was stopped while it wrote, and holds the ledger for itself
+        return True, _goes_on_after(first, send, file, words, twin)
     said = said.rename(folder / "said by the first")
     second = forecaster(folder, *words)
-    faults = kills._faults_of_ending(second, (0,))
+    faults = [f"{fault}; the first is process {first.pid}" for fault in kills._faults_of_ending(second, (0,))]
     if first.poll() is None:
         send(first.pid, signal.SIGCONT)
     faults += _faults_of_first(first.pid, said, _code(first, faults), place) if hit else []
     faults += kills.compare(file, twin)
     return hit, faults
+
+
+def _goes_on_after(
+    first: subprocess.Popen[bytes], send: Callable[[int, int], None], file: Path, words: list[str], twin: kills.Twin
+) -> list[str]:
+    """Who was stopped while it wrote keeps all others from writing: they say so, and it goes on as if nothing were."""
+    second = forecaster(file.parent, *words)
+    faults = [] if re.search(WRITING, second.err) else [f"the second said nothing of it: {second.sentence}"]
+    send(first.pid, signal.SIGCONT)
+    code = _code(first, faults)
+    faults += [f"the first ended with {code}"] if code not in (0, 3) else []
+    return faults + kills.compare(file, twin)
 
 
 def _code(process: subprocess.Popen[bytes], faults: list[str]) -> int:

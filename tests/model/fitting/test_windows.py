@@ -39,6 +39,18 @@ def test_the_panel_lies_on_the_device_with_unknown_days_and_depots_around_it() -
     assert np.isnan(data.demand[:, LOOKBACK + 120 :]).all()
 
 
+def test_beyond_a_week_ahead_the_panel_goes_on_so_far_that_no_window_is_cut_short() -> None:
+    panel = panels.panel(5, 112, 28)
+    data = windows.on_device(panel, 5)
+    last = panel.history - 7 - 1  # the last origin whose first week is known
+    window, demand = windows.cut(data, jnp.arange(5), jnp.full(5, last), LOOKBACK, 28)
+    np.testing.assert_array_equal(demand[:, -28 - last - 1 : -21], panel.demand)
+    assert np.isnan(demand[:, -21:]).all()
+    np.testing.assert_array_equal(
+        window.calendar[:, -28 - last - 1 :, 0], panel.calendar[panel.calendar_group, :133, 0]
+    )
+
+
 def test_a_cut_holds_the_days_before_its_last_and_the_horizon_after_it() -> None:
     data = windows.on_device(PANEL, 64)
     window, demand = windows.cut(data, jnp.asarray([4, 0]), jnp.asarray([99, 30]), LOOKBACK + 2, 3)

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from forecaster.demand.panel.calendar import LEAST_BACK, MOST_BACK, NAMES
-from forecaster.model.network import features
-from forecaster.model.network.features import ALIKE, DOUBT, LEVEL, LOOKBACK, WEEKS, Features, Window
+from forecaster.model.network import features, special_days
+from forecaster.model.network.features import LEVEL, LOOKBACK, Features, Window
+from forecaster.model.network.special_days import ALIKE, DOUBT, WEEKS
 from tests import panels
 
 OFF, BACK = -2, -1  # the last calendar features: a day off, and how many days back the counterpart lies
@@ -33,37 +34,18 @@ def window(demand: Any, **changes: Any) -> Window:
     return Window(**{name: jnp.asarray(changes.get(name, value)) for name, value in arrays.items()})
 
 
-@partial(jax.jit, static_argnames=("scan", "origins", "stride"))
-def features_of(inputs: Window, *, scan: int = 5, origins: int = 1, stride: int = 1) -> Features:
-    return features.make(inputs, CONSTANTS, scan=scan, origins=origins, horizon=7, stride=stride)
+@partial(jax.jit, static_argnames=("scan", "origins", "stride", "horizon"))
+def features_of(inputs: Window, *, scan: int = 5, origins: int = 1, stride: int = 1, horizon: int = 7) -> Features:
+    return features.make(inputs, CONSTANTS, scan=scan, origins=origins, horizon=horizon, stride=stride)
 
 
-def of_panel(days: int = LOOKBACK, seed: int = 0) -> Window:
+def of_panel(days: int = LOOKBACK, seed: int = 0, horizon: int = 7) -> Window:
     """A window of a panel with unknown and closed days."""
-    random, arrays = np.random.default_rng(seed), panels.panel(3, days, 7, seed=seed).window(days)
+    random, arrays = np.random.default_rng(seed), panels.panel(3, days, horizon, seed=seed).window(days)
     demand = np.array(arrays["demand"])
     demand[random.random(demand.shape) < 0.2] = np.nan
     arrays["open"] = (random.random(arrays["open"].shape) < 0.9).astype(np.float32)
     return Window(**{name: jnp.asarray(x) for name, x in {**arrays, "demand": demand}.items()})
-
-
-@pytest.mark.parametrize("length", [1, 2, 3, 7, 28, 364])
-def test_a_trailing_sum_is_the_sum_over_the_last_days(length: int) -> None:
-    x = np.random.default_rng(0).integers(0, 9, (2, 40)).astype(np.float32)
-    expected = [[row[max(0, day - length + 1) : day + 1].sum() for day in range(40)] for row in x]
-    np.testing.assert_array_equal(features.trailing_sum(jnp.asarray(x), length), expected)
-
-
-def test_a_trailing_sum_of_three_days_by_hand() -> None:
-    sums = features.trailing_sum(jnp.asarray([[1.0, 2.0, 4.0, 8.0, 16.0]]), 3)
-    np.testing.assert_array_equal(sums, [[1, 3, 7, 14, 28]])
-
-
-def test_a_shift_moves_days_later_and_fills_with_zeros() -> None:
-    x = jnp.asarray([[1.0, 2.0, 3.0]])
-    for days, expected in ((0, [1, 2, 3]), (1, [0, 1, 2]), (3, [0, 0, 0]), (9, [0, 0, 0])):
-        np.testing.assert_array_equal(features.shift(x, days), [expected])
-    np.testing.assert_array_equal(features.shift(x[..., None], 2), [[[0], [0], [1]]])
 
 
 def test_the_anchor_is_the_mean_log_of_the_last_four_known_same_weekdays() -> None:
@@ -335,15 +317,6 @@ def test_the_known_future_of_a_day_reaches_that_day_and_its_neighbours() -> None
         np.testing.assert_array_equal(changed[:, -3:], expected)
 
 
-@pytest.mark.parametrize("every", [1, 7])
-def test_a_trailing_sum_is_the_slow_sum_over_days_so_far_apart(every: int) -> None:
-    x = np.random.default_rng(3).normal(size=(2, 100)).astype(np.float32)
-    for length in (1, 4, 12, 28):
-        days = [range(day, max(day - length * every, -1), -every) for day in range(100)]
-        slow = np.stack([x[:, list(back)].sum(axis=1) for back in days], axis=1)
-        np.testing.assert_allclose(features.trailing_sum(jnp.asarray(x), length, every), slow, rtol=1e-4, atol=1e-5)
-
-
 def test_origins_a_stride_apart_are_every_so_manieth_of_all_origins() -> None:
     inputs = of_panel(LOOKBACK + 9)
     every, third = features_of(inputs, scan=20, origins=10), features_of(inputs, scan=20, origins=4, stride=3)
@@ -352,24 +325,39 @@ def test_origins_a_stride_apart_are_every_so_manieth_of_all_origins() -> None:
     np.testing.assert_array_equal(third.level, every.level[:, ::3])
 
 
-@pytest.mark.parametrize("back", [0, 3, 11])
-def test_no_demand_after_an_origin_reaches_what_is_computed_for_it(back: int) -> None:
+@pytest.mark.parametrize("horizon", [1, 7, 8, 14, 28, 61])
+def test_no_demand_after_an_origin_reaches_what_is_computed_for_it(horizon: int) -> None:
     """The leak detector: everything later than an origin is replaced, unknown or enormous; nothing may move."""
-    origins, inputs = 12, of_panel(LOOKBACK + 11)
+    origins, inputs = 12, of_panel(LOOKBACK + 11, horizon=horizon)
     days = inputs.demand.shape[1]
-    origin = days - 1 - back
-    expected = features_of(inputs, scan=40, origins=origins)
-    for later in (jnp.nan, 0.0, 1e6):
-        changed = np.array(inputs.demand)
-        changed[:, origin + 1 :] = later
-        actual = features_of(inputs._replace(demand=jnp.asarray(changed)), scan=40, origins=origins)
-        place = origins - 1 - back
-        for name in ("anchor", "level", "decoder"):
-            at_origin, as_before = getattr(actual, name)[:, place], getattr(expected, name)[:, place]
-            np.testing.assert_array_equal(at_origin, as_before, err_msg=name)
-        np.testing.assert_array_equal(actual.encoder[:, : 40 - back], expected.encoder[:, : 40 - back])
-        if back:
-            assert not np.array_equal(actual.level[:, -1], expected.level[:, -1])
+    expected = features_of(inputs, scan=40, origins=origins, horizon=horizon)
+    for back in (0, 3, 11):
+        origin, place = days - 1 - back, origins - 1 - back
+        for later in (jnp.nan, 0.0, 1e6):
+            changed = np.array(inputs.demand)
+            changed[:, origin + 1 :] = later
+            changed_inputs = inputs._replace(demand=jnp.asarray(changed))
+            actual = features_of(changed_inputs, scan=40, origins=origins, horizon=horizon)
+            for name in ("anchor", "level", "decoder"):
+                at_origin, as_before = getattr(actual, name)[:, place], getattr(expected, name)[:, place]
+                np.testing.assert_array_equal(at_origin, as_before, err_msg=name)
+            np.testing.assert_array_equal(actual.encoder[:, : 40 - back], expected.encoder[:, : 40 - back])
+            if back:
+                assert not np.array_equal(actual.level[:, -1], expected.level[:, -1])
+
+
+def test_a_day_of_the_second_week_is_held_against_the_same_weekdays_that_are_known() -> None:
+    demand = np.full((1, LOOKBACK), np.nan)
+    for weeks, count in ((1, 9.0), (2, 4.0), (4, 1.0)):
+        demand[0, LOOKBACK - 7 * weeks] = count
+    shape = (1, LOOKBACK + 15)
+    inputs = window(demand, open=np.ones(shape), covariates=np.zeros((*shape, 0)), calendar=np.zeros((*shape, 6)))
+    actual = features_of(inputs, horizon=15)
+    by_weekday = np.log([10.0, 5.0, 2.0]).mean()
+    np.testing.assert_allclose(actual.anchor[0, 0, [0, 7, 14]], [by_weekday] * 3, rtol=1e-6)
+    lags = actual.decoder[0, 0, :, : 2 * WEEKS]
+    np.testing.assert_array_equal(lags[7], lags[0])
+    np.testing.assert_array_equal(lags[14], lags[0])
 
 
 def test_many_origins_in_one_window_are_one_window_for_each_origin() -> None:
@@ -396,5 +384,5 @@ def test_the_last_calendar_features_are_those_of_holidays_and_the_counterpart() 
     is_holiday = [("holiday" in name or name == "day_off") for name in NAMES]
     assert is_holiday == [False] * (len(NAMES) - 1 - features.HOLIDAYS) + [True] * features.HOLIDAYS + [False]
     assert (NAMES[OFF], NAMES[BACK]) == ("day_off", "counterpart")
-    assert (features.LEAST_BACK, features.MOST_BACK) == (LEAST_BACK, MOST_BACK)
-    assert features.LOOKBACK >= MOST_BACK + 7 * WEEKS + features.SURE
+    assert (special_days.LEAST_BACK, special_days.MOST_BACK) == (LEAST_BACK, MOST_BACK)
+    assert features.LOOKBACK >= MOST_BACK + 7 * WEEKS + special_days.SURE

@@ -1,0 +1,132 @@
+"""What is out of the usual on special days, measured of the days that are known and foretold of those to come.
+
+Log counts of a window, (depots, days); nothing here knows of origins: who calls it takes of each value what an origin
+knows.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import Array
+
+from forecaster.model.network.day_sums import between, shift, trailing_sum
+
+WEEKS = 4  # same weekdays that make the seasonal anchor
+LEAST_BACK, MOST_BACK = 330, 400  # days from a day near a holiday back to its counterpart, which the last one says
+YEAR = 364
+SURE = 14  # days that tell how far the anchor usually misses, at least
+MOVED = 1.0  # log counts between the weeks before and after a day, from which on the level moved there
+MOST_SPECIAL = 2.0  # log counts that a special day adds to the anchor or takes from it, at most
+ALIKE = 0.3  # of what tells two weekdays apart, the share that goes where both are days off
+DOUBT = 1.0  # ordinary days that are counted with those few special ones from which others are foretold
+
+
+def surprises(log: Array, observed: Array, near: Array) -> tuple[Array, Array, Array, Array]:
+    """Log counts without what is out of the usual near holidays, what the anchor missed of each day, where that is
+    known, and how far the anchor usually misses; each (depots, days).
+
+    Days near a holiday are held to the usual before they make an anchor or a level, as Christmas says little of the
+    Thursdays after it. Twice, since one holiday may lie among the days that another is measured against. What the other
+    days of the last week had out of the usual is theirs as well: a depot that lost a customer near a holiday has lost
+    him afterwards too.
+    """
+    weeks_observed = shift(trailing_sum(observed, WEEKS, every=7), 7)
+    measured = observed * (weeks_observed > 0).astype(jnp.float32)
+    days_measured = trailing_sum(trailing_sum(measured, 7), YEAR // 7, every=7)
+
+    def anchor_error(plain: Array) -> Array:
+        expected = shift(trailing_sum(plain, WEEKS, every=7), 7) / jnp.maximum(weeks_observed, 1.0)
+        return jnp.clip(log - expected, -4.0, 4.0) * measured
+
+    def usual_error(surprise: Array) -> Array:
+        return trailing_sum(trailing_sum(jnp.abs(surprise), 7), YEAR // 7, every=7) / jnp.maximum(days_measured, 1.0)
+
+    surprise = anchor_error(log)
+    bound, bounded = usual_error(surprise), near & (days_measured >= SURE)
+    ordinary = measured * (1.0 - near.astype(jnp.float32))
+    of_others = jnp.maximum(shift(trailing_sum(ordinary, 7), 1), 1.0)
+    plain = log
+    for _ in range(2):
+        lately = excess(shift(trailing_sum(surprise * ordinary, 7), 1) / of_others, usual_error(surprise))
+        plain = jnp.where(bounded, log - (surprise - jnp.clip(surprise, lately - bound, lately + bound)), log)
+        surprise = anchor_error(plain)
+    return plain, surprise, measured, usual_error(surprise)
+
+
+def level_shifts(plain: Array, observed: Array) -> Array:
+    """1 on days between four weeks and four that are not alike: there demand moved to another level, as where a depot
+    opened again, and no holiday did it. What came after a day is known of one that lies a year back.
+    """
+    weeks_observed = trailing_sum(observed, WEEKS, every=7)
+    mean = trailing_sum(plain, WEEKS, every=7) / jnp.maximum(weeks_observed, 1.0)
+    days, ahead = observed.shape[1], 7 * WEEKS
+    moved = jnp.abs(between(mean, ahead, days + ahead) - shift(mean, 7)) > MOVED
+    return (moved & (between(weeks_observed, ahead, days + ahead) > 0)).astype(jnp.float32)
+
+
+def weekday_effect(plain: Array, observed: Array, level: Array) -> Array:
+    """How far above the level each day's weekday is, by its last four weeks, (depots, days)."""
+    weeks_observed = trailing_sum(observed, WEEKS, every=7)
+    above = trailing_sum(plain, WEEKS, every=7) / jnp.maximum(weeks_observed, 1.0) - level
+    return jnp.where(weeks_observed > 0, above, 0.0)
+
+
+def days_off_of_year(height: Array, off: Array) -> tuple[Array, Array]:
+    """How far above the level the days off of the year up to each day were, summed, and how many they are; each
+    (depots, days)."""
+    height = jnp.clip(height, -MOST_SPECIAL, MOST_SPECIAL) * off
+    heights, count = (trailing_sum(trailing_sum(x, 7), YEAR // 7, every=7) for x in (height, off))
+    return heights, count
+
+
+def out_of_the_usual(
+    surprise: Array, free: Array, free_weekday: Array, off: Array, weekday: Array, height: Array, trust: Array
+) -> Array:
+    """What is out of the usual on each day by its counterpart and by the days off of a year, each (depots, days).
+
+    `surprise` is the counterpart's, 0 where there is none, and no more of it, as the rest is last year's weather, by
+    which a network would know the date. `free` marks that it was a day off, of which `free_weekday` says how far above
+    the level its weekday was. `off` and `weekday` are the day's own; `height` is how far above the level the days off
+    of a year were in the mean, and `trust` the share of it to be trusted.
+    Of two days off a part of what tells their weekdays apart goes. A day off whose counterpart was none has beside it
+    what days off have as a rule; a day like others whose counterpart was a day off has what is left without that.
+    """
+    of_off = trust * (height - jnp.where(off > 0, weekday, free_weekday))  # as a rule, on such a weekday
+    as_then = surprise + ALIKE * (free_weekday - weekday)
+    left = jnp.where(
+        surprise > 0,
+        jnp.maximum(surprise - jnp.maximum(of_off, 0.0), 0.0),
+        jnp.minimum(surprise - jnp.minimum(of_off, 0.0), 0.0),
+    )
+    when_off = jnp.where(free > 0, as_then, surprise + of_off)
+    return jnp.clip(jnp.where(off > 0, when_off, jnp.where(free > 0, left, surprise)), -MOST_SPECIAL, MOST_SPECIAL)
+
+
+def of_last_holidays(surprise: Array, usual: Array, near: Array) -> Array:
+    """What the days near holidays of the last week, those of `near`, had out of the usual in the mean, (depots, days).
+
+    It goes on until the holidays are over, as from Christmas to the new year: that is all that is known of the first
+    ones that a depot sees. Of a holiday itself nothing follows for the days after it.
+    """
+    usual = shift(usual, 7)  # of a week before
+    beyond = excess(jnp.clip(surprise, -MOST_SPECIAL, MOST_SPECIAL), usual) * near
+    return trailing_sum(beyond, 7) / (trailing_sum(near, 7) + DOUBT)
+
+
+def excess(surprise: Array, usual: Array) -> Array:
+    """What of a surprise is more than usual."""
+    beyond = jnp.maximum(jnp.abs(surprise) - usual, 0.0)
+    return jnp.where(surprise > 0, beyond, -beyond)
+
+
+def counterparts(x: Array, back: Array, start: int) -> Array:
+    """What x was so many days back (depots, days and horizon) from each day from `start` on; 0 where that is 0.
+
+    As a sum over all days that may be meant, as a gather would be one of the few operations that are no product or sum.
+    """
+    end = back.shape[1]
+    first, last = start - MOST_BACK, end - LEAST_BACK
+    back = back[:, start:]
+    counterpart = jnp.where(back > 0, jnp.arange(start, end, dtype=back.dtype)[None] - back, -1.0)
+    matches = counterpart[..., None] == jnp.arange(first, last, dtype=back.dtype)[None, None]
+    return jnp.where(matches, between(x, first, last)[:, None], 0.0).sum(axis=-1)

@@ -1,0 +1,65 @@
+"""A night of four weeks ahead: all days are forecast, rostered and shown."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from forecaster.config import load
+from forecaster.ledger.store import Ledger
+from tests.dashboards.visitor import visitor
+from tests.flows.tiny import DAYS, NIGHT, pipeline
+
+ROOT = Path(__file__).resolve().parents[2]
+HISTORY = 200  # days
+AT = NIGHT + timedelta(HISTORY - DAYS)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pipeline with one night."""
+    file = pipeline(tmp_path_factory.mktemp("four-weeks"), "horizon: 28\n", days=HISTORY)
+    process = subprocess.run(
+        [sys.executable, "-m", "forecaster", "run", "--plain", str(file), "--as-of", AT.isoformat()],
+        cwd=ROOT,
+        env=os.environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=500,
+    )
+    assert process.returncode == 0, process.stderr
+    return file
+
+
+def test_each_depot_has_four_weeks_with_a_roster_and_the_network_a_total_of_each_day(file: Path) -> None:
+    spec = load(file)
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        head = ledger.current(spec.name)
+        assert head is not None
+        depots, totals = ledger.depots(head.publication_id), ledger.totals(head.publication_id)
+    first = AT.date()
+    for depot in depots:
+        assert [day.target_date for day in depot.days] == [first + timedelta(ahead) for ahead in range(28)]
+        assert [day.horizon for day in depot.days] == [*range(1, 29)]
+        assert all(day.drivers is not None and day.drivers > 0 for day in depot.days)
+        # The week repeats to the day, so that each week ahead is forecast as the first.
+        medians = np.array([day.quantiles[1] for day in depot.days]).reshape(4, 7)
+        np.testing.assert_allclose(medians, np.broadcast_to(medians[0], (4, 7)), rtol=0.1)
+    assert {total.target_date for total in totals} == {first + timedelta(ahead) for ahead in range(28)}
+
+
+def test_every_page_shows_four_weeks(file: Path) -> None:
+    get = visitor(load(file).ledger_url, AT + timedelta(hours=5))
+    last = (AT + timedelta(27)).date()
+    for address in ("/", "/depot/D1", "/roster", "/accuracy", "/wall", "/health", "/champion", "/value"):
+        response = get(address)
+        assert response.status_code == 200, address
+    assert f"{last:%-d} {last:%b}" in get("/depot/D1").text
+    assert len(get("/api/v1/depots/D1").json()["days"]) == 28
