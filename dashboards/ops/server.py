@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import signal
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -86,8 +89,31 @@ def serve(*specs: Spec, host: str = "127.0.0.1", port: int = 8000, metrics: str 
         names = ", ".join(spec.name for spec in specs)
         print(f"{names}: http://{url_host}:{listener.getsockname()[1]}/", flush=True)
         quick()
-        with written_regularly(logs.values()):
+        with _killed_at_the_end(), written_regularly(logs.values()):
             uvicorn.Server(config(app)).run(sockets=[listener])
+
+
+@contextmanager
+def _killed_at_the_end() -> Iterator[None]:
+    """SIGTERM ends the process when all within has ended: uvicorn raises it once more, before what is around it could
+    write anything down."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    except SystemExit as ending:
+        if ending.code != 128 + signal.SIGTERM:
+            raise
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def misled(specs: Sequence[Spec]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from itertools import pairwise
 from statistics import median
 from typing import Any, Literal
@@ -27,6 +27,7 @@ from forecaster.operations import due_nights
 NIGHTS = 90
 WINDOW, RECENT = timedelta(days=28), timedelta(days=7)
 WEEKS = 4
+LEAST_DAYS = 7  # that came in, before accuracy is held to what is promised: two bad days are no four weeks
 SLOWER = 1.5  # times the usual, which is too long for a night
 AFTER_PUBLICATION = ("record", "register")  # stages that only tell of a forecast that is out
 NO_INFERENCE = "no inference service belongs to this installation"
@@ -234,10 +235,11 @@ def _night_time(promised: Slo, runs: Sequence[_PastRun], now: datetime) -> Stand
 
 
 def _accuracy(connection: sa.Connection, pipeline: str, promised: Slo) -> Iterator[Standing]:
-    """WAPE against the champion's backtest, coverage and bias, of four weeks, and of the last of them."""
+    """WAPE against the champion's backtest, coverage and bias, of four weeks, and of the last of them; nothing of fewer
+    than `LEAST_DAYS` days."""
     newest = accuracy.newest_week(connection, pipeline)
     windows: list[accuracy.Tally | None] = [None, None]
-    if newest is not None:
+    if newest is not None and _scored_days(connection, pipeline, newest) >= LEAST_DAYS:
         windows = [realised(connection, pipeline, newest, weeks).get(accuracy.FORECAST) for weeks in (WEEKS, 1)]
     backtest = _champion_wape(connection, pipeline)
     low, high = promised.coverage
@@ -279,6 +281,19 @@ def _accuracy(connection: sa.Connection, pipeline: str, promised: Slo) -> Iterat
             yield Standing("S9", name, promise, "not measured yet")
         else:
             yield Standing("S9", name, promise, measured, 1 - used, spent(windows[1]) if windows[1] else None)
+
+
+def _scored_days(connection: sa.Connection, pipeline: str, newest: date) -> int:
+    """On how many days of the four weeks up to the newest something came of what was forecast."""
+    table = tables.hindsight.c
+    weekdays = sa.select(sa.func.count()).where(
+        table.pipeline == pipeline,
+        table.week.in_([newest - timedelta(weeks=number) for number in range(WEEKS)]),
+        table.model == accuracy.FORECAST,
+        table.part == accuracy.WEEKDAY,
+        table.days > 0,
+    )
+    return int(connection.execute(weekdays).scalar_one())
 
 
 def _champion_wape(connection: sa.Connection, pipeline: str) -> float | None:

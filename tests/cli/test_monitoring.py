@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
+import httpx
 import pytest
 
+from forecaster.config import load
 from forecaster.ledger.store import Ledger
 from tests.calls import Call
 from tests.monitoring.conftest import file as file
@@ -40,6 +47,28 @@ def test_a_wrong_address_of_the_page_s_metrics_is_told_before_it_serves(call: Ca
     code, out, err = call("serve", file, "--port", "0", "--metrics", address)
     assert (code, out) == (2, "")
     assert err == f"forecaster: --metrics: found '{address}', wanted HOST:PORT, as in 127.0.0.1:9464\n"
+
+
+def test_a_page_that_is_told_to_end_writes_down_how_it_answered(file: Path, ledger: Ledger) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "forecaster", "serve", str(file), "--port", "0", "--metrics", "127.0.0.1:0"],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as page:
+        try:
+            assert page.stdout is not None
+            [url] = [line.split()[-1] for _, line in zip(range(2), page.stdout, strict=False) if "metrics:" not in line]
+            for _ in range(50):
+                with suppress(httpx.TransportError):
+                    assert httpx.get(f"{url}roster").status_code == 200
+                    break
+                time.sleep(0.2)
+            page.send_signal(signal.SIGTERM)
+            assert page.wait(60) == -signal.SIGTERM
+        finally:
+            page.kill()
+    [counts] = load(file).paths.page_answers.glob("*.json")
+    assert sum(total for total, _, _ in json.loads(counts.read_text("utf-8")).values()) == 1
 
 
 def test_promises_are_told_and_a_broken_one_has_an_exit_code(call: Call, file: Path, ledger: Ledger) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
@@ -35,11 +36,12 @@ def reign(ledger: Ledger, spec: Spec, digest: str = "b0", by: str = GATE, at: da
     ledger.promote(spec.name, run_id="night-1", bundle_digest=digest, by=by, reason="because", at=at)
 
 
-def week(ledger: Ledger, monday: date, absolute: float, error: float = 0.0, covered: int = 80) -> None:
-    """Of 100 depot-days with 10,000 orders."""
+def week(ledger: Ledger, monday: date, absolute: float, error: float = 0.0, covered: int = 80, days: int = 7) -> None:
+    """Of 100 depot-days with 10,000 orders, on so many days of the week."""
     tally = Tally(monday, accuracy.FORECAST, accuracy.ALL, "", 100, 10_000.0, error, absolute, covered)
+    of_weekdays = [replace(tally, part=accuracy.WEEKDAY, label=label) for label in "1234567"[:days]]
     with ledger.transaction() as connection:
-        accuracy.replace_weeks(connection, "harbor-fleet", [monday], [tally])
+        accuracy.replace_weeks(connection, "harbor-fleet", [monday], [tally, *of_weekdays])
 
 
 def weeks(ledger: Ledger, *absolute: float) -> None:
@@ -147,6 +149,19 @@ def test_accuracy_spends_the_way_to_its_bound(spec: Spec, ledger: Ledger) -> Non
     assert read["S9_coverage"].budget_left == pytest.approx(1 - 0.08 / 0.06)
     assert (read["S9_bias"].measured, read["S9_bias"].state) == ("-5.0%", "broken")
     assert read["S9_bias"].budget_left == pytest.approx(1 - 0.05 / 0.03)
+
+
+def test_fewer_days_than_a_week_tell_nothing_of_accuracy(spec: Spec, ledger: Ledger) -> None:
+    reign(ledger, spec)
+    newest = date(2025, 6, 9)
+    with ledger.transaction() as connection:
+        mondays = [newest - timedelta(weeks=number) for number in range(4)]
+        accuracy.replace_weeks(connection, "harbor-fleet", mondays, [])
+    for days, broken in ((6, False), (7, True)):
+        week(ledger, newest, 4000, days=days)
+        standing = by_label(promising(spec), ledger)["S9_error_ratio"]
+        assert (standing.state == "broken") is broken
+        assert (standing.measured == "not measured yet") is not broken
 
 
 def test_a_broken_promise_on_accuracy_freezes_until_somebody_says_why(spec: Spec, ledger: Ledger) -> None:

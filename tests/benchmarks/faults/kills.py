@@ -155,11 +155,13 @@ def compare(file: Path, twin: Twin) -> list[str]:
 
 def _places(files: Iterable[str]) -> Counter[str]:
     """How many files that do not grow lie where; of a checkpoint's arrays only that they are there, since Orbax writes
-    the same ones into so many files as its threads happen to. Which epochs have one is a matter of minutes."""
+    the same ones into so many files as its threads happen to. Which epochs have one is a matter of minutes, and so is
+    whether there are two of them, which is the most that is kept."""
     files = [re.sub("^checkpoints/[0-9]+/", "checkpoints/*/", path) for path in files]
     places = (re.sub("[0-9a-f]{32}", "*", path) for path in files if not path.startswith(GROWS))
     arrays = {path.partition("/arrays/")[0] for path in files if "/arrays/" in path}
-    return Counter(path for path in places if "/arrays/" not in path) + Counter(f"{path}/arrays" for path in arrays)
+    counts = Counter(path for path in places if "/arrays/" not in path) + Counter(f"{path}/arrays" for path in arrays)
+    return Counter({path: max(n, 2) if path.startswith("checkpoints/*/") else n for path, n in counts.items()})
 
 
 def _largest_growth(now: Mapping[str, int], twin: Mapping[str, int]) -> str:
