@@ -1,8 +1,7 @@
 """The pipelines (lines) that a run may take, each from top to bottom.
 
 The two ends of the night do not depend on its middle. When no model can be made tonight, or the gate says no, the
-reigning champion forecasts; with none, the seasonal-naive fallback does. `flows.protocol` says what each step takes and
-gives, and where its work is done.
+reigning champion forecasts; with none, the seasonal-naive fallback does. What a step does stands in `flows.protocol`.
 """
 
 from __future__ import annotations

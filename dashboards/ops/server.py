@@ -118,8 +118,10 @@ def _killed_at_the_end() -> Iterator[None]:
 
 def misled(specs: Sequence[Spec]) -> str:
     """Which pipelines send digests whose links lead past their pages, in a sentence; empty where none does."""
+    if len(specs) == 1:
+        return ""
     names = [spec.name for spec in specs if spec.notify.digest and spec.page_url == spec.page.access.url]
-    if len(specs) == 1 or not names:
+    if not names:
         return ""
     return (
         f"{', '.join(names)}: links of digests lead to pages that are not there: several pipelines lie under /p/NAME/; "

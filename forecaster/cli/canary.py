@@ -23,9 +23,9 @@ def canary(
     by: By = None,
     as_json: Json = False,
 ) -> None:
-    """Show the canary that runs and the last ones, or stop the one that runs.
+    """Show the canary that runs, or stop it.
 
-    What is on the page stays until the next prediction.
+    The last ones are shown too. What is on the page stays until the next prediction.
     """
     from forecaster.config import load
     from forecaster.ledger.store import Ledger
