@@ -46,7 +46,7 @@ SPDX_NAMES = {
     "Python Software Foundation License": "PSF-2.0",
 }
 # Their metadata name none: read in the licence file that each brings.
-READ_IN_FILES = {"huey": "MIT", "jax2onnx": "Apache-2.0", "skops": "MIT"}
+READ_IN_FILES = {"huey": "MIT", "jax2onnx": "Apache-2.0", "promql-parser": "MIT", "skops": "MIT"}
 PERMISSIVE = re.compile(
     r"(0BSD|AFL-2\.1|Apache-2\.0|BSD(-\d-Clause)?|CC0-1\.0|CNRI-Python|HPND|ISC|LLVM-exception|MIT(-0|-CMU)?|PSF-2\.0|Zlib"
     r"|Unlicense|LicenseRef-Public-Domain)$"
