@@ -22,8 +22,6 @@ from forecaster.core.arrays import Floats
 from forecaster.core.knowledge import Finding
 from forecaster.demand.half_hours.clock import HALF_HOURS, MIDNIGHT, NO_TIME
 from forecaster.demand.readings import HALF_HOUR
-from forecaster.demand.validation import quarantine
-from forecaster.demand.validation.feed_shape import batch_finding
 from forecaster.lake import Lake
 
 TABLE = "half_hours"
@@ -44,6 +42,8 @@ class DayProfiles:
     def of(cls, rows: pd.DataFrame) -> DayProfiles:
         """Of the accepted rows of a batch, as `readings` describes, with their half hours. A day of which a count or a
         time is missing has no profile."""
+        from forecaster.demand.validation import quarantine  # with what reads sources, which a prediction lacks
+
         halves = rows[HALF_HOUR].to_numpy()
         all_midnight = bool(len(rows)) and not ((halves != MIDNIGHT) & (halves != NO_TIME)).any()
         timeless = np.ones(len(rows), bool) if all_midnight else halves == NO_TIME
@@ -61,6 +61,8 @@ class DayProfiles:
 
     def findings(self, spec: Spec) -> list[Finding]:
         """A finding where rows have no time of day."""
+        from forecaster.demand.validation.feed_shape import batch_finding
+
         if not self.timeless:
             return []
         detail = f"found {self.timeless:,} rows with a day and no time of day, the first one {self.first}"
