@@ -263,7 +263,7 @@ def test_every_panel_of_the_dashboards_is_filled_by_a_night_and_its_page(nights:
     shutil.copytree(nights.file.parent, folder)
     file = folder / nights.file.name
     file.write_text(file.read_text("utf-8").replace("epochs: 12", "epochs: 2"), "utf-8")
-    process = forecaster("run", file, "--plain", "--as-of", "2026-11-01", "--past", "2")
+    process = forecaster("run", file, "--plain", "--as-of", "2026-11-01", "--past", "9")
     assert process.code == 0, process.err
     all_but_devices_are_filled(file, "2026-11-01 16:00:00", tmp_path)
 

@@ -30,11 +30,12 @@ def file(tmp_path: Path) -> Path:
     path = pipeline(tmp_path, "slo: {}\n")
     spec, monday = load(path), accuracy.monday(date.fromisoformat(str(LAST)))
     rows = [
-        Tally(monday - timedelta(weeks=number), accuracy.FORECAST, accuracy.ALL, "", 100, 1000.0, 0.0, 90.0, 50)
+        Tally(monday - timedelta(weeks=number), accuracy.FORECAST, part, label, 100, 1000.0, 0.0, 90.0, 50)
         for number in range(4)
+        for part, label in ((accuracy.ALL, ""), (accuracy.WEEKDAY, "Mon"), (accuracy.WEEKDAY, "Tue"))
     ]
     with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
-        accuracy.replace_weeks(connection, spec.name, [row.week for row in rows], rows)
+        accuracy.replace_weeks(connection, spec.name, sorted({row.week for row in rows}), rows)
     with Ledger.open(spec.ledger_url) as ledger:
         before = NIGHT - timedelta(days=40)
         ledger.start_run("first", pipeline=spec.name, as_of=before, spec_digest="5pec", at=before)
