@@ -26,11 +26,12 @@ def test_a_broken_promise_and_the_freeze_that_follows_are_on_the_page(tmp_path: 
     remember(spec.ledger_url)
     monday = date(2025, 6, 9)
     rows = [
-        Tally(monday - timedelta(weeks=number), accuracy.FORECAST, accuracy.ALL, "", 100, 1000.0, -20.0, 90.0, 80)
+        Tally(monday - timedelta(weeks=number), accuracy.FORECAST, part, label, 100, 1000.0, -20.0, 90.0, 80)
         for number in range(4)
+        for part, label in ((accuracy.ALL, ""), (accuracy.WEEKDAY, "Mon"), (accuracy.WEEKDAY, "Tue"))
     ]
     with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
-        accuracy.replace_weeks(connection, spec.name, [row.week for row in rows], rows)
+        accuracy.replace_weeks(connection, spec.name, sorted({row.week for row in rows}), rows)
     page = create_app(spec.ledger_url, pipeline=spec.name, clock=lambda: NOON, spec=spec)
     seen_by_all = text(ask_locally(page, "GET", "/health"))
     assert "What is promised" in seen_by_all
