@@ -110,9 +110,9 @@ class Templates:
         """A night that was killed when its training had saved a checkpoint."""
         file = put_in_place(self["ready"], self.fleet)
         checkpoints = load(file).paths.checkpoints
+        shutil.rmtree(checkpoints)  # of the night before, which had one of the same number
         process, _ = start(self.fleet, "run", str(file), "--plain", "--as-of", TONIGHT)
-        before = {*checkpoints.rglob("manifest.json")}
-        while not {*checkpoints.rglob("manifest.json")} - before:
+        while not [*checkpoints.rglob("manifest.json")]:
             if process.poll() is not None:
                 raise RuntimeError("the training saved no checkpoint")
             time.sleep(0.01)
