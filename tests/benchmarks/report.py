@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -68,3 +70,14 @@ def _lines(file: str) -> list[str]:
 
 def _short(value: float) -> str:
     return f"{value:.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+@contextmanager
+def working_folder(wanted: Path | None, prefix: str) -> Iterator[Path]:
+    """The folder that is wanted, made where it is not there, and kept; else one that goes afterwards."""
+    if wanted is not None:
+        wanted.mkdir(parents=True, exist_ok=True)
+        yield wanted.resolve()
+        return
+    with tempfile.TemporaryDirectory(prefix=prefix) as temporary:
+        yield Path(temporary)

@@ -15,10 +15,8 @@ import os
 import random
 import shutil
 import signal
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,7 +26,7 @@ from forecaster.registry.run_record import Record
 from tests.benchmarks.faults import flips, kills, pauses
 from tests.benchmarks.faults.installation import TONIGHT, Contents, expect, forecaster, make, put_in_place, start
 from tests.benchmarks.faults.results import Result, Results, table
-from tests.benchmarks.report import FOLDER
+from tests.benchmarks.report import FOLDER, working_folder
 
 NIGHTS, OTHERS, PAUSES, FLIPS, SEED = 50, 10, 10, 10, 38
 NIGHT_FLIPS = 2  # nights, of each of whose files a byte is flipped
@@ -45,7 +43,7 @@ def main() -> None:
     if not options.table:
         # Programs that are compiled without optimisation do the same work; most of a small night is compiling.
         os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
-        with _folder(options.folder) as work:
+        with working_folder(options.folder, "bench-faults-") as work:
             for group in _groups(Templates(work), options):
                 for number in results.left(group.name, group.count, options.seed, again=options.again):
                     chance = random.Random(f"{options.seed} {group.name} {number}")
@@ -208,16 +206,6 @@ class Flips:
         self._twin = self._twin or flips.undisturbed(self.kind, template, self.templates.fleet)
         where, outcome, faults = flips.one_trial(self.kind, template, self.templates.fleet, self._twin, chance)
         return outcome, faults, {"where": where}
-
-
-@contextmanager
-def _folder(wanted: Path | None) -> Iterator[Path]:
-    if wanted is not None:
-        wanted.mkdir(parents=True, exist_ok=True)
-        yield wanted.resolve()
-        return
-    with tempfile.TemporaryDirectory(prefix="bench-faults-") as temporary:
-        yield Path(temporary)
 
 
 def _options(words: Sequence[str] | None = None) -> argparse.Namespace:

@@ -16,15 +16,14 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tests.benchmarks.faults.results import Result, Results
 from tests.benchmarks.game_day.installation import Templates
 from tests.benchmarks.game_day.scenarios import BESIDES, SCENARIOS, Scenario
 from tests.benchmarks.game_day.stage import staged
-from tests.benchmarks.report import FOLDER
+from tests.benchmarks.report import FOLDER, working_folder
 
 PREFIX = "Forecaster"
 SEED = 0  # nothing is drawn
@@ -39,7 +38,7 @@ def main() -> None:
             signal.signal(number, signal.default_int_handler)
         # Programs that are compiled without optimisation do the same work; most of a small night is compiling.
         os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
-        with _folder(options.folder) as work:
+        with working_folder(options.folder, "game-day-") as work:
             templates = Templates(work)
             for name in options.only or SCENARIOS:
                 for _ in results.left(name, 1, SEED, again=options.again):
@@ -118,16 +117,6 @@ def table(results: Iterable[Result]) -> list[str]:
 
 def _words(names: Sequence[str]) -> str:
     return ", ".join(names) or "–"
-
-
-@contextmanager
-def _folder(wanted: Path | None) -> Iterator[Path]:
-    if wanted is not None:
-        wanted.mkdir(parents=True, exist_ok=True)
-        yield wanted.resolve()
-        return
-    with tempfile.TemporaryDirectory(prefix="game-day-") as temporary:
-        yield Path(temporary)
 
 
 def _options(words: Sequence[str] | None = None) -> argparse.Namespace:
