@@ -1,8 +1,9 @@
 """Seasonal-naive fallback forecast: what every model has to beat, and what goes out when no model may.
 
 The median is the last known count of the same weekday; the quantiles around it are those of the depot's own changes in
-log counts over a week, for days of the second week ahead over two, and so on. Source: Hyndman & Athanasopoulos,
-Forecasting: Principles and Practice (3rd ed.), section 5.2.
+log counts over a week, for days of the second week ahead over two, and so on, but none beyond twice the largest count
+of the depot's history (`naive_quantiles`). Source: Hyndman & Athanasopoulos, Forecasting: Principles and Practice (3rd
+ed.), section 5.2.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from forecaster.core.arrays import Doubles
 from forecaster.core.forecast import Forecast
+from forecaster.core.naive_quantiles import mean_count, never_narrower, within_history
 from forecaster.core.panel import Panel
 
 SEASON = 7
@@ -26,14 +28,15 @@ def seasonal_naive(panel: Panel, levels: tuple[float, ...]) -> Forecast:
     One without any same weekday gets its own mean, or all depots' median. Closed days are zero.
     """
     point = _same_weekday(panel)
-    point = np.where(np.isnan(point), _mean(panel)[:, None], point)
+    point = np.where(np.isnan(point), mean_count(panel)[:, None], point)
     recent = slice(max(panel.history - RECENT_DAYS, 0), panel.history)
     counts = np.where(panel.open[:, recent], panel.demand[:, recent], np.nan).astype(float)
     weeks_ahead = np.arange(panel.horizon) // SEASON
     weeks = [_spread(np.log1p(counts), levels, days) for days in range(SEASON, SEASON + panel.horizon, SEASON)]
-    log = np.log1p(point)[:, :, None] + _never_narrower(np.stack(weeks, axis=1), levels)[:, weeks_ahead]
+    log = np.log1p(point)[:, :, None] + never_narrower(np.stack(weeks, axis=1), levels)[:, weeks_ahead]
     open_ = panel.open[:, panel.history :]
-    quantiles = np.where(open_[:, :, None], np.maximum(np.expm1(log), 0.0), 0.0).astype(np.float32)
+    bounded = within_history(np.maximum(np.expm1(log), 0.0), panel, point)
+    quantiles = np.where(open_[:, :, None], bounded, 0.0).astype(np.float32)
     return Forecast(panel.depot_ids, panel.cutoff, panel.target_dates, levels, quantiles, open_)
 
 
@@ -49,14 +52,6 @@ def _same_weekday(panel: Panel) -> Doubles:
     return point
 
 
-def _mean(panel: Panel) -> Doubles:
-    """Each depot's mean of all known counts; where none is known, the median of these means."""
-    observed = np.isfinite(panel.demand) & panel.open[:, : panel.history]
-    count = observed.sum(axis=1)
-    mean = np.sum(panel.demand, axis=1, where=observed, dtype=float) / np.maximum(count, 1)
-    return np.where(count > 0, mean, np.median(mean[count > 0]) if count.any() else 0.0)
-
-
 def _spread(log: Doubles, levels: tuple[float, ...], days: int) -> Doubles:
     """Quantiles (depots, levels) of each depot's log changes over so many days, whole weeks, about their median."""
     change = log[:, days:] - log[:, :-days]
@@ -66,14 +61,6 @@ def _spread(log: Doubles, levels: tuple[float, ...], days: int) -> Doubles:
     quantiles = np.where((change_counts >= MIN_CHANGES)[:, None], _quantiles(change, change_counts, levels), everyone)
     centred: Doubles = quantiles - quantiles[:, [levels.index(0.5)]]
     return centred
-
-
-def _never_narrower(by_week: Doubles, levels: tuple[float, ...]) -> Doubles:
-    """Distances from the median (depots, weeks, levels), none of which shrinks from one week ahead to the next, where
-    a short history tells less of it."""
-    lower, upper = np.minimum.accumulate(by_week, axis=1), np.maximum.accumulate(by_week, axis=1)
-    wider: Doubles = np.where(np.array(levels) < 0.5, lower, upper)
-    return wider
 
 
 def _quantiles(values: Doubles, finite_counts: NDArray[np.intp], levels: tuple[float, ...]) -> Doubles:

@@ -9,6 +9,7 @@ import numpy as np
 
 from forecaster.core.arrays import Bools, Doubles, Floats
 from forecaster.core.forecast import Forecast
+from forecaster.core.naive_quantiles import mean_count, never_narrower, within_history
 from forecaster.core.panel import Panel
 from forecaster.evaluation.backtest import Predictor
 
@@ -44,17 +45,17 @@ def complete(panel: Panel, levels: tuple[float, ...], quantiles: Doubles) -> For
 def last_weeks(panel: Panel, levels: tuple[float, ...], weeks: int) -> Forecast:
     """The mean of the last `weeks` known same weekdays, and around it what such means missed of late, in log counts.
 
-    A depot without any same weekday gets its own mean, or all depots' median.
+    A depot without any same weekday gets its own mean, or all depots' median. No quantile lies beyond twice the largest
+    count of the depot's history (`naive_quantiles`).
     """
     days = SEASON * WEEKS
     demand, open_ = panel.past(days)
     point = _weekday_mean(np.where(open_[:, :days], demand, np.nan).astype(float), panel.horizon, weeks)
-    point = np.where(np.isnan(point), _mean(panel)[:, None], point)
+    point = np.where(np.isnan(point), mean_count(panel)[:, None], point)
     errors = [_error_quantiles(panel, weeks, levels, ahead) for ahead in range(-(-panel.horizon // SEASON))]
-    by_week = np.stack(errors, axis=1)  # never narrower from one week to the next, however short the history
-    by_week = np.where(np.array(levels) < 0.5, np.minimum.accumulate(by_week, 1), np.maximum.accumulate(by_week, 1))
+    by_week = never_narrower(np.stack(errors, axis=1), levels)
     log = np.log1p(point)[:, :, None] + by_week[:, np.arange(panel.horizon) // SEASON]
-    return complete(panel, levels, np.expm1(log))
+    return complete(panel, levels, within_history(np.expm1(log), panel, point))
 
 
 def _weekday_mean(counts: Doubles, horizon: int, weeks: int) -> Doubles:
@@ -66,14 +67,6 @@ def _weekday_mean(counts: Doubles, horizon: int, weeks: int) -> Doubles:
         used = np.isfinite(same) & (np.isfinite(same).cumsum(axis=1) <= weeks)
         total[:, step], count[:, step] = np.sum(same, axis=1, where=used), used.sum(axis=1)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
-
-
-def _mean(panel: Panel) -> Doubles:
-    """Each depot's mean of all known counts; where none is known, the median of these means."""
-    observed = np.isfinite(panel.demand) & panel.open[:, : panel.history]
-    count = observed.sum(axis=1)
-    mean = np.sum(panel.demand, axis=1, where=observed, dtype=float) / np.maximum(count, 1)
-    return np.where(count > 0, mean, np.median(mean[count > 0]) if count.any() else 0.0)
 
 
 def _error_quantiles(panel: Panel, weeks: int, levels: tuple[float, ...], weeks_ahead: int) -> Doubles:
