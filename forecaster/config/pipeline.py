@@ -44,8 +44,8 @@ class Spec(Section):
     names here the fleet of the lake."""
     timezone: str = "UTC"
     """The zone whose local calendar days are counted, as in America/New_York."""
-    horizon: int = Field(default=7, ge=1, le=28)
-    """Days ahead."""
+    horizon: int = Field(default=7, ge=1, le=61)
+    """Days ahead; training needs as many days of history more."""
     demand: Demand
     """Daily counts per depot."""
     depots: Depots | None = None

@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from forecaster.config import json_schema
 from forecaster.demand.panel.calendar import LEAST_BACK, MOST_BACK, NAMES
 from forecaster.model.network import features, special_days
-from forecaster.model.network.features import LEVEL, LOOKBACK, Features, Window
+from forecaster.model.network.features import LEVEL, LONGEST_HORIZON, LOOKBACK, Features, Window
 from forecaster.model.network.special_days import ALIKE, DOUBT, WEEKS
 from tests import panels
 
@@ -325,7 +326,11 @@ def test_origins_a_stride_apart_are_every_so_manieth_of_all_origins() -> None:
     np.testing.assert_array_equal(third.level, every.level[:, ::3])
 
 
-@pytest.mark.parametrize("horizon", [1, 7, 8, 14, 28, 61])
+def test_a_pipeline_file_may_want_no_day_of_which_the_features_know_too_little() -> None:
+    assert json_schema()["properties"]["horizon"]["maximum"] == LONGEST_HORIZON
+
+
+@pytest.mark.parametrize("horizon", [1, 7, 8, 14, 28, LONGEST_HORIZON])
 def test_no_demand_after_an_origin_reaches_what_is_computed_for_it(horizon: int) -> None:
     """The leak detector: everything later than an origin is replaced, unknown or enormous; nothing may move."""
     origins, inputs = 12, of_panel(LOOKBACK + 11, horizon=horizon)
