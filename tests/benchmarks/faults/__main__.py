@@ -5,7 +5,7 @@ python -m tests.benchmarks.faults --what kills --commands run --nights 5
 python -m tests.benchmarks.faults --table
 
 Each trial is appended to `--results`; a call goes on with those that have no result there, so that it can be ended and
-begun again, also by several processes, each with a `--folder` and with groups of its own.
+begun again, also by several processes, each with a `--folder` and with groups, or `--numbers` of trials, of its own.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def main() -> None:
         os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
         with working_folder(options.folder, "bench-faults-") as work:
             for group in _groups(Templates(work), options):
-                for number in results.left(group.name, group.count, options.seed, again=options.again):
+                numbers = range(*options.numbers) if options.numbers else range(group.count)
+                for number in results.left(group.name, numbers, options.seed, again=options.again):
                     chance = random.Random(f"{options.seed} {group.name} {number}")
                     outcome, faults, about = group.trial(number, chance)
                     results.append(Result(group.name, number, options.seed, faults, outcome, about))
@@ -217,6 +218,7 @@ def _options(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--what", nargs="*", default=WHAT, choices=WHAT)
     parser.add_argument("--kinds", nargs="*", choices=[kind.name for kind in flips.KINDS], help="of files")
     parser.add_argument("--results", type=Path, default=FOLDER / "faults.jsonl", help="the file that results go to")
+    parser.add_argument("--numbers", nargs=2, type=int, metavar=("FROM", "BEFORE"), help="only these trials of a group")
     parser.add_argument("--again", action="store_true", help="repeat those that failed last")
     parser.add_argument("--table", action="store_true", help="only print the table of the results")
     parser.add_argument("--seed", type=int, default=SEED)

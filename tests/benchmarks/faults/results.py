@@ -62,10 +62,10 @@ class Results:
         lines = (json.loads(line) for line in self.file.read_text("utf-8").splitlines() if line.strip())
         return [Result(**line) for line in lines if line["rules"] == RULES]
 
-    def left(self, group: str, count: int, seed: int, *, again: bool) -> Iterator[int]:
-        """The numbers of a group's trials that have no result yet; with `again`, also of those that failed last."""
+    def left(self, group: str, numbers: Iterable[int], seed: int, *, again: bool) -> Iterator[int]:
+        """Those numbers of a group's trials that have no result yet; with `again`, also of those that failed last."""
         last = {result.key: result for result in self.read()}
-        for number in range(count):
+        for number in numbers:
             result = last.get((group, seed, number))
             if result is None or (again and result.faults):
                 yield number
