@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
+from forecaster.errors import LedgerError
 from forecaster.ledger import plan_rows, tables
 from forecaster.ledger.publication import (
     Publication,
@@ -109,6 +110,14 @@ def single_row(connection: sa.Connection, query: sa.Select[Any]) -> sa.RowMappin
 def plain(value: Any) -> Any:
     """A dataclass as JSON gives it back, with lists where it has tuples; anything else as it is."""
     return json.loads(json.dumps(asdict(value))) if is_dataclass(value) and not isinstance(value, type) else value
+
+
+def add_run(connection: sa.Connection, row: Mapping[str, Any]) -> None:
+    """The row of a run that has begun and knows nothing yet. Raises LedgerError when its id is taken."""
+    run_id = row["run_id"]
+    if single_row(connection, sa.select(tables.runs.c.run_id).where(tables.runs.c.run_id == run_id)):
+        raise LedgerError(f"run {run_id!r} is in the ledger already; wanted a new run id")
+    connection.execute(tables.runs.insert().values(outcome="running", findings=[], timings={}, **row))
 
 
 def head(connection: sa.Connection, pipeline: str) -> Head | None:

@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+import sqlalchemy as sa
+
 from forecaster.config import Spec
 from forecaster.errors import BUSY
-from forecaster.ledger import lease, tables
+from forecaster.ledger import lease, records, tables
 from forecaster.ledger.lease import Lease
 from forecaster.ledger.records import Kind
 from forecaster.ledger.sqlite import row_checksums
@@ -38,27 +40,43 @@ def begin(
     with Ledger.open_reader(ledger.url) as reader, reader.transaction() as connection:
         row_checksums.require_sound(connection)
     at = now or datetime.now(UTC)
-    ledger.start_run(run_id, pipeline=spec.name, as_of=as_of, spec_digest=spec.digest, kind=kind, at=at)
-    start = _take_or_close(ledger, spec, run_id, at)
-    if start.rival and lease.seems_hung(start.rival, at) and not _is_renewed(ledger, start.rival):
-        start = replace(_take_or_close(ledger, spec, run_id, at, hung=start.rival), hung=start.rival)
-        if start.rival is None and start.hung:
-            lease.end_holder(start.hung)
+    row = {"run_id": run_id, "pipeline": spec.name, "as_of": as_of, "spec_digest": spec.digest, "kind": kind}
+    with ledger.transaction() as connection:
+        # Together with the lease: others take a row that has no end and no lease for that of a dead run.
+        records.add_run(connection, row | {"started_at": at, "lake_versions": {}})
+        start = _take_or_close(connection, spec, run_id, at)
+        hung = start.rival if start.rival and lease.seems_hung(start.rival, at) else None
+        if hung is None:
+            _end_if_second(connection, spec, start, at)
+    if hung is None:
+        return start
+    is_renewed = _is_renewed(ledger, hung)
+    with ledger.transaction() as connection:
+        if not is_renewed:
+            start = _take_or_close(connection, spec, run_id, at, hung=hung)
+        _end_if_second(connection, spec, start, at)
+    if start.rival:  # it was renewed after all, or somebody else was first
+        return start
+    lease.end_holder(hung)
+    return replace(start, hung=hung)
+
+
+def _take_or_close(
+    connection: sa.Connection, spec: Spec, run_id: str, at: datetime, hung: Lease | None = None
+) -> RunStart:
+    """Take the lease and close the runs that died; or the rival that has it."""
+    if connection.dialect.name == "postgresql":  # where there is no lease yet, there is no row to lock
+        connection.exec_driver_sql("select pg_advisory_xact_lock(7261131)")
+    if rival := lease.take(connection, spec.name, run_id, at, hung):
+        return RunStart(run_id, rival=rival)
+    return RunStart(run_id, tuple(lease.close_dead(connection, spec.name, at, run_id)))
+
+
+def _end_if_second(connection: sa.Connection, spec: Spec, start: RunStart, at: datetime) -> None:
+    """The run that has a rival is over, as `busy`."""
     if start.rival:
         columns = {"outcome": "busy", "exit_code": BUSY, "finished_at": at, "message": start.rival.sentence(spec.zone)}
-        with ledger.transaction() as connection:
-            connection.execute(tables.runs.update().where(tables.runs.c.run_id == run_id).values(**columns))
-    return start
-
-
-def _take_or_close(ledger: Ledger, spec: Spec, run_id: str, at: datetime, hung: Lease | None = None) -> RunStart:
-    """Take the lease and close the runs that died; or the rival that has it."""
-    with ledger.transaction() as connection:
-        if connection.dialect.name == "postgresql":  # where there is no lease yet, there is no row to lock
-            connection.exec_driver_sql("select pg_advisory_xact_lock(7261131)")
-        if rival := lease.take(connection, spec.name, run_id, at, hung):
-            return RunStart(run_id, rival=rival)
-        return RunStart(run_id, tuple(lease.close_dead(connection, spec.name, at, run_id)))
+        connection.execute(tables.runs.update().where(tables.runs.c.run_id == start.run_id).values(**columns))
 
 
 def _is_renewed(ledger: Ledger, hung: Lease) -> bool:

@@ -81,13 +81,10 @@ class Ledger:
 
         Whoever is going to write takes the lease with it: `run_start.begin`.
         """
-        row = {"run_id": run_id, "pipeline": pipeline, "as_of": as_of, "spec_digest": spec_digest, "outcome": "running"}
-        row |= {"kind": kind}
+        row = {"run_id": run_id, "pipeline": pipeline, "as_of": as_of, "spec_digest": spec_digest, "kind": kind}
         row |= {"started_at": at or datetime.now(UTC), "lake_versions": dict(lake_versions or {})}
         with self._transaction() as connection:
-            if records.single_row(connection, sa.select(tables.runs.c.run_id).where(tables.runs.c.run_id == run_id)):
-                raise LedgerError(f"run {run_id!r} is in the ledger already; wanted a new run id")
-            connection.execute(tables.runs.insert().values(**row, findings=[], timings={}))
+            records.add_run(connection, row)
         return run_id
 
     def note(

@@ -182,6 +182,19 @@ def test_of_many_that_begin_at_once_one_is_at_work(ledger: Ledger) -> None:
     assert sorted(outcomes(ledger).values()) == ["busy"] * 5 + ["running"]
     [first] = [run.run_id for run in begun if run.rival is None]
     assert {run.rival.run_id for run in begun if run.rival} == {first}
+    assert [run.closed_runs for run in begun] == [()] * 6  # nobody who is just beginning is taken for dead
+
+
+def test_a_run_has_no_row_without_the_lease_or_a_rival(ledger: Ledger) -> None:
+    """Stopped between the two, it would be closed as dead, and then take the lease and publish all the same."""
+    with ledger.transaction() as connection:
+        connection.exec_driver_sql("alter table lease rename to away")
+    with pytest.raises(LedgerError, match=r"lease|not a ledger of this version"):
+        begin(ledger, "first")
+    assert ledger.runs() == ()
+    with ledger.transaction() as connection:
+        connection.exec_driver_sql("alter table away rename to lease")
+    assert begin(ledger, "first").rival is None
 
 
 def test_a_lease_is_renewed_by_a_thread_while_the_run_lives() -> None:

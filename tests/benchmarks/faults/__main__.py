@@ -190,9 +190,8 @@ class Pauses(Timed):
         twin, share = self.twin(), chance.random()
         mode, place = kills.MODES[number % 2], pauses.PLACES[number // 2 % 2]
         template = self.templates[self.command.template]
-        hit, faults = pauses.one_trial(template, self.templates.fleet, twin, mode, place, share * twin.seconds)
-        about = {"mode": mode, "place": place, "share": share, "seconds": twin.seconds}
-        return AT_WORK if hit else OVER, faults, about
+        outcome, faults = pauses.one_trial(template, self.templates.fleet, twin, mode, place, share * twin.seconds)
+        return outcome, faults, {"mode": mode, "place": place, "share": share, "seconds": twin.seconds}
 
 
 class Flips:

@@ -18,39 +18,47 @@ from forecaster.errors import LedgerError
 from forecaster.ledger import lease, tables
 from forecaster.ledger.store import Ledger
 from tests.benchmarks.faults import kills
-from tests.benchmarks.faults.installation import TONIGHT, ending, forecaster, put_in_place, start
+from tests.benchmarks.faults.installation import LIMIT, TONIGHT, ending, forecaster, put_in_place, start
 
 PLACES = ("here", "elsewhere")
 """Where the paused night runs, as the second sees it: on its own machine, where it is ended, or on another one."""
-PATIENCE = 120.0  # seconds within which a continued night has to end
+PATIENCE = 120.0  # seconds within which a continued night that lost its lease has to end
+AT_WORK, WROTE, WITHOUT, OVER = "at work", "while it wrote", "without the lease", "over by then"
+"""What a night was at: one that is stopped without the lease has not begun, or has ended but for its process."""
 WRITING = "another program has been writing to it"
 SENTENCES = "taken for dead; another run|not for run .* any more"
 
 
 def one_trial(
     template: Path, folder: Path, twin: kills.Twin, mode: str, place: str, instant: float
-) -> tuple[bool, list[str]]:
-    """Whether the pause met a night at work, and what was wrong afterwards, in sentences."""
+) -> tuple[str, list[str]]:
+    """What the night was at when it was stopped, and what was wrong afterwards, in sentences."""
     file = put_in_place(template, folder)
     words = ["run", str(file), "--plain", "--as-of", TONIGHT]
     first, said = start(folder, *words)
     time.sleep(instant)
     send = os.killpg if mode == "group" else os.kill
-    hit = first.poll() is None
-    if hit:
+    lives = first.poll() is None
+    if lives:
         send(first.pid, signal.SIGSTOP)
     try:
-        hit = hit and _outlasts_its_lease(file, elsewhere=place == "elsewhere")
+        had_lease = lives and _outlasts_its_lease(file, elsewhere=place == "elsewhere")
     except LedgerError:  # it was stopped while it wrote, and holds the ledger for itself
-        return True, _goes_on_after(first, send, file, words, twin)
+        return WROTE, _goes_on_after(first, send, file, words, twin)
     said = said.rename(folder / "said by the first")
     second = forecaster(folder, *words)
     faults = [f"{fault}; the first is process {first.pid}" for fault in kills._faults_of_ending(second, (0,))]
     if first.poll() is None:
         send(first.pid, signal.SIGCONT)
-    faults += _faults_of_first(first.pid, said, _code(first, faults), place) if hit else []
+    # Waited for in any case: it would go on in the installation of the next trial.
+    code = _code(first, faults, PATIENCE if had_lease else LIMIT)
+    if had_lease:
+        faults += _faults_of_first(first.pid, said, code, place)
+    elif lives:
+        faults += [f"the first ended with {code}: {ending(said, code, 0).sentence}"] if code != 0 else []
     faults += kills.compare(file, twin)
-    return hit, faults
+    faults += ["the first has left children"] if not had_lease and kills._group_lives(first.pid) else []
+    return AT_WORK if had_lease else WITHOUT if lives else OVER, faults
 
 
 def _goes_on_after(
@@ -60,17 +68,17 @@ def _goes_on_after(
     second = forecaster(file.parent, *words)
     faults = [] if re.search(WRITING, second.err) else [f"the second said nothing of it: {second.sentence}"]
     send(first.pid, signal.SIGCONT)
-    code = _code(first, faults)
+    code = _code(first, faults, LIMIT)
     faults += [f"the first ended with {code}"] if code not in (0, 3) else []
     return faults + kills.compare(file, twin)
 
 
-def _code(process: subprocess.Popen[bytes], faults: list[str]) -> int:
+def _code(process: subprocess.Popen[bytes], faults: list[str], patience: float) -> int:
     try:
-        return process.wait(PATIENCE)
+        return process.wait(patience)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        faults.append(f"the first had not ended after {PATIENCE:g} s")
+        faults.append(f"the first had not ended after {patience:g} s")
         return process.wait()
 
 

@@ -18,7 +18,8 @@ RULES = 3
 
 2: the files of a checkpoint's arrays count as one, the cache of compiled programs may grow, damage that is named when
 it is read counts as named, and so does what an override says of a page that waits.
-3: two checkpoints may lie beside the twin's one; a night that was stopped while it wrote has to go on.
+3: two checkpoints may lie beside the twin's one; a night that was stopped while it wrote has to go on, and so has one
+that was stopped without the lease.
 """
 
 

@@ -41,7 +41,7 @@ def main() -> None:
         with working_folder(options.folder, "game-day-") as work:
             templates = Templates(work)
             for name in options.only or SCENARIOS:
-                for _ in results.left(name, 1, SEED, again=options.again):
+                for _ in results.left(name, range(1), SEED, again=options.again):
                     results.append(one_result(SCENARIOS[name], templates))
     print(*table(results.read()), sep="\n")
 
