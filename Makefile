@@ -6,6 +6,7 @@ PIPELINE ?= data/harbor_fleet/pipeline.yaml
 AS_OF    ?=
 PAST     ?= 14
 UPGRADE  ?=
+ARGS     ?=
 
 BIN := .venv/bin
 ENV := .venv/.complete
@@ -46,7 +47,7 @@ WITHOUT_EXTRAS := \
   /^[a-z0-9]/ { flush() } { block = block $$0 "\n" } END { flush() }
 
 .DEFAULT_GOAL := help
-.PHONY: help env run page test check messages dashboards docs format lock sbom bench bench-accuracy bench-example bench-speed bench-training bench-growth \
+.PHONY: help env run page test check messages dashboards docs format lock sbom bench bench-accuracy bench-published bench-example bench-speed bench-training bench-growth \
   bench-scale bench-variants bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-flood bench-what-if \
   bench-faults bench-scrape bench-worthwhile bench-drift bench-canary bench-gate baseline game-day clean
 
@@ -104,6 +105,9 @@ bench: $(ENV) ## measure a night; no test asserts these numbers
 
 bench-accuracy: $(ENV) ## measure the model and its rivals on eight real datasets (an hour; what was measured before is kept)
 	@$(BIN)/python -m tests.benchmarks.accuracy
+
+bench-published: $(ENV) ## print our line among published ones, on tasks rebuilt from data at hand; ARGS="--preset nightly --seeds 3"
+	@$(BIN)/python -m tests.benchmarks.published $(ARGS)
 
 bench-example: $(ENV) ## measure the worked example beside what became of it, Prophet and the seasonal naive
 	@$(BIN)/python -m tests.benchmarks.worked_example

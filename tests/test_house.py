@@ -68,6 +68,7 @@ def test_tests_mirror_the_code() -> None:
         "benchmarks/faults",
         "benchmarks/game_day",
         "benchmarks/history",
+        "benchmarks/published",
         "docs",
         "e2e",
         "fixtures",

@@ -28,9 +28,14 @@ NAMES = (
 )
 
 
+def folder() -> Path:
+    """Where the datasets lie: what FORECASTER_DATASETS says, or beside the checkout."""
+    return Path(os.environ.setdefault("FORECASTER_DATASETS", str(ROOT.parent / "shared" / "datasets")))
+
+
 def spec_of(name: str) -> Spec:
     """The dataset's pipeline; unusual counts are kept, so that every model meets what came."""
-    os.environ.setdefault("FORECASTER_DATASETS", str(ROOT.parent / "shared" / "datasets"))
+    folder()
     spec = load(ROOT / "data" / "real" / f"{name}.yaml")
     severities = {rule: "warn" for rule in data_rules.RULES if {"warn"} <= set(data_rules.RULES[rule].may)}
     demand = spec.demand.model_copy(update={"rules": spec.demand.rules.model_copy(update={"severity": severities})})

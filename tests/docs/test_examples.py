@@ -39,7 +39,7 @@ OTHERS = {
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
 CODE = "".join(
     file.read_text("utf-8")
-    for folder in ("forecaster", "flows", "dashboards")
+    for folder in ("forecaster", "flows", "dashboards", "tests/benchmarks")
     for file in (ROOT / folder).rglob("*.py")
 )
 

@@ -1,0 +1,143 @@
+"""Our model's line among published ones, on forecasting tasks that are rebuilt from data at hand.
+
+python -m tests.benchmarks.published [--tasks a,b] [--preset quick] [--seeds 1] [--retrain] [--again] [--prove]
+
+First the windows are proved: the seasonal naive meets its published MASE and WAPE in them to three digits, else nothing
+of that task is printed but both numbers. Then our model is trained once before the first cutoff (`--retrain`: before
+each), directly for the task's horizon, and forecasts all windows. Nothing is chosen on these windows. Each result is a
+line of var/bench/published.jsonl as soon as it is there: a run that was stopped goes on, `--again` measures anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from statistics import fmean
+from typing import Any
+
+from tests.benchmarks.published import ranking
+from tests.benchmarks.published.our_model import Setting, forecast_windows
+from tests.benchmarks.published.ranking import OurLine
+from tests.benchmarks.published.tasks import TASKS, PublishedTask
+from tests.benchmarks.published.window_scores import METRICS, mean_scores, scores_of
+from tests.benchmarks.published.windows import LEVELS, WindowsDiffer, aligned, count_forecasts, proved_windows
+from tests.benchmarks.report import FOLDER, machine
+
+RESULTS, PICTURE = FOLDER / "published.jsonl", FOLDER / "published.svg"
+Result = Mapping[str, Any]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", default=",".join(task.name for task in TASKS))
+    parser.add_argument("--preset", default="quick", choices=("quick", "nightly", "best"))
+    parser.add_argument("--seeds", type=int, default=1, help="how many, from seed 0 on")
+    parser.add_argument("--retrain", action="store_true", help="train before each window, not only before the first")
+    parser.add_argument("--again", action="store_true", help="measure anew what was measured before")
+    parser.add_argument("--prove", action="store_true", help="prove the windows, and no more")
+    options = parser.parse_args()
+    wanted = options.tasks.split(",")
+    if unknown := set(wanted) - {task.name for task in TASKS}:
+        parser.error(f"unknown tasks {sorted(unknown)}; wanted some of {', '.join(task.name for task in TASKS)}")
+    published, lines = ranking.published_scores(), []
+    for task in (task for task in TASKS if task.name in wanted):
+        try:
+            lines += _on(task, published[task.name], options)
+        except (FileNotFoundError, WindowsDiffer) as error:
+            print(f"{task.name} is left out: {error}", flush=True)
+    if lines:
+        _show(lines, published)
+
+
+def _on(task: PublishedTask, published: Mapping[str, ranking.Line], options: argparse.Namespace) -> list[OurLine]:
+    """Our lines on a task whose windows are proved; those measured before are read."""
+    frame = task.read()
+    table = aligned(frame)
+    naive = published[ranking.NAIVE]
+    windows, rebuilt = proved_windows(task, table, naive)
+    proof = ", ".join(f"{metric} {value:.6f} ({naive[metric]:.6f})" for metric, value in rebuilt.items())
+    print(f"{task.name}: {count_forecasts(windows):,} forecasts; seasonal naive (published): {proof}", flush=True)
+    lines = []
+    for holidays in () if options.prove else task.holidays:
+        results = []
+        for seed in range(options.seeds):
+            setting = Setting(task.name, holidays, options.preset, seed, options.retrain)
+            result = None if options.again else earlier_result(setting)
+            if result is None:
+                forecasts = forecast_windows(task, frame, table, windows, setting)
+                scores = [
+                    scores_of(window.actual, quantiles, LEVELS, table.past(window), task.season)
+                    for window, quantiles in zip(windows, forecasts.quantiles, strict=True)
+                ]
+                result = write_result(setting, scores, forecasts.training_seconds, forecasts.inference_seconds)
+            results.append(result)
+            print(f"  {_variant(setting)}, seed {seed}: {_words(result['scores'])}", flush=True)
+        lines.append(_line(setting, results))
+    return lines
+
+
+def _variant(setting: Setting) -> str:
+    calendar = "with public holidays" if setting.holidays else "without public holidays"
+    return f"{setting.preset}, {calendar}{', retrained' if setting.retrain else ''}"
+
+
+def _line(setting: Setting, results: Sequence[Result]) -> OurLine:
+    return OurLine(
+        setting.task,
+        _variant(setting),
+        {metric: fmean(result["scores"][metric] for result in results) for metric in METRICS},
+        len(results),
+        fmean(result["training_seconds"] for result in results),
+        fmean(result["inference_seconds"] for result in results),
+    )
+
+
+def write_result(setting: Setting, windows: list[dict[str, float]], training: float, inference: float) -> Result:
+    """The result as a line of its file, behind what a run that was killed may have left of one."""
+    result = {
+        "setting": asdict(setting),
+        "scores": mean_scores(windows),
+        "windows": windows,
+        "training_seconds": training,
+        "inference_seconds": inference,
+        "machine": machine(),
+    }
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    with RESULTS.open("a+b") as file:
+        file.seek(max(file.seek(0, os.SEEK_END) - 1, 0))
+        file.write((b"\n" if file.read() not in (b"", b"\n") else b"") + json.dumps(result).encode() + b"\n")
+    return result
+
+
+def earlier_result(setting: Setting) -> Result | None:
+    """What was measured before of the same setting, the last where it was measured again; half a line is none."""
+    same = None
+    for line in RESULTS.read_text("utf-8").splitlines() if RESULTS.exists() else ():
+        with suppress(json.JSONDecodeError):
+            result = json.loads(line)
+            same = result if result["setting"] == asdict(setting) else same
+    return same
+
+
+def _show(lines: Sequence[OurLine], published: Mapping[str, Mapping[str, ranking.Line]]) -> None:
+    for task in dict.fromkeys(line.task for line in lines):
+        of_task = [line for line in lines if line.task == task]
+        print(f"\n### {task}\n\n{ranking.task_table(of_task, published[task])}")
+    print(f"\n### ours, with the rank among {len(published[lines[0].task])} published models and itself\n")
+    print(ranking.summary_table(lines, published))
+    first = {line.task: line for line in reversed(lines)}  # of each task the variant that knew no more than the others
+    print(f"\n{ranking.over_all(list(first.values())[::-1], published)}\n\n{machine()}")
+    PICTURE.write_text(ranking.picture(lines, published), "utf-8")
+    print(f"\nWritten to {RESULTS.relative_to(FOLDER.parents[1])} and {PICTURE.relative_to(FOLDER.parents[1])}")
+
+
+def _words(scores: Mapping[str, float]) -> str:
+    return " ".join(f"{metric} {scores[metric]:.4f}" for metric in METRICS)
+
+
+if __name__ == "__main__":
+    main()

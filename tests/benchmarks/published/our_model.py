@@ -1,0 +1,175 @@
+"""Our model on a published task: trained once before the first cutoff, or before each one, and asked at every cutoff.
+
+A panel holds what was known at its cutoff and nothing else, built by the night's own code; no panel of a later day is
+cut off. Where series end on different days, a window has several cutoffs: each series is forecast at its own. For
+training each series is known up to its own first cutoff. Intervals are calibrated as in a backtest: on held-out days
+before the training's cutoff, and then on the windows that have passed.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+
+from forecaster.config import Spec
+from forecaster.core.arrays import Days, Doubles
+from forecaster.core.forecast import Candidate, Forecast
+from forecaster.core.knowledge import Knowledge
+from forecaster.core.panel import Encoding, Panel
+from forecaster.demand.panel import build as panels
+from forecaster.evaluation import calibration
+from forecaster.evaluation.rolling_calibration import RollingCalibration
+from forecaster.model.export import to_onnx
+from forecaster.training import fit_candidate
+from tests.benchmarks.published.tasks import PublishedTask
+from tests.benchmarks.published.windows import LEVELS, SeriesTable, Window
+from tests.benchmarks.report import FOLDER
+
+NO_EVENTS = ("date", "kind", "name", "depot_id", "city", "subdivision", "country")
+MORNING = timedelta(hours=6)
+STATE = FOLDER / "published"  # keeps compiled programs, which the variants and seeds of a task share
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How our model is made for a task: what a result is measured of."""
+
+    task: str
+    holidays: bool
+    preset: str
+    seed: int
+    retrain: bool
+
+
+@dataclass(frozen=True)
+class TaskForecasts:
+    """Quantiles of every window, and what they took."""
+
+    quantiles: tuple[Doubles, ...]  # (series of the window, horizon, levels) a window
+    training_seconds: float  # with the first calibration, and panels for it
+    inference_seconds: float  # with panels
+
+
+class Teller:
+    """What is known of a task's series at any cutoff, as panels of all of them in their own order."""
+
+    def __init__(self, task: PublishedTask, frame: pd.DataFrame, table: SeriesTable, spec: Spec) -> None:
+        self._spec, self._table, self._zone = spec, table, ZoneInfo(task.timezone)
+        self._frame, self._day = frame, frame["date"].to_numpy("datetime64[D]")
+        self._row = np.searchsorted(np.asarray(table.ids), frame["depot_id"].to_numpy(str))
+        self._ahead = task.is_open is not None or bool(task.known_future)
+        self._depots = _depots(task, frame)
+
+    def panel(self, cutoffs: Days, encoding: Encoding | None = None) -> Panel:
+        """The panel at the latest of the series' own cutoffs, (series,), each series known up to its own."""
+        latest: date = cutoffs.max().astype(object)
+        is_past = self._day <= cutoffs[self._row]
+        in_reach = ~is_past & (self._day <= np.datetime64(latest) + self._spec.horizon) & self._ahead
+        demand = self._frame["demand"].to_numpy(np.float32, na_value=np.nan)
+        rows = self._frame.assign(demand=np.where(is_past, demand, np.nan).astype(np.float32))
+        rows = rows[(is_past & np.isfinite(demand)) | in_reach]
+        as_of = datetime.combine(latest + timedelta(days=1), datetime.min.time(), self._zone) + MORNING
+        events = pd.DataFrame({name: pd.Series(dtype="object") for name in NO_EVENTS})
+        knowledge = Knowledge(as_of.astimezone(UTC), rows, self._depots, events, {}, cutoff=latest)
+        return panels.build(knowledge, self._spec, encoding).among(self._table.ids)
+
+
+def spec_of(task: PublishedTask, setting: Setting, state: Path) -> Spec:
+    """The pipeline of a task, as a pipeline file would declare it."""
+    source = {"kind": "parquet", "path": str(task.file)}
+    opened = {} if task.is_open is None else {"open": task.is_open}
+    known = {"known_future": list(task.known_future)}
+    return Spec.model_validate(
+        {
+            "name": task.name.lower(),
+            "timezone": task.timezone,
+            "horizon": task.horizon,
+            # A series that is asked for is in business, however long it was silent.
+            "demand": {
+                "source": source,
+                "columns": opened,
+                "recorded": "next_day",
+                "rules": {"closed_after_days": 10_000},
+            },
+            **({"depots": {"source": source, "static": list(task.static)}} if task.static else {}),
+            "calendar": {**known, "country": task.country} if setting.holidays else {**known, "holidays": False},
+            "model": {"quantiles": LEVELS},
+            "training": {"preset": setting.preset, "seed": setting.seed},
+            "state": str(state),
+        }
+    )
+
+
+def forecast_windows(
+    task: PublishedTask, frame: pd.DataFrame, table: SeriesTable, windows: Sequence[Window], setting: Setting
+) -> TaskForecasts:
+    """Forecast every window, oldest first, with a model that was trained before the first of them, or before each."""
+    quantiles, training, inference = [], 0.0, 0.0
+    spec = spec_of(task, setting, STATE)
+    with tempfile.TemporaryDirectory() as folder:  # not what an earlier training left
+        teller = Teller(task, frame, table, spec)
+        model: _Model | None = None
+        for number, window in enumerate(windows):
+            begun = time.perf_counter()
+            if model is None or setting.retrain:
+                model = _Model.trained(teller.panel(_all_cutoffs(table, window)), spec, Path(folder) / str(number))
+            trained = time.perf_counter()
+            quantiles.append(_window_quantiles(model, teller, window, len(table.ids)))
+            training += trained - begun
+            inference += time.perf_counter() - trained
+    return TaskForecasts(tuple(quantiles), training, inference)
+
+
+@dataclass(frozen=True)
+class _Model:
+    """A trained model as it forecasts cutoff after cutoff."""
+
+    rolling: RollingCalibration
+    predict: Any  # the same without what it learns of intervals on the way
+    encoding: Encoding
+
+    @classmethod
+    def trained(cls, before: Panel, spec: Spec, checkpoints: Path) -> _Model:
+        """Trained and calibrated on a panel, all of whose days it may know."""
+        candidate: Candidate = fit_candidate.train_and_calibrate(
+            before, spec, cutoff=before.cutoff, checkpoints=checkpoints
+        )
+        rolling = fit_candidate.rolling_forecaster(candidate, before, spec, cutoff=before.cutoff)
+        return cls(rolling, to_onnx.forecaster(candidate), before.encoding)
+
+    def forecast(self, panel: Panel, *, remember: bool) -> Forecast:
+        """The forecast of a panel; later ones are calibrated on those that are remembered."""
+        if remember:
+            return self.rolling(panel)
+        return calibration.stretched(self.predict(panel), self.rolling.factors(panel))
+
+
+def _window_quantiles(model: _Model, teller: Teller, window: Window, series: int) -> Doubles:
+    """Quantiles of a window, (series of the window, horizon, levels), each series at its own cutoff."""
+    rows, days, counts = np.flatnonzero(window.rows), *np.unique(window.cutoffs, return_counts=True)
+    quantiles = np.full((len(rows), window.actual.shape[1], len(LEVELS)), np.nan)
+    for day in days:
+        panel = teller.panel(np.full(series, day), model.encoding)
+        forecast = model.forecast(panel, remember=day == days[counts.argmax()])
+        here = window.cutoffs == day
+        quantiles[here] = forecast.quantiles[rows[here]]
+    return quantiles
+
+
+def _all_cutoffs(table: SeriesTable, window: Window) -> Days:
+    """The cutoff of every series, (series,), also of those that have no part in the window."""
+    return table.ends - (table.values.shape[1] - window.cut)
+
+
+def _depots(task: PublishedTask, frame: pd.DataFrame) -> pd.DataFrame:
+    rows = frame[["depot_id", *task.static]].drop_duplicates("depot_id", ignore_index=True)
+    return rows.assign(opened=pd.NaT, closed=pd.NaT)

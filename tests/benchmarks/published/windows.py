@@ -1,0 +1,109 @@
+"""Rebuilt windows, and the proof that they are the published ones: the seasonal naive meets its published scores.
+
+Windows are those of fev 0.8.0 (`past_future_split`); its seasonal naive repeats the last season of the forward-filled
+past, and says 0 where nothing was known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from forecaster.core.arrays import Bools, Days, Doubles
+from tests.benchmarks.published.tasks import PublishedTask
+from tests.benchmarks.published.window_scores import mean_scores, scores_of
+
+PROVING = ("MASE", "WAPE")
+TOLERANCE = 0.0005  # three digits after the point
+LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+
+
+class WindowsDiffer(Exception):
+    """The seasonal naive misses its published scores: the windows are not those that others were scored on."""
+
+
+@dataclass(frozen=True)
+class SeriesTable:
+    """All series, aligned at their ends."""
+
+    ids: tuple[str, ...]
+    values: Doubles  # (series, days); NaN where unknown, and before the first day
+    ends: Days  # (series,) last day of each
+    lengths: Doubles  # (series,) days from the first to the last
+
+    def past(self, window: Window) -> Doubles:
+        """What came before a window's cutoff, (series of the window, days)."""
+        return self.values[window.rows, : window.cut]
+
+
+@dataclass(frozen=True)
+class Window:
+    """One cutoff of every series that has a part in it."""
+
+    cut: int  # columns of the table before the cutoff
+    rows: Bools  # (series,) those that have a part
+    cutoffs: Days  # (series of the window,) the last known day
+    actual: Doubles  # (series of the window, horizon)
+
+
+def aligned(frame: pd.DataFrame) -> SeriesTable:
+    """The table of a frame whose series are whole daily grids, sorted by id and date."""
+    ids, start, lengths = np.unique(frame["depot_id"].to_numpy(str), return_index=True, return_counts=True)
+    days = frame["date"].to_numpy("datetime64[D]")
+    ends = days[start + lengths - 1]
+    if ((ends - days[start]).astype(int) != lengths - 1).any():
+        raise ValueError("a series lacks days; wanted one row for each day from its first to its last")
+    values = np.full((len(ids), int(lengths.max())), np.nan)
+    column = np.arange(len(frame)) - np.repeat(start + lengths, lengths) + values.shape[1]
+    values[np.repeat(np.arange(len(ids)), lengths), column] = frame["demand"].to_numpy(float, na_value=np.nan)
+    return SeriesTable(tuple(ids.tolist()), values, ends, lengths.astype(float))
+
+
+def windows_of(task: PublishedTask, table: SeriesTable) -> tuple[Window, ...]:
+    """The task's windows, oldest first."""
+    days = table.values.shape[1]
+    windows = []
+    for number in range(task.windows):
+        ahead = task.first_cutoff + number * task.step  # days of the end that lie after the cutoff, negative
+        rows = table.lengths + ahead >= 1
+        actual = table.values[rows, days + ahead : days + ahead + task.horizon or None]
+        windows.append(Window(days + ahead, rows, table.ends[rows] + ahead, actual))
+    return tuple(windows)
+
+
+def seasonal_naive(past: Doubles, horizon: int, season: int) -> Doubles:
+    """The last season of the forward-filled past, repeated, (series, horizon)."""
+    filled = pd.DataFrame(past).ffill(axis=1).fillna(0.0).to_numpy()
+    return filled[:, -season:][:, np.arange(horizon) % season]
+
+
+def proved_windows(
+    task: PublishedTask, table: SeriesTable, published: Mapping[str, float]
+) -> tuple[tuple[Window, ...], Mapping[str, float]]:
+    """The task's windows and the seasonal naive's MASE and WAPE in them.
+
+    Raises WindowsDiffer, with both numbers, where these are not the `published` ones to three digits.
+    """
+    windows = windows_of(task, table)
+    rebuilt = mean_scores([_naive_scores(task, table, window) for window in windows])
+    for metric in PROVING:
+        if not abs(rebuilt[metric] - published[metric]) < TOLERANCE:
+            raise WindowsDiffer(
+                f"{task.name}: the seasonal naive's {metric} is {rebuilt[metric]:.6f} in the rebuilt windows, and "
+                f"{published[metric]:.6f} as published; wanted the same to three digits, so no score is compared"
+            )
+    return windows, {metric: rebuilt[metric] for metric in PROVING}
+
+
+def _naive_scores(task: PublishedTask, table: SeriesTable, window: Window) -> Mapping[str, float]:
+    past = table.past(window)
+    point = seasonal_naive(past, task.horizon, task.season)
+    return scores_of(window.actual, point[:, :, None], (0.5,), past, task.season)
+
+
+def count_forecasts(windows: Sequence[Window]) -> int:
+    """Series and windows."""
+    return sum(len(window.actual) for window in windows)

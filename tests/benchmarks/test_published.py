@@ -1,0 +1,183 @@
+"""Published tasks: the rebuilt windows are the published ones, scores are those of their source, and no panel knows
+what came after its cutoff."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.benchmarks.published import __main__ as command
+from tests.benchmarks.published import ranking
+from tests.benchmarks.published.our_model import Setting, Teller, spec_of
+from tests.benchmarks.published.ranking import OurLine
+from tests.benchmarks.published.tasks import PUBLISHED, TASKS, PublishedTask, as_it_is, folder, forward_filled
+from tests.benchmarks.published.window_scores import METRICS, mean_scores, scores_of
+from tests.benchmarks.published.windows import (
+    WindowsDiffer,
+    aligned,
+    count_forecasts,
+    proved_windows,
+    seasonal_naive,
+    windows_of,
+)
+
+NAN = float("nan")
+FORECASTS = {"rossmann_1D": 11_150, "restaurant": 6_502, "hierarchical_sales_1D": 1_180}
+SMALL = PublishedTask(
+    "small_1D",
+    source="small.parquet",
+    at=PUBLISHED,
+    target="orders",
+    horizon=2,
+    windows=2,
+    first_cutoff=-4,
+    step=2,
+    frame=as_it_is,
+    timezone="UTC",
+    country="DE",
+    holidays=(True,),
+    is_open="open",
+    known_future=("promo",),
+    static=("size",),
+)
+
+
+def frame(**series: list[float]) -> pd.DataFrame:
+    """Series of counts, each to 2024-03-10 but for the last, which ends a day earlier."""
+    last = list(series)[-1]
+    parts = [
+        pd.DataFrame(
+            {
+                "depot_id": name,
+                "date": pd.date_range(end="2024-03-09" if name == last else "2024-03-10", periods=len(counts)),
+                "demand": counts,
+                "open": 1,
+                "promo": np.arange(len(counts)) % 3,
+                "size": "small",
+            }
+        )
+        for name, counts in series.items()
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+@pytest.mark.parametrize("task", TASKS, ids=[task.name for task in TASKS])
+def test_in_the_rebuilt_windows_the_seasonal_naive_meets_its_published_scores(task: PublishedTask) -> None:
+    try:
+        table = aligned(task.read())
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+    published = ranking.published_scores()[task.name]
+    windows, rebuilt = proved_windows(task, table, published[ranking.NAIVE])
+    assert count_forecasts(windows) == FORECASTS[task.name]
+    assert rebuilt["MASE"] == pytest.approx(published[ranking.NAIVE]["MASE"], abs=1e-5)
+    assert rebuilt["WAPE"] == pytest.approx(published[ranking.NAIVE]["WAPE"], abs=5e-4)
+    assert len(published) == 30
+
+
+def test_windows_that_are_not_the_published_ones_are_refused_with_both_numbers() -> None:
+    table = aligned(frame(a=[*range(30)], b=[*range(20)]))
+    with pytest.raises(WindowsDiffer, match=r"MASE is 1\.000000 in the rebuilt windows, and 1\.001000 as published"):
+        proved_windows(SMALL, table, {"MASE": 1.001, "WAPE": 0.2})
+
+
+def test_a_window_counts_from_the_end_of_each_series_and_leaves_out_those_that_have_not_begun() -> None:
+    table = aligned(frame(a=[1, 2, 3, 4, 5, 6, 7], b=[1, 2, 3, 4], c=[1, 2, 3, 4, 5, 6]))
+    first, second = windows_of(SMALL, table)
+    assert first.rows.tolist() == [True, False, True]
+    assert first.actual.tolist() == [[4, 5], [3, 4]]
+    assert first.cutoffs.astype(str).tolist() == ["2024-03-06", "2024-03-05"]
+    assert second.actual.tolist() == [[6, 7], [3, 4], [5, 6]]
+    np.testing.assert_array_equal(table.past(second)[1], [NAN, NAN, NAN, 1, 2])
+
+
+def test_the_naive_repeats_the_last_season_of_the_forward_filled_past() -> None:
+    past = np.array([[1, 2, 3, NAN], [NAN, NAN, NAN, 5]], float)
+    assert seasonal_naive(past, 5, 3).tolist() == [[2, 3, 3, 2, 3], [0, 0, 5, 0, 0]]
+
+
+def test_scores_are_those_of_their_source_by_hand() -> None:
+    """The first series changes by 2 over a season, the second by 4; the third never, and is not scaled."""
+    past = np.array([[1, 3, 3, 1], [0, 4, 4, 0], [7, 7, 7, 7]], float)
+    actual = np.array([[4, NAN], [10, 2], [8, 8]], float)
+    quantiles = np.stack([actual * 0 + [[2], [6], [7]], actual * 0 + [[6], [8], [7]]], axis=-1)
+    quantiles = np.nan_to_num(quantiles, nan=1e9)  # what is said of an unknown day is not scored
+    scores = scores_of(actual, quantiles, (0.1, 0.5), past, 2)
+    assert scores["WAPE"] == pytest.approx((2 + 2 + 6 + 1 + 1) / 32)
+    assert scores["MASE"] == pytest.approx((2 / 2 + 2 / 4 + 6 / 4) / 3)
+    at_a_tenth = 2 * np.array([0.1 * 2, 0.1 * 4, 0.9 * 4, 0.1, 0.1])
+    assert scores["WQL"] == pytest.approx((at_a_tenth.sum() + 12) / 2 / 32)
+    assert scores["SQL"] == pytest.approx((at_a_tenth[:3] / [2, 4, 4] + [2 / 2, 2 / 4, 6 / 4]).sum() / 2 / 3)
+
+
+def test_a_restaurants_gaps_are_filled_and_the_shortest_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.benchmarks.published.tasks.FEWEST_DROPPED", 1)
+    rows = forward_filled(frame(a=[NAN, 1, NAN, 3, NAN], b=[1, NAN, NAN, NAN, NAN], c=[1, 2, 3, 4, 5]))
+    assert rows["depot_id"].unique().tolist() == ["a", "c"]
+    assert rows.loc[rows["depot_id"] == "a", "demand"].tolist() == [1, 1, 3]
+
+
+def test_a_panel_knows_each_series_up_to_its_cutoff_and_of_what_follows_what_is_known_ahead(tmp_path: Path) -> None:
+    setting = Setting(SMALL.name, holidays=True, preset="quick", seed=0, retrain=False)
+    spec = spec_of(SMALL, setting, tmp_path)
+    rows = frame(a=[float(x) for x in range(60)], b=[float(x) for x in range(60)])
+    table = aligned(rows)
+    first, _ = windows_of(SMALL, table)
+    panel = Teller(SMALL, rows, table, spec).panel(first.cutoffs)
+    assert panel.cutoff.isoformat() == "2024-03-06"
+    assert panel.demand[:, -1].tolist()[0] == 55
+    assert np.isnan(panel.demand[1, -1]), "b ends a day earlier, and so does what is known of it"
+    assert panel.covariates[0, -2:, 0].tolist() == [56 % 3, 57 % 3]
+    later = rows["date"] > pd.Timestamp("2024-03-06")
+    changed = rows.assign(demand=rows["demand"].mask(later, 1e6))
+    other = Teller(SMALL, changed, table, spec).panel(first.cutoffs)
+    np.testing.assert_array_equal(panel.demand, other.demand)
+    np.testing.assert_array_equal(panel.open, other.open)
+    closed = Teller(SMALL, rows.assign(open=rows["open"].mask(later, 0)), table, spec).panel(first.cutoffs)
+    assert not closed.open[0, -2:].any(), "that it will be closed is known ahead"
+    without = spec_of(SMALL, replace(setting, holidays=False), tmp_path)
+    assert (spec.calendar.country, without.calendar.holidays, without.calendar.country) == ("DE", False, None)
+
+
+def test_the_folder_lies_beside_the_datasets_or_where_its_variable_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORECASTER_DATASETS", "/data/real")
+    monkeypatch.delenv(PUBLISHED, raising=False)
+    assert folder(PUBLISHED) == Path("/data/published")
+    monkeypatch.setenv(PUBLISHED, "/elsewhere")
+    assert folder(PUBLISHED) == Path("/elsewhere")
+    with pytest.raises(FileNotFoundError, match=r"no file /elsewhere/small\.parquet; FORECASTER_PUBLISHED names"):
+        SMALL.read()
+
+
+def test_our_line_stands_among_the_published_ones() -> None:
+    published = {"small_1D": {name: line(value) for name, value in {"Chronos-2": 0.5, "Seasonal Naive": 1.0}.items()}}
+    ours = OurLine("small_1D", "quick", dict.fromkeys(METRICS, 0.75), 1, 12.0, 3.0)
+    models = [text.split("|")[1].strip() for text in ranking.task_table([ours], published["small_1D"]).splitlines()]
+    assert models[2:] == ["Chronos-2", "**ours, quick**", "Seasonal Naive"]
+    assert "0.7500 (2)" in ranking.summary_table([ours], published)
+    assert "MASE 1.500" in ranking.over_all([ours], published)
+    assert "average rank, of 3: MASE 2.0" in ranking.over_all([ours], published)
+    assert ranking.picture([ours], published).count("<circle") == 1
+
+
+def test_a_run_that_was_stopped_goes_on_behind_half_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "RESULTS", tmp_path / "published.jsonl")
+    setting = Setting("small_1D", holidays=True, preset="quick", seed=0, retrain=False)
+    assert command.earlier_result(setting) is None
+    windows = [dict.fromkeys(METRICS, 1.0), dict.fromkeys(METRICS, 2.0)]
+    command.write_result(setting, windows, 1.0, 2.0)
+    with command.RESULTS.open("a") as file:
+        file.write('{"setting": {"task"')
+    command.write_result(replace(setting, seed=1), windows, 3.0, 4.0)
+    earlier = [command.earlier_result(replace(setting, seed=seed)) for seed in (0, 1, 2)]
+    assert [None if result is None else result["training_seconds"] for result in earlier] == [1.0, 3.0, None]
+    assert earlier[0] is not None
+    assert earlier[0]["scores"] == mean_scores(windows)
+
+
+def line(value: float) -> dict[str, float]:
+    return {**dict.fromkeys(METRICS, value), "training_time_s": 0.0, "inference_time_s": 1.0}
