@@ -48,7 +48,7 @@ WITHOUT_EXTRAS := \
 
 .DEFAULT_GOAL := help
 .PHONY: help env run page test check messages dashboards docs format lock sbom bench bench-accuracy bench-published bench-example bench-speed bench-training bench-growth \
-  bench-scale bench-variants bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-flood bench-what-if \
+  bench-scale bench-variants bench-horizon bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-flood bench-what-if \
   bench-faults bench-scrape bench-worthwhile bench-drift bench-canary bench-gate baseline game-day clean
 
 help: ## list the targets
@@ -114,6 +114,9 @@ bench-example: $(ENV) ## measure the worked example beside what became of it, Pr
 
 bench-variants: $(ENV) ## measure the model on smaller, shorter, quieter and broken versions of the real datasets (40 minutes)
 	@$(BIN)/python -m tests.benchmarks.variants
+
+bench-horizon: $(ENV) ## measure each week ahead of up to eight: error, bias, coverage, and what a long horizon costs
+	@$(BIN)/python -m tests.benchmarks.horizon
 
 bench-cold: $(ENV) ## measure forecasts of depots that have just opened
 	@$(BIN)/python -m tests.benchmarks.cold

@@ -2,12 +2,15 @@
 
 Cutoffs are a horizon apart, a week at most, where nothing else is said, so that up to a week each of the held-out days
 is forecast exactly once by each model; nearer together each is forecast from several distances, and weekdays and
-distances can be told apart. Of a horizon that reaches beyond the held-out days what is known of it is scored.
+distances can be told apart. Of a horizon that reaches beyond the held-out days what is known of it is scored. One of
+more than a week begins before them as well (`reaching_cutoffs`), so that each held-out day is forecast from each week
+ahead; what lies before the held-out days is not scored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 from functools import partial
 
@@ -21,6 +24,7 @@ from forecaster.errors import NoUsableData
 from forecaster.evaluation.metrics import measure, seasonal_scale
 
 WEEK = 7
+LEAST_KNOWN = 56  # days of history that a cutoff before the held-out days must have, as many as an encoder reads
 Predictor = Callable[[Panel], Forecast]
 PanelAt = Callable[[date], Panel]
 """Point-in-time panel: as it was at a cutoff; a depot not known by then is never open in it."""
@@ -37,15 +41,61 @@ def cutoffs(panel: Panel, days: int, every: int | None = None) -> list[date]:
     return [first + timedelta(days=ahead) for ahead in range(0, days, every or min(panel.horizon, WEEK))]
 
 
-def folds(predict: Predictor, panel: Panel, at: Sequence[date], panel_at: PanelAt | None = None) -> tuple[Fold, ...]:
+def reaching_cutoffs(panel: Panel, days: int, every: int | None = None) -> list[date]:
+    """The cutoffs of `cutoffs`, and before them those from which a horizon of more than a week reaches the last `days`
+    days, as far back as `LEAST_KNOWN` days are known, and no fewer than the horizon has."""
+    held_out = cutoffs(panel, days, every)
+    least = max(LEAST_KNOWN, panel.horizon)
+    apart = every or WEEK
+    before = (held_out[0] - timedelta(days=back) for back in range(apart, panel.horizon - WEEK + apart, apart))
+    far = [day for day in before if (np.datetime64(day) - panel.days[0]).astype(int) >= least]
+    return [*reversed(far), *held_out]
+
+
+def folds(
+    predict: Predictor,
+    panel: Panel,
+    at: Sequence[date],
+    panel_at: PanelAt | None = None,
+    *,
+    scored_after: date | None = None,
+) -> tuple[Fold, ...]:
     """Backtest one model, one fold a cutoff.
 
-    Actuals are NaN where the day is not known, not there yet, or the depot was closed or not known at the cutoff. What
-    a depot that was thought to be closed then had is scored. `panel_at` is the panel as it was then; by default
-    tonight's, cut off.
+    Actuals are NaN where the day is not known, not there yet, not after `scored_after`, or the depot was closed or not
+    known at the cutoff. What a depot that was thought to be closed then had is scored. `panel_at` is the panel as it
+    was then; by default tonight's, cut off.
     """
-    [model_folds] = folds_of_models({"": predict}, panel, at, panel_at).values()
+    [model_folds] = folds_of_models({"": predict}, panel, at, panel_at, scored_after=scored_after).values()
     return model_folds
+
+
+def first_scored(fold: Fold) -> int:
+    """The place of the first day of a fold that may be scored: those before it, of a horizon of more than a week, lie
+    before the held-out days."""
+    known = np.flatnonzero(np.isfinite(fold.actuals).any(axis=0))
+    horizon = fold.actuals.shape[1]
+    return 0 if horizon <= WEEK else int(known[0]) if len(known) else horizon
+
+
+def first_weeks(folds: Sequence[Fold]) -> tuple[Fold, ...]:
+    """The first week of each fold, those of which nothing is known left out: where cutoffs are a week apart each
+    held-out day counts once, whatever the horizon."""
+    if all(fold.actuals.shape[1] <= WEEK for fold in folds):
+        return tuple(folds)
+    near = (_first_week(fold) for fold in folds)
+    return tuple(fold for fold in near if np.isfinite(fold.actuals).any())
+
+
+def _first_week(fold: Fold) -> Fold:
+    whole = fold.forecast
+    forecast = replace(
+        whole,
+        target_dates=whole.target_dates[:WEEK],
+        quantiles=whole.quantiles[:, :WEEK],
+        open=whole.open[:, :WEEK],
+    )
+    return Fold(forecast, fold.actuals[:, :WEEK])
 
 
 def folds_of_models(
@@ -56,8 +106,10 @@ def folds_of_models(
     *,
     shared: Collection[str] = (),
     fan: Fan = in_turn,
+    scored_after: date | None = None,
 ) -> dict[str, tuple[Fold, ...]]:
-    """Backtest several models on the same cutoffs; the `shared` ones of them by way of `fan`, the others here.
+    """Backtest several models on the same cutoffs, as `folds` does one; the `shared` ones of them by way of `fan`, the
+    others here.
 
     One panel of the past is there at a time, or as many as the fan takes at once.
     """
@@ -68,6 +120,8 @@ def folds_of_models(
         for cutoff in at:
             before = (panel_at or panel.at)(cutoff)
             scored = panel.at(cutoff).open[:, -panel.horizon :] & before.open.any(axis=1, keepdims=True)
+            if scored_after is not None and cutoff < scored_after:
+                scored = scored & (np.arange(1, panel.horizon + 1) > (scored_after - cutoff).days)
             actuals.append(np.where(scored, panel.actuals(cutoff), np.nan).astype(np.float32))
             for name, predict in predictors.items():
                 if name in shared:
@@ -92,8 +146,8 @@ def run(
     fan: Fan = in_turn,
 ) -> dict[str, Scores]:
     """Scores of every model on the same folds over the panel's last `days` days; `shared` as in `folds_of_models`."""
-    at = cutoffs(panel, days, every)
-    before = (panel_at or panel.at)(at[0])
+    first, at = cutoffs(panel, days, every)[0], reaching_cutoffs(panel, days, every)
+    before = (panel_at or panel.at)(first)
     scale = seasonal_scale(before.demand, before.open[:, : before.history])
-    folds_by_model = folds_of_models(predictors, panel, at, panel_at, shared=shared, fan=fan)
+    folds_by_model = folds_of_models(predictors, panel, at, panel_at, shared=shared, fan=fan, scored_after=first)
     return {name: Scores(name, of_model, measure(of_model, scale), scale) for name, of_model in folds_by_model.items()}

@@ -2,8 +2,9 @@
 
 Split-conformal calibration in its multiplicative form (Romano, Patterson & Candès 2019, arXiv:1905.03222, with the
 distance to the median as the scale): for each interval, the factor on its ends' distances to the median, in log counts,
-with which it holds its share of held-out actuals. First for all days of the horizon together, then for each by what is
-left. Both ends get the same factor: on which side of the median four weeks lie says nothing of the weeks after them.
+with which it holds its share of held-out actuals. First for all days of the horizon together, then for each week ahead
+where there are several, then for each day by what is left. Both ends get the same factor: on which side of the median
+four weeks lie says nothing of the weeks after them.
 
 Depots share their days: one stormy week moves the shares of all of them. A share is therefore drawn to the nominal one
 only as far as it can be trusted, by its standard error over days (Efron & Morris 1973, "Stein's estimation rule"). With
@@ -24,7 +25,9 @@ from forecaster.core.forecast import Fold, Forecast
 ENOUGH = 50  # depot-days; with fewer the quantiles stay as they are
 NARROWEST, WIDEST = 0.3, 5.0
 OFF = 0.1  # how far shares are usually off before they are calibrated, as a standard deviation,
-OFF_BY_STEP = 0.02  # and how far those of one day of the horizon are off from all days'
+OFF_BY_WEEK = 0.05  # how far those of one week ahead are off from all days',
+OFF_BY_STEP = 0.02  # and those of one day of the horizon from its week's
+WEEK = 7
 LEAST = 1e-6  # log counts of distance to the median that can be stretched
 
 
@@ -83,8 +86,15 @@ def _of_horizon(
     score = np.maximum(gap[usable] / up[usable], -gap[usable] / down[usable])
     days, steps = day[usable], step[usable]
     all_days = _factor(score, days, share, OFF)
-    by_step = [_factor(score[steps == h] / all_days, days[steps == h], share, OFF_BY_STEP) for h in range(horizon)]
-    return all_days * np.array(by_step)
+    score = score / all_days
+    by_week = np.ones(horizon)
+    for week in range(-(-horizon // WEEK)) if horizon > WEEK else ():
+        inside = steps // WEEK == week
+        by_week[WEEK * week : WEEK * (week + 1)] = _factor(score[inside], days[inside], share, OFF_BY_WEEK)
+    score = score / by_week[steps]
+    by_step = [_factor(score[steps == h], days[steps == h], share, OFF_BY_STEP) for h in range(horizon)]
+    by_horizon: Doubles = all_days * by_week * np.array(by_step)
+    return by_horizon
 
 
 def _factor(score: Doubles, day: Days, promised: float, off: float) -> float:

@@ -8,6 +8,7 @@ stay.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import date
 
 import numpy as np
 
@@ -21,9 +22,12 @@ from forecaster.evaluation.backtest import Predictor
 class RollingCalibration:
     """A calibrated predictor that is asked for one cutoff after the other."""
 
-    def __init__(self, predict: Predictor, earlier: Iterable[Forecast] = ()) -> None:
-        """`earlier` is what `predict` forecast of days that it was not trained on, before the first cutoff."""
-        self._predict = predict
+    def __init__(
+        self, predict: Predictor, earlier: Iterable[Forecast] = (), *, trained_until: date | None = None
+    ) -> None:
+        """`earlier` is what `predict` forecast before the first cutoff; of these days count those after
+        `trained_until`, by default all."""
+        self._predict, self._trained_until = predict, trained_until
         self._forecasts = {forecast.cutoff: forecast for forecast in earlier}
 
     def __call__(self, panel: Panel) -> Forecast:
@@ -36,11 +40,16 @@ class RollingCalibration:
         before = [forecast for cutoff, forecast in sorted(self._forecasts.items()) if cutoff < panel.cutoff]
         if not before:
             return np.ones((1, 1), np.float32)
-        return calibration.factors([Fold(forecast, _actuals(panel, forecast)) for forecast in before])
+        return calibration.factors([Fold(forecast, self._actuals(panel, forecast)) for forecast in before])
+
+    def _actuals(self, panel: Panel, forecast: Forecast) -> Floats:
+        return _actuals(panel, forecast, self._trained_until or forecast.cutoff)
 
 
-def _actuals(panel: Panel, forecast: Forecast) -> Floats:
-    """Actuals (depots, horizon) of a forecast's days; NaN where closed, and where the panel does not know them yet."""
+def _actuals(panel: Panel, forecast: Forecast, after: date) -> Floats:
+    """Actuals (depots, horizon) of a forecast's days after a day; NaN where closed, and where the panel does not know
+    them yet."""
     was_open = panel.at(forecast.cutoff).open[:, -panel.horizon :]
+    was_open = was_open & (np.asarray(forecast.target_dates, "datetime64[D]") > np.datetime64(after))
     actuals: Floats = np.where(was_open, panel.actuals(forecast.cutoff), np.nan).astype(np.float32)
     return actuals

@@ -16,7 +16,8 @@ from forecaster.demand.history.past_panels import Past
 from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.panel import build as panels
 from forecaster.evaluation import baselines
-from forecaster.evaluation.backtest import Predictor, cutoffs, folds
+from forecaster.evaluation.backtest import Predictor, cutoffs, first_weeks, folds
+from forecaster.evaluation.metrics import scored
 from forecaster.evaluation.paired_test import difference
 from forecaster.ledger.store import Ledger
 from forecaster.model.fitting.train import VALIDATION
@@ -94,12 +95,11 @@ def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = F
         rosters = _rosters(models[CANDIDATE], scores, panel, panel_at, spec, progress, shares) if staffing else None
     for trouble in troubles:
         progress.say(trouble)
-    # a last fold may reach beyond the cutoff: those days have no actuals and are not scored
-    days = [day for fold in scores[CANDIDATE].folds for day in fold.forecast.target_dates if day <= panel.cutoff]
+    days = scored(scores[CANDIDATE].folds, scores[CANDIDATE].scale).day
     return Leaderboard(
         spec.gate.metric,
         tuple(rank_models(scores, spec.gate.metric)),
-        f"{min(days)} to {max(days)}",
+        f"{days.min()} to {days.max()}" if len(days) else "no day",
         winner_sentence(scores, spec.gate.metric),
         rosters,
     )
@@ -118,8 +118,9 @@ def _rosters(
     candidate, which it was not trained on either."""
     progress.advance(0, "rosters")
     first = panel_at(cutoffs(panel, spec.backtest.days, spec.backtest.every)[0])
-    earlier = folds(predict, first, cutoffs(first, VALIDATION), panel_at)
-    return cost_backtest.backtest_costs(scores[CANDIDATE].folds, earlier, panel, panel_at, spec, shares)
+    earlier = first_weeks(folds(predict, first, cutoffs(first, VALIDATION), panel_at))
+    held_out = first_weeks(scores[CANDIDATE].folds)
+    return cost_backtest.backtest_costs(held_out, earlier, panel, panel_at, spec, shares)
 
 
 def _train_model(panel: Panel, spec: Spec, panel_at: Past, cutoff: date | None, progress: Progress) -> Candidate:
@@ -155,7 +156,8 @@ def _retrained_model(first: Predictor, panel: Panel, spec: Spec, panel_at: Past,
             since = cutoff
 
     def predict(past_panel: Panel) -> Forecast:
-        return [model for cutoff, model in reigns if cutoff <= past_panel.cutoff][-1](past_panel)
+        before = [model for cutoff, model in reigns if cutoff <= past_panel.cutoff]
+        return (before or [first])[-1](past_panel)  # a far horizon begins before the held-out days
 
     return predict
 

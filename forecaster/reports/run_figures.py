@@ -16,14 +16,18 @@ from numpy.typing import NDArray
 
 from forecaster.core.forecast import Scores
 from forecaster.core.panel import Panel
+from forecaster.evaluation.backtest import first_weeks
 from forecaster.evaluation.metrics import Scored, by, scored
 
 BEFORE = 28  # days of history shown before the first fold
 
 
 def forecasts(scores: Scores, panel: Panel, most: int = 6) -> Figure | None:
-    """Forecasts against actuals on the folds, for the best, the worst and the depots evenly between them by WAPE."""
-    folds = scores.folds
+    """Forecasts against actuals on the first week of the folds, for the best, the worst and the depots evenly between
+    them by WAPE."""
+    folds = first_weeks(scores.folds)
+    if not folds:
+        return None
     median = np.concatenate([fold.forecast.median for fold in folds], axis=1)
     actual = np.concatenate([fold.actuals for fold in folds], axis=1)
     low, high = (

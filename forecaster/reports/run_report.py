@@ -12,6 +12,7 @@ from forecaster.core.forecast import Scores, Verdict
 from forecaster.core.metric_names import METRICS
 from forecaster.core.panel import Panel
 from forecaster.evaluation import segments
+from forecaster.evaluation.metrics import scored
 from forecaster.reports.finding_examples import printable
 from forecaster.reports.html import Element, document, tag
 
@@ -48,8 +49,10 @@ def page(review: GateReview, panel: Panel, pictures: Mapping[str, bytes], spec: 
 
 def _sections(review: GateReview, panel: Panel, pictures: Mapping[str, bytes]) -> Iterator[Element]:
     candidate = next(iter(review.scores.values()))
-    days = [day for fold in candidate.folds for day in fold.forecast.target_dates if day <= panel.cutoff]
-    when = f"{min(days)} to {max(days)}, each forecast from what was known at its cutoff." if days else "No days."
+    days = scored(candidate.folds, candidate.scale).day
+    when = (
+        f"{days.min()} to {days.max()}, each forecast from what was known at its cutoff." if len(days) else "No days."
+    )
     rows = {name: scores.metrics for name, scores in review.scores.items()}
     meanings = tag("ul", *(tag("li", f"{name}: {METRICS[name].meaning}") for name in COLUMNS), of="soft")
     yield tag("section", tag("h2", "All on the same days"), tag("p", when, of="soft"), _table("model", rows), meanings)

@@ -18,7 +18,7 @@ from forecaster.core.panel import Panel
 
 SEASON = 7
 WEEKS = 8  # weeks that the last known same weekday may lie back
-RECENT_DAYS = 91  # days whose weekly changes make the quantiles
+RECENT_DAYS = 91  # days whose weekly changes make the quantiles of the first week ahead
 MIN_CHANGES = 21  # weekly changes; with fewer the changes of all depots are used
 
 
@@ -29,10 +29,14 @@ def seasonal_naive(panel: Panel, levels: tuple[float, ...]) -> Forecast:
     """
     point = _same_weekday(panel)
     point = np.where(np.isnan(point), mean_count(panel)[:, None], point)
-    recent = slice(max(panel.history - RECENT_DAYS, 0), panel.history)
-    counts = np.where(panel.open[:, recent], panel.demand[:, recent], np.nan).astype(float)
     weeks_ahead = np.arange(panel.horizon) // SEASON
-    weeks = [_spread(np.log1p(counts), levels, days) for days in range(SEASON, SEASON + panel.horizon, SEASON)]
+    counts = np.where(panel.open[:, : panel.history], panel.demand, np.nan)
+    log_counts = np.log1p(counts[:, -RECENT_DAYS - panel.horizon :].astype(float))
+    # As many changes over several weeks as over one.
+    weeks = [
+        _spread(log_counts[:, -(RECENT_DAYS + days - SEASON) :], levels, days)
+        for days in range(SEASON, SEASON + panel.horizon, SEASON)
+    ]
     log = np.log1p(point)[:, :, None] + never_narrower(np.stack(weeks, axis=1), levels)[:, weeks_ahead]
     open_ = panel.open[:, panel.history :]
     bounded = within_history(np.maximum(np.expm1(log), 0.0), panel, point)

@@ -96,22 +96,28 @@ def score_totals(folds: Sequence[Fold], panel: Panel) -> dict[str, float]:
 def _templates(panel: Panel, count: int, chosen: slice) -> Doubles:
     """How depots were surprised in windows of a horizon's length, (paths, depots, horizon), the newest first.
 
-    A surprise is the log count less the mean of the same weekdays before; one that is not known is 0: neither.
+    A surprise is the log count less the mean of the last same weekdays that were known when the window began; one that
+    is not known is 0: neither.
     """
-    horizon, needed = panel.horizon, SEASON * WEEKS
+    horizon, weeks_ahead = panel.horizon, -(-panel.horizon // SEASON)
+    needed = SEASON * (WEEKS + weeks_ahead - 1)
     count = min(count, panel.history - needed - horizon + 1)
     if count <= 0:
         return np.zeros((0, len(panel.depot_ids[chosen]), horizon))
     days = needed + horizon + count - 1
     demand, open_ = panel.past(days, chosen)
     log = np.where(open_[:, :days], np.log1p(demand.astype(float)), np.nan)
-    before = np.stack([log[:, needed - SEASON * week : days - SEASON * week] for week in range(1, WEEKS + 1)])
-    observed = np.isfinite(before)
-    usual = np.sum(before, axis=0, where=observed) / np.maximum(observed.sum(axis=0), 1)
-    surprise = np.where(observed.any(axis=0), log[:, needed:] - usual, np.nan)
-    surprise = np.nan_to_num(surprise, nan=0.0)
-    windows = np.lib.stride_tricks.sliding_window_view(surprise, horizon, axis=1)  # (depots, paths, horizon)
-    templates: Doubles = np.moveaxis(windows, 1, 0)[::-1]
+    parts = []
+    for ahead in range(weeks_ahead):
+        weeks = range(ahead + 1, ahead + WEEKS + 1)
+        before = np.stack([log[:, needed - SEASON * week : days - SEASON * week] for week in weeks])
+        observed = np.isfinite(before)
+        usual = np.sum(before, axis=0, where=observed) / np.maximum(observed.sum(axis=0), 1)
+        surprise = np.where(observed.any(axis=0), log[:, needed:] - usual, np.nan)
+        surprise = np.nan_to_num(surprise, nan=0.0)
+        windows = np.lib.stride_tricks.sliding_window_view(surprise, horizon, axis=1)  # (depots, paths, horizon)
+        parts.append(windows[..., SEASON * ahead : SEASON * (ahead + 1)])
+    templates: Doubles = np.moveaxis(np.concatenate(parts, axis=-1), 1, 0)[::-1]
     return templates
 
 

@@ -1,14 +1,16 @@
 """Train and calibrate a candidate in this process: from the panel to a model that the backtest may judge.
 
 `training.train` does it in a child process. The quantiles are calibrated twice: on the validation days before the
-backtest, and then on the days of the backtest itself, which must not be judged by what they calibrated.
+backtest, and then on the days of the backtest itself, which must not be judged by what they calibrated. Of a horizon of
+more than a week the far days are calibrated by forecasts that began while the model was still learning; the days that
+are held against them it never saw.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -59,9 +61,15 @@ def calibrated_before_backtest(
     candidate: Candidate, before: Panel, panel_at: backtests.PanelAt | None = None
 ) -> Candidate:
     """The candidate calibrated on the days before the backtest that it was not trained on."""
-    cutoffs = backtests.cutoffs(before, VALIDATION)
-    held_out = backtests.folds(to_onnx.forecaster(candidate), before, cutoffs, panel_at or before.at)
+    cutoffs = backtests.reaching_cutoffs(before, VALIDATION)
+    held_out = backtests.folds(
+        to_onnx.forecaster(candidate), before, cutoffs, panel_at or before.at, scored_after=_trained_until(before)
+    )
     return _with_calibration(candidate, calibration.factors(held_out), FIRST)
+
+
+def _trained_until(before: Panel) -> date:
+    return before.cutoff - timedelta(days=VALIDATION)
 
 
 def first_cutoff(panel: Panel, spec: Spec) -> date:
@@ -156,7 +164,8 @@ def rolling_forecaster(
     """
     predict, panel_at = to_onnx.forecaster(candidate), panel_at or panel.at
     before = panel_at(cutoff or first_cutoff(panel, spec))
-    return RollingCalibration(predict, [predict(panel_at(day)) for day in backtests.cutoffs(before, VALIDATION)])
+    earlier = [predict(panel_at(day)) for day in backtests.reaching_cutoffs(before, VALIDATION)]
+    return RollingCalibration(predict, earlier, trained_until=_trained_until(before))
 
 
 def calibrated_after_backtest(candidate: Candidate, rolling: RollingCalibration, panel: Panel) -> Candidate:

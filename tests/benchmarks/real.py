@@ -42,10 +42,11 @@ def spec_of(name: str) -> Spec:
     return spec.model_copy(update={"demand": demand})
 
 
-def panel_of(name: str) -> Panel:
-    """All depots up to the last day that most of them reported."""
+def panel_of(name: str, horizon: int | None = None) -> Panel:
+    """All depots up to the last day that most of them reported, with the pipeline's horizon or another."""
     with tempfile.TemporaryDirectory() as folder:
-        spec = spec_of(name).model_copy(update={"lake": folder})
+        spec = spec_of(name)
+        spec = spec.model_copy(update={"lake": folder, "horizon": horizon or spec.horizon})
         ingest(spec, now=datetime.now(UTC))
         panel = panels.build(read_as_of(spec, as_of=datetime.now(UTC)), spec)
     is_known = np.isfinite(panel.demand) | ~panel.open[:, : panel.history]

@@ -28,7 +28,7 @@ WEEK = (1.0, 0.95, 1.0, 1.08, 1.3, 1.45, 0.8)
 ODD_ID = "Pier 9/<b>\"Süd\"</b> & 'Ø' 🚚?#%"
 
 
-def depot(number: int, depot_id: str | None = None, staffed: bool = True) -> PublishedDepot:
+def depot(number: int, depot_id: str | None = None, staffed: bool = True, horizon: int = 7) -> PublishedDepot:
     """One depot; every third is closed on Sundays, and all stay shut on 19 June but have it announced."""
     rng = random.Random(number)
     city = CITIES[number % 3]
@@ -43,7 +43,7 @@ def depot(number: int, depot_id: str | None = None, staffed: bool = True) -> Pub
         actual: float | None = round(base * WEEK[day.weekday()] * rng.uniform(0.85, 1.15))
         recent.append(RecentDay(day, None if back == 11 else actual if opens(day) else 0.0, opens(day)))
     days = []
-    for step in range(1, 8):
+    for step in range(1, horizon + 1):
         day = CUTOFF + timedelta(days=step)
         median = base * WEEK[day.weekday()]
         values = tuple(median * (1 + (0.16 + 0.01 * step) * z) for z in (-1.28, -0.52, 0.0, 0.52, 1.28))
@@ -59,19 +59,19 @@ def depot(number: int, depot_id: str | None = None, staffed: bool = True) -> Pub
     return PublishedDepot(name, tuple(days), tuple(recent), attributes, marks)
 
 
-def publication(depots: int = 6, **changes: Any) -> Publication:
+def publication(depots: int = 6, horizon: int = 7, **changes: Any) -> Publication:
     plain = Publication(
         pipeline="harbor-fleet",
         run_id="night-1",
         published_at=PUBLISHED,
         as_of=PUBLISHED,
         cutoff=CUTOFF,
-        horizon=7,
+        horizon=horizon,
         tier="fresh",
         model="harbor-fleet v3",
         timezone="America/New_York",
         levels=LEVELS,
-        depots=tuple(depot(i) for i in range(depots)),
+        depots=tuple(depot(i, horizon=horizon) for i in range(depots)),
         bundle_digest="5f0c",
         title="Harbor Fleet",
     )

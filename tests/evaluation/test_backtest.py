@@ -13,6 +13,7 @@ from forecaster.core.forecast import Forecast
 from forecaster.core.panel import Panel
 from forecaster.errors import NoUsableData
 from forecaster.evaluation import backtest
+from forecaster.evaluation.metrics import scored
 from forecaster.serving.fallback import seasonal_naive
 from tests.panels import LEVELS, NAN, bare, panel
 
@@ -26,13 +27,13 @@ def test_each_held_out_day_is_forecast_exactly_once(days: int, count: int) -> No
     tonight = panel(3, 90, 7)
     folds = backtest.run({"naive": naive}, tonight, days)["naive"].folds
     assert len(folds) == count
-    scored = Counter(
+    times = Counter(
         day
         for fold in folds
         for step, day in enumerate(fold.forecast.target_dates)
         if np.isfinite(fold.actuals[:, step]).all()
     )
-    assert scored == Counter({tonight.cutoff - timedelta(days=back): 1 for back in range(days)})
+    assert times == Counter({tonight.cutoff - timedelta(days=back): 1 for back in range(days)})
     assert backtest.run({"naive": naive}, tonight, days)["naive"].metrics["days"] == 3 * days
 
 
@@ -45,11 +46,34 @@ def test_cutoffs_are_a_horizon_apart_and_begin_before_the_held_out_days() -> Non
 def test_beyond_a_week_cutoffs_are_a_week_apart_and_what_came_so_far_is_scored() -> None:
     tonight = panel(3, 120, 28)
     assert backtest.cutoffs(tonight, 14) == [tonight.cutoff - timedelta(14), tonight.cutoff - timedelta(7)]
+    folds = backtest.folds(naive, tonight, backtest.cutoffs(tonight, 14))
+    assert [np.isfinite(fold.actuals).all(axis=0).sum() for fold in folds] == [14, 7]
+    assert folds[0].forecast.quantiles.shape == (3, 28, len(LEVELS))
+
+
+def test_each_held_out_day_is_forecast_from_each_week_ahead_and_no_day_before_them_is_scored() -> None:
+    tonight = panel(3, 120, 28)
+    at = [tonight.cutoff - timedelta(back) for back in (35, 28, 21, 14, 7)]
+    assert backtest.reaching_cutoffs(tonight, 14) == at
     scores = backtest.run({"naive": naive}, tonight, 14)["naive"]
-    known = [np.isfinite(fold.actuals).all(axis=0).sum() for fold in scores.folds]
-    assert known == [14, 7]
-    assert scores.folds[0].forecast.quantiles.shape == (3, 28, len(LEVELS))
-    assert scores.metrics["days"] == 3 * 21
+    assert [fold.forecast.cutoff for fold in scores.folds] == at
+    days = scored(scores.folds, scores.scale)
+    for week in range(4):
+        of_week = days.day[(days.ahead - 1) // 7 == week]
+        np.testing.assert_array_equal(np.sort(of_week), np.repeat(tonight.days[106:120], 3))
+    assert [backtest.first_scored(fold) for fold in scores.folds] == [21, 14, 7, 0, 0]
+    near = backtest.first_weeks(scores.folds)
+    assert [fold.forecast.cutoff for fold in near] == at[-2:]
+    assert [len(fold.forecast.target_dates) for fold in near] == [7, 7]
+
+
+def test_a_far_horizon_begins_no_earlier_than_enough_is_known_and_a_week_not_at_all() -> None:
+    shorter = panel(3, 80, 28)  # of which 59 days are known three weeks before the end
+    assert backtest.reaching_cutoffs(shorter, 14) == [shorter.cutoff - timedelta(back) for back in (21, 14, 7)]
+    week = panel(3, 120, 7)
+    assert backtest.reaching_cutoffs(week, 14) == backtest.cutoffs(week, 14)
+    folds = backtest.folds(naive, week, backtest.cutoffs(week, 14))
+    assert backtest.first_weeks(folds) == folds
 
 
 def test_holding_out_everything_is_refused() -> None:

@@ -51,6 +51,24 @@ def covered(folds: list[Fold]) -> float:
     return measure(folds, scale(np.ones(4000)))["coverage"]
 
 
+def test_a_week_ahead_that_is_harder_gets_ranges_of_its_own() -> None:
+    """Fourteen days ahead with one width for all, of which the second week misses twice as much."""
+    random, count = np.random.default_rng(0), 40
+    spread = 0.15 * np.repeat([1.0, 2.0], 7)
+    band = np.expm1(np.log(101) + 1.2816 * 0.15 * np.array([-1, 0, 1]))
+    folds = [
+        fold(
+            np.tile(band, (count, 14, 1)),
+            np.expm1(np.log(101) + spread * random.normal(size=(count, 14))),
+            cutoff=date(2026, 1, 1) + timedelta(days=day),
+        )
+        for day in range(DAYS)
+    ]
+    near, far = np.split(calibration.factors(folds)[:, 0], 2)
+    np.testing.assert_allclose(near, 1, rtol=0.1)
+    np.testing.assert_allclose(far, 2, rtol=0.1)
+
+
 @pytest.mark.parametrize("width", [0.4, 1.0, 2.5])
 def test_a_band_too_narrow_or_too_wide_comes_to_cover_four_fifths(width: float) -> None:
     factors = calibration.factors(folds_of(width))

@@ -72,6 +72,16 @@ def test_what_was_said_before_the_first_cutoff_counts_from_the_beginning() -> No
     assert widths(RollingCalibration(narrow, earlier)(panel.at(at[0]))).mean() == pytest.approx(1, abs=0.1)
 
 
+def test_days_that_the_model_was_trained_on_tell_nothing() -> None:
+    """Forecasts that began before the end of training count where their days lie after it."""
+    panel = fleet()
+    at = backtest.cutoffs(panel, HELD_OUT)[0]
+    earlier = [narrow(panel.at(at - timedelta(days=back))) for back in (10, 4)]
+    for until, width in ((at, 1 / 3), (at - timedelta(days=4), 1)):
+        rolling = RollingCalibration(narrow, earlier, trained_until=until)
+        assert widths(rolling(panel.at(at))).mean() == pytest.approx(width, abs=0.15)
+
+
 def test_days_that_were_closed_tell_nothing() -> None:
     panel = fleet()
     at = backtest.cutoffs(panel, HELD_OUT)

@@ -38,7 +38,7 @@ def test_four_weeks_ahead_repeat_the_last_one_and_are_as_wide_as_changes_over_so
     width = (log[:, 2] - log[:, 0])[::7]
     assert (np.diff(width) >= 0).all()
     assert width[3] > 1.3 * width[0]
-    recent = np.log1p(counts[-91:])
+    recent = np.log1p(counts[-98:])  # as many changes over two weeks as over one
     change = recent[14:] - recent[:-14]
     expected = np.quantile(change, LEVELS) - np.median(change)
     np.testing.assert_allclose(log[7] - log[7, 1], expected, atol=1e-5)

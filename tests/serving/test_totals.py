@@ -51,6 +51,16 @@ def test_intervals_of_the_total_hold_what_they_promise_however_much_is_shared(co
     assert scores["network_width"] == pytest.approx(width_of_one * np.sqrt(common + (1 - common) / DEPOTS), rel=0.12)
 
 
+def test_what_all_depots_drift_by_together_widens_the_total_of_far_weeks() -> None:
+    """Each depot's noise is its own, the level moves for all: what is known four weeks before tells less of it."""
+    random = np.random.default_rng(1)
+    level = np.repeat(np.cumsum(0.15 * random.normal(size=DAYS // 7)), 7)
+    panel = bare(np.expm1(np.log(1001) + level + 0.2 * random.normal(size=(DEPOTS, DAYS))), horizon=28)
+    low, _, high = totals.group_totals(right(panel), panel)[""].T
+    width = (high - low).reshape(4, 7).mean(axis=1)
+    assert width[3] > 1.2 * width[0]
+
+
 def test_each_depots_paths_are_its_own_forecast() -> None:
     panel = shocked(0.3)
     predicted = right(panel)

@@ -15,6 +15,9 @@ from forecaster.ledger.publication import RecentDay
 
 Point = tuple[float, float]
 LETTER = 10.0  # pixels that a weekday's letter needs
+POINT = 8.0  # that the point of a day ahead needs,
+DATE = 46.0  # the date of a Monday,
+NUMBER = 17.0  # and the number of a named day
 T = TypeVar("T")
 
 
@@ -56,7 +59,7 @@ class Chart:
     bands: tuple[str, ...]
     medians: tuple[str, ...]
     points: tuple[Point, ...]
-    marks: tuple[tuple[float, int, str], ...]  # x, number, what it says
+    marks: tuple[tuple[float, int, str, float], ...]  # x, number, what it says, x of the number
 
 
 def chart(
@@ -122,20 +125,45 @@ def chart(
             if wide(day) >= LETTER
         ),
         weeks=tuple(
-            Tick(round(min(x(day), width - 20), 1), display.short_day(day)) for day in dates if day.weekday() == 0
+            Tick(round(at, 1), display.short_day(day))
+            for day, at in _apart([(day, min(x(day), width - 20)) for day in dates if day.weekday() == 0], DATE)
         ),
         closed=tuple((round(x(day) - wide(day) / 2, 1), round(wide(day), 2)) for day in shut),
         actuals=tuple(_path(run) for run in actual_runs if len(run) > 1),
         dots=_round(point for run in actual_runs for point in run),
         bands=tuple(bands),
         medians=tuple(_path(run) for run in medians if len(run) > 1),
-        points=_round(point for run in medians for point in run),
-        marks=tuple(
-            (round(x(day), 1), number, text)
-            for number, (day, text) in enumerate(marks, 1)
-            if first <= day <= ahead[-1].date
+        points=_round(point for run in medians for point in run) if step * stretch >= POINT else (),
+        marks=_beside(
+            [
+                (round(x(day), 1), number, text)
+                for number, (day, text) in enumerate(marks, 1)
+                if first <= day <= ahead[-1].date
+            ],
+            right,
         ),
     )
+
+
+def _apart(places: Sequence[tuple[T, float]], room: float) -> list[tuple[T, float]]:
+    """Those of the places, from left to right, that have room beside the one before."""
+    chosen: list[tuple[T, float]] = []
+    for value, at in places:
+        if not chosen or at - chosen[-1][1] >= room:
+            chosen.append((value, at))
+    return chosen
+
+
+def _beside(marks: Sequence[tuple[float, int, str]], right: float) -> tuple[tuple[float, int, str, float], ...]:
+    """The marks, whose numbers move aside where they would lie upon one another, and not beyond the right end."""
+    places: list[float] = []
+    for x, *_number in marks:
+        places.append(max(x, places[-1] + NUMBER) if places else x)
+    end = right
+    for place in reversed(range(len(places))):
+        places[place] = min(places[place], max(end, marks[place][0]) if place == len(places) - 1 else end)
+        end = places[place] - NUMBER
+    return tuple((x, number, text, round(at, 1)) for (x, number, text), at in zip(marks, places, strict=True))
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, Response
 
+from dashboards.ops.formatting.far_weeks import opened_week
 from dashboards.ops.http.render import HTML, Renderer, RenderPage
 from dashboards.ops.reading.editions import Edition, Logbook
 from dashboards.ops.reading.header import in_zone
@@ -60,11 +61,11 @@ def pages(renderer: Renderer, page: RenderPage, *, plans: bool = False, spec: Sp
 def _of_the_publication(router: APIRouter, renderer: Renderer, page: RenderPage, plans: bool) -> None:
     @router.api_route("/", methods=GET)
     def network_page(request: Request) -> Response:
-        query = TableQuery.of(request.query_params)
+        query, opened = TableQuery.of(request.query_params), opened_week(request.query_params)
 
         def make(edition: Edition) -> bytes:
             depots = edition.outline()
-            view = network(edition.head, depots, edition.front, edition.totals(), edition.cities is not None)
+            view = network(edition.head, depots, edition.front, edition.totals(), edition.cities is not None, opened)
             table = depot_table(edition.head, depots, edition.front, edition.before(), query)
             content = {
                 "network": view,
@@ -74,7 +75,7 @@ def _of_the_publication(router: APIRouter, renderer: Renderer, page: RenderPage,
             }
             return page("network.html", front=edition.front, **content)
 
-        return renderer.of_publication(request, HTML, make, query)
+        return renderer.of_publication(request, HTML, make, (query, opened))
 
     @router.api_route("/depot/{depot_id:path}", methods=GET)
     def one_depot(request: Request, depot_id: str) -> Response:

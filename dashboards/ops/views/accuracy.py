@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.charts import Trend, trend
+from dashboards.ops.formatting.far_weeks import GLANCE, WEEK
 from dashboards.ops.reading.header import href
 from forecaster.core.language import N_, _, ngettext
 from forecaster.ledger.accuracy import (
@@ -242,8 +243,27 @@ def _days_of_legacy(whole: Sequence[Tally]) -> str:
     )
 
 
+def _by_far_weeks(tallies: Sequence[Tally], labels: Sequence[str], span: int) -> tuple[PartRates, ...]:
+    """Days ahead one by one for two weeks, and then by week."""
+    by_week: dict[int, list[str]] = {}
+    for label in labels:
+        by_week.setdefault(max(int(label) - GLANCE + WEEK - 1, 0) // WEEK, []).append(label)
+    near = [tally for tally in tallies if tally.part != HORIZON or tally.label in by_week.get(0, ())]
+    later = tuple(
+        _part_rates(
+            _("{first} to {last}", first=display.number(int(of_week[0])), last=display.in_days(int(of_week[-1]))),
+            [tally for tally in tallies if tally.part == HORIZON and tally.label in of_week],
+        )
+        for week, of_week in sorted(by_week.items())
+        if week
+    )
+    return (*_parts(near, HORIZON, span), *later)
+
+
 def _parts(tallies: Sequence[Tally], part: str, span: int) -> tuple[PartRates, ...]:
     labels = sorted({tally.label for tally in tallies if tally.part == part})
+    if part == HORIZON and int(max(labels, default="0")) > GLANCE:
+        return _by_far_weeks(tallies, labels, span)
     if part == WEEKDAY:
         labels = [day for day in WEEKDAYS if day in labels]
     return tuple(

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.charts import Ahead, Chart, chart
+from dashboards.ops.formatting.far_weeks import GLANCE, FarWeek, far_weeks
 from dashboards.ops.reading.header import Front, median_and_range
 from dashboards.ops.views.change import NONE_BEFORE_OF_ALL, Why, in_few_words, why
 from dashboards.ops.views.planning.plan_day import override_sentence, planners_number
@@ -77,6 +78,7 @@ class DepotPage:
     depot_id: str
     place: str
     lines: tuple[DayAheadRow, ...]
+    later: tuple[FarWeek[DayAheadRow], ...]  # of the same, what comes after two weeks
     meant: DayAheadRow
     because: str  # why the number in front is what it is, in a line; may be empty
     actuals: tuple[ActualDay, ...]  # newest first
@@ -126,11 +128,13 @@ def depot_page(
         )
     marked = list(mark_names.items())
     behind = max((head.cutoff - past[0].date).days + 1, PAST_DAYS_PHONE) if past else PAST_DAYS_PHONE
+    stretch = max(STRETCH * min(GLANCE / len(ahead), 1.0), 1.0)
     narrow_from = front.target_dates[0] - timedelta(days=PAST_DAYS_PHONE)
     return DepotPage(
         depot.depot_id,
         " · ".join(word for word in depot.attributes.values() if word),
         tuple(lines),
+        far_weeks(front.target_dates, [day.median for day in ahead], lines, front.meant),
         lines[front.meant],
         _because(depot, front, mark_names),
         tuple(ActualDay(display.day(day.date), _actual(day), mark_names.get(day.date, "")) for day in reversed(past)),
@@ -146,11 +150,11 @@ def depot_page(
         any(day.drivers is not None for day in depot.days),
         any(day.roster is not None and bool(day.roster.shifts) for day in depot.days),
         behind,
-        chart(past, ahead, marked, width=760, height=340, past_days=behind, stretch=STRETCH),
-        chart(past, ahead, marked, width=360, height=270, past_days=PAST_DAYS_PHONE, stretch=STRETCH),
+        chart(past, ahead, marked, width=760, height=340, past_days=behind, stretch=stretch),
+        chart(past, ahead, marked, width=360, height=270, past_days=PAST_DAYS_PHONE, stretch=stretch),
         _in_words(past, lines),
         _in_words([day for day in past if day.date >= narrow_from], lines),
-        why(depot.days),
+        why(depot.days[:GLANCE]),
         "" if any(day.change for day in depot.days) else _(NONE_BEFORE_OF_ALL),
         tuple((day.target_date.isoformat(), display.day(day.target_date)) for day in depot.days),
         depot.bundle_digest is not None,
@@ -218,7 +222,7 @@ def _in_words(past: list[RecentDay], lines: list[DayAheadRow]) -> str:
         _("{day} {orders} ({range})", day=line.day, orders=line.orders, range=line.range)
         if line.open
         else _("{day} closed", day=line.day)
-        for line in lines
+        for line in lines[:GLANCE]
     ]
     expected = _("Expected, with the 80 % range: {days}.", days=display.listed(ahead))
     if not counts:

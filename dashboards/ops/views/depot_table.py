@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.charts import Bars, bars
+from dashboards.ops.formatting.far_weeks import GLANCE, WEEK
 from dashboards.ops.reading.header import Front, href, median_and_range
 from dashboards.ops.views.roster_text import chance
 from forecaster.core.language import N_, _, ngettext
@@ -153,9 +154,9 @@ def _summary(query: TableQuery, matches: int, attention: int) -> str:
 
 
 def scarce_days(depots: Sequence[PublishedDepot], front: Front) -> Mapping[date, int]:
-    """Days ahead on which drivers are likely too few at so many depots at once that the network must solve it, not a
-    depot: day → depots."""
-    days = [target for target in front.target_dates if target >= front.today]
+    """Days of the next two weeks on which drivers are likely too few at so many depots at once that the network must
+    solve it, not a depot: day → depots."""
+    days = [target for target in front.target_dates[:GLANCE] if target >= front.today]
     short = Counter(day.target_date for depot in depots for day in depot.days if day.open and _is_short(day))
     least = max(SCARCE_LEAST, SCARCE * len(depots))
     return {day: short[day] for day in days if short[day] >= least}
@@ -176,13 +177,13 @@ def scarcity(depots: Sequence[PublishedDepot], front: Front) -> str:
 def reasons(
     depot: PublishedDepot, head: Head, front: Front, before: EarlierMedians, scarce: Collection[date] = ()
 ) -> tuple[str, ...]:
-    """Why this depot needs a look, the gravest first: what somebody can still act on, up to the last day.
+    """Why this depot needs a look, the gravest first: what somebody can still act on, of two weeks.
 
     On `scarce` days a shortage is not the depot's. A day for which a planner has set a number has been looked at."""
     missing = [day for day in depot.recent if day.open and day.demand is None]
     sentences = [_("no count for {day}", day=display.day(missing[-1].date))] if missing else []
     meant = depot.days[front.meant]
-    days = [meant, *(day for day in depot.days if day.target_date > front.today and day is not meant)]
+    days = [meant, *(day for day in depot.days[:GLANCE] if day.target_date > front.today and day is not meant)]
     days = [day for day in days if day.override is None]
     sentences += _shortage([day for day in days if day.open and day.target_date not in scarce], meant)
     moves = [(day, move) for day in days if (move := _move(depot, day, head, before))]
@@ -295,9 +296,11 @@ def _row(
     day = depot.days[front.meant]
     medians = [median_and_range(ahead, head.levels).median for ahead in depot.days]
     change = change_of(depot, day, head, before)[0]
-    week = (
+    first = max(front.meant + 1 - WEEK, 0)
+    week = slice(first, first + WEEK)
+    in_words = (
         f"{display.weekday(at.target_date)} {display.orders(value) if at.open else _('closed')}"
-        for at, value in zip(depot.days, medians, strict=True)
+        for at, value in list(zip(depot.days, medians, strict=True))[week]
     )
     vans = day.roster.vans if day.roster is not None else None
     return DepotRow(
@@ -311,8 +314,8 @@ def _row(
         display.number(vans) if vans is not None and day.open else "–",
         "" if change is None else display.signed(change),
         attention,
-        bars(medians, front.meant),
-        display.listed(list(week)),
+        bars(medians[week], front.meant - first),
+        display.listed(list(in_words)),
     )
 
 

@@ -5,11 +5,13 @@ Who sees some cities and not all is told of each: what those have together was n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.charts import Bars, bars
+from dashboards.ops.formatting.far_weeks import GLANCE, WEEK, FarWeek, far_weeks
 from dashboards.ops.reading.header import Front, Range, median_and_range
 from forecaster.core.language import _
 from forecaster.ledger.publication import PublishedDepot, PublishedTotal
@@ -26,7 +28,7 @@ class CityTotal:
     range: str | None
     share: Bars
     drivers: int | None
-    week: tuple[str, ...]  # orders of each day ahead
+    week: tuple[str, ...]  # orders of each day ahead, of far ones by week
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class DayTotal:
     orders: str  # empty where cities are told apart
     number: int  # the same, by which words are inflected
     short: str  # the same where there is little room
+    range: str  # empty where only the depots' medians were published
     drivers: int | None
     open: bool  # any depot
     meant: bool
@@ -54,8 +57,10 @@ class NetworkView:
     closed: int  # depots closed on the day in front
     depots: int
     opens: DayTotal | None  # the next day on which any is open, where all are closed on the day in front
-    week: tuple[DayTotal, ...]
+    week: tuple[DayTotal, ...]  # two weeks at most, or the later one that is opened
     week_bars: tuple[Bars, ...]
+    later: tuple[FarWeek[DayTotal], ...]  # what comes after the first two
+    opened: int  # which of these, from 1; 0 is none
     cities: tuple[CityTotal, ...]
 
 
@@ -65,9 +70,11 @@ def network(
     front: Front,
     totals: tuple[PublishedTotal, ...] = (),
     some: bool = False,
+    opened: int = 0,
 ) -> NetworkView:
     """Totals as published, with a range of their own; sums of medians where none were. `some` says that there may be
-    other cities, which the reader does not see. Drivers are None where no depot has any planned."""
+    other cities, which the reader does not see; `opened` is the week after the first two whose days are shown, from 1.
+    Drivers are None where no depot has any planned."""
     medians = {depot.depot_id: [median_and_range(day, head.levels).median for day in depot.days] for depot in depots}
     ranges = together(totals, head.levels)
     by_city: dict[str, list[PublishedDepot]] = {}
@@ -95,7 +102,7 @@ def network(
                 display.span(total.low, total.high) if total else None,
                 bars([orders, sums[front.meant]], 0),
                 drivers(members, front.meant),
-                tuple(map(display.orders, days)),
+                tuple(map(display.orders, [*days[:GLANCE], *_sums_by_week(days)])),
             )
         )
     # Quantiles do not add up: of some cities together nothing was published, so each is told apart.
@@ -109,6 +116,7 @@ def network(
             "" if apart else display.orders(sums[i]),
             round(sums[i]),
             "" if apart else display.short(sums[i]),
+            display.span(whole[i].low, whole[i].high) if whole else "",
             drivers(depots, i),
             any(depot.days[i].open for depot in depots),
             i == front.meant,
@@ -116,7 +124,10 @@ def network(
         for i, day in enumerate(front.target_dates)
     )
     highest = max(sums)
-    later = week[front.meant + 1 :]
+    after = week[front.meant + 1 :]
+    later = far_weeks(front.target_dates, sums, week, front.meant)
+    opened = opened if opened <= len(later) else 0
+    chosen = slice(GLANCE + WEEK * (opened - 1), GLANCE + WEEK * opened) if opened else slice(GLANCE)
     return NetworkView(
         orders="" if apart else display.orders(sums[front.meant]),
         number=round(sums[front.meant]),
@@ -124,9 +135,11 @@ def network(
         drivers=drivers(depots, front.meant),
         closed=sum(not depot.days[front.meant].open for depot in depots),
         depots=len(depots),
-        opens=None if week[front.meant].open else next((total for total in later if total.open), None),
-        week=week,
-        week_bars=tuple(_against(value, highest) for value in sums),
+        opens=None if week[front.meant].open else next((total for total in after if total.open), None),
+        week=week[chosen],
+        week_bars=tuple(_against(value, highest) for value in sums[chosen]),
+        later=later,
+        opened=opened,
         cities=tuple(cities),
     )
 
@@ -137,6 +150,10 @@ def together(totals: tuple[PublishedTotal, ...], levels: tuple[float, ...]) -> d
     for total in totals:
         ranges[total.city] = (*ranges.get(total.city, ()), median_and_range(total, levels))
     return ranges
+
+
+def _sums_by_week(medians: Sequence[float]) -> list[float]:
+    return [sum(medians[first : first + WEEK]) for first in range(GLANCE, len(medians), WEEK)]
 
 
 def drivers(depots: tuple[PublishedDepot, ...] | list[PublishedDepot], day: int) -> int | None:

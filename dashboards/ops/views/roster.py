@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from dashboards.ops.formatting import display
+from dashboards.ops.formatting.far_weeks import GLANCE
 from dashboards.ops.reading.header import Front, href, median_and_range
 from dashboards.ops.views.depot_table import city_of
 from dashboards.ops.views.roster_text import shortage
@@ -24,21 +25,26 @@ MOST_CITIES = 60  # to choose from by a click; of more the name is typed
 
 @dataclass(frozen=True)
 class RosterQuery:
-    """Which city (empty: all), and which page of its depots; anything unknown means the first."""
+    """Which city (empty: all), which page of its depots, and which two weeks; anything unknown means the first."""
 
     city: str = ""
     page: int = 1
+    weeks: int = 1
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> RosterQuery:
-        page = query.get("page", "")
-        is_number = page.isascii() and page.isdigit() and len(page) < 7
-        return cls(query.get("city", "")[:200], max(int(page), 1) if is_number else 1)
+        return cls(query.get("city", "")[:200], _number(query.get("page", "")), _number(query.get("weeks", "")))
 
-    def to(self, page: int) -> str:
-        """The address of another page of the same."""
-        query = urlencode({**({"city": self.city} if self.city else {}), **({"page": page} if page > 1 else {})})
+    def to(self, page: int, weeks: int | None = None) -> str:
+        """The address of another page of the same, or of other weeks of it."""
+        places = {"page": page, "weeks": weeks or self.weeks}
+        further = {name: number for name, number in places.items() if number > 1}
+        query = urlencode({**({"city": self.city} if self.city else {}), **further})
         return f"/roster?{query}" if query else "/roster"
+
+
+def _number(word: str) -> int:
+    return max(int(word), 1) if word.isascii() and word.isdigit() and len(word) < 7 else 1
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,9 @@ class CityRoster:
 
 @dataclass(frozen=True)
 class RosterView:
+    span: str  # the days in words
     days: tuple[tuple[str, str, bool], ...]  # weekday, date, is it the day in front
+    stretches: tuple[tuple[str, str, bool], ...]  # days, address, are they these; empty up to two weeks
     sheets: tuple[CityRoster, ...]
     cities: tuple[str, ...]  # to choose from; empty where they are too many
     city: str  # the one that is asked for; empty: all
@@ -91,13 +99,21 @@ def roster(head: Head, depots: Sequence[PublishedDepot], front: Front, query: Ro
     cities = sorted(set(by_city) - {""})
     names = sorted(name for name in by_city if not query.city or name == query.city)
     pages = max(-(-sum(len(by_city[name]) for name in names) // ROWS), 1)
-    page = min(query.page, pages)
+    page, firsts = min(query.page, pages), range(0, len(front.target_dates), GLANCE)
+    weeks = min(query.weeks, len(firsts))
+    chosen = slice(firsts[weeks - 1], firsts[weeks - 1] + GLANCE)
     return RosterView(
+        display.days(front.target_dates[chosen]),
         tuple(
-            (display.weekday(day), display.short_day(day), place == front.meant)
-            for place, day in enumerate(front.target_dates)
+            (display.weekday(day), display.short_day(day), day == front.target_dates[front.meant])
+            for day in front.target_dates[chosen]
         ),
-        tuple(_sheets([(name, by_city[name]) for name in names], (page - 1) * ROWS, head)),
+        tuple(
+            (display.days(front.target_dates[first : first + GLANCE]), query.to(page, number), number == weeks)
+            for number, first in enumerate(firsts, 1)
+            if len(firsts) > 1
+        ),
+        tuple(_sheets([(name, by_city[name]) for name in names], (page - 1) * ROWS, head, chosen)),
         tuple(cities) if len(cities) <= MOST_CITIES else (),
         query.city,
         "" if names else nearest_word(query.city, cities) or "",
@@ -111,22 +127,24 @@ def roster(head: Head, depots: Sequence[PublishedDepot], front: Front, query: Ro
     )
 
 
-def _sheets(cities: Sequence[tuple[str, Sequence[PublishedDepot]]], first: int, head: Head) -> Iterator[CityRoster]:
-    """What ROWS depots from `first` on, counted over all cities, are of each city."""
+def _sheets(
+    cities: Sequence[tuple[str, Sequence[PublishedDepot]]], first: int, head: Head, days: slice
+) -> Iterator[CityRoster]:
+    """What ROWS depots from `first` on, counted over all cities, are of each city, on these days."""
     begin = 0  # of the city, among all depots
     for name, depots in cities:
         start, end = max(first - begin, 0), min(first + ROWS - begin, len(depots))
         begin += len(depots)
         if start < end:
-            yield _sheet(name, depots, start, end, head)
+            yield _sheet(name, depots, start, end, head, days)
 
 
-def _sheet(city: str, depots: Sequence[PublishedDepot], start: int, end: int, head: Head) -> CityRoster:
+def _sheet(city: str, depots: Sequence[PublishedDepot], start: int, end: int, head: Head, chosen: slice) -> CityRoster:
     crews = tuple(
-        DepotRoster(depot.depot_id, href(depot.depot_id), tuple(_cell(day, head) for day in depot.days))
+        DepotRoster(depot.depot_id, href(depot.depot_id), tuple(_cell(day, head) for day in depot.days[chosen]))
         for depot in depots[start:end]
     )
-    days = list(zip(*(depot.days for depot in depots), strict=True)) if end == len(depots) else []
+    days = list(zip(*(depot.days[chosen] for depot in depots), strict=True)) if end == len(depots) else []
     sums = tuple(display.number(sum(day.drivers or 0 for day in column if day.open)) for column in days)
     whole = len(crews) == len(depots)
     first, last, total = (display.number(number) for number in (start + 1, end, len(depots)))

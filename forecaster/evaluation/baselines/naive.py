@@ -72,7 +72,7 @@ def _weekday_mean(counts: Doubles, horizon: int, weeks: int) -> Doubles:
 def _error_quantiles(panel: Panel, weeks: int, levels: tuple[float, ...], weeks_ahead: int) -> Doubles:
     """Quantiles (depots, levels) of log count minus log forecast on the last days, about their median, for days that
     lie so many weeks after the first one ahead."""
-    recent = slice(max(panel.history - RECENT, 0), panel.history)
+    recent = slice(max(panel.history - RECENT - SEASON * weeks_ahead, 0), panel.history)  # as many errors as of one
     counts = np.where(panel.open[:, recent], panel.demand[:, recent], np.nan).astype(float)
     first = SEASON * (weeks + weeks_ahead)
     count = max(counts.shape[1] - first, 0)

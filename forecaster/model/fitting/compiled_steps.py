@@ -235,6 +235,7 @@ def _gradients_at_once(
     parameters: Any, panel: DevicePanel, facts: PanelFacts, places: CropPlaces, masks: Array, sizes: ProgramSizes
 ) -> tuple[Array, Any, Array]:
     window, demand = windows.crop(panel, places, sizes.crop)
+    demand = windows.learnable(demand, places.last, facts.days, sizes.crop)
     inputs = _features(window, sizes, sizes.crop, facts)
     actual, scored = _log_actuals(window, demand, sizes.crop)
 

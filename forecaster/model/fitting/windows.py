@@ -119,6 +119,20 @@ class CropPlaces(NamedTuple):
     key: Array  # which days are hidden
 
 
+def last_day(days: Array, horizon: int) -> Array:
+    """The day before which a crop's last origin lies, of `days` that may be learned from: it sees its first week, or
+    whole horizon where that is shorter; of the days after them it learns what may be (`learnable`)."""
+    return days - min(horizon, SCORED_AHEAD)
+
+
+def learnable(demand: Array, last: Array, days: Array, sizes: CropSizes) -> Array:
+    """Demand (batch, days) of crops that end `sizes.horizon` days after day `last`, unknown from day `days` on."""
+    if sizes.horizon <= SCORED_AHEAD:
+        return demand
+    day = last[:, None] + 1 + sizes.horizon - demand.shape[1] + jnp.arange(demand.shape[1])[None]
+    return jnp.where(day < days, demand, jnp.nan)
+
+
 def draw(key: Array, sizes: CropSizes, *, batch: int, depots: Array, days: Array, blur: Array) -> CropPlaces:
     """Draw a batch: places of crops of the first `depots` depots within the first `days` days, some with
     their beginning hidden, a few with demand that moves to another level before the first origin.
@@ -140,7 +154,7 @@ def draw(key: Array, sizes: CropSizes, *, batch: int, depots: Array, days: Array
     if sizes.whole:
         depot = (jax.random.randint(depot_key, (), 0, depots) + jnp.arange(batch)) % depots
         zero_days = jnp.zeros(batch, jnp.int32)
-        last = jnp.broadcast_to(days - sizes.horizon - 1, (batch,))
+        last = jnp.broadcast_to(last_day(days, sizes.horizon) - 1, (batch,))
         zeros = jnp.zeros(batch)
         return CropPlaces(
             depot,
@@ -153,7 +167,7 @@ def draw(key: Array, sizes: CropSizes, *, batch: int, depots: Array, days: Array
             jax.random.split(hidden_days_key, batch),
         )
     depot = jax.random.randint(depot_key, (batch,), 0, depots)
-    last = jax.random.randint(last_key, (batch,), sizes.span, days - sizes.horizon)
+    last = jax.random.randint(last_key, (batch,), sizes.span, last_day(days, sizes.horizon))
     opened = jax.random.randint(opened_key, (batch,), sizes.length - sizes.scan, sizes.length - 1)
     opened = jnp.where(jax.random.bernoulli(hidden_key, HIDDEN_START_SHARE, (batch,)), opened, 0)
     blurred = blur[None] * jax.random.normal(blur_key, (batch, len(blur)))

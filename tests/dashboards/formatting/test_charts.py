@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
+from itertools import pairwise
 
 from dashboards.ops.formatting.charts import Ahead, bars, chart, nice, trend
 from forecaster.ledger.publication import RecentDay
@@ -40,7 +41,7 @@ def test_a_picture_breaks_its_lines_where_a_day_is_closed_or_not_known() -> None
         "96.0,34.0 102.0,34.0 102.0,74.0 96.0,74.0",
         "119.0,74.0 129.0,74.0 129.0,94.0 119.0,94.0",
     )
-    assert picture.marks == ((109.0, 1, "Fair"),)
+    assert picture.marks == ((109.0, 1, "Fair", 109.0),)
     assert [tick.text for tick in picture.weekdays] == ["M", "T", "W", "T", "F", "S", "S", "M", "T"]
     assert [tick.text for tick in picture.weeks] == ["9 Jun", "16 Jun"]
 
@@ -51,6 +52,21 @@ def test_days_ahead_may_be_wider_and_narrow_days_have_no_letter() -> None:
     assert picture.border == 114.0
     assert [point[0] for point in picture.points] == [119.0, 129.0]
     assert [(tick.at, tick.text) for tick in picture.weekdays] == [(119.0, "S"), (129.0, "S")]
+
+
+def test_of_many_days_ahead_no_date_and_no_number_lies_upon_another() -> None:
+    first = date(2025, 6, 14)
+    ahead = [Ahead(first + timedelta(days=i), 10, 5, 15, True) for i in range(61)]
+    fair = [(first + timedelta(days=i), "Fair") for i in (3, 4, 5, 58, 59, 60)]
+    picture = chart([], ahead, fair, width=360, height=270, past_days=21)
+    at = [tick.at for tick in picture.weeks]
+    assert all(later - before >= 46 for before, later in pairwise(at))
+    assert len(at) > 4
+    numbers = [mark[3] for mark in picture.marks]
+    assert all(later - before >= 17 for before, later in pairwise(numbers))
+    assert numbers[-1] <= picture.right
+    assert picture.points == ()  # they would hide the line
+    assert len(picture.medians[0].split()) == 61
 
 
 def test_rates_over_weeks_start_at_zero_and_leave_out_what_is_not_known() -> None:

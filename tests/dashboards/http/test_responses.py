@@ -79,8 +79,9 @@ def test_an_unknown_depot_has_no_page_even_when_its_tag_is_guessed(get: Get) -> 
     assert get("/depot/none", if_none_match="*").status_code == 404
 
 
-def test_the_first_view_of_64_depots_is_small(url: str) -> None:
-    fill(url, publication(64))
+@pytest.mark.parametrize("horizon", [7, 61])
+def test_the_first_view_of_64_depots_is_small(url: str, horizon: int) -> None:
+    fill(url, publication(64, horizon))
     page = visitor(url)("/", accept_encoding="identity").content
     beside = [(ROOT / "dashboards/ops/static" / name).read_bytes() for name in ("style.css", "page.js", "icon.svg")]
     assert sum(map(len, (page, *beside))) < 64_000

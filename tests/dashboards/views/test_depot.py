@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -58,6 +59,31 @@ def test_beside_the_number_of_a_named_day_stands_its_name(url: str) -> None:
     page = _front(url, replace(first, days=days), NOON + timedelta(days=1))
     assert "tomorrow, Thu 19 Jun" in page
     assert "Juneteenth National Independence Day (holiday) · " in page
+
+
+def test_of_61_days_two_weeks_stand_by_themselves_and_the_rest_by_week(url: str) -> None:
+    """A week's sum is that of its medians, and has no range; each of its days has one. All days are in the API."""
+    fill(url, publication(3, 61))
+    get = visitor(url)
+    page, front = get("/depot/BOS-01").text, get("/").text
+    edition = get("/api/v1/depots/BOS-01").json()
+    assert len(edition["days"]) == 61
+    week = edition["days"][14:21]
+    total = round(sum(day["quantiles"][2] for day in week))
+    summaries = re.findall(r"<summary>([^<]*(?:orders?))</summary>", page)
+    assert len(summaries) == 7
+    assert summaries[0] == f"Tue 1 Jul – Mon 7 Jul · {total:,} orders"
+    assert summaries[-1].startswith("Tue 12 Aug – Sat 16 Aug · ")
+    assert "A week is the sum of its days’ medians." in text(get("/depot/BOS-01"))
+    assert re.findall(r'href="/\?week=(\d)#week">([^<]*)', front)[6] == ("7", "Tue 12 Aug – Sat 16 Aug")
+    assert "13 Aug" not in front
+    assert "13 Aug" in text(get("/?week=7"))
+    assert get("/?week=8").text == get("/?week=x").text == front
+    assert "h-" not in "".join(re.findall(r'<path d="([^"]*)"', front))  # no bar is narrower than nothing
+    roster = text(get("/roster?weeks=2"))
+    assert "Tue 1 Jul – Mon 14 Jul" in roster
+    assert roster.count("1 Jul") > text(get("/roster")).count("1 Jul")
+    assert get("/wall").status_code == get("/accuracy").status_code == 200
 
 
 @pytest.mark.parametrize(

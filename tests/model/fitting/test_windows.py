@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -49,6 +51,22 @@ def test_beyond_a_week_ahead_the_panel_goes_on_so_far_that_no_window_is_cut_shor
     np.testing.assert_array_equal(
         window.calendar[:, -28 - last - 1 :, 0], panel.calendar[panel.calendar_group, :133, 0]
     )
+
+
+def test_beyond_a_week_ahead_crops_end_a_week_before_training_does_and_learn_nothing_after_it() -> None:
+    sizes = CropSizes(horizon=28, origins=3, stride=7, scan=20)
+    data = windows.on_device(panels.panel(5, 120, 28), 5)
+    crops = windows.draw(
+        jax.random.key(0), sizes, batch=300, depots=jnp.int32(5), days=jnp.int32(100), blur=jnp.zeros(6)
+    )
+    assert (int(crops.last.min()), int(crops.last.max())) == (14, 92)  # the last one sees days 93 to 99
+    _, demand = windows.crop(data, crops, sizes)
+    learned = np.asarray(windows.learnable(demand, crops.last, jnp.int32(100), sizes))
+    days = np.asarray(crops.last)[:, None] + 29 - learned.shape[1] + np.arange(learned.shape[1])
+    assert np.isnan(learned[days >= 100]).all()
+    np.testing.assert_array_equal(learned[days < 100], np.asarray(demand)[days < 100])
+    week = replace(sizes, horizon=7)
+    assert windows.learnable(demand, crops.last, jnp.int32(0), week) is demand
 
 
 def test_a_cut_holds_the_days_before_its_last_and_the_horizon_after_it() -> None:

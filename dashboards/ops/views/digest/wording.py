@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dashboards.ops.formatting.far_weeks import GLANCE
 from dashboards.ops.views.digest.content import Digest, DigestDay, DigestLine
 from forecaster.core.language import _
 
@@ -90,7 +91,7 @@ def _lines(digest: Digest, changed: tuple[str, ...]) -> Iterator[str]:
         yield "\n" + _("What stands out")
         yield from (f"- {sentence}" for sentence in outstanding(digest))
     yield "\n" + _("The days ahead")
-    for day in digest.days:
+    for day in digest.days[:GLANCE]:  # the page has the others
         yield f"- {day_sentence(day)}"
         yield from (f"  {remark}" for remark in day.remarks)
     if digest.lines:
