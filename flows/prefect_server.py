@@ -10,12 +10,12 @@ import os
 import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from forecaster.core.processes import parent_watch
 from forecaster.errors import ForecasterError
 from forecaster.operations import prefect_api
 
@@ -47,7 +47,8 @@ def running(there: str | None = None) -> Iterator[Callable[[], str]]:
         port = free.getsockname()[1]
     process = subprocess.Popen(
         [sys.executable, "-m", "flows.prefect_server", str(port)],
-        env={**os.environ, "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1", "PREFECT_UI_ENABLED": "0"},
+        env=parent_watch.environment()
+        | {"PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1", "PREFECT_UI_ENABLED": "0"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -81,16 +82,9 @@ def _wait_for(process: subprocess.Popen[bytes], address: str) -> str:
 
 def _serve(port: int) -> None:
     """Be the server, until the process that started it is gone."""
+    parent_watch.end_with_parent()  # by the number that it gave: it may be gone by now
     import uvicorn
 
-    parent = os.getppid()
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1)
-        os._exit(0)
-
-    threading.Thread(target=watch, daemon=True).start()
     create = "prefect.server.api.server:create_app"
     uvicorn.run(create, factory=True, host=HOST, port=port, log_level="critical", timeout_graceful_shutdown=2)
 

@@ -13,9 +13,15 @@ from typing import Any
 from prefect import runtime
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 from prefect.client.orchestration import get_client
-from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterEndTime
-from prefect.client.schemas.objects import State
-from prefect.states import Completed, Failed
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterEndTime,
+    FlowRunFilterStartTime,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
+from prefect.client.schemas.objects import State, StateType
+from prefect.states import Completed, Crashed, Failed
 
 from flows import notify, report, tasks
 from flows.digests import sending
@@ -25,8 +31,11 @@ from flows.protocol import Steps
 from forecaster.config import load
 from forecaster.core.time_limits import Budget
 from forecaster.errors import OUR_FAULT, PUBLISHED
+from forecaster.ledger import lease
+from forecaster.ledger.store import Ledger
 
 AT_ONCE = 200  # flow runs asked for
+RUN, PROCESS = "forecaster.run", "forecaster.process"  # labels of a flow run
 
 
 def flow_run_name() -> str:
@@ -49,6 +58,8 @@ def attached_night(run_id: str | None) -> Night | None:
 
 def run_line(night: Night, line: Callable[[Night, Steps], None]) -> None:
     """Take a line with Prefect's tasks, or take up the steps that an attached run hands over."""
+    with _best_effort(night, "named to Prefect"), get_client(sync_client=True) as client:
+        client.update_flow_run_labels(runtime.flow_run.id, {RUN: night.run_id, PROCESS: lease.this_process()})
     if attached := attached_flow.of_run(night.run_id):
         attached.serve()
     else:
@@ -61,6 +72,7 @@ def report_run(night: Night) -> State[Any]:
         day = f"{night.as_of.astimezone(night.spec.zone):%Y-%m-%d}"
         _rename(f"{runtime.flow_run.flow_name} {day} {night.outcome}")
         _artifacts(night, f"{night.spec.name}-{night.kind}".replace("_", "-"))
+    _close_killed(night)
     within = Budget(notify.ALL)
     for occasion, sentence in notify.occasions(night).items():
         with _best_effort(night, f"told of ({occasion})"):
@@ -91,13 +103,31 @@ def exit_code(state: State[Any]) -> int:
 
 
 def forget_flow_runs(night: Night) -> None:
-    """Remove Prefect's flow runs that ended longer ago than caches are kept."""
+    """Remove Prefect's flow runs that ended longer ago than caches are kept, or began and never ended."""
     before = night.begun - timedelta(days=night.spec.retention.caches)
+    old = (
+        FlowRunFilter(end_time=FlowRunFilterEndTime(before_=before)),
+        FlowRunFilter(start_time=FlowRunFilterStartTime(before_=before), end_time=FlowRunFilterEndTime(is_null_=True)),
+    )
     with _best_effort(night, "relieved of old flow runs"), get_client(sync_client=True) as client:
-        old = FlowRunFilter(end_time=FlowRunFilterEndTime(before_=before))
-        while flow_runs := client.read_flow_runs(flow_run_filter=old, limit=AT_ONCE):
-            for flow_run in flow_runs:
-                client.delete_flow_run(flow_run.id)
+        for which in old:
+            while flow_runs := client.read_flow_runs(flow_run_filter=which, limit=AT_ONCE):
+                for flow_run in flow_runs:
+                    client.delete_flow_run(flow_run.id)
+
+
+def _close_killed(night: Night) -> None:
+    """Flow runs whose process was killed are crashed: nobody else tells Prefect, to which they are running for ever."""
+    types = FlowRunFilterStateType(any_=[StateType.PENDING, StateType.RUNNING])
+    running = FlowRunFilter(state=FlowRunFilterState(type=types))
+    with _best_effort(night, "relieved of killed flow runs"), Ledger.open_reader(night.spec.ledger_url) as ledger:
+        messages = {run.run_id: run.message or "" for run in ledger.runs(night.spec.name, AT_ONCE, ended=True)}
+        with get_client(sync_client=True) as client:
+            for flow_run in client.read_flow_runs(flow_run_filter=running, limit=AT_ONCE):
+                message = messages.get(str(flow_run.labels.get(RUN) or flow_run.parameters.get("run_id")), "")
+                process = flow_run.labels.get(PROCESS)
+                if message.startswith(lease.WAS_KILLED) or (process and lease.is_gone(str(process))):
+                    client.set_flow_run_state(flow_run.id, Crashed(message=message or "it was killed"), force=True)
 
 
 def _state(night: Night) -> State[Any]:

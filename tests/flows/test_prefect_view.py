@@ -20,6 +20,7 @@ import pytest
 from forecaster.config import Spec, load
 from forecaster.core.forecast import Verdict
 from forecaster.errors import SpecError
+from forecaster.ledger import lease
 from forecaster.ledger.store import Ledger
 from tests.flows.receivers import mailbox, webhook
 from tests.flows.tiny import NIGHT, pipeline
@@ -71,17 +72,59 @@ def refreshed(file: Path) -> Any:
     return predict_only(str(file), as_of=NIGHT.isoformat(), return_state=True)
 
 
+def running_flow_runs(file: Path) -> dict[str, Any]:
+    """Flow runs without an end, by what they are of: a killed run before it was named, and after; one whose process
+    went with its run ended; one at work; one of another pipeline."""
+    from prefect.client.orchestration import get_client
+    from prefect.states import Pending, Running
+
+    from flows.predict_only import predict_only
+
+    spec, numbers = load(file), dict[str, Any]()
+    living = lease.this_process()
+    gone = f"{living.rpartition(' ')[0]} 0"  # of the same number, at another time
+    with Ledger.open(spec.ledger_url) as ledger, get_client(sync_client=True) as client:
+        for name in ("unnamed", "killed", "ended", "elsewhere"):
+            pipeline_name = "other" if name == "elsewhere" else spec.name
+            ledger.start_run(name, pipeline=pipeline_name, as_of=NIGHT, spec_digest=spec.digest, at=NIGHT)
+        ledger.finish_run("ended", "published", 0, at=NIGHT)
+        for name, process in (
+            ("unnamed", ""),
+            ("killed", gone),
+            ("ended", gone),
+            ("at work", living),
+            ("elsewhere", ""),
+        ):
+            parameters = {"file": str(file), "run_id": name if name in ("unnamed", "elsewhere") else None}
+            state = Pending() if name == "unnamed" else Running()
+            numbers[name] = client.create_flow_run(predict_only, parameters=parameters, state=state).id
+            if process:
+                client.update_flow_run_labels(numbers[name], {"forecaster.run": name, "forecaster.process": process})
+    return numbers
+
+
 def test_a_run_is_named_and_reported_and_a_degraded_one_told_of(tmp_path: Path, received: Received) -> None:
     from prefect.client.orchestration import get_client
 
     file = pipeline(tmp_path, BLOCKS)
+    numbers = running_flow_runs(file)
     state = refreshed(file)
     assert (state.type.value, state.name) == ("COMPLETED", "Degraded")
     with Ledger.open_reader(load(file).ledger_url) as ledger:
-        [run] = ledger.runs()
+        run, *_ = ledger.runs()
     with get_client(sync_client=True) as client:
         flow_run = client.read_flow_run(state.state_details.flow_run_id)
         assert flow_run.name == "predict-only 2026-05-11 degraded"
+        assert flow_run.labels["forecaster.run"] == run.run_id
+        states = {name: client.read_flow_run(number).state for name, number in numbers.items()}
+        sentence = f"it was killed, or its machine went down; run {run.run_id} found it"
+        assert {name: (state.name, state.message) for name, state in states.items() if state} == {
+            "unnamed": ("Crashed", sentence),
+            "killed": ("Crashed", sentence),
+            "ended": ("Crashed", "it was killed"),
+            "at work": ("Running", None),
+            "elsewhere": ("Running", None),
+        }
         artifacts = {
             artifact.key: artifact for artifact in client.read_artifacts() if artifact.flow_run_id == flow_run.id
         }
@@ -279,6 +322,7 @@ def test_old_flow_runs_are_forgotten_and_younger_ones_stay(tmp_path: Path) -> No
     from prefect import flow
     from prefect.client.orchestration import get_client
     from prefect.exceptions import ObjectNotFound
+    from prefect.states import Running
 
     from flows import prefect_view
     from flows.night import Night
@@ -288,14 +332,18 @@ def test_old_flow_runs_are_forgotten_and_younger_ones_stay(tmp_path: Path) -> No
         return None
 
     number = some_flow(return_state=True).state_details.flow_run_id
+    with get_client(sync_client=True) as client:
+        killed = client.create_flow_run(some_flow, state=Running(timestamp=datetime.now(UTC))).id
     night = Night.begin(str(pipeline(tmp_path, "retention: {caches: 30}\n")), kind="maintain")
     ended = night.begun
     with get_client(sync_client=True) as client:
         night.begun = ended + timedelta(days=29)
         prefect_view.forget_flow_runs(night)
         assert client.read_flow_run(number).name
+        assert client.read_flow_run(killed).name
         night.begun = ended + timedelta(days=31)
         prefect_view.forget_flow_runs(night)
-        with pytest.raises(ObjectNotFound):
-            client.read_flow_run(number)
+        for forgotten in (number, killed):
+            with pytest.raises(ObjectNotFound):
+                client.read_flow_run(forgotten)
     night.run(lambda: None)

@@ -76,6 +76,32 @@ def test_the_server_goes_when_the_night_is_killed(tmp_path: Path) -> None:
     assert not answers(port)
 
 
+def test_the_server_goes_when_the_night_was_killed_before_the_server_began(tmp_path: Path) -> None:
+    night = (
+        "import os, signal; from pathlib import Path; from flows import environment, prefect_server; "
+        f"environment.prepare(Path({str(tmp_path)!r})); context = prefect_server.running(); context.__enter__(); "
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", night], start_new_session=True)
+    assert process.wait() == -signal.SIGKILL
+    deadline = time.monotonic() + 60
+    while group_lives(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    is_left = group_lives(process.pid)
+    if is_left:
+        os.killpg(process.pid, signal.SIGKILL)
+    assert not is_left
+    assert not list(tmp_path.rglob("prefect.db"))
+
+
+def group_lives(number: int) -> bool:
+    try:
+        os.killpg(number, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def answers(port: int) -> bool:
     with socket.socket() as client:
         return client.connect_ex((prefect_server.HOST, port)) == 0

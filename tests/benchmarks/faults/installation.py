@@ -161,24 +161,35 @@ def read_contents(file: Path) -> Contents:
             forecast, champion, faults = _ledger_values(connection, spec.name)
     finally:
         engine.dispose()
+    faults += tuple(f"flow run {name} is {state}" for name, state in _flow_runs(spec.paths.prefect / "prefect.db"))
     return Contents(rows, forecast, champion, faults)
+
+
+def _flow_runs(database: Path) -> list[tuple[Any, ...]]:
+    """Those that are at work, as Prefect's own database has it: name, state."""
+    query = "select name, state_name from flow_run where state_type in ('PENDING', 'RUNNING')"
+    return _prefect_rows(database, query)
 
 
 def _deployments(database: Path) -> Counter[tuple[Any, ...]]:
     """What Prefect's own database has of deployments: flow, name, schedules."""
-    if not database.exists():
-        return Counter()
     query = """
         select flow.name, deployment.name, (
             select group_concat(schedule, ' ') from deployment_schedule where deployment_id = deployment.id
         )
         from deployment join flow on flow.id = deployment.flow_id
     """
+    return Counter(_prefect_rows(database, query))
+
+
+def _prefect_rows(database: Path, query: str) -> list[tuple[Any, ...]]:
+    if not database.exists():
+        return []
     with closing(sqlite3.connect(database)) as connection:
         try:
-            return Counter(connection.execute(query).fetchall())
+            return connection.execute(query).fetchall()
         except sqlite3.OperationalError:  # tables that are not made yet
-            return Counter()
+            return []
 
 
 def _ledger_values(

@@ -31,6 +31,8 @@ MODES = ("process", "group")
 BY = ("--by", "operator", "--reason", "a trial")
 GROWS = ("lake/", "ledger.db", "mlflow.db", "mlflow_artifacts/", "jax_cache/", "prefect/")
 """What in the state folder a run that was killed may leave rows and files in: at most what a whole run adds to them."""
+LEFT_BY_THE_DEAD = ("lease", "flow run")
+"""Beginnings of the faults that may be there until the next run."""
 SLACK = 64 << 10  # bytes beside: pages of two databases, a compiled program's length
 
 
@@ -179,7 +181,7 @@ def _after_the_kill(command: Command, file: Path, twin: Twin) -> tuple[Contents 
         contents = read_contents(file)
     except ForecasterError as error:
         return None, [] if command.name.startswith("restore") else [f"after the kill: {error}"]
-    faults = [f"after the kill: {fault}" for fault in contents.faults if not fault.startswith("lease")]
+    faults = [f"after the kill: {fault}" for fault in contents.faults if not fault.startswith(LEFT_BY_THE_DEAD)]
     if command.name.startswith("restore"):
         faults += _faults_of_half_a_restore(file, contents, twin)
     return contents, faults
@@ -196,7 +198,7 @@ def _faults_of_half_a_restore(file: Path, contents: Contents, twin: Twin) -> lis
 
 def _faults_of_ending(end: Ending, codes: tuple[int, ...]) -> list[str]:
     faults = [f"the next one ended with {end.code}: {end.sentence}"] if end.code not in codes else []
-    return faults + (["a traceback"] if "Traceback" in end.err else [])
+    return faults + ([f"a traceback: {end.err[-2000:]}"] if "Traceback" in end.err else [])
 
 
 def _faults_of_backup(folder: Path) -> list[str]:

@@ -84,7 +84,7 @@ def _code(process: subprocess.Popen[bytes], faults: list[str], patience: float) 
 
 def _faults_of_first(pid: int, said: Path, code: int, place: str) -> list[str]:
     end = ending(said, code, 0)
-    faults = ["a traceback of the first"] if "Traceback" in end.err else []
+    faults = [f"a traceback of the first: {end.err[-2000:]}"] if "Traceback" in end.err else []
     if place == "elsewhere" and len(re.findall(SENTENCES, end.err)) != 1:
         faults.append(f"the first ended with {code} and no sentence: {end.sentence}")
     faults += [f"the first ended with {code}"] if code in (0, 3) else []

@@ -13,13 +13,14 @@ from typing import Any
 
 from tests.benchmarks.report import ROOT
 
-RULES = 3
+RULES = 4
 """Of judging a trial: a higher number wherever a rule changes, after which those judged before count no more.
 
 2: the files of a checkpoint's arrays count as one, the cache of compiled programs may grow, damage that is named when
 it is read counts as named, and so does what an override says of a page that waits.
 3: two checkpoints may lie beside the twin's one; a night that was stopped while it wrote has to go on, and so has one
 that was stopped without the lease.
+4: no flow run may be at work in Prefect's database after the next night.
 """
 
 
