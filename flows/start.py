@@ -8,7 +8,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from flows.orchestration.attached_flow import AttachedFlow
 from flows.protocol import Steps
 from forecaster.config import DigestReceiver, Spec
 from forecaster.errors import PUBLISHED, TERMINATED, MissingExtra
+from forecaster.ledger.sqlite import interrupts
 
 REQUIRED = ("prefect", "jax", "flax", "optax", "jax2onnx", "mlflow", "matplotlib")
 HEAVY = (
@@ -140,24 +142,22 @@ def _run(
     if night.outcome != "running":
         return night
     if threading.current_thread() is threading.main_thread():  # where alone a signal can be heard
-        signal.signal(signal.SIGTERM, _interrupt)
-    threading.Thread(target=_import_modules, args=(heavy,), daemon=True).start()
-    if plain:
-        return night.run(lambda: _plainly(line, night))
-    environment.prepare(spec.paths.folder)
-    for setting, value in environment.IMPATIENT.items():
-        os.environ.setdefault(setting, value)
-    attached = AttachedFlow(night, name)
-    try:
-        night.run(lambda: _followed(line, night, attached))
-    finally:
-        attached.close()
-    return night
-
-
-def _interrupt(*_: object) -> None:
-    """SIGTERM ends a run as Ctrl-C does: with an outcome, and its children."""
-    raise Terminated("SIGTERM")
+        # SIGTERM ends a run as Ctrl-C does: with an outcome, and its children.
+        signal.signal(signal.SIGTERM, interrupts.raising(lambda: Terminated("SIGTERM")))
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, interrupts.raising(KeyboardInterrupt))
+    with _imported_ahead(heavy):
+        if plain:
+            return night.run(lambda: _plainly(line, night))
+        environment.prepare(spec.paths.folder)
+        for setting, value in environment.IMPATIENT.items():
+            os.environ.setdefault(setting, value)
+        attached = AttachedFlow(night, name)
+        try:
+            night.run(lambda: _followed(line, night, attached))
+        finally:
+            attached.close()
+        return night
 
 
 class Terminated(KeyboardInterrupt):
@@ -203,6 +203,22 @@ def _require_packages(names: tuple[str, ...]) -> None:
         )
 
 
-def _import_modules(names: tuple[str, ...]) -> None:
-    for name in names:
-        importlib.import_module(name)
+@contextmanager
+def _imported_ahead(names: tuple[str, ...]) -> Iterator[None]:
+    """Import modules beside a line, which needs them later. One that is being imported when the line is over is waited
+    for: a process that ends in the middle of importing JAX ends with a traceback, or is aborted (SIGABRT)."""
+    is_over = threading.Event()
+
+    def import_modules() -> None:
+        with suppress(Exception):  # whoever needs the module imports it again, and says what is wrong
+            for name in names:
+                if not is_over.is_set():
+                    importlib.import_module(name)
+
+    thread = threading.Thread(target=import_modules, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()

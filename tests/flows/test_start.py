@@ -102,6 +102,28 @@ def group_lives(number: int) -> bool:
     return True
 
 
+def test_a_run_that_ends_early_waits_for_the_import_at_work_and_begins_no_other(tmp_path: Path) -> None:
+    """What registers itself to be called at the end, as JAX does, cannot while the process ends: a traceback."""
+    registers = "import threading, time; time.sleep(1); threading._register_atexit(print, 'imported')"
+    (tmp_path / "heavy.py").write_text(registers, "utf-8")
+    (tmp_path / "next.py").write_text("print('never')", "utf-8")
+    (tmp_path / "broken.py").write_text("import nothing_of_this_name", "utf-8")
+    code = (
+        "import time; from flows import start\n"
+        "with start._imported_ahead(('broken',)): time.sleep(0.3)\n"  # which is told by whoever needs it
+        "with start._imported_ahead(('heavy', 'next')): time.sleep(0.3)"
+    )
+    path = os.pathsep.join((str(Path(__file__).parents[2]), str(tmp_path)))
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "imported\n", "")
+
+
 def answers(port: int) -> bool:
     with socket.socket() as client:
         return client.connect_ex((prefect_server.HOST, port)) == 0

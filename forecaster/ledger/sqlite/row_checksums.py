@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
+from types import FrameType
 from typing import Any
 
 import sqlalchemy as sa
@@ -206,6 +207,18 @@ def _look(table: str, rowid: int | None, checksum: int | None, *values: object) 
         _refused.sentence = _sentence(table, dict(zip(columns, values, strict=True)))
         raise ValueError(_refused.sentence)
     return 1
+
+
+_CALLED = (_checksum.__code__, _look.__code__)
+
+
+def is_called_in(frame: FrameType | None) -> bool:
+    """Whether a frame is of a function that SQLite calls, or of what that calls."""
+    while frame is not None:
+        if frame.f_code in _CALLED:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _sentence(table: str, row: Mapping[str, Any]) -> str:
