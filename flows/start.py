@@ -143,9 +143,9 @@ def _run(
         return night
     if threading.current_thread() is threading.main_thread():  # where alone a signal can be heard
         # SIGTERM ends a run as Ctrl-C does: with an outcome, and its children.
-        signal.signal(signal.SIGTERM, interrupts.raising(lambda: Terminated("SIGTERM")))
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, interrupts.raising(KeyboardInterrupt))
+            interrupts.raise_on(signal.SIGINT, KeyboardInterrupt)
+        interrupts.raise_on(signal.SIGTERM, lambda: Terminated("SIGTERM"))
     with _imported_ahead(heavy):
         if plain:
             return night.run(lambda: _plainly(line, night))

@@ -1,9 +1,11 @@
-"""Signal handlers that raise, and not inside SQLite: what is raised in a function that SQLite calls is lost there, and
-the row that it looked at would be taken for damaged; what is raised as a transaction begins leaves it open."""
+"""Signals that end a run by raising, and are not lost: what is raised in a function that SQLite calls does not come out
+of it, and the row that it looked at would be taken for damaged; what is raised as a transaction begins leaves it open;
+what is raised in a weak reference's callback, as imports have them, is ignored."""
 
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -15,23 +17,38 @@ AGAIN = 0.02  # seconds after which a signal that came at the wrong moment is se
 LONGEST = 2.0  # seconds for which a database may keep it off that does not answer
 
 
-def raising(error: Callable[[], BaseException]) -> Callable[[int, FrameType | None], None]:
-    """A handler for `signal.signal`, which raises an error as soon as no database is at work in the main thread."""
+def raise_on(number: int, error: Callable[[], KeyboardInterrupt]) -> None:
+    """Have a signal raise an error in the main thread, as soon as no database is at work there, and until it is heard.
+
+    Raises ValueError in another thread than the main one.
+    """
     since: float | None = None
+    before = sys.unraisablehook
 
     def handle(number: int, frame: FrameType | None) -> None:
         nonlocal since
         since = since or time.monotonic()
         is_short = time.monotonic() - since < LONGEST
-        if not (row_checksums.is_called_in(frame) or (is_short and _is_in_sqlalchemy(frame))):
-            since = None
-            raise error()
-        main = threading.main_thread().ident or 0
-        timer = threading.Timer(AGAIN, signal.pthread_kill, (main, number))
-        timer.daemon = True
-        timer.start()
+        if row_checksums.is_called_in(frame) or (is_short and _is_in_sqlalchemy(frame)):
+            _send_again(number)
+            return
+        since = None
+        raise error()
 
-    return handle
+    def hear_ignored(ignored: sys.UnraisableHookArgs) -> None:
+        if isinstance(ignored.exc_value, type(error())):
+            _send_again(number)
+        else:
+            before(ignored)
+
+    signal.signal(number, handle)
+    sys.unraisablehook = hear_ignored
+
+
+def _send_again(number: int) -> None:
+    timer = threading.Timer(AGAIN, signal.pthread_kill, (threading.main_thread().ident or 0, number))
+    timer.daemon = True
+    timer.start()
 
 
 def _is_in_sqlalchemy(frame: FrameType | None) -> bool:

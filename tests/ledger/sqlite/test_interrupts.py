@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
+import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,14 +24,16 @@ class Stopped(KeyboardInterrupt):
 
 
 @pytest.fixture
-def handled() -> Iterator[None]:
-    before = signal.signal(signal.SIGUSR1, interrupts.raising(Stopped))
+def raises() -> Iterator[None]:
+    handler, hook = signal.getsignal(signal.SIGUSR1), sys.unraisablehook
+    interrupts.raise_on(signal.SIGUSR1, Stopped)
     yield
-    signal.signal(signal.SIGUSR1, before)
+    signal.signal(signal.SIGUSR1, handler)
+    sys.unraisablehook = hook
 
 
 def test_a_signal_that_comes_inside_sqlite_is_raised_after_it_and_no_row_is_taken_for_damaged(
-    handled: None, tmp_path: Path
+    raises: None, tmp_path: Path
 ) -> None:
     main = threading.main_thread().ident
     assert main is not None
@@ -44,3 +49,12 @@ def test_a_signal_that_comes_inside_sqlite_is_raised_after_it_and_no_row_is_take
                         assert connection.execute(pairs).scalar() == (20 + trial) ** 2
             start(ledger, f"after-{trial}")  # which no open transaction keeps from being written
             assert len(ledger.runs()) == 21 + trial
+
+
+def test_a_signal_that_python_ignores_since_it_came_in_a_callback_is_sent_again(raises: None) -> None:
+    referred = Stopped()
+    reference = weakref.ref(referred, lambda _: signal.raise_signal(signal.SIGUSR1))
+    del referred
+    with pytest.raises(Stopped):
+        time.sleep(30)
+    assert reference() is None
