@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Generator, Iterator
 from itertools import chain, zip_longest
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -22,7 +23,7 @@ from jaxtyping import install_import_hook
 
 from forecaster.config import DATASETS as KEPT
 from forecaster.config import ENVIRONMENT_DEFAULTS
-from tests import cpus
+from tests import cpus, shared
 
 STRICT = {
     "JAX_PLATFORMS": "cpu",
@@ -45,6 +46,7 @@ for name in [n for n in os.environ if n.startswith(FOREIGN) and n != KEPT]:
 os.environ.update(STRICT, HOME=str(HOME))
 if "PYTEST_XDIST_WORKER" not in os.environ:  # the workers and all nights share what one of them has compiled
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(HOME / "jax-cache")
+    os.environ[shared.VARIABLE] = str(HOME / "shared")
 # Tests start some hundred processes: without kept bytecode each would compile anew whatever it imports, for seconds.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -114,6 +116,7 @@ def network_attempts() -> Iterator[list[str]]:
 
 # --- the workers ------------------------------------------------------------------------------------------------------
 
+PREFECT = 'pytest.mark.usefixtures("prefect")'
 WAITING = ROOT / "tests/flows"  # for what hangs, up to what a night has for it
 
 
@@ -135,6 +138,24 @@ def in_turn(items: list[pytest.Item]) -> list[pytest.Item]:
     pairs = [computing[number : number + 2] for number in range(0, len(computing), 2)]
     turns = [*zip_longest(pairs, ([path] for path in waiting), fillvalue=list[Path]())]
     return [item for turn in turns for path in chain(*turn) for item in files[path]]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """One worker takes all files with the `prefect` fixture, so that a session imports and starts it once."""
+    from xdist.scheduler import LoadFileScheduling
+
+    if config.getvalue("dist") != "loadfile":
+        return None
+    files = (file for file in (ROOT / "tests").rglob("test_*.py") if PREFECT in file.read_text("utf-8"))
+    together = {file.relative_to(ROOT).as_posix() for file in files}
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return PREFECT if file in together else file
+
+    return Scheduling(config, log)
 
 
 def _with_prefect(items: list[pytest.Item]) -> bool:

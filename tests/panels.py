@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,6 +15,7 @@ import numpy as np
 from forecaster.config import Spec
 from forecaster.core.forecast import Candidate, Fold, Forecast, Scale
 from forecaster.core.panel import Encoding, Panel
+from tests import shared
 
 NAN = float("nan")
 FIRST = np.datetime64("2024-01-01")  # a Monday
@@ -121,8 +121,8 @@ def spec(**training: Any) -> Spec:
 
 
 @contextmanager
-def quickly() -> Iterator[None]:
-    """Compile without optimizing, which takes a third of the time, and each program only once a test session."""
+def quickly(cache_folder: Path | None = None) -> Iterator[None]:
+    """Compile without optimizing, which takes a third of the time, and each program once for all workers."""
     import jax
     from jax.experimental.compilation_cache import compilation_cache
 
@@ -131,7 +131,7 @@ def quickly() -> Iterator[None]:
     changed = ("jax_compilation_cache_dir", "jax_disable_most_optimizations")
     before = {name: jax.config.values[name] for name in changed}
     compilation_cache.reset_cache()
-    jax_setup.configure(_cache_folder())
+    jax_setup.configure(cache_folder or shared.folder("jax-cache"))
     jax.config.update("jax_disable_most_optimizations", True)
     try:
         yield
@@ -142,18 +142,18 @@ def quickly() -> Iterator[None]:
 
 
 @cache
-def _cache_folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="jax-cache-", dir=Path.home()))  # the session's home, which goes with it
-
-
-@cache
 def candidate() -> Candidate:
-    """A small model trained once for all tests, with a calibration that is not one everywhere."""
+    """A small model trained once for all workers, with a calibration that is not one everywhere."""
+    from forecaster.model.export import serialization
     from forecaster.model.fitting import train
 
-    with quickly():
-        trained = train.fit(panel(), spec())
-    return replace(trained, parameters={**trained.parameters, "calibration": np.float32([[1.3, 1.0, 0.8]] * 3)})
+    def trained() -> bytes:
+        with quickly():
+            fitted = train.fit(panel(), spec())
+        calibration = np.float32([[1.3, 1.0, 0.8]] * 3)
+        return serialization.to_bytes(replace(fitted, parameters={**fitted.parameters, "calibration": calibration}))
+
+    return serialization.from_bytes(shared.content("candidate", trained))
 
 
 @cache
@@ -161,4 +161,4 @@ def graph() -> bytes:
     """The ONNX file of `candidate()`."""
     from forecaster.model.export import to_onnx
 
-    return to_onnx.to_graph(candidate())
+    return shared.content("graph", lambda: to_onnx.to_graph(candidate()))

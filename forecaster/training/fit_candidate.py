@@ -23,7 +23,6 @@ from forecaster.errors import ForecasterError, SpecError
 from forecaster.evaluation import backtest as backtests
 from forecaster.evaluation import calibration
 from forecaster.evaluation.rolling_calibration import RollingCalibration
-from forecaster.model.export import to_onnx
 from forecaster.model.fitting import devices, distributed, jax_setup, train
 from forecaster.model.fitting.train import VALIDATION
 from forecaster.model.fitting.training_loop import Epoch
@@ -61,6 +60,8 @@ def calibrated_before_backtest(
     candidate: Candidate, before: Panel, panel_at: backtests.PanelAt | None = None
 ) -> Candidate:
     """The candidate calibrated on the days before the backtest that it was not trained on."""
+    from forecaster.model.export import to_onnx  # with an exporter that the training process does without
+
     cutoffs = backtests.reaching_cutoffs(before, VALIDATION)
     held_out = backtests.folds(
         to_onnx.forecaster(candidate), before, cutoffs, panel_at or before.at, scored_after=_trained_until(before)
@@ -162,6 +163,8 @@ def rolling_forecaster(
 
     Its intervals are calibrated on all days that it was not trained on: from those that calibrated it first on.
     """
+    from forecaster.model.export import to_onnx
+
     predict, panel_at = to_onnx.forecaster(candidate), panel_at or panel.at
     before = panel_at(cutoff or first_cutoff(panel, spec))
     earlier = [predict(panel_at(day)) for day in backtests.reaching_cutoffs(before, VALIDATION)]

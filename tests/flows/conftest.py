@@ -13,6 +13,14 @@ from flows import prefect_server
 os.environ["FORECASTER_PAUSE"] = "0"  # read when the tasks are imported
 
 
+@pytest.fixture(autouse=True, scope="module")
+def quick_programs() -> Iterator[None]:
+    """Nights that these tests start compile without optimizing, in a third of the time: they are about the line."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")
+        yield
+
+
 @pytest.fixture(scope="session")
 def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Prefect's server for the whole test run, which only this process knows: the environment stays as it was."""

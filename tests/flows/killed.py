@@ -19,6 +19,7 @@ import matplotlib.pyplot  # noqa: F401
 import pandera.pandas  # noqa: F401
 
 import flows.steps
+import forecaster.model.export.to_onnx  # noqa: F401
 from flows import lines
 from flows.night import Night
 from forecaster.demand.panel import build as panels

@@ -15,7 +15,7 @@ from forecaster.config import load
 from forecaster.ledger.records import Run
 from forecaster.ledger.store import Ledger
 from tests.databases import Postgres, postgres  # noqa: F401 (a fixture)
-from tests.flows.tiny import NIGHT, PIPELINE, pipeline
+from tests.flows.tiny import NIGHT, PIPELINE, pipeline_that_knows_its_model, pipeline_with_readings
 
 ROOT = Path(__file__).resolve().parents[2]
 A_MINUTE = "schedule: {cron: '0 3 * * *', deadline: '03:01'}\n"
@@ -47,15 +47,8 @@ def last_run(file: Path) -> Run:
         return ledger.runs()[0]
 
 
-def with_readings(folder: Path) -> Path:
-    """A pipeline whose lake has readings, so that there is something to forecast from."""
-    file = pipeline(folder, A_MINUTE)
-    assert forecaster("predict-only", file).returncode == 3  # the fallback: no model yet
-    return file
-
-
 def test_a_source_that_never_opens_is_left_and_the_forecast_is_out(tmp_path: Path) -> None:
-    file = with_readings(tmp_path)
+    file = pipeline_with_readings(tmp_path, A_MINUTE)
     (tmp_path / "demand.csv").unlink()
     os.mkfifo(tmp_path / "demand.csv")
     process = forecaster("predict-only", file)
@@ -67,7 +60,7 @@ def test_a_source_that_never_opens_is_left_and_the_forecast_is_out(tmp_path: Pat
 
 
 def test_a_database_that_says_nothing_is_left_and_the_forecast_is_out(tmp_path: Path, silent: str) -> None:
-    file = with_readings(tmp_path)
+    file = pipeline_with_readings(tmp_path, A_MINUTE)
     source = f"{{kind: sql, url: 'postgresql+psycopg://reader@{silent}/orders', table: demand}}"
     file.write_text(PIPELINE.replace("{kind: csv, path: demand.csv}", source) + A_MINUTE, "utf-8")
     assert forecaster("predict-only", file).returncode == 3
@@ -83,7 +76,7 @@ def test_a_view_that_sleeps_is_left_and_the_forecast_is_out(
         "insert into counts values ('D0', '2026-05-10', 3)",
         "create view sleeping as select depot_id, date, demand from counts, pg_sleep(600)",
     )
-    file = with_readings(tmp_path)
+    file = pipeline_with_readings(tmp_path, A_MINUTE)
     url = postgres.url().render_as_string(hide_password=False).replace("'", "''")
     source = (
         f"{{kind: sql, url: '{url.replace(url.split(':')[2].rpartition('@')[0], '${PASSWORD}')}', table: sleeping}}"
@@ -99,7 +92,7 @@ def test_a_registry_that_hangs_or_refuses_is_told_of_after_the_forecast_is_out(
     tmp_path: Path, silent: str, hangs: bool
 ) -> None:
     registry = f"http://{silent}" if hangs else "http://127.0.0.1:9"
-    file = pipeline(tmp_path, f"registry: {registry}\n")
+    file = pipeline_that_knows_its_model(tmp_path, f"registry: {registry}\n")
     limits = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "2", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1"}
     process = forecaster("run", file, **limits)
     assert process.returncode == 3, process.stderr

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ import pytest
 from flows import prefect_server
 from forecaster.config import load
 from forecaster.ledger.store import Ledger
-from tests.flows.tiny import NIGHT, pipeline
+from tests.flows.tiny import NIGHT, after_a_night, pipeline_that_knows_its_model
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -81,12 +81,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def pass_on(self, body: bytes) -> None:
         assert self.server.behind is not None
-        connection = http.client.HTTPConnection(urlsplit(self.server.behind).netloc, timeout=60)
         headers = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection")}
-        connection.request(self.command, self.path, body, headers)
-        answer = connection.getresponse()
-        self.answer(answer.status, answer.read(), answer.headers.get("content-type", "application/json"))
-        connection.close()
+        with closing(http.client.HTTPConnection(urlsplit(self.server.behind).netloc, timeout=60)) as connection:
+            connection.request(self.command, self.path, body, headers)
+            answer = connection.getresponse()
+            self.answer(answer.status, answer.read(), answer.headers.get("content-type", "application/json"))
 
     def answer(self, status: int, body: bytes, kind: str) -> None:
         self.send_response(status)
@@ -125,11 +124,21 @@ def forecaster(command: str, file: Path, api: str, *options: str) -> subprocess.
 @pytest.fixture(scope="module")
 def champion(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A pipeline whose champion reigns, so that whatever comes after may be published whole."""
-    file = pipeline(tmp_path_factory.mktemp("champion"))
-    command = [sys.executable, "-m", "forecaster", "run", "--plain", str(file), "--as-of", NIGHT.isoformat()]
-    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert process.returncode == 0, process.stderr
-    return file
+    return after_a_night(tmp_path_factory.mktemp("champion"))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a real server's API."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PREFECT_HOME", str(tmp_path_factory.mktemp("prefect")))
+        patch.setenv("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+        patch.delenv(prefect_server.URL, raising=False)
+        with prefect_server.running() as ready:
+            ready()
+            address = os.environ.pop(prefect_server.URL)
+            yield address
+            os.environ[prefect_server.URL] = address
 
 
 @pytest.mark.parametrize(
@@ -162,21 +171,14 @@ def test_an_address_where_nothing_listens_leaves_the_refresh_published(champion:
 
 
 @pytest.mark.parametrize("mode", ["hangs", "dies", "broken"])
-def test_an_api_that_goes_in_the_middle_of_a_night_costs_nothing(
-    tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_api_that_goes_in_the_middle_of_a_night_costs_nothing(tmp_path: Path, server: str, mode: str) -> None:
     """From the second state of the flow run on, which is while its steps are at work."""
-    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
-    monkeypatch.setenv("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
-    monkeypatch.delenv(prefect_server.URL, raising=False)
-    file = pipeline(tmp_path / "fleet")
-    with prefect_server.running() as ready:
-        ready()
-        with proxied("passes", os.environ[prefect_server.URL]) as proxy:
-            proxy.turns = ("/set_state", mode)
-            begun = time.monotonic()
-            process = forecaster("run", file, proxy.url)
-            seconds = time.monotonic() - begun
+    file = pipeline_that_knows_its_model(tmp_path / "fleet")
+    with proxied("passes", server) as proxy:
+        proxy.turns = ("/set_state", mode)
+        begun = time.monotonic()
+        process = forecaster("run", file, proxy.url)
+        seconds = time.monotonic() - begun
     assert process.returncode == 0, process.stderr
     with Ledger.open_reader(load(file).ledger_url) as ledger:
         [run] = ledger.runs()

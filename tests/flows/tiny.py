@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+
+from tests import shared
+
+ROOT = Path(__file__).resolve().parents[2]
 
 FIRST, DAYS, DEPOTS = date(2026, 1, 1), 130, 4
 WEEK = (1.0, 1.1, 1.2, 1.1, 1.4, 1.8, 0.7)
@@ -33,3 +40,43 @@ def pipeline(folder: Path, more: str = "", *, days: int = DAYS) -> Path:
     file = folder / "pipeline.yaml"
     file.write_text(PIPELINE + more, "utf-8")
     return file
+
+
+def after_a_night(folder: Path) -> Path:
+    """The pipeline file of an installation with one night behind it, whose champion reigns: a copy of the session's."""
+    shutil.copytree(_installation("run", 0), folder, dirs_exist_ok=True)
+    return folder / "pipeline.yaml"
+
+
+def pipeline_that_knows_its_model(folder: Path, more: str = "") -> Path:
+    """A pipeline before its first night, whose training and export were done before, by a night of the same days: for
+    a test of what else a night does."""
+    file = pipeline(folder, more)
+    for name in ("checkpoints", "graphs"):
+        shutil.copytree(_installation("run", 0) / "var" / name, folder / "var" / name)
+    return file
+
+
+def pipeline_with_readings(folder: Path, more: str = "") -> Path:
+    """A pipeline whose lake has readings, so that there is something to forecast from, and no model yet."""
+    file = pipeline(folder, more)
+    shutil.copytree(_installation("predict-only", 3) / "var", folder / "var")
+    return file
+
+
+def _installation(command: str, code: int) -> Path:
+    """What a command that ends with a code makes of a pipeline, once a session."""
+    with shared.locked(command) as once:
+        if not (once / "made").exists():
+            words = [command, "--plain", str(pipeline(once / "fleet")), "--as-of", NIGHT.isoformat()]
+            process = subprocess.run(
+                [sys.executable, "-m", "forecaster", *words],
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=900,
+            )
+            assert process.returncode == code, process.stderr
+            (once / "made").touch()
+    return once / "fleet"

@@ -79,7 +79,7 @@ def train(index):
     hosts = {"coordinator": address, "count": 2}
     declared = spec(epochs=3, members=2, batch_depots=16, seed=int(seeds[index]), hosts=hosts)
     declared = declared.model_copy(update={"state": str(Path(folder) / "two")})
-    with quickly():
+    with quickly(Path(folder) / f"programs-{index}"):
         if index:
             fit_candidate.assist(declared, index)
         else:

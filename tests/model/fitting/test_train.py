@@ -18,7 +18,7 @@ import pytest
 
 from forecaster.core.forecast import Candidate
 from forecaster.errors import NoUsableData, TrainingError
-from forecaster.model.export import to_onnx
+from forecaster.model.export import serialization, to_onnx
 from forecaster.model.fitting import compiled_steps, train, training_loop
 from forecaster.model.fitting.compiled_steps import ProgramSizes, State
 from forecaster.model.fitting.jax_setup import count_compilations
@@ -40,6 +40,14 @@ def test_the_same_panel_and_spec_give_the_same_parameters_to_the_last_bit() -> N
     # Members start from different keys; a program that was compiled once is not compiled again.
     assert all(not np.array_equal(leaf[0], leaf[1]) for leaf in leaves(first) if leaf.ndim > 2)
     assert second.summary["compile_misses"] == 0
+    travelled = serialization.from_bytes(serialization.to_bytes(second))
+    assert (travelled.summary, travelled.encoding, travelled.levels, travelled.calendar_names) == (
+        second.summary,
+        second.encoding,
+        second.levels,
+        second.calendar_names,
+    )
+    assert serialization.to_bytes(travelled) == serialization.to_bytes(second)
 
 
 def test_kernels_of_members_are_made_orthogonal_one_after_the_other() -> None:
