@@ -65,7 +65,9 @@ def too_wide(page: Page) -> bool:
 def faults(page: Page, *rules: str) -> list[str]:
     """What axe finds wrong, by these rules or by all."""
     page.evaluate(AXE.read_text("utf-8") + "; 0")
-    options = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else {}
+    options: dict[str, object] = {"resultTypes": ["violations"]}  # of all else it describes no more than one node
+    if rules:
+        options["runOnly"] = {"type": "rule", "values": list(rules)}
     violations: list[str] = page.evaluate(
         """options => axe.run(document, options).then(found => found.violations.flatMap(
           each => each.nodes.map(node => each.id + ': ' + node.html + ' ' + node.failureSummary)))""",

@@ -52,7 +52,7 @@ def all_but_devices_are_filled(file: Path, instant: str, folder: Path) -> None:
         empty, deadline = queries, time.monotonic() + PATIENCE
         while empty != rightly_empty and time.monotonic() < deadline:
             _read(page)
-            time.sleep(0.5)
+            time.sleep(2)  # of the minute until the page has written down its counts
             empty = {query for query in empty if not _has_number(prometheus, query)}
         assert empty == rightly_empty
 
