@@ -3,16 +3,24 @@ what came after its cutoff."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from forecaster.core.forecast import Forecast
+from forecaster.core.panel import Panel
+from forecaster.evaluation.rolling_calibration import RollingCalibration
+from forecaster.model.network.features import LOOKBACK
+from tests import panels
 from tests.benchmarks.published import __main__ as command
 from tests.benchmarks.published import ranking
-from tests.benchmarks.published.our_model import Setting, Teller, spec_of
+from tests.benchmarks.published.our_model import FittedModel, Setting, Teller, spec_of
 from tests.benchmarks.published.ranking import OurLine
 from tests.benchmarks.published.tasks import PUBLISHED, TASKS, PublishedTask, as_it_is, folder, forward_filled
 from tests.benchmarks.published.window_scores import METRICS, mean_scores, scores_of
@@ -141,6 +149,28 @@ def test_a_panel_knows_each_series_up_to_its_cutoff_and_of_what_follows_what_is_
     assert not closed.open[0, -2:].any(), "that it will be closed is known ahead"
     without = spec_of(SMALL, replace(setting, holidays=False), tmp_path)
     assert (spec.calendar.country, without.calendar.holidays, without.calendar.country) == ("DE", False, None)
+
+
+def test_a_few_series_are_forecast_as_all_are() -> None:
+    """Series that end on another day than most are forecast by themselves, at their own cutoff; one of them is new."""
+    past = panels.panel(horizon=2)
+    demand = past.demand.copy()
+    demand[2, :-5] = NAN
+    past = replace(past, demand=demand)
+
+    def quantiles(arrays: Mapping[str, Any]) -> np.ndarray:
+        return arrays["demand"][:, -2:, None] * np.float32([0.5, 1, 2])
+
+    def predict(panel: Panel) -> Forecast:
+        wider = panel.widen_by_doubt(quantiles(panel.window(LOOKBACK)), panels.LEVELS)
+        return Forecast(panel.depot_ids, panel.cutoff, panel.target_dates, panels.LEVELS, wider, panel.open[:, -2:])
+
+    earlier = [predict(past.at(past.cutoff - timedelta(days=days))) for days in range(60, 1, -2)]
+    model = FittedModel(quantiles, panels.LEVELS, RollingCalibration(predict, earlier), past.encoding)
+    few, every = model.forecast_few(past, np.array([2, 0])), model.forecast(past)
+    np.testing.assert_array_equal(few.quantiles, every.quantiles[[2, 0]])
+    assert few.depot_ids == ("D2", "D0")
+    assert not np.array_equal(few.quantiles, predict(past).quantiles[[2, 0]]), "intervals are calibrated"
 
 
 def test_the_folder_lies_beside_the_datasets_or_where_its_variable_says(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -20,7 +21,7 @@ from statistics import fmean
 from typing import Any
 
 from tests.benchmarks.published import ranking
-from tests.benchmarks.published.our_model import Setting, forecast_windows
+from tests.benchmarks.published.our_model import Setting, checkpoint_folder, forecast_windows
 from tests.benchmarks.published.ranking import OurLine
 from tests.benchmarks.published.tasks import TASKS, PublishedTask
 from tests.benchmarks.published.window_scores import METRICS, mean_scores, scores_of
@@ -66,6 +67,8 @@ def _on(task: PublishedTask, published: Mapping[str, ranking.Line], options: arg
         results = []
         for seed in range(options.seeds):
             setting = Setting(task.name, holidays, options.preset, seed, options.retrain)
+            if options.again:
+                shutil.rmtree(checkpoint_folder(setting), ignore_errors=True)
             result = None if options.again else earlier_result(setting)
             if result is None:
                 forecasts = forecast_windows(task, frame, table, windows, setting)

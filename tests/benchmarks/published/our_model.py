@@ -8,10 +8,10 @@ before the training's cutoff, and then on the windows that have passed.
 
 from __future__ import annotations
 
-import tempfile
+import shutil
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,16 +19,18 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from forecaster.config import Spec
-from forecaster.core.arrays import Days, Doubles
-from forecaster.core.forecast import Candidate, Forecast
+from forecaster.core.arrays import Days, Doubles, Floats
+from forecaster.core.forecast import Forecast
 from forecaster.core.knowledge import Knowledge
 from forecaster.core.panel import Encoding, Panel
 from forecaster.demand.panel import build as panels
 from forecaster.evaluation import calibration
 from forecaster.evaluation.rolling_calibration import RollingCalibration
 from forecaster.model.export import to_onnx
+from forecaster.model.network.features import LOOKBACK
 from forecaster.training import fit_candidate
 from tests.benchmarks.published.tasks import PublishedTask
 from tests.benchmarks.published.windows import LEVELS, SeriesTable, Window
@@ -36,6 +38,7 @@ from tests.benchmarks.report import FOLDER
 
 NO_EVENTS = ("date", "kind", "name", "depot_id", "city", "subdivision", "country")
 MORNING = timedelta(hours=6)
+BATCH = 64  # series that are forecast together where not all are
 STATE = FOLDER / "published"  # keeps compiled programs, which the variants and seeds of a task share
 
 
@@ -112,56 +115,74 @@ def spec_of(task: PublishedTask, setting: Setting, state: Path) -> Spec:
 def forecast_windows(
     task: PublishedTask, frame: pd.DataFrame, table: SeriesTable, windows: Sequence[Window], setting: Setting
 ) -> TaskForecasts:
-    """Forecast every window, oldest first, with a model that was trained before the first of them, or before each."""
+    """Forecast every window, oldest first, with a model that was trained before the first of them, or before each.
+
+    A training that was stopped goes on from its checkpoint, at the expense of the seconds that are told.
+    """
     quantiles, training, inference = [], 0.0, 0.0
-    spec = spec_of(task, setting, STATE)
-    with tempfile.TemporaryDirectory() as folder:  # not what an earlier training left
-        teller = Teller(task, frame, table, spec)
-        model: _Model | None = None
-        for number, window in enumerate(windows):
-            begun = time.perf_counter()
-            if model is None or setting.retrain:
-                model = _Model.trained(teller.panel(_all_cutoffs(table, window)), spec, Path(folder) / str(number))
-            trained = time.perf_counter()
-            quantiles.append(_window_quantiles(model, teller, window, len(table.ids)))
-            training += trained - begun
-            inference += time.perf_counter() - trained
+    spec, checkpoints = spec_of(task, setting, STATE), checkpoint_folder(setting)
+    teller = Teller(task, frame, table, spec)
+    model: FittedModel | None = None
+    for number, window in enumerate(windows):
+        begun = time.perf_counter()
+        if model is None or setting.retrain:
+            model = FittedModel.trained(teller.panel(_all_cutoffs(table, window)), spec, checkpoints / str(number))
+        trained = time.perf_counter()
+        quantiles.append(_window_quantiles(model, teller, window, len(table.ids)))
+        training += trained - begun
+        inference += time.perf_counter() - trained
+    shutil.rmtree(checkpoints, ignore_errors=True)
     return TaskForecasts(tuple(quantiles), training, inference)
 
 
+def checkpoint_folder(setting: Setting) -> Path:
+    """Where a setting's trainings leave checkpoints, until all its windows are forecast."""
+    return STATE / "checkpoints" / "-".join(str(value) for value in asdict(setting).values())
+
+
 @dataclass(frozen=True)
-class _Model:
+class FittedModel:
     """A trained model as it forecasts cutoff after cutoff."""
 
+    quantiles: Callable[[Mapping[str, Any]], Floats]  # of the arrays of `Panel.window`
+    levels: tuple[float, ...]
     rolling: RollingCalibration
-    predict: Any  # the same without what it learns of intervals on the way
     encoding: Encoding
 
     @classmethod
-    def trained(cls, before: Panel, spec: Spec, checkpoints: Path) -> _Model:
+    def trained(cls, before: Panel, spec: Spec, checkpoints: Path) -> FittedModel:
         """Trained and calibrated on a panel, all of whose days it may know."""
-        candidate: Candidate = fit_candidate.train_and_calibrate(
-            before, spec, cutoff=before.cutoff, checkpoints=checkpoints
-        )
+        candidate = fit_candidate.train_and_calibrate(before, spec, cutoff=before.cutoff, checkpoints=checkpoints)
         rolling = fit_candidate.rolling_forecaster(candidate, before, spec, cutoff=before.cutoff)
-        return cls(rolling, to_onnx.forecaster(candidate), before.encoding)
+        return cls(to_onnx.on_arrays(candidate), candidate.levels, rolling, before.encoding)
 
-    def forecast(self, panel: Panel, *, remember: bool) -> Forecast:
-        """The forecast of a panel; later ones are calibrated on those that are remembered."""
-        if remember:
-            return self.rolling(panel)
-        return calibration.stretched(self.predict(panel), self.rolling.factors(panel))
+    def forecast(self, panel: Panel) -> Forecast:
+        """The forecast of all series, on which later intervals are calibrated."""
+        return self.rolling(panel)
+
+    def forecast_few(self, panel: Panel, rows: NDArray[np.intp]) -> Forecast:
+        """The forecast of a few series, of which later intervals know nothing.
+
+        Series are forecast in whole batches, so that one program serves any number of them.
+        """
+        batch = np.resize(rows, -(-len(rows) // BATCH) * BATCH)
+        wider = panel.widen_by_doubt(self.quantiles(panel.window(LOOKBACK, batch)), self.levels, batch)[: len(rows)]
+        ids, open_ = tuple(panel.depot_ids[row] for row in rows), panel.open[rows, panel.history :]
+        forecast = Forecast(ids, panel.cutoff, panel.target_dates, self.levels, wider, open_)
+        return calibration.stretched(forecast, self.rolling.factors(panel))
 
 
-def _window_quantiles(model: _Model, teller: Teller, window: Window, series: int) -> Doubles:
+def _window_quantiles(model: FittedModel, teller: Teller, window: Window, series: int) -> Doubles:
     """Quantiles of a window, (series of the window, horizon, levels), each series at its own cutoff."""
     rows, days, counts = np.flatnonzero(window.rows), *np.unique(window.cutoffs, return_counts=True)
     quantiles = np.full((len(rows), window.actual.shape[1], len(LEVELS)), np.nan)
     for day in days:
         panel = teller.panel(np.full(series, day), model.encoding)
-        forecast = model.forecast(panel, remember=day == days[counts.argmax()])
         here = window.cutoffs == day
-        quantiles[here] = forecast.quantiles[rows[here]]
+        if day == days[counts.argmax()]:
+            quantiles[here] = model.forecast(panel).quantiles[rows[here]]
+        else:
+            quantiles[here] = model.forecast_few(panel, rows[here]).quantiles
     return quantiles
 
 
