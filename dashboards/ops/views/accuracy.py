@@ -251,13 +251,18 @@ def _by_far_weeks(tallies: Sequence[Tally], labels: Sequence[str], span: int) ->
     near = [tally for tally in tallies if tally.part != HORIZON or tally.label in by_week.get(0, ())]
     later = tuple(
         _part_rates(
-            _("{first} to {last}", first=display.number(int(of_week[0])), last=display.in_days(int(of_week[-1]))),
+            _ahead(int(of_week[0]), int(of_week[-1])),
             [tally for tally in tallies if tally.part == HORIZON and tally.label in of_week],
         )
         for week, of_week in sorted(by_week.items())
         if week
     )
     return (*_parts(near, HORIZON, span), *later)
+
+
+def _ahead(first: int, last: int) -> str:
+    days = display.in_days(last)
+    return days if first == last else _("{first} to {last}", first=display.number(first), last=days)
 
 
 def _parts(tallies: Sequence[Tally], part: str, span: int) -> tuple[PartRates, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 from forecaster.ledger import accuracy
-from forecaster.ledger.accuracy import ALL, CITY, FORECAST, LEGACY, NAIVE, TIER, Tally
+from forecaster.ledger.accuracy import ALL, CITY, FORECAST, HORIZON, LEGACY, NAIVE, TIER, Tally
 from forecaster.ledger.store import Ledger
 from tests.dashboards.seed import fill, publication, remember
 from tests.dashboards.visitor import text, visitor
@@ -50,6 +50,24 @@ def test_another_system_stands_beside_ours_on_the_days_of_which_it_spoke(url: st
     boston = get("/accuracy?part=city&label=Boston").text.replace("\N{NO-BREAK SPACE}", " ")
     assert "week of 9 Jun: 10.0 %, same weekday 16.0 %, legacy system 12.0 %" in boston
     assert '"model":"legacy"' in get("/api/v1/accuracy").text
+
+
+def test_days_ahead_after_two_weeks_are_told_by_week(url: str) -> None:
+    fill(url, publication())
+    week, parts = date(2025, 6, 9), [(ALL, ""), *((HORIZON, f"{ahead:02d}") for ahead in (1, 14, 15, 21, 22, 61))]
+    tallies = [
+        Tally(
+            week, model, part, label, 10, 1000.0, 0.0, 100.0 * (1 + (label == "21")), 8 if model == FORECAST else None
+        )
+        for part, label in parts
+        for model in (FORECAST, NAIVE)
+    ]
+    with Ledger.open(url) as ledger, ledger.transaction() as connection:
+        accuracy.replace_weeks(connection, "harbor-fleet", [week], tallies)
+    page = text(visitor(url)("/accuracy"))
+    for line in ("14 days 10.0 %", "15 to 21 days 15.0 %", "22 days 10.0 %", "61 days 10.0 %"):
+        assert line in page
+    assert "15 days" not in page
 
 
 def _write_tiers(url: str, *tiers: tuple[str, float]) -> None:
