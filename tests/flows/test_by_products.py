@@ -18,7 +18,7 @@ from flows import lines, steps
 from flows.night import Night
 from forecaster.config import load
 from forecaster.ledger.store import Ledger
-from tests.flows.tiny import NIGHT, pipeline
+from tests.flows.tiny import NIGHT, pipeline, pipeline_that_knows_its_model
 
 ROOT = Path(__file__).resolve().parents[2]
 LEGACY = "legacy: {source: {kind: parquet, path: legacy.parquet}}\n"
@@ -43,7 +43,7 @@ def forecaster(command: str, folder: Path, days: int = 0, **environment: str) ->
 def after_a_night(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A pipeline with a champion and a publication, and every table and file that a night leaves."""
     folder = tmp_path_factory.mktemp("night")
-    file = pipeline(folder, MORE)
+    file = pipeline_that_knows_its_model(folder, MORE)
     rows = pd.DataFrame({"depot_id": ["D0"], "date": ["2026-05-10"], "forecast": ["31"]})
     rows.to_parquet(folder / "legacy.parquet")
     with (folder / "demand.csv").open("a", encoding="utf-8") as source:
