@@ -7,6 +7,7 @@ AS_OF    ?=
 PAST     ?= 14
 UPGRADE  ?=
 ARGS     ?=
+STEPS    ?=
 
 BIN := .venv/bin
 ENV := .venv/.complete
@@ -49,7 +50,7 @@ WITHOUT_EXTRAS := \
 .DEFAULT_GOAL := help
 .PHONY: help env run page test check messages dashboards docs format lock sbom bench bench-accuracy bench-published bench-example bench-speed bench-training bench-growth \
   bench-scale bench-variants bench-horizon bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-flood bench-what-if \
-  bench-faults bench-scrape bench-worthwhile bench-drift bench-canary bench-gate baseline game-day clean
+  bench-faults bench-scrape bench-worthwhile bench-drift bench-canary bench-prior bench-gate prior baseline game-day clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -152,6 +153,9 @@ bench-staffing: $(ENV) ## measure what rosters of the last eight weeks would hav
 bench-worthwhile: $(ENV) ## measure what `training.when: worthwhile` skips on two datasets, and what that costs (40 minutes)
 	@$(BIN)/python -m tests.benchmarks.worthwhile
 
+bench-prior: $(ENV) ## measure trainings that begin from a prior which has not seen the dataset, beside fresh ones (half an hour)
+	@$(BIN)/python -m tests.benchmarks.prior
+
 bench-canary: $(ENV) ## measure how often a canary goes back by mistake, and how soon a worse one does (10 minutes)
 	@$(BIN)/python -m tests.benchmarks.canary
 
@@ -166,6 +170,11 @@ bench-scrape: $(ENV) ## measure what a scrape of Prometheus costs, with 5,000 de
 
 bench-gate: $(ENV) ## measure ratios within one process (step, graph, kept answer); fails below two thirds of the baseline
 	@$(BIN)/python -m tests.benchmarks.ratios
+
+prior: $(ENV) ## pretrain the prior of `training.start: prior` anew, with FORECASTER_DATASETS (10 minutes of one core)
+	@$(BIN)/python -m forecaster.training.pretrain $(if $(STEPS),--steps $(STEPS)) \
+	  $(addprefix data/real/,$(addsuffix .yaml,bayarea_bikeshare14 chicago_l_stations melbourne_pedestrians \
+	  muenster_bike_counters nyc_taxi_apps_geo))
 
 baseline: $(ENV) ## write down what the code costs by now, with REASON="…", for the performance gate of `make test`
 	@$(BIN)/python -m tests.benchmarks.baseline --reason "$(REASON)"

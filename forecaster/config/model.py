@@ -9,6 +9,9 @@ from pydantic import Field, field_validator
 
 from forecaster.config.base import Section
 
+PRIOR_LAYERS, PRIOR_HIDDEN = 2, 32
+"""The network of the prior that goes with the package (`forecaster/model/prior`)."""
+
 
 class Model(Section):
     layers: int = Field(default=2, ge=1, le=4)
@@ -50,6 +53,9 @@ class Hosts(Section):
 class Training(Section):
     preset: Literal["quick", "nightly", "best"] = "nightly"
     """How much is spent: `quick` for a look, `nightly`, or `best`, which takes several times as long."""
+    start: Literal["fresh", "prior"] = Field(default="fresh", repr=False)
+    """What a training begins from: `fresh` random parameters, or the `prior` that goes with the package, which was
+    pretrained on other networks' days and is of the default `model.layers` and `model.hidden`."""
     epochs: int | None = Field(default=None, ge=1)
     """Times that the validation days are looked at; an epoch is then as many batches of random crops as cover every
     depot's history once. Left out: as many steps as the preset and the size of the data want."""

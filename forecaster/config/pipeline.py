@@ -23,7 +23,7 @@ from forecaster.config.credentials import fill
 from forecaster.config.demand import Calendar, Demand, Depots
 from forecaster.config.execution import Execution
 from forecaster.config.external import Legacy
-from forecaster.config.model import Backtest, Canary, Gate, Model, Training
+from forecaster.config.model import PRIOR_HIDDEN, PRIOR_LAYERS, Backtest, Canary, Gate, Model, Training
 from forecaster.config.operations import Notify, Retention, Schedule
 from forecaster.config.slo import Slo
 from forecaster.config.staffing import Overrides, Staffing
@@ -99,6 +99,17 @@ class Spec(Section):
         if not timezones.exists(value):
             raise ValueError(f"found {value!r}, wanted a time zone such as Europe/Berlin{timezones.hint(value)}")
         return value
+
+    @field_validator("training")
+    @classmethod
+    def _network_of_the_prior(cls, training: Training, info: ValidationInfo) -> Training:
+        model = info.data.get("model")
+        if training.start == "prior" and model and (model.layers, model.hidden) != (PRIOR_LAYERS, PRIOR_HIDDEN):
+            raise ValueError(
+                f"start: found prior, which begins with {PRIOR_LAYERS} layers of {PRIOR_HIDDEN}, and section model "
+                f"with {model.layers} of {model.hidden}; wanted layers and hidden left out there, or start: fresh"
+            )
+        return training
 
     @field_validator("canary")
     @classmethod

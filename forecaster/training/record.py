@@ -21,7 +21,7 @@ from forecaster.training.export import ExportedBundle
 
 BY_PART = ("wape", "bias", "coverage", "days")  # what the registry is told of each part; the files hold all metrics
 # What it came to, where the pipeline file leaves it open.
-TRAINED = ("epochs", "steps_an_epoch", "batch", "members", "recurrence")
+TRAINED = ("epochs", "steps_an_epoch", "batch", "members", "recurrence", "prior")
 LABELS = 50  # of a part that are told, the largest; beyond, the files
 
 

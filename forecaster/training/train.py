@@ -31,6 +31,7 @@ from forecaster.core.forecast import Candidate
 from forecaster.core.panel import Panel
 from forecaster.core.processes import parent_watch, resource_usage
 from forecaster.errors import ForecasterError, NoUsableData, TrainingError
+from forecaster.model.prior import store as prior_store
 from forecaster.training import device_utilisation
 
 TRAINED = "trained-"  # begins the name of the file with the model that the checkpoints ended in
@@ -132,6 +133,8 @@ def _cached_model(cache: Path) -> Candidate | None:
 def cached_model_path(panel: bytes, spec: Spec) -> Path:
     """Where the model is cached that is trained on a panel, by this version and what the file says of training."""
     settings = repr((__version__, spec.model, spec.training, spec.backtest.days, spec.horizon)).encode()
+    if spec.training.start == "prior":
+        settings += prior_store.digest().encode()
     return spec.paths.checkpoints / f"{TRAINED}{hashlib.sha256(settings + panel).hexdigest()[:32]}.npz"
 
 

@@ -48,7 +48,7 @@ def test_a_short_file_is_enough(read: Read) -> None:
         (
             "training: {epoch: 3}",
             "unknown key 'epoch' in training; did you mean 'epochs'? Valid keys: at_least_every, batch_depots, epochs, "
-            "history, hosts, learning_rate, members, precision, preset, schedule, seed, when",
+            "history, hosts, learning_rate, members, precision, preset, schedule, seed, start, when",
         ),
         (
             "schedule: {x1: 3}",
@@ -74,7 +74,7 @@ def test_a_short_file_is_enough(read: Read) -> None:
         (
             "training:",
             "training: found nothing, wanted a section with keys of at_least_every, batch_depots, epochs, "
-            "history, hosts, learning_rate, members, precision, preset, schedule, seed, when",
+            "history, hosts, learning_rate, members, precision, preset, schedule, seed, start, when",
         ),
         (
             "gate: {metric: wap}",
@@ -108,6 +108,11 @@ def test_a_short_file_is_enough(read: Read) -> None:
         (
             "model: {quantiles: [0.9, 0.5, 0.1]}",
             "model.quantiles: found [0.9, 0.5, 0.1], wanted quantile levels between 0 and 1 in rising order",
+        ),
+        (
+            "training: {start: prior}\nmodel: {hidden: 64}",
+            "training: start: found prior, which begins with 2 layers of 32, and section model with 2 of 64; wanted "
+            "layers and hidden left out there, or start: fresh",
         ),
         (
             "schedule: {cron: nightly}",

@@ -52,3 +52,11 @@ def test_what_was_trained_is_kept_and_a_damaged_copy_is_not_believed(
     assert len(trainings) == 2
     for fitted in candidates:
         np.testing.assert_array_equal(fitted.parameters["calibration"], candidates[0].parameters["calibration"])
+
+
+def test_a_kept_model_that_began_otherwise_is_not_taken() -> None:
+    fresh = spec()
+    warm = fresh.model_copy(update={"training": fresh.training.model_copy(update={"start": "prior"})})
+    paths = [train.cached_model_path(b"panel", pipeline).name for pipeline in (fresh, warm)]
+    assert paths[0] != paths[1]
+    assert repr(warm.training) == repr(fresh.training)  # which names what was kept before there was a choice

@@ -33,6 +33,8 @@ from forecaster.model.fitting.training_loop import Epoch, Monitoring, TrainingIn
 from forecaster.model.fitting.training_plan import Recipe, choose_recipe
 from forecaster.model.fitting.windows import CropSizes
 from forecaster.model.network.encoder_decoder import Architecture
+from forecaster.model.prior import store as prior_store
+from forecaster.model.prior.store import Prior
 
 VALIDATION = 28  # days
 LEAST_HISTORY = 28  # days of history that training needs before the validation days
@@ -56,6 +58,8 @@ def fit(
     checkpoints: Path | None = None,
     profile: Path | None = None,
     epochs: int | None = None,
+    steps: int | None = None,
+    prior: Prior | None = None,
 ) -> Candidate:
     """A candidate trained on everything up to the panel's cutoff.
 
@@ -63,7 +67,8 @@ def fit(
     checkpoint in the folder `checkpoints`. Where memory runs out the batch is halved and training starts over;
     `on_trouble` is told of that, and of a checkpoint that cannot be used. `profile` is a folder for a trace of two
     epochs after the first one, for `jax.profiler`'s viewers. `epochs` are fewer than the pipeline file's, by the same
-    compiled programs. Raises NoUsableData when the history is too
+    compiled programs; `steps` are those of an epoch, where they are not to be the recipe's. `prior` takes the place of
+    the package's own where `training.start` is `prior`. Raises NoUsableData when the history is too
     short, TrainingError when the loss stops being a number, or the smallest batch is too large for the memory.
     """
     started, days = time.monotonic(), panel.history - VALIDATION
@@ -76,6 +81,12 @@ def fit(
     recipe = choose_recipe(spec, len(panel.depot_ids), days, jax.device_count())
     if epochs is not None:
         recipe = replace(recipe, epochs=epochs)
+    if steps is not None:
+        recipe = replace(recipe, steps=steps)
+    if spec.training.start == "fresh":
+        prior = None
+    elif prior is None:
+        prior = prior_store.load()
     monitoring = Monitoring(on_epoch, on_trouble, checkpoints, profile)
     inputs = _training_inputs(panel, days, recipe)
     with count_compilations() as compilations:
@@ -83,7 +94,7 @@ def fit(
             try:
                 # The compiled programs know the batch by its size, so a smaller batch starts here again.
                 sizes = _sizes(panel, spec, recipe)
-                state, history = training_loop.run(panel, spec, recipe, sizes, inputs, monitoring, compilations)
+                state, history = training_loop.run(panel, spec, recipe, sizes, inputs, monitoring, compilations, prior)
                 parameters = _best_parameters(state)
                 validation = np.where(
                     _use_best_epoch(state), *distributed.to_numpy((state.best_loss, state.last_loss))
@@ -119,6 +130,7 @@ def fit(
             "steps_an_epoch": recipe.steps,
             "batch": recipe.batch,
             "members": len(recipe.restraints),
+            **({"prior": prior.digest} if prior is not None else {}),
             "depots": len(panel.depot_ids),
             "trained_until": str(panel.days[days - 1]),
             "validated_until": str(panel.cutoff),

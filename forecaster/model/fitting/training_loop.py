@@ -30,6 +30,8 @@ from forecaster.model.fitting.jax_setup import Compilations
 from forecaster.model.fitting.training_plan import Recipe
 from forecaster.model.fitting.windows import DevicePanel
 from forecaster.model.network import gru_cpu
+from forecaster.model.prior import warm_start
+from forecaster.model.prior.store import Prior
 
 SAVE_INTERVAL = 20.0  # seconds between checkpoints, lost at most when the process is killed; a save takes half a second
 PROFILED = (2, 3)  # epochs that a trace shows, the first of them once everything is compiled
@@ -86,15 +88,19 @@ def run(
     inputs: TrainingInputs,
     monitoring: Monitoring,
     compilations: Compilations,
+    prior: Prior | None = None,
 ) -> tuple[State, list[Epoch]]:
-    """All epochs, from the last checkpoint on where there is one; the last state, and a report of each epoch.
+    """All epochs, from the last checkpoint on where there is one, else from fresh parameters or the prior's; the last
+    state, and a report of each epoch.
 
     Raises TrainingError where the loss is no number.
     """
     fresh = compiled_steps.initial_state(sizes, len(recipe.restraints), jax.random.key(spec.training.seed))
+    if prior is not None:
+        fresh = _begun_from(prior, fresh, panel, sizes, inputs)
     state, history = compiled_steps.on_devices(fresh), list[Epoch]()
     checkpoints = (
-        Checkpoints(monitoring.checkpoints, _purpose(panel, spec, recipe))
+        Checkpoints(monitoring.checkpoints, _purpose(panel, spec, recipe, prior))
         if monitoring.checkpoints is not None
         else None
     )
@@ -188,7 +194,15 @@ def _resume(checkpoints: Checkpoints, state: State, monitoring: Monitoring) -> t
     return checkpoint.state, [Epoch(**row) for row in checkpoint.history]
 
 
-def _purpose(panel: Panel, spec: Spec, recipe: Recipe) -> str:
+def _begun_from(prior: Prior, fresh: State, panel: Panel, sizes: ProgramSizes, inputs: TrainingInputs) -> State:
+    """The fresh state with the prior's parameters, where it has them."""
+    constants = distributed.to_numpy(inputs.facts.constants)
+    begun = warm_start.parameters(distributed.to_numpy(fresh.parameters), prior, panel, sizes.architecture, constants)
+    # Twice, as the buffers of both are given to the compiled programs.
+    return fresh._replace(parameters=jax.tree.map(jnp.asarray, begun), best=jax.tree.map(jnp.array, begun))
+
+
+def _purpose(panel: Panel, spec: Spec, recipe: Recipe, prior: Prior | None) -> str:
     """A digest of all that the parameters depend on: a checkpoint made for anything else is as good as none."""
     digest = hashlib.sha256(
         repr((__version__, jax.__version__, spec.model, spec.training, recipe, panel.depot_ids)).encode()
@@ -203,6 +217,8 @@ def _purpose(panel: Panel, spec: Spec, recipe: Recipe) -> str:
         panel.statics,
     ):
         digest.update(array.tobytes())
+    if prior is not None:
+        digest.update(prior.digest.encode())
     return f"{digest.hexdigest()} on {jax.device_count()} x {jax.devices()[0].device_kind}, {recurrence(spec)}"
 
 

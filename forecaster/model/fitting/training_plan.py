@@ -19,6 +19,7 @@ REFERENCE_DEPOT_DAYS = 33_000  # depot-days of 60 depots and one and a half year
 LEAST_FACTOR, MOST_FACTOR = 1.0, 4.5  # times `Preset.steps`
 SMALL_BATCH, LARGE_BATCH = 16, 64  # crops a step: little data are learned as well from few, in a fraction of the time,
 LARGE_BATCH_FROM = 2.0  # and more than so many times `REFERENCE_DEPOT_DAYS` are not
+WARM_RATE = 1 / 3  # times the learning rate, where a training begins from the prior: it has less far to go
 LEAST_BATCH = 8  # crops that each step takes, at least, where the depots are fewer
 
 
@@ -96,7 +97,7 @@ def choose_recipe(spec: Spec, depots: int, days: int, devices: int = 1) -> Recip
         steps=steps,
         origins=origins,
         stride=STRIDE,
-        learning_rate=training.learning_rate,
+        learning_rate=training.learning_rate * (WARM_RATE if training.start == "prior" else 1.0),
         constant=training.schedule == "constant",
         whole=whole,
         restraints=(Restraint(spec.model.dropout, WEIGHT_DECAY),) * (training.members or preset.members),

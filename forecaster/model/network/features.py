@@ -8,7 +8,7 @@ before, and so on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -246,6 +246,26 @@ def make(
     )
     # Where the network starts from: the anchor with what special days add.
     return Features(encoder, decoder, anchor + jnp.squeeze(special_ahead, -1) + holiday_carry, level[:, first::stride])
+
+
+def encoder_inputs(covariates: Sequence[str]) -> tuple[str, ...]:
+    """Names of what the encoder reads of a day, in the order of `Features.encoder`."""
+    own = "relative observed lag7 week year size level_days surprise surprise_week special open"
+    return (*own.split(), *(f"covariate {name}" for name in covariates))
+
+
+def decoder_inputs(covariates: Sequence[str], calendar: Sequence[str]) -> tuple[str, ...]:
+    """Names of what the decoder reads of a day that is forecast, in the order of `Features.decoder`; the last of the
+    calendar says which day a counterpart is, and is no input."""
+    names = [f"{name} {week}" for name in ("lag", "known") for week in range(1, WEEKS + 1)]
+    names += ["anchor", "least", "most", "surprise_week", "special_tomorrow", "holiday_carry"]
+    names += ["habit", "habit_weeks", "last_year", "last_year_known", "last_year_week"]
+    names += ["special_yesterday", "special", "open"]
+    names += [f"calendar {name}" for name in calendar[:-1]]
+    holidays = [f"calendar {name}" for name in calendar[:-1][-HOLIDAYS:]]
+    names += [f"last_year {name}" for name in holidays]
+    names += [f"at_anchor {name}" for name in (*(f"covariate {name}" for name in covariates), *holidays)]
+    return (*names, *(f"covariate {name} {day}" for day in ("yesterday", "today", "tomorrow") for name in covariates))
 
 
 def encoder_width(covariates: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from forecaster.model.fitting.training_plan import (
     PRESETS,
     REFERENCE_DEPOT_DAYS,
     SMALL_BATCH,
+    WARM_RATE,
     Recipe,
     choose_recipe,
 )
@@ -25,6 +27,14 @@ from tests.panels import spec
 def recipe_of(depots: int = 64, days: int = 490, devices: int = 1, **training: Any) -> Recipe:
     settings = {"epochs": None, "members": None, "batch_depots": None, **training}
     return choose_recipe(spec(**settings), depots, days, devices)
+
+
+def test_from_the_prior_on_steps_are_shorter_and_nothing_else_is_different() -> None:
+    declared = spec()
+    warm = declared.model_copy(update={"training": declared.training.model_copy(update={"start": "prior"})})
+    fresh, begun = (choose_recipe(each_spec, 64, 490) for each_spec in (declared, warm))
+    assert begun == replace(fresh, learning_rate=fresh.learning_rate * WARM_RATE)
+    assert begun.rates().max() == pytest.approx(WARM_RATE * fresh.rates().max())
 
 
 def test_steps_grow_with_the_data_within_bounds() -> None:

@@ -1,0 +1,1 @@
+"""Simulated panels of many kinds of networks, from which a prior is learned."""

@@ -1,0 +1,72 @@
+"""The prior on disk: a pretrained model with all that it was made of, believed only where its digest is right.
+
+`prior.npz` is a candidate as `serialization` writes it; `prior.json` beside it says its SHA-256 and where it comes
+from: command, seed, version, panels with their licences, days and depots.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from forecaster.core.forecast import Candidate
+from forecaster.errors import TrainingError
+
+FOLDER = Path(__file__).parent
+MOST_BYTES = 2_000_000  # of a prior, which goes with the package
+_REMEDY = "reinstall the package, or set training.start: fresh"
+
+
+@dataclass(frozen=True)
+class Prior:
+    """A pretrained model, and the SHA-256 of its bytes."""
+
+    model: Candidate
+    digest: str
+
+
+def save(model: Candidate, provenance: Mapping[str, Any], folder: Path) -> str:
+    """Write a prior and its provenance into `folder`; returns its digest. Raises ValueError where it is too large."""
+    from forecaster.model.export import serialization
+
+    content = serialization.to_bytes(model)
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"the prior takes {len(content):,} bytes, wanted at most {MOST_BYTES:,}: train fewer members")
+    digest = hashlib.sha256(content).hexdigest()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "prior.npz").write_bytes(content)
+    text = json.dumps({"sha256": digest, **provenance}, indent=1, ensure_ascii=False)
+    (folder / "prior.json").write_text(text + "\n", "utf-8")
+    return digest
+
+
+def load(folder: Path = FOLDER) -> Prior:
+    """The prior. Raises TrainingError where there is none, or one that is not what its provenance says."""
+    from forecaster.model.export import serialization
+
+    file, expected = folder / "prior.npz", digest(folder)
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise TrainingError(f"{file} could not be read ({error}): {_REMEDY}") from error
+    actual = hashlib.sha256(content).hexdigest()
+    if actual != expected:
+        raise TrainingError(f"{file} is damaged: found sha256 {actual}, wanted {expected}: {_REMEDY}")
+    try:
+        return Prior(serialization.from_bytes(content), actual)
+    except (ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise TrainingError(f"{file} holds no model ({error}): {_REMEDY}") from error
+
+
+def digest(folder: Path = FOLDER) -> str:
+    """The SHA-256 that the prior has to have. Raises TrainingError where nothing says so."""
+    file = folder / "prior.json"
+    try:
+        return str(json.loads(file.read_text("utf-8"))["sha256"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise TrainingError(f"{file} says no sha256 ({error}): {_REMEDY}") from error
